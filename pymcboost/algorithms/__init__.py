@@ -1,0 +1,16 @@
+"""The registry: algorithm name (as on the command line) -> "module:class". Strings, so that listing imports nothing."""
+
+import importlib
+
+REGISTRY = {
+    "mcboost": "pymcboost.algorithms.mcboost:MCBoostClassifier",
+}
+
+
+def get_class(name):
+    """Estimator class of a registered algorithm."""
+    try:
+        module, _, cls = REGISTRY[name].partition(":")
+    except KeyError:
+        raise ValueError(f"unknown algorithm {name!r}; known: {', '.join(sorted(REGISTRY))}") from None
+    return getattr(importlib.import_module(module), cls)

@@ -1,0 +1,75 @@
+"""One row per option: type, closed range, choices. Estimators check against it and the command line is derived from it.
+
+Defaults live in the estimators' signatures and help texts in their numpydoc entries.
+"""
+
+import numbers
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Param:
+    """What values an option may take.
+
+    ``kind`` is one of int, float, bool, str; ``low`` and ``high`` are inclusive unless ``open_low``; ``none`` says whether
+    None is allowed; ``choices`` lists the allowed strings; ``python_only`` keeps it off the command line.
+    """
+
+    kind: type
+    low: float | None = None
+    high: float | None = None
+    open_low: bool = False
+    none: bool = False
+    choices: tuple[str, ...] = ()
+    python_only: bool = False
+
+    def describe(self):
+        """Allowed values in words."""
+        if self.choices:
+            words = "one of " + ", ".join(repr(choice) for choice in self.choices)
+        elif self.kind is bool:
+            words = "True or False"
+        else:
+            words = {int: "an integer", float: "a number", str: "a string"}[self.kind]
+            if self.low is not None:
+                words += f" {'>' if self.open_low else '>='} {self.low:g}"
+            if self.high is not None:
+                words += f"{' and' if self.low is not None else ''} <= {self.high:g}"
+        return words + (" or None" if self.none else "")
+
+    def allows(self, value):
+        """Whether ``value`` is in range."""
+        if value is None:
+            return self.none
+        if self.kind is bool:
+            return isinstance(value, (bool,)) or type(value).__name__ == "bool"
+        if self.kind is str:
+            return isinstance(value, str) and (not self.choices or value in self.choices)
+        number = numbers.Integral if self.kind is int else numbers.Real
+        if not isinstance(value, number) or isinstance(value, bool):
+            return False
+        if value != value or value in (float("inf"), float("-inf")):
+            return False
+        if self.low is not None and (value < self.low or (self.open_low and value == self.low)):
+            return False
+        return self.high is None or value <= self.high
+
+
+PARAMS = {
+    "loss": Param(str, choices=("exp", "log")),
+    "n_estimators": Param(int, low=1),
+    "learning_rate": Param(float, low=0, open_low=True, high=1),
+    "nu": Param(float, low=0),
+    "max_step": Param(float, low=0, open_low=True, none=True),
+    "fixed_step": Param(float, low=0, open_low=True, none=True),
+    "tol": Param(float, low=0),
+    "max_bins": Param(int, low=2, high=256),
+    "early_stopping": Param(bool),
+    "validation_fraction": Param(float, low=0, open_low=True, high=0.9),
+    "n_iter_no_change": Param(int, low=1),
+    "class_weight": Param(str, none=True, choices=("balanced",), python_only=True),
+    "warm_start": Param(bool, python_only=True),
+    "random_state": Param(int, low=0, high=2**32 - 1, none=True),
+    "n_jobs": Param(int, none=True),
+    "verbose": Param(int, low=0),
+}

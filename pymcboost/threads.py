@@ -1,0 +1,57 @@
+"""How many threads a call may use."""
+
+import os
+from pathlib import Path
+
+
+def _cgroup_quota():
+    """CPU quota of this process's cgroup in whole CPUs, or None when there is none."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return None if quota == "max" else max(1, int(quota) // int(period))
+    except (OSError, ValueError):
+        pass
+    try:
+        quota = int(Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text())
+        period = int(Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text())
+        return max(1, quota // period) if quota > 0 else None
+    except (OSError, ValueError):
+        return None
+
+
+def available_cpus():
+    """CPUs this process may use: the least of OMP_NUM_THREADS, the affinity mask and the cgroup quota."""
+    try:
+        limits = [len(os.sched_getaffinity(0))]
+    except AttributeError:
+        limits = [os.cpu_count() or 1]
+    omp = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if omp.isdigit() and int(omp) > 0:
+        limits.append(int(omp))
+    quota = _cgroup_quota()
+    if quota is not None:
+        limits.append(quota)
+    return min(limits)
+
+
+def resolve_n_jobs(n_jobs):
+    """Number of threads meant by scikit-learn's ``n_jobs``.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        None: all CPUs available to this process. Negative: that many from the end, -1 being all. Positive: as given.
+
+    Returns
+    -------
+    int
+        At least 1.
+    """
+    if n_jobs is None:
+        return available_cpus()
+    n_jobs = int(n_jobs)
+    if n_jobs == 0:
+        raise ValueError("n_jobs=0 has no meaning; use None or -1 for all CPUs, or a count of 1 or more")
+    if n_jobs < 0:
+        return max(1, available_cpus() + 1 + n_jobs)
+    return n_jobs
