@@ -33,7 +33,7 @@ test-long: $(VENV)/.stamp-build
 
 lint: $(VENV)/.stamp-lint
 	$(BIN)/ruff check
-	$(BIN)/cython-lint pymcboost
+	PATH="$(abspath $(BIN)):$$PATH" cython-lint pymcboost/_kernels  # it starts pycodestyle by name
 
 types: $(VENV)/.stamp-lint $(VENV)/.stamp-build
 	$(BIN)/mypy
