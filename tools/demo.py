@@ -18,8 +18,8 @@ import numpy as np
 import pymcboost
 
 ROOT = Path(__file__).resolve().parents[1]
-TRAIN = ROOT / "data" / "digits.train.svm"
-TEST = ROOT / "data" / "digits.test.svm"
+TRAIN = ROOT / "data" / "digits.train.libsvm"
+TEST = ROOT / "data" / "digits.test.libsvm"
 
 
 def run(command, *arguments):
