@@ -37,7 +37,7 @@ lint: $(VENV)/.stamp-lint
 
 types: $(VENV)/.stamp-lint $(VENV)/.stamp-build
 	$(BIN)/mypy
-	$(BIN)/mypy --strict tests/typing
+	$(BIN)/mypy --strict --follow-imports=silent tests/typing
 
 imports: $(VENV)/.stamp-lint $(VENV)/.stamp-build
 	$(BIN)/lint-imports --no-cache
