@@ -360,3 +360,18 @@ def test_agrees_with_scikit_learn(tmp_path):
     ours = load_svmlight(path, layout="csr")
     assert ours.X.shape == theirs.shape and ours.X.nnz == theirs.nnz and (ours.X != theirs).nnz == 0
     np.testing.assert_array_equal(ours.y, labels)
+
+
+def test_data_folder_is_what_make_data_writes(tmp_path):
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    root = os.path.dirname(root)
+    tool = os.path.join(root, "tools", "make_data.py")
+    package = os.path.dirname(os.path.dirname(pymcboost.__file__))
+    subprocess.run([sys.executable, tool, tmp_path], check=True, env={**os.environ, "PYTHONPATH": package})
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["digits.test.libsvm", "digits.train.libsvm", "iris.libsvm", "wine.libsvm"]
+    for name in names:
+        assert (tmp_path / name).read_bytes() == open(os.path.join(root, "data", name), "rb").read()
+    train, test = (load_svmlight(tmp_path / f"digits.{part}.libsvm", n_features=64) for part in ("train", "test"))
+    assert train.X.shape == (1347, 64) and test.X.shape == (450, 64)
+    assert min(np.bincount(test.y)) >= 43 and set(test.y) == set(range(10))
