@@ -398,8 +398,9 @@ def _matrix(rows, scanner, n_features, layout, where, drop):
 def dump_svmlight(path, X, y, *, base=1):
     """Write a file in LIBSVM format.
 
-    Values are cast to float32 and written with 9 significant digits, which `load_svmlight` reads back exactly; zeros
-    are left out, NaN is written as ``nan``. A file is replaced only when the new one is complete.
+    Values are cast to float32 and written with 6 to 9 significant digits, as many as `load_svmlight` needs to read
+    them back exactly; zeros are left out, NaN is written as ``nan``. A file is replaced only when the new one is
+    complete.
 
     Parameters
     ----------
@@ -467,10 +468,16 @@ def _write_lines(X, y, base, sparse):
             columns, values = X.indices[span], X.data[span]
         else:
             values = np.asarray(X[i], np.float32)
-            columns = np.flatnonzero(values)
-            values = values[columns]
+            columns = np.arange(len(values))
+        present = np.flatnonzero(values)
+        columns, values = columns[present], values[present]
         label = int(y[i]) if integral else format(float(y[i]), ".17g")
-        entries = "".join(
-            f" {j + base}:{v:.9g}" for j, v in zip(columns.tolist(), values.tolist(), strict=True) if v != 0
-        )
+        short = np.char.mod("%.6g", values)
+        for digits in (7, 8, 9):
+            (longer,) = np.nonzero((short.astype(np.float64).astype(np.float32) != values) & (values == values))
+            if not longer.size:
+                break
+            short = short.astype("U24")
+            short[longer] = np.char.mod(f"%.{digits}g", values[longer])
+        entries = "".join(f" {j + base}:{v}" for j, v in zip(columns.tolist(), short.tolist(), strict=True))
         yield f"{label}{entries}\n"
