@@ -19,6 +19,7 @@ import os
 import sys
 import urllib.request
 import zipfile
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,8 +37,8 @@ class Source:
 
     ``url`` is a direct address, an OpenML data address (asked for the file's own address), or None with ``hand`` saying
     where a person finds the files. ``raw`` names the files in FOLDER/raw and ``parts`` the members inside an archive (or
-    the raw files themselves): one for a set without split, two for train and test, or one with ``split``, the function
-    from the table to the mask of training rows. Columns count as in the source; ``drop`` lists columns left out.
+    the raw files themselves): one for a set without split, two for train and test, or one with ``split``, which
+    says from a row's number and fields whether it is a training row. Columns count as in the source; ``drop`` lists columns left out.
     """
 
     raw: tuple
@@ -67,7 +68,7 @@ SOURCES = {
     "iris": uci("53/iris.zip", "iris.data"),
     "letter": uci("59/letter+recognition.zip", "letter-recognition.data", label=0),
     "mnist": Source(raw=("mnist_784.arff",), parts=("mnist_784.arff",), url=OPENML + "554",
-                    split=lambda table: np.arange(len(table)) < 60000),
+                    split=lambda number, row: number < 60000),
     "optdigits": uci("80/optical+recognition+of+handwritten+digits.zip", "optdigits.tra", "optdigits.tes"),
     "pendigits": uci("81/pen+based+recognition+of+handwritten+digits.zip", "pendigits.tra", "pendigits.tes"),
     "satimage": uci("146/statlog+landsat+satellite.zip", "sat.trn", "sat.tst", comma=False),
@@ -75,7 +76,7 @@ SOURCES = {
     "svmguide4": by_hand(("svmguide4", "svmguide4.t"), LIBSVM),
     "usps": by_hand(("zip.train.gz", "zip.test.gz"), ELEMENTS, label=0),
     "vowel": uci("152/connectionist+bench+vowel+recognition+deterding+data.zip", "vowel-context.data",
-                 drop=(0, 1, 2), comma=False, split=lambda table: [row[0] == "0" for row in table]),
+                 drop=(0, 1, 2), comma=False, split=lambda number, row: row[0] == "0"),
     "wine": uci("109/wine.zip", "wine.data", label=0),
     "yeast": uci("110/yeast.zip", "yeast.data", drop=(0,), comma=False),
 }  # fmt: skip
@@ -155,36 +156,39 @@ def read_part(source, folder, part):
     return data.decode("latin-1")
 
 
-def table_of(text, comma):
-    """Rows of fields as text; ARFF headers, comments and blank lines are skipped."""
-    lines = (line.strip() for line in text.splitlines())
-    return [
-        [field.strip(" '\"") for field in (line.split(",") if comma else line.split())]
-        for line in lines
-        if line and line[0] not in "@%|"
-    ]
+def rows_of(text, comma):
+    """Fields of each row as text; ARFF headers, comments and blank lines are skipped."""
+    for line in io.StringIO(text):
+        line = line.strip()
+        if line and line[0] not in "@%|":
+            yield [field.strip(" '\"") for field in (line.split(",") if comma else line.split())]
 
 
-def columns_of(source, table):
-    """(values float64 (m, d), original labels as text) of a table."""
-    width = len(table[0])
-    label = source.label % width
-    keep = [j for j in range(width) if j != label and j not in source.drop]
-    values = np.empty((len(table), len(keep)))
-    for i, row in enumerate(table):
+def columns_of(source, rows):
+    """(values float64 (m, d), original labels as text, training rows or None) of a table."""
+    values, labels, train, width = array("d"), [], [], None
+    for number, row in enumerate(rows):
+        if width is None:
+            width = len(row)
+            label = source.label % width
+            keep = [j for j in range(width) if j != label and j not in source.drop]
         if len(row) != width:
-            raise DataError(f"row {i + 1} has {len(row)} fields instead of {width}: {row}")
-        values[i] = [row[j] for j in keep]
-    return values, [row[label] for row in table]
+            raise DataError(f"row {number + 1} has {len(row)} fields instead of {width}: {row}")
+        values.extend([float(row[j]) for j in keep])
+        labels.append(row[label])
+        if source.split:
+            train.append(source.split(number, row))
+    return np.frombuffer(values).reshape(len(labels), -1), labels, np.array(train, bool)
 
 
 def from_libsvm(text):
     """(values float64 (m, d), labels as text) of LIBSVM text."""
     rows = [line.split() for line in text.splitlines() if line.strip()]
-    entries = [[entry.split(":") for entry in row[1:]] for row in rows]
-    values = np.zeros((len(rows), max(int(index) for row in entries for index, _ in row)))
-    for i, row in enumerate(entries):
-        for index, value in row:
+    # Indices increase, so that a row's last entry has its largest.
+    values = np.zeros((len(rows), max(int(row[-1].partition(":")[0]) for row in rows if len(row) > 1)))
+    for i, row in enumerate(rows):
+        for entry in row[1:]:
+            index, _, value = entry.partition(":")
             values[i, int(index) - 1] = float(value)
     return values, [row[0] for row in rows]
 
@@ -217,11 +221,12 @@ def convert(name, folder):
     if source.hand == LIBSVM:
         parts = [from_libsvm(text) for text in texts]
     else:
-        tables = [table_of(text, source.comma) for text in texts]
+        tables = [columns_of(source, rows_of(text, source.comma)) for text in texts]
+        parts = [(values, labels) for values, labels, _ in tables]
         if source.split:
-            mask = np.asarray(source.split(tables[0]))
-            tables = [[row for row, here in zip(tables[0], mask == side, strict=True) if here] for side in (True, False)]
-        parts = [columns_of(source, table) for table in tables]
+            ((values, labels, train),) = tables
+            places = np.flatnonzero(train), np.flatnonzero(~train)
+            parts = [(values[place], [labels[i] for i in place]) for place in places]
     classes = label_map(label for _, labels in parts for label in labels)
     names = [name] if len(parts) == 1 else [f"{name}.train", f"{name}.test"]
     return {part: libsvm_text(*data, classes) for part, data in zip(names, parts, strict=True)}
