@@ -10,8 +10,8 @@ reads mnist.train.libsvm.gz and mnist.test.libsvm.gz and writes mnist-hog.train.
    That keeps the centre of mass and makes mu11 zero.
 2. Gradient: half the difference of the two neighbours, in x and in y; at the border the pixel itself stands for the
    neighbour that is missing.
-3. Each pixel votes with its gradient's length, split linearly between the two nearest of 9 orientations over 180 degrees
-   (centres at 10, 30, ... 170 degrees; 170 and 10 are neighbours).
+3. Each pixel votes with its gradient's length, split linearly between the two nearest of 9 orientations over 180
+   degrees (centres at 10, 30, ... 170 degrees; 170 and 10 are neighbours).
 4. Votes are summed over square blocks of 4, 7 and 14 pixels at strides 2, 3 and 7: 13^2 + 8^2 + 3^2 = 242 blocks of 9.
 5. L2-hys: each block's 9 numbers v become v / sqrt(|v|^2 + e^2), are cut at `CLIP` and scaled like this once more.
 

@@ -3,12 +3,13 @@
     PYMCBOOST_DATA=FOLDER python tools/get_data.py [NAME ...]
 
 writes NAME.libsvm.gz, or NAME.train.libsvm.gz and NAME.test.libsvm.gz where there is an official split, for the sets
-named or for all. What UCI and OpenML offer is downloaded to FOLDER/raw; the other sets must be put there by hand, and the
-tool says from where. Files already in FOLDER/raw are not downloaded again, so that everything can also be got by hand.
+named or for all. What UCI and OpenML offer is downloaded to FOLDER/raw; the other sets must be put there by hand, and
+the tool says from where. Files already in FOLDER/raw are not downloaded again, so that everything can also be got by
+hand.
 
-The text: labels 1..K in the sorted order of the original labels, the same for both parts; indices from 1; zeros left out;
-values to 9 significant digits; rows in the order of the source; nothing scaled. A file is written only if the SHA-256 of
-its text is the one in this tool.
+The text: labels 1..K in the sorted order of the original labels, the same for both parts; indices from 1; zeros left
+out; values to 9 significant digits; rows in the order of the source; nothing scaled. A file is written only if the
+SHA-256 of its text is the one in this tool.
 """
 
 import gzip
@@ -35,10 +36,11 @@ ELEMENTS = "the data page of the book The Elements of Statistical Learning, http
 class Source:
     """Where a set comes from and how its rows read.
 
-    ``url`` is a direct address, an OpenML data address (asked for the file's own address), or None with ``hand`` saying
-    where a person finds the files. ``raw`` names the files in FOLDER/raw and ``parts`` the members inside an archive (or
-    the raw files themselves): one for a set without split, two for train and test, or one with ``split``, which
-    says from a row's number and fields whether it is a training row. Columns count as in the source; ``drop`` lists columns left out.
+    ``url`` is a direct address, an OpenML data address (asked for the file's own address), or None with ``hand``
+    saying where a person finds the files. ``raw`` names the files in FOLDER/raw and ``parts`` the members inside an
+    archive (or the raw files themselves): one for a set without split, two for train and test, or one with ``split``,
+    which says from a row's number and fields whether it is a training row. Columns count as in the source; ``drop``
+    lists columns left out.
     """
 
     raw: tuple
@@ -134,7 +136,8 @@ def download(source, folder):
                 out.write(block)
         part.replace(folder / missing[0])
     except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{url} could not be fetched ({error}); get it by hand and save it as {folder / missing[0]}") from error
+        target = folder / missing[0]
+        raise DataError(f"{url} could not be fetched ({error}); get it by hand and save it as {target}") from error
 
 
 def read_part(source, folder, part):
@@ -267,7 +270,7 @@ def is_right(path, digest):
 def main(names):
     folder = os.environ.get("PYMCBOOST_DATA")
     if not folder:
-        sys.exit("set PYMCBOOST_DATA to the folder for the data sets, as in: PYMCBOOST_DATA=~/mcdata python tools/get_data.py")
+        sys.exit("set PYMCBOOST_DATA to a folder, as in: PYMCBOOST_DATA=~/mcdata python tools/get_data.py")
     unknown = sorted(set(names) - set(SOURCES))
     if unknown:
         sys.exit(f"unknown set {', '.join(unknown)}; known: {', '.join(SOURCES)}")

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import importlib.util
-import os
 import urllib.error
 import zipfile
 from pathlib import Path
@@ -124,14 +123,21 @@ def test_every_set_has_its_digests():
     assert len(get_data.SHA256) == sum(2 if s.split or len(s.parts) == 2 else 1 for s in get_data.SOURCES.values())
 
 
-@pytest.mark.skipif(not os.environ.get("PYMCBOOST_DATA"), reason="PYMCBOOST_DATA is not set (tools/get_data.py)")
-@pytest.mark.parametrize("name", [name for name in get_data.SOURCES if name not in ("covtype", "mnist")])
-def test_real_sets_turned_back_into_their_sources(tmp_path, name):
+@pytest.mark.needs_data
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in ("usps", "letter") else ())
+        for name in get_data.SOURCES
+        if name not in ("covtype", "mnist")
+    ],
+)
+def test_real_sets_turned_back_into_their_sources(tmp_path, data_folder, name):
     """Sources made from the real sets convert to the very digests of the table."""
     source = get_data.SOURCES[name]
     parts = [part for part in get_data.SHA256 if part in (name, f"{name}.train", f"{name}.test")]
     parts.sort(key=lambda part: part.endswith(".test"))
-    texts = [gzip.decompress(Path(os.environ["PYMCBOOST_DATA"], f"{part}.libsvm.gz").read_bytes()) for part in parts]
+    texts = [gzip.decompress((data_folder / f"{part}.libsvm.gz").read_bytes()) for part in parts]
     if source.hand == get_data.LIBSVM:
         raw = texts
     else:
