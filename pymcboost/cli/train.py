@@ -93,13 +93,14 @@ def check_target(path):
                 raise UsageError(f"model file {path} exists and is not a model; remove it first if you mean it")
 
 
-def read(path, arguments, note, **more):
-    """Rows and integer labels of a LIBSVM file in which every row must have a label."""
+def read(path, note, **how):
+    """Rows and integer labels of a LIBSVM file, in which every row must have a label; reports what it read."""
     import numpy as np
 
     from pymcboost.svmlight import load_svmlight
 
-    data = load_svmlight(path, **more)
+    data = load_svmlight(path, **how)
+    path = "<stdin>" if path == "-" else path
     for notice in data.notices:
         note(notice)
     if not data.labelled.all():
@@ -108,18 +109,12 @@ def read(path, arguments, note, **more):
     if data.y.dtype.kind == "f":
         row = np.argmax(data.y != np.floor(data.y))
         raise ValueError(f"{path}: row {row + 1} has the label {data.y[row]:g}; class labels must be integers")
+    classes, counts = np.unique(data.y, return_counts=True)
+    shown = ", ".join(f"{label}: {count}" for label, count in zip(classes, counts, strict=True))
+    storage = "sparse" if hasattr(data.X, "indptr") else "dense"
+    note(f"{path}: {data.X.shape[0]} rows, {data.X.shape[1]} features ({storage}), {classes.size} classes"
+         + (f" ({shown})" if classes.size <= CLASSES_SHOWN else ""))
     return data
-
-
-def summary(path, X, y):
-    """One line about a set of rows."""
-    import numpy as np
-
-    classes, counts = np.unique(y, return_counts=True)
-    shown = ", ".join(f"{c}: {n}" for c, n in zip(classes, counts, strict=True))
-    storage = "sparse" if hasattr(X, "indptr") else "dense"
-    text = f"{path}: {X.shape[0]} rows, {X.shape[1]} features ({storage}), {classes.size} classes"
-    return f"{text} ({shown})" if classes.size <= CLASSES_SHOWN else text
 
 
 def cross_validate(estimator, X, y, folds):
@@ -142,9 +137,8 @@ def train(argv):
     if not arguments.cross_validation:
         check_target(arguments.model_file)
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
-    data = read(arguments.training_file, arguments, note, base=base, n_features=arguments.n_features)
+    data = read(arguments.training_file, note, base=base, n_features=arguments.n_features)
     X, y = data.X, data.y
-    note(summary(arguments.training_file, X, y))
     unknown = sorted(set(weights) - set(y.tolist()))
     if unknown:
         note(f"no row has the label {', '.join(map(str, unknown))}; its weight is not used")
@@ -154,8 +148,7 @@ def train(argv):
     validation = {}
     if arguments.validation_file:
         layout = "csr" if hasattr(X, "indptr") else "dense"
-        held = read(arguments.validation_file, arguments, note, base=data.base, n_features=X.shape[1], layout=layout)
-        note(summary(arguments.validation_file, held.X, held.y))
+        held = read(arguments.validation_file, note, base=data.base, n_features=X.shape[1], layout=layout)
         validation = {"X_val": held.X, "y_val": held.y}
 
     with warnings.catch_warnings():
