@@ -85,7 +85,7 @@ def predict(argv):
 
     model = load_model(arguments.model_file)
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
-    data = load_svmlight(arguments.test_file, base=base, n_features=model.n_features_in_)
+    data = load_svmlight(arguments.test_file, base=base, n_features=model.n_features_in_, layout="plain")
     for notice in data.notices:
         note(notice)
     scores = model.raw_scores(data.X, n_jobs=arguments.n_jobs)
