@@ -39,22 +39,23 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with exact option names and errors as exceptions (its own exit status for errors, 2, means wrong data here)."""
+    """argparse with exact option names, and exceptions for errors: its own exit status, 2, means wrong data here."""
 
     def __init__(self, prog, usage, **kwargs):
         super().__init__(prog=prog, usage=usage, formatter_class=Formatter, allow_abbrev=False, **kwargs)
 
     def error(self, message):
+        """Raise UsageError with the message and the usage line."""
         raise UsageError(f"{message}\n{self.format_usage()}Try '{self.prog} --help'.")
 
     def add_common(self):
-        """The options every program has."""
+        """Add the options that every program has."""
         self.add_argument("-q", "--quiet", action="store_true", help="print nothing on standard error but errors")
         self.add_argument("--version", action="version", version=f"{self.prog} {__version__}")
 
 
 def bounded(kind, words, check):
-    """An argparse type: ``kind(text)`` that satisfies ``check``, else an error naming the ``words`` of what is allowed."""
+    """Make an argparse type: ``kind(text)`` where ``check`` holds, else an error with the ``words`` of what may be."""
 
     def convert(text):
         try:
@@ -72,7 +73,7 @@ thread_count = bounded(int, "a number of threads: 1 or more, or -1 for all CPUs"
 
 
 def notifier(program, quiet):
-    """A function that prints one line on standard error, or nothing when ``quiet``."""
+    """Make a function that prints one line on standard error, or nothing when ``quiet``."""
 
     def note(text):
         if not quiet:

@@ -34,7 +34,7 @@ def describe(model, path):
 
 
 def info(argv):
-    """What ``mcboost-info`` does with its arguments."""
+    """Do what ``mcboost-info``'s arguments ask."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
     parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")

@@ -1,4 +1,7 @@
-"""Command-line options of an algorithm: names and defaults from its signature, ranges from params.py, help from its docstring."""
+"""Command-line options of an algorithm.
+
+Names and defaults come from its signature, ranges from params.py, help texts from its docstring.
+"""
 
 import argparse
 import inspect
@@ -128,7 +131,7 @@ def take_class_weights(argv):
             rest.append(argument)
             continue
         if not re.fullmatch(r"-w[+-]?\d+", argument):
-            raise UsageError(f"argument {argument}: a class weight is written -w<label> x, the label an integer: -w3 2.5")
+            raise UsageError(f"argument {argument}: a class weight is -w<label> x, the label an integer: -w3 2.5")
         try:
             weights[int(argument[2:])] = _positive(next(arguments))
         except StopIteration:

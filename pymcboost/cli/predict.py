@@ -18,12 +18,13 @@ def main(argv=None):
 
 
 def parse(argv):
+    """Return the arguments as a namespace."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
     parser.add_argument("test_file", help="LIBSVM text, also .gz, .bz2 or .xz; - for standard input")
     parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
     parser.add_argument("output_file", help="one predicted label per line; - for standard output")
     parser.add_argument("-b", "--probability", choices=(0, 1), type=int, default=0,
-                        help="1: first a line 'labels ...', then each label with the probability of every class (default: 0)")
+                        help="1: a line 'labels ...', then each label with the probability of every class (default: 0)")
     parser.add_argument("-d", "--decision-values", choices=(0, 1), type=int, default=0,
                         help="1: the same with the score of every class in place of probabilities (default: 0)")
     parser.add_argument("-j", "--n-jobs", type=thread_count, metavar="n",
@@ -48,8 +49,9 @@ def accuracy(model, predicted, data, note):
     import numpy as np
 
     labels, total = data.y[data.labelled], int(data.labelled.sum())
-    if total < data.labelled.size:
-        note(f"{data.labelled.size - total} of {data.labelled.size} rows have no label: predicted, not counted in the accuracy")
+    unlabelled = data.labelled.size - total
+    if unlabelled:
+        note(f"{unlabelled} of {data.labelled.size} rows have no label: predicted, not counted in the accuracy")
     if total == 0:
         return None
     if model.classes_.dtype.kind == "U":
@@ -76,7 +78,7 @@ def write(stream, names, predicted, values):
 
 
 def predict(argv):
-    """What ``mcboost-predict`` does with its arguments."""
+    """Do what ``mcboost-predict``'s arguments ask."""
     arguments = parse(argv)
     note = notifier(PROGRAM, arguments.quiet)
 

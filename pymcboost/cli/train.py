@@ -26,7 +26,7 @@ def _algorithm_option(parser, registry):
 
 
 def parse(argv):
-    """Arguments, and a new estimator with the parameters they ask for."""
+    """Return the arguments, a new estimator with the parameters they ask for, and the class weights."""
     from pymcboost.algorithms import REGISTRY, get_class
 
     argv, weights = take_class_weights(argv)
@@ -46,7 +46,7 @@ def parse(argv):
     group.add_argument("-w<label>", dest="weight", metavar="x",
                        help="weight of the class with this label, as in -w3 2.5 (default: 1)")
     group.add_argument("-v", "--cross-validation", type=bounded(int, "an integer >= 2", lambda n: n >= 2), metavar="n",
-                       help="n-fold stratified cross-validation, shuffled by -S (default seed here: 0); writes no model")
+                       help="n-fold stratified cross-validation, shuffled by -S (here default: 0); writes no model")
     group.add_argument("-P", "--validation-file", metavar="file",
                        help="LIBSVM file whose error is followed during training (what --early-stopping then watches)")
     group.add_argument("--base", choices=("auto", "0", "1"), default="auto",
@@ -104,8 +104,8 @@ def read(path, note, **how):
     for notice in data.notices:
         note(notice)
     if not data.labelled.all():
-        raise ValueError(f"{path}: row {np.argmin(data.labelled) + 1} has no label; training and validation need one in "
-                         "every row, an integer before the first index:value pair")
+        raise ValueError(f"{path}: row {np.argmin(data.labelled) + 1} has no label; training and validation need "
+                         "one in every row, an integer before the first index:value pair")
     if data.y.dtype.kind == "f":
         row = np.argmax(data.y != np.floor(data.y))
         raise ValueError(f"{path}: row {row + 1} has the label {data.y[row]:g}; class labels must be integers")
@@ -131,7 +131,7 @@ def cross_validate(estimator, X, y, folds):
 
 
 def train(argv):
-    """What ``mcboost-train`` does with its arguments."""
+    """Do what ``mcboost-train``'s arguments ask."""
     arguments, estimator, weights = parse(argv)
     note = notifier(PROGRAM, arguments.quiet)
     if not arguments.cross_validation:
@@ -175,7 +175,8 @@ def fit_and_save(estimator, X, y, validation, arguments, note):
               file=sys.stderr)
         return status
     error = (estimator.model_.predict(X) != y).mean()
-    note(f"{arguments.algorithm}: {estimator.n_estimators_} rounds in {seconds:.3g} s, training error {100 * error:.4g}%")
+    rounds = estimator.n_estimators_
+    note(f"{arguments.algorithm}: {rounds} rounds in {seconds:.3g} s, training error {100 * error:.4g}%")
     if validation:
         error = (estimator.model_.predict(validation["X_val"]) != validation["y_val"]).mean()
         note(f"validation error {100 * error:.4g}%")

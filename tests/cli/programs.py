@@ -22,10 +22,23 @@ def environment(**more):
     return {**os.environ, "PYTHONPATH": path, **more}
 
 
-def run(program, *arguments, cwd=None, stdin=None, **more):
-    """Run ``mcboost-<program>`` and return its CompletedProcess with text streams."""
+def run(program, *arguments, cwd=None, stdin=None, stdout=subprocess.PIPE, **more):
+    """Run ``mcboost-<program>`` and return its CompletedProcess with text streams; ``more`` goes to the environment."""
     return subprocess.run([*command(program), *map(str, arguments)], cwd=cwd, input=stdin, env=environment(**more),
-                          capture_output=True, text=True, timeout=300)
+                          stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300)
+
+
+def run_python(code, cwd=None):
+    """Run a piece of Python with this interpreter and return its CompletedProcess with text streams."""
+    return subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment(), capture_output=True, text=True,
+                          timeout=300)
+
+
+def start(program, *arguments, cwd=None):
+    """Start ``mcboost-<program>`` with pipes for its three streams and return its Popen object."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*command(program), *map(str, arguments)], cwd=cwd, env=environment(), text=True,
+                            stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 def write_svm(path, X, y, base=1):

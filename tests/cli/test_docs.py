@@ -38,7 +38,8 @@ def rewrite():
     page = PAGE.read_text()
     for program in ("train", "predict", "info"):
         text = help_text(program)
-        page = re.sub(MARK.format(program), lambda found, text=text: f"{found[1]}\n```text\n{text}```\n", page, flags=re.DOTALL)
+        block = f"\n```text\n{text}```\n"
+        page = re.sub(MARK.format(program), lambda found, block=block: found[1] + block, page, flags=re.DOTALL)
     PAGE.write_text(page)
 
 

@@ -1,12 +1,10 @@
 """mcboost-predict and mcboost-info run where NumPy is the only package there is."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from cli.programs import environment, run, write_svm
+from cli.programs import run, run_python, write_svm
 
 BLOCKED = ("sklearn", "scipy", "joblib", "threadpoolctl", "tqdm", "libsvm", "pandas", "pymcboost.base",
            "pymcboost.algorithms", "pymcboost.params")
@@ -23,14 +21,13 @@ sys.meta_path.insert(0, Blocker())
 
 def blocked(program, *arguments, cwd):
     code = f"{BLOCKER}from pymcboost.cli.{program} import main\nsys.exit(main({[str(a) for a in arguments]!r}))"
-    return subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment(), capture_output=True, text=True)
+    return run_python(code, cwd=cwd)
 
 
-def test_the_blocker_blocks(files, tmp_path):
+def test_the_blocker_blocks():
     for name in ("sklearn", "scipy.sparse", "joblib"):
         code = f"{BLOCKER}\ntry:\n    import {name}\nexcept ImportError as error:\n    print(error)"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment())
-        assert done.stdout == f"blocked: {name.split('.')[0]}\n"
+        assert run_python(code).stdout == f"blocked: {name.split('.')[0]}\n"
 
 
 @pytest.mark.parametrize("options", [[], ["-b", "1"], ["-d", "1"], ["-j", "2"]])

@@ -94,7 +94,8 @@ def test_unknown_labels_count_as_errors(files, tmp_path, scored):
     done = run("predict", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout == "Accuracy = 80% (8/10) (classification)\n"
-    assert "mcboost-predict: 2 of 10 rows have a label that the model does not know (40, 41): counted as errors" in done.stderr
+    message = "2 of 10 rows have a label that the model does not know (40, 41): counted as errors"
+    assert f"mcboost-predict: {message}\n" in done.stderr
     quiet = run("predict", "-q", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert (quiet.stdout, quiet.stderr) == (done.stdout, "")
 

@@ -3,12 +3,11 @@
 import json
 import re
 import signal
-import subprocess
 import time
 
 import numpy as np
 import pytest
-from cli.programs import command, environment, run, write_svm
+from cli.programs import run, start, write_svm
 
 from pymcboost import MCBoostClassifier, load_model, load_svmlight
 
@@ -23,7 +22,7 @@ def test_report_on_standard_error_only(files, tmp_path):
     assert done.stdout == ""
     lines = done.stderr.splitlines()
     assert all(line.startswith("mcboost-train: ") for line in lines)
-    assert any(line.endswith("train.svm: 180 rows, 5 features (dense), 3 classes (-1: 60, 2: 60, 7: 60)") for line in lines)
+    assert "train.svm: 180 rows, 5 features (dense), 3 classes (-1: 60, 2: 60, 7: 60)\n" in done.stderr
     found = re.search(r"mcboost: 30 rounds in \S+ s, training error (\S+)%", done.stderr)
     data = load_svmlight(files / "train.svm")
     model = load_model(tmp_path / "train.svm.mcb")
@@ -75,7 +74,8 @@ def test_validation_file_and_patience(files, tmp_path):
 def test_cross_validation_prints_libsvms_line_and_writes_nothing(files, tmp_path):
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-    runs = [run("train", "-q", "-n", 15, "-v", 4, *seed, files / "train.svm", cwd=tmp_path) for seed in ([], ["-S", 0], ["-S", 8])]
+    seeds = ([], ["-S", 0], ["-S", 8])
+    runs = [run("train", "-q", "-n", 15, "-v", 4, *seed, files / "train.svm", cwd=tmp_path) for seed in seeds]
     assert [done.returncode for done in runs] == [0, 0, 0]
     assert [done.stderr for done in runs] == ["", "", ""]
     assert runs[0].stdout == runs[1].stdout
@@ -112,7 +112,8 @@ def test_standard_input_interval_layout_and_number_of_features(files, tmp_path):
     assert model.kind != other.kind
     assert model.n_features_in_ == 9
     X = load_svmlight(files / "train.svm").X
-    np.testing.assert_allclose(model.raw_scores(np.pad(X, ((0, 0), (0, 4)))), other.raw_scores(X), rtol=1e-12, atol=1e-12)
+    scores = model.raw_scores(np.pad(X, ((0, 0), (0, 4))))
+    np.testing.assert_allclose(scores, other.raw_scores(X), rtol=1e-12, atol=1e-12)
 
 
 def test_base_zero(files, tmp_path, blobs):
@@ -174,8 +175,7 @@ def wait_for(process, text):
 def test_interrupt_saves_the_rounds_done(files, tmp_path, blobs):
     rng = np.random.default_rng(0)
     write_svm(tmp_path / "big.svm", rng.normal(size=(3000, 40)), rng.integers(0, 5, size=3000))
-    process = subprocess.Popen([*command("train"), "-n", "1000000", "big.svm"], cwd=tmp_path, env=environment(),
-                               stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = start("train", "-n", 1000000, "big.svm", cwd=tmp_path)
     wait_for(process, "big.svm: 3000 rows")
     time.sleep(4)
     process.send_signal(signal.SIGINT)
@@ -191,8 +191,7 @@ def test_interrupt_saves_the_rounds_done(files, tmp_path, blobs):
 
 
 def test_interrupt_before_training_saves_nothing(files, tmp_path):
-    process = subprocess.Popen([*command("train"), "-", "m.mcb"], cwd=tmp_path, env=environment(), stdin=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+    process = start("train", "-", "m.mcb", cwd=tmp_path)
     process.stdin.write("1 1:2\n")
     process.stdin.flush()
     time.sleep(3)
