@@ -134,6 +134,9 @@ def run(program, body, argv):
     int
         0 success, 1 usage, 2 data, 3 model file, 4 input or output, 5 memory, 130 interrupted, 141 broken pipe.
     """
+    # A stream that the caller closed is None, and print(file=None) would write to the other one.
+    sys.stdout = sys.stdout or open(os.devnull, "w")
+    sys.stderr = sys.stderr or open(os.devnull, "w")
     try:
         try:
             status = body(sys.argv[1:] if argv is None else list(argv)) or OK

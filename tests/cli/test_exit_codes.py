@@ -1,11 +1,12 @@
 """Every exit status of every program, with one line on standard error that says why."""
 
 import os
+import shlex
 import signal
 import subprocess
 
 import pytest
-from cli.programs import run, run_python, start
+from cli.programs import command, environment, run, run_python, start
 
 from pymcboost import __version__
 from pymcboost.cli.console import run as run_body
@@ -110,6 +111,17 @@ def test_141_reader_went_away(files):
         assert done.returncode == 141
         assert "Traceback" not in done.stderr
         assert "Broken" not in done.stderr
+
+
+def test_closed_streams_do_not_mix(files, tmp_path):
+    (tmp_path / "t.svm").write_text("99 1:1\n")
+    line = shlex.join([*command("predict"), "t.svm", str(files / "model.mcb"), "-"])
+    for closing in ("2>&-", ">&-"):
+        done = subprocess.run(["sh", "-c", f"{line} {closing}"], cwd=tmp_path, env=environment(), capture_output=True,
+                              text=True)
+        assert done.returncode == 0
+        assert ("Accuracy" in done.stderr, "Accuracy" in done.stdout) == (closing == ">&-", False)
+        assert (len(done.stdout.splitlines()) == 1) == (closing == "2>&-")
 
 
 def test_130_interrupted_prediction_leaves_no_file(files, tmp_path):
