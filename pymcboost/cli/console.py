@@ -4,6 +4,7 @@ Imports nothing beyond the standard library, so that a mistyped command answers 
 """
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -48,6 +49,10 @@ class Parser(argparse.ArgumentParser):
         """Raise UsageError with the message and the usage line."""
         raise UsageError(f"{message}\n{self.format_usage()}Try '{self.prog} --help'.")
 
+    def _print_message(self, message, file=None):
+        # argparse's own does not mind a full disk.
+        print(message, end="", file=file or sys.stderr)
+
     def add_common(self):
         """Add the options that every program has."""
         self.add_argument("-q", "--quiet", action="store_true", help="print nothing on standard error but errors")
@@ -80,6 +85,12 @@ def notifier(program, quiet):
             print(f"{program}: {text}", file=sys.stderr, flush=True)
 
     return note
+
+
+def word(name):
+    """Return a class or feature name as one printable word: in JSON quotes where it is not one already."""
+    plain = name.isprintable() and not name.startswith('"') and len(name.split()) == 1 and name == name.strip()
+    return name if plain else json.dumps(name)
 
 
 @contextmanager
@@ -154,7 +165,9 @@ def run(program, body, argv):
         status, message = MEMORY, f"not enough memory: {error}" if str(error) else "not enough memory"
     except OSError as error:
         status = IO
-        message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        message = error.strerror or str(error)
+        if error.filename is not None:
+            message = f"{os.fsdecode(error.filename)}: {message}"
     except ValueError as error:
         status, message = MODEL if _is_model_error(error) else DATA, str(error)
     with suppress(OSError):

@@ -1,9 +1,8 @@
 """mcboost-predict: predict the rows of a LIBSVM file with a model file. Needs NumPy only."""
 
-import json
 import sys
 
-from pymcboost.cli.console import EXIT_CODES, Parser, notifier, run, thread_count, whole_file
+from pymcboost.cli.console import EXIT_CODES, Parser, UsageError, notifier, run, thread_count, whole_file, word
 
 PROGRAM = "mcboost-predict"
 USAGE = f"{PROGRAM} [options] test_file model_file output_file"
@@ -30,18 +29,13 @@ def parse(argv):
     parser.add_argument("-j", "--n-jobs", type=thread_count, metavar="n",
                         help="number of threads, -1 for all CPUs (default: 1 below 10,000 rows, else all)")
     parser.add_argument("--base", choices=("auto", "0", "1"), default="auto",
-                        help="number of the first feature in the file (default: auto, 0 when an index 0 occurs)")
+                        help="number of the first feature in the file (default: auto, 0 if the model was trained on a "
+                        "zero-based file or an index 0 occurs)")
     parser.add_common()
     arguments = parser.parse_args(argv)
     if arguments.probability and arguments.decision_values:
         parser.error("-b 1 and -d 1 exclude each other")
     return arguments
-
-
-def class_names(model):
-    """Classes as the output file shows them: names with blanks are quoted, so that a line always has one word each."""
-    names = [str(name) for name in model.classes_.tolist()]
-    return [json.dumps(name) if not name or any(c.isspace() for c in name) else name for name in names]
 
 
 def accuracy(model, predicted, data, note):
@@ -54,7 +48,7 @@ def accuracy(model, predicted, data, note):
         note(f"{unlabelled} of {data.labelled.size} rows have no label: predicted, not counted in the accuracy")
     if total == 0:
         return None
-    if model.classes_.dtype.kind == "U":
+    if model.classes_.dtype.kind != "i":
         labels = np.array([f"{label:g}" for label in labels.tolist()])
     unknown = ~np.isin(labels, model.classes_)
     if unknown.any():
@@ -86,7 +80,10 @@ def predict(argv):
     from pymcboost.svmlight import load_svmlight
 
     model = load_model(arguments.model_file)
-    base = arguments.base if arguments.base == "auto" else int(arguments.base)
+    if arguments.probability and model.link == "none":
+        raise UsageError(f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores")
+    known = model.meta.get("index_base")
+    base = int(arguments.base) if arguments.base != "auto" else known if known in (0, 1) else "auto"
     data = load_svmlight(arguments.test_file, base=base, n_features=model.n_features_in_, layout="plain")
     for notice in data.notices:
         note(notice)
@@ -94,9 +91,9 @@ def predict(argv):
     best = scores.argmax(axis=1)
     values = scores if arguments.decision_values else None
     if arguments.probability:
-        values = model.predict_proba(data.X)
+        values = model.predict_proba(data.X, n_jobs=arguments.n_jobs)
     with whole_file(arguments.output_file) as stream:
-        write(stream, class_names(model), best, values)
+        write(stream, [word(str(name)) for name in model.classes_.tolist()], best, values)
     line = accuracy(model, model.classes_[best], data, note)
     if line:
         print(line, file=sys.stderr if arguments.output_file == "-" else sys.stdout)

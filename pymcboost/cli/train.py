@@ -155,10 +155,21 @@ def train(argv):
         warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
         if arguments.cross_validation:
             return cross_validate(estimator, X, y, arguments.cross_validation)
-        return fit_and_save(estimator, X, y, validation, arguments, note)
+        return fit_and_save(estimator, X, y, data.base, validation, arguments, note)
 
 
-def fit_and_save(estimator, X, y, validation, arguments, note):
+def save(estimator, base, path, layout):
+    """Write the model; one from a zero-based file says so, as a test file may lack the index 0 that would tell."""
+    if base == 1:
+        return estimator.save(path, layout=layout)
+    from pymcboost.scoring import Model
+
+    model = estimator.model_
+    meta = {**model.meta, "index_base": base}
+    Model.from_ensemble(model.ensemble, model.classes_, link=model.link, meta=meta, layout=layout).save(path)
+
+
+def fit_and_save(estimator, X, y, base, validation, arguments, note):
     """Train, save and report; after Ctrl-C save the rounds that are done."""
     status, start = 0, time.perf_counter()
     try:
@@ -168,7 +179,7 @@ def fit_and_save(estimator, X, y, validation, arguments, note):
             raise
         status = INTERRUPTED
     seconds = time.perf_counter() - start
-    estimator.save(arguments.model_file, layout=arguments.layout)
+    save(estimator, base, arguments.model_file, arguments.layout)
     size = os.path.getsize(arguments.model_file)
     if status:
         print(f"{PROGRAM}: interrupted; the {estimator.n_estimators_} rounds done are saved in {arguments.model_file}",
