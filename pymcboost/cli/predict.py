@@ -87,11 +87,12 @@ def predict(argv):
     data = load_svmlight(arguments.test_file, base=base, n_features=model.n_features_in_, layout="plain")
     for notice in data.notices:
         note(notice)
-    scores = model.raw_scores(data.X, n_jobs=arguments.n_jobs)
-    best = scores.argmax(axis=1)
-    values = scores if arguments.decision_values else None
+    best = model.predict_codes(data.X, n_jobs=arguments.n_jobs)
+    values = None
     if arguments.probability:
         values = model.predict_proba(data.X, n_jobs=arguments.n_jobs)
+    elif arguments.decision_values:
+        values = model.raw_scores(data.X, n_jobs=arguments.n_jobs)
     with whole_file(arguments.output_file) as stream:
         write(stream, [word(str(name)) for name in model.classes_.tolist()], best, values)
     line = accuracy(model, model.classes_[best], data, note)
