@@ -1,8 +1,11 @@
 """A way to run the programs as a user does, and small LIBSVM files for them."""
 
+import importlib
+import io
 import os
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pymcboost
@@ -26,6 +29,15 @@ def run(program, *arguments, cwd=None, stdin=None, stdout=subprocess.PIPE, **mor
     """Run ``mcboost-<program>`` and return its CompletedProcess with text streams; ``more`` goes to the environment."""
     return subprocess.run([*command(program), *map(str, arguments)], cwd=cwd, input=stdin, env=environment(**more),
                           stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300)
+
+
+def call(program, *arguments, cwd=None):
+    """Do what `run` does, in this process: much faster, for tests of what a program says rather than how it starts."""
+    main = importlib.import_module(f"pymcboost.cli.{program}").main
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), chdir(cwd or os.getcwd()):
+        status = main([str(argument) for argument in arguments])
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
 def run_python(code, cwd=None):

@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from cli.programs import command, environment, run, run_python, start
+from cli.programs import call, command, environment, run, run_python, start
 
 from pymcboost import __version__
 from pymcboost.cli.console import run as run_body
@@ -41,9 +41,9 @@ def test_2_data(files, tmp_path):
     check(run("train", "bad.svm", cwd=tmp_path), 2, "mcboost-train: error: bad.svm:2:")
     check(run("predict", "bad.svm", files / "model.mcb", "out", cwd=tmp_path), 2, "mcboost-predict: error: bad.svm:2:")
     (tmp_path / "inf.svm").write_text("1 1:2\n2 1:inf\n")
-    check(run("train", "inf.svm", cwd=tmp_path), 2, "inf")
+    check(call("train", "inf.svm", cwd=tmp_path), 2, "inf")
     (tmp_path / "cut.svm.gz").write_bytes(b"\x1f\x8b\x08\x00")
-    check(run("train", "cut.svm.gz", cwd=tmp_path), 2, "cut.svm.gz")
+    check(call("train", "cut.svm.gz", cwd=tmp_path), 2, "cut.svm.gz")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.svm", "cut.svm.gz", "inf.svm"]
 
 
@@ -61,14 +61,14 @@ def test_3_model(files, tmp_path):
 def test_4_missing_and_unwritable(files, tmp_path):
     train, test, model = files / "train.svm", files / "test.svm", files / "model.mcb"
     check(run("train", "none.svm", cwd=tmp_path), 4, "mcboost-train: error: none.svm: No such file or directory")
-    check(run("train", tmp_path, "m.mcb", cwd=tmp_path), 4, "directory")
-    check(run("train", train, "no/folder/m.mcb", cwd=tmp_path), 4, "no/folder: no such folder for the model file")
-    check(run("train", train, tmp_path), 4, "is a folder, not a model file")
-    check(run("train", "-P", "none.svm", train, cwd=tmp_path), 4, "none.svm: No such file or directory")
+    check(call("train", tmp_path, "m.mcb", cwd=tmp_path), 4, "directory")
+    check(call("train", train, "no/folder/m.mcb", cwd=tmp_path), 4, "no/folder: no such folder for the model file")
+    check(call("train", train, tmp_path), 4, "is a folder, not a model file")
+    check(call("train", "-P", "none.svm", train, cwd=tmp_path), 4, "none.svm: No such file or directory")
     check(run("predict", "none.svm", model, "out", cwd=tmp_path), 4, "none.svm: No such file or directory")
-    check(run("predict", test, "none.mcb", "out", cwd=tmp_path), 4, "none.mcb: No such file or directory")
-    check(run("predict", test, model, "no/out", cwd=tmp_path), 4, "No such file or directory")
-    check(run("predict", test, model, tmp_path), 4, "Is a directory")
+    check(call("predict", test, "none.mcb", "out", cwd=tmp_path), 4, "none.mcb: No such file or directory")
+    check(call("predict", test, model, "no/out", cwd=tmp_path), 4, "No such file or directory")
+    check(call("predict", test, model, tmp_path), 4, "Is a directory")
     check(run("info", "none.mcb", cwd=tmp_path), 4, "mcboost-info: error: none.mcb: No such file or directory")
     assert list(tmp_path.iterdir()) == []
 
@@ -76,8 +76,8 @@ def test_4_missing_and_unwritable(files, tmp_path):
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
 def test_4_forbidden_folder(files, tmp_path):
     tmp_path.chmod(0o500)
-    check(run("train", files / "train.svm", "m.mcb", cwd=tmp_path), 4, "cannot write the model file into this folder")
-    check(run("predict", files / "test.svm", files / "model.mcb", "out", cwd=tmp_path), 4, "Permission denied")
+    check(call("train", files / "train.svm", "m.mcb", cwd=tmp_path), 4, "cannot write the model file into this folder")
+    check(call("predict", files / "test.svm", files / "model.mcb", "out", cwd=tmp_path), 4, "Permission denied")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's full device")

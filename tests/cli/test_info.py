@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from cli.programs import run, write_svm
+from cli.programs import call, run, write_svm
 
 from pymcboost import Model, load_model
 from pymcboost.cli.info import main
@@ -76,7 +76,7 @@ def test_odd_information_does_no_harm(capsys, tmp_path, known, meta, options):
     assert main([*options, str(path)]) == 0
     assert "\x1b" not in capsys.readouterr().out
     write_svm(tmp_path / "t.svm", [[1, 2]], [3])
-    assert run("predict", tmp_path / "t.svm", path, "-").returncode == 0
+    assert call("predict", tmp_path / "t.svm", path, "-").returncode == 0
 
 
 def test_wide_model_takes_no_memory_for_unused_features(capsys, tmp_path):

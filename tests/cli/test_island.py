@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from cli.programs import run, run_python, write_svm
+from cli.programs import call, run, run_python, write_svm
 
 BLOCKED = ("sklearn", "scipy", "joblib", "threadpoolctl", "tqdm", "libsvm", "pandas", "pymcboost.base",
            "pymcboost.algorithms", "pymcboost.params")
@@ -44,7 +44,7 @@ def test_predict_sparse(tmp_path):
     X[np.arange(2000), np.arange(2000) % 50] = np.arange(2000) % 7 - 3.0
     X[7, 8999] = 1
     write_svm(tmp_path / "t.svm", X, np.arange(2000) % 2)
-    done = run("train", "-n", 10, "t.svm", cwd=tmp_path)
+    done = call("train", "-n", 10, "t.svm", cwd=tmp_path)
     assert "(sparse)" in done.stderr, "the test must see a file that is not read as dense rows"
     done = blocked("predict", "-d", 1, "t.svm", "t.svm.mcb", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,7 @@ import stat
 
 import numpy as np
 import pytest
-from cli.programs import run, write_svm
+from cli.programs import call, run, write_svm
 
 from pymcboost import MCBoostClassifier, load_model, load_svmlight
 from pymcboost.cli.predict import main
@@ -81,8 +81,8 @@ def test_two_classes(files, tmp_path, blobs):
     X, y = blobs
     X, y = X[y != 2], y[y != 2]
     write_svm(tmp_path / "t.svm", X, y)
-    assert run("train", "-q", "-n", 10, "t.svm", cwd=tmp_path).returncode == 0
-    first, _, values = table(run("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout)
+    assert call("train", "-q", "-n", 10, "t.svm", cwd=tmp_path).returncode == 0
+    first, _, values = table(call("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout)
     assert first == "labels -1 7"
     assert np.array_equal(values[:, 1] - values[:, 0], load_model(tmp_path / "t.svm.mcb").decision_function(X))
 
@@ -91,12 +91,12 @@ def test_unknown_labels_count_as_errors(files, tmp_path, scored):
     model, data, _, _ = scored
     labels = [40, 41, *model.predict(data.X[2:10])]
     write_svm(tmp_path / "t.svm", data.X[:10], labels)
-    done = run("predict", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
+    done = call("predict", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout == "Accuracy = 80% (8/10) (classification)\n"
     message = "2 of 10 rows have a label that the model does not know (40, 41): counted as errors"
     assert f"mcboost-predict: {message}\n" in done.stderr
-    quiet = run("predict", "-q", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
+    quiet = call("predict", "-q", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert (quiet.stdout, quiet.stderr) == (done.stdout, "")
 
 
@@ -104,13 +104,13 @@ def test_unlabelled_rows_are_predicted(files, tmp_path, scored):
     model, data, _, _ = scored
     predicted = model.predict(data.X)
     write_svm(tmp_path / "some.svm", data.X[:10], [None, None, *predicted[2:10]])
-    done = run("predict", "some.svm", files / "model.mcb", "out", cwd=tmp_path)
+    done = call("predict", "some.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout == "Accuracy = 100% (8/8) (classification)\n"
     assert "2 of 10 rows have no label: predicted, not counted in the accuracy" in done.stderr
     assert (tmp_path / "out").read_text().split() == [str(label) for label in predicted[:10]]
     write_svm(tmp_path / "none.svm", data.X[:10], [None] * 10)
-    done = run("predict", "none.svm", files / "model.mcb", "out", cwd=tmp_path)
+    done = call("predict", "none.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert (tmp_path / "out").read_text().split() == [str(label) for label in predicted[:10]]
 
@@ -118,12 +118,12 @@ def test_unlabelled_rows_are_predicted(files, tmp_path, scored):
 def test_more_and_fewer_features_than_the_model(files, tmp_path, scored):
     model, data, scores, _ = scored
     write_svm(tmp_path / "more.svm", np.pad(data.X, ((0, 0), (0, 3)), constant_values=9), data.y)
-    done = run("predict", "-d", 1, "more.svm", files / "model.mcb", "out", cwd=tmp_path)
+    done = call("predict", "-d", 1, "more.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert done.returncode == 0
     assert "features beyond" in done.stderr
     assert np.array_equal(table((tmp_path / "out").read_text())[2], scores)
     write_svm(tmp_path / "fewer.svm", data.X[:, :3], data.y)
-    done = run("predict", "-d", 1, "fewer.svm", files / "model.mcb", "out", cwd=tmp_path)
+    done = call("predict", "-d", 1, "fewer.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     zeroed = data.X.copy()
     zeroed[:, 3:] = 0
@@ -135,7 +135,7 @@ def test_sparse_rows_score_like_dense_ones(tmp_path):
     X = np.where(rng.random((2000, 6000)) < 0.002, rng.integers(1, 9, size=(2000, 6000)), 0).astype(np.float32)
     y = (X[:, 0] + 1 > X[:, 1:400].sum(axis=1)).astype(int)
     write_svm(tmp_path / "t.svm", X, y)
-    done = run("train", "-n", 10, "t.svm", cwd=tmp_path)
+    done = call("train", "-n", 10, "t.svm", cwd=tmp_path)
     assert "(sparse)" in done.stderr, done.stderr
     out = run("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout
     model = load_model(tmp_path / "t.svm.mcb")
@@ -146,9 +146,9 @@ def test_base_zero(files, tmp_path, scored):
     _, data, scores, _ = scored
     write_svm(tmp_path / "zero.svm", data.X, data.y, base=0)
     for base in ("0", "auto"):
-        done = run("predict", "-d", 1, "--base", base, "zero.svm", files / "model.mcb", "-", cwd=tmp_path)
+        done = call("predict", "-d", 1, "--base", base, "zero.svm", files / "model.mcb", "-", cwd=tmp_path)
         assert np.array_equal(table(done.stdout)[2], scores)
-    done = run("predict", "--base", 1, "zero.svm", files / "model.mcb", "out", cwd=tmp_path)
+    done = call("predict", "--base", 1, "zero.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert done.returncode == 2
     assert "zero.svm:1:" in done.stderr
     assert not (tmp_path / "out").exists()
@@ -158,7 +158,7 @@ def test_string_classes(files, tmp_path, blobs):
     X, y = blobs
     names = np.array(["sea bass", "2", "trout"])[np.searchsorted([-1, 2, 7], y)]
     MCBoostClassifier(n_estimators=30).fit(X[:180], names[:180]).save(tmp_path / "fish.mcb")
-    done = run("predict", "-b", 1, files / "test.svm", "fish.mcb", "out", cwd=tmp_path)
+    done = call("predict", "-b", 1, files / "test.svm", "fish.mcb", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = (tmp_path / "out").read_text().splitlines()
     assert lines[0] == 'labels 2 "sea bass" trout'
@@ -170,13 +170,13 @@ def test_output_is_replaced_whole_with_the_usual_permissions(files, tmp_path):
     out = tmp_path / "out"
     mask = os.umask(0)
     os.umask(mask)
-    assert run("predict", files / "test.svm", files / "model.mcb", out).returncode == 0
+    assert call("predict", files / "test.svm", files / "model.mcb", out).returncode == 0
     assert stat.S_IMODE(out.stat().st_mode) == 0o666 & ~mask
     text = out.read_text()
     out.chmod(0o600)
     link = tmp_path / "link"
     link.symlink_to("out")
-    assert run("predict", "-b", 1, files / "test.svm", files / "model.mcb", link).returncode == 0
+    assert call("predict", "-b", 1, files / "test.svm", files / "model.mcb", link).returncode == 0
     assert link.is_symlink()
     assert out.read_text().startswith("labels ")
     assert stat.S_IMODE(out.stat().st_mode) == 0o600

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from cli.programs import run, start, write_svm
+from cli.programs import call, run, start, write_svm
 
 from pymcboost import MCBoostClassifier, load_model, load_svmlight
 
@@ -37,7 +37,7 @@ def test_report_on_standard_error_only(files, tmp_path):
 def test_same_bytes_as_python(files, tmp_path, options):
     options = {"n_estimators": 20, **options}
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-    assert run("train", "-q", *arguments, files / "train.svm", "cli.mcb", cwd=tmp_path).returncode == 0
+    assert call("train", "-q", *arguments, files / "train.svm", "cli.mcb", cwd=tmp_path).returncode == 0
     data = load_svmlight(files / "train.svm")
     MCBoostClassifier(**options).fit(data.X, data.y).save(tmp_path / "python.mcb")
     assert (tmp_path / "cli.mcb").read_bytes() == (tmp_path / "python.mcb").read_bytes()
@@ -46,7 +46,7 @@ def test_same_bytes_as_python(files, tmp_path, options):
 
 
 def test_class_weights_match_python(files, tmp_path):
-    done = run("train", "-n", 20, "-w2", 5, "-w-1", 0.5, "-w99", 3, files / "train.svm", "w.mcb", cwd=tmp_path)
+    done = call("train", "-n", 20, "-w2", 5, "-w-1", 0.5, "-w99", 3, files / "train.svm", "w.mcb", cwd=tmp_path)
     assert done.returncode == 0
     assert "no row has the label 99; its weight is not used" in done.stderr
     data = load_svmlight(files / "train.svm")
@@ -58,7 +58,7 @@ def test_class_weights_match_python(files, tmp_path):
 
 
 def test_validation_file_and_patience(files, tmp_path):
-    done = run("train", "-n", 400, "-E", 5, "-P", files / "test.svm", files / "train.svm", "v.mcb", cwd=tmp_path)
+    done = call("train", "-n", 400, "-E", 5, "-P", files / "test.svm", files / "train.svm", "v.mcb", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "test.svm: 60 rows, 5 features (dense), 3 classes (-1: 20, 2: 20, 7: 20)" in done.stderr
     train, held = load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
@@ -75,7 +75,9 @@ def test_cross_validation_prints_libsvms_line_and_writes_nothing(files, tmp_path
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
     seeds = ([], ["-S", 0], ["-S", 8])
-    runs = [run("train", "-q", "-n", 15, "-v", 4, *seed, files / "train.svm", cwd=tmp_path) for seed in seeds]
+    ways = (run, call, call)
+    runs = [way("train", "-q", "-n", 15, "-v", 4, *seed, files / "train.svm", cwd=tmp_path)
+            for way, seed in zip(ways, seeds, strict=True)]
     assert [done.returncode for done in runs] == [0, 0, 0]
     assert [done.stderr for done in runs] == ["", "", ""]
     assert runs[0].stdout == runs[1].stdout
@@ -88,7 +90,7 @@ def test_cross_validation_prints_libsvms_line_and_writes_nothing(files, tmp_path
 
 
 def test_too_many_folds(files, tmp_path):
-    done = run("train", "-v", 61, files / "train.svm")
+    done = call("train", "-v", 61, files / "train.svm")
     assert done.returncode == 2
     assert "-v 61: the largest class has only 60 rows; use at most that many folds" in done.stderr
 
@@ -96,7 +98,7 @@ def test_too_many_folds(files, tmp_path):
 def test_small_class_in_cross_validation_is_a_notice(tmp_path, blobs):
     X, y = blobs
     write_svm(tmp_path / "t.svm", X[:62], [*y[:60], 50, 50])
-    done = run("train", "-n", 5, "-v", 5, tmp_path / "t.svm")
+    done = call("train", "-n", 5, "-v", 5, tmp_path / "t.svm")
     assert done.returncode == 0, done.stderr
     assert "mcboost-train: warning: The least populated class" in done.stderr
     assert done.stdout.startswith("Cross Validation Accuracy = ")
@@ -120,11 +122,11 @@ def test_base_zero(files, tmp_path, blobs):
     X, y = blobs
     write_svm(tmp_path / "zero.svm", X[:180], y[:180], base=0)
     for base in ("auto", "0"):
-        done = run("train", "-q", "-n", 30, "--base", base, "zero.svm", "zero.mcb", cwd=tmp_path)
+        done = call("train", "-q", "-n", 30, "--base", base, "zero.svm", "zero.mcb", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        predicted = run("predict", "-d", 1, "--base", "0", "zero.svm", "zero.mcb", "-", cwd=tmp_path)
-        assert predicted.stdout == run("predict", "-d", 1, files / "train.svm", files / "model.mcb", "-").stdout
-    done = run("train", "-q", "--base", "1", "zero.svm", "zero.mcb", cwd=tmp_path)
+        predicted = call("predict", "-d", 1, "--base", "0", "zero.svm", "zero.mcb", "-", cwd=tmp_path)
+        assert predicted.stdout == call("predict", "-d", 1, files / "train.svm", files / "model.mcb", "-").stdout
+    done = call("train", "-q", "--base", "1", "zero.svm", "zero.mcb", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert "zero.svm:1:" in done.stderr
 
@@ -139,7 +141,7 @@ def test_base_zero(files, tmp_path, blobs):
 ])
 def test_wrong_data_exits_2(tmp_path, text, message):
     (tmp_path / "t.svm").write_text(text)
-    done = run("train", "-q", "t.svm", cwd=tmp_path)
+    done = call("train", "-q", "t.svm", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert done.stderr.startswith("mcboost-train: error: ")
@@ -151,17 +153,17 @@ def test_wrong_data_exits_2(tmp_path, text, message):
 def test_integral_float_labels_become_integers(tmp_path, blobs):
     X, y = blobs
     write_svm(tmp_path / "t.svm", X[:60], [f"{label:+.1f}" for label in y[:60]])
-    assert run("train", "-q", "-n", 3, "t.svm", cwd=tmp_path).returncode == 0
+    assert call("train", "-q", "-n", 3, "t.svm", cwd=tmp_path).returncode == 0
     assert load_model(tmp_path / "t.svm.mcb").classes_.tolist() == [-1, 2, 7]
 
 
 def test_refuses_to_overwrite_what_is_not_a_model(files, tmp_path):
     (tmp_path / "notes.txt").write_text("keep me")
-    done = run("train", "-q", "-n", 3, files / "train.svm", "notes.txt", cwd=tmp_path)
+    done = call("train", "-q", "-n", 3, files / "train.svm", "notes.txt", cwd=tmp_path)
     assert done.returncode == 1
     assert (tmp_path / "notes.txt").read_text() == "keep me"
     (tmp_path / "old.mcb").write_bytes((files / "model.mcb").read_bytes())
-    assert run("train", "-q", "-n", 3, files / "train.svm", "old.mcb", cwd=tmp_path).returncode == 0
+    assert call("train", "-q", "-n", 3, files / "train.svm", "old.mcb", cwd=tmp_path).returncode == 0
     assert load_model(tmp_path / "old.mcb").n_learners == 3
 
 
@@ -203,7 +205,7 @@ def test_interrupt_before_training_saves_nothing(files, tmp_path):
 
 
 def test_info_shows_what_train_was_asked(files, tmp_path):
-    assert run("train", "-q", "-n", 4, "--fixed-step", 0.01, files / "train.svm", "m.mcb", cwd=tmp_path).returncode == 0
-    facts = json.loads(run("info", "--json", "m.mcb", cwd=tmp_path).stdout)
+    assert call("train", "-q", "-n", 4, "--fixed-step", 0.01, files / "train.svm", "m.mcb", cwd=tmp_path).returncode == 0
+    facts = json.loads(call("info", "--json", "m.mcb", cwd=tmp_path).stdout)
     assert facts["meta"]["params"]["fixed_step"] == 0.01
     assert facts["n_learners"] == 4
