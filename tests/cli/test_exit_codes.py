@@ -4,6 +4,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 
 import pytest
 from cli.programs import call, command, environment, run, run_python, start
@@ -90,6 +91,19 @@ def test_4_disk_full(files):
         assert done.returncode == 4, done.stderr
         assert "No space left on device" in done.stderr
         assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the size of files")
+def test_4_no_room_keeps_the_old_files(files, tmp_path):
+    old = {"m.mcb": (files / "model.mcb").read_bytes(), "out": b"old"}
+    for name, content in old.items():
+        (tmp_path / name).write_bytes(content)
+    for program, arguments in [("train", [str(files / "train.svm"), "m.mcb"]),
+                               ("predict", ["-b", "1", str(files / "test.svm"), "m.mcb", "out"])]:
+        code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        code += f"from pymcboost.cli.{program} import main; sys.exit(main({arguments!r}))"
+        check(run_python(code, cwd=tmp_path), 4, "File too large")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
 
 def test_5_memory(files, tmp_path):

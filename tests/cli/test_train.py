@@ -1,13 +1,16 @@
 """mcboost-train as a program."""
 
+import contextlib
 import json
+import os
 import re
 import signal
+import subprocess
 import time
 
 import numpy as np
 import pytest
-from cli.programs import call, run, start, write_svm
+from cli.programs import call, command, environment, run, start, write_svm
 
 from pymcboost import MCBoostClassifier, load_model, load_svmlight
 
@@ -167,6 +170,28 @@ def test_refuses_to_overwrite_what_is_not_a_model(files, tmp_path):
     assert load_model(tmp_path / "old.mcb").n_learners == 3
 
 
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(("options", "shown"), [([], True), (["-q"], False), (["--verbose", "0"], False)])
+def test_progress_bar_on_a_terminal(files, tmp_path, options, shown):
+    import termios
+
+    terminal, side = os.openpty()
+    termios.tcsetwinsize(side, (24, 80))
+    arguments = [*command("train"), *options, "-n", "300", str(files / "train.svm")]
+    with subprocess.Popen(arguments, cwd=tmp_path, env=environment(), stderr=side, stdout=subprocess.PIPE) as process:
+        os.close(side)
+        text = b""
+        # Reading fails with an error, not with an empty answer, when the other side has closed the terminal.
+        with contextlib.suppress(OSError):
+            while piece := os.read(terminal, 4096):
+                text += piece
+        assert process.stdout.read() == b""
+    os.close(terminal)
+    assert process.returncode == 0
+    assert (b"/300 [" in text) == shown
+    assert (text == b"") == (options == ["-q"])
+
+
 def wait_for(process, text):
     """Read standard error until a line holds ``text``."""
     for line in process.stderr:
@@ -205,7 +230,8 @@ def test_interrupt_before_training_saves_nothing(files, tmp_path):
 
 
 def test_info_shows_what_train_was_asked(files, tmp_path):
-    assert call("train", "-q", "-n", 4, "--fixed-step", 0.01, files / "train.svm", "m.mcb", cwd=tmp_path).returncode == 0
+    done = call("train", "-q", "-n", 4, "--fixed-step", 0.01, files / "train.svm", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0
     facts = json.loads(call("info", "--json", "m.mcb", cwd=tmp_path).stdout)
     assert facts["meta"]["params"]["fixed_step"] == 0.01
     assert facts["n_learners"] == 4
