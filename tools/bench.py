@@ -1,0 +1,581 @@
+"""Speed and size of pymcboost, against this machine's limits and against LightGBM and scikit-learn, in one run.
+
+    python tools/bench.py --list
+    python tools/bench.py NAME... [--json results/bench.json] [--repeat 5] [--quick]
+    python tools/bench.py --markdown results/bench.json [--into docs/benchmarks.md]
+
+Competitors are timed in turn (A B A B), after one untimed run each, and the best and the median of several runs are
+reported; a ratio is the quotient of two best times of the same run. Real data come from the folder named by PYMCBOOST_DATA.
+"""
+
+import argparse
+import ctypes
+import gzip
+import json
+import math
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import common
+import numpy as np
+from common import DataMissing, error_percent, load, race
+
+HERE = Path(__file__).resolve().parent
+
+# --------------------------------------------------------------------------------------------------------------------
+# Limits of the machine
+
+
+def limit_flags():
+    """Compiler flags for the widest vectors of this CPU."""
+    flags = common.cpu_flags()
+    if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
+        return ["-O3", "-march=x86-64-v4", "-mprefer-vector-width=512"]
+    if {"avx2", "fma"} <= flags:
+        return ["-O3", "-march=x86-64-v3"]
+    return ["-O3"]
+
+
+def compile_c(source, target, flags):
+    """Compile one C file; a failure is reported with the compiler's words."""
+    command = [*common.compiler(), *flags, str(source), "-o", str(target), "-lm"]
+    try:
+        subprocess.run(command, capture_output=True, text=True, check=True)
+    except OSError as error:
+        raise SystemExit(f"cannot run the C compiler {common.compiler()[0]!r} ({error}); set CC or install gcc") from error
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"{' '.join(command)} failed:\n{error.stderr}") from error
+
+
+class Limits:
+    """The functions of limits/limits.c, compiled for this machine."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="mcboost-limits-")
+        library = Path(self.folder.name, "limits.so")
+        compile_c(HERE / "limits" / "limits.c", library, [*limit_flags(), "-shared", "-fPIC"])
+        self.library = ctypes.CDLL(str(library))
+        self.library.lim_widest.restype = ctypes.c_long
+        self.widest = self.library.lim_widest()
+
+    def _call(self, name, *counts, takes_data=True):
+        function = getattr(self.library, name)
+        function.restype = ctypes.c_double
+        buffer = (ctypes.c_float * 16)(*([1.0] * 16))
+        arguments = [ctypes.c_long(count) for count in counts]
+        return function(*arguments, buffer) if takes_data else function(*arguments)
+
+    def _best(self, name, *counts, repeat=5, **how):
+        return min(self._call(name, *counts, **how) for _ in range(repeat))
+
+    def clock(self, repeat=5):
+        """Clock in GHz while this runs; None on CPUs for which it is not written down."""
+        n = 1 << 24
+        seconds = self._best("lim_clock", n, repeat=repeat, takes_data=False)
+        return n / seconds / 1e9 if seconds > 0 else None
+
+    def add(self, width, repeat=5):
+        """Gflop/s of independent float additions with vectors of ``width`` bytes (4: scalar)."""
+        n = 1 << 25
+        return n * (width // 4) / self._best(f"lim_add_{width}", n, repeat=repeat) / 1e9
+
+    def read(self, size, threads=1, repeat=5):
+        """GB/s of reading ``size`` bytes again and again, in each of ``threads`` threads a buffer of its own."""
+        passes = max(1, (1 << 28) // size)
+        if threads == 1:
+            return size * passes / self._best("lim_read", size, passes, repeat=repeat) / 1e9
+        best = math.inf
+        for _ in range(repeat):
+            # The buffers are filled outside the timed part, so the slowest thread's own time is taken.
+            seconds = [0.0] * threads
+
+            def run(which, seconds=seconds):
+                seconds[which] = self._call("lim_read", size, passes)
+
+            workers = [threading.Thread(target=run, args=(i,)) for i in range(threads)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            best = min(best, max(seconds))
+        return threads * size * passes / best / 1e9
+
+    def rmw(self, row_bytes, rows=256, repeat=7):
+        """Nanoseconds of one read-modify-write of a random row of a table of ``rows`` rows."""
+        draws, passes = 4096, 1000
+        return self._best(f"lim_rmw_{row_bytes}", rows, draws, passes, repeat=repeat) / (draws * passes) * 1e9
+
+    def plain_pass(self, m, repeat=5):
+        """Nanoseconds per float of reading and writing m floats once."""
+        passes = max(1, (1 << 26) // m)
+        return self._best("lim_pass", m, passes, repeat=repeat) / (m * passes) * 1e9
+
+    def all(self, repeat=5):
+        """Every limit, as a flat dictionary with units in the names."""
+        sizes = common.caches()
+        found = {"clock_GHz": self.clock(repeat), "scalar_add_Gflops": self.add(4, repeat)}
+        for width in (16, 32, 64):
+            if width <= self.widest:
+                found[f"vector_add_{width}B_Gflops"] = self.add(width, repeat)
+        for level, size in sizes.items():
+            found[f"read_{level}_GBps"] = self.read(size // 2, repeat=repeat)
+        dram = 4 * max(sizes.values())
+        found["read_DRAM_GBps"] = self.read(dram, repeat=min(repeat, 3))
+        found["read_DRAM_2_threads_GBps"] = self.read(dram, threads=2, repeat=min(repeat, 3))
+        for width in (64, 32, 16):
+            found[f"rmw_{width}B_L1_ns"] = self.rmw(width, repeat=repeat)
+        found["rmw_64B_L2_ns"] = self.rmw(64, rows=sizes.get("L2", 1 << 20) // 2 // 64, repeat=repeat)
+        found["rmw_64B_one_row_ns"] = self.rmw(64, rows=1, repeat=min(repeat, 3))
+        for m in (7494, 60000, 10_000_000):
+            found[f"pass_{m}_floats_ns_per_float"] = self.plain_pass(m, repeat)
+        return found
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Reports
+
+
+@dataclass
+class Options:
+    repeat: int
+    quick: bool
+    limits: Limits
+
+
+@dataclass
+class Report:
+    """What one benchmark found."""
+
+    parameters: dict = field(default_factory=dict)
+    rows: list = field(default_factory=list)
+    targets: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+
+    def target(self, what, reached, bound, at_most=False, unit="x"):
+        """Compare a figure with its target; ``at_most`` where small is good."""
+        ok = reached <= bound if at_most else reached >= bound
+        self.targets.append(
+            {
+                "what": what,
+                "target": f"{'<=' if at_most else '>='} {bound:g} {unit}".strip(),
+                "reached": reached,
+                "unit": unit,
+                "ok": bool(ok),
+            }
+        )
+
+
+BENCHMARKS = {}
+
+
+def benchmark(name):
+    def keep(function):
+        BENCHMARKS[name] = function
+        return function
+
+    return keep
+
+
+def number(value):
+    """Four significant digits without needless zeros."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+    return str(value)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# LightGBM
+
+
+def lightgbm_fit(X, y, rounds, threads, n_classes):
+    """LightGBM with two-leaf trees, data preparation included; every other parameter is its default."""
+    import lightgbm as lgb
+
+    parameters = {
+        "objective": "multiclass",
+        "num_class": n_classes,
+        "num_leaves": 2,
+        "num_threads": threads,
+        "verbosity": -1,
+    }
+    return lgb.train(parameters, lgb.Dataset(X, label=y), num_boost_round=rounds)
+
+
+def mcboost_fit(X, y, rounds, threads, loss="exp", **more):
+    """MCBoost with its defaults, data preparation included."""
+    from pymcboost import MCBoostClassifier
+
+    return MCBoostClassifier(loss=loss, n_estimators=rounds, n_jobs=threads, **more).fit(X, y)
+
+
+def lightgbm_labels(booster, X, classes, **how):
+    return classes[np.argmax(booster.predict(X, **how), axis=1)]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Benchmarks
+
+
+@benchmark("limits")
+def bench_limits(options):
+    """This machine: additions, memory, random rows. Measured again with every other benchmark."""
+    return Report()
+
+
+@benchmark("fit-pendigits")
+def bench_fit_pendigits(options):
+    """1,000 rounds on the official pendigits training part, one thread, against LightGBM's 10,000 two-leaf trees."""
+    rounds = 100 if options.quick else 1000
+    X, y, X_test, y_test = load("pendigits")
+    classes = np.unique(y)
+    y0 = np.searchsorted(classes, y)
+    found = race(
+        {
+            "exp": lambda: mcboost_fit(X, y, rounds, 1, "exp"),
+            "log": lambda: mcboost_fit(X, y, rounds, 1, "log"),
+            "lightgbm": lambda: lightgbm_fit(X, y0, rounds, 1, len(classes)),
+        },
+        options.repeat,
+    )
+    report = Report(
+        {
+            "data": "pendigits, official split",
+            "rows": len(X),
+            "features": X.shape[1],
+            "rounds": rounds,
+            "threads": 1,
+            "mcboost": "learning_rate=0.5 nu=1e-9 max_bins=256 (defaults)",
+            "lightgbm": "num_leaves=2, other parameters default",
+            "data_preparation": "timed on both sides (binning, Dataset construction)",
+        }
+    )
+    for loss in ("exp", "log"):
+        estimator = found[loss].value
+        error = error_percent(y_test, estimator.predict(X_test))
+        report.rows.append(
+            found[loss].row(f"MCBoost {loss}, {estimator.n_estimators_} rounds", test_error_percent=round(error, 2))
+        )
+    error = error_percent(y_test, lightgbm_labels(found["lightgbm"].value, X_test, classes))
+    report.rows.append(
+        found["lightgbm"].row(
+            f"LightGBM, {found['lightgbm'].value.num_trees()} two-leaf trees", test_error_percent=round(error, 2)
+        )
+    )
+    for loss, bound in (("exp", 8), ("log", 5)):
+        report.target(f"fit, {loss}: LightGBM's time / ours", found["lightgbm"].best / found[loss].best, bound)
+    return report
+
+
+def first_below(errors, level):
+    """Smallest number of rounds with an error of at most ``level``, or None."""
+    hits = np.flatnonzero(np.asarray(errors) <= level)
+    return int(hits[0]) + 1 if len(hits) else None
+
+
+@benchmark("time-to-error")
+def bench_time_to_error(options):
+    """Time of a fit with just as many rounds as 5.5% test error on pendigits takes, one thread, both sides."""
+    level, rounds = 5.5, 1000
+    X, y, X_test, y_test = load("pendigits")
+    classes = np.unique(y)
+    y0 = np.searchsorted(classes, y)
+    needed = {}
+    for loss in ("exp", "log"):
+        estimator = mcboost_fit(X, y, rounds, 1, loss)
+        needed[loss] = first_below([error_percent(y_test, p) for p in estimator.staged_predict(X_test)], level)
+    booster = lightgbm_fit(X, y0, rounds, 1, len(classes))
+    score, errors = 0.0, []
+    for t in range(rounds):
+        score = score + booster.predict(X_test, raw_score=True, start_iteration=t, num_iteration=1)
+        errors.append(error_percent(y_test, classes[np.argmax(score, axis=1)]))
+    needed["lightgbm"] = first_below(errors, level)
+    report = Report(
+        {
+            "data": "pendigits, official split",
+            "error_percent": level,
+            "threads": 1,
+            "rounds": "the smallest number whose test error is at most the level, found by staged prediction (so chosen on "
+            "the test part, for both sides alike), at most 1000",
+            "data_preparation": "timed on both sides",
+        }
+    )
+    runs = {}
+    for name, count in needed.items():
+        if count is None:
+            report.notes.append(f"{name}: {level}% was not reached in {rounds} rounds")
+        elif name == "lightgbm":
+            runs[name] = lambda count=count: lightgbm_fit(X, y0, count, 1, len(classes))
+        else:
+            runs[name] = lambda count=count, name=name: mcboost_fit(X, y, count, 1, name)
+    found = race(runs, options.repeat)
+    for name, timing in found.items():
+        report.rows.append(timing.row(f"{name}, {needed[name]} rounds"))
+        if name != "lightgbm" and "lightgbm" in found:
+            ratio = found["lightgbm"].best / timing.best
+            report.rows.append({"what": f"LightGBM's time / ours, {name}", "best": ratio, "unit": "x"})
+    return report
+
+
+@benchmark("fit-mnist")
+def bench_fit_mnist(options):
+    """100 rounds on raw MNIST, one and two threads, against LightGBM's 1,000 two-leaf trees with as many threads."""
+    rounds, rows = (10, 10000) if options.quick else (100, 60000)
+    X, y, X_test, y_test = load("mnist")
+    X, y = X[:rows], y[:rows]
+    classes = np.unique(y)
+    y0 = np.searchsorted(classes, y)
+    report = Report(
+        {
+            "data": "MNIST, raw pixels, official split",
+            "rows": len(X),
+            "features": X.shape[1],
+            "rounds": rounds,
+            "mcboost": "learning_rate=0.5 nu=1e-9 max_bins=256 (defaults)",
+            "lightgbm": "num_leaves=2, other parameters default",
+            "data_preparation": "timed on both sides (binning, Dataset construction)",
+        }
+    )
+    for threads in (1, 2):
+        found = race(
+            {
+                "exp": lambda threads=threads: mcboost_fit(X, y, rounds, threads, "exp"),
+                "log": lambda threads=threads: mcboost_fit(X, y, rounds, threads, "log"),
+                "lightgbm": lambda threads=threads: lightgbm_fit(X, y0, rounds, threads, len(classes)),
+            },
+            min(options.repeat, 3),
+            warm_up=False,
+        )
+        for name, timing in found.items():
+            predicted = (
+                lightgbm_labels(timing.value, X_test, classes) if name == "lightgbm" else timing.value.predict(X_test)
+            )
+            report.rows.append(
+                timing.row(f"{name}, {threads} threads", test_error_percent=round(error_percent(y_test, predicted), 2))
+            )
+        for loss in ("exp", "log"):
+            ratio = found["lightgbm"].best / found[loss].best
+            report.target(f"fit, {loss}, {threads} threads: LightGBM's time / ours", ratio, 5)
+    return report
+
+
+@benchmark("size")
+def bench_size(options):
+    """Bytes of a model file against LightGBM's text file with as many stumps (two-leaf trees)."""
+    rounds = 100 if options.quick else 1000
+    report = Report({"rounds": rounds, "lightgbm": "num_leaves=2; as many trees as we have stumps; save_model's text"})
+    for name in ("pendigits", "optdigits"):
+        X, y, _, _ = load(name)
+        classes = np.unique(y)
+        estimator = mcboost_fit(X, y, rounds, 1)
+        stumps = estimator.model_.n_learners
+        booster = lightgbm_fit(X, np.searchsorted(classes, y), math.ceil(stumps / len(classes)), 1, len(classes))
+        trees = booster.num_trees()
+        with tempfile.TemporaryDirectory() as folder:
+            sizes = {}
+            for layout in ("list", "interval"):
+                path = Path(folder, f"{layout}.mcb")
+                estimator.save(path, layout=layout)
+                sizes[layout] = path.stat().st_size
+            path = Path(folder, "lightgbm.txt")
+            booster.save_model(path)
+            text = path.stat().st_size * stumps / trees
+        history = estimator.history_
+        distinct = len(set(zip(history["feature"].tolist(), history["threshold"].tolist(), strict=True)))
+        for layout, size in sizes.items():
+            report.rows.append({"what": f"{name}: .mcb, {layout}, {stumps} stumps", "best": size, "unit": "bytes"})
+        report.rows.append({"what": f"{name}: LightGBM's text, {trees} trees", "best": round(text), "unit": "bytes"})
+        report.notes.append(f"{name}: {distinct} distinct (feature, threshold) pairs among {stumps} stumps")
+        report.target(f"{name}, list: LightGBM's bytes / ours", text / sizes["list"], 7)
+        report.target(f"{name}, interval: LightGBM's bytes / ours", text / sizes["interval"], 15)
+    return report
+
+
+@benchmark("svmlight")
+def bench_svmlight(options):
+    """Reading mnist.train (unpacked) as dense float32 and as CSR, against scikit-learn's load_svmlight_file, one thread."""
+    from sklearn.datasets import load_svmlight_file
+
+    from pymcboost import load_svmlight
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "mnist.train.libsvm")
+        with gzip.open(common.data_file("mnist.train.libsvm.gz")) as packed, open(path, "wb") as unpacked:
+            shutil.copyfileobj(packed, unpacked)
+        if options.quick:
+            path.write_bytes(b"\n".join(path.read_bytes().split(b"\n", 6000)[:6000]) + b"\n")
+        size = path.stat().st_size
+        found = race(
+            {
+                "ours dense": lambda: load_svmlight(path, n_features=784, layout="dense"),
+                "ours csr": lambda: load_svmlight(path, n_features=784, layout="csr"),
+                "sklearn csr": lambda: load_svmlight_file(path, n_features=784),
+                "sklearn csr float32": lambda: load_svmlight_file(path, n_features=784, dtype=np.float32),
+                "sklearn dense float32": lambda: load_svmlight_file(path, n_features=784, dtype=np.float32)[0].toarray(),
+                "plain read of the bytes": lambda: len(path.read_bytes()),
+            },
+            min(options.repeat, 3),
+            warm_up=False,
+        )
+        theirs = found["sklearn csr float32"].value[0]
+        same = bool(
+            (found["ours csr"].value.X != theirs).nnz == 0
+            and np.array_equal(found["ours dense"].value.X, theirs.toarray())
+            and np.array_equal(found["ours dense"].value.y, found["sklearn csr"].value[1])
+        )
+    report = Report({"file": "mnist.train, unpacked", "bytes": size, "threads": 1, "same_values": same})
+    for name, timing in found.items():
+        report.rows.append(timing.row(name, MB_per_second=round(size / timing.best / 1e6)))
+    best = min(found["sklearn csr"].best, found["sklearn csr float32"].best)
+    report.target("dense: time of scikit-learn's CSR (its faster dtype) / ours", best / found["ours dense"].best, 4)
+    report.target("csr: time of scikit-learn's CSR (its faster dtype) / ours", best / found["ours csr"].best, 4)
+    if not same:
+        report.notes.append("VALUES DIFFER from scikit-learn's")
+    return report
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Output
+
+
+def print_report(name, entry, out=sys.stdout):
+    """One benchmark as text."""
+    print(f"\n== {name}: {entry['title']}", file=out)
+    for key, value in entry["parameters"].items():
+        print(f"   {key}: {value}", file=out)
+    for row in entry["rows"]:
+        more = "  ".join(
+            f"{key}={number(value)}" for key, value in row.items() if key not in ("what", "best", "median", "runs", "unit")
+        )
+        median = f"  median {number(row['median'])} of {row['runs']}" if "median" in row else ""
+        print(f"   {row['what']:<58} {number(row['best']):>9} {row['unit']}{median}  {more}", file=out)
+    for target in entry["targets"]:
+        judged = "not judged (--quick)" if entry["quick"] else "yes" if target["ok"] else "NO"
+        print(f"   target {target['what']}: {target['target']}, reached {number(target['reached'])}: {judged}", file=out)
+    for note in entry["notes"]:
+        print(f"   note: {note}", file=out)
+    if name == "limits":
+        for key, value in entry["limits"].items():
+            print(f"   {key}: {number(value)}", file=out)
+
+
+def markdown(entries):
+    """Tables of a results file, for docs/benchmarks.md."""
+    parts = []
+    rows = [
+        [name, target["what"], target["target"], f"{number(target['reached'])} {target['unit']}".strip(),
+         "not judged" if entry["quick"] else "yes" if target["ok"] else "no"]
+        for name, entry in entries.items()
+        for target in entry["targets"]
+    ]  # fmt: skip
+    if rows:
+        parts += ["### Targets", common.markdown_table(["benchmark", "what", "target", "reached", "met"], rows)]
+    for name, entry in entries.items():
+        environment = entry["environment"]
+        parts.append(f"### {name}\n\n{entry['title']}")
+        if entry["parameters"]:
+            parts.append("\n".join(f"- {key}: {value}" for key, value in entry["parameters"].items()))
+        if entry["rows"]:
+            extra = list(
+                dict.fromkeys(
+                    key for row in entry["rows"] for key in row if key not in ("what", "best", "median", "runs", "unit")
+                )
+            )
+            parts.append(
+                common.markdown_table(
+                    ["what", "best", "median", "runs", "unit", *(key.replace("_", " ") for key in extra)],
+                    [
+                        [
+                            row["what"],
+                            number(row["best"]),
+                            number(row.get("median")),
+                            row.get("runs", "-"),
+                            row["unit"],
+                            *(number(row.get(key)) for key in extra),
+                        ]
+                        for row in entry["rows"]
+                    ],
+                )
+            )
+        if name == "limits":
+            parts.append(
+                common.markdown_table(["limit", "value"], [[key, number(value)] for key, value in entry["limits"].items()])
+            )
+        if entry["notes"]:
+            parts.append("\n".join(f"- {note}" for note in entry["notes"]))
+        versions = ", ".join(f"{key} {value}" for key, value in environment["versions"].items())
+        limits = entry["limits"]
+        parts.append(
+            f"Measured on {environment['date']} at commit `{environment['commit']}`: {environment['cpu']} "
+            f"({environment['simd']}, {environment['cpus']} CPUs, {number(limits.get('clock_GHz'))} GHz, load before "
+            f"{environment['load_before']}); 64-byte row in L1 {number(limits.get('rmw_64B_L1_ns'))} ns; "
+            f"{versions}; {environment['compiler']}."
+        )
+    return "\n\n".join(parts)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="benchmarks to run; all of them without a name")
+    parser.add_argument("--list", action="store_true", help="list the benchmarks and stop")
+    parser.add_argument("--json", metavar="FILE", help="write results there; entries of other benchmarks in it stay")
+    parser.add_argument("--repeat", type=int, default=5, help="timed runs of each competitor (default 5)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; targets are not judged")
+    parser.add_argument("--markdown", metavar="FILE", help="print the tables of a results file and stop")
+    parser.add_argument("--into", metavar="FILE", help="with --markdown: put the tables between the markers of this file")
+    options = parser.parse_args(arguments)
+    if options.list:
+        for name, function in BENCHMARKS.items():
+            print(f"{name:15} {function.__doc__.strip()}")
+        return 0
+    if options.markdown:
+        text = markdown(json.loads(Path(options.markdown).read_text()))
+        if options.into:
+            common.put_between(options.into, "bench", text)
+        else:
+            print(text)
+        return 0
+    unknown = [name for name in options.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"unknown benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    if options.repeat < 1:
+        parser.error("--repeat must be at least 1")
+    entries = json.loads(Path(options.json).read_text()) if options.json and Path(options.json).exists() else {}
+    limits = Limits()
+    failed = 0
+    for name in options.names or BENCHMARKS:
+        function = BENCHMARKS[name]
+        environment = common.environment()
+        found = limits.all(3 if options.quick or name != "limits" else options.repeat)
+        try:
+            report = function(Options(options.repeat, options.quick, limits))
+        except DataMissing as error:
+            print(f"\n== {name}: skipped: {error}", file=sys.stderr)
+            failed += 1
+            continue
+        entries[name] = {
+            "title": function.__doc__.strip(),
+            "quick": options.quick,
+            "parameters": report.parameters,
+            "rows": report.rows,
+            "targets": report.targets,
+            "notes": report.notes,
+            "limits": found,
+            "environment": environment,
+        }
+        print_report(name, entries[name])
+        if options.json:
+            common.write_json(options.json, entries)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
