@@ -5,7 +5,7 @@
     python tools/bench.py --markdown results/bench.json [--into docs/benchmarks.md]
 
 Competitors are timed in turn (A B A B), after one untimed run each, and the best and the median of several runs are
-reported; a ratio is the quotient of two best times of the same run. Real data come from the folder named by PYMCBOOST_DATA.
+reported; a ratio is the quotient of two best times of the same run. PYMCBOOST_DATA names the folder of the data sets.
 """
 
 import argparse
@@ -13,9 +13,7 @@ import ctypes
 import gzip
 import json
 import math
-import os
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -49,7 +47,9 @@ def compile_c(source, target, flags):
     try:
         subprocess.run(command, capture_output=True, text=True, check=True)
     except OSError as error:
-        raise SystemExit(f"cannot run the C compiler {common.compiler()[0]!r} ({error}); set CC or install gcc") from error
+        raise SystemExit(
+            f"cannot run the C compiler {common.compiler()[0]!r} ({error}); set CC or install gcc"
+        ) from error
     except subprocess.CalledProcessError as error:
         raise SystemExit(f"{' '.join(command)} failed:\n{error.stderr}") from error
 
@@ -227,7 +227,7 @@ def lightgbm_labels(booster, X, classes, **how):
 
 @benchmark("limits")
 def bench_limits(options):
-    """This machine: additions, memory, random rows. Measured again with every other benchmark."""
+    """Limits of the machine: additions, memory, random rows; measured again with every other benchmark."""
     return Report()
 
 
@@ -303,8 +303,8 @@ def bench_time_to_error(options):
             "data": "pendigits, official split",
             "error_percent": level,
             "threads": 1,
-            "rounds": "the smallest number whose test error is at most the level, found by staged prediction (so chosen on "
-            "the test part, for both sides alike), at most 1000",
+            "rounds": "the smallest number whose test error is at most the level, found by staged prediction (chosen "
+            "on the test part, for both sides alike), at most 1000",
             "data_preparation": "timed on both sides",
         }
     )
@@ -401,7 +401,7 @@ def bench_size(options):
 
 @benchmark("svmlight")
 def bench_svmlight(options):
-    """Reading mnist.train (unpacked) as dense float32 and as CSR, against scikit-learn's load_svmlight_file, one thread."""
+    """Read the unpacked mnist.train, dense and CSR, one thread, against scikit-learn's load_svmlight_file."""
     from sklearn.datasets import load_svmlight_file
 
     from pymcboost import load_svmlight
@@ -419,7 +419,9 @@ def bench_svmlight(options):
                 "ours csr": lambda: load_svmlight(path, n_features=784, layout="csr"),
                 "sklearn csr": lambda: load_svmlight_file(path, n_features=784),
                 "sklearn csr float32": lambda: load_svmlight_file(path, n_features=784, dtype=np.float32),
-                "sklearn dense float32": lambda: load_svmlight_file(path, n_features=784, dtype=np.float32)[0].toarray(),
+                "sklearn dense float32": lambda: load_svmlight_file(path, n_features=784, dtype=np.float32)[
+                    0
+                ].toarray(),
                 "plain read of the bytes": lambda: len(path.read_bytes()),
             },
             min(options.repeat, 3),
@@ -453,13 +455,17 @@ def print_report(name, entry, out=sys.stdout):
         print(f"   {key}: {value}", file=out)
     for row in entry["rows"]:
         more = "  ".join(
-            f"{key}={number(value)}" for key, value in row.items() if key not in ("what", "best", "median", "runs", "unit")
+            f"{key}={number(value)}"
+            for key, value in row.items()
+            if key not in ("what", "best", "median", "runs", "unit")
         )
         median = f"  median {number(row['median'])} of {row['runs']}" if "median" in row else ""
         print(f"   {row['what']:<58} {number(row['best']):>9} {row['unit']}{median}  {more}", file=out)
     for target in entry["targets"]:
         judged = "not judged (--quick)" if entry["quick"] else "yes" if target["ok"] else "NO"
-        print(f"   target {target['what']}: {target['target']}, reached {number(target['reached'])}: {judged}", file=out)
+        print(
+            f"   target {target['what']}: {target['target']}, reached {number(target['reached'])}: {judged}", file=out
+        )
     for note in entry["notes"]:
         print(f"   note: {note}", file=out)
     if name == "limits":
@@ -471,11 +477,16 @@ def markdown(entries):
     """Tables of a results file, for docs/benchmarks.md."""
     parts = []
     rows = [
-        [name, target["what"], target["target"], f"{number(target['reached'])} {target['unit']}".strip(),
-         "not judged" if entry["quick"] else "yes" if target["ok"] else "no"]
+        [
+            name,
+            target["what"],
+            target["target"],
+            f"{number(target['reached'])} {target['unit']}".strip(),
+            "not judged" if entry["quick"] else "yes" if target["ok"] else "no",
+        ]
         for name, entry in entries.items()
         for target in entry["targets"]
-    ]  # fmt: skip
+    ]
     if rows:
         parts += ["### Targets", common.markdown_table(["benchmark", "what", "target", "reached", "met"], rows)]
     for name, entry in entries.items():
@@ -507,7 +518,9 @@ def markdown(entries):
             )
         if name == "limits":
             parts.append(
-                common.markdown_table(["limit", "value"], [[key, number(value)] for key, value in entry["limits"].items()])
+                common.markdown_table(
+                    ["limit", "value"], [[key, number(value)] for key, value in entry["limits"].items()]
+                )
             )
         if entry["notes"]:
             parts.append("\n".join(f"- {note}" for note in entry["notes"]))
@@ -528,9 +541,9 @@ def main(arguments=None):
     parser.add_argument("--list", action="store_true", help="list the benchmarks and stop")
     parser.add_argument("--json", metavar="FILE", help="write results there; entries of other benchmarks in it stay")
     parser.add_argument("--repeat", type=int, default=5, help="timed runs of each competitor (default 5)")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; targets are not judged")
+    parser.add_argument("--quick", action="store_true", help="small sizes, only to see that it runs")
     parser.add_argument("--markdown", metavar="FILE", help="print the tables of a results file and stop")
-    parser.add_argument("--into", metavar="FILE", help="with --markdown: put the tables between the markers of this file")
+    parser.add_argument("--into", metavar="FILE", help="with --markdown: put the tables into this file")
     options = parser.parse_args(arguments)
     if options.list:
         for name, function in BENCHMARKS.items():

@@ -57,11 +57,13 @@ def data_folder():
     folder = os.environ.get("PYMCBOOST_DATA")
     if not folder:
         raise DataMissing(
-            "PYMCBOOST_DATA is not set: let it name the folder of LIBSVM files that `python tools/get_data.py FOLDER` fills"
+            "PYMCBOOST_DATA is not set: let it name the folder that `python tools/get_data.py FOLDER` fills"
         )
     path = Path(folder)
     if not path.is_dir():
-        raise DataMissing(f"PYMCBOOST_DATA={folder}: no such folder; `python tools/get_data.py {folder}` makes and fills it")
+        raise DataMissing(
+            f"PYMCBOOST_DATA={folder}: no such folder; `python tools/get_data.py {folder}` makes and fills it"
+        )
     return path
 
 
@@ -69,13 +71,13 @@ def data_file(name):
     """Path of one file of the data folder."""
     path = data_folder() / name
     if not path.is_file():
-        raise DataMissing(f"{path} is missing: `python tools/get_data.py {path.parent}` fetches it or says where to get it")
+        raise DataMissing(f"{path} is missing: `python tools/get_data.py {path.parent}` gets it or says where it is")
     return path
 
 
 @lru_cache(maxsize=4)
 def load(name):
-    """A data set as (X_train, y_train, X_test, y_test); the test parts are None without an official split.
+    """Read a data set as (X_train, y_train, X_test, y_test); the test parts are None without an official split.
 
     X is float32, C-contiguous; y is int64.
     """
@@ -102,7 +104,7 @@ def load_pooled(name):
 
 
 def load_official(name):
-    """The official split of a data set as (X_train, y_train, X_test, y_test)."""
+    """Read the official split of a data set as (X_train, y_train, X_test, y_test)."""
     X, y, X_test, y_test = load(name)
     if X_test is None:
         cut = FIRST_TRAIN[name]
@@ -126,7 +128,7 @@ class Timing:
         return float(np.median(self.seconds))
 
     def row(self, what, scale=1.0, unit="s", **more):
-        """This timing as a row of a report."""
+        """Turn this timing into a row of a report."""
         return {
             "what": what,
             "best": self.best * scale,
@@ -279,7 +281,7 @@ def error_percent(truth, predicted):
 
 
 def markdown_table(header, rows):
-    """A Markdown table."""
+    """Format a Markdown table."""
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines)

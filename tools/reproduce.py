@@ -107,7 +107,8 @@ class Journal:
         others = sorted({row["commit"] for row in self.rows} - {self.stamp["commit"]})
         if others:
             print(
-                f"{self.path}: {len(self.rows)} rows are kept, some from commit {', '.join(others)}; --fresh does them again",
+                f"{self.path}: {len(self.rows)} rows are kept, some from commit {', '.join(others)}; "
+                "--fresh does them again",
                 file=sys.stderr,
             )
 
@@ -177,11 +178,11 @@ def run_units(journal, work, units, jobs, title):
 
 
 def sample_split(name, repeat):
-    """The split of one repeat of the paper's protocol: 50 random rows per class, then a plain 75:25 split of the pool.
+    """Split of one repeat of the paper's protocol: 50 random rows per class, then a plain 75:25 split of the pool.
 
-    Official parts are pooled first. Glass is taken whole (214 rows), most of its classes having fewer than 50. The paper
-    does not say whether its split was stratified; ours is a plain random one. The split depends on (name, repeat) alone,
-    so every loss and parameter sees the same 50 splits.
+    Official parts are pooled first. Glass is taken whole (214 rows), most of its classes having fewer than 50. The
+    paper does not say whether its split was stratified; ours is a plain random one. The split depends on (name,
+    repeat) alone, so every loss and parameter sees the same 50 splits.
 
     Returns
     -------
@@ -235,7 +236,7 @@ def small_units(settings, repeats):
 
 
 def small_settings(table):
-    """The (data, loss, learning_rate, nu) settings of a table."""
+    """List the (data, loss, learning_rate, nu) settings of a table."""
     if table == "table4":
         return [(data, loss, 0.5, 1e-9) for data, loss in TABLE4]
     if table == "table2":
@@ -244,7 +245,7 @@ def small_settings(table):
 
 
 def small_journal(folder, fresh=False):
-    """The three tables share fits, so they share one file."""
+    """Open the file of tables I, II and IV, which share fits."""
     return Journal(Path(folder, "small-samples.csv"), SMALL_KEY, SMALL_COLUMNS, fresh)
 
 
@@ -288,9 +289,16 @@ def table4_rows(rows):
                 ]
             )
             out.append(
-                [data, loss, f"{theirs[0]} ({theirs[1]})", f"{ours[0]:.1f} ({ours[1]:.1f})", verdict(ours, theirs), ours[2],
-                 f"{seconds:.3f}"]
-            )  # fmt: skip
+                [
+                    data,
+                    loss,
+                    f"{theirs[0]} ({theirs[1]})",
+                    f"{ours[0]:.1f} ({ours[1]:.1f})",
+                    verdict(ours, theirs),
+                    ours[2],
+                    f"{seconds:.3f}",
+                ]
+            )
     return out
 
 
@@ -349,7 +357,12 @@ def plot_small(table, rows, path):
             (0.12, "pymcboost", [summary(rows, *key, 0.5, 1e-9)[:2] for key in keys]),
         ):
             axes.errorbar(
-                np.arange(len(keys)) + shift, [v[0] for v in values], [v[1] for v in values], fmt="o", capsize=3, label=label
+                np.arange(len(keys)) + shift,
+                [v[0] for v in values],
+                [v[1] for v in values],
+                fmt="o",
+                capsize=3,
+                label=label,
             )
         axes.set_xticks(range(len(keys)), [f"{data}\n{loss}" for data, loss in keys], fontsize=8)
         axes.set_ylabel("test error, percent")
@@ -363,7 +376,8 @@ def plot_small(table, rows, path):
                 x = range(len(values))
                 axis.plot(x, [v[0] for v in numbers[data, loss]], "--", color=colour, label=f"paper {loss}")
                 ours = [
-                    summary(rows, data, loss, *((value, 1e-9) if table == "table2" else (0.5, value))) for value in values
+                    summary(rows, data, loss, *((value, 1e-9) if table == "table2" else (0.5, value)))
+                    for value in values
                 ]
                 axis.plot(x, [o[0] if o else np.nan for o in ours], "o-", color=colour, label=f"pymcboost {loss}")
             axis.set_xticks(range(len(values)), [f"{value:g}" for value in values])
@@ -419,13 +433,20 @@ def official_journal(folder, fresh=False):
 
 
 def official_text(rows):
-    """The official splits in Markdown."""
+    """Table of the official splits in Markdown."""
     curve = [dict(point.split(":") for point in row["curve"].split()) for row in rows]
     cells = [
-        [row["data"], row["loss"], f"{row['n_train']} / {row['n_test']}", *(c.get(str(t), "-") for t in CURVE),
-         f"{float(row['error']):.2f}", row["rounds"], row["seconds"]]
+        [
+            row["data"],
+            row["loss"],
+            f"{row['n_train']} / {row['n_test']}",
+            *(c.get(str(t), "-") for t in CURVE),
+            f"{float(row['error']):.2f}",
+            row["rounds"],
+            row["seconds"],
+        ]
         for row, c in zip(rows, curve, strict=True)
-    ]  # fmt: skip
+    ]
     head = ["data", "loss", "train / test", *(f"{t} rounds" for t in CURVE), "error", "rounds", "seconds"]
     return common.markdown_table(head, cells)
 
@@ -442,7 +463,11 @@ def run_official(options):
         style = "-" if row["loss"] == "exp" else "--"
         colour = f"C{OFFICIAL.index(row['data'])}"
         axis.loglog(
-            [int(t) for t, _ in points], [float(e) for _, e in points], style, color=colour, label=f"{row['data']} {row['loss']}"
+            [int(t) for t, _ in points],
+            [float(e) for _, e in points],
+            style,
+            color=colour,
+            label=f"{row['data']} {row['loss']}",
         )
     axis.set_xlabel("rounds")
     axis.set_ylabel("test error, percent")
@@ -489,12 +514,30 @@ def mnist_journal(folder, fresh=False):
 def mnist_text(rows):
     """Table VII in Markdown."""
     cells = [
-        [row["loss"], row["n_features"], TABLE7[row["loss"]], f"{float(row['error']):.2f}",
-         "yes" if float(row["error"]) <= MNIST_BOUND else "NO", row["curve"], row["rounds"], row["seconds"], row["n_jobs"]]
+        [
+            row["loss"],
+            row["n_features"],
+            TABLE7[row["loss"]],
+            f"{float(row['error']):.2f}",
+            "yes" if float(row["error"]) <= MNIST_BOUND else "NO",
+            row["curve"],
+            row["rounds"],
+            row["seconds"],
+            row["n_jobs"],
+        ]
         for row in rows
-    ]  # fmt: skip
-    head = ["loss", "features", "paper", "ours", f"at most {MNIST_BOUND}", "error by rounds", "rounds", "seconds of the fit",
-            "threads"]  # fmt: skip
+    ]
+    head = [
+        "loss",
+        "features",
+        "paper",
+        "ours",
+        f"at most {MNIST_BOUND}",
+        "error by rounds",
+        "rounds",
+        "seconds of the fit",
+        "threads",
+    ]
     return common.markdown_table(head, cells)
 
 
@@ -544,7 +587,7 @@ FIGURE_STUMPS = 8
 
 
 def figure_data(seed=0):
-    """Outputs H (60 x 8, values -1 and +1) of eight stumps on 20 samples each of the USPS digits 3, 6 and 9, and y in 0..2.
+    """Evaluate eight stumps on 20 samples each of the USPS digits 3, 6 and 9: H (60 x 8, -1 and +1) and y in 0..2.
 
     The stumps are the first eight different (feature, threshold) pairs that MCBoost itself picks on these samples.
     """
@@ -664,7 +707,8 @@ def run_figure1(options):
         worst = max(np.abs(exact[g] - stage[used[g]]).max() for g in np.flatnonzero(reached))
         print(
             f"{loss}: largest difference of a coefficient {worst:.3f} over gamma 0.1..{gammas[reached][-1]:g}; "
-            f"optimality gap of the exact path {residual:.1e}; {between - start:.1f} s exact, {last - between:.2f} s stage-wise"
+            f"optimality gap of the exact path {residual:.1e}; "
+            f"{between - start:.1f} s exact, {last - between:.2f} s stage-wise"
         )
         for k, digit in enumerate(FIGURE_DIGITS):
             axes[2 * block, k].plot(gammas, exact[:, :, k])
@@ -732,7 +776,7 @@ def main(arguments=None):
     parser.add_argument("--cache", default="results-local", help="folder for computed features (default results-local)")
     parser.add_argument("--fresh", action="store_true", help="do everything again instead of going on")
     parser.add_argument("--markdown", metavar="FOLDER", help="print the tables of a results folder and stop")
-    parser.add_argument("--into", metavar="FILE", help="with --markdown: put the tables between the markers of this file")
+    parser.add_argument("--into", metavar="FILE", help="with --markdown: put the tables into this file")
     options = parser.parse_args(arguments)
     if options.markdown:
         text = markdown(options.markdown)
