@@ -367,6 +367,106 @@ def bench_fit_mnist(options):
     return report
 
 
+@benchmark("score")
+def bench_score(options):
+    """Score 1,000 stumps, K=10, d=64: a batch against LightGBM, single rows in C against a plain loop; one thread."""
+    import pymcboost
+
+    rounds = 1000
+    X, y, X_test, _ = load("optdigits")
+    classes = np.unique(y)
+    y0 = np.searchsorted(classes, y)
+    estimator = mcboost_fit(X, y, rounds, 1)
+    model = estimator.model_
+    batch = np.ascontiguousarray(np.tile(X_test, (2 if options.quick else 12, 1)))
+    hundred = lightgbm_fit(X, y0, rounds // len(classes), 1, len(classes))
+    boosters = {"as many trees": hundred}
+    if not options.quick:
+        boosters["as many rounds"] = lightgbm_fit(X, y0, rounds, 1, len(classes))
+    report = Report(
+        {
+            "model": f"fitted to optdigits, {model.n_learners} stumps, {len(classes)} classes, {X.shape[1]} features",
+            "batch_rows": len(batch),
+            "threads": 1,
+            "values": "raw scores (no softmax) of float32 rows, on all sides",
+            "single_row": "C program tools/limits/score_row.c around mcb.h; rows differ from call to call",
+        }
+    )
+    interval = pymcboost.Model.from_bytes(interval_bytes(estimator))
+    runs = {
+        "ours, list": lambda: model.raw_scores(batch, n_jobs=1),
+        "ours, interval": lambda: interval.raw_scores(batch, n_jobs=1),
+    }
+    for name, booster in boosters.items():
+        runs[f"LightGBM, {booster.num_trees()} two-leaf trees ({name})"] = lambda booster=booster: booster.predict(
+            batch, raw_score=True, num_threads=1
+        )
+    found = race(runs, options.repeat)
+    scale = 1e6 / len(batch)
+    for name, timing in found.items():
+        report.rows.append(timing.row(f"batch: {name}", scale, "us/row"))
+    theirs = [timing.best for name, timing in found.items() if name.startswith("LightGBM")]
+    report.target("batch, list: LightGBM's time with as many trees / ours", theirs[0] / found["ours, list"].best, 20)
+    report.rows.append(
+        {"what": "batch, interval: LightGBM / ours", "best": theirs[0] / found["ours, interval"].best, "unit": "x"}
+    )
+    if len(theirs) > 1:
+        report.rows.append(
+            {
+                "what": "batch, list: LightGBM with as many rounds / ours",
+                "best": theirs[1] / found["ours, list"].best,
+                "unit": "x",
+            }
+        )
+    single_row = common.Timing([])
+    for _ in range(options.repeat):
+        single_row.seconds.append(race({"one": lambda: model.raw_scores(batch[:1])}, 20)["one"].best)
+    report.rows.append(single_row.row("one row through Python", 1e6, "us"))
+
+    stumps = model.ensemble
+    if stumps.left is not None and not np.array_equal(stumps.left, -stumps.right):
+        raise SystemExit("score: the plain loop knows only stumps whose sides are opposite")
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        model.save(folder / "list.mcb", layout="list")
+        model.save(folder / "interval.mcb", layout="interval")
+        with open(folder / "stumps.bin", "wb") as file:
+            np.array([len(stumps.feature), len(classes), X.shape[1], len(X_test)], np.int32).tofile(file)
+            for array, dtype in (
+                (stumps.feature, np.int32),
+                (stumps.threshold, np.float32),
+                (stumps.right, np.float32),
+                (stumps.bias, np.float32),
+                (X_test, np.float32),
+            ):
+                np.ascontiguousarray(array, dtype).tofile(file)
+        for build, flags in (("-O2", ["-O2"]), ("-O2 -DMCB_SIMD", ["-O2", "-DMCB_SIMD"])):
+            program = folder / "score_row"
+            compile_c(HERE / "limits" / "score_row.c", program, ["-std=c99", *flags, "-I", pymcboost.get_include()])
+            words = [str(program), *(str(folder / name) for name in ("stumps.bin", "list.mcb", "interval.mcb"))]
+            done = subprocess.run([*words, str(10 * options.repeat)], capture_output=True, text=True, check=True)
+            lines = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+            times = {
+                name: common.Timing([float(word) * 1e-9 for word in lines[name].split()])
+                for name in ("naive", "list", "interval")
+            }
+            for name, timing in times.items():
+                report.rows.append(timing.row(f"one row in C, {build}: {name}", 1e6, "us"))
+            for name in ("list", "interval"):
+                ratio = times["naive"].best / times[name].best
+                report.target(f"one row in C, {build}, {name}: plain loop's time / ours (2.7 / 0.6)", ratio, 4.5)
+            report.notes.append(f"{build}: largest difference from the plain loop {lines['difference']}")
+    return report
+
+
+def interval_bytes(estimator):
+    """Bytes of the interval-table file of an estimator."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "interval.mcb")
+        estimator.save(path, layout="interval")
+        return path.read_bytes()
+
+
 @benchmark("size")
 def bench_size(options):
     """Bytes of a model file against LightGBM's text file with as many stumps (two-leaf trees)."""
