@@ -33,11 +33,11 @@ test-long: $(VENV)/.stamp-build
 
 lint: $(VENV)/.stamp-lint
 	$(BIN)/ruff check
-	$(BIN)/cython-lint pymcboost
+	PATH="$(abspath $(BIN)):$$PATH" cython-lint pymcboost/_kernels  # it starts pycodestyle by name
 
 types: $(VENV)/.stamp-lint $(VENV)/.stamp-build
 	$(BIN)/mypy
-	$(BIN)/mypy --strict tests/typing
+	$(BIN)/mypy --strict --follow-imports=silent tests/typing
 
 imports: $(VENV)/.stamp-lint $(VENV)/.stamp-build
 	$(BIN)/lint-imports --no-cache

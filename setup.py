@@ -20,16 +20,19 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 if int(setuptools.__version__.split(".")[0]) < 77:
-    sys.exit(
-        f"setup.py: setuptools {setuptools.__version__} is too old, 77 or newer is needed: python -m pip install -U setuptools"
-    )
+    sys.exit(f"setup.py: setuptools {setuptools.__version__} is below 77; python -m pip install --upgrade setuptools")
 
 KERNELS = Path("pymcboost/_kernels")
 INCLUDE = Path("pymcboost/include")
 MSVC = sys.platform == "win32"
 
-# What Cython's generated code provokes and nobody here can mend. Our own headers are compiled a second time without these.
-GENERATED_CODE = ["-Wno-unused-function", "-Wno-unused-parameter", "-Wno-sign-compare", "-Wno-missing-field-initializers"]
+# What Cython's generated code provokes and nobody here can mend. Our own headers are compiled once more without these.
+GENERATED_CODE = [
+    "-Wno-unused-function",
+    "-Wno-unused-parameter",
+    "-Wno-sign-compare",
+    "-Wno-missing-field-initializers",
+]
 
 PROBE = """
 #include <omp.h>

@@ -24,7 +24,7 @@ def load_svmlight(
     *,
     n_features: int | None = None,
     base: Literal["auto", 0, 1] = "auto",
-    layout: Literal["auto", "dense", "csr"] = "auto",
+    layout: Literal["auto", "dense", "csr", "plain"] = "auto",
     memory_limit: int | None = None,
 ) -> SvmlightData: ...
 def dump_svmlight(path: _Path, X: _Features, y: ArrayLike, *, base: Literal[0, 1] = 1) -> None: ...

@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(config, items):
         if slow:
             config.hook.pytest_deselected(items=slow)
     if _data_folder() is None:
-        waiting = [item for item in items if item.get_closest_marker("needs_data") or "data_folder" in item.fixturenames]
+        waiting = [i for i in items if i.get_closest_marker("needs_data") or "data_folder" in i.fixturenames]
         for item in waiting:
             item.add_marker(pytest.mark.skip(reason=NO_DATA))
         config.stash[N_SKIPPED] = len(waiting)

@@ -18,8 +18,8 @@ import numpy as np
 import pymcboost
 
 ROOT = Path(__file__).resolve().parents[1]
-TRAIN = ROOT / "data" / "digits.train.svm"
-TEST = ROOT / "data" / "digits.test.svm"
+TRAIN = ROOT / "data" / "digits.train.libsvm"
+TEST = ROOT / "data" / "digits.test.libsvm"
 
 
 def run(command, *arguments):
@@ -66,7 +66,7 @@ def main():
     """Run the demonstration."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=500, metavar="N", help="boosting rounds (default: 500)")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "demo", help="for the results (default: build/demo)")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "demo", help="results (default: build/demo)")
     options = parser.parse_args()
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,8 @@ def main():
 
     batch = best_seconds(lambda: model.predict(data.X, n_jobs=1)) / len(data.y)
     single = best_seconds(lambda: model.predict(data.X[:1]))
-    print(f"\nModel file: {model_file.stat().st_size:,} bytes for {model.n_learners} stumps and {model.n_classes_} classes")
+    size = model_file.stat().st_size
+    print(f"\nModel file: {size:,} bytes for {model.n_learners} stumps and {model.n_classes_} classes")
     print(f"Scoring, one thread: {1e6 * batch:.2f} us per row in a batch of {len(data.y)}; ", end="")
     print(f"{1e6 * single:.1f} us for one call of predict with a single row from Python")
 

@@ -1,0 +1,310 @@
+"""Python's door to ``mcb.h``: the one reader, validator and scorer of model files.
+
+Nothing here adds a number to a score; blocks of rows are cast or scattered to float32 and handed to the C functions, several
+blocks at a time when there are threads. No kernel of this module needs NumPy to be compiled, and it imports nothing.
+"""
+
+from cython cimport floating, integral
+from cython.parallel cimport parallel, prange, threadid
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
+
+cdef extern from *:
+    """
+    #define MCB_SIMD 1
+    #include "mcb.h"
+    """
+
+cdef extern from "mcb.h" nogil:
+    enum:
+        MCB_N_SLOTS
+        MCB_E_FILE_SIZE
+
+    ctypedef struct mcb_section:
+        const unsigned char *data
+        uint64_t count
+        uint32_t dtype
+
+    ctypedef struct mcb_model:
+        const unsigned char *data
+        uint64_t size
+        uint32_t n_classes
+        uint32_t n_features
+        uint32_t kind
+        uint32_t link
+        uint32_t decoder
+        uint32_t format_minor
+        uint64_t n_learners
+        mcb_section section[12]
+        int error
+        int error_has_numbers
+        char error_tag[5]
+        uint64_t error_offset
+        uint64_t error_found
+        uint64_t error_expected
+
+    ctypedef struct mcb__rule:
+        unsigned char tag[5]
+
+    const mcb__rule mcb__rules[12]
+
+    int mcb_open(mcb_model *model, const void *bytes, size_t size)
+    const char *mcb_strerror(int status)
+    uint32_t mcb_crc32c(uint32_t crc, const void *bytes, size_t n)
+    int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t begin, uint64_t end,
+                         double *scores)
+    void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores)
+    void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores)
+    uint32_t mcb_argmax(const mcb_model *m, const double *scores)
+    int mcb_probabilities(const mcb_model *m, double *scores)
+    double mcb_exp(double x)
+    double mcb_sqrt(double x)
+
+SCORES = 0
+PROBABILITIES = 1
+FILE_SIZE_ERROR = MCB_E_FILE_SIZE
+
+
+def crc32c(const unsigned char[::1] data, uint32_t crc=0):
+    """CRC-32C of bytes, continued from ``crc``."""
+    return mcb_crc32c(crc, &data[0], data.shape[0]) if data.shape[0] else crc
+
+
+def exp(double x):
+    """The exponential function of ``mcb.h``."""
+    return mcb_exp(x)
+
+
+def sqrt(double x):
+    """The square root of ``mcb.h``."""
+    return mcb_sqrt(x)
+
+
+cdef class Scorer:
+    """A model file in memory, checked by ``mcb_open``.
+
+    Parameters
+    ----------
+    data : bytes-like, C-contiguous
+        The file. It is kept alive, not copied, and must not change.
+
+    Attributes
+    ----------
+    status : int
+        0, or why the file was refused; then nothing but ``problem`` may be used.
+    """
+
+    cdef mcb_model model
+    cdef const unsigned char[::1] view
+    cdef readonly int status
+
+    def __cinit__(self, const unsigned char[::1] data):
+        cdef const unsigned char *start = NULL
+        self.view = data
+        if data.shape[0]:
+            start = &data[0]
+        else:
+            start = <const unsigned char *>b""
+        self.status = mcb_open(&self.model, start, data.shape[0])
+
+    def problem(self):
+        """``(message, section, byte, found, expected)`` of a refusal; the last two are None where they mean nothing."""
+        found = self.model.error_found if self.model.error_has_numbers else None
+        expected = self.model.error_expected if self.model.error_has_numbers else None
+        return (mcb_strerror(self.status).decode(), (<bytes>self.model.error_tag).decode(), self.model.error_offset,
+                found, expected)
+
+    @property
+    def header(self):
+        """``(n_classes, n_features, kind, link, n_learners)``"""
+        return self.model.n_classes, self.model.n_features, self.model.kind, self.model.link, self.model.n_learners
+
+    def sections(self):
+        """Dictionary: tag -> (byte offset, number of items, dtype code)."""
+        cdef int i
+        found = {}
+        for i in range(MCB_N_SLOTS):
+            if self.model.section[i].data != NULL:
+                found[(<bytes>(<const char *>mcb__rules[i].tag)).decode()] = (
+                    self.model.section[i].data - self.model.data, self.model.section[i].count,
+                    self.model.section[i].dtype)
+        return found
+
+    def add(self, const float[:, ::1] X, Py_ssize_t begin, Py_ssize_t end, double[:, ::1] scores):
+        """Add the learners ``begin <= j < end`` to scores (m, K); ``begin == -1`` sets them to the biases first. GIL held off."""
+        cdef Py_ssize_t m = X.shape[0]
+        cdef int status = 0
+        if X.shape[1] != self.model.n_features or scores.shape[0] != m or scores.shape[1] != self.model.n_classes:
+            raise ValueError("X and scores do not fit the model")
+        if m == 0:
+            return
+        with nogil:
+            if begin < 0:
+                mcb_start_scores(&self.model, m, &scores[0, 0])
+                begin = 0
+            if begin < end:
+                status = mcb_add_learners(&self.model, &X[0, 0], m, X.shape[1], begin, end, &scores[0, 0])
+        if status:
+            raise ValueError(mcb_strerror(status).decode())
+
+    cdef check(self, Py_ssize_t m, Py_ssize_t d, double[:, ::1] out, int64_t[::1] best):
+        if self.status or d != self.model.n_features or (out is None) == (best is None) or (
+                best.shape[0] != m if out is None else out.shape[0] != m or out.shape[1] != self.model.n_classes):
+            raise ValueError("the arrays do not fit the model")
+
+    cdef Py_ssize_t block_rows(self, bint predicting):
+        """Rows per block: about 256 KB of features, and of scores when they are thrown away again."""
+        cdef Py_ssize_t rows = min(256, max(16, 65536 // <Py_ssize_t>self.model.n_features))
+        return max(1, min(rows, 65536 // <Py_ssize_t>self.model.n_classes)) if predicting else rows
+
+    def dense(self, const floating[:, :] X, double[:, ::1] out, int64_t[::1] best, int mode, int n_threads):
+        """Score the rows of X.
+
+        Parameters
+        ----------
+        X : IN, float32 or float64 (m, d), any strides
+        out : OUT, float64 (m, K): scores or probabilities; or None
+        best : OUT, int64 (m,): index of the class with the highest score; or None. Exactly one of the two is given.
+        mode : SCORES or PROBABILITIES, what ``out`` receives
+        n_threads : at least 1
+        """
+        cdef:
+            Py_ssize_t m = X.shape[0], d = X.shape[1], K = self.model.n_classes
+            Py_ssize_t block = self.block_rows(out is None), n_blocks = (m + block - 1) // block, b, stride = d
+            double *scores = NULL
+            int64_t *classes = NULL
+            bint direct = False
+            float *features = NULL
+            double *spare = NULL
+            int t = 0
+        self.check(m, d, out, best)
+        if m == 0:
+            return
+        if out is None:
+            classes = &best[0]
+        else:
+            scores = &out[0, 0]
+        if floating is float:
+            # Rows that lie as mcb.h wants them are read in place.
+            if (X.strides[1] == sizeof(float) or d == 1) and X.strides[0] % sizeof(float) == 0 and (
+                    X.strides[0] >= d * <Py_ssize_t>sizeof(float)):
+                direct = True
+                stride = X.strides[0] // <Py_ssize_t>sizeof(float)
+        n_threads = max(1, min(n_threads, n_blocks))
+        try:
+            if not direct:
+                features = <float *>malloc(n_threads * block * d * sizeof(float))
+            if scores == NULL:
+                spare = <double *>malloc(n_threads * block * K * sizeof(double))
+            if (not direct and features == NULL) or (scores == NULL and spare == NULL):
+                raise MemoryError("no memory for the blocks of rows")
+            if n_threads == 1:
+                with nogil:
+                    for b in range(n_blocks):
+                        dense_block(&self.model, X, b * block, min(m, (b + 1) * block), direct, stride, features, spare,
+                                    scores, classes, mode)
+            else:
+                with nogil, parallel(num_threads=n_threads):
+                    t = threadid()
+                    for b in prange(n_blocks, schedule="static"):
+                        dense_block(&self.model, X, b * block, min(m, (b + 1) * block), direct, stride,
+                                    features + t * block * d if features != NULL else NULL,
+                                    spare + t * block * K if spare != NULL else NULL, scores, classes, mode)
+        finally:
+            free(features)
+            free(spare)
+
+    def sparse(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr, Py_ssize_t n_features,
+               double[:, ::1] out, int64_t[::1] best, int mode, int n_threads):
+        """Like ``dense`` for the CSR matrix (data, indices, indptr); entries of one cell are added up."""
+        cdef:
+            Py_ssize_t m = indptr.shape[0] - 1, d = self.model.n_features, K = self.model.n_classes, nnz, i
+            Py_ssize_t block = self.block_rows(out is None), n_blocks = (m + block - 1) // block, b
+            double *scores = NULL
+            int64_t *classes = NULL
+            float *features = NULL
+            double *spare = NULL
+            int t = 0
+            bint good
+        self.check(m, n_features, out, best)
+        if m <= 0:
+            return
+        if out is None:
+            classes = &best[0]
+        else:
+            scores = &out[0, 0]
+        nnz = min(data.shape[0], indices.shape[0])
+        good = indptr[0] == 0 and indptr[m] <= nnz
+        with nogil:
+            for i in range(m):
+                good = good and indptr[i] <= indptr[i + 1]
+            if good:
+                for i in range(indptr[m]):
+                    good = good and 0 <= indices[i] < d
+        if not good:
+            raise ValueError("X is not a valid CSR matrix: indptr must rise from 0 to the number of entries, "
+                             f"indices must be between 0 and {d - 1}")
+        n_threads = max(1, min(n_threads, n_blocks))
+        try:
+            # Zeroed by the system page by page, so columns that no row uses cost no memory.
+            features = <float *>calloc(n_threads * block * d, sizeof(float))
+            if scores == NULL:
+                spare = <double *>malloc(n_threads * block * K * sizeof(double))
+            if features == NULL or (scores == NULL and spare == NULL):
+                raise MemoryError(f"no memory for {n_threads} blocks of {block} rows with {d} features")
+            if n_threads == 1:
+                with nogil:
+                    for b in range(n_blocks):
+                        sparse_block(&self.model, data, indices, indptr, b * block, min(m, (b + 1) * block), features,
+                                     spare, scores, classes, mode)
+            else:
+                with nogil, parallel(num_threads=n_threads):
+                    t = threadid()
+                    for b in prange(n_blocks, schedule="static"):
+                        sparse_block(&self.model, data, indices, indptr, b * block, min(m, (b + 1) * block),
+                                     features + t * block * d, spare + t * block * K if spare != NULL else NULL,
+                                     scores, classes, mode)
+        finally:
+            free(features)
+            free(spare)
+
+
+cdef void finish_block(const mcb_model *model, const float *x, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t stride,
+                       double *spare, double *scores, int64_t *classes, int mode) noexcept nogil:
+    cdef:
+        Py_ssize_t K = model.n_classes, r
+        double *out = scores + begin * K if scores != NULL else spare
+    mcb_scores_batch(model, x, end - begin, stride, out)
+    if classes != NULL:
+        for r in range(begin, end):
+            classes[r] = mcb_argmax(model, out + (r - begin) * K)
+    elif mode == 1:
+        for r in range(end - begin):
+            mcb_probabilities(model, out + r * K)
+
+
+cdef void dense_block(const mcb_model *model, const floating[:, :] X, Py_ssize_t begin, Py_ssize_t end, bint direct,
+                      Py_ssize_t stride, float *features, double *spare, double *scores, int64_t *classes,
+                      int mode) noexcept nogil:
+    cdef Py_ssize_t d = X.shape[1], r, j
+    if direct:
+        finish_block(model, <const float *>&X[begin, 0], begin, end, stride, spare, scores, classes, mode)
+        return
+    for r in range(begin, end):
+        for j in range(d):
+            features[(r - begin) * d + j] = <float>X[r, j]
+    finish_block(model, features, begin, end, d, spare, scores, classes, mode)
+
+
+cdef void sparse_block(const mcb_model *model, const floating[::1] data, const integral[::1] indices,
+                       const integral[::1] indptr, Py_ssize_t begin, Py_ssize_t end, float *features, double *spare,
+                       double *scores, int64_t *classes, int mode) noexcept nogil:
+    cdef Py_ssize_t d = model.n_features, r, i
+    for r in range(begin, end):
+        for i in range(indptr[r], indptr[r + 1]):
+            features[(r - begin) * d + indices[i]] += <float>data[i]
+    finish_block(model, features, begin, end, d, spare, scores, classes, mode)
+    for r in range(begin, end):
+        for i in range(indptr[r], indptr[r + 1]):
+            features[(r - begin) * d + indices[i]] = 0

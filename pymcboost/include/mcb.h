@@ -1,0 +1,1304 @@
+/* mcb.h -- read and score pymcboost model files (.mcb). C99, header only, version 1 of the format.
+ *
+ *     #include "mcb.h"
+ *
+ *     mcb_model model;                                    // about 500 bytes, points into the file's bytes
+ *     int status = mcb_open(&model, bytes, size);         // checks every byte before anything is used
+ *     if (status != MCB_OK) {
+ *         fprintf(stderr, "%s (section %s, byte %lu)\n", mcb_strerror(status), model.error_tag,
+ *                 (unsigned long)model.error_offset);
+ *         return 1;
+ *     }
+ *     double *scores = malloc(model.n_classes * sizeof *scores);   // the caller owns all memory
+ *     mcb_scores(&model, row, scores);                    // row: model.n_features floats
+ *     uint32_t k = mcb_predict(&model, row, scores);      // index of the class, ties go to the lowest
+ *     int64_t label = mcb_label_int(&model, k);           // or mcb_label_text(&model, k, &length)
+ *     if (mcb_has_probabilities(&model)) mcb_probabilities(&model, scores);      // in place
+ *
+ * What it promises
+ *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model may
+ *     be used by any number of threads. Only <float.h>, <stddef.h>, <stdint.h> and <string.h> are included.
+ *   - The bytes may be at any address (a read-only mapping of the file will do) and must stay there, unchanged, while the
+ *     model is used. Fields are read with memcpy, so no alignment is needed.
+ *   - mcb_open reads every byte once and refuses whatever docs/format.md forbids. After MCB_OK no function reads outside the
+ *     file or gives a score that is not finite, whatever the row holds (NaN and infinities included).
+ *   - Scores have the same bits on every machine with IEEE double arithmetic, for one row or many, with or without
+ *     MCB_SIMD: each class is one chain of additions, bias first, then the learners in order. No multiplication is followed
+ *     by an addition, so fusing the two (-ffp-contract=fast, the default of gcc) changes nothing. Do not compile with
+ *     -ffast-math; 32-bit x86 needs -msse2 -mfpmath=sse (MCB_EXACT is 0 where the promise cannot be kept).
+ *   - A checksum is not a signature: it finds damage, not forgery.
+ *
+ * Speed
+ *   By default the code uses what the compiler was told the machine has (SSE2, AVX2, AVX-512, NEON...).
+ *   #define MCB_SIMD before the #include     also compile AVX2 and AVX-512 variants and choose when called (gcc and clang, x86-64)
+ *   #define MCB_NO_VECTOR                    plain scalar C only
+ *   Stack: mcb_scores below 2 KB; mcb_scores_batch and mcb_add_learners about 60 KB.
+ *
+ * Written by the pymcboost authors; the same licence as pymcboost (BSD-3-Clause).
+ */
+#ifndef MCB_H
+#define MCB_H
+
+#include <float.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MCB_FORMAT_MAJOR 1
+#define MCB_FORMAT_MINOR 0
+#define MCB_MAX_CLASSES 65535u
+#define MCB_MAX_FEATURES 2147483647u
+#define MCB_MAX_SECTIONS 64u
+#define MCB_MAX_META (16u << 20)
+#define MCB_MAX_LABEL 4096u
+
+/* 1 when double arithmetic is evaluated in double, as the bit identity of scores needs. */
+#if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1)
+#define MCB_EXACT 0
+#elif defined(__FAST_MATH__)
+#define MCB_EXACT 0
+#else
+#define MCB_EXACT 1
+#endif
+
+#ifndef MCB_API
+#define MCB_API static inline
+#endif
+
+#if !defined(MCB_NO_VECTOR) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && defined(__BYTE_ORDER__) && \
+    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define MCB__VECTOR 1
+#else
+#define MCB__VECTOR 0
+#endif
+
+/* gcc takes no notice of this pragma; the score chain does not depend on it (see above). */
+#if defined(__clang__) || (defined(__STDC_VERSION__) && !defined(__GNUC__) && !defined(_MSC_VER))
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+/* ------------------------------------------------------------------------------------------------------------ errors */
+
+/* Every reason to refuse a file (1 to 99, in about the order in which they are looked for) or a call (100 and up).
+ * X(name, number, message) */
+#define MCB_ERRORS(X)                                                                                                        \
+    X(MCB_OK, 0, "no error")                                                                                                 \
+    X(MCB_E_SHORT, 1, "the file is shorter than the 64-byte header of a model file")                                         \
+    X(MCB_E_MAGIC, 2, "not a model file: the first 8 bytes are not the .mcb signature (or a text-mode copy damaged them)")   \
+    X(MCB_E_MAJOR, 3, "the file has another major format version than this reader; a newer one needs a newer pymcboost")     \
+    X(MCB_E_FLAGS, 4, "the file sets a flag that this reader does not know and must not ignore; it needs a newer pymcboost") \
+    X(MCB_E_FILE_SIZE, 5, "the file's size is not the one in its header: it was cut short, or bytes were added")             \
+    X(MCB_E_SECTION_COUNT, 6, "the section count is not between 1 and 64, or the section table does not fit the file")       \
+    X(MCB_E_HEADER_CRC, 7, "the checksum of the header and the section table is wrong: the file is damaged")                 \
+    X(MCB_E_HEADER_RESERVED, 8, "reserved bytes of the header are not zero")                                                 \
+    X(MCB_E_CLASSES, 9, "the number of classes is not between 2 and 65535")                                                  \
+    X(MCB_E_FEATURES, 10, "the number of features is not between 1 and 2147483647")                                          \
+    X(MCB_E_KIND, 11, "the kind of model is unknown to this reader; it needs a newer pymcboost")                             \
+    X(MCB_E_LINK, 12, "the link from scores to probabilities is unknown to this reader; it needs a newer pymcboost")         \
+    X(MCB_E_DECODER, 13, "the decoder is unknown to this reader for this kind of model; it needs a newer pymcboost")         \
+    X(MCB_E_TAG, 14, "a section's tag is not four ASCII letters or digits that begin with a letter")                         \
+    X(MCB_E_DTYPE, 15, "a section's type is unknown, or not one allowed for this section")                                   \
+    X(MCB_E_SECTION_RESERVED, 16, "reserved bytes of a section's table entry are not zero")                                  \
+    X(MCB_E_ALIGNMENT, 17, "a section does not begin at a multiple of 64 bytes")                                             \
+    X(MCB_E_ORDER, 18, "sections overlap or are not in ascending order")                                                     \
+    X(MCB_E_GAP, 19, "64 or more unused bytes lie between two sections")                                                     \
+    X(MCB_E_COUNT, 20, "a section reaches beyond the end of the file")                                                       \
+    X(MCB_E_PADDING, 21, "the unused bytes between two sections are not zero")                                               \
+    X(MCB_E_DUPLICATE, 22, "a section occurs twice")                                                                         \
+    X(MCB_E_UNKNOWN, 23, "a section that must be understood is unknown to this reader; it needs a newer pymcboost")          \
+    X(MCB_E_MISPLACED, 24, "a section does not belong to this kind of model")                                                \
+    X(MCB_E_META_SIZE, 25, "the section meta is larger than 16 MiB")                                                         \
+    X(MCB_E_END, 26, "the last section does not end at the end of the file")                                                 \
+    X(MCB_E_MISSING, 27, "a section that this kind of model needs is missing")                                               \
+    X(MCB_E_LABEL_KIND, 28, "the class labels must be either LABI or LABO with LABS")                                        \
+    X(MCB_E_SHAPE, 29, "a section has another number of items than the other sections and the header ask for")               \
+    X(MCB_E_SECTION_CRC, 30, "the checksum of a section is wrong: the file is damaged")                                      \
+    X(MCB_E_FEATURE_INDEX, 31, "a feature index is not below the number of features, or indices do not increase")            \
+    X(MCB_E_OFFSETS, 32, "the offsets of the interval table do not begin at 0, increase, and end at the threshold count")    \
+    X(MCB_E_THRESHOLD, 33, "a threshold is not finite")                                                                      \
+    X(MCB_E_THRESHOLD_ORDER, 34, "the thresholds of one feature do not increase")                                            \
+    X(MCB_E_COEFFICIENT, 35, "a coefficient is not finite")                                                                  \
+    X(MCB_E_TABLE, 36, "a value of the interval table is not finite, or its magnitude is 2^192 or more")                     \
+    X(MCB_E_BIAS, 37, "a bias is not finite")                                                                                \
+    X(MCB_E_LABEL_OFFSETS, 38, "the label offsets do not begin at 0, rise, and end at the size of LABS")                     \
+    X(MCB_E_LABEL_TEXT, 39, "a label is longer than 4096 bytes, or holds a zero byte")                                       \
+    X(MCB_E_UTF8, 40, "text is not valid UTF-8")                                                                             \
+    X(MCB_E_LABEL_ORDER, 41, "the class labels do not increase (they must be sorted and distinct)")                          \
+    X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                                  \
+    X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: its learners have been merged")                                \
+    X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")
+
+#define MCB__ENUM(name, number, text) name = number,
+enum mcb_status { MCB_ERRORS(MCB__ENUM) MCB__STATUS_END };
+#undef MCB__ENUM
+
+/* A sentence for a status; never null. */
+MCB_API const char *mcb_strerror(int status) {
+    switch (status) {
+#define MCB__TEXT(name, number, text) \
+    case name:                        \
+        return text;
+        MCB_ERRORS(MCB__TEXT)
+#undef MCB__TEXT
+        default:
+            return "unknown status";
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------- model */
+
+enum mcb_kind { MCB_KIND_STUMPS = 1, MCB_KIND_INTERVALS = 2 };
+enum mcb_link { MCB_LINK_NONE = 0, MCB_LINK_SOFTMAX = 1, MCB_LINK_SOFTMAX2 = 2 };
+enum mcb_dtype { MCB_U8 = 1, MCB_U16 = 2, MCB_U32 = 3, MCB_I64 = 4, MCB_F32 = 5, MCB_F64 = 6 };
+
+/* Sections this reader knows; their place in mcb_model.section. */
+enum mcb_slot {
+    MCB_S_FEAT, /* feature of a stump; the top bit of its type says that NaN goes left */
+    MCB_S_THRS, /* thresholds: x <= t goes left */
+    MCB_S_COEF, /* values of the right side, n_learners x n_classes */
+    MCB_S_COEL, /* values of the left side; absent: minus the right ones */
+    MCB_S_BIAS, /* where the scores begin */
+    MCB_S_FIDX, /* interval table: features used, increasing */
+    MCB_S_IOFF, /* interval table: first threshold of each feature, and the count of all */
+    MCB_S_TABL, /* interval table: per feature its intervals from low to high, then the row for NaN */
+    MCB_S_LABI, /* integer labels */
+    MCB_S_LABO, /* text labels: offsets into LABS */
+    MCB_S_LABS, /* text labels: UTF-8 */
+    MCB_S_META, /* JSON, not needed to score */
+    MCB_N_SLOTS
+};
+
+typedef struct {
+    const unsigned char *data; /* null when the section is absent */
+    uint64_t count;            /* items, not bytes */
+    uint32_t dtype;            /* enum mcb_dtype */
+} mcb_section;
+
+typedef struct {
+    const unsigned char *data;
+    uint64_t size;
+    uint32_t n_classes, n_features, kind, link, decoder;
+    uint32_t format_minor;
+    uint64_t n_learners; /* learners in use: all of them unless mcb_truncate was called; 0 for interval tables */
+    mcb_section section[MCB_N_SLOTS];
+    /* Where a refused file is wrong; valid after mcb_open returned an error. */
+    int error;
+    int error_has_numbers; /* error_found and error_expected mean something */
+    char error_tag[5];     /* section, or "" for the header and the table */
+    uint64_t error_offset; /* byte of the file */
+    uint64_t error_found, error_expected;
+} mcb_model;
+
+/* ------------------------------------------------------------------------------------- little-endian loads, checksum */
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+static inline uint64_t mcb__bytes(const unsigned char *p, int n) {
+    uint64_t v = 0;
+    while (n-- > 0) v = v << 8 | p[n];
+    return v;
+}
+static inline uint16_t mcb__u16(const unsigned char *p) { return (uint16_t)mcb__bytes(p, 2); }
+static inline uint32_t mcb__u32(const unsigned char *p) { return (uint32_t)mcb__bytes(p, 4); }
+static inline uint64_t mcb__u64(const unsigned char *p) { return mcb__bytes(p, 8); }
+#else
+static inline uint16_t mcb__u16(const unsigned char *p) {
+    uint16_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline uint32_t mcb__u32(const unsigned char *p) {
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline uint64_t mcb__u64(const unsigned char *p) {
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+#endif
+
+static inline float mcb__f32(const unsigned char *p) {
+    uint32_t bits = mcb__u32(p);
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static inline double mcb__f64_of(uint64_t bits) {
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static inline uint64_t mcb__bits_of(double v) {
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+static inline double mcb__f64(const unsigned char *p) { return mcb__f64_of(mcb__u64(p)); }
+
+static inline uint32_t mcb__dtype_size(uint32_t dtype) {
+    switch (dtype) {
+        case MCB_U8:
+            return 1;
+        case MCB_U16:
+            return 2;
+        case MCB_U32:
+        case MCB_F32:
+            return 4;
+        case MCB_I64:
+        case MCB_F64:
+            return 8;
+        default:
+            return 0;
+    }
+}
+
+/* Item of a section of unsigned integers. */
+static inline uint32_t mcb__uint(const mcb_section *s, uint64_t i) {
+    if (s->dtype == MCB_U8) return s->data[i];
+    if (s->dtype == MCB_U16) return mcb__u16(s->data + 2 * i);
+    return mcb__u32(s->data + 4 * i);
+}
+
+/* Entry [i][v]: what nibble i of 8 bytes, worth v, adds to the checksum. */
+static const uint32_t mcb__crc_table[16][16] = {
+    {0x00000000u, 0x493c7d27u, 0x9278fa4eu, 0xdb448769u, 0x211d826du, 0x6821ff4au, 0xb3657823u, 0xfa590504u,
+     0x423b04dau, 0x0b0779fdu, 0xd043fe94u, 0x997f83b3u, 0x632686b7u, 0x2a1afb90u, 0xf15e7cf9u, 0xb86201deu},
+    {0x00000000u, 0x847609b4u, 0x0d006599u, 0x89766c2du, 0x1a00cb32u, 0x9e76c286u, 0x1700aeabu, 0x9376a71fu,
+     0x34019664u, 0xb0779fd0u, 0x3901f3fdu, 0xbd77fa49u, 0x2e015d56u, 0xaa7754e2u, 0x230138cfu, 0xa777317bu},
+    {0x00000000u, 0x68032cc8u, 0xd0065990u, 0xb8057558u, 0xa5e0c5d1u, 0xcde3e919u, 0x75e69c41u, 0x1de5b089u,
+     0x4e2dfd53u, 0x262ed19bu, 0x9e2ba4c3u, 0xf628880bu, 0xebcd3882u, 0x83ce144au, 0x3bcb6112u, 0x53c84ddau},
+    {0x00000000u, 0x9c5bfaa6u, 0x3d5b83bdu, 0xa100791bu, 0x7ab7077au, 0xe6ecfddcu, 0x47ec84c7u, 0xdbb77e61u,
+     0xf56e0ef4u, 0x6935f452u, 0xc8358d49u, 0x546e77efu, 0x8fd9098eu, 0x1382f328u, 0xb2828a33u, 0x2ed97095u},
+    {0x00000000u, 0xef306b19u, 0xdb8ca0c3u, 0x34bccbdau, 0xb2f53777u, 0x5dc55c6eu, 0x697997b4u, 0x8649fcadu,
+     0x6006181fu, 0x8f367306u, 0xbb8ab8dcu, 0x54bad3c5u, 0xd2f32f68u, 0x3dc34471u, 0x097f8fabu, 0xe64fe4b2u},
+    {0x00000000u, 0xc00c303eu, 0x85f4168du, 0x45f826b3u, 0x0e045bebu, 0xce086bd5u, 0x8bf04d66u, 0x4bfc7d58u,
+     0x1c08b7d6u, 0xdc0487e8u, 0x99fca15bu, 0x59f09165u, 0x120cec3du, 0xd200dc03u, 0x97f8fab0u, 0x57f4ca8eu},
+    {0x00000000u, 0x38116facu, 0x7022df58u, 0x4833b0f4u, 0xe045beb0u, 0xd854d11cu, 0x906761e8u, 0xa8760e44u,
+     0xc5670b91u, 0xfd76643du, 0xb545d4c9u, 0x8d54bb65u, 0x2522b521u, 0x1d33da8du, 0x55006a79u, 0x6d1105d5u},
+    {0x00000000u, 0x8f2261d3u, 0x1ba8b557u, 0x948ad484u, 0x37516aaeu, 0xb8730b7du, 0x2cf9dff9u, 0xa3dbbe2au,
+     0x6ea2d55cu, 0xe180b48fu, 0x750a600bu, 0xfa2801d8u, 0x59f3bff2u, 0xd6d1de21u, 0x425b0aa5u, 0xcd796b76u},
+    {0x00000000u, 0xdd45aab8u, 0xbf672381u, 0x62228939u, 0x7b2231f3u, 0xa6679b4bu, 0xc4451272u, 0x1900b8cau,
+     0xf64463e6u, 0x2b01c95eu, 0x49234067u, 0x9466eadfu, 0x8d665215u, 0x5023f8adu, 0x32017194u, 0xef44db2cu},
+    {0x00000000u, 0xe964b13du, 0xd725148bu, 0x3e41a5b6u, 0xaba65fe7u, 0x42c2eedau, 0x7c834b6cu, 0x95e7fa51u,
+     0x52a0c93fu, 0xbbc47802u, 0x8585ddb4u, 0x6ce16c89u, 0xf90696d8u, 0x106227e5u, 0x2e238253u, 0xc747336eu},
+    {0x00000000u, 0xa541927eu, 0x4f6f520du, 0xea2ec073u, 0x9edea41au, 0x3b9f3664u, 0xd1b1f617u, 0x74f06469u,
+     0x38513ec5u, 0x9d10acbbu, 0x773e6cc8u, 0xd27ffeb6u, 0xa68f9adfu, 0x03ce08a1u, 0xe9e0c8d2u, 0x4ca15aacu},
+    {0x00000000u, 0x70a27d8au, 0xe144fb14u, 0x91e6869eu, 0xc76580d9u, 0xb7c7fd53u, 0x26217bcdu, 0x56830647u,
+     0x8b277743u, 0xfb850ac9u, 0x6a638c57u, 0x1ac1f1ddu, 0x4c42f79au, 0x3ce08a10u, 0xad060c8eu, 0xdda47104u},
+    {0x00000000u, 0x13a29877u, 0x274530eeu, 0x34e7a899u, 0x4e8a61dcu, 0x5d28f9abu, 0x69cf5132u, 0x7a6dc945u,
+     0x9d14c3b8u, 0x8eb65bcfu, 0xba51f356u, 0xa9f36b21u, 0xd39ea264u, 0xc03c3a13u, 0xf4db928au, 0xe7790afdu},
+    {0x00000000u, 0x3fc5f181u, 0x7f8be302u, 0x404e1283u, 0xff17c604u, 0xc0d23785u, 0x809c2506u, 0xbf59d487u,
+     0xfbc3faf9u, 0xc4060b78u, 0x844819fbu, 0xbb8de87au, 0x04d43cfdu, 0x3b11cd7cu, 0x7b5fdfffu, 0x449a2e7eu},
+    {0x00000000u, 0xf26b8303u, 0xe13b70f7u, 0x1350f3f4u, 0xc79a971fu, 0x35f1141cu, 0x26a1e7e8u, 0xd4ca64ebu,
+     0x8ad958cfu, 0x78b2dbccu, 0x6be22838u, 0x9989ab3bu, 0x4d43cfd0u, 0xbf284cd3u, 0xac78bf27u, 0x5e133c24u},
+    {0x00000000u, 0x105ec76fu, 0x20bd8edeu, 0x30e349b1u, 0x417b1dbcu, 0x5125dad3u, 0x61c69362u, 0x7198540du,
+     0x82f63b78u, 0x92a8fc17u, 0xa24bb5a6u, 0xb21572c9u, 0xc38d26c4u, 0xd3d3e1abu, 0xe330a81au, 0xf36e6f75u},
+};
+
+/* CRC-32C (Castagnoli) of n bytes, continued from crc (0 to begin). */
+MCB_API uint32_t mcb_crc32c(uint32_t crc, const void *bytes, size_t n) {
+    const unsigned char *p = (const unsigned char *)bytes;
+    crc = ~crc;
+    for (; n >= 8; n -= 8, p += 8) {
+        uint32_t a = mcb__u32(p) ^ crc, b = mcb__u32(p + 4), next = 0;
+        int i;
+        for (i = 0; i < 8; i++) {
+            next ^= mcb__crc_table[i][a >> (4 * i) & 15] ^ mcb__crc_table[i + 8][b >> (4 * i) & 15];
+        }
+        crc = next;
+    }
+    for (; n > 0; n--, p++) {
+        /* One byte is the last two nibbles of an 8-byte step whose other bytes are zero. */
+        uint32_t low = (crc ^ *p) & 255;
+        crc = crc >> 8 ^ mcb__crc_table[14][low & 15] ^ mcb__crc_table[15][low >> 4];
+    }
+    return ~crc;
+}
+
+/* -------------------------------------------------------------------------------------------------------- validation */
+
+static inline int mcb__fail(mcb_model *m, int status, const unsigned char *tag, uint64_t offset) {
+    uint64_t found = m->error_found, expected = m->error_expected;
+    int numbers = m->error_has_numbers;
+    memset(m, 0, sizeof *m);
+    m->error = status;
+    m->error_offset = offset;
+    m->error_found = found;
+    m->error_expected = expected;
+    m->error_has_numbers = numbers;
+    if (tag) {
+        int i;
+        for (i = 0; i < 4; i++) m->error_tag[i] = (char)(tag[i] >= 33 && tag[i] < 127 ? tag[i] : '?');
+    }
+    return status;
+}
+
+static inline int mcb__fail_numbers(mcb_model *m, int status, const unsigned char *tag, uint64_t offset, uint64_t found,
+                                    uint64_t expected) {
+    m->error_has_numbers = 1;
+    m->error_found = found;
+    m->error_expected = expected;
+    return mcb__fail(m, status, tag, offset);
+}
+
+/* One row per section: allowed types (bit 1 << dtype), kinds that need it and kinds that may have it (bit 1 << kind).
+ * A new kind of model is a column of bits here, its shapes in mcb__check_shapes and its contents in mcb__check_contents. */
+typedef struct {
+    unsigned char tag[5];
+    uint32_t dtypes, needed, allowed;
+} mcb__rule;
+
+#define MCB__UINTS (1u << MCB_U8 | 1u << MCB_U16 | 1u << MCB_U32)
+#define MCB__STUMPS (1u << MCB_KIND_STUMPS)
+#define MCB__INTERVALS (1u << MCB_KIND_INTERVALS)
+#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS)
+
+static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
+    {"FEAT", MCB__UINTS, MCB__STUMPS, MCB__STUMPS},
+    {"THRS", 1u << MCB_F32, MCB__KINDS, MCB__KINDS},
+    {"COEF", 1u << MCB_F32, MCB__STUMPS, MCB__STUMPS},
+    {"COEL", 1u << MCB_F32, 0, MCB__STUMPS},
+    {"BIAS", 1u << MCB_F32, MCB__KINDS, MCB__KINDS},
+    {"FIDX", MCB__UINTS, MCB__INTERVALS, MCB__INTERVALS},
+    {"IOFF", MCB__UINTS, MCB__INTERVALS, MCB__INTERVALS},
+    {"TABL", 1u << MCB_F64, MCB__INTERVALS, MCB__INTERVALS},
+    {"LABI", 1u << MCB_I64, 0, MCB__KINDS},
+    {"LABO", MCB__UINTS, 0, MCB__KINDS},
+    {"LABS", 1u << MCB_U8, 0, MCB__KINDS},
+    {"meta", 1u << MCB_U8, 0, MCB__KINDS},
+};
+
+static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
+    const mcb_section *s = &m->section[slot];
+    return mcb__fail(m, status, mcb__rules[slot].tag, (uint64_t)(s->data - m->data) + item * mcb__dtype_size(s->dtype));
+}
+
+static inline int mcb__need_count(mcb_model *m, int slot, uint64_t count) {
+    const mcb_section *s = &m->section[slot];
+    if (s->count == count) return MCB_OK;
+    return mcb__fail_numbers(m, MCB_E_SHAPE, mcb__rules[slot].tag, (uint64_t)(s->data - m->data), s->count, count);
+}
+
+/* count == a * b without forming the product. */
+static inline int mcb__need_product(mcb_model *m, int slot, uint64_t a, uint64_t b) {
+    const mcb_section *s = &m->section[slot];
+    if (s->count % b == 0 && s->count / b == a) return MCB_OK;
+    return mcb__fail_numbers(m, MCB_E_SHAPE, mcb__rules[slot].tag, (uint64_t)(s->data - m->data), s->count,
+                             a > UINT64_MAX / b ? UINT64_MAX : a * b);
+}
+
+static inline int mcb__check_shapes(mcb_model *m) {
+    uint64_t K = m->n_classes;
+    const mcb_section *s = m->section;
+    int status = mcb__need_count(m, MCB_S_BIAS, K);
+    if (status) return status;
+    if (m->kind == MCB_KIND_STUMPS) {
+        uint64_t M = s[MCB_S_FEAT].count;
+        if ((status = mcb__need_count(m, MCB_S_THRS, M))) return status;
+        if ((status = mcb__need_product(m, MCB_S_COEF, M, K))) return status;
+        if (s[MCB_S_COEL].data && (status = mcb__need_product(m, MCB_S_COEL, M, K))) return status;
+        m->n_learners = M;
+    } else {
+        uint64_t used = s[MCB_S_FIDX].count;
+        if ((status = mcb__need_count(m, MCB_S_IOFF, used + 1))) return status;
+        if ((status = mcb__need_product(m, MCB_S_TABL, s[MCB_S_THRS].count + 2 * used, K))) return status;
+    }
+    if (s[MCB_S_LABI].data) return mcb__need_count(m, MCB_S_LABI, K);
+    return mcb__need_count(m, MCB_S_LABO, K + 1);
+}
+
+static inline int mcb__finite_f32(mcb_model *m, int slot, int status) {
+    const mcb_section *s = &m->section[slot];
+    uint64_t i;
+    for (i = 0; i < s->count; i++) {
+        if ((mcb__u32(s->data + 4 * i) & 0x7f800000u) == 0x7f800000u) return mcb__wrong_item(m, status, slot, i);
+    }
+    return MCB_OK;
+}
+
+/* Bytes of the valid UTF-8 character at p, or 0. Refuses overlong forms, surrogates and anything above U+10FFFF. */
+static inline int mcb__utf8(const unsigned char *p, uint64_t left) {
+    uint32_t c = p[0], n, i, value;
+    if (c < 0x80) return 1;
+    if (c < 0xc2 || c > 0xf4) return 0;
+    n = c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+    if (left < n) return 0;
+    value = c & (0xffu >> (n + 1));
+    for (i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 0;
+        value = value << 6 | (p[i] & 0x3fu);
+    }
+    if ((n == 3 && value < 0x800) || (n == 4 && value < 0x10000) || value > 0x10ffff) return 0;
+    return value >= 0xd800 && value < 0xe000 ? 0 : (int)n;
+}
+
+static inline int mcb__check_text(mcb_model *m, int slot, uint64_t begin, uint64_t end) {
+    const mcb_section *s = &m->section[slot];
+    while (begin < end) {
+        int n = mcb__utf8(s->data + begin, end - begin);
+        if (n == 0) return mcb__wrong_item(m, MCB_E_UTF8, slot, begin);
+        begin += (uint64_t)n;
+    }
+    return MCB_OK;
+}
+
+static inline int mcb__check_labels(mcb_model *m) {
+    const mcb_section *ints = &m->section[MCB_S_LABI], *offsets = &m->section[MCB_S_LABO], *text = &m->section[MCB_S_LABS];
+    uint64_t i, before = 0, begin = 0;
+    int status;
+    if (ints->data) {
+        for (i = 1; i < ints->count; i++) {
+            if ((int64_t)mcb__u64(ints->data + 8 * i - 8) >= (int64_t)mcb__u64(ints->data + 8 * i))
+                return mcb__wrong_item(m, MCB_E_LABEL_ORDER, MCB_S_LABI, i);
+        }
+        return MCB_OK;
+    }
+    for (i = 0; i < offsets->count; i++) {
+        uint64_t end = mcb__uint(offsets, i);
+        if ((i == 0 && end != 0) || end < begin || end > text->count || (i + 1 == offsets->count && end != text->count))
+            return mcb__wrong_item(m, MCB_E_LABEL_OFFSETS, MCB_S_LABO, i);
+        if (end - begin > MCB_MAX_LABEL) return mcb__wrong_item(m, MCB_E_LABEL_TEXT, MCB_S_LABS, begin);
+        if ((status = mcb__check_text(m, MCB_S_LABS, begin, end))) return status;
+        {
+            uint64_t j;
+            for (j = begin; j < end; j++) {
+                if (text->data[j] == 0) return mcb__wrong_item(m, MCB_E_LABEL_TEXT, MCB_S_LABS, j);
+            }
+        }
+        if (i >= 2) {
+            /* UTF-8 sorts by bytes as it does by characters. */
+            uint64_t a = begin - before, b = end - begin;
+            int order = memcmp(text->data + before, text->data + begin, (size_t)(a < b ? a : b));
+            if (order > 0 || (order == 0 && a >= b)) return mcb__wrong_item(m, MCB_E_LABEL_ORDER, MCB_S_LABS, begin);
+        }
+        before = begin;
+        begin = end;
+    }
+    return MCB_OK;
+}
+
+static inline int mcb__check_contents(mcb_model *m) {
+    const mcb_section *s = m->section;
+    uint64_t i;
+    int status;
+    if (m->kind == MCB_KIND_STUMPS) {
+        uint32_t low = s[MCB_S_FEAT].dtype == MCB_U8 ? 0x7fu : s[MCB_S_FEAT].dtype == MCB_U16 ? 0x7fffu : 0x7fffffffu;
+        for (i = 0; i < s[MCB_S_FEAT].count; i++) {
+            if ((mcb__uint(&s[MCB_S_FEAT], i) & low) >= m->n_features)
+                return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FEAT, i);
+        }
+        if ((status = mcb__finite_f32(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
+        if ((status = mcb__finite_f32(m, MCB_S_COEF, MCB_E_COEFFICIENT))) return status;
+        if (s[MCB_S_COEL].data && (status = mcb__finite_f32(m, MCB_S_COEL, MCB_E_COEFFICIENT))) return status;
+    } else {
+        uint64_t j, used = s[MCB_S_FIDX].count, begin = 0;
+        for (i = 0; i < used; i++) {
+            uint32_t f = mcb__uint(&s[MCB_S_FIDX], i);
+            if (f >= m->n_features || (i > 0 && f <= mcb__uint(&s[MCB_S_FIDX], i - 1)))
+                return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FIDX, i);
+        }
+        if (mcb__uint(&s[MCB_S_IOFF], 0) != 0) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, 0);
+        if ((status = mcb__finite_f32(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
+        for (i = 1; i <= used; i++) {
+            uint64_t end = mcb__uint(&s[MCB_S_IOFF], i);
+            if (end <= begin || end > s[MCB_S_THRS].count) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, i);
+            for (j = begin + 1; j < end; j++) {
+                if (!(mcb__f32(s[MCB_S_THRS].data + 4 * j - 4) < mcb__f32(s[MCB_S_THRS].data + 4 * j)))
+                    return mcb__wrong_item(m, MCB_E_THRESHOLD_ORDER, MCB_S_THRS, j);
+            }
+            begin = end;
+        }
+        if (begin != s[MCB_S_THRS].count) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, used);
+        for (i = 0; i < s[MCB_S_TABL].count; i++) {
+            /* Below 2^192 each, so that no sum of at most 2^31 of them leaves the range of double. */
+            if ((mcb__u64(s[MCB_S_TABL].data + 8 * i) >> 52 & 0x7ff) >= 1023 + 192)
+                return mcb__wrong_item(m, MCB_E_TABLE, MCB_S_TABL, i);
+        }
+    }
+    if ((status = mcb__finite_f32(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
+    if ((status = mcb__check_labels(m))) return status;
+    return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);
+}
+
+static inline int mcb__letter(unsigned char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
+
+/* Read and check one entry of the section table. *end is where the previous section ended. */
+static inline int mcb__open_section(mcb_model *m, uint64_t entry, uint64_t *end) {
+    const unsigned char *p = m->data + entry;
+    uint64_t offset = mcb__u64(p + 8), count = mcb__u64(p + 16), i;
+    uint32_t dtype = p[4], size = mcb__dtype_size(dtype);
+    int slot;
+    for (i = 0; i < 4; i++) {
+        if (!mcb__letter(p[i]) && (i == 0 || p[i] < '0' || p[i] > '9')) return mcb__fail(m, MCB_E_TAG, p, entry);
+    }
+    if (size == 0) return mcb__fail_numbers(m, MCB_E_DTYPE, p, entry + 4, dtype, MCB_F64);
+    if (p[5] | p[6] | p[7] | (int)(mcb__u32(p + 28) != 0)) return mcb__fail(m, MCB_E_SECTION_RESERVED, p, entry);
+    if (offset % 64) return mcb__fail(m, MCB_E_ALIGNMENT, p, entry + 8);
+    if (offset < *end) return mcb__fail_numbers(m, MCB_E_ORDER, p, entry + 8, offset, *end);
+    if (offset - *end >= 64) return mcb__fail(m, MCB_E_GAP, p, entry + 8);
+    if (offset > m->size || count > (m->size - offset) / size)
+        return mcb__fail_numbers(m, MCB_E_COUNT, p, entry + 16, count, offset > m->size ? 0 : (m->size - offset) / size);
+    for (i = *end; i < offset; i++) {
+        if (m->data[i]) return mcb__fail(m, MCB_E_PADDING, p, i);
+    }
+    *end = offset + count * size;
+    for (slot = 0; slot < MCB_N_SLOTS; slot++) {
+        if (memcmp(p, mcb__rules[slot].tag, 4) == 0) break;
+    }
+    if (slot == MCB_N_SLOTS) {
+        if (p[0] >= 'a') return MCB_OK;
+        return mcb__fail(m, MCB_E_UNKNOWN, p, entry);
+    }
+    if (!(mcb__rules[slot].allowed >> m->kind & 1)) return mcb__fail(m, MCB_E_MISPLACED, p, entry);
+    if (!(mcb__rules[slot].dtypes >> dtype & 1)) return mcb__fail(m, MCB_E_DTYPE, p, entry + 4);
+    if (slot == MCB_S_META && count > MCB_MAX_META)
+        return mcb__fail_numbers(m, MCB_E_META_SIZE, p, entry + 16, count, MCB_MAX_META);
+    m->section[slot].data = m->data + offset;
+    m->section[slot].count = count;
+    m->section[slot].dtype = dtype;
+    return MCB_OK;
+}
+
+/* Check a whole file that lies in memory and prepare it for scoring.
+ *
+ * Returns MCB_OK, or why the file is refused; model->error_* then say where. Time is linear in size; nothing is allocated.
+ * The bytes are borrowed: keep them unchanged while the model is in use. There is nothing to close. */
+MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
+    static const unsigned char magic[8] = {0x89, 'M', 'C', 'B', 0x0d, 0x0a, 0x1a, 0x0a};
+    const unsigned char *p = (const unsigned char *)bytes;
+    uint64_t end, i, j;
+    uint32_t n_sections, crc;
+    int status, slot;
+    if (!model) return MCB_E_ARGUMENT;
+    memset(model, 0, sizeof *model);
+    if (!p) return mcb__fail(model, MCB_E_ARGUMENT, 0, 0);
+    if (size < 64) return mcb__fail_numbers(model, MCB_E_SHORT, 0, size, size, 64);
+    if (memcmp(p, magic, 8) != 0) return mcb__fail(model, MCB_E_MAGIC, 0, 0);
+    if (mcb__u16(p + 8) != MCB_FORMAT_MAJOR)
+        return mcb__fail_numbers(model, MCB_E_MAJOR, 0, 8, mcb__u16(p + 8), MCB_FORMAT_MAJOR);
+    if (mcb__u32(p + 12) & 0xffff) return mcb__fail(model, MCB_E_FLAGS, 0, 12);
+    if (mcb__u64(p + 16) != size) return mcb__fail_numbers(model, MCB_E_FILE_SIZE, 0, 16, size, mcb__u64(p + 16));
+    n_sections = mcb__u32(p + 24);
+    if (n_sections < 1 || n_sections > MCB_MAX_SECTIONS || n_sections > (size - 64) / 32)
+        return mcb__fail_numbers(model, MCB_E_SECTION_COUNT, 0, 24, n_sections, MCB_MAX_SECTIONS);
+    crc = mcb_crc32c(mcb_crc32c(0, p, 56), p + 64, 32 * (size_t)n_sections);
+    if (crc != mcb__u32(p + 56)) return mcb__fail(model, MCB_E_HEADER_CRC, 0, 56);
+    for (i = 28; i < 64; i += i == 28 ? 24 : 8) {
+        if (mcb__u32(p + i)) return mcb__fail(model, MCB_E_HEADER_RESERVED, 0, i);
+    }
+    model->data = p;
+    model->size = size;
+    model->format_minor = mcb__u16(p + 10);
+    model->n_classes = mcb__u32(p + 32);
+    model->n_features = mcb__u32(p + 36);
+    model->kind = mcb__u32(p + 40);
+    model->link = mcb__u32(p + 44);
+    model->decoder = mcb__u32(p + 48);
+    if (model->n_classes < 2 || model->n_classes > MCB_MAX_CLASSES)
+        return mcb__fail_numbers(model, MCB_E_CLASSES, 0, 32, model->n_classes, MCB_MAX_CLASSES);
+    if (model->n_features < 1 || model->n_features > MCB_MAX_FEATURES)
+        return mcb__fail_numbers(model, MCB_E_FEATURES, 0, 36, model->n_features, MCB_MAX_FEATURES);
+    if (model->kind > 31 || !(MCB__KINDS >> model->kind & 1)) return mcb__fail(model, MCB_E_KIND, 0, 40);
+    if (model->link > MCB_LINK_SOFTMAX2) return mcb__fail(model, MCB_E_LINK, 0, 44);
+    if (model->decoder != 0) return mcb__fail(model, MCB_E_DECODER, 0, 48);
+
+    end = 64 + 32 * (uint64_t)n_sections;
+    for (i = 0; i < n_sections; i++) {
+        uint64_t entry = 64 + 32 * i;
+        for (j = 0; j < i; j++) {
+            if (memcmp(p + entry, p + 64 + 32 * j, 4) == 0) return mcb__fail(model, MCB_E_DUPLICATE, p + entry, entry);
+        }
+        if ((status = mcb__open_section(model, entry, &end))) return status;
+    }
+    if (end != size) return mcb__fail_numbers(model, MCB_E_END, 0, end, end, size);
+
+    for (slot = 0; slot < MCB_N_SLOTS; slot++) {
+        if (mcb__rules[slot].needed >> model->kind & 1 && !model->section[slot].data)
+            return mcb__fail(model, MCB_E_MISSING, mcb__rules[slot].tag, 64);
+    }
+    {
+        int ints = model->section[MCB_S_LABI].data != 0, offsets = model->section[MCB_S_LABO].data != 0,
+            text = model->section[MCB_S_LABS].data != 0;
+        if (offsets != text || ints == text) return mcb__fail(model, MCB_E_LABEL_KIND, 0, 64);
+    }
+    if ((status = mcb__check_shapes(model))) return status;
+    for (i = 0; i < n_sections; i++) {
+        const unsigned char *entry = p + 64 + 32 * i;
+        uint64_t offset = mcb__u64(entry + 8), length = mcb__u64(entry + 16) * mcb__dtype_size(entry[4]);
+        if (mcb_crc32c(0, p + offset, (size_t)length) != mcb__u32(entry + 24))
+            return mcb__fail(model, MCB_E_SECTION_CRC, entry, offset);
+    }
+    return mcb__check_contents(model);
+}
+
+/* ------------------------------------------------------------------------------------------- labels, truncation, text */
+
+/* Label of class k of a model with integer labels (LABI); 0 for a model with text labels. */
+MCB_API int64_t mcb_label_int(const mcb_model *m, uint32_t k) {
+    const mcb_section *s = &m->section[MCB_S_LABI];
+    return s->data && k < m->n_classes ? (int64_t)mcb__u64(s->data + 8 * (size_t)k) : 0;
+}
+
+/* Label of class k of a model with text labels: UTF-8, *length bytes, not ended by a zero. Null if labels are integers. */
+MCB_API const char *mcb_label_text(const mcb_model *m, uint32_t k, size_t *length) {
+    const mcb_section *s = &m->section[MCB_S_LABO];
+    uint32_t begin;
+    *length = 0;
+    if (!s->data || k >= m->n_classes) return 0;
+    begin = mcb__uint(s, k);
+    *length = mcb__uint(s, (uint64_t)k + 1) - begin;
+    return (const char *)m->section[MCB_S_LABS].data + begin;
+}
+
+/* The JSON text of the section meta, *length bytes of UTF-8; null if there is none. Its syntax has not been checked. */
+MCB_API const char *mcb_meta(const mcb_model *m, size_t *length) {
+    *length = (size_t)m->section[MCB_S_META].count;
+    return (const char *)m->section[MCB_S_META].data;
+}
+
+/* Use only the first n_learners learners from now on. MCB_E_TRUNCATE for an interval table, whose learners are merged;
+ * MCB_E_ARGUMENT if the file has fewer. */
+MCB_API int mcb_truncate(mcb_model *m, uint64_t n_learners) {
+    if (m->kind != MCB_KIND_STUMPS) return MCB_E_TRUNCATE;
+    if (n_learners > m->section[MCB_S_FEAT].count) return MCB_E_ARGUMENT;
+    m->n_learners = n_learners;
+    return MCB_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ scoring */
+
+#if defined(__GNUC__)
+#define MCB__INLINE static inline __attribute__((always_inline))
+#define MCB__UNUSED __attribute__((unused))
+#else
+#define MCB__INLINE static inline
+#define MCB__UNUSED
+#endif
+
+/* A learner's side is held as a mask: 0 for right; for left the sign bit when the left value is minus the right one, and
+ * all ones when the file has left values of its own. */
+#define MCB__SIGN UINT64_C(0x8000000000000000)
+
+enum { MCB__ROW_CHUNK = 32, MCB__TILE_CHUNK = 64, MCB__TILE_ROWS = 64, MCB__TILE_FLOATS = 8192, MCB__PASS = 12 };
+
+/* Masks of n learners from learner j on, for one row. */
+MCB__INLINE void mcb__row_masks(const mcb_model *m, const float *x, uint64_t j, size_t n, uint64_t left, uint64_t *mask) {
+    const unsigned char *feat = m->section[MCB_S_FEAT].data, *thrs = m->section[MCB_S_THRS].data + 4 * j;
+    size_t i;
+/* One & and |, not && and ||: the comparisons must not become jumps. */
+#define MCB__MASKS(bits, load)                                                                  \
+    for (i = 0; i < n; i++) {                                                                   \
+        uint32_t f = load;                                                                      \
+        float v = x[f & ((1u << (bits - 1)) - 1)], t = mcb__f32(thrs + 4 * i);                  \
+        uint64_t goes_left = (uint64_t)(v <= t) | ((uint64_t)(v != v) & (f >> (bits - 1)));     \
+        mask[i] = (0 - goes_left) & left;                                                       \
+    }
+    switch (m->section[MCB_S_FEAT].dtype) {
+        case MCB_U8:
+            MCB__MASKS(8, feat[j + i])
+            break;
+        case MCB_U16:
+            MCB__MASKS(16, mcb__u16(feat + 2 * (j + i)))
+            break;
+        default:
+            MCB__MASKS(32, mcb__u32(feat + 4 * (j + i)))
+            break;
+    }
+#undef MCB__MASKS
+}
+
+/* Row of an interval table that x falls into: how many of the n > 0 increasing thresholds are below it; n + 1 for NaN. */
+MCB__INLINE size_t mcb__interval(const unsigned char *thrs, size_t n, float x) {
+    size_t base = 0, left = n;
+    while (left > 1) {
+        size_t half = left / 2;
+        base += mcb__f32(thrs + 4 * (base + half - 1)) < x ? half : 0;
+        left -= half;
+    }
+    base += mcb__f32(thrs + 4 * base) < x;
+    return x != x ? n + 1 : base;
+}
+
+/* Offsets in TABL, in rows, of the features i to i + n of an interval table. */
+MCB__INLINE void mcb__table_rows(const mcb_model *m, const float *x, uint64_t i, size_t n, uint64_t *at) {
+    const mcb_section *fidx = &m->section[MCB_S_FIDX], *ioff = &m->section[MCB_S_IOFF];
+    const unsigned char *thrs = m->section[MCB_S_THRS].data;
+    uint64_t begin = mcb__uint(ioff, i);
+    size_t j;
+    for (j = 0; j < n; j++) {
+        uint64_t end = mcb__uint(ioff, i + j + 1);
+        at[j] = begin + 2 * (i + j) + mcb__interval(thrs + 4 * begin, (size_t)(end - begin), x[mcb__uint(fidx, i + j)]);
+        begin = end;
+    }
+}
+
+#if !MCB__VECTOR
+
+static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, double *scores) {
+    const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;
+    size_t K = m->n_classes, i, k, n;
+    uint64_t mask[MCB__ROW_CHUNK], j;
+    for (j = from; j < to; j += n) {
+        n = to - j < MCB__ROW_CHUNK ? (size_t)(to - j) : (size_t)MCB__ROW_CHUNK;
+        mcb__row_masks(m, x, j, n, 1, mask);
+        for (i = 0; i < n; i++) {
+            const unsigned char *value = (mask[i] && coel ? coel : coef) + 4 * (size_t)(j + i) * K;
+            if (mask[i] && !coel) {
+                for (k = 0; k < K; k++) scores[k] -= mcb__f32(value + 4 * k);
+            } else {
+                for (k = 0; k < K; k++) scores[k] += mcb__f32(value + 4 * k);
+            }
+        }
+    }
+}
+
+static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
+                                         uint64_t to, double *scores) {
+    size_t r;
+    for (r = 0; r < n_rows; r++) mcb__add_stumps_row(m, x + r * stride, from, to, scores + r * m->n_classes);
+}
+
+static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, double *scores) {
+    size_t K = m->n_classes, k;
+    uint64_t at, i;
+    for (i = 0; i < m->section[MCB_S_FIDX].count; i++) {
+        mcb__table_rows(m, x, i, 1, &at);
+        for (k = 0; k < K; k++) scores[k] += mcb__f64(m->section[MCB_S_TABL].data + 8 * ((size_t)at * K + k));
+    }
+}
+
+#else
+
+/* The same additions with vectors of 2, 4 or 8 doubles: over the classes of one row, or over rows. A chain is one lane. */
+
+#if defined(__clang__)
+#define MCB__UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define MCB__UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#define MCB__TYPES(W)                                                            \
+    typedef double mcb__d##W __attribute__((vector_size(8 * W), aligned(8)));    \
+    typedef int64_t mcb__i##W __attribute__((vector_size(8 * W), aligned(8)));   \
+    typedef float mcb__f##W __attribute__((vector_size(4 * W), aligned(4)));     \
+    typedef int32_t mcb__h##W __attribute__((vector_size(4 * W), aligned(4)));
+MCB__TYPES(2)
+MCB__TYPES(4)
+MCB__TYPES(8)
+#undef MCB__TYPES
+
+/* Where the nv vectors of pass number `pass` begin: the last one is moved back to end at K, so that it shares lanes with
+ * the one before it (they then hold equal numbers). Passes are of even size, so a moved vector is never alone in one. */
+MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
+    return first + v * W + W <= K ? first + v * W : K - W;
+}
+
+#define MCB__SPLAT2(v) {v, v}
+#define MCB__SPLAT4(v) {v, v, v, v}
+#define MCB__SPLAT8(v) {v, v, v, v, v, v, v, v}
+
+#define MCB__CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define MCB__CASES12(X) MCB__CASES(X) X(9) X(10) X(11) X(12)
+
+/* One row, NV vectors of classes from class `first` on; sums stay in registers. */
+#define MCB__DEFINE_ROW(W, ATTRIBUTE)                                                                                        \
+    MCB__INLINE void mcb__row_pass_##W(const unsigned char *coef, const unsigned char *coel, const uint64_t *mask, size_t n, \
+                                       size_t K, size_t first, size_t nv, double *scores) {                                  \
+        mcb__d##W sum[8];                                                                                                    \
+        size_t at[8], j, v;                                                                                                  \
+        MCB__UNROLL for (v = 0; v < nv; v++) {                                                                               \
+            at[v] = mcb__lane(first, v, W, K);                                                                               \
+            memcpy(&sum[v], scores + at[v], sizeof sum[v]);                                                                  \
+        }                                                                                                                    \
+        for (j = 0; j < n; j++) {                                                                                            \
+            const unsigned char *value = (coel && mask[j] ? coel : coef) + 4 * j * K;                                        \
+            int64_t sign = coel ? 0 : (int64_t)mask[j];                                                                      \
+            mcb__i##W signs = MCB__SPLAT##W(sign);                                                                           \
+            MCB__UNROLL for (v = 0; v < nv; v++) {                                                                           \
+                mcb__f##W single;                                                                                            \
+                memcpy(&single, value + 4 * at[v], sizeof single);                                                           \
+                sum[v] += (mcb__d##W)((mcb__i##W)__builtin_convertvector(single, mcb__d##W) ^ signs);                        \
+            }                                                                                                                \
+        }                                                                                                                    \
+        MCB__UNROLL for (v = 0; v < nv; v++) memcpy(scores + at[v], &sum[v], sizeof sum[v]);                                 \
+    }                                                                                                                        \
+    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, const uint64_t *row, size_t n, size_t K, size_t first,  \
+                                         size_t nv, double *scores) {                                                        \
+        mcb__d##W sum[8];                                                                                                    \
+        size_t at[8], j, v;                                                                                                  \
+        MCB__UNROLL for (v = 0; v < nv; v++) {                                                                               \
+            at[v] = mcb__lane(first, v, W, K);                                                                               \
+            memcpy(&sum[v], scores + at[v], sizeof sum[v]);                                                                  \
+        }                                                                                                                    \
+        for (j = 0; j < n; j++) {                                                                                            \
+            const unsigned char *value = table + 8 * (size_t)row[j] * K;                                                     \
+            MCB__UNROLL for (v = 0; v < nv; v++) {                                                                           \
+                mcb__d##W values;                                                                                            \
+                memcpy(&values, value + 8 * at[v], sizeof values);                                                           \
+                sum[v] += values;                                                                                            \
+            }                                                                                                                \
+        }                                                                                                                    \
+        MCB__UNROLL for (v = 0; v < nv; v++) memcpy(scores + at[v], &sum[v], sizeof sum[v]);                                 \
+    }                                                                                                                        \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_stumps_row_##W(const mcb_model *m, const float *x, uint64_t from,      \
+                                                                     uint64_t to, double *scores) {                          \
+        const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;                        \
+        size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                             \
+        uint64_t mask[MCB__ROW_CHUNK], j;                                                                                    \
+        for (j = from; j < to; j += n) {                                                                                     \
+            const unsigned char *right = coef + 4 * (size_t)j * K, *left = coel ? coel + 4 * (size_t)j * K : 0;              \
+            n = to - j < MCB__ROW_CHUNK ? (size_t)(to - j) : (size_t)MCB__ROW_CHUNK;                                         \
+            mcb__row_masks(m, x, j, n, MCB__SIGN, mask);                                                                     \
+            for (pass = 0; pass < passes; pass++) {                                                                          \
+                size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                          \
+                first *= W;                                                                                                  \
+                if (left) {                                                                                                  \
+                    switch (nv) { MCB__CASES(MCB__ROW_CASE_LEFT_##W) }                                                       \
+                } else {                                                                                                     \
+                    switch (nv) { MCB__CASES(MCB__ROW_CASE_##W) }                                                            \
+                }                                                                                                            \
+            }                                                                                                                \
+        }                                                                                                                    \
+    }                                                                                                                        \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_intervals_row_##W(const mcb_model *m, const float *x,                  \
+                                                                        double *scores) {                                    \
+        const unsigned char *table = m->section[MCB_S_TABL].data;                                                            \
+        size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                             \
+        uint64_t row[MCB__ROW_CHUNK], i, used = m->section[MCB_S_FIDX].count;                                                \
+        for (i = 0; i < used; i += n) {                                                                                      \
+            n = used - i < MCB__ROW_CHUNK ? (size_t)(used - i) : (size_t)MCB__ROW_CHUNK;                                     \
+            mcb__table_rows(m, x, i, n, row);                                                                                \
+            for (pass = 0; pass < passes; pass++) {                                                                          \
+                size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                          \
+                first *= W;                                                                                                  \
+                switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                                              \
+            }                                                                                                                \
+        }                                                                                                                    \
+    }
+
+#define MCB__ROW_CASE_2(nv) case nv: mcb__row_pass_2(right, 0, mask, n, K, first, nv, scores); break;
+#define MCB__ROW_CASE_4(nv) case nv: mcb__row_pass_4(right, 0, mask, n, K, first, nv, scores); break;
+#define MCB__ROW_CASE_8(nv) case nv: mcb__row_pass_8(right, 0, mask, n, K, first, nv, scores); break;
+#define MCB__ROW_CASE_LEFT_2(nv) case nv: mcb__row_pass_2(right, left, mask, n, K, first, nv, scores); break;
+#define MCB__ROW_CASE_LEFT_4(nv) case nv: mcb__row_pass_4(right, left, mask, n, K, first, nv, scores); break;
+#define MCB__ROW_CASE_LEFT_8(nv) case nv: mcb__row_pass_8(right, left, mask, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_2(nv) case nv: mcb__table_pass_2(table, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_4(nv) case nv: mcb__table_pass_4(table, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_8(nv) case nv: mcb__table_pass_8(table, row, n, K, first, nv, scores); break;
+
+/* What the batch needs of up to 64 learners, decoded once for up to 64 rows. */
+typedef struct {
+    uint32_t feature[MCB__TILE_CHUNK];
+    int32_t nan_left[MCB__TILE_CHUNK]; /* 0 or -1 */
+    float threshold[MCB__TILE_CHUNK];
+    int64_t right[MCB__TILE_CHUNK * MCB__PASS]; /* bits of doubles, a row per learner */
+    int64_t change[MCB__TILE_CHUNK * MCB__PASS]; /* right xor left; only with COEL */
+} mcb__chunk;
+
+MCB__INLINE void mcb__decode(const mcb_model *m, uint64_t j, size_t n, size_t first, size_t nk, mcb__chunk *c) {
+    const mcb_section *feat = &m->section[MCB_S_FEAT];
+    const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;
+    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31;
+    size_t i, k, K = m->n_classes;
+    for (i = 0; i < n; i++) {
+        size_t at = 4 * ((size_t)(j + i) * K + first);
+        uint32_t f = mcb__uint(feat, j + i);
+        c->feature[i] = f & ((1u << top) - 1);
+        c->nan_left[i] = -(int32_t)(f >> top);
+        c->threshold[i] = mcb__f32(m->section[MCB_S_THRS].data + 4 * (j + i));
+        for (k = 0; k < nk; k++) c->right[i * nk + k] = (int64_t)mcb__bits_of((double)mcb__f32(coef + at + 4 * k));
+        if (coel) {
+            for (k = 0; k < nk; k++)
+                c->change[i * nk + k] = c->right[i * nk + k] ^ (int64_t)mcb__bits_of((double)mcb__f32(coel + at + 4 * k));
+        }
+    }
+}
+
+/* Rows in groups of 16, features transposed; one vector is one class of W rows. */
+#define MCB__DEFINE_BATCH(W, ATTRIBUTE)                                                                                      \
+    MCB__INLINE void mcb__masks_##W(const mcb__chunk *c, size_t n, const float *x, size_t step, int gathered, uint64_t left, \
+                                    uint64_t *mask) {                                                                        \
+        size_t j, r;                                                                                                         \
+        for (j = 0; j < n; j++) {                                                                                            \
+            const float *column = x + (gathered ? j : (size_t)c->feature[j]) * step;                                         \
+            mcb__f##W t = MCB__SPLAT##W(c->threshold[j]);                                                                    \
+            mcb__h##W nan_left = MCB__SPLAT##W(c->nan_left[j]);                                                              \
+            mcb__i##W keep = MCB__SPLAT##W((int64_t)left);                                                                   \
+            MCB__UNROLL for (r = 0; r < 16; r += W) {                                                                        \
+                mcb__f##W value;                                                                                             \
+                mcb__i##W wide;                                                                                              \
+                memcpy(&value, column + r, sizeof value);                                                                    \
+                wide = __builtin_convertvector((value <= t) | ((value != value) & nan_left), mcb__i##W) & keep;              \
+                memcpy(mask + 16 * j + r, &wide, sizeof wide);                                                               \
+            }                                                                                                                \
+        }                                                                                                                    \
+    }                                                                                                                        \
+    MCB__INLINE void mcb__tile_pass_##W(const mcb__chunk *c, const uint64_t *mask, size_t n, size_t nk, int two_sided,       \
+                                        double *tile) {                                                                      \
+        mcb__d##W sum[MCB__PASS];                                                                                            \
+        size_t j, k;                                                                                                         \
+        MCB__UNROLL for (k = 0; k < nk; k++) memcpy(&sum[k], tile + k * MCB__TILE_ROWS, sizeof sum[k]);                      \
+        for (j = 0; j < n; j++) {                                                                                            \
+            mcb__i##W side;                                                                                                  \
+            memcpy(&side, mask + 16 * j, sizeof side);                                                                       \
+            MCB__UNROLL for (k = 0; k < nk; k++) {                                                                           \
+                int64_t bits = c->right[j * nk + k];                                                                         \
+                mcb__i##W value = MCB__SPLAT##W(bits);                                                                       \
+                if (two_sided) {                                                                                             \
+                    int64_t other = c->change[j * nk + k];                                                                   \
+                    mcb__i##W change = MCB__SPLAT##W(other);                                                                 \
+                    value ^= change & side;                                                                                  \
+                } else {                                                                                                     \
+                    value ^= side;                                                                                           \
+                }                                                                                                            \
+                sum[k] += (mcb__d##W)value;                                                                                  \
+            }                                                                                                                \
+        }                                                                                                                    \
+        MCB__UNROLL for (k = 0; k < nk; k++) memcpy(tile + k * MCB__TILE_ROWS, &sum[k], sizeof sum[k]);                      \
+    }                                                                                                                        \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_stumps_batch_##W(const mcb_model *m, const float *x, size_t n_rows,    \
+                                                                       size_t stride, uint64_t from, uint64_t to,            \
+                                                                       double *scores) {                                     \
+        size_t K = m->n_classes, d = m->n_features, passes = (K + MCB__PASS - 1) / MCB__PASS;                                \
+        size_t rows_max = MCB__TILE_ROWS, done, rows, padded, r, f, k, n, g, w, pass;                                        \
+        int two_sided = m->section[MCB_S_COEL].data != 0, gather;                                                            \
+        uint64_t j, mask[16 * MCB__TILE_CHUNK];                                                                              \
+        float block[MCB__TILE_FLOATS];                                                                                       \
+        double tile[MCB__PASS * MCB__TILE_ROWS];                                                                             \
+        mcb__chunk chunk;                                                                                                    \
+        gather = d > MCB__TILE_FLOATS / 16 || to - from < d / 4;                                                             \
+        if (!gather) rows_max = MCB__TILE_FLOATS / d / 16 * 16;                                                              \
+        if (rows_max > MCB__TILE_ROWS) rows_max = MCB__TILE_ROWS;                                                            \
+        for (done = 0; done < n_rows; done += rows) {                                                                        \
+            const float *row = x + done * stride;                                                                            \
+            double *out = scores + done * K;                                                                                 \
+            rows = n_rows - done < rows_max ? n_rows - done : rows_max;                                                      \
+            if (rows < 4) {                                                                                                  \
+                for (r = 0; r < rows; r++) mcb__row_##W(m, row + r * stride, from, to, out + r * K);                         \
+                continue;                                                                                                    \
+            }                                                                                                                \
+            padded = (rows + 15) / 16 * 16; /* the last row fills up its group */                                            \
+            if (!gather) {                                                                                                   \
+                for (r = 0; r < padded; r++) {                                                                               \
+                    const float *source = row + (r < rows ? r : rows - 1) * stride;                                          \
+                    for (f = 0; f < d; f++) block[f * padded + r] = source[f];                                               \
+                }                                                                                                            \
+            }                                                                                                                \
+            for (pass = 0; pass < passes; pass++) {                                                                          \
+                size_t first = pass * K / passes, nk = (pass + 1) * K / passes - first;                                      \
+                for (k = 0; k < nk; k++) {                                                                                   \
+                    for (r = 0; r < padded; r++)                                                                             \
+                        tile[k * MCB__TILE_ROWS + r] = out[(r < rows ? r : rows - 1) * K + first + k];                       \
+                }                                                                                                            \
+                for (j = from; j < to; j += n) {                                                                             \
+                    n = to - j < MCB__TILE_CHUNK ? (size_t)(to - j) : (size_t)MCB__TILE_CHUNK;                               \
+                    mcb__decode(m, j, n, first, nk, &chunk);                                                                 \
+                    for (g = 0; g < padded; g += 16) {                                                                       \
+                        const float *columns = block + g;                                                                    \
+                        if (gather) {                                                                                        \
+                            columns = block;                                                                                 \
+                            for (r = 0; r < 16; r++) {                                                                       \
+                                const float *source = row + (g + r < rows ? g + r : rows - 1) * stride;                      \
+                                for (f = 0; f < n; f++) block[f * 16 + r] = source[chunk.feature[f]];                        \
+                            }                                                                                                \
+                        }                                                                                                    \
+                        mcb__masks_##W(&chunk, n, columns, gather ? 16 : padded, gather,                                     \
+                                       two_sided ? ~UINT64_C(0) : MCB__SIGN, mask);                                          \
+                        for (w = 0; w < 16; w += W) {                                                                        \
+                            const uint64_t *side = mask + w;                                                                 \
+                            double *lanes = tile + g + w;                                                                    \
+                            if (two_sided) {                                                                                 \
+                                switch (nk) { MCB__CASES12(MCB__TILE_CASE_LEFT_##W) }                                        \
+                            } else {                                                                                         \
+                                switch (nk) { MCB__CASES12(MCB__TILE_CASE_##W) }                                             \
+                            }                                                                                                \
+                        }                                                                                                    \
+                    }                                                                                                        \
+                }                                                                                                            \
+                for (k = 0; k < nk; k++) {                                                                                   \
+                    for (r = 0; r < rows; r++) out[r * K + first + k] = tile[k * MCB__TILE_ROWS + r];                        \
+                }                                                                                                            \
+            }                                                                                                                \
+        }                                                                                                                    \
+    }
+
+#define MCB__TILE_CASE_2(nk) case nk: mcb__tile_pass_2(&chunk, side, n, nk, 0, lanes); break;
+#define MCB__TILE_CASE_4(nk) case nk: mcb__tile_pass_4(&chunk, side, n, nk, 0, lanes); break;
+#define MCB__TILE_CASE_8(nk) case nk: mcb__tile_pass_8(&chunk, side, n, nk, 0, lanes); break;
+#define MCB__TILE_CASE_LEFT_2(nk) case nk: mcb__tile_pass_2(&chunk, side, n, nk, 1, lanes); break;
+#define MCB__TILE_CASE_LEFT_4(nk) case nk: mcb__tile_pass_4(&chunk, side, n, nk, 1, lanes); break;
+#define MCB__TILE_CASE_LEFT_8(nk) case nk: mcb__tile_pass_8(&chunk, side, n, nk, 1, lanes); break;
+
+#if defined(MCB_SIMD) && defined(__x86_64__)
+#define MCB__CHOOSE 1
+#define MCB__AVX2 __attribute__((target("avx2")))
+#define MCB__AVX512 __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw")))
+#else
+#define MCB__CHOOSE 0
+#define MCB__AVX2
+#define MCB__AVX512
+#endif
+
+MCB__DEFINE_ROW(2, )
+#define mcb__row_2 mcb__add_stumps_row_2
+MCB__DEFINE_BATCH(2, )
+#if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
+/* A vector wider than a row of classes would read beyond it: narrow rows take narrow vectors. */
+MCB__DEFINE_ROW(4, MCB__AVX2)
+MCB__AVX2 static inline MCB__UNUSED void mcb__row_4(const mcb_model *m, const float *x, uint64_t from, uint64_t to,
+                                                    double *scores) {
+    if (m->n_classes < 4)
+        mcb__add_stumps_row_2(m, x, from, to, scores);
+    else
+        mcb__add_stumps_row_4(m, x, from, to, scores);
+}
+MCB__DEFINE_BATCH(4, MCB__AVX2)
+#endif
+#if MCB__CHOOSE || defined(__AVX512F__)
+MCB__DEFINE_ROW(8, MCB__AVX512)
+MCB__AVX512 static inline MCB__UNUSED void mcb__row_8(const mcb_model *m, const float *x, uint64_t from, uint64_t to,
+                                                      double *scores) {
+    if (m->n_classes < 8)
+        mcb__row_4(m, x, from, to, scores);
+    else
+        mcb__add_stumps_row_8(m, x, from, to, scores);
+}
+MCB__DEFINE_BATCH(8, MCB__AVX512)
+#endif
+
+/* Doubles in the widest vector to use: 8, 4 or 2. */
+MCB__INLINE int mcb__width(void) {
+#if MCB__CHOOSE
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw"))
+        return 8;
+    return __builtin_cpu_supports("avx2") ? 4 : 2;
+#elif defined(__AVX512F__)
+    return 8;
+#elif defined(__AVX2__)
+    return 4;
+#else
+    return 2;
+#endif
+}
+
+#if MCB__CHOOSE || defined(__AVX512F__)
+#define MCB__DISPATCH(row_8, row_4, row_2) \
+    do {                                   \
+        int width = mcb__width();          \
+        if (width == 8)                    \
+            row_8;                         \
+        else if (width == 4)               \
+            row_4;                         \
+        else                               \
+            row_2;                         \
+    } while (0)
+#elif defined(__AVX2__)
+#define MCB__DISPATCH(row_8, row_4, row_2) row_4
+#else
+#define MCB__DISPATCH(row_8, row_4, row_2) row_2
+#endif
+
+static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, double *scores) {
+    MCB__DISPATCH(mcb__row_8(m, x, from, to, scores), mcb__row_4(m, x, from, to, scores),
+                  mcb__row_2(m, x, from, to, scores));
+}
+
+static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
+                                         uint64_t to, double *scores) {
+    MCB__DISPATCH(mcb__add_stumps_batch_8(m, x, n_rows, stride, from, to, scores),
+                  mcb__add_stumps_batch_4(m, x, n_rows, stride, from, to, scores),
+                  mcb__add_stumps_batch_2(m, x, n_rows, stride, from, to, scores));
+}
+
+static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, double *scores) {
+    if (m->n_classes >= 8)
+        MCB__DISPATCH(mcb__add_intervals_row_8(m, x, scores), mcb__add_intervals_row_4(m, x, scores),
+                      mcb__add_intervals_row_2(m, x, scores));
+    else if (m->n_classes >= 4)
+        MCB__DISPATCH(mcb__add_intervals_row_4(m, x, scores), mcb__add_intervals_row_4(m, x, scores),
+                      mcb__add_intervals_row_2(m, x, scores));
+    else
+        mcb__add_intervals_row_2(m, x, scores);
+}
+
+#endif /* MCB__VECTOR */
+
+/* Scores before any learner: the biases, for n_rows rows of n_classes scores. */
+MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores) {
+    size_t r, k, K = m->n_classes;
+    for (r = 0; r < n_rows; r++) {
+        for (k = 0; k < K; k++) scores[r * K + k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k);
+    }
+}
+
+/* Add the learners from <= j < to to the scores of n_rows rows, for staged scores. Adding 0 to 5 and then 5 to n gives the
+ * bits of 0 to n. Kind 1 only (MCB_E_TRUNCATE otherwise); MCB_E_ARGUMENT unless from <= to <= n_learners. */
+MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from, uint64_t to,
+                             double *scores) {
+    if (m->kind != MCB_KIND_STUMPS) return MCB_E_TRUNCATE;
+    if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
+    if (from < to) mcb__add_stumps_batch(m, x, n_rows, stride, from, to, scores);
+    return MCB_OK;
+}
+
+/* Scores of one row: x has n_features floats, scores room for n_classes doubles. */
+MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
+    mcb_start_scores(m, 1, scores);
+    if (m->kind == MCB_KIND_STUMPS)
+        mcb__add_stumps_row(m, x, 0, m->n_learners, scores);
+    else
+        mcb__add_intervals_row(m, x, scores);
+}
+
+/* Scores of n_rows rows that begin stride floats apart (stride >= n_features); scores is n_rows x n_classes, row after row.
+ * The same bits as mcb_scores gives row by row. */
+MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+    size_t r;
+    mcb_start_scores(m, n_rows, scores);
+    if (m->kind == MCB_KIND_STUMPS) {
+        if (m->n_learners) mcb__add_stumps_batch(m, x, n_rows, stride, 0, m->n_learners, scores);
+    } else {
+        for (r = 0; r < n_rows; r++) mcb__add_intervals_row(m, x + r * stride, scores + r * (size_t)m->n_classes);
+    }
+}
+
+/* Class with the highest score; ties go to the lowest index. */
+MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
+    uint32_t k, best = 0;
+    for (k = 1; k < m->n_classes; k++) {
+        if (scores[k] > scores[best]) best = k;
+    }
+    return best;
+}
+
+/* Class of one row; scores (room for n_classes doubles) receives its scores. */
+MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores) {
+    mcb_scores(m, x, scores);
+    return mcb_argmax(m, scores);
+}
+
+/* ------------------------------------------------------------------------------------------------------- exp and sqrt */
+
+static inline uint64_t mcb__mul_high(uint64_t a, uint64_t b) {
+#if defined(__SIZEOF_INT128__)
+    __extension__ typedef unsigned __int128 mcb__u128;
+    return (uint64_t)((mcb__u128)a * b >> 64);
+#else
+    uint64_t a0 = a & 0xffffffffu, a1 = a >> 32, b0 = b & 0xffffffffu, b1 = b >> 32;
+    uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (middle & 0xffffffffu);
+    return a1 * b1 + (middle >> 32) + (other >> 32);
+#endif
+}
+
+/* e^x in integer arithmetic, so that every compiler and processor gives the same bits.
+ * Error below 0.65 units in the last place (of the smallest number where the result is subnormal);
+ * 0 below -745.14, infinity above 709.79, NaN for NaN. */
+MCB_API double mcb_exp(double x) {
+    /* 2^(i/16) * 2^63 */
+    static const uint64_t power[16] = {
+        UINT64_C(0x8000000000000000), UINT64_C(0x85aac367cc487b15), UINT64_C(0x8b95c1e3ea8bd6e7),
+        UINT64_C(0x91c3d373ab11c336), UINT64_C(0x9837f0518db8a96f), UINT64_C(0x9ef5326091a111ae),
+        UINT64_C(0xa5fed6a9b15138ea), UINT64_C(0xad583eea42a14ac6), UINT64_C(0xb504f333f9de6484),
+        UINT64_C(0xbd08a39f580c36bf), UINT64_C(0xc5672a115506dadd), UINT64_C(0xce248c151f8480e4),
+        UINT64_C(0xd744fccad69d6af4), UINT64_C(0xe0ccdeec2a94e111), UINT64_C(0xeac0c6e7dd24392f),
+        UINT64_C(0xf5257d152486cc2c)};
+    /* 2^62 / n! for n = 9 down to 0 */
+    static const uint64_t term[10] = {
+        UINT64_C(0x00000b8ef1d2ab64), UINT64_C(0x0000680680680680), UINT64_C(0x0003403403403403), UINT64_C(0x0016c16c16c16c17),
+        UINT64_C(0x0088888888888889), UINT64_C(0x02aaaaaaaaaaaaab), UINT64_C(0x0aaaaaaaaaaaaaab), UINT64_C(0x2000000000000000),
+        UINT64_C(0x4000000000000000), UINT64_C(0x4000000000000000)};
+    const uint64_t log2_e = UINT64_C(0xb8aa3b295c17f0bc), ln_2 = UINT64_C(0xb17217f7d1cf79ac); /* * 2^63, * 2^64 */
+    uint64_t bits = mcb__bits_of(x), mantissa, high, low, fraction, z, p;
+    int exponent = (int)(bits >> 52 & 0x7ff), negative = (int)(bits >> 63), shift, whole, i;
+    if (exponent >= 1023 + 10) {
+        if (x != x) return x;
+        return negative ? 0.0 : mcb__f64_of(UINT64_C(0x7ff0000000000000));
+    }
+    if (exponent < 1023 - 54) return 1.0;
+    /* |x| / ln 2 = whole + fraction / 2^64 */
+    mantissa = (bits & ((MCB__SIGN >> 11) - 1)) | MCB__SIGN >> 11;
+    high = mcb__mul_high(mantissa, log2_e);
+    low = mantissa * log2_e;
+    shift = 1023 + 51 - exponent; /* 42 to 105 */
+    if (shift < 64) {
+        whole = (int)(high >> shift);
+        fraction = low >> shift | high << (64 - shift);
+    } else {
+        whole = 0;
+        fraction = high >> (shift - 64);
+    }
+    if (negative) {
+        whole = fraction ? -whole - 1 : -whole;
+        fraction = 0 - fraction;
+    }
+    z = mcb__mul_high(fraction << 4, ln_2) >> 4;
+    p = term[0];
+    for (i = 1; i < 10; i++) p = term[i] + mcb__mul_high(p, z);
+    p = mcb__mul_high(p, power[fraction >> 60]); /* 2^61 to 2^62 */
+    if (p >> 62) {
+        p >>= 1;
+        whole++;
+    }
+    if (whole > 1023) return mcb__f64_of(UINT64_C(0x7ff0000000000000));
+    if (whole >= -1022) return mcb__f64_of(((uint64_t)(whole + 1022) << 52) + ((p + 256) >> 9));
+    shift = 9 - 1022 - whole;
+    return shift > 63 ? 0.0 : mcb__f64_of((p + (UINT64_C(1) << (shift - 1))) >> shift);
+}
+
+/* Square root, correctly rounded, in integer arithmetic; NaN below zero. */
+MCB_API double mcb_sqrt(double x) {
+    uint64_t bits = mcb__bits_of(x), mantissa, rest = 0, root = 0;
+    int exponent = (int)(bits >> 52 & 0x7ff), i;
+    if (bits << 1 == 0 || x != x || bits == UINT64_C(0x7ff0000000000000)) return x;
+    if (bits >> 63) return mcb__f64_of(UINT64_C(0x7ff8000000000000));
+    mantissa = bits & ((MCB__SIGN >> 11) - 1);
+    if (exponent == 0) {
+        exponent = 1;
+        while (mantissa < MCB__SIGN >> 11) {
+            mantissa <<= 1;
+            exponent--;
+        }
+    } else {
+        mantissa |= MCB__SIGN >> 11;
+    }
+    exponent -= 1023;
+    if (exponent & 1) mantissa <<= 1;
+    exponent = (exponent - (exponent & 1)) / 2;
+    /* 54 binary digits of the root of mantissa * 2^54, one after the other; the last one rounds. */
+    for (i = 53; i >= 0; i--) {
+        uint64_t two = i >= 27 ? mantissa >> (2 * (i - 27)) & 3 : 0, trial = root << 2 | 1;
+        rest = rest << 2 | two;
+        root <<= 1;
+        if (rest >= trial) {
+            rest -= trial;
+            root |= 1;
+        }
+    }
+    return mcb__f64_of(((uint64_t)(exponent + 1022) << 52) + (root >> 1) + (root & 1));
+}
+
+/* ------------------------------------------------------------------------------------------------------ probabilities */
+
+MCB_API int mcb_has_probabilities(const mcb_model *m) { return m->link != MCB_LINK_NONE; }
+
+/* Turn the scores of one row into probabilities, in place: softmax of the scores (link 1) or of twice the scores (link 2).
+ * MCB_E_NO_LINK, and scores untouched, if the model has no link. */
+MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
+    uint32_t k, K = m->n_classes;
+    double top = scores[mcb_argmax(m, scores)], sum = 0;
+    if (m->link == MCB_LINK_NONE) return MCB_E_NO_LINK;
+    for (k = 0; k < K; k++) {
+        double below = scores[k] - top;
+        scores[k] = mcb_exp(m->link == MCB_LINK_SOFTMAX2 ? below + below : below);
+        sum += scores[k];
+    }
+    for (k = 0; k < K; k++) scores[k] /= sum;
+    return MCB_OK;
+}
+
+#endif /* MCB_H */

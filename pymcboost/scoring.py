@@ -1,0 +1,344 @@
+"""Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
+
+import json
+import os
+
+import numpy as np
+
+from pymcboost import modelfile
+from pymcboost._kernels import score
+from pymcboost.ensemble import Stumps
+from pymcboost.modelfile import ModelFormatError
+from pymcboost.threads import resolve_n_jobs
+
+__all__ = ["Model", "ModelFormatError", "load_model"]
+
+_SERIAL_ROWS = 10_000
+
+
+def load_model(path):
+    """Load a model file.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is not a valid model file. A checksum finds damage, not forgery.
+    OSError
+        If it cannot be read.
+    """
+    return Model(*modelfile.read(path))
+
+
+class Model:
+    """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
+
+    A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any number
+    of threads, in Python, on the command line and in C (``mcb.h``).
+
+    Attributes
+    ----------
+    classes_ : ndarray of int64 or str (K,)
+        Sorted class labels. Strings come as an object array when their lengths differ so much that a fixed width would
+        waste memory.
+    n_classes_, n_features_in_ : int
+    kind : int
+        1: list of stumps; 2: interval table.
+    link : {"none", "softmax", "softmax2"}
+        How scores become probabilities: softmax of F, or of 2 F.
+    n_learners : int or None
+        Number of stumps; None for an interval table, in which they are merged.
+    meta : dict
+        What the training left for information; empty if nothing.
+    """
+
+    def __init__(self, data, scorer):
+        self._data = data
+        self._scorer = scorer
+        self.n_classes_, self.n_features_in_, self.kind, link, learners = scorer.header
+        self.link = modelfile.LINKS[link]
+        self.n_learners = learners if self.kind == modelfile.KIND_STUMPS else None
+        self._classes = None
+
+    @classmethod
+    def from_bytes(cls, data):
+        """Model of the bytes of a model file.
+
+        Parameters
+        ----------
+        data : bytes-like
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        ModelFormatError
+        """
+        data = bytes(data)
+        return cls(data, modelfile.check(data))
+
+    @classmethod
+    def from_ensemble(cls, ensemble, classes, *, link="none", meta=None, layout="list"):
+        """Model of an ensemble.
+
+        Parameters
+        ----------
+        ensemble : Stumps
+        classes : array-like (K,)
+            Distinct, sorted class labels: integers or strings.
+        link : {"none", "softmax", "softmax2"}, default="none"
+            How scores become probabilities: not at all, softmax of F (softmax and pairwise logistic losses), softmax of 2 F
+            (pairwise exponential loss).
+        meta : dict, optional
+            What JSON can hold; only for information.
+        layout : {"list", "interval"}, default="list"
+            A list of stumps, or one table of intervals per feature, which is often faster for single rows and agrees with the
+            list to about 1e-12 of the sum of the learners' magnitudes.
+
+        Returns
+        -------
+        Model
+        """
+        if layout not in ("list", "interval"):
+            raise ValueError(f"layout must be 'list' or 'interval', not {layout!r}")
+        return cls.from_bytes(modelfile.encode(ensemble.merge() if layout == "interval" else ensemble, classes, link, meta))
+
+    @property
+    def classes_(self):
+        """Sorted class labels."""
+        if self._classes is None:
+            sections = modelfile.arrays(self._data, self._scorer)
+            if "LABI" in sections:
+                self._classes = sections["LABI"].astype(np.int64)
+            else:
+                ends = sections["LABO"].tolist()
+                text = sections["LABS"].tobytes()
+                labels = [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
+                widest = max(map(len, labels))
+                # numpy stores 4 bytes per character and pads to the widest label
+                wasteful = 4 * widest * len(labels) > 64 * len(text) + (1 << 20)
+                self._classes = np.array(labels, dtype=object if wasteful else f"<U{max(widest, 1)}")
+            self._classes.flags.writeable = False
+        return self._classes
+
+    @property
+    def meta(self):
+        """What the training left for information, as a new dictionary."""
+        section = modelfile.arrays(self._data, self._scorer).get("meta")
+        if section is None or not len(section):
+            return {}
+        try:
+            meta = json.loads(section.tobytes())
+        except (ValueError, RecursionError) as error:
+            raise ModelFormatError(f"the section meta is not valid JSON: {error}") from None
+        return meta if isinstance(meta, dict) else {"meta": meta}
+
+    @property
+    def ensemble(self):
+        """The stumps, as a `Stumps` over the file's bytes. Not for an interval table, in which they are merged."""
+        self._need_list("its stumps are not kept")
+        sections = modelfile.arrays(self._data, self._scorer)
+        feature = sections["FEAT"].astype(np.int64)
+        top = 8 * sections["FEAT"].itemsize - 1
+        shape = (len(feature), self.n_classes_)
+        left = sections["COEL"].reshape(shape) if "COEL" in sections else None
+        return Stumps(feature & ((1 << top) - 1), sections["THRS"], feature >> top == 1, sections["COEF"].reshape(shape), left,
+                      sections["BIAS"], self.n_features_in_)
+
+    def raw_scores(self, X, n_jobs=None):
+        """One score per class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix (m, n_features_in_)
+            Cast to float32. NaN means missing: each stump has a side for it.
+        n_jobs : int, optional
+            Number of threads; None: one for fewer than 10,000 rows, otherwise all CPUs available.
+
+        Returns
+        -------
+        ndarray of float64 (m, K)
+        """
+        return self._run(X, n_jobs, score.SCORES)
+
+    def decision_function(self, X, n_jobs=None):
+        """Scores of the classes; for two classes, the score of the second minus that of the first.
+
+        Parameters
+        ----------
+        X, n_jobs
+            See `raw_scores`.
+
+        Returns
+        -------
+        ndarray of float64 (m, K), or (m,) if K is 2
+        """
+        return self._decision(self.raw_scores(X, n_jobs))
+
+    def predict(self, X, n_jobs=None):
+        """Label of the class with the highest score; ties go to the lowest class.
+
+        Parameters
+        ----------
+        X, n_jobs
+            See `raw_scores`.
+
+        Returns
+        -------
+        ndarray (m,) of labels
+        """
+        return self.classes_[self._run(X, n_jobs, None)]
+
+    def predict_proba(self, X, n_jobs=None):
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X, n_jobs
+            See `raw_scores`.
+
+        Returns
+        -------
+        ndarray of float64 (m, K)
+
+        Raises
+        ------
+        ValueError
+            If the model has no link from scores to probabilities.
+        """
+        if self.link == "none":
+            raise ValueError("this model has no link from scores to probabilities; use decision_function or predict")
+        return self._run(X, n_jobs, score.PROBABILITIES)
+
+    def staged_decision_function(self, X):
+        """Scores after 1, 2, ... n_learners learners; the last ones equal `decision_function` bit for bit.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix (m, n_features_in_)
+
+        Yields
+        ------
+        ndarray of float64 (m, K), or (m,) if K is 2
+
+        Raises
+        ------
+        ValueError
+            For an interval table.
+        """
+        self._need_list("it has no stages")
+        X = self._checked(X)
+        model = self
+        if hasattr(X, "indptr"):
+            # Dense columns for the features that occur, and the same stumps over those.
+            stumps = self.ensemble
+            used, feature = np.unique(stumps.feature, return_inverse=True)
+            if not len(used):
+                used = np.zeros(1, dtype=np.int64)
+            X = X[:, used].toarray()
+            stumps = Stumps(feature, stumps.threshold, stumps.nan_left, stumps.right, stumps.left, stumps.bias, len(used))
+            model = Model.from_ensemble(stumps, self.classes_)
+        return model._stages(np.ascontiguousarray(X, dtype=np.float32))
+
+    def _stages(self, X):
+        scores = np.empty((len(X), self.n_classes_))
+        self._scorer.add(X, -1, 0, scores)
+        for t in range(self.n_learners):
+            self._scorer.add(X, t, t + 1, scores)
+            yield self._decision(scores.copy())
+
+    def truncate(self, t):
+        """The model of the first ``t`` learners.
+
+        Parameters
+        ----------
+        t : int
+            0 to n_learners.
+
+        Returns
+        -------
+        Model
+        """
+        self._need_list("it cannot be cut")
+        return self.from_bytes(modelfile.encode(self.ensemble.truncate(t), self.classes_, self.link, self.meta))
+
+    def to_bytes(self):
+        """The bytes of the model file."""
+        return self._data
+
+    def save(self, path, layout=None):
+        """Save to a file, which is replaced in one step: after a failure the old one is still there in full.
+
+        Parameters
+        ----------
+        path : str or path-like
+        layout : {"list", "interval"}, optional
+            See `from_ensemble`; None keeps the layout.
+        """
+        data = self._data
+        if layout is not None:
+            current = "list" if self.kind == modelfile.KIND_STUMPS else "interval"
+            if layout not in ("list", "interval"):
+                raise ValueError(f"layout must be 'list' or 'interval', not {layout!r}")
+            if layout != current:
+                self._need_list("the list cannot be had back from it; save that from the estimator or the original file")
+                data = modelfile.encode(self.ensemble.merge(), self.classes_, self.link, self.meta)
+        modelfile.write(path, data)
+
+    def __reduce__(self):
+        return Model.from_bytes, (self._data,)
+
+    def __repr__(self):
+        kind = f"{self.n_learners} stumps" if self.kind == modelfile.KIND_STUMPS else "interval table"
+        return f"<Model: {kind}, {self.n_classes_} classes, {self.n_features_in_} features>"
+
+    def _need_list(self, why):
+        if self.kind != modelfile.KIND_STUMPS:
+            raise ValueError(f"this model is an interval table, in which the stumps of a feature are merged: {why}")
+
+    def _decision(self, scores):
+        return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 else scores
+
+    def _checked(self, X):
+        if not hasattr(X, "indptr"):
+            if hasattr(X, "tocsr"):
+                X = X.tocsr()
+            else:
+                X = np.asarray(X)
+                if X.dtype.char not in "fd" or not X.dtype.isnative:
+                    if X.dtype.kind not in "biufO":
+                        raise ValueError(f"X must hold numbers, not {X.dtype}")
+                    X = X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
+        elif getattr(X, "format", "csr") != "csr":
+            X = X.tocsr()
+        if len(X.shape) != 2:
+            raise ValueError(f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix")
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {X.shape[1]} features, but this model needs {self.n_features_in_}")
+        return X
+
+    def _run(self, X, n_jobs, mode):
+        X = self._checked(X)
+        m = X.shape[0]
+        threads = 1 if n_jobs is None and m < _SERIAL_ROWS else resolve_n_jobs(n_jobs)
+        best = np.empty(m, dtype=np.int64) if mode is None else None
+        out = np.empty((m, self.n_classes_)) if best is None else None
+        mode = mode or score.SCORES
+        if not hasattr(X, "indptr"):
+            self._scorer.dense(X, out, best, mode, threads)
+        else:
+            data = X.data if X.data.dtype.char in "fd" else X.data.astype(np.float32)
+            # The kernel has one type for both index arrays.
+            index = np.int32 if X.indices.dtype == X.indptr.dtype == np.int32 else np.int64
+            self._scorer.sparse(np.ascontiguousarray(data), np.ascontiguousarray(X.indices, dtype=index),
+                                np.ascontiguousarray(X.indptr, dtype=index), X.shape[1], out, best, mode, threads)
+        return out if best is None else best
