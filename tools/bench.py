@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import common
@@ -107,10 +108,11 @@ class Limits:
             best = min(best, max(seconds))
         return threads * size * passes / best / 1e9
 
-    def rmw(self, row_bytes, rows=256, repeat=7):
-        """Nanoseconds of one read-modify-write of a random row of a table of ``rows`` rows."""
+    def rmw(self, row_bytes, rows=256, repeat=7, draw=True):
+        """Nanoseconds of one read-modify-write of a row of a table of ``rows`` rows: drawn, or all in turn."""
         draws, passes = 4096, 1000
-        return self._best(f"lim_rmw_{row_bytes}", rows, draws, passes, repeat=repeat) / (draws * passes) * 1e9
+        seconds = self._best(f"lim_rmw_{row_bytes}", rows, draws, passes, int(draw), repeat=repeat)
+        return seconds / (draws * passes) * 1e9
 
     def plain_pass(self, m, repeat=5):
         """Nanoseconds per float of reading and writing m floats once."""
@@ -229,6 +231,90 @@ def lightgbm_labels(booster, X, classes, **how):
 def bench_limits(options):
     """Limits of the machine: additions, memory, random rows; measured again with every other benchmark."""
     return Report()
+
+
+def search_columns(kind, m, d, generator):
+    """Columns of one sort for the stump search: float32 (m, d), or CSR."""
+    if kind == "few bins":
+        return generator.integers(0, 12, (m, d)).astype(np.float32)
+    X = generator.standard_normal((m, d)).astype(np.float32)
+    if kind == "skewed":
+        X[generator.random((m, d)) < 0.8] = 0.0
+    if kind == "sparse":
+        from scipy.sparse import csr_matrix
+
+        X[generator.random((m, d)) < 0.95] = 0.0
+        return csr_matrix(X)
+    return X
+
+
+@benchmark("stump-search")
+def bench_stump_search(options):
+    """Search the best stump for a gradient (one round's scan of the data), against the row updates it is made of."""
+    from pymcboost.data import TrainingData
+    from pymcboost.weak_learners import SharedStump
+
+    m, d = (10000, 16) if options.quick else (60000, 64)
+    report = Report(
+        {
+            "rows": m,
+            "features": d,
+            "pair": "one (row, feature); for sparse columns also one stored value",
+            "data": "random; dense: 256 bins; few bins: 12 values; skewed: 80% of rows in one bin; sparse: CSR, 5%",
+            "data_preparation": "not timed (the matching limit has none)",
+            "limit": "read-modify-write of a random row of a 256-row table in L1, as many bytes as a padded row of "
+            "classes has (64 above 8 classes, once per block of 16); measured in turn with the search",
+        }
+    )
+    cases = [("dense", 10), ("dense", 4), ("dense", 26), ("few bins", 10), ("skewed", 10), ("sparse", 10)]
+    generator = np.random.default_rng(0)
+    columns = {}
+    for kind, K in cases:
+        if kind not in columns:
+            columns[kind] = search_columns(kind, m, d, generator)
+        X = columns[kind]
+        data = TrainingData(X, generator.integers(0, K, m), K, np.ones(m), n_threads=1)
+        gradient = data.gradient_buffer()
+        filled = generator.standard_normal((m, K))
+        for block in range(data.n_blocks):
+            part = filled[:, block * data.lanes : (block + 1) * data.lanes]
+            gradient[block, :, : part.shape[1]] = part
+        learners = {threads: SharedStump(data, threads) for threads in (1, 2)}
+        found = {1: common.Timing([]), 2: common.Timing([])}
+        width = min(64, data.lanes * 4)
+        limit = math.inf
+        for _ in range(options.repeat):
+            limit = min(limit, options.limits.rmw(width, repeat=2))
+            for threads, learner in learners.items():
+                inner = race({"search": partial(learner.fit, gradient)}, 3)["search"]
+                found[threads].seconds.append(inner.best)
+        pairs = m * d
+        stores = "+".join(type(store).__name__ for store in data.stores)
+        speedup = found[1].best / found[2].best
+        share = 100 * limit * data.n_blocks / (found[1].best / pairs * 1e9)
+        more = {} if kind != "sparse" else {"ns_per_stored": round(found[1].best / X.nnz * 1e9, 3)}
+        report.rows.append(
+            found[1].row(
+                f"{kind}, K={K} ({stores})",
+                1e9 / pairs,
+                "ns/pair",
+                ms_per_search=round(found[1].best * 1e3, 2),
+                row_limit_ns=round(limit * data.n_blocks, 3),
+                percent_of_limit=round(share, 1),
+                two_threads=round(speedup, 2),
+                **more,
+            )
+        )
+        if (kind, K) == ("dense", 10):
+            report.target("K=10, 256 bins, one thread: share of the row-update limit", share, 55, unit="%")
+            report.target("K=10, 256 bins: one thread's time / two threads'", speedup, 1.8)
+    once = options.limits.rmw(64, draw=False)
+    report.notes.append(
+        f"with the rows in a fixed shuffled order, so that none comes back soon, a 64-byte update takes {once:.3f} ns: "
+        "random draws wait now and then for the row just written, which a search that takes four features in turn "
+        "mostly avoids"
+    )
+    return report
 
 
 @benchmark("fit-pendigits")

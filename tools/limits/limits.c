@@ -121,9 +121,10 @@ double lim_read(long bytes, long passes, float *out)
     return seconds;
 }
 
-/* Read-modify-write of `rows` random rows, `n` draws repeated `passes` times: the histogram update with nothing around it. */
+/* Read-modify-write of random rows (draw = 1), or of all `rows` rows in a shuffled order again and again (0), `n` of them
+ * repeated `passes` times: the histogram update with nothing around it. */
 #define RMW(name, type)                                                                     \
-    double name(long rows, long n, long passes, float *out)                                 \
+    double name(long rows, long n, long passes, long draw, float *out)                      \
     {                                                                                       \
         type *table = aligned((size_t)rows * sizeof(type)), step;                           \
         uint16_t *row = aligned((size_t)n * sizeof(uint16_t));                              \
@@ -134,7 +135,7 @@ double lim_read(long bytes, long passes, float *out)
             x ^= x << 13;                                                                   \
             x ^= x >> 7;                                                                    \
             x ^= x << 17;                                                                   \
-            row[i] = (uint16_t)((x >> 32) % (uint64_t)rows);                                \
+            row[i] = (uint16_t)((draw ? x >> 32 : 37 * (uint64_t)i) % (uint64_t)rows);      \
         }                                                                                   \
         for (size_t j = 0; j < sizeof step / sizeof(float); j++)                            \
             ((float *)&step)[j] = out[j];                                                   \
