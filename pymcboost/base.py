@@ -20,7 +20,7 @@ from pymcboost.scoring import Model
 from pymcboost.threads import resolve_n_jobs
 
 # Below this many table updates per scan, starting threads costs more than they save.
-SMALL_WORK = 100_000
+SMALL_WORK = 1_000_000
 # Multiplied weights are rebuilt from the scores after this many rounds, against rounding drift and lost small weights.
 RESTART_EVERY = 512
 # Parameters that do not change the model, and so are not written into it.
@@ -177,7 +177,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn("warm_start: n_estimators is not larger than the rounds already fitted; nothing to add", stacklevel=3)
         for t in _progress(range(done, self.n_estimators), self.verbose, type(self).__name__):
             if t > done and t % RESTART_EVERY == 0:
-                partial = Model.from_ensemble(builder.freeze(), self.classes_)
+                partial = Model.from_ensemble(builder.freeze(), np.arange(data.n_classes))
                 self._restart(partial.raw_scores(data.X)[data.rows])
             learners = len(builder)
             found = self._round(builder)
@@ -211,7 +211,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         }
         if hasattr(self, "feature_names_in_"):
             meta["feature_names"] = [str(name) for name in self.feature_names_in_]
-        self.model_ = Model.from_ensemble(builder.freeze(), self.classes_, link=self._link(), meta=meta)
+        self.model_ = Model.from_ensemble(builder.freeze(), _labels(self.classes_), link=self._link(), meta=meta)
 
     def _start(self, data, n_threads):
         raise NotImplementedError
@@ -241,7 +241,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         """Labels of the classes with the largest scores (the first one where they tie): (n_samples,)."""
-        return self.model_.predict(self._check_X(X), n_jobs=self.n_jobs)
+        codes = self.model_.predict_codes(self._check_X(X), n_jobs=self.n_jobs)
+        return self.classes_[codes]
 
     def predict_proba(self, X):
         """Class probabilities by the loss's link, (n_samples, n_classes): not calibrated on held-out data."""
@@ -307,6 +308,13 @@ def _encode(y, classes):
     """Class codes, -1 for labels that the training set does not have."""
     at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
     return np.where(classes[at] == y, at, -1)
+
+
+def _labels(classes):
+    """Labels as a model file holds them: integers or strings."""
+    if classes.dtype.kind in "bf":
+        return classes.astype(np.int64)
+    return classes if classes.dtype.kind in "iuU" else np.array([str(label) for label in classes])
 
 
 def _plain(value):

@@ -8,6 +8,7 @@ With margins rho_ir = F[y_i] - F[r], the weights are u_ir = exp(-rho_ir) (expone
 import numpy as np
 
 from pymcboost._kernels import weights as _weights
+from pymcboost._kernels.aligned import aligned_zeros
 
 # Added to every stored weight (their mean is about 1): far below what a sum can see, far above denormal numbers.
 SMALLEST = 1e-30
@@ -36,7 +37,7 @@ class PairwiseLoss:
         self.gradient = data.gradient_buffer()
         self._starts, self._classes = _weights.chunks(data.class_start)
         K = data.n_classes
-        self._rows = np.zeros((3, K, data.n_blocks * data.lanes), dtype=data.dtype)
+        self._rows = aligned_zeros((3, K, data.n_blocks * data.lanes), data.dtype)
         self._partial = np.zeros((len(self._classes), 2, data.n_blocks, data.lanes))
         self._total_weight = float(data.weight.sum())
 

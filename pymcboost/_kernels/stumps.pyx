@@ -57,6 +57,12 @@ def new_scratch(int lanes, int n_threads):
     return aligned_zeros((n_threads, (pmb_stump_scratch_bytes(lanes) + 63) // 64 * 64), np.uint8)
 
 
+cdef int aligned(const void *p, str name) except -1:
+    if <size_t> p % 64:
+        raise ValueError(name + " must start on a 64-byte boundary; make it with aligned_zeros")
+    return 0
+
+
 cdef void reset(pmb_best *best, int64_t n) noexcept nogil:
     cdef int64_t j
     for j in range(n):
@@ -70,6 +76,7 @@ def totals(const real[:, :, ::1] A, double[:, ::1] out):
     """Column sums of A: (n_blocks, lanes)."""
     cdef int64_t b
     cdef int is_double = real is double
+    aligned(&A[0, 0, 0], "A")
     with nogil:
         for b in range(A.shape[0]):
             pmb_totals(is_double, <int> A.shape[2], &A[b, 0, 0], A.shape[1], &out[b, 0])
@@ -94,6 +101,8 @@ def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const 
     cdef int64_t g, b, m = A.shape[1]
     cdef int lanes = <int> A.shape[2], is_double = real is double
     cdef uint8_t[::1] raw = best.view(np.uint8)
+    aligned(&A[0, 0, 0], "A")
+    aligned(&scratch[0, 0], "scratch")
     if raw.shape[0] == 0:
         return
     cdef pmb_best *slots = <pmb_best *> &raw[0]
@@ -122,6 +131,8 @@ def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64
     cdef int64_t s, b
     cdef int lanes = <int> A.shape[2], is_double = real is double
     cdef uint8_t[::1] raw = best.view(np.uint8)
+    aligned(&A[0, 0, 0], "A")
+    aligned(&scratch[0, 0], "scratch")
     if raw.shape[0] == 0:
         return
     cdef pmb_best *slots = <pmb_best *> &raw[0]
@@ -149,6 +160,7 @@ def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int6
     cdef int64_t s, b
     cdef int lanes = <int> A.shape[2], is_double = real is double
     cdef uint8_t[::1] raw = best.view(np.uint8)
+    aligned(&A[0, 0, 0], "A")
     if raw.shape[0] == 0:
         return
     cdef pmb_best *slots = <pmb_best *> &raw[0]

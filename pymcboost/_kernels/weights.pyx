@@ -25,6 +25,11 @@ ctypedef fused real:
     float
     double
 
+cdef int aligned(const void *p, str name) except -1:
+    if <size_t> p % 64:
+        raise ValueError(name + " must start on a 64-byte boundary; make it with aligned_zeros")
+    return 0
+
 
 def chunks(class_start, int64_t size=4096):
     """Cut the rows of each class into chunks: (starts (n + 1,) int64, class of each chunk (n,) int32)."""
@@ -50,6 +55,7 @@ def side_sums(const real[:, :, ::1] A, const signed char[::1] h, const int64_t[:
     """
     cdef int64_t j, n = classes.shape[0]
     cdef int b, c, r, side, lanes = <int> A.shape[2], is_double = real is double, K = <int> out.shape[1]
+    aligned(&A[0, 0, 0], "A")
     partial[:] = 0
     for j in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         for b in range(A.shape[0]):
@@ -84,6 +90,8 @@ def exp_update(real[:, :, ::1] A, const signed char[::1] h, const int64_t[::1] s
     rows : scratch (3, K, n_blocks * lanes) of A's dtype
     """
     cdef real[:, :, ::1] table = rows
+    aligned(&A[0, 0, 0], "A")
+    aligned(&table[0, 0, 0], "rows")
     cdef int c, r, K = <int> plus.shape[0], lanes = <int> A.shape[2], n_blocks = <int> A.shape[0]
     cdef int is_double = real is double
     cdef int64_t j, block_size = A.shape[1] * A.shape[2]
@@ -111,6 +119,8 @@ def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1
     rows : scratch (3, K, n_blocks * lanes); partial : scratch (n_chunks, n_blocks, 4, lanes)
     """
     cdef real[:, :, ::1] table = rows
+    aligned(&Q[0, 0, 0], "Q")
+    aligned(&table[0, 0, 0], "rows")
     cdef int b, c, r, k, K = <int> plus.shape[0], lanes = <int> Q.shape[2], n_blocks = <int> Q.shape[0]
     cdef int is_double = real is double
     cdef int64_t j
@@ -138,6 +148,9 @@ def log_update(real[:, :, ::1] Q, real[:, :, ::1] A, const signed char[::1] h, c
                const double[:, ::1] minus, double smallest, rows, int n_threads):
     """Logistic loss: multiply the odds Q[i, r] = exp(-rho_ir) as h says and rebuild the gradient A from p = Q / (1 + Q)."""
     cdef real[:, :, ::1] table = rows
+    aligned(&Q[0, 0, 0], "Q")
+    aligned(&A[0, 0, 0], "A")
+    aligned(&table[0, 0, 0], "rows")
     cdef int c, r, K = <int> plus.shape[0], lanes = <int> A.shape[2], n_blocks = <int> A.shape[0]
     cdef int is_double = real is double
     cdef int64_t j, block_size = A.shape[1] * A.shape[2]

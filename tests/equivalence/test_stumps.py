@@ -6,7 +6,7 @@ import scipy.sparse
 
 from pymcboost.data import Lists, Sorted, Tiles, TrainingData
 from pymcboost.weak_learners import SharedStump
-from tests.reference.stumps import best_stump, gradient_of, outputs
+from reference.stumps import best_stump, gradient_of, outputs
 
 
 def column(kind, rng, m):
