@@ -57,13 +57,11 @@ def data_folder():
     folder = os.environ.get("PYMCBOOST_DATA")
     if not folder:
         raise DataMissing(
-            "PYMCBOOST_DATA is not set: let it name the folder that `python tools/get_data.py FOLDER` fills"
+            "PYMCBOOST_DATA is not set: let it name a folder and run `python tools/get_data.py` to fill it"
         )
     path = Path(folder)
     if not path.is_dir():
-        raise DataMissing(
-            f"PYMCBOOST_DATA={folder}: no such folder; `python tools/get_data.py {folder}` makes and fills it"
-        )
+        raise DataMissing(f"PYMCBOOST_DATA={folder}: no such folder; `python tools/get_data.py` makes and fills it")
     return path
 
 
@@ -71,7 +69,7 @@ def data_file(name):
     """Path of one file of the data folder."""
     path = data_folder() / name
     if not path.is_file():
-        raise DataMissing(f"{path} is missing: `python tools/get_data.py {path.parent}` gets it or says where it is")
+        raise DataMissing(f"{path} is missing: `python tools/get_data.py {name.split('.')[0]}` gets it or says how")
     return path
 
 
