@@ -50,6 +50,13 @@ class Stumps:
         return Stumps(self.feature[:n], self.threshold[:n], self.nan_left[:n], self.right[:n], left, self.bias,
                       self.n_features)
 
+    def each(self):
+        """Yield (feature, threshold, nan_left, right, left) of every stump, ``left`` always given."""
+        for t in range(len(self)):
+            right = self.right[t]
+            left = -right if self.left is None else self.left[t]
+            yield int(self.feature[t]), self.threshold[t], bool(self.nan_left[t]), right, left
+
     def canonical(self):
         """The same model in the one form that is saved, after checking it.
 
@@ -168,6 +175,18 @@ class EnsembleBuilder:
         if self._left is not None:
             self._left[n] = -self._right[n] if left is None else left
         self._n = n + 1
+
+    def extend(self, stumps):
+        """Append all stumps of a frozen list."""
+        for stump in stumps.each():
+            self.add_stump(*stump)
+
+    def tail(self, start):
+        """The stumps from ``start`` on, as views that the next call of `add_stump` may outdate."""
+        part = slice(start, self._n)
+        left = None if self._left is None else self._left[part]
+        return Stumps(self._feature[part], self._threshold[part], self._nan_left[part], self._right[part], left, self.bias,
+                      self.n_features)
 
     def truncate(self, n):
         """Keep the first ``n`` stumps."""

@@ -196,7 +196,26 @@ class Model:
         -------
         ndarray (m,) of labels
         """
-        return self.classes_[self._run(X, n_jobs, None)]
+        return self.classes_[self.predict_codes(X, n_jobs)]
+
+    def predict_codes(self, X, n_jobs=None):
+        """Positions in ``classes_`` of the predicted labels: (m,) int64. Parameters as in `raw_scores`."""
+        return self._run(X, n_jobs, None)
+
+    def feature_importances(self):
+        """Share of every feature in the absolute values on the leaves of the model.
+
+        Returns
+        -------
+        ndarray of float64 (n_features_in_,)
+            Sums to 1, or all 0 for a model without learners.
+        """
+        stumps = self.ensemble
+        weight = np.abs(stumps.right, dtype=np.float64).sum(axis=1)
+        if stumps.left is not None:
+            weight += np.abs(stumps.left, dtype=np.float64).sum(axis=1)
+        total = np.bincount(stumps.feature, weights=weight, minlength=self.n_features_in_)
+        return total / total.sum() if total.any() else total
 
     def predict_proba(self, X, n_jobs=None):
         """Probabilities of the classes.

@@ -1,0 +1,81 @@
+# The two commands of the README are `make demo` and `make test`; `make help` lists the rest.
+#
+# Stamp files inside the environment say what was done, so a second call repeats only what changed:
+# .stamp-deps follows pyproject.toml, .stamp-build follows the kernels, headers and setup.py as well.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+APT := sudo apt-get install python3 python3-venv python3-dev g++ make
+
+KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-long lint types imports format clean check-system
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo       build in $(VENV), train on data/, predict, show accuracy, confusion matrix, size and speed"
+	@echo "make test       the quick test suite in the same environment"
+	@echo "make test-long  everything, with the full counts and long builds"
+	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
+	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
+	@echo "Variables: PYTHON=$(PYTHON) (>= 3.11), VENV=$(VENV), CC, PYTEST_ARGS"
+
+demo: $(VENV)/.stamp-build
+	$(BIN)/python tools/demo.py
+
+test: $(VENV)/.stamp-build
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-long: $(VENV)/.stamp-build
+	$(BIN)/python -m pytest --long $(PYTEST_ARGS)
+
+lint: $(VENV)/.stamp-lint
+	$(BIN)/ruff check
+	PATH="$(abspath $(BIN)):$$PATH" cython-lint pymcboost/_kernels  # it starts pycodestyle by name
+
+types: $(VENV)/.stamp-lint $(VENV)/.stamp-build
+	$(BIN)/mypy
+	$(BIN)/mypy --strict --follow-imports=silent tests/typing
+
+imports: $(VENV)/.stamp-lint $(VENV)/.stamp-build
+	$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.stamp-lint
+	$(BIN)/ruff check --fix
+
+clean:
+	rm -rf build dist *.egg-info pymcboost/_kernels/*.c pymcboost/_kernels/*.so $(VENV)/.stamp-build
+	rm -rf .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# Each thing that a bare machine may lack, with what to do about it.
+check-system:
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found. Debian, Ubuntu: $(APT)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: $$($(PYTHON) --version) is too old, 3.11 or newer is needed; name another with make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) cannot make virtual environments. Debian, Ubuntu: $(APT)" >&2; exit 1; }
+	@$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' || { \
+	  echo "make: the C headers of $(PYTHON) (Python.h) are missing. Debian, Ubuntu: $(APT)" >&2; exit 1; }
+	@command -v $(firstword $(CC)) >/dev/null || { echo "make: no C compiler ($(CC)). Debian, Ubuntu: $(APT)" >&2; exit 1; }
+	@command -v $(firstword $(CXX)) >/dev/null || { echo "make: no C++ compiler ($(CXX)). Debian, Ubuntu: $(APT)" >&2; exit 1; }
+
+$(VENV)/.stamp-venv: | check-system
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# Build tools and dependencies in one list, read from pyproject.toml.
+$(VENV)/.stamp-deps: pyproject.toml tools/requirements.py $(VENV)/.stamp-venv
+	$(BIN)/python tools/requirements.py build run test > $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade -r $(VENV)/requirements.txt
+	@touch $@
+
+$(VENV)/.stamp-build: setup.py pymcboost/__init__.py $(KERNEL_SOURCES) $(VENV)/.stamp-deps
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(VENV)/.stamp-lint: $(VENV)/.stamp-deps
+	$(BIN)/python tools/requirements.py lint > $(VENV)/requirements-lint.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-lint.txt
+	@touch $@

@@ -1,0 +1,34 @@
+/* Portability shims for the vector kernels: compile-time clones per CPU generation, restrict, lane loops.
+ * A "lane" is one class; kernels work on rows padded to 4, 8 or 16 lanes. */
+#ifndef PYMCBOOST_LANES_H
+#define PYMCBOOST_LANES_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11 && defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
+#define PMB_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#else
+#define PMB_CLONES
+#endif
+
+#if defined(__GNUC__)
+#define PMB_INLINE static inline __attribute__((always_inline, unused))
+#define PMB_STATIC static __attribute__((unused))
+#define PMB_PREFETCH(p) __builtin_prefetch(p)
+#define PMB_RESTRICT __restrict__
+#define PMB_VECTORS 1 /* vector_size types: gcc leaves constant-length loops over rows in memory half vectorised */
+#else
+#define PMB_INLINE static inline
+#define PMB_STATIC static
+#define PMB_PREFETCH(p) ((void)0)
+#define PMB_RESTRICT
+#endif
+
+#define PMB_LANES(l, n) for (int l = 0; l < (n); l++)
+
+#define PMB_CAT3(a, b, c) a##b##_##c
+#define PMB_CAT2(a, b, c) PMB_CAT3(a, b, c)
+
+#endif

@@ -1,0 +1,170 @@
+/* Box-bounded Newton method for the K coefficients of one shared weak learner (Paisitkriangkrai, Shen and van den
+ * Hengel, eqs. 13 and 14, after the data have been summed into K x K tables).
+ *
+ * Problem: minimise over 0 <= w <= cap, with d = w_c - w_r for every ordered pair (c, r) of different classes,
+ *   exponential: log(diagonal + sum plus[c,r] e^{-d} + minus[c,r] e^{d}) + nu sum w
+ *   logistic:    sum n_plus[c,r] log(1 + plus[c,r] e^{-d}) + n_minus[c,r] log(1 + minus[c,r] e^{d}) + nu sum w
+ * The Hessian is the Laplacian of a graph over the classes: free coordinates by preconditioned conjugate gradients,
+ * bounds by projection (Bertsekas), Armijo steps. O(K^2) per product.
+ */
+#ifndef PYMCBOOST_NEWTON_H
+#define PYMCBOOST_NEWTON_H
+
+#include "lanes.h"
+
+typedef struct {
+    int K, logistic;
+    const double *plus, *minus, *n_plus, *n_minus; /* K x K, diagonal ignored */
+    double diagonal, nu;
+    double *up, *down;  /* e^{w}, e^{-w} */
+    double *slope;      /* K: gradient */
+    double *curve;      /* K x K: symmetric second derivatives of the pairs */
+    double value, mass; /* objective; scale of the gradient without cancellation */
+} pmb_pairs;
+
+PMB_INLINE double pmb_pairs_value(pmb_pairs *p, const double *w, int with_derivatives) {
+    int K = p->K;
+    double total = 0, penalty = 0, mass = 0;
+    for (int c = 0; c < K; c++) {
+        p->up[c] = exp(w[c]);
+        p->down[c] = exp(-w[c]);
+        penalty += w[c];
+        if (with_derivatives) p->slope[c] = 0;
+    }
+    if (with_derivatives) memset(p->curve, 0, sizeof(double) * K * K);
+    for (int c = 0; c < K; c++) {
+        double pull = 0;
+        for (int r = 0; r < K; r++) {
+            if (r == c) continue;
+            double a = p->plus[c * K + r] * p->down[c] * p->up[r], b = p->minus[c * K + r] * p->up[c] * p->down[r];
+            double g, h;
+            if (p->logistic) {
+                double na = p->n_plus[c * K + r], nb = p->n_minus[c * K + r];
+                if (with_derivatives) {
+                    double pa = a / (1 + a), pb = b / (1 + b);
+                    g = nb * pb - na * pa;
+                    h = na * pa * (1 - pa) + nb * pb * (1 - pb);
+                    mass += na * pa + nb * pb;
+                } else {
+                    g = h = 0;
+                }
+                total += na * log1p(a) + nb * log1p(b);
+            } else {
+                g = b - a;
+                h = a + b;
+                total += h;
+            }
+            if (with_derivatives) {
+                pull += g;
+                p->slope[r] -= g;
+                p->curve[c * K + r] += h;
+                p->curve[r * K + c] += h;
+            }
+        }
+        if (with_derivatives) p->slope[c] += pull;
+    }
+    if (p->logistic) {
+        p->value = total;
+    } else {
+        double z = p->diagonal + total;
+        p->value = log(z);
+        mass = total / z;
+        if (with_derivatives) {
+            for (int c = 0; c < K; c++) p->slope[c] /= z;
+            for (int j = 0; j < K * K; j++) p->curve[j] /= z;
+        }
+    }
+    p->value += p->nu * penalty;
+    if (with_derivatives) {
+        p->mass = mass;
+        for (int c = 0; c < K; c++) p->slope[c] += p->nu;
+    }
+    return p->value;
+}
+
+/* Number of doubles that pmb_newton needs as work space. */
+PMB_INLINE int64_t pmb_newton_work(int K) { return (int64_t)K * K + 12 * (int64_t)K; }
+
+/* w: IN start, OUT solution. Returns the iterations done; *violation: largest projected gradient relative to the mass. */
+PMB_STATIC int pmb_newton(int K, int logistic, const double *plus, const double *minus, const double *n_plus,
+                          const double *n_minus, double diagonal, double nu, double cap, double tol, int max_iter, double *w,
+                          double *work, double *violation) {
+    pmb_pairs p = {K, logistic, plus, minus, n_plus, n_minus, diagonal, nu, 0, 0, 0, 0, 0, 0};
+    p.curve = work;
+    work += (int64_t)K * K;
+    p.up = work;
+    p.down = work + K;
+    p.slope = work + 2 * K;
+    double *step = work + 3 * K, *res = work + 4 * K, *dir = work + 5 * K, *prod = work + 6 * K, *scale = work + 7 * K;
+    double *trial = work + 8 * K, *free_ = work + 9 * K, *grad = work + 10 * K;
+    int iter = 0;
+    for (;; iter++) {
+        double value = pmb_pairs_value(&p, w, 1), worst = 0;
+        double shift = logistic ? 0 : 1; /* the exponential objective is a log: its Hessian loses slope slope' */
+        for (int c = 0; c < K; c++) {
+            grad[c] = p.slope[c];
+            free_[c] = !((w[c] <= 0 && grad[c] > 0) || (w[c] >= cap && grad[c] < 0));
+            if (free_[c] && fabs(grad[c]) > worst) worst = fabs(grad[c]);
+        }
+        *violation = p.mass > 0 ? worst / p.mass : 0;
+        if (!(*violation > tol) || iter == max_iter) return iter;
+        double trace = 0, rz = 0, start = 0;
+        for (int c = 0; c < K; c++) {
+            double sum = 0;
+            for (int r = 0; r < K; r++) sum += r == c ? 0 : p.curve[c * K + r];
+            scale[c] = sum;
+            trace += sum;
+        }
+        double ridge = 1e-14 * trace / K + 1e-300;
+        for (int c = 0; c < K; c++) {
+            step[c] = 0;
+            res[c] = free_[c] ? -grad[c] : 0;
+            scale[c] += ridge;
+            dir[c] = res[c] / scale[c];
+            rz += res[c] * dir[c];
+        }
+        start = rz;
+        for (int it = 0; it < K + 10 && rz > 1e-20 * start; it++) {
+            double dot = 0, along = 0;
+            for (int c = 0; c < K; c++) along += (grad[c] - p.nu) * dir[c];
+            for (int c = 0; c < K; c++) {
+                if (!free_[c]) {
+                    prod[c] = 0;
+                    continue;
+                }
+                double sum = scale[c] * dir[c] - shift * along * (grad[c] - p.nu);
+                for (int r = 0; r < K; r++) sum -= r == c ? 0 : p.curve[c * K + r] * dir[r];
+                prod[c] = sum;
+                dot += dir[c] * sum;
+            }
+            if (!(dot > 0)) break;
+            double alpha = rz / dot, rz_new = 0;
+            for (int c = 0; c < K; c++) {
+                step[c] += alpha * dir[c];
+                res[c] -= alpha * prod[c];
+                rz_new += res[c] * res[c] / scale[c];
+            }
+            double beta = rz_new / rz;
+            rz = rz_new;
+            for (int c = 0; c < K; c++) dir[c] = res[c] / scale[c] + beta * dir[c];
+        }
+        double t = 1;
+        int moved = 0;
+        for (int halving = 0; halving < 40; halving++, t /= 2) {
+            double slope = 0;
+            for (int c = 0; c < K; c++) {
+                double v = w[c] + t * step[c];
+                trial[c] = v < 0 ? 0 : v > cap ? cap : v;
+                slope += grad[c] * (trial[c] - w[c]);
+            }
+            if (slope < 0 && pmb_pairs_value(&p, trial, 0) <= value + 1e-4 * slope) {
+                moved = 1;
+                break;
+            }
+        }
+        if (!moved) return iter;
+        memcpy(w, trial, sizeof(double) * K);
+    }
+}
+
+#endif

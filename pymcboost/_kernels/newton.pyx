@@ -1,0 +1,49 @@
+# cython: language_level=3
+"""Coefficients of one shared weak learner from K x K tables, by a box-bounded Newton method."""
+
+import numpy as np
+
+cdef extern from "newton.h" nogil:
+    long long pmb_newton_work(int K)
+    int pmb_newton(int K, int logistic, const double *plus, const double *minus, const double *n_plus,
+                   const double *n_minus, double diagonal, double nu, double cap, double tol, int max_iter, double *w,
+                   double *work, double *violation)
+
+
+def new_work(int K):
+    """Work space for `solve_exp` and `solve_log`."""
+    return np.empty(pmb_newton_work(K))
+
+
+def solve_exp(const double[:, ::1] plus, const double[:, ::1] minus, double diagonal, double nu, double cap, double tol,
+              int max_iter, double[::1] w, double[::1] work):
+    """Minimise log(diagonal + sum plus e^{-(w_c - w_r)} + minus e^{w_c - w_r}) + nu sum w over 0 <= w <= cap.
+
+    Parameters
+    ----------
+    plus, minus : IN (K, K), diagonals ignored
+    w : INOUT (K,) start and solution
+    tol : largest projected gradient, relative to the off-diagonal mass
+
+    Returns
+    -------
+    (iterations, violation)
+    """
+    cdef double violation = 0
+    cdef int n
+    with nogil:
+        n = pmb_newton(<int> w.shape[0], 0, &plus[0, 0], &minus[0, 0], NULL, NULL, diagonal, nu, cap, tol, max_iter,
+                       &w[0], &work[0], &violation)
+    return n, violation
+
+
+def solve_log(const double[:, ::1] plus, const double[:, ::1] minus, const double[:, ::1] n_plus,
+              const double[:, ::1] n_minus, double nu, double cap, double tol, int max_iter, double[::1] w,
+              double[::1] work):
+    """Minimise sum n_plus log(1 + plus e^{-(w_c - w_r)}) + n_minus log(1 + minus e^{w_c - w_r}) + nu sum w, as above."""
+    cdef double violation = 0
+    cdef int n
+    with nogil:
+        n = pmb_newton(<int> w.shape[0], 1, &plus[0, 0], &minus[0, 0], &n_plus[0, 0], &n_minus[0, 0], 0, nu, cap, tol,
+                       max_iter, &w[0], &work[0], &violation)
+    return n, violation

@@ -1,0 +1,102 @@
+/* Shared decision-stump search: instantiates stumps_body.h for float and double weights and 4, 8 and 16 lanes. */
+#ifndef PYMCBOOST_STUMPS_H
+#define PYMCBOOST_STUMPS_H
+
+#include "lanes.h"
+
+/* Rows after which a float histogram is flushed into its double counterpart (keeps sums to 3e-7). */
+#define PMB_FLUSH_ROWS 16384
+/* Sums over rows are formed in blocks of this many rows, added in order. */
+#define PMB_BLOCK_ROWS 4096
+
+/* Best split found so far for one feature. pos: index of the threshold; edge = (sum right) - (sum left). */
+typedef struct {
+    double edge;
+    int32_t pos;
+    int32_t cls;
+    int32_t nan_left;
+} pmb_best;
+
+/* A candidate replaces the best only if it is better by more than the tie tolerance, or ties and comes first. */
+PMB_INLINE void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_left, int32_t cls, double tie) {
+    double now = fabs(edge), old = fabs(best->edge);
+    int first = pos < best->pos || (pos == best->pos && (nan_left < best->nan_left ||
+                (nan_left == best->nan_left && cls < best->cls)));
+    if (now > old * tie || (first && now * tie >= old && now > 0)) {
+        best->edge = edge;
+        best->pos = pos;
+        best->nan_left = nan_left;
+        best->cls = cls;
+    }
+}
+
+#define REAL float
+#define RTAG f
+#define LANES 4
+#include "stumps_body.h"
+#undef LANES
+#define LANES 8
+#include "stumps_body.h"
+#undef LANES
+#define LANES 16
+#include "stumps_body.h"
+#undef LANES
+#undef REAL
+#undef RTAG
+
+#define REAL double
+#define RTAG d
+#define LANES 4
+#include "stumps_body.h"
+#undef LANES
+#define LANES 8
+#include "stumps_body.h"
+#undef LANES
+#define LANES 16
+#include "stumps_body.h"
+#undef LANES
+#undef REAL
+#undef RTAG
+
+#define PMB_DISPATCH(name, is_double, lanes, ...)                                              \
+    do {                                                                                       \
+        if (is_double) {                                                                       \
+            if ((lanes) == 4) name##d_4(__VA_ARGS__);                                          \
+            else if ((lanes) == 8) name##d_8(__VA_ARGS__);                                     \
+            else name##d_16(__VA_ARGS__);                                                      \
+        } else {                                                                               \
+            if ((lanes) == 4) name##f_4(__VA_ARGS__);                                          \
+            else if ((lanes) == 8) name##f_8(__VA_ARGS__);                                     \
+            else name##f_16(__VA_ARGS__);                                                      \
+        }                                                                                      \
+    } while (0)
+
+/* Bytes of scratch one thread needs for any of the searches. */
+PMB_INLINE int64_t pmb_stump_scratch_bytes(int lanes) { return (int64_t)lanes * 256 * (4 * 8 + 4 * 8 + 8 + 8) + 64; }
+
+PMB_INLINE void pmb_totals(int is_double, int lanes, const void *A, int64_t m, double *totals) {
+    PMB_DISPATCH(pmb_totals_, is_double, lanes, A, m, totals);
+}
+
+PMB_INLINE void pmb_search_tile(int is_double, int lanes, const uint8_t *codes, int64_t m, const void *A,
+                                const int32_t *byte_cells, const int32_t *byte_ptr, const int32_t *slot_stride,
+                                const int32_t *slot_bins, const uint8_t *slot_missing, int cls0, double tie,
+                                void *scratch, pmb_best *slot_best) {
+    PMB_DISPATCH(pmb_search_tile_, is_double, lanes, codes, m, A, byte_cells, byte_ptr, slot_stride, slot_bins,
+                 slot_missing, cls0, tie, scratch, slot_best);
+}
+
+PMB_INLINE void pmb_search_list(int is_double, int lanes, const int32_t *rows, const uint8_t *codes, int64_t n,
+                                const void *A, const double *totals, int mode, int bins, int missing, int cls0,
+                                double tie, void *scratch, pmb_best *best) {
+    PMB_DISPATCH(pmb_search_list_, is_double, lanes, rows, codes, n, A, totals, mode, bins, missing, cls0, tie,
+                 scratch, best);
+}
+
+PMB_INLINE void pmb_search_sorted(int is_double, int lanes, const int32_t *rows, int64_t n, int64_t n_missing,
+                                  int64_t default_at, const void *A, const double *totals, int cls0, double tie,
+                                  pmb_best *best) {
+    PMB_DISPATCH(pmb_search_sorted_, is_double, lanes, rows, n, n_missing, default_at, A, totals, cls0, tie, best);
+}
+
+#endif

@@ -1,0 +1,247 @@
+# cython: language_level=3
+"""Best shared decision stump: one scan of the data for all classes at once.
+
+For the gradient A (m x K) find the feature, threshold and class with the largest |edge|,
+edge = sum_i A[i, r] h(x_i) with h = -1 where x <= threshold and +1 elsewhere (Paisitkriangkrai, Shen and van den
+Hengel, eq. 10). A is held as blocks of 4, 8 or 16 classes, (n_blocks, m, lanes), 64-byte aligned. Ties (within ``tie``)
+go to the lower feature, then the lower threshold, then missing values right, then the lower class. Every feature is
+summed by one thread in a fixed order, so the result does not depend on the number of threads.
+"""
+
+cimport cython
+from cython.parallel cimport prange, threadid
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from .aligned import aligned_zeros
+
+import numpy as np
+
+cdef extern from "stumps.h" nogil:
+    ctypedef struct pmb_best:
+        double edge
+        int32_t pos
+        int32_t cls
+        int32_t nan_left
+    int64_t pmb_stump_scratch_bytes(int lanes)
+    void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_left, int32_t cls, double tie)
+    void pmb_totals(int is_double, int lanes, const void *A, int64_t m, double *totals)
+    void pmb_search_tile(int is_double, int lanes, const uint8_t *codes, int64_t m, const void *A,
+                         const int32_t *byte_cells, const int32_t *byte_ptr, const int32_t *slot_stride,
+                         const int32_t *slot_bins, const uint8_t *slot_missing, int cls0, double tie, void *scratch,
+                         pmb_best *slot_best)
+    void pmb_search_list(int is_double, int lanes, const int32_t *rows, const uint8_t *codes, int64_t n, const void *A,
+                         const double *totals, int mode, int bins, int missing, int cls0, double tie, void *scratch,
+                         pmb_best *best)
+    void pmb_search_sorted(int is_double, int lanes, const int32_t *rows, int64_t n, int64_t n_missing,
+                           int64_t default_at, const void *A, const double *totals, int cls0, double tie,
+                           pmb_best *best)
+
+ctypedef fused real:
+    float
+    double
+
+cdef enum:
+    UNSET = 1 << 30
+
+BEST = np.dtype({"names": ["edge", "pos", "cls", "nan_left"], "formats": ["f8", "i4", "i4", "i4"],
+                 "offsets": [0, 8, 12, 16], "itemsize": sizeof(pmb_best)})
+
+
+def new_best(n):
+    """Result records of ``n`` slots (structured array) for the searches to fill."""
+    return np.zeros(n, dtype=BEST)
+
+
+def new_scratch(int lanes, int n_threads):
+    """Per-thread scratch memory of the searches."""
+    return aligned_zeros((n_threads, (pmb_stump_scratch_bytes(lanes) + 63) // 64 * 64), np.uint8)
+
+
+cdef int aligned(const void *p, str name) except -1:
+    if <size_t> p % 64:
+        raise ValueError(name + " must start on a 64-byte boundary; make it with aligned_zeros")
+    return 0
+
+
+cdef void reset(pmb_best *best, int64_t n) noexcept nogil:
+    cdef int64_t j
+    for j in range(n):
+        best[j].edge = 0
+        best[j].pos = UNSET
+        best[j].cls = 0
+        best[j].nan_left = 0
+
+
+def totals(const real[:, :, ::1] A, double[:, ::1] out):
+    """Column sums of A: (n_blocks, lanes)."""
+    cdef int64_t b
+    cdef int is_double = real is double
+    aligned(&A[0, 0, 0], "A")
+    with nogil:
+        for b in range(A.shape[0]):
+            pmb_totals(is_double, <int> A.shape[2], &A[b, 0, 0], A.shape[1], &out[b, 0])
+
+
+def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const int32_t[::1] byte_cells,
+                 const int32_t[::1] byte_ptr, const int32_t[::1] slot_stride, const int32_t[::1] slot_bins,
+                 const uint8_t[::1] slot_missing, double tie, uint8_t[:, ::1] scratch, best, int n_threads):
+    """Histogram search over tiled bin codes: O(m) row updates per byte and class block, tiles in parallel.
+
+    Parameters
+    ----------
+    A : IN (n_blocks, m, lanes)
+    tiles : IN (t, m, 4) codes
+    byte_cells : IN (4 t,) histogram cells of each byte
+    byte_ptr : IN (4 t + 1,) slots (features) of each byte
+    slot_stride, slot_bins, slot_missing : IN (s,)
+        Mixed-radix stride, bins (missing one included) and whether the last bin is that of missing values.
+    scratch : (n_threads, bytes) from `new_scratch`
+    best : OUT (s,) from `new_best`
+    """
+    cdef int64_t g, b, m = A.shape[1]
+    cdef int lanes = <int> A.shape[2], is_double = real is double
+    cdef uint8_t[::1] raw = best.view(np.uint8)
+    aligned(&A[0, 0, 0], "A")
+    aligned(&scratch[0, 0], "scratch")
+    if raw.shape[0] == 0:
+        return
+    cdef pmb_best *slots = <pmb_best *> &raw[0]
+    cdef int64_t first
+    for g in prange(tiles.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic"):
+        first = byte_ptr[4 * g]
+        reset(slots + first, byte_ptr[4 * g + 4] - first)
+        for b in range(A.shape[0]):
+            pmb_search_tile(is_double, lanes, &tiles[g, 0, 0], m, &A[b, 0, 0], &byte_cells[4 * g], &byte_ptr[4 * g],
+                            &slot_stride[0], &slot_bins[0], &slot_missing[0], <int> b * lanes, tie,
+                            &scratch[threadid(), 0], slots)
+
+
+def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64_t[::1] ptr, const int32_t[::1] rows,
+                 const uint8_t[::1] codes, const int32_t[::1] mode, const int32_t[::1] bins,
+                 const uint8_t[::1] missing, double tie, uint8_t[:, ::1] scratch, best, int n_threads):
+    """Histogram search over skewed columns: only the rows outside the most frequent bin are listed.
+
+    Parameters
+    ----------
+    A : IN (n_blocks, m, lanes); sums : IN (n_blocks, lanes) its column sums
+    ptr : IN (s + 1,); rows, codes : IN, listed rows and their bins, slot after slot
+    mode, bins, missing : IN (s,) the bin not listed, number of bins, whether the last is that of missing values
+    best : OUT (s,)
+    """
+    cdef int64_t s, b
+    cdef int lanes = <int> A.shape[2], is_double = real is double
+    cdef uint8_t[::1] raw = best.view(np.uint8)
+    aligned(&A[0, 0, 0], "A")
+    aligned(&scratch[0, 0], "scratch")
+    if raw.shape[0] == 0:
+        return
+    cdef pmb_best *slots = <pmb_best *> &raw[0]
+    cdef const int32_t *rows_at = &rows[0] if rows.shape[0] else NULL
+    cdef const uint8_t *codes_at = &codes[0] if codes.shape[0] else NULL
+    for s in prange(ptr.shape[0] - 1, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=4):
+        reset(slots + s, 1)
+        for b in range(A.shape[0]):
+            pmb_search_list(is_double, lanes, rows_at + ptr[s], codes_at + ptr[s], ptr[s + 1] - ptr[s], &A[b, 0, 0],
+                            &sums[b, 0], mode[s], bins[s], missing[s], <int> b * lanes, tie, &scratch[threadid(), 0],
+                            slots + s)
+
+
+def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int64_t[::1] ptr, const int32_t[::1] order,
+                  const int64_t[::1] n_missing, const int64_t[::1] default_at, double tie, best, int n_threads):
+    """Exact search over presorted columns, dense or sparse: O(entries) per class block, columns in parallel.
+
+    Parameters
+    ----------
+    A : IN (n_blocks, m, lanes); sums : IN (n_blocks, lanes) its column sums
+    ptr : IN (s + 1,) entries of each slot; order : IN as written by ``bins.sort_columns``
+    n_missing : IN (s,); default_at : IN (s,) entries below the value shared by all unlisted rows, or -1
+    best : OUT (s,)
+    """
+    cdef int64_t s, b
+    cdef int lanes = <int> A.shape[2], is_double = real is double
+    cdef uint8_t[::1] raw = best.view(np.uint8)
+    aligned(&A[0, 0, 0], "A")
+    if raw.shape[0] == 0:
+        return
+    cdef pmb_best *slots = <pmb_best *> &raw[0]
+    cdef const int32_t *entries = &order[0] if order.shape[0] else NULL
+    for s in prange(ptr.shape[0] - 1, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=8):
+        reset(slots + s, 1)
+        for b in range(A.shape[0]):
+            pmb_search_sorted(is_double, lanes, entries + ptr[s], ptr[s + 1] - ptr[s], n_missing[s], default_at[s],
+                              &A[b, 0, 0], &sums[b, 0], <int> b * lanes, tie, slots + s)
+
+
+def pick(best, const int32_t[::1] feature, double tie):
+    """Index of the slot with the largest |edge|; within the tie tolerance the lower feature wins. -1 if all are 0."""
+    cdef uint8_t[::1] raw = best.view(np.uint8)
+    cdef int64_t s, n = feature.shape[0], at = -1
+    if n == 0:
+        return -1
+    cdef const pmb_best *slots = <const pmb_best *> &raw[0]
+    cdef double top = 0
+    for s in range(n):
+        top = max(top, abs(slots[s].edge))
+    if top == 0:
+        return -1
+    for s in range(n):
+        if abs(slots[s].edge) * tie >= top and (at < 0 or feature[s] < feature[at]):
+            at = s
+    return at
+
+
+def side_tile(const uint8_t[:, ::1] tile, int byte, int stride, int bins, int pos, bint nan_left, bint missing,
+              signed char[::1] h):
+    """h = -1 where the slot's bin is at most ``pos`` (or missing and ``nan_left``), +1 elsewhere."""
+    cdef int64_t i
+    cdef int code
+    cdef signed char[256] side
+    for code in range(256):
+        i = code // stride % bins
+        side[code] = -1 if i <= pos and not (missing and i == bins - 1) or (missing and i == bins - 1 and nan_left) else 1
+    with nogil:
+        for i in range(tile.shape[0]):
+            h[i] = side[tile[i, byte]]
+
+
+def side_list(const int32_t[::1] rows, const uint8_t[::1] codes, int mode, int bins, int pos, bint nan_left,
+              bint missing, signed char[::1] h):
+    """As `side_tile` for a skewed column."""
+    cdef int64_t i
+    cdef int code
+    cdef signed char[256] side
+    for code in range(256):
+        side[code] = -1 if code <= pos and not (missing and code == bins - 1) or (
+            missing and code == bins - 1 and nan_left) else 1
+    with nogil:
+        for i in range(h.shape[0]):
+            h[i] = side[mode]
+        for i in range(rows.shape[0]):
+            h[rows[i]] = side[codes[i]]
+
+
+def side_sorted(const int32_t[::1] order, int64_t n_missing, int64_t default_at, int pos, bint nan_left,
+                signed char[::1] h):
+    """As `side_tile` for a presorted column; ``pos`` counts runs of equal values."""
+    cdef int64_t j, i, values = order.shape[0] - n_missing
+    cdef int group = 0, default_group = -1
+    with nogil:
+        if default_at >= 0:
+            for j in range(default_at):
+                group += order[j] < 0
+            default_group = group
+        for i in range(h.shape[0]):
+            h[i] = -1 if default_at >= 0 and default_group <= pos else 1
+        group = 0
+        for j in range(values):
+            if j == default_at:
+                group += 1
+            i = order[j]
+            if i < 0:
+                h[~i] = -1 if group <= pos else 1
+                group += 1
+            else:
+                h[i] = -1 if group <= pos else 1
+        for j in range(values, order.shape[0]):
+            i = order[j]
+            h[i] = -1 if nan_left else 1

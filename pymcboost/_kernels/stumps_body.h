@@ -1,0 +1,290 @@
+/* Template body: define REAL (float or double), RTAG (f or d) and LANES before each inclusion.
+ *
+ * Problem: A is the m x LANES gradient block of LANES classes (row-major, 64-byte aligned). For every feature find the
+ * threshold t and class r with the largest |edge|, edge = sum_i A[i,r] h(x_i), h = -1 if x_i <= t else +1
+ * (Paisitkriangkrai, Shen and van den Hengel, eq. 10).
+ */
+#define FN(name) PMB_CAT2(name, RTAG, LANES)
+/* Doubles go in PARTS parts of WIDE lanes, so that no vector is wider than 64 bytes. */
+#define WIDE (LANES < 8 ? LANES : 8)
+#define PARTS (LANES / WIDE)
+
+#if PMB_VECTORS
+typedef REAL FN(row_) __attribute__((vector_size(LANES * sizeof(REAL)), may_alias));
+typedef REAL FN(half_) __attribute__((vector_size(WIDE * sizeof(REAL)), may_alias));
+typedef double FN(wide_) __attribute__((vector_size(WIDE * 8), may_alias));
+typedef int64_t FN(mask_) __attribute__((vector_size(WIDE * 8), may_alias));
+#define ROW FN(row_)
+#define WIDEV FN(wide_)
+#define ROW_ADD(q, a) (*(ROW *)(q) += *(const ROW *)(a))
+/* to -= 2 * from, for a row of REALs or of doubles and an accumulator of doubles */
+#define WIDE_TAKE2(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) { WIDEV v_ = __builtin_convertvector(((const FN(half_) *)(from))[p_], WIDEV); ((WIDEV *)(to))[p_] -= v_ + v_; } } while (0)
+#define WIDE_ADD(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(to))[p_] += __builtin_convertvector(((const FN(half_) *)(from))[p_], WIDEV); } while (0)
+#define DOUBLE_TAKE2(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) { WIDEV v_ = ((const WIDEV *)(from))[p_]; ((WIDEV *)(to))[p_] -= v_ + v_; } } while (0)
+#define ALIGNED_LANES __attribute__((aligned(64)))
+#else
+#define ROW_ADD(q, a) PMB_LANES(l_, LANES) (q)[l_] += (a)[l_]
+#define WIDE_TAKE2(to, from) PMB_LANES(l_, LANES) (to)[l_] -= 2 * (double)(from)[l_]
+#define WIDE_ADD(to, from) PMB_LANES(l_, LANES) (to)[l_] += (double)(from)[l_]
+#define DOUBLE_TAKE2(to, from) PMB_LANES(l_, LANES) (to)[l_] -= 2 * (from)[l_]
+#define ALIGNED_LANES
+#endif
+
+/* Column sums of A, in blocks of PMB_BLOCK_ROWS rows. totals: LANES doubles. */
+PMB_CLONES PMB_STATIC void FN(pmb_totals_)(const void *A_, int64_t m, double *totals) {
+    const REAL *A = (const REAL *)A_;
+    PMB_LANES(l, LANES) totals[l] = 0;
+    for (int64_t start = 0; start < m; start += PMB_BLOCK_ROWS) {
+        int64_t stop = start + PMB_BLOCK_ROWS < m ? start + PMB_BLOCK_ROWS : m;
+        REAL s0[LANES] ALIGNED_LANES = {0}, s1[LANES] ALIGNED_LANES = {0};
+        REAL s2[LANES] ALIGNED_LANES = {0}, s3[LANES] ALIGNED_LANES = {0};
+        int64_t i = start;
+        for (; i + 4 <= stop; i += 4) {
+            const REAL *a = A + i * LANES;
+            ROW_ADD(s0, a);
+            ROW_ADD(s1, a + LANES);
+            ROW_ADD(s2, a + 2 * LANES);
+            ROW_ADD(s3, a + 3 * LANES);
+        }
+        for (; i < stop; i++) ROW_ADD(s0, A + i * LANES);
+        PMB_LANES(l, LANES) totals[l] += (((double)s0[l] + s1[l]) + ((double)s2[l] + s3[l]));
+    }
+}
+
+/* Running best of every lane during a scan over thresholds. bar = |best| * tie: what the next one must exceed. */
+typedef struct {
+    double bar[LANES] ALIGNED_LANES;
+    double edge[LANES] ALIGNED_LANES;
+    double code[LANES] ALIGNED_LANES;
+} FN(scan_);
+
+PMB_INLINE void FN(consider_)(FN(scan_) *s, const double *e, double code, double tie) {
+#if PMB_VECTORS
+    for (int p = 0; p < PARTS; p++) {
+        WIDEV v = ((const WIDEV *)e)[p], *bar = (WIDEV *)s->bar + p, *edge = (WIDEV *)s->edge + p,
+              *at = (WIDEV *)s->code + p;
+        WIDEV size = (WIDEV)((FN(mask_))v & INT64_MAX), raised = size * tie, here = (WIDEV){0} + code;
+        FN(mask_) better = size > *bar;
+        *bar = (WIDEV)((better & (FN(mask_))raised) | (~better & (FN(mask_))*bar));
+        *edge = (WIDEV)((better & (FN(mask_))v) | (~better & (FN(mask_))*edge));
+        *at = (WIDEV)((better & (FN(mask_))here) | (~better & (FN(mask_))*at));
+    }
+#else
+    PMB_LANES(l, LANES) {
+        double size = fabs(e[l]);
+        if (size > s->bar[l]) {
+            s->bar[l] = size * tie;
+            s->edge[l] = e[l];
+            s->code[l] = code;
+        }
+    }
+#endif
+}
+
+PMB_INLINE void FN(finish_)(const FN(scan_) *s, int cls0, double tie, pmb_best *best) {
+    double top = 0;
+    for (int l = 0; l < LANES; l++)
+        if (fabs(s->edge[l]) > top) top = fabs(s->edge[l]);
+    if (!(top > 0)) return;
+    int lane = -1;
+    for (int l = 0; l < LANES; l++)
+        if (fabs(s->edge[l]) * tie >= top && (lane < 0 || s->code[l] < s->code[lane])) lane = l;
+    int32_t code = (int32_t)s->code[lane];
+    pmb_offer(best, s->edge[lane], code >> 1, code & 1, cls0 + lane, tie);
+}
+
+/* Scan the sums G[bins][LANES] of a feature's bins in order of value; the last bin holds the missing values if missing. */
+PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missing, int cls0, double tie,
+                               pmb_best *best) {
+    FN(scan_) s;
+    memset(&s, 0, sizeof s);
+    double e[LANES] ALIGNED_LANES = {0}, left[LANES] ALIGNED_LANES;
+    int values = bins - missing;
+    for (int b = 0; b < bins; b++) PMB_LANES(l, LANES) e[l] += G[b * LANES + l];
+    int cuts = missing ? values : values - 1;
+    for (int b = 0; b < cuts; b++) {
+        DOUBLE_TAKE2(e, G + b * LANES);
+        FN(consider_)(&s, e, 2.0 * b, tie);
+        if (missing && b + 1 < values) {
+            memcpy(left, e, sizeof e);
+            DOUBLE_TAKE2(left, G + values * LANES);
+            FN(consider_)(&s, left, 2.0 * b + 1, tie);
+        }
+    }
+    FN(finish_)(&s, cls0, tie, best);
+}
+
+#define ADD_ROW(k, cell) ROW_ADD(hist + ((k) * 256 + (cell)) * LANES, a)
+
+/* Histograms of one tile (up to 4 code bytes per row) over rows [0, m). */
+PMB_CLONES PMB_STATIC void FN(pmb_fill_tile_)(const uint8_t *PMB_RESTRICT codes, int64_t m, const REAL *PMB_RESTRICT A,
+                                              int bytes, REAL *PMB_RESTRICT hist) {
+    if (bytes == 4) {
+        for (int64_t i = 0; i < m; i++) {
+            uint32_t c;
+            memcpy(&c, codes + 4 * i, 4);
+            const REAL *a = A + i * LANES;
+            ADD_ROW(0, c & 255);
+            ADD_ROW(1, c >> 8 & 255);
+            ADD_ROW(2, c >> 16 & 255);
+            ADD_ROW(3, c >> 24);
+        }
+        return;
+    }
+    for (int k = 0; k < bytes; k++)
+        for (int64_t i = 0; i < m; i++) {
+            const REAL *a = A + i * LANES;
+            ADD_ROW(k, codes[4 * i + k]);
+        }
+}
+#undef ADD_ROW
+
+/* All features of one tile. A byte may hold several features in mixed radix (slot: one feature of one byte); its
+ * histogram is summed down to each of them. Per row and byte one read-modify-write of LANES REALs. */
+PMB_CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m, const void *A_, const int32_t *byte_cells,
+                                                const int32_t *byte_ptr, const int32_t *slot_stride,
+                                                const int32_t *slot_bins, const uint8_t *slot_missing, int cls0,
+                                                double tie, void *scratch, pmb_best *slot_best) {
+    const REAL *A = (const REAL *)A_;
+    REAL *hist = (REAL *)scratch;
+    double *sums = (double *)((char *)scratch + 4 * 256 * LANES * sizeof(double));
+    double *bins = sums + 4 * 256 * LANES;
+    int bytes = 0;
+    while (bytes < 4 && byte_ptr[bytes + 1] > byte_ptr[bytes]) bytes++;
+    for (int k = 0; k < bytes; k++) memset(sums + (int64_t)k * 256 * LANES, 0, sizeof(double) * LANES * byte_cells[k]);
+    for (int64_t start = 0; start < m; start += PMB_FLUSH_ROWS) {
+        int64_t rows = m - start < PMB_FLUSH_ROWS ? m - start : PMB_FLUSH_ROWS;
+        for (int k = 0; k < bytes; k++) memset(hist + (int64_t)k * 256 * LANES, 0, sizeof(REAL) * LANES * byte_cells[k]);
+        FN(pmb_fill_tile_)(codes + 4 * start, rows, A + start * LANES, bytes, hist);
+        for (int k = 0; k < bytes; k++) {
+            const REAL *PMB_RESTRICT from = hist + (int64_t)k * 256 * LANES;
+            double *PMB_RESTRICT to = sums + (int64_t)k * 256 * LANES;
+            int n = byte_cells[k] * LANES;
+            for (int j = 0; j < n; j++) to[j] += from[j];
+        }
+    }
+    for (int k = 0; k < bytes; k++) {
+        double *cells = sums + (int64_t)k * 256 * LANES;
+        int n_cells = byte_cells[k];
+        for (int slot = byte_ptr[k + 1] - 1; slot >= byte_ptr[k]; slot--) {
+            int stride = slot_stride[slot], n = slot_bins[slot];
+            if (stride == 1) { /* the lowest digit: every higher one has been summed out */
+                FN(scan_bins_)(cells, n, slot_missing[slot], cls0, tie, slot_best + slot);
+                break;
+            }
+            memset(bins, 0, sizeof(double) * LANES * n);
+            for (int b = 0; b < n; b++)
+                for (int c = 0; c < stride; c++)
+                    PMB_LANES(l, LANES) bins[b * LANES + l] += cells[(b * stride + c) * LANES + l];
+            FN(scan_bins_)(bins, n, slot_missing[slot], cls0, tie, slot_best + slot);
+            for (int c = stride; c < n_cells; c++)
+                PMB_LANES(l, LANES) cells[(c % stride) * LANES + l] += cells[c * LANES + l];
+            n_cells = stride;
+        }
+    }
+}
+
+/* A skewed feature: only the n rows outside its most frequent bin are listed, that bin is the total minus the rest. */
+PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows, const uint8_t *PMB_RESTRICT codes,
+                                                int64_t n, const void *A_, const double *totals, int mode, int bins,
+                                                int missing, int cls0, double tie, void *scratch, pmb_best *best) {
+    const REAL *A = (const REAL *)A_;
+    REAL *hist = (REAL *)scratch;
+    double *sums = (double *)((char *)scratch + 4 * 256 * LANES * sizeof(double));
+    memset(sums, 0, sizeof(double) * LANES * bins);
+    for (int64_t start = 0; start < n; start += PMB_FLUSH_ROWS) {
+        int64_t stop = start + PMB_FLUSH_ROWS < n ? start + PMB_FLUSH_ROWS : n;
+        memset(hist, 0, sizeof(REAL) * LANES * bins);
+        for (int64_t i = start; i < stop; i++) {
+            const REAL *a = A + (int64_t)rows[i] * LANES;
+            ROW_ADD(hist + codes[i] * LANES, a);
+        }
+        for (int j = 0; j < bins * LANES; j++) sums[j] += hist[j];
+    }
+    double rest[LANES] = {0};
+    for (int b = 0; b < bins; b++) PMB_LANES(l, LANES) rest[l] += sums[b * LANES + l];
+    PMB_LANES(l, LANES) sums[mode * LANES + l] = totals[l] - rest[l];
+    FN(scan_bins_)(sums, bins, missing, cls0, tie, best);
+}
+
+/* Exact search over rows sorted by value: rows[j] < 0 marks (bitwise complement) the last row of a run of equal values.
+ * The n_missing last entries are missing values. default_at >= 0: rows not listed share one value that comes after that
+ * many entries (0 in sparse columns). */
+PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT rows, int64_t n, int64_t n_missing,
+                                                  int64_t default_at, const void *A_, const double *totals, int cls0,
+                                                  double tie, pmb_best *best) {
+    const REAL *A = (const REAL *)A_;
+    FN(scan_) s;
+    memset(&s, 0, sizeof s);
+    int64_t values = n - n_missing, ahead = 8;
+    double e[LANES] ALIGNED_LANES, gone[LANES] ALIGNED_LANES = {0}, rest[LANES] ALIGNED_LANES, left[LANES] ALIGNED_LANES;
+    PMB_LANES(l, LANES) e[l] = totals[l];
+    for (int64_t j = values; j < n; j++) {
+        int64_t i = rows[j] < 0 ? ~rows[j] : rows[j];
+        WIDE_ADD(gone, A + i * LANES);
+    }
+    if (default_at >= 0) {
+        double listed[LANES] ALIGNED_LANES = {0};
+        for (int64_t j = 0; j < values; j++) {
+            if (j + ahead < values) {
+                int64_t p = rows[j + ahead];
+                PMB_PREFETCH(A + (p < 0 ? ~p : p) * LANES);
+            }
+            int64_t i = rows[j] < 0 ? ~rows[j] : rows[j];
+            WIDE_ADD(listed, A + i * LANES);
+        }
+        PMB_LANES(l, LANES) rest[l] = totals[l] - gone[l] - listed[l];
+    }
+    int missing = n_missing > 0;
+    int32_t group = 0;
+    for (int64_t j = 0; j <= values; j++) {
+        int last; /* whether no value comes after the group that just ended */
+        if (j == default_at) {
+            DOUBLE_TAKE2(e, rest);
+            last = j == values;
+            if (!last || missing) {
+                FN(consider_)(&s, e, 2.0 * group, tie);
+                if (missing && !last) {
+                    memcpy(left, e, sizeof e);
+                    DOUBLE_TAKE2(left, gone);
+                    FN(consider_)(&s, left, 2.0 * group + 1, tie);
+                }
+            }
+            group++;
+        }
+        if (j == values) break;
+        if (j + ahead < values) {
+            int64_t p = rows[j + ahead];
+            PMB_PREFETCH(A + (p < 0 ? ~p : p) * LANES);
+        }
+        int64_t i = rows[j];
+        if (i >= 0) {
+            WIDE_TAKE2(e, A + i * LANES);
+            continue;
+        }
+        i = ~i;
+        WIDE_TAKE2(e, A + i * LANES);
+        last = j + 1 == values && default_at != values;
+        if (!last || missing) {
+            FN(consider_)(&s, e, 2.0 * group, tie);
+            if (missing && !last) {
+                memcpy(left, e, sizeof e);
+                    DOUBLE_TAKE2(left, gone);
+                FN(consider_)(&s, left, 2.0 * group + 1, tie);
+            }
+        }
+        group++;
+    }
+    FN(finish_)(&s, cls0, tie, best);
+}
+
+#undef FN
+#undef WIDE
+#undef PARTS
+#undef ROW
+#undef WIDEV
+#undef ROW_ADD
+#undef WIDE_TAKE2
+#undef WIDE_ADD
+#undef DOUBLE_TAKE2
+#undef ALIGNED_LANES

@@ -1,0 +1,165 @@
+# cython: language_level=3
+"""Passes over the m x K weights of the pairwise losses: class-by-class sums and updates.
+
+Rows are sorted by class and cut into chunks (at most 4,096 rows, one class each); every chunk is summed by one thread and
+chunks are added in order, so results do not depend on the number of threads.
+"""
+
+from cython.parallel cimport prange
+from libc.stdint cimport int32_t, int64_t
+
+import numpy as np
+
+cdef extern from "weights.h" nogil:
+    void pmb_side_sums(int is_double, int lanes, const void *A, const signed char *h, int64_t n, double *plus,
+                       double *minus)
+    void pmb_exp_update(int is_double, int lanes, void *A, int64_t block_size, int n_blocks, const signed char *h,
+                        int64_t n, const void *plus, const void *minus, const void *smallest, int cls)
+    void pmb_log_sums(int is_double, int lanes, const void *Q, const signed char *h, const double *weight, int64_t n,
+                      const void *plus, const void *minus, double *out)
+    void pmb_log_update(int is_double, int lanes, void *Q, void *A, int64_t block_size, int n_blocks,
+                        const signed char *h, const double *weight, int64_t n, const void *plus, const void *minus,
+                        const void *smallest, int cls)
+
+ctypedef fused real:
+    float
+    double
+
+cdef int aligned(const void *p, str name) except -1:
+    if <size_t> p % 64:
+        raise ValueError(name + " must start on a 64-byte boundary; make it with aligned_zeros")
+    return 0
+
+
+def chunks(class_start, int64_t size=4096):
+    """Cut the rows of each class into chunks: (starts (n + 1,) int64, class of each chunk (n,) int32)."""
+    starts, classes = [], []
+    for c in range(len(class_start) - 1):
+        for start in range(class_start[c], class_start[c + 1], size):
+            starts.append(start)
+            classes.append(c)
+    return (np.array(starts + [class_start[len(class_start) - 1]], dtype=np.int64), np.array(classes, dtype=np.int32))
+
+
+def side_sums(const real[:, :, ::1] A, const signed char[::1] h, const int64_t[::1] starts,
+              const int32_t[::1] classes, double[:, :, :, ::1] partial, double[:, :, ::1] out, int n_threads):
+    """Sum A over the rows of each class on each side of h, negated: with A = -u off the class, the K x K tables S.
+
+    Parameters
+    ----------
+    A : IN (n_blocks, m, lanes)
+    h : IN (m,) +1 or -1
+    starts, classes : IN, from `chunks`
+    partial : scratch (n_chunks, 2, n_blocks, lanes)
+    out : OUT (2, K, K); [0] rows with h = +1, [1] rows with h = -1; the diagonal is 0
+    """
+    cdef int64_t j, n = classes.shape[0]
+    cdef int b, c, r, side, lanes = <int> A.shape[2], is_double = real is double, K = <int> out.shape[1]
+    aligned(&A[0, 0, 0], "A")
+    partial[:] = 0
+    for j in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        for b in range(A.shape[0]):
+            pmb_side_sums(is_double, lanes, &A[b, starts[j], 0], &h[starts[j]], starts[j + 1] - starts[j],
+                          &partial[j, 0, b, 0], &partial[j, 1, b, 0])
+    out[:] = 0
+    with nogil:
+        for j in range(n):
+            c = classes[j]
+            for side in range(2):
+                for r in range(K):
+                    if r != c:
+                        out[side, c, r] -= partial[j, side, r // lanes, r % lanes]
+
+
+cdef void spread(const double[:, ::1] factors, int c, int K, int lanes, real *row) noexcept nogil:
+    """Row c of a K x K table into padded lanes; padding and own class 0."""
+    cdef int r
+    for r in range(K):
+        row[r] = <real> factors[c, r] if r != c else 0
+
+
+def exp_update(real[:, :, ::1] A, const signed char[::1] h, const int64_t[::1] starts, const int32_t[::1] classes,
+               const double[:, ::1] plus, const double[:, ::1] minus, double smallest, rows, int n_threads):
+    """Exponential loss: multiply u[i, r] by plus or minus[y_i, r] as h_i says and rebuild the gradient A.
+
+    Parameters
+    ----------
+    A : INOUT (n_blocks, m, lanes)
+    plus, minus : IN (K, K) factors
+    smallest : added to every weight, keeps denormal numbers away
+    rows : scratch (3, K, n_blocks * lanes) of A's dtype
+    """
+    cdef real[:, :, ::1] table = rows
+    aligned(&A[0, 0, 0], "A")
+    aligned(&table[0, 0, 0], "rows")
+    cdef int c, r, K = <int> plus.shape[0], lanes = <int> A.shape[2], n_blocks = <int> A.shape[0]
+    cdef int is_double = real is double
+    cdef int64_t j, block_size = A.shape[1] * A.shape[2]
+    for c in range(K):
+        spread(plus, c, K, lanes, &table[0, c, 0])
+        spread(minus, c, K, lanes, &table[1, c, 0])
+        for r in range(K):
+            table[2, c, r] = <real> -smallest if r != c else 0
+    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_exp_update(is_double, lanes, &A[0, starts[j], 0], block_size, n_blocks, &h[starts[j]],
+                       starts[j + 1] - starts[j], &table[0, classes[j], 0], &table[1, classes[j], 0],
+                       &table[2, classes[j], 0], classes[j])
+
+
+def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1] weight, const int64_t[::1] starts,
+             const int32_t[::1] classes, const double[:, ::1] plus, const double[:, ::1] minus, rows,
+             double[:, :, :, ::1] partial, double[:, :, ::1] out, int n_threads):
+    """Logistic loss: first and second derivatives per class pair and side of h at trial coefficients.
+
+    With q = Q[i, r] * (plus or minus)[y_i, r] and p = q / (1 + q), out holds the sums of weight p for h = +1 and -1 and of
+    weight p (1 - p) for h = +1 and -1: (4, K, K), diagonal 0.
+
+    Parameters
+    ----------
+    rows : scratch (3, K, n_blocks * lanes); partial : scratch (n_chunks, n_blocks, 4, lanes)
+    """
+    cdef real[:, :, ::1] table = rows
+    aligned(&Q[0, 0, 0], "Q")
+    aligned(&table[0, 0, 0], "rows")
+    cdef int b, c, r, k, K = <int> plus.shape[0], lanes = <int> Q.shape[2], n_blocks = <int> Q.shape[0]
+    cdef int is_double = real is double
+    cdef int64_t j
+    for c in range(K):
+        spread(plus, c, K, lanes, &table[0, c, 0])
+        spread(minus, c, K, lanes, &table[1, c, 0])
+    partial[:] = 0
+    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        for b in range(n_blocks):
+            pmb_log_sums(is_double, lanes, &Q[b, starts[j], 0], &h[starts[j]], &weight[starts[j]],
+                         starts[j + 1] - starts[j], &table[0, classes[j], b * lanes],
+                         &table[1, classes[j], b * lanes], &partial[j, b, 0, 0])
+    out[:] = 0
+    with nogil:
+        for j in range(classes.shape[0]):
+            c = classes[j]
+            for k in range(4):
+                for r in range(K):
+                    if r != c:
+                        out[k, c, r] += partial[j, r // lanes, k, r % lanes]
+
+
+def log_update(real[:, :, ::1] Q, real[:, :, ::1] A, const signed char[::1] h, const double[::1] weight,
+               const int64_t[::1] starts, const int32_t[::1] classes, const double[:, ::1] plus,
+               const double[:, ::1] minus, double smallest, rows, int n_threads):
+    """Logistic loss: multiply the odds Q[i, r] = exp(-rho_ir) as h says and rebuild the gradient A from p = Q / (1 + Q)."""
+    cdef real[:, :, ::1] table = rows
+    aligned(&Q[0, 0, 0], "Q")
+    aligned(&A[0, 0, 0], "A")
+    aligned(&table[0, 0, 0], "rows")
+    cdef int c, r, K = <int> plus.shape[0], lanes = <int> A.shape[2], n_blocks = <int> A.shape[0]
+    cdef int is_double = real is double
+    cdef int64_t j, block_size = A.shape[1] * A.shape[2]
+    for c in range(K):
+        spread(plus, c, K, lanes, &table[0, c, 0])
+        spread(minus, c, K, lanes, &table[1, c, 0])
+        for r in range(K):
+            table[2, c, r] = <real> smallest if r != c else 0
+    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_log_update(is_double, lanes, &Q[0, starts[j], 0], &A[0, starts[j], 0], block_size, n_blocks,
+                       &h[starts[j]], &weight[starts[j]], starts[j + 1] - starts[j], &table[0, classes[j], 0],
+                       &table[1, classes[j], 0], &table[2, classes[j], 0], classes[j])

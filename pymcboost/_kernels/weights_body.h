@@ -1,0 +1,186 @@
+/* Template body: define REAL (float or double), RTAG (f or d) and LANES before each inclusion.
+ *
+ * All functions work on n consecutive rows of one class and one sign vector h. The gradient of a row of class c is
+ * A[r] = -u[r] for r != c and A[c] = sum of the u[r]; since h takes two values, an update multiplies by one of two
+ * constant rows.
+ */
+#define FN(name) PMB_CAT2(name, RTAG, LANES)
+
+#if PMB_VECTORS
+typedef REAL FN(wrow_) __attribute__((vector_size(LANES * sizeof(REAL)), may_alias));
+typedef __typeof__((FN(wrow_)){0} < (FN(wrow_)){0}) FN(wmask_);
+typedef REAL FN(whalf_) __attribute__((vector_size(8 * sizeof(REAL)), may_alias));
+typedef REAL FN(wquarter_) __attribute__((vector_size(4 * sizeof(REAL)), may_alias));
+#define ROW FN(wrow_)
+#define MASK FN(wmask_)
+#define V(p) (*(ROW *)(p))
+#define CV(p) (*(const ROW *)(p))
+#define ALIGNED_LANES __attribute__((aligned(64)))
+#else
+#define ALIGNED_LANES
+#endif
+
+/* Sum of a row in a fixed order: halves are added until one number is left. */
+PMB_INLINE REAL FN(row_sum_)(const REAL *a) {
+#if PMB_VECTORS
+#if LANES == 16
+    FN(whalf_) half = ((const FN(whalf_) *)a)[0] + ((const FN(whalf_) *)a)[1];
+    FN(wquarter_) t = ((FN(wquarter_) *)&half)[0] + ((FN(wquarter_) *)&half)[1];
+#elif LANES == 8
+    FN(wquarter_) t = ((const FN(wquarter_) *)a)[0] + ((const FN(wquarter_) *)a)[1];
+#else
+    FN(wquarter_) t = *(const FN(wquarter_) *)a;
+#endif
+    return (t[0] + t[2]) + (t[1] + t[3]);
+#else
+    REAL t[LANES / 2];
+    for (int l = 0; l < LANES / 2; l++) t[l] = a[l] + a[l + LANES / 2];
+    for (int width = LANES / 4; width > 0; width /= 2)
+        for (int l = 0; l < width; l++) t[l] += t[l + width];
+    return t[0];
+#endif
+}
+
+/* plus += sum of rows with h = +1, minus += sum of rows with h = -1 (LANES doubles each); n <= PMB_BLOCK_ROWS. */
+PMB_CLONES PMB_STATIC void FN(pmb_side_sums_)(const void *A_, const signed char *h, int64_t n, double *plus, double *minus) {
+    const REAL *A = (const REAL *)A_;
+    REAL up[2][LANES] ALIGNED_LANES = {{0}}, down[2][LANES] ALIGNED_LANES = {{0}};
+#if PMB_VECTORS
+    ROW u0 = {0}, u1 = {0}, d0 = {0}, d1 = {0};
+    int64_t i = 0;
+    for (; i + 2 <= n; i += 2) {
+        REAL p0 = h[i] > 0, p1 = h[i + 1] > 0;
+        ROW a0 = CV(A + i * LANES), a1 = CV(A + (i + 1) * LANES);
+        u0 += a0 * p0;
+        d0 += a0 * (1 - p0);
+        u1 += a1 * p1;
+        d1 += a1 * (1 - p1);
+    }
+    if (i < n) {
+        REAL p0 = h[i] > 0;
+        ROW a0 = CV(A + i * LANES);
+        u0 += a0 * p0;
+        d0 += a0 * (1 - p0);
+    }
+    V(up[0]) = u0;
+    V(up[1]) = u1;
+    V(down[0]) = d0;
+    V(down[1]) = d1;
+#else
+    for (int64_t i = 0; i < n; i++) {
+        REAL *to = h[i] > 0 ? up[i & 1] : down[i & 1];
+        PMB_LANES(l, LANES) to[l] += A[i * LANES + l];
+    }
+#endif
+    PMB_LANES(l, LANES) plus[l] += (double)up[0][l] + up[1][l];
+    PMB_LANES(l, LANES) minus[l] += (double)down[0][l] + down[1][l];
+}
+
+/* Exponential loss: u *= factor[h], gradient rebuilt. plus, minus, smallest: n_blocks x LANES; their lane of the own
+ * class and the padding are 0. Adding the smallest weight keeps every u away from denormal numbers. */
+PMB_CLONES PMB_STATIC void FN(pmb_exp_update_)(void *A_, int64_t block_size, int n_blocks, const signed char *h, int64_t n,
+                                               const void *plus_, const void *minus_, const void *smallest_, int cls) {
+    const REAL *plus = (const REAL *)plus_, *minus = (const REAL *)minus_, *smallest = (const REAL *)smallest_;
+    REAL *A = (REAL *)A_, *own = A + (cls / LANES) * block_size + cls % LANES;
+    for (int64_t i = 0; i < n; i++) {
+        REAL total = 0;
+        for (int b = 0; b < n_blocks; b++) {
+            REAL *a = A + b * block_size + i * LANES;
+            const REAL *factor = (h[i] > 0 ? plus : minus) + b * LANES, *least = smallest + b * LANES;
+#if PMB_VECTORS
+            ROW v = CV(a) * CV(factor) + CV(least);
+            V(a) = v;
+            REAL row[LANES] ALIGNED_LANES;
+            V(row) = v;
+            total += FN(row_sum_)(row);
+#else
+            PMB_LANES(l, LANES) {
+                REAL v = a[l] * factor[l];
+                a[l] = v + least[l];
+            }
+            total += FN(row_sum_)(a);
+#endif
+        }
+        own[i * LANES] = -total;
+    }
+}
+
+/* Logistic loss at trial coefficients: with q = Q * factor[h] and p = q / (1 + q) adds, for the rows of each sign,
+ * weight * p and weight * p (1 - p). out: 4 x LANES doubles (p plus, p minus, p(1-p) plus, p(1-p) minus). */
+PMB_CLONES PMB_STATIC void FN(pmb_log_sums_)(const void *Q_, const signed char *h, const double *weight, int64_t n,
+                                             const void *plus_, const void *minus_, double *out) {
+    const REAL *Q = (const REAL *)Q_, *plus = (const REAL *)plus_, *minus = (const REAL *)minus_;
+    REAL sums[4][LANES] ALIGNED_LANES = {{0}};
+#if PMB_VECTORS
+    ROW gp = {0}, gm = {0}, hp = {0}, hm = {0};
+    for (int64_t i = 0; i < n; i++) {
+        REAL s = (REAL)weight[i], side = h[i] > 0, up = s * side, down = s - up;
+        ROW q = CV(Q + i * LANES) * CV(h[i] > 0 ? plus : minus);
+        ROW rest = 1 / (1 + q), p = q * rest, curve = p * rest;
+        gp += p * up;
+        gm += p * down;
+        hp += curve * up;
+        hm += curve * down;
+    }
+    V(sums[0]) = gp;
+    V(sums[1]) = gm;
+    V(sums[2]) = hp;
+    V(sums[3]) = hm;
+#else
+    for (int64_t i = 0; i < n; i++) {
+        int down = h[i] <= 0;
+        const REAL *factor = down ? minus : plus;
+        REAL s = (REAL)weight[i];
+        PMB_LANES(l, LANES) {
+            REAL q = Q[i * LANES + l] * factor[l], rest = 1 / (1 + q), p = q * rest;
+            sums[down][l] += s * p;
+            sums[2 + down][l] += s * p * rest;
+        }
+    }
+#endif
+    for (int k = 0; k < 4; k++) PMB_LANES(l, LANES) out[k * LANES + l] += sums[k][l];
+}
+
+/* Logistic loss: Q *= factor[h], gradient rebuilt from p = Q / (1 + Q). */
+PMB_CLONES PMB_STATIC void FN(pmb_log_update_)(void *Q_, void *A_, int64_t block_size, int n_blocks, const signed char *h,
+                                               const double *weight, int64_t n, const void *plus_, const void *minus_,
+                                               const void *smallest_, int cls) {
+    const REAL *plus = (const REAL *)plus_, *minus = (const REAL *)minus_, *smallest = (const REAL *)smallest_;
+    REAL *Q = (REAL *)Q_, *A = (REAL *)A_, *own = A + (cls / LANES) * block_size + cls % LANES;
+    for (int64_t i = 0; i < n; i++) {
+        REAL total = 0, s = (REAL)weight[i];
+        for (int b = 0; b < n_blocks; b++) {
+            REAL *a = A + b * block_size + i * LANES, *q = Q + b * block_size + i * LANES;
+            const REAL *factor = (h[i] > 0 ? plus : minus) + b * LANES, *least = smallest + b * LANES;
+#if PMB_VECTORS
+            ROW v = CV(q) * CV(factor), high = (ROW){0} + (REAL)PMB_LARGEST;
+            v += CV(least);
+            MASK fits = v < high;
+            v = (ROW)((fits & (MASK)v) | (~fits & (MASK)high));
+            V(q) = v;
+            v = v / (1 + v) * -s;
+            V(a) = v;
+            REAL row[LANES] ALIGNED_LANES;
+            V(row) = v;
+            total += FN(row_sum_)(row);
+#else
+            PMB_LANES(l, LANES) {
+                REAL v = q[l] * factor[l];
+                v += least[l];
+                v = v < (REAL)PMB_LARGEST ? v : (REAL)PMB_LARGEST;
+                q[l] = v;
+                a[l] = v / (1 + v) * -s;
+            }
+            total += FN(row_sum_)(a);
+#endif
+        }
+        own[i * LANES] = -total;
+    }
+}
+
+#undef FN
+#undef ROW
+#undef MASK
+#undef V
+#undef CV
+#undef ALIGNED_LANES

@@ -1,0 +1,338 @@
+"""The scikit-learn contract and the one round loop that every algorithm shares."""
+
+import sys
+import warnings
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from pymcboost import __version__
+from pymcboost.data import TrainingData
+from pymcboost.ensemble import EnsembleBuilder
+from pymcboost.params import PARAMS
+from pymcboost.scoring import Model
+from pymcboost.threads import resolve_n_jobs
+
+# Below this many table updates per scan, starting threads costs more than they save.
+SMALL_WORK = 1_000_000
+# Multiplied weights are rebuilt from the scores after this many rounds, against rounding drift and lost small weights.
+RESTART_EVERY = 512
+# Parameters that do not change the model, and so are not written into it.
+NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
+TYPES = [np.float32, np.float64]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round reports.
+
+    ``feature`` and ``threshold`` describe the split of its first weak learner, ``edge`` is in the scale of the stopping
+    rule, ``cls`` is the class code with that edge.
+    """
+
+    feature: int
+    threshold: float
+    cls: int
+    edge: float
+
+
+class BoostingClassifier(ClassifierMixin, BaseEstimator):
+    """Base class: subclasses give ``algorithm``, ``_start``, ``_restart``, ``_round`` and ``_link``.
+
+    ``_start(data, n_threads)`` prepares the training state; ``_restart(scores)`` rebuilds its weights from raw scores
+    (m, K), or from zero scores when None; ``_round(builder)`` adds one round to the ensemble and returns a `Round`, or
+    None when there is nothing left to learn.
+    """
+
+    algorithm: str
+
+    # -- fitting ---------------------------------------------------------------------------------------------------
+
+    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training features, rounded to float32 once. NaN is a missing value; infinities are refused.
+        y : array-like of shape (n_samples,)
+            Class labels, integers or strings.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights. Rows of weight 0 are left out altogether.
+        X_val, y_val : array-like, default=None
+            Validation set for early stopping, in place of a part split off from the training rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a parameter out of range, fewer than two classes, infinite features or negative weights.
+        KeyboardInterrupt
+            After Ctrl-C; the rounds done until then are kept in the estimator.
+        """
+        self._check_params()
+        continued = self.warm_start and hasattr(self, "model_")
+        before = (self.classes_, self.n_features_in_) if continued else None
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=TYPES, ensure_all_finite="allow-nan", reset=not continued)
+        check_classification_targets(y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        classes, codes = np.unique(y, return_inverse=True)
+        if continued and not np.array_equal(classes, before[0]):
+            raise ValueError(
+                f"warm_start: y has the classes {classes!r}, the model so far has {before[0]!r}; "
+                "continue with the same classes, or set warm_start=False"
+            )
+        if self.class_weight is not None:
+            weight = weight * compute_sample_weight(self.class_weight, y)
+        present = np.unique(codes[weight > 0])
+        if len(present) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs samples of at least 2 classes with positive weight; "
+                f"the data has {len(present)} class{'' if len(present) == 1 else 'es'}"
+            )
+        X, codes, weight, validation = self._split_validation(X, codes, weight, classes, X_val, y_val)
+        n_threads = resolve_n_jobs(self.n_jobs)
+        data = TrainingData(X, codes, len(classes), weight, max_bins=self.max_bins, n_threads=n_threads)
+        if data.n_entries * data.n_blocks < SMALL_WORK:
+            n_threads = 1
+        if continued:
+            if self.n_estimators < self.n_estimators_:
+                raise ValueError(
+                    f"warm_start: n_estimators={self.n_estimators} is less than the {self.n_estimators_} rounds already "
+                    "fitted; raise it to add rounds"
+                )
+            builder, scores = self._continue(data)
+            history = {name: list(values) for name, values in self.history_.items()}
+        else:
+            builder = EnsembleBuilder(len(classes), data.n_features)
+            scores = None
+            history = {"feature": [], "threshold": [], "cls": [], "edge": []}
+        self.classes_ = classes
+        self._start(data, n_threads)
+        self._restart(scores)
+        try:
+            self._loop(data, builder, history, validation)
+        finally:
+            # Ctrl-C, too, leaves a usable model of the rounds done.
+            self._freeze(builder, history)
+            self._stop()
+        return self
+
+    def _check_params(self):
+        for name, value in self.get_params(deep=False).items():
+            row = PARAMS.get(name)
+            if row is None or (name == "class_weight" and isinstance(value, dict)):
+                continue
+            if name == "random_state" and not isinstance(value, (int, np.integer, type(None))):
+                continue
+            if not row.allows(value):
+                raise ValueError(f"{type(self).__name__}: {name}={value!r} is not allowed; it must be {row.describe()}")
+
+    def _split_validation(self, X, codes, weight, classes, X_val, y_val):
+        if X_val is not None or y_val is not None:
+            if X_val is None or y_val is None:
+                raise ValueError("X_val and y_val go together: give both, or neither")
+            X_val, y_val = validate_data(
+                self, X_val, y_val, accept_sparse="csc", dtype=TYPES, ensure_all_finite="allow-nan", reset=False
+            )
+            return X, codes, weight, _Validation(X_val, _encode(y_val, classes), len(classes))
+        if not self.early_stopping:
+            return X, codes, weight, None
+        used = np.flatnonzero(weight > 0)
+        counts = np.bincount(codes[used], minlength=len(classes))
+        seed = self.random_state
+        train, held_out = train_test_split(
+            used,
+            test_size=self.validation_fraction,
+            stratify=codes[used] if counts[counts > 0].min() > 1 else None,
+            random_state=seed,
+        )
+        held_X = X[held_out]
+        validation = _Validation(held_X.tocsc() if hasattr(held_X, "tocsc") else held_X, codes[held_out], len(classes))
+        kept = np.zeros_like(weight)
+        kept[train] = weight[train]
+        return X, codes, kept, validation
+
+    def _continue(self, data):
+        builder = EnsembleBuilder(data.n_classes, data.n_features)
+        builder.extend(self.model_.ensemble)
+        return builder, self.model_.raw_scores(data.X)[data.rows]
+
+    def _loop(self, data, builder, history, validation):
+        done = len(history["edge"])
+        if validation is not None:
+            history.setdefault("val_error", [])
+            validation.add(builder.tail(0))
+        best_error, best_round = np.inf, done
+        if self.max_step is None and self.n_estimators == done:
+            warnings.warn("warm_start: n_estimators is not larger than the rounds already fitted; nothing to add", stacklevel=3)
+        for t in _progress(range(done, self.n_estimators), self.verbose, type(self).__name__):
+            if t > done and t % RESTART_EVERY == 0:
+                partial = Model.from_ensemble(builder.freeze(), np.arange(data.n_classes))
+                self._restart(partial.raw_scores(data.X)[data.rows])
+            learners = len(builder)
+            found = self._round(builder)
+            if found is None:
+                break
+            history["feature"].append(found.feature)
+            history["threshold"].append(found.threshold)
+            history["cls"].append(found.cls)
+            history["edge"].append(found.edge)
+            if validation is None:
+                continue
+            validation.add(builder.tail(learners))
+            error = validation.error()
+            history["val_error"].append(error)
+            if error < best_error:
+                best_error, best_round = error, t + 1
+            if self.early_stopping and t + 1 - best_round >= self.n_iter_no_change:
+                break
+        if self.early_stopping and validation is not None and best_round < len(history["edge"]):
+            builder.truncate(best_round)
+            for values in history.values():
+                del values[best_round:]
+
+    def _freeze(self, builder, history):
+        self.history_ = {name: np.asarray(values) for name, values in history.items()}
+        self.n_estimators_ = len(history["edge"])
+        meta = {
+            "algorithm": self.algorithm,
+            "params": {name: _plain(v) for name, v in self.get_params(deep=False).items() if name not in NOT_IN_MODEL},
+            "version": __version__,
+        }
+        if hasattr(self, "feature_names_in_"):
+            meta["feature_names"] = [str(name) for name in self.feature_names_in_]
+        self.model_ = Model.from_ensemble(builder.freeze(), _labels(self.classes_), link=self._link(), meta=meta)
+
+    def _start(self, data, n_threads):
+        raise NotImplementedError
+
+    def _restart(self, scores):
+        raise NotImplementedError
+
+    def _round(self, builder):
+        raise NotImplementedError
+
+    def _stop(self):
+        """Let go of the training state."""
+        self.__dict__.pop("_state", None)
+
+    def _link(self):
+        raise NotImplementedError
+
+    # -- prediction ------------------------------------------------------------------------------------------------
+
+    def _check_X(self, X):
+        check_is_fitted(self, "model_")
+        return validate_data(self, X, accept_sparse="csr", dtype=TYPES, ensure_all_finite="allow-nan", reset=False)
+
+    def decision_function(self, X):
+        """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes."""
+        return self.model_.decision_function(self._check_X(X), n_jobs=self.n_jobs)
+
+    def predict(self, X):
+        """Labels of the classes with the largest scores (the first one where they tie): (n_samples,)."""
+        codes = self.model_.predict_codes(self._check_X(X), n_jobs=self.n_jobs)
+        return self.classes_[codes]
+
+    def predict_proba(self, X):
+        """Class probabilities by the loss's link, (n_samples, n_classes): not calibrated on held-out data."""
+        return self.model_.predict_proba(self._check_X(X), n_jobs=self.n_jobs)
+
+    def staged_decision_function(self, X):
+        """Yield `decision_function` after every weak learner; the last equals it bit for bit."""
+        yield from self.model_.staged_decision_function(self._check_X(X))
+
+    def staged_predict(self, X):
+        """Yield `predict` after every weak learner."""
+        for scores in self.staged_decision_function(X):
+            codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+            yield self.classes_[codes]
+
+    @property
+    def feature_importances_(self):
+        """Share of every feature in the absolute leaf values of the model: (n_features,), summing to 1."""
+        check_is_fitted(self, "model_")
+        return self.model_.feature_importances()
+
+    def save(self, path, layout="list"):
+        """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Written to a temporary file first and then renamed: a failure leaves an older file whole.
+        layout : {"list", "interval"}, default="list"
+            "interval" merges the stumps of each feature into a table: faster for single rows, equal within 1e-12.
+        """
+        check_is_fitted(self, "model_")
+        self.model_.save(path, layout=layout)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class _Validation:
+    """Scores of the validation rows, kept up to date round by round."""
+
+    def __init__(self, X, codes, n_classes):
+        self.X, self.codes = X, codes
+        self.scores = np.zeros((X.shape[0], n_classes))
+
+    def add(self, stumps):
+        for feature, threshold, nan_left, right, left in stumps.each():
+            column = self.X[:, [feature]].toarray().ravel() if hasattr(self.X, "tocsc") else self.X[:, feature]
+            column = column.astype(np.float32)
+            goes_left = column <= threshold
+            if nan_left:
+                goes_left |= np.isnan(column)
+            self.scores += np.where(goes_left[:, None], left, right)
+
+    def error(self):
+        return float(np.mean(self.scores.argmax(axis=1) != self.codes))
+
+
+def _encode(y, classes):
+    """Class codes, -1 for labels that the training set does not have."""
+    at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
+    return np.where(classes[at] == y, at, -1)
+
+
+def _labels(classes):
+    """Labels as a model file holds them: integers or strings."""
+    if classes.dtype.kind in "bf":
+        return classes.astype(np.int64)
+    return classes if classes.dtype.kind in "iuU" else np.array([str(label) for label in classes])
+
+
+def _plain(value):
+    """A value that JSON keeps."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Real):
+        return value
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    return repr(type(value).__name__)
+
+
+def _progress(rounds, verbose, name):
+    if not verbose or not sys.stderr.isatty():
+        return rounds
+    from tqdm import tqdm
+
+    return tqdm(rounds, desc=name, unit="round", file=sys.stderr, leave=False)

@@ -1,0 +1,249 @@
+"""Training data, checked, sorted by class and presorted or binned once per training."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymcboost._kernels import bins as _bins
+from pymcboost._kernels.aligned import aligned_zeros
+
+# Gradient blocks up to this size stay in cache, so that gathering rows in presorted order costs no more than a histogram.
+PRESORT_BYTES = 1 << 20
+# Blocks up to this many numbers are kept in float64: small data then give the same model for weights and repeated rows.
+DOUBLE_SIZE = 1 << 15
+# Columns with at least this share of rows in one bin are listed without them.
+SKEWED = 0.6
+# Columns share a byte only where the histogram work saved outweighs the summing down.
+BUNDLE_ROWS = 512
+LARGEST_THRESHOLD = np.finfo(np.float32).max
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Bin codes in tiles of 4 bytes per row; a byte holds one or more columns (slots) in mixed radix."""
+
+    codes: np.ndarray
+    byte_cells: np.ndarray
+    byte_ptr: np.ndarray
+    stride: np.ndarray
+    bins: np.ndarray
+    missing: np.ndarray
+    feature: np.ndarray
+    thresholds: list
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Skewed columns: rows outside the most frequent bin, and their codes."""
+
+    ptr: np.ndarray
+    rows: np.ndarray
+    codes: np.ndarray
+    mode: np.ndarray
+    bins: np.ndarray
+    missing: np.ndarray
+    feature: np.ndarray
+    thresholds: list
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Presorted columns, dense or sparse."""
+
+    ptr: np.ndarray
+    order: np.ndarray
+    n_missing: np.ndarray
+    default_at: np.ndarray
+    feature: np.ndarray
+    thresholds: list
+
+
+class TrainingData:
+    """Rows with positive weight, sorted by class, and their features in the form the weak learners scan.
+
+    Parameters
+    ----------
+    X : ndarray (n, d) float32 or float64, or scipy.sparse matrix
+        Features; NaN is a missing value. Values are rounded to float32 once; one that is infinite then is an error.
+    y : ndarray of int (n,)
+        Class codes 0..n_classes-1.
+    n_classes : int
+    sample_weight : ndarray of float64 (n,)
+        Non-negative; rows of weight 0 are dropped before thresholds are formed.
+    max_bins : int, default=256
+        Most bins per column (2 to 256), missing values included.
+    n_threads : int, default=1
+
+    Attributes
+    ----------
+    rows : ndarray of int64 (m,)
+        Rows of X in use, sorted by class.
+    class_start : ndarray of int64 (n_classes + 1,)
+        First position of each class in ``rows``.
+    weight : ndarray of float64 (m,)
+    lanes, n_blocks : int
+        Classes per block of the gradient (4, 8 or 16) and number of blocks.
+    dtype : numpy dtype of the gradient
+    stores : list of Tiles, Lists and Sorted
+    """
+
+    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1):
+        keep = np.flatnonzero(sample_weight > 0)
+        self.rows = keep[np.argsort(y[keep], kind="stable")].astype(np.int64)
+        self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)
+        self.weight = np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64)
+        self.n_classes = n_classes
+        self.n_rows = len(self.rows)
+        self.n_features = X.shape[1]
+        self.class_start = np.searchsorted(self.y, np.arange(n_classes + 1)).astype(np.int64)
+        self.lanes = 4 if n_classes <= 4 else 8 if n_classes <= 8 else 16
+        self.n_blocks = -(-n_classes // self.lanes)
+        size = self.n_rows * self.lanes * self.n_blocks
+        self.dtype = np.dtype(np.float64 if size <= DOUBLE_SIZE else np.float32)
+        self.X = X
+        if hasattr(X, "tocsc"):
+            self.stores = self._sparse_stores(X, n_threads)
+        else:
+            presort = self.n_rows * self.lanes * self.dtype.itemsize <= PRESORT_BYTES
+            self.stores = self._dense_stores(X, max_bins, presort, n_threads)
+
+    def gradient_buffer(self):
+        """Aligned zeros (n_blocks, m, lanes) for a gradient or weights."""
+        return aligned_zeros((self.n_blocks, self.n_rows, self.lanes), self.dtype)
+
+    @property
+    def n_entries(self):
+        """Numbers touched by one scan of the data for one class block: the measure of work for choosing threads."""
+        return sum(store.codes.size if not isinstance(store, Sorted) else store.order.size for store in self.stores)
+
+    def _refuse_infinite(self, bad, rows=None):
+        columns = np.flatnonzero(bad >= 0)
+        if len(columns):
+            column = columns[0]
+            row = self.rows[bad[column]]
+            raise ValueError(
+                f"X[{row}, {column}] is infinite or beyond the float32 range (+-{LARGEST_THRESHOLD:.4g}); features must "
+                "be finite as float32. Clip or rescale the column; use NaN for a missing value"
+            )
+
+    def _dense_stores(self, X, max_bins, presort, n_threads):
+        m, d = self.n_rows, X.shape[1]
+        codes = np.empty((d, m), dtype=np.uint8)
+        cuts = np.empty((d, 255), dtype=np.float32)
+        n_bins, mode = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
+        distinct, missing, mode_rows, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
+        _bins.bin_columns(
+            X, self.rows, self.weight, max_bins, codes, cuts, n_bins, distinct, missing, mode, mode_rows, bad, n_threads
+        )
+        self._refuse_infinite(bad)
+        has_missing = missing > 0
+        all_bins = n_bins + has_missing
+        useful = all_bins > 1
+        lossy = distinct > n_bins
+        exact = useful & lossy & presort
+        skewed = useful & ~exact & (mode_rows >= SKEWED * m) & (m >= 64)
+        tiled = useful & ~exact & ~skewed
+
+        def thresholds_of(f):
+            return np.append(cuts[f, : n_bins[f] - 1], LARGEST_THRESHOLD) if has_missing[f] else cuts[f, : n_bins[f] - 1].copy()
+
+        stores = []
+        if tiled.any():
+            stores.append(self._tiles(codes, np.flatnonzero(tiled), all_bins, has_missing, thresholds_of, n_threads))
+        if skewed.any():
+            features = np.flatnonzero(skewed)
+            ptr = np.concatenate(([0], np.cumsum(m - mode_rows[features])))
+            rows, listed = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=np.uint8)
+            for s, f in enumerate(features):
+                _bins.list_others(codes[f], mode[f], rows[ptr[s] : ptr[s + 1]], listed[ptr[s] : ptr[s + 1]])
+            stores.append(
+                Lists(
+                    ptr.astype(np.int64), rows, listed, mode[features], all_bins[features].astype(np.int32),
+                    has_missing[features].astype(np.uint8), features.astype(np.int32), [thresholds_of(f) for f in features],
+                )
+            )  # fmt: skip
+        if exact.any():
+            stores.append(self._presorted(X, np.flatnonzero(exact), n_threads))
+        return stores
+
+    def _tiles(self, codes, features, all_bins, has_missing, thresholds_of, n_threads):
+        byte_slots = _bundle(features, all_bins) if self.n_rows >= BUNDLE_ROWS else [[f] for f in features]
+        n_tiles = -(-len(byte_slots) // 4)
+        byte_slots += [[]] * (4 * n_tiles - len(byte_slots))
+        order = [f for slots in byte_slots for f in slots]
+        bins = all_bins[order].astype(np.int32)
+        byte_ptr = np.concatenate(([0], np.cumsum([len(slots) for slots in byte_slots]))).astype(np.int32)
+        stride = np.ones(len(order), dtype=np.int32)
+        cells = np.ones(4 * n_tiles, dtype=np.int32)
+        for byte in range(4 * n_tiles):
+            for s in range(byte_ptr[byte], byte_ptr[byte + 1]):
+                stride[s] = cells[byte]
+                cells[byte] *= bins[s]
+        tiles = np.zeros((n_tiles, self.n_rows, 4), dtype=np.uint8)
+        feature = np.array(order, dtype=np.int32)
+        _bins.pack_tiles(codes, feature, stride, byte_ptr, tiles, n_threads)
+        return Tiles(
+            tiles, cells, byte_ptr, stride, bins, has_missing[order].astype(np.uint8), feature, [thresholds_of(f) for f in order]
+        )
+
+    def _presorted(self, X, features, n_threads):
+        m, c = self.n_rows, len(features)
+        order = np.empty((c, m), dtype=np.int32)
+        cuts = np.empty((c, m), dtype=np.float32)
+        n_cuts, n_missing = np.empty(c, dtype=np.int64), np.empty(c, dtype=np.int64)
+        _bins.sort_columns(X, self.rows, features.astype(np.int64), order, cuts, n_cuts, n_missing, n_threads)
+        thresholds = [_with_missing(cuts[s, : n_cuts[s]].copy(), n_missing[s]) for s in range(c)]
+        ptr = np.arange(c + 1, dtype=np.int64) * m
+        return Sorted(ptr, order.ravel(), n_missing, np.full(c, -1, dtype=np.int64), features.astype(np.int32), thresholds)
+
+    def _sparse_stores(self, X, n_threads):
+        columns = X.tocsr()[self.rows].astype(np.float32, copy=False).tocsc()
+        columns.sum_duplicates()
+        columns.eliminate_zeros()
+        d, nnz = self.n_features, columns.nnz
+        indptr = columns.indptr.astype(np.int64)
+        order = np.empty(nnz, dtype=np.int32)
+        cuts = np.empty(nnz + d, dtype=np.float32)
+        n_cuts, n_missing, default_at, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
+        _bins.sort_sparse_columns(
+            indptr, columns.indices.astype(np.int32, copy=False), columns.data, self.n_rows, order, cuts, n_cuts, n_missing,
+            default_at, bad, n_threads,
+        )  # fmt: skip
+        self._refuse_infinite(bad)
+        features = np.flatnonzero((n_cuts > 0) | (n_missing > 0))
+        lengths = np.diff(indptr)[features]
+        ptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        if len(features) < d:
+            used = np.zeros(d, dtype=bool)
+            used[features] = True
+            order = order[np.repeat(used, np.diff(indptr))]
+        thresholds = [
+            _with_missing(cuts[indptr[f] + f : indptr[f] + f + n_cuts[f]], n_missing[f]) for f in features
+        ]
+        if not len(features):
+            return []
+        return [Sorted(ptr, order, n_missing[features], default_at[features], features.astype(np.int32), thresholds)]
+
+
+def _with_missing(thresholds, n_missing):
+    """Missing values can also be split from all others: by the largest threshold there is."""
+    return np.append(thresholds, LARGEST_THRESHOLD) if n_missing else thresholds
+
+
+def _bundle(features, n_bins):
+    """Groups of columns whose bins multiply to at most 256 cells, largest first."""
+    bytes_, cells = [], []
+    start = 0
+    for f in sorted(features, key=lambda f: (-n_bins[f], f)):
+        size = int(n_bins[f])
+        while start < len(bytes_) and cells[start] * 2 > 256:
+            start += 1
+        for b in range(start, len(bytes_)):
+            if cells[b] * size <= 256:
+                bytes_[b].append(f)
+                cells[b] *= size
+                break
+        else:
+            bytes_.append([f])
+            cells.append(size)
+    return bytes_

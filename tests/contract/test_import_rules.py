@@ -1,0 +1,48 @@
+"""The import contracts of pyproject.toml cover every module, and the kernels, which import-linter cannot read."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "pymcboost"
+TOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+CONTRACTS = {contract["id"]: contract for contract in TOOLS["importlinter"]["contracts"]}
+FLOORS = [re.findall(r"\w+", layer) for layer in CONTRACTS["layers"]["layers"]]
+
+
+def modules(folder):
+    """Names of the modules and packages directly inside a folder."""
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    return files | {path.parent.name for path in folder.glob("*/__init__.py")}
+
+
+def test_every_module_has_a_floor():
+    placed = {name for floor in FLOORS for name in floor}
+    assert not modules(PACKAGE) - placed, "give the new module its place in the layers contract of pyproject.toml"
+
+
+def test_island_contract_lists_every_module_of_the_island():
+    heights = {name: height for height, floor in enumerate(FLOORS) for name in floor}
+    island = {name for name in modules(PACKAGE) if heights["scoring"] <= heights[name] <= heights["threads"]}
+    listed = {name.removeprefix("pymcboost.") for name in CONTRACTS["island"]["source_modules"]}
+    assert listed == island
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("_kernels/*.p[xy]*")), ids=lambda path: path.name)
+def test_kernels_import_arrays_only(path):
+    allowed = re.compile(r"cython\b|cpython\b|libc\b|libcpp\b|openmp\b|numpy\b|pymcboost\._kernels\b|\.[^.]|\.$")
+    for line in path.read_text(encoding="utf-8").splitlines():
+        found = re.match(r"\s*(?:from\s+(\S+)\s+c?import\b|c?import\s+(\S+))", line)
+        name = found and (found[1] or found[2])
+        if found and not allowed.match(name):
+            assert name.split(".")[0] in {"os", "sys", "math", "itertools"}, f"{path.name}: {line.strip()}"
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("_kernels/*.pyx")), ids=lambda path: path.name)
+def test_kernels_build_without_openmp(path):
+    """Threads come from prange, which compiles to a plain loop where there is no OpenMP; cimport openmp does not."""
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"^\s*(cimport\s+openmp|from\s+openmp\s+cimport)", text, re.MULTILINE)

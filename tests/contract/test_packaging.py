@@ -1,0 +1,166 @@
+"""What the source distribution and the wheel hold, and what a bare machine is told."""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import pymcboost
+
+ROOT = Path(__file__).resolve().parents[2]
+APT_PACKAGES = "python3 python3-venv python3-dev g++ make"
+
+pytestmark = pytest.mark.skipif(not (ROOT / "setup.py").exists(), reason="not run from a source tree")
+
+
+def sources(pattern):
+    return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "pymcboost").rglob(pattern))
+
+
+def run_python(*arguments, **options):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, **options)
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    setuptools = pytest.importorskip("setuptools", minversion="77")
+    pytest.importorskip("Cython")
+    folder = tmp_path_factory.mktemp("sdist")
+    code = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    done = run_python("-c", code, str(folder), cwd=ROOT)
+    assert done.returncode == 0, f"setuptools {setuptools.__version__}: {done.stderr}"
+    return next(folder.glob("*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(request, tmp_path_factory):
+    """The wheel that PYMCBOOST_WHEEL names, else one built here from the source distribution."""
+    if os.environ.get("PYMCBOOST_WHEEL"):
+        return Path(os.environ["PYMCBOOST_WHEEL"])
+    sdist = request.getfixturevalue("sdist")
+    folder = tmp_path_factory.mktemp("wheel")
+    done = run_python("-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", str(folder), str(sdist))
+    assert done.returncode == 0, done.stderr
+    return next(folder.glob("*.whl"))
+
+
+def test_sdist_holds_sources_and_nothing_generated(sdist):
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "Makefile", "pyproject.toml", "setup.py"}
+    wanted |= {"pymcboost/py.typed", "pymcboost/__init__.pyi", "tests/conftest.py", "tools/demo.py"}
+    for pattern in ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.h"):
+        wanted.update(sources(pattern))
+    assert not wanted - names
+    generated = [name for name in names if re.search(r"^pymcboost/.*\.(c|so)$|\.py[cod]$|__pycache__", name)]
+    assert not generated
+
+
+@pytest.mark.slow
+def test_wheel_holds_what_runs_and_no_sources(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    package = [name for name in names if ".dist-info/" not in name]
+    assert all(name.startswith("pymcboost/") for name in package)
+    wanted = {"pymcboost/py.typed", "pymcboost/__init__.pyi", "pymcboost/include/mcb.h", *sources("*.py")}
+    assert not wanted - set(package)
+    for kernel in sources("*.pyx"):
+        library = re.escape(kernel.removesuffix(".pyx")) + r"\.[^/]+\.(so|pyd)"
+        assert any(re.fullmatch(library, name) for name in package), f"{kernel} was not built"
+    assert not [name for name in package if name.endswith((".c", ".pyx", ".pxd", ".pyc"))]
+    assert [name for name in package if name.endswith(".h")] == sources("include/*.h")
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+    scripts = next(name for name in names if name.endswith(".dist-info/entry_points.txt"))
+    text = zipfile.ZipFile(wheel).read(scripts).decode()
+    assert re.findall(r"^(mcboost-\w+) = ", text, re.MULTILINE) == ["mcboost-info", "mcboost-predict", "mcboost-train"]
+
+
+@pytest.mark.slow
+def test_wheel_runs_where_it_is_installed(wheel, tmp_path):
+    done = run_python("-m", "pip", "install", "--no-deps", "--target", str(tmp_path), str(wheel))
+    assert done.returncode == 0, done.stderr
+    code = "import pymcboost; print(pymcboost.__file__); pymcboost.load_model; pymcboost.get_include()"
+    done = run_python("-c", code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).is_relative_to(tmp_path.resolve())
+
+
+def test_version_stands_in_one_place():
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" in pyproject["project"]["dynamic"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.*)$", citation, re.MULTILINE)[1] == pymcboost.__version__
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    section = "Unreleased" if ".dev" in pymcboost.__version__ else pymcboost.__version__
+    assert f"## [{section}]" in changes
+    try:
+        installed = importlib.metadata.version("pymcboost")
+    except importlib.metadata.PackageNotFoundError:
+        return
+    assert installed == pymcboost.__version__
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    heavy = ["numpy", "scipy", "sklearn", "joblib", "tqdm", "libsvm", "pandas"]
+    code = f"import sys, pymcboost; print([name for name in {heavy} if name in sys.modules])"
+    done = run_python("-c", code, cwd=ROOT)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_include_folder_holds_the_c_scorer():
+    assert Path(pymcboost.get_include(), "mcb.h").is_file()
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("PYTHON=no-such-python", "no-such-python not found"),
+        ("CC=no-such-compiler", "no C compiler (no-such-compiler)"),
+        ("CXX=no-such-compiler", "no C++ compiler (no-such-compiler)"),
+    ],
+)
+def test_makefile_says_what_to_install(setting, message):
+    done = subprocess.run(["make", "check-system", setting], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert APT_PACKAGES in done.stderr
+
+
+def fake_python(folder, broken):
+    """A python3 whose -c programs fail when they contain a given word."""
+    path = folder / "python3"
+    lines = ["#!/bin/sh", f'case "$2" in *{broken}*) exit 1;; esac', f'exec "{sys.executable}" "$@"', ""]
+    path.write_text("\n".join(lines))
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("version_info", "3.11 or newer is needed"),
+        ("ensurepip", "cannot make virtual environments"),
+        ("Python.h", "(Python.h) are missing"),
+    ],
+)
+def test_makefile_checks_the_interpreter(broken, message, tmp_path):
+    interpreter = fake_python(tmp_path, broken)
+    command = ["make", "check-system", f"PYTHON={interpreter}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert message in done.stderr
+
+
+def test_readme_names_the_packages_and_the_two_commands():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for words in (APT_PACKAGES, "make demo", "make test"):
+        assert words in readme

@@ -1,0 +1,176 @@
+"""The compiled stump search against its NumPy twin."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from pymcboost.data import Lists, Sorted, Tiles, TrainingData
+from pymcboost.weak_learners import SharedStump
+from reference.stumps import best_stump, gradient_of, outputs
+
+
+def column(kind, rng, m):
+    if kind == "few":
+        return rng.integers(0, 3, m)
+    if kind == "ties":
+        return rng.integers(0, 40, m)
+    if kind == "continuous":
+        return rng.normal(size=m)
+    if kind == "skewed":
+        return np.where(rng.random(m) < 0.85, 7.0, rng.integers(0, 30, m))
+    if kind == "constant":
+        return np.full(m, 3.5)
+    if kind == "missing":
+        return np.where(rng.random(m) < 0.3, np.nan, rng.integers(0, 20, m))
+    if kind == "all missing":
+        return np.full(m, np.nan)
+    if kind == "mostly missing":
+        return np.where(rng.random(m) < 0.9, np.nan, rng.normal(size=m))
+    if kind == "huge":
+        return rng.choice([-3.4e38, -1.0, 0.0, 3.4e38], m)
+    if kind == "signed zero":
+        return rng.choice([-0.0, 0.0, 1e-45, -1e-45], m)
+    raise AssertionError(kind)
+
+
+KINDS = ["few", "ties", "continuous", "skewed", "constant", "missing", "all missing", "mostly missing", "huge", "signed zero"]
+
+
+def setting(X, y, K, rng, weights=None, integers=False):
+    """Training data and a random gradient in both layouts."""
+    data = TrainingData(X, y, K, np.ones(len(y)) if weights is None else weights)
+    u = rng.integers(0, 50, (data.n_rows, K)).astype(float) if integers else rng.exponential(size=(data.n_rows, K))
+    a = gradient_of(u, data.y)
+    blocks = data.gradient_buffer()
+    for r in range(K):
+        blocks[r // data.lanes, :, r % data.lanes] = a[:, r]
+    # what the kernel sees, after rounding
+    seen = np.stack([blocks[r // data.lanes, :, r % data.lanes] for r in range(K)], axis=1).astype(np.float64)
+    return data, blocks, seen
+
+
+def check(X, data, blocks, a, exactly=False, n_threads=1):
+    used = (X.toarray() if scipy.sparse.issparse(X) else np.asarray(X))[data.rows].astype(np.float32)
+    edge, feature, threshold, nan_left, cls, signed = best_stump(used, a)
+    fit = SharedStump(data, n_threads).fit(blocks)
+    if edge == 0:
+        assert fit is None
+        return
+    h = outputs(used[:, fit.feature], fit.threshold, fit.nan_left)
+    np.testing.assert_array_equal(fit.h, h * fit.polarity)
+    true_edge = float(fit.h @ a[:, fit.cls])
+    np.testing.assert_allclose(fit.edge, true_edge, rtol=1e-5)
+    assert true_edge >= edge * (1 - 1e-5)
+    if exactly:
+        assert (fit.feature, fit.threshold, fit.nan_left, fit.cls, fit.polarity) == (
+            feature, threshold, nan_left, cls, np.sign(signed),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("K", [2, 3, 4, 5, 8, 10, 17, 40])
+@pytest.mark.parametrize("m", [20, 700, 3000])
+@pytest.mark.parametrize("integers", [True, False])
+def test_mixed_columns(K, m, integers):
+    rng = np.random.default_rng(K * m)
+    X = np.column_stack([column(kind, rng, m) for kind in KINDS])
+    data, blocks, a = setting(X, rng.integers(0, K, m), K, rng, integers=integers)
+    check(X, data, blocks, a, exactly=integers)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_each_kind_of_column(kind, dtype):
+    rng = np.random.default_rng(1)
+    for m in (2, 3, 65, 1500, 9000):
+        X = column(kind, rng, m).astype(dtype)[:, None]
+        data, blocks, a = setting(X, rng.integers(0, 6, m), 6, rng, integers=True)
+        check(X, data, blocks, a, exactly=True)
+
+
+def test_every_store_is_met():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([column(kind, rng, 3000) for kind in KINDS])
+    data, _, _ = setting(X, rng.integers(0, 6, 3000), 6, rng)
+    assert {type(store) for store in data.stores} == {Tiles, Lists, Sorted}
+    assert {np.dtype(np.float64), np.dtype(np.float32)} == {
+        data.dtype, setting(np.repeat(X, 20, axis=0), rng.integers(0, 6, 60000), 6, rng)[0].dtype,
+    }  # fmt: skip
+
+
+def test_bundled_bytes():
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.integers(0, b, 2000) for b in (2, 2, 2, 2, 2, 2, 2, 2, 3, 5, 16, 16, 100, 2, 2, 255, 256)])
+    X = X.astype(float)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    data, blocks, a = setting(X, rng.integers(0, 7, 2000), 7, rng, integers=True)
+    (tiles,) = [store for store in data.stores if isinstance(store, Tiles)]
+    assert len(tiles.feature) > 4 * len(tiles.codes)
+    check(X, data, blocks, a, exactly=True)
+    for f in range(X.shape[1]):
+        only = np.full_like(X, 0.0)
+        only[:, f] = X[:, f]
+        data, blocks, a = setting(only, rng.integers(0, 7, 2000), 7, rng, integers=True)
+        check(only, data, blocks, a, exactly=True)
+
+
+@pytest.mark.parametrize("density", [0.0, 0.01, 0.3, 1.0])
+@pytest.mark.parametrize("with_nan", [False, True])
+def test_sparse(density, with_nan):
+    rng = np.random.default_rng(int(density * 100))
+    X = scipy.sparse.random(300, 40, density=density, format="csr", rng=rng, data_rvs=lambda n: rng.integers(-5, 5, n).astype(float))
+    if with_nan:
+        X.data[rng.random(len(X.data)) < 0.2] = np.nan
+    data, blocks, a = setting(X, rng.integers(0, 5, 300), 5, rng, integers=True)
+    check(X, data, blocks, a, exactly=True)
+
+
+def test_sparse_equals_dense():
+    rng = np.random.default_rng(5)
+    X = scipy.sparse.random(400, 30, density=0.2, format="csr", rng=rng)
+    y = rng.integers(0, 4, 400)
+    data, blocks, a = setting(X, y, 4, rng)
+    dense = TrainingData(X.toarray(), y, 4, np.ones(400))
+    one, other = SharedStump(data, 1).fit(blocks), SharedStump(dense, 1).fit(blocks)
+    assert (one.feature, one.threshold, one.cls, one.polarity) == (other.feature, other.threshold, other.cls, other.polarity)
+
+
+@pytest.mark.parametrize("m", [60, 5000])
+def test_nasty_weights(m):
+    rng = np.random.default_rng(8)
+    X = np.column_stack([column(kind, rng, m) for kind in KINDS])
+    weights = np.where(rng.random(m) < 0.3, 0.0, 10.0 ** rng.integers(-6, 6, m))
+    y = rng.choice([0, 2, 3], m)  # class 1 is missing
+    data, blocks, a = setting(X, y, 4, rng, weights=weights)
+    assert data.n_rows == (weights > 0).sum()
+    check(X, data, blocks, a)
+
+
+def test_many_classes():
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(2000, 3))
+    data, blocks, a = setting(X, rng.integers(0, 1000, 2000), 1000, rng, integers=True)
+    check(X, data, blocks, a, exactly=True)
+
+
+def test_lossy_bins_contain_their_threshold():
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(40000, 2))
+    data, blocks, a = setting(X, rng.integers(0, 5, 40000), 5, rng)
+    assert all(isinstance(store, Tiles) for store in data.stores)
+    fit = SharedStump(data, 1).fit(blocks)
+    np.testing.assert_array_equal(fit.h, fit.polarity * outputs(X[data.rows, fit.feature], fit.threshold, fit.nan_left))
+
+
+def test_any_number_of_threads_gives_the_same():
+    rng = np.random.default_rng(11)
+    X = np.column_stack([column(kind, rng, 6000) for kind in KINDS * 3])
+    data, blocks, _ = setting(X, rng.integers(0, 20, 6000), 20, rng)
+    fits = [SharedStump(data, n).fit(blocks) for n in (1, 2, 8)]
+    assert len({(f.feature, f.threshold, f.cls, f.edge) for f in fits}) == 1
+
+
+def test_infinite_value_is_refused_by_place():
+    X = np.zeros((5, 3))
+    X[4, 2] = 1e39
+    with pytest.raises(ValueError, match=r"X\[4, 2\] is infinite or beyond the float32 range.*NaN"):
+        TrainingData(X, np.array([0, 1, 0, 1, 0]), 2, np.ones(5))

@@ -1,0 +1,1 @@
+"""Slow, obvious NumPy twins of the compiled kernels."""

@@ -1,0 +1,49 @@
+"""Twin of the stump search: every feature, threshold, direction of missing values and class, one after the other."""
+
+import numpy as np
+
+
+def gradient_of(u, y):
+    """a_ir = [r = y_i] sum over l != y_i of u_il, minus u_ir elsewhere (float64)."""
+    a = -np.asarray(u, dtype=np.float64).copy()
+    own = np.arange(len(y)), y
+    a[own] = 0
+    a[own] = -a.sum(axis=1)
+    return a
+
+
+def candidates(column):
+    """All (threshold, nan_left) of a float32 column: midpoints of neighbouring distinct values, then the NaN split."""
+    column = np.asarray(column, dtype=np.float32)
+    values = np.unique(column[~np.isnan(column)])
+    has_nan = np.isnan(column).any()
+    found = []
+    for low, high in zip(values[:-1], values[1:], strict=True):
+        middle = np.float32(np.float64(low) + (np.float64(high) - np.float64(low)) / 2)
+        if not low <= middle < high:
+            middle = low
+        found.append((middle, False))
+        if has_nan:
+            found.append((middle, True))
+    if has_nan and len(values):
+        found.append((np.finfo(np.float32).max, False))
+    return found
+
+
+def outputs(column, threshold, nan_left):
+    """h = -1 where x <= threshold, or x is missing and nan_left; +1 elsewhere."""
+    column = np.asarray(column, dtype=np.float32)
+    left = (column <= threshold) | (np.isnan(column) & nan_left)
+    return np.where(left, -1, 1)
+
+
+def best_stump(X, a):
+    """(|edge|, feature, threshold, nan_left, class, signed edge) with the largest |edge|; first of exact ties."""
+    best = (0.0, None, None, None, None, 0.0)
+    for f in range(X.shape[1]):
+        for threshold, nan_left in candidates(X[:, f]):
+            edges = outputs(X[:, f], threshold, nan_left) @ a
+            r = int(np.argmax(np.abs(edges)))
+            if abs(edges[r]) > best[0]:
+                best = (abs(edges[r]), f, threshold, nan_left, r, edges[r])
+    return best

@@ -1,0 +1,49 @@
+"""How a user's strictly typed program calls the public names. Checked by mypy, not run."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pymcboost import (
+    MCBoostClassifier,
+    Model,
+    ModelFormatError,
+    SvmlightError,
+    __version__,
+    dump_svmlight,
+    get_include,
+    load_model,
+    load_svmlight,
+)
+
+
+def train(path: Path) -> MCBoostClassifier:
+    """Read a LIBSVM file and fit it."""
+    try:
+        data = load_svmlight(path, layout="dense")
+    except SvmlightError as error:
+        raise SystemExit(f"{path}: {error}") from error
+    estimator = MCBoostClassifier(loss="log", n_estimators=100, class_weight="balanced", random_state=0)
+    fitted = estimator.fit(data.X, data.y, sample_weight=np.ones(len(data.y)))
+    for prediction in fitted.staged_predict(data.X):
+        print(float(np.mean(prediction == data.y)))
+    fitted.save(path.with_suffix(".mcb"), layout="interval")
+    return fitted.set_params(learning_rate=0.1)
+
+
+def score(path: Path, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Load a model file and score rows."""
+    try:
+        model: Model = load_model(path)
+    except ModelFormatError as error:
+        raise SystemExit(f"{path}: {error}") from error
+    probabilities: NDArray[np.float64] = model.predict_proba(rows, n_jobs=1)
+    dump_svmlight(path.with_suffix(".txt"), probabilities, model.predict(rows))
+    copy = Model.from_bytes(model.to_bytes())
+    return copy.decision_function(rows)
+
+
+def about() -> str:
+    """Version and header folder."""
+    return f"{__version__} {get_include()}"
