@@ -64,6 +64,7 @@ PARAMS = {
     "fixed_step": Param(float, low=0, open_low=True, none=True),
     "tol": Param(float, low=0),
     "max_bins": Param(int, low=2, high=256),
+    "min_weight_fraction_leaf": Param(float, low=0, high=0.5),
     "early_stopping": Param(bool),
     "validation_fraction": Param(float, low=0, open_low=True, high=0.9),
     "n_iter_no_change": Param(int, low=1),

@@ -130,7 +130,7 @@ class _Rows:
         return sum(array.nbytes for array in (self.indices, self.values, self.indptr, self.labels, self.labelled))
 
     def reserve(self, scanner, length, expected):
-        """Make room for the rows of ``length`` more bytes; ``expected`` (entries, rows) is a guess at the end's size."""
+        """Make room for the rows of ``length`` more bytes; ``expected`` guesses the final (entries, rows)."""
         self._reserve(("indices", "values"), "entries", scanner.nnz, length // 4, expected[0])
         self._reserve(("indptr", "labels", "labelled"), "rows", scanner.rows, length // 2, expected[1])
 
@@ -170,7 +170,7 @@ def _open(path):
     opener = _OPENERS.get(Path(name).suffix.lower())
     if opener:
         return opener(name, "rb"), name, 0, True
-    stream = open(name, "rb", buffering=0)  # noqa: SIM115
+    stream = open(name, "rb", buffering=0)
     return stream, name, os.fstat(stream.fileno()).st_size, True
 
 
@@ -285,7 +285,7 @@ def _checked(n_features, base, layout, memory_limit):
 
 
 def load_svmlight(path, *, n_features=None, base="auto", layout="auto", memory_limit=None):
-    """Read a file in LIBSVM format.
+    r"""Read a file in LIBSVM format.
 
     One row per line, ``label index:value index:value ...``, the indices increasing; separators are spaces, tabs and
     carriage returns. Text from ``#`` on and blank lines are skipped, ``qid:n`` after the label is checked and
@@ -326,7 +326,7 @@ def load_svmlight(path, *, n_features=None, base="auto", layout="auto", memory_l
     --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "small.libsvm")
-    >>> _ = path.write_text("1 1:0.5 3:2\\n2 2:nan\\n")
+    >>> _ = path.write_text("1 1:0.5 3:2\n2 2:nan\n")
     >>> data = load_svmlight(path)
     >>> data.X.shape, data.y
     ((2, 3), array([1, 2]))
@@ -418,7 +418,7 @@ def _matrix(rows, scanner, n_features, layout, where, drop):
 
 
 def dump_svmlight(path, X, y, *, base=1):
-    """Write a file in LIBSVM format.
+    r"""Write a file in LIBSVM format.
 
     Values are cast to float32 and written with the fewest digits, at most 9, that `load_svmlight` reads back exactly;
     zeros are left out, NaN is written as ``nan``. A file is replaced only when the new one is complete.
@@ -440,7 +440,7 @@ def dump_svmlight(path, X, y, *, base=1):
     >>> path = pathlib.Path(tempfile.mkdtemp(), "small.libsvm")
     >>> dump_svmlight(path, [[0.5, 0, 2]], [1])
     >>> path.read_text()
-    '1 1:0.5 3:2\\n'
+    '1 1:0.5 3:2\n'
     """
     if base not in (0, 1) or isinstance(base, bool):
         raise ValueError(f"base={base!r}: expected 0 or 1")

@@ -273,8 +273,8 @@ def test_scipy_is_not_imported_for_dense_rows(write):
         "load_svmlight(sys.argv[1], layout='dense')\n"
         "assert not [m for m in sys.modules if m.split('.')[0] in ('scipy', 'sklearn')]\n"
     )
-    root = os.path.dirname(os.path.dirname(pymcboost.__file__))
-    subprocess.run([sys.executable, "-c", code, str(write("1 1:1\n"))], check=True, env={**os.environ, "PYTHONPATH": root})
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(pymcboost.__file__))}
+    subprocess.run([sys.executable, "-c", code, str(write("1 1:1\n"))], check=True, env=environment)
 
 
 @pytest.mark.parametrize("name", ["a.svm", "a.svm.gz", "a.svm.bz2", "a.svm.xz"])
