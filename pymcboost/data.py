@@ -129,11 +129,11 @@ class TrainingData:
                 "be finite as float32. Clip or rescale the column; use NaN for a missing value"
             )
 
-    def _split_missing(self, has_missing, missing_rows):
+    def _split_missing(self, n_missing, missing_rows):
         """Whether the missing values of each column may be split from all others: both sides must weigh enough."""
-        allowed = has_missing.copy()
+        allowed = (n_missing > 0) & (n_missing < self.n_rows)
         if self._least > 0:
-            for f in np.flatnonzero(has_missing):
+            for f in np.flatnonzero(allowed):
                 weight = self.weight[missing_rows(f)].sum()
                 allowed[f] = min(weight, self.weight.sum() - weight) >= self._least
         return allowed
@@ -156,7 +156,7 @@ class TrainingData:
         self._refuse_infinite(bad)
         has_missing = missing > 0
         all_bins = n_bins + has_missing
-        split_missing = self._split_missing(has_missing, lambda f: np.isnan(X[self.rows, f]))
+        split_missing = self._split_missing(missing, lambda f: np.isnan(X[self.rows, f]))
         useful = (n_bins > 1) | split_missing
         lossy = distinct > max_bins - has_missing
         exact = useful & lossy & (self.dtype == np.float64)
@@ -236,7 +236,7 @@ class TrainingData:
             n_cuts, n_missing, default_at, bad, n_threads,
         )  # fmt: skip
         self._refuse_infinite(bad)
-        split_missing = self._split_missing(n_missing > 0, lambda f: self._missing_in(columns, f))
+        split_missing = self._split_missing(n_missing, lambda f: self._missing_in(columns, f))
         features = np.flatnonzero((n_cuts > 0) | split_missing)
         lengths = np.diff(indptr)[features]
         ptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
