@@ -32,8 +32,10 @@ def test_golden(name):
     if model.link != "none":
         assert model.predict_proba(X).tobytes() == from_hex(expected["probabilities"]).tobytes()
     if model.kind == 1:
-        assert type(model).from_ensemble(model.ensemble, model.classes_, link=model.link, meta=model.meta).to_bytes() == (
-            FOLDER / f"{name}.mcb").read_bytes()
+        assert (
+            type(model).from_ensemble(model.ensemble, model.classes_, link=model.link, meta=model.meta).to_bytes()
+            == (FOLDER / f"{name}.mcb").read_bytes()
+        )
 
 
 def test_there_are_golden_files():
@@ -48,21 +50,31 @@ def write_missing():
     def to_hex(values):
         return [[float(value).hex() for value in row] for row in values]
 
-    for k, classes in ((3, [-1, 0, 9_000_000_000]), (2, ["no", "yes"]), (11, [chr(0xE9) + str(i).zfill(2) for i in range(11)])):
+    for k, classes in (
+        (3, [-1, 0, 9_000_000_000]),
+        (2, ["no", "yes"]),
+        (11, [chr(0xE9) + str(i).zfill(2) for i in range(11)]),
+    ):
         for layout in ("list", "interval"):
             for two_sided in (False, True):
                 d = 300 if two_sided else 6
                 stumps = random_stumps(14, d, k, two_sided, seed=k, few_thresholds=True)
                 link = ("softmax2", "softmax", "none")[k % 3]
-                model = Model.from_ensemble(stumps, classes, link=link, meta={"algorithm": "test"} if two_sided else None,
-                                            layout=layout)
+                model = Model.from_ensemble(
+                    stumps, classes, link=link, meta={"algorithm": "test"} if two_sided else None, layout=layout
+                )
                 X = random_rows(6, d)
                 name = f"v1-{layout}-{k}-{'two' if two_sided else 'one'}-sided"
                 if (FOLDER / f"{name}.mcb").exists():
                     continue
                 model.save(FOLDER / f"{name}.mcb")
-                content = {"kind": model.kind, "classes": model.classes_.tolist(), "rows": to_hex(X),
-                           "scores": to_hex(model.raw_scores(X)), "labels": model.predict(X).tolist()}
+                content = {
+                    "kind": model.kind,
+                    "classes": model.classes_.tolist(),
+                    "rows": to_hex(X),
+                    "scores": to_hex(model.raw_scores(X)),
+                    "labels": model.predict(X).tolist(),
+                }
                 if link != "none":
                     content["probabilities"] = to_hex(model.predict_proba(X))
                 (FOLDER / f"{name}.json").write_text(json.dumps(content, indent=None, sort_keys=True) + "\n")

@@ -62,8 +62,14 @@ if point == "loop":
 model.save(target)
 print("done")
 """
-POINTS = {"after open": "old", "mid write": "old", "after write": "old", "after fsync": "old", "after rename": "new",
-          "after folder fsync": "new"}
+POINTS = {
+    "after open": "old",
+    "mid write": "old",
+    "after write": "old",
+    "after fsync": "old",
+    "after rename": "new",
+    "after folder fsync": "new",
+}
 
 
 @pytest.fixture
@@ -78,7 +84,9 @@ def models(tmp_path):
 
 
 def start(new, target, point):
-    return subprocess.Popen([sys.executable, "-c", CHILD, str(new), str(target), point], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(new), str(target), point], stdout=subprocess.PIPE, text=True
+    )
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -28,7 +28,7 @@ def test_equals_the_twin(n_classes, two_sided):
         model = Model.from_ensemble(stumps, range(n_classes), link="softmax")
         expected = raw_scores(stumps, X)
         assert same_bits(model.raw_scores(X), expected)
-        assert same_bits(np.vstack([model.raw_scores(X[i:i + 1]) for i in range(n_rows)]), expected)
+        assert same_bits(np.vstack([model.raw_scores(X[i : i + 1]) for i in range(n_rows)]), expected)
         assert (model.predict(X) == expected.argmax(axis=1)).all()
         stages = list(model.staged_decision_function(X))
         assert len(stages) == n_stumps
@@ -105,8 +105,9 @@ def test_two_classes():
 
 def test_ties_go_to_the_lowest_class():
     stumps = random_stumps(4, 2, 6)
-    stumps = type(stumps)(stumps.feature, stumps.threshold, stumps.nan_left, np.ones((4, 6), np.float32), None,
-                          np.zeros(6, np.float32), 2)
+    stumps = type(stumps)(
+        stumps.feature, stumps.threshold, stumps.nan_left, np.ones((4, 6), np.float32), None, np.zeros(6, np.float32), 2
+    )
     assert (Model.from_ensemble(stumps, range(10, 16)).predict(random_rows(30, 2)) == 10).all()
 
 
@@ -126,20 +127,42 @@ def test_probabilities():
 def test_exp_is_as_exact_as_documented():
     decimal.getcontext().prec = 40
     rng = np.random.default_rng(0)
-    points = [*rng.uniform(-708, 709, 3000), *rng.uniform(-1, 1, 1000), *(2.0 ** rng.uniform(-60, 0, 300)), *range(-20, 20)]
+    points = [
+        *rng.uniform(-708, 709, 3000),
+        *rng.uniform(-1, 1, 1000),
+        *(2.0 ** rng.uniform(-60, 0, 300)),
+        *range(-20, 20),
+    ]
     for x in map(float, points):
         exact, got = decimal.Decimal(x).exp(), score.exp(x)
         assert abs(decimal.Decimal(got) - exact) <= decimal.Decimal(0.65) * decimal.Decimal(math.ulp(got)), x
     for x in rng.uniform(-745, -708.4, 300):
         exact, got = decimal.Decimal(float(x)).exp(), score.exp(x)
         assert abs(decimal.Decimal(got) - exact) <= decimal.Decimal(0.65) * decimal.Decimal(5e-324)
-    assert [score.exp(x) for x in (0.0, -0.0, 1e-300, -800.0, -np.inf, 800.0, np.inf)] == [1, 1, 1, 0, 0, np.inf, np.inf]
+    assert [score.exp(x) for x in (0.0, -0.0, 1e-300, -800.0, -np.inf, 800.0, np.inf)] == [
+        1,
+        1,
+        1,
+        0,
+        0,
+        np.inf,
+        np.inf,
+    ]
     assert math.isnan(score.exp(math.nan))
 
 
 def test_sqrt_is_correctly_rounded():
     rng = np.random.default_rng(0)
-    for x in [*(2.0 ** rng.uniform(-1074, 1023, 5000)), *rng.uniform(0, 4, 1000), 5e-324, 0.0, 1.0, 4.0, np.inf, 1.7e308]:
+    for x in [
+        *(2.0 ** rng.uniform(-1074, 1023, 5000)),
+        *rng.uniform(0, 4, 1000),
+        5e-324,
+        0.0,
+        1.0,
+        4.0,
+        np.inf,
+        1.7e308,
+    ]:
         assert score.sqrt(x) == math.sqrt(x)
     assert math.isnan(score.sqrt(-1.0))
     assert math.isnan(score.sqrt(math.nan))
@@ -155,14 +178,21 @@ def test_zero_learners_and_zero_rows():
         assert model.raw_scores(np.zeros((0, 2))).shape == (0, 3)
         assert model.predict(np.zeros((0, 2))).shape == (0,)
         assert model.predict_proba(sp.csr_matrix((0, 2))).shape == (0, 3)
-        assert Model.from_ensemble(stumps.truncate(0), range(3), layout=layout).raw_scores(np.ones((1, 2))).shape == (1, 3)
+        assert Model.from_ensemble(stumps.truncate(0), range(3), layout=layout).raw_scores(np.ones((1, 2))).shape == (
+            1,
+            3,
+        )
 
 
 def test_interval_table_refuses_what_it_cannot_do():
     model = Model.from_ensemble(random_stumps(3, 2, 3), range(3), layout="interval")
     assert model.n_learners is None
-    for call in (lambda: model.truncate(1), lambda: model.staged_decision_function(np.zeros((1, 2))),
-                 lambda: model.save("never", layout="list"), lambda: model.ensemble):
+    for call in (
+        lambda: model.truncate(1),
+        lambda: model.staged_decision_function(np.zeros((1, 2))),
+        lambda: model.save("never", layout="list"),
+        lambda: model.ensemble,
+    ):
         with pytest.raises(ValueError, match="interval table, in which the stumps of a feature are merged"):
             call()
 
@@ -170,18 +200,32 @@ def test_interval_table_refuses_what_it_cannot_do():
 def test_wrong_arguments_are_explained():
     stumps = random_stumps(3, 2, 3)
     model = Model.from_ensemble(stumps, range(3))
-    for X, message in ((np.zeros((1, 3)), "X has 3 features, but this model needs 2"), (np.zeros(2), "two-dimensional"),
-                       (np.array([["a", "b"]]), "must hold numbers"), (np.zeros((1, 2), complex), "must hold numbers")):
+    for X, message in (
+        (np.zeros((1, 3)), "X has 3 features, but this model needs 2"),
+        (np.zeros(2), "two-dimensional"),
+        (np.array([["a", "b"]]), "must hold numbers"),
+        (np.zeros((1, 2), complex), "must hold numbers"),
+    ):
         with pytest.raises(ValueError, match=message):
             model.predict(X)
-    for arguments, message in ((([1, 0, 2],), "distinct and sorted"), (([0, 1, 1],), "distinct and sorted"),
-                               (([0, 1],), "2 class labels"), ((["b", "a", "c"],), "distinct and sorted"),
-                               (([0.5, 1, 2],), "integers, or strings"), ((["a", "b", "c\0d"],), "zero character"),
-                               ((["a", "b", "c" * 4097],), "4096"), ((["a", "b", "\ud800"],), "Unicode")):
+    for arguments, message in (
+        (([1, 0, 2],), "distinct and sorted"),
+        (([0, 1, 1],), "distinct and sorted"),
+        (([0, 1],), "2 class labels"),
+        ((["b", "a", "c"],), "distinct and sorted"),
+        (([0.5, 1, 2],), "integers, or strings"),
+        ((["a", "b", "c\0d"],), "zero character"),
+        ((["a", "b", "c" * 4097],), "4096"),
+        ((["a", "b", "\ud800"],), "Unicode"),
+    ):
         with pytest.raises(ValueError, match=message):
             Model.from_ensemble(stumps, *arguments)
-    for keywords, message in (({"link": "log"}, "link must be one of"), ({"layout": "tree"}, "layout must be"),
-                              ({"meta": {"x": math.nan}}, "JSON"), ({"meta": {"x": "y" * (17 << 20)}}, "at most")):
+    for keywords, message in (
+        ({"link": "log"}, "link must be one of"),
+        ({"layout": "tree"}, "layout must be"),
+        ({"meta": {"x": math.nan}}, "JSON"),
+        ({"meta": {"x": "y" * (17 << 20)}}, "at most"),
+    ):
         with pytest.raises(ValueError, match=message):
             Model.from_ensemble(stumps, range(3), **keywords)
     with pytest.raises(ValueError, match="cannot keep 4 of 3"):
@@ -193,12 +237,21 @@ def test_round_trip(layout, tmp_path):
     stumps = random_stumps(20, 5, 3, two_sided=True)
     meta = {"params": {"nu": 1e-9, "n": np.int64(3)}, "names": ["\u00e9", "b"], "algorithm": "mcboost"}
     X = random_rows(30, 5)
-    for classes in ([-5, 0, 7], ["", "a", "\U0001f600"], np.array([False, True, 2], dtype=object), np.array([1.0, 2.0, 3.0])):
+    for classes in (
+        [-5, 0, 7],
+        ["", "a", "\U0001f600"],
+        np.array([False, True, 2], dtype=object),
+        np.array([1.0, 2.0, 3.0]),
+    ):
         model = Model.from_ensemble(stumps, classes, link="softmax2", meta=meta, layout=layout)
         path = tmp_path / "model.mcb"
         model.save(path)
-        for again in (load_model(path), Model.from_bytes(path.read_bytes()), pickle.loads(pickle.dumps(model)),
-                      load_model(str(path))):
+        for again in (
+            load_model(path),
+            Model.from_bytes(path.read_bytes()),
+            pickle.loads(pickle.dumps(model)),
+            load_model(str(path)),
+        ):
             assert again.to_bytes() == model.to_bytes() == path.read_bytes()
             assert list(again.classes_) == [int(c) if not isinstance(c, str) else c for c in classes]
             assert (again.link, again.n_classes_, again.n_features_in_, again.kind) == ("softmax2", 3, 5, model.kind)
@@ -206,8 +259,10 @@ def test_round_trip(layout, tmp_path):
             assert same_bits(again.predict_proba(X), model.predict_proba(X))
     if layout == "list":
         model.save(path, layout="interval")
-        assert path.read_bytes() == Model.from_ensemble(stumps, classes, link="softmax2", meta=meta,
-                                                        layout="interval").to_bytes()
+        assert (
+            path.read_bytes()
+            == Model.from_ensemble(stumps, classes, link="softmax2", meta=meta, layout="interval").to_bytes()
+        )
         again = Model.from_ensemble(model.ensemble, classes, link="softmax2", meta=dict(reversed(meta.items())))
         assert again.to_bytes() == model.to_bytes()
 
@@ -238,6 +293,7 @@ def test_numpy_is_enough(tmp_path):
     run = subprocess.run([sys.executable, "-c", ISLAND, str(path)], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == list(model.predict(np.zeros((2, 5))))
-    blocked = subprocess.run([sys.executable, "-c", ISLAND.replace("import numpy as np", "import sklearn")],
-                             capture_output=True, text=True)
+    blocked = subprocess.run(
+        [sys.executable, "-c", ISLAND.replace("import numpy as np", "import sklearn")], capture_output=True, text=True
+    )
     assert "sklearn is blocked" in blocked.stderr
