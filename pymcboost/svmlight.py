@@ -39,7 +39,7 @@ class SvmlightData(NamedTuple):
 
     Attributes
     ----------
-    X : float32 ndarray (m, d), C-contiguous, or scipy.sparse.csr_matrix of float32
+    X : float32 ndarray (m, d), C-contiguous, or scipy.sparse.csr_matrix or CompressedRows of float32
     y : int64 ndarray (m,) if every label is an integer, else float64 ndarray (m,)
         0 where the row has no label.
     labelled : bool ndarray (m,)
@@ -84,6 +84,26 @@ def available_memory():
     return min(limits, default=None)
 
 
+class CompressedRows(NamedTuple):
+    """Compressed sparse rows without SciPy, as `scoring.Model` reads them: the attributes of a ``csr_matrix``.
+
+    Attributes
+    ----------
+    data : float32 ndarray (nnz,)
+    indices : int32 or int64 ndarray (nnz,)
+        Column of each entry, increasing within a row.
+    indptr : ndarray (m + 1,), of the type of indices
+        Row i holds the entries ``indptr[i]`` to ``indptr[i + 1] - 1``.
+    shape : (int, int)
+        Rows and columns.
+    """
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    shape: tuple
+
+
 class _Rows:
     """Growing compressed sparse rows, filled by the scanner."""
 
@@ -110,7 +130,7 @@ class _Rows:
         return sum(array.nbytes for array in (self.indices, self.values, self.indptr, self.labels, self.labelled))
 
     def reserve(self, scanner, length, expected):
-        """Make room for the rows of ``length`` more bytes; ``expected`` (entries, rows) is a guess at the end's size."""
+        """Make room for the rows of ``length`` more bytes; ``expected`` guesses the final (entries, rows)."""
         self._reserve(("indices", "values"), "entries", scanner.nnz, length // 4, expected[0])
         self._reserve(("indptr", "labels", "labelled"), "rows", scanner.rows, length // 2, expected[1])
 
@@ -150,7 +170,7 @@ def _open(path):
     opener = _OPENERS.get(Path(name).suffix.lower())
     if opener:
         return opener(name, "rb"), name, 0, True
-    stream = open(name, "rb", buffering=0)  # noqa: SIM115
+    stream = open(name, "rb", buffering=0)
     return stream, name, os.fstat(stream.fileno()).st_size, True
 
 
@@ -258,14 +278,14 @@ def _checked(n_features, base, layout, memory_limit):
         raise ValueError(f"n_features={n_features!r}: expected None or an integer from 1 to {MAX_INDEX}")
     if base not in ("auto", 0, 1) or isinstance(base, bool):
         raise ValueError(f"base={base!r}: expected 'auto', 0 or 1")
-    if layout not in ("auto", "dense", "csr"):
-        raise ValueError(f"layout={layout!r}: expected 'auto', 'dense' or 'csr'")
+    if layout not in ("auto", "dense", "csr", "plain"):
+        raise ValueError(f"layout={layout!r}: expected 'auto', 'dense', 'csr' or 'plain'")
     if memory_limit is not None and not memory_limit > 0:
         raise ValueError(f"memory_limit={memory_limit!r}: expected None or a positive number of bytes")
 
 
 def load_svmlight(path, *, n_features=None, base="auto", layout="auto", memory_limit=None):
-    """Read a file in LIBSVM format.
+    r"""Read a file in LIBSVM format.
 
     One row per line, ``label index:value index:value ...``, the indices increasing; separators are spaces, tabs and
     carriage returns. Text from ``#`` on and blank lines are skipped, ``qid:n`` after the label is checked and
@@ -281,8 +301,9 @@ def load_svmlight(path, *, n_features=None, base="auto", layout="auto", memory_l
         with a notice.
     base : {"auto", 0, 1}, default="auto"
         Index of the first feature. "auto" takes 0, with a notice, if index 0 occurs in the file, else 1.
-    layout : {"auto", "dense", "csr"}, default="auto"
+    layout : {"auto", "dense", "csr", "plain"}, default="auto"
         "auto" makes dense rows up to 32 MiB or 3 times the size of compressed sparse rows, if they fit in memory.
+        "plain" does the same with `CompressedRows` in place of a csr_matrix and needs no SciPy.
     memory_limit : int, default=None
         Bytes that the result and its making may take. None: what the system has available.
 
@@ -305,7 +326,7 @@ def load_svmlight(path, *, n_features=None, base="auto", layout="auto", memory_l
     --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "small.libsvm")
-    >>> _ = path.write_text("1 1:0.5 3:2\\n2 2:nan\\n")
+    >>> _ = path.write_text("1 1:0.5 3:2\n2 2:nan\n")
     >>> data = load_svmlight(path)
     >>> data.X.shape, data.y
     ((2, 3), array([1, 2]))
@@ -363,7 +384,8 @@ def _settle_base(name, base, scanner, rows, notices):
 def _matrix(rows, scanner, n_features, layout, where, drop):
     m, entries = scanner.rows, scanner.nnz
     dense_size, csr_size = 4 * m * n_features, 8 * entries + 8 * (m + 1)
-    if layout == "auto":
+    plain = layout == "plain"
+    if layout in ("auto", "plain"):
         layout = "dense" if dense_size <= max(SMALL_DENSE, DENSE_RATIO * csr_size) else "csr"
         try:
             rows.check_memory(dense_size, "", "")
@@ -378,25 +400,25 @@ def _matrix(rows, scanner, n_features, layout, where, drop):
     if drop:
         entries = svmtext.drop_beyond(rows.indptr, rows.indices, rows.values, n_features)
         rows.trim(m, entries)
-    import scipy.sparse
-
     # Both index arrays of one type: what SciPy itself makes and compiled readers of CSR expect.
     if entries <= MAX_INDEX:
         index_type = np.int32
     else:
         index_type = np.int64
         rows.check_memory(8 * entries, f"64-bit indices of {entries} entries", "read fewer rows")
-    X = scipy.sparse.csr_matrix(
-        (rows.values, rows.indices.astype(index_type, copy=False), rows.indptr.astype(index_type)),
-        shape=(m, n_features),
-        copy=False,
-    )
+    data, indices = rows.values, rows.indices.astype(index_type, copy=False)
+    indptr = rows.indptr.astype(index_type)
+    if plain:
+        return CompressedRows(data, indices, indptr, (m, n_features))
+    import scipy.sparse
+
+    X = scipy.sparse.csr_matrix((data, indices, indptr), shape=(m, n_features), copy=False)
     X.has_sorted_indices = X.has_canonical_format = True
     return X
 
 
 def dump_svmlight(path, X, y, *, base=1):
-    """Write a file in LIBSVM format.
+    r"""Write a file in LIBSVM format.
 
     Values are cast to float32 and written with the fewest digits, at most 9, that `load_svmlight` reads back exactly;
     zeros are left out, NaN is written as ``nan``. A file is replaced only when the new one is complete.
@@ -418,7 +440,7 @@ def dump_svmlight(path, X, y, *, base=1):
     >>> path = pathlib.Path(tempfile.mkdtemp(), "small.libsvm")
     >>> dump_svmlight(path, [[0.5, 0, 2]], [1])
     >>> path.read_text()
-    '1 1:0.5 3:2\\n'
+    '1 1:0.5 3:2\n'
     """
     if base not in (0, 1) or isinstance(base, bool):
         raise ValueError(f"base={base!r}: expected 0 or 1")

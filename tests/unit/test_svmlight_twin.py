@@ -1,27 +1,22 @@
 """The scanner against its twin: numbers, and random mutations of valid files."""
 
-import os
 import random
 import shutil
 import struct
 import subprocess
-import sys
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from reference import svmtext as twin
 
 import pymcboost
 from pymcboost._kernels import svmtext as kernel
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS))
-from reference import svmtext as twin
-
-# Multiplies the random cases; 1 takes a few seconds.
-SCALE = int(os.environ.get("PYMCBOOST_FUZZ", "1"))
+# Multiplies the random cases; 1 takes seconds.
+SCALES = pytest.mark.parametrize("scale", [1, pytest.param(20, marks=pytest.mark.slow)])
 
 
 def scan(text, base="auto"):
@@ -84,9 +79,10 @@ def numbers(generator, count):
             yield text + generator.choice("eE") + generator.choice(("", "-", "+")) + str(generator.randrange(0, 60))
 
 
-def test_numbers_round_like_python():
-    generator = random.Random(5)
-    count, texts, expected = 200_000 * SCALE, [], []
+@SCALES
+def test_numbers_round_like_python(scale):
+    generator = random.Random(5 + scale)
+    count, texts, expected = 200_000 * scale, [], []
     with np.errstate(over="ignore"):
         for text in numbers(generator, count):
             value = np.float32(float(text))
@@ -113,7 +109,9 @@ def test_special_numbers(text):
     same_as_twin(f"1 1:{text}\n".encode())
 
 
-@pytest.mark.parametrize("text", ["1e22", "0.1", "-4503599627370497.5", "9007199254740992", "9007199254740993", "2e-400"])
+@pytest.mark.parametrize(
+    "text", ["1e22", "0.1", "-4503599627370497.5", "9007199254740992", "9007199254740993", "2e-400"]
+)
 def test_special_labels(text):
     same_as_twin(f"{text} 1:1\n".encode())
 
@@ -146,10 +144,11 @@ def mutations(generator, count):
         yield bytes(text)
 
 
-def test_mutated_files():
+@SCALES
+def test_mutated_files(scale):
     seen = set()
-    generator = random.Random(9)
-    for text in mutations(generator, 20_000 * SCALE):
+    generator = random.Random(9 + scale)
+    for text in mutations(generator, 20_000 * scale):
         seen.add(same_as_twin(text, generator.choice(("auto", 0, 1))))
     assert seen == set(kernel.CODES) - {"conversion failed"}
 
@@ -187,18 +186,20 @@ def test_feed_checks_its_buffers():
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
-def test_under_sanitizers(tmp_path):
+@SCALES
+def test_under_sanitizers(tmp_path, scale):
     """The mutations again through the C code alone: no undefined behaviour, nothing read or written out of bounds."""
     program = tmp_path / "scan"
     headers = Path(pymcboost.__file__).parent / "_kernels"
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fsanitize=address,undefined",
              "-fno-sanitize-recover=all"]  # fmt: skip
-    build = ["cc", *flags, f"-I{headers}", str(TESTS / "unit" / "svmtext_main.c"), "-o", str(program), "-lm"]
+    build = ["cc", *flags, f"-I{headers}", "-o", str(program), str(Path(__file__).with_name("svmtext_main.c")), "-lm"]
     done = subprocess.run(build, capture_output=True, text=True, check=False)
     if done.returncode and ("asan" in done.stderr or "sanitize" in done.stderr):
         pytest.skip("this compiler has no sanitizers")
     assert done.returncode == 0, done.stderr
-    texts = [text if text.endswith(b"\n") else text + b"\n" for text in mutations(random.Random(11), 20_000 * SCALE)]
+    texts = list(mutations(random.Random(11 + scale), 20_000 * scale))
+    texts = [text if text.endswith(b"\n") else text + b"\n" for text in texts]
     stream = b"".join(struct.pack("<I", len(text)) + text for text in texts)
     done = subprocess.run([str(program)], input=stream, capture_output=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr.decode()[:2000]

@@ -1,0 +1,312 @@
+"""What bench.py and reproduce.py share: data sets, timing, and a description of the machine."""
+
+import datetime
+import gc
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))
+
+
+class DataMissing(Exception):
+    """A data set is not there; the message says how to get it."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Where a data set lies and its width; ``test`` is None where there is no official split."""
+
+    train: str
+    test: str | None
+    n_features: int
+    n_classes: int
+
+
+def _split(name, n_features, n_classes):
+    return DataSet(f"{name}.train.libsvm.gz", f"{name}.test.libsvm.gz", n_features, n_classes)
+
+
+DATA = {
+    "iris": DataSet("iris.libsvm.gz", None, 4, 3),
+    "glass": DataSet("glass.libsvm.gz", None, 9, 6),
+    "letter": DataSet("letter.libsvm.gz", None, 16, 26),
+    "usps": _split("usps", 256, 10),
+    "pendigits": _split("pendigits", 16, 10),
+    "optdigits": _split("optdigits", 64, 10),
+    "satimage": _split("satimage", 36, 6),
+    "mnist": _split("mnist", 784, 10),
+}
+
+# Official split of sets that come in one file: the first rows train, the rest test.
+FIRST_TRAIN = {"letter": 16000}
+
+
+def data_folder():
+    """Folder named by PYMCBOOST_DATA."""
+    folder = os.environ.get("PYMCBOOST_DATA")
+    if not folder:
+        raise DataMissing(
+            "PYMCBOOST_DATA is not set: let it name a folder and run `python tools/get_data.py` to fill it"
+        )
+    path = Path(folder)
+    if not path.is_dir():
+        raise DataMissing(f"PYMCBOOST_DATA={folder}: no such folder; `python tools/get_data.py` makes and fills it")
+    return path
+
+
+def data_file(name):
+    """Path of one file of the data folder."""
+    path = data_folder() / name
+    if not path.is_file():
+        raise DataMissing(f"{path} is missing: `python tools/get_data.py {name.split('.')[0]}` gets it or says how")
+    return path
+
+
+@lru_cache(maxsize=4)
+def load(name):
+    """Read a data set as (X_train, y_train, X_test, y_test); the test parts are None without an official split.
+
+    X is float32, C-contiguous; y is int64.
+    """
+    import pymcboost
+
+    entry = DATA[name]
+    parts = []
+    for file in (entry.train, entry.test):
+        if file is None:
+            parts += [None, None]
+            continue
+        data = pymcboost.load_svmlight(data_file(file), n_features=entry.n_features, base=1, layout="dense")
+        parts += [np.ascontiguousarray(data.X, dtype=np.float32), data.y]
+    return tuple(parts)
+
+
+@lru_cache(maxsize=4)
+def load_pooled(name):
+    """All rows of a data set, train then test, as (X, y)."""
+    X, y, X_test, y_test = load(name)
+    if X_test is None:
+        return X, y
+    return np.concatenate([X, X_test]), np.concatenate([y, y_test])
+
+
+def load_official(name):
+    """Read the official split of a data set as (X_train, y_train, X_test, y_test)."""
+    X, y, X_test, y_test = load(name)
+    if X_test is None:
+        cut = FIRST_TRAIN[name]
+        X, y, X_test, y_test = X[:cut], y[:cut], X[cut:], y[cut:]
+    return X, y, X_test, y_test
+
+
+@dataclass
+class Timing:
+    """Seconds of several runs of one thing, CPU seconds of the process beside them, and what the last run returned.
+
+    Where one thread works alone, CPU seconds well below the clock's tell of a busy machine.
+    """
+
+    seconds: list
+    value: object = None
+    cpu: list = field(default_factory=list)
+
+    @property
+    def best(self):
+        return min(self.seconds)
+
+    @property
+    def median(self):
+        return float(np.median(self.seconds))
+
+    def row(self, what, scale=1.0, unit="s", **more):
+        """Turn this timing into a row of a report."""
+        return {
+            "what": what,
+            "best": self.best * scale,
+            "median": self.median * scale,
+            "runs": len(self.seconds),
+            "unit": unit,
+            **({"cpu": min(self.cpu) * scale} if self.cpu else {}),
+            **more,
+        }
+
+
+def race(competitors, repeat=5, warm_up=True, budget=None):
+    """Time functions in turn, A B A B, so that all of them see the same machine.
+
+    Parameters
+    ----------
+    competitors : dict of str to callable
+        Functions without arguments.
+    repeat : int
+        Runs of each after one untimed run.
+    budget : float or None
+        Seconds after which no further turn is begun; two turns are always made where repeat allows.
+
+    Returns
+    -------
+    dict of str to Timing
+    """
+    timings = {name: Timing([]) for name in competitors}
+    if warm_up:
+        for name, function in competitors.items():
+            timings[name].value = function()
+    begin = time.perf_counter()
+    collecting = gc.isenabled()
+    try:
+        for turn in range(repeat):
+            if budget is not None and turn >= 2 and time.perf_counter() - begin > budget:
+                break
+            for name, function in competitors.items():
+                timings[name].value = None
+                gc.collect()
+                gc.disable()
+                start, cpu = time.perf_counter(), time.process_time()
+                value = function()
+                timings[name].seconds.append(time.perf_counter() - start)
+                timings[name].cpu.append(time.process_time() - cpu)
+                timings[name].value = value
+                if collecting:
+                    gc.enable()
+    finally:
+        if collecting:
+            gc.enable()
+    return timings
+
+
+def commit():
+    """Short commit of the working tree, with "+" where tracked files differ from it; "unknown" outside git."""
+    try:
+        run = lambda *words: subprocess.run(  # noqa: E731
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        # Results and docs are written by these very tools, so they do not make the code differ.
+        dirty = run("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results", ":!docs")
+        return run("rev-parse", "--short=10", "HEAD") + ("+" if dirty else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def cpu_model():
+    """Name of the CPU."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def cpu_flags():
+    """Feature flags of the CPU, an empty set where the system does not tell."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("flags", "Features")):
+                return set(line.split(":", 1)[1].split())
+    except OSError:
+        pass
+    return set()
+
+
+def caches():
+    """Sizes in bytes of the data caches that the first CPU sees, as {"L1": ..., "L2": ..., "L3": ...}."""
+    sizes = {}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            if (index / "type").read_text().strip() == "Instruction":
+                continue
+            text = (index / "size").read_text().strip()
+            factor = {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1], 1)
+            sizes["L" + (index / "level").read_text().strip()] = int(text.rstrip("KMG")) * factor
+        except (OSError, ValueError):
+            continue
+    return sizes or {"L1": 32 * 2**10, "L2": 2**20, "L3": 16 * 2**20}
+
+
+def compiler():
+    """C compiler used for the limits: CC, else cc."""
+    return (os.environ.get("CC") or "cc").split()
+
+
+def versions():
+    """Versions of what was measured and of what it was measured against."""
+    import importlib.metadata as metadata
+
+    import pymcboost
+
+    found = {"pymcboost": pymcboost.__version__, "python": platform.python_version()}
+    for package in ("numpy", "scipy", "scikit-learn", "lightgbm", "joblib"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "absent"
+    return found
+
+
+def environment():
+    """Everything about machine and software that a figure depends on."""
+    try:
+        words = subprocess.run([*compiler(), "--version"], capture_output=True, text=True, check=True).stdout
+        cc = words.splitlines()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        cc = "absent"
+    flags = cpu_flags()
+    from pymcboost.threads import available_cpus
+
+    return {
+        "commit": commit(),
+        "versions": versions(),
+        "cpu": cpu_model(),
+        "simd": "avx512" if "avx512f" in flags else "avx2" if "avx2" in flags else platform.machine(),
+        "cpus": available_cpus(),
+        "caches": caches(),
+        "compiler": cc,
+        "system": f"{platform.system()} {platform.machine()}",
+        "load_before": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def error_percent(truth, predicted):
+    """Share of wrong labels in percent."""
+    return 100.0 * float(np.mean(np.asarray(truth) != np.asarray(predicted)))
+
+
+def markdown_table(header, rows):
+    """Format a Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def put_between(path, name, text):
+    """Replace what stands between the two marker comments of ``name`` in a Markdown file."""
+    path = Path(path)
+    old = path.read_text()
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    if begin not in old or end not in old:
+        raise SystemExit(f"{path}: the lines {begin!r} and {end!r} are needed to know where the tables go")
+    head, rest = old.split(begin, 1)
+    tail = rest.split(end, 1)[1]
+    path.write_text(f"{head}{begin}\n{text.strip()}\n{end}{tail}")
+
+
+def write_json(path, value):
+    """Write JSON through a temporary file, so that an interrupted run leaves the old one."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(value, indent=1) + "\n")
+    temporary.replace(path)

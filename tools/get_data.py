@@ -1,0 +1,291 @@
+"""Fetch and convert the data sets of the reproduction tables.
+
+    PYMCBOOST_DATA=FOLDER python tools/get_data.py [NAME ...]
+
+writes NAME.libsvm.gz, or NAME.train.libsvm.gz and NAME.test.libsvm.gz where there is an official split, for the sets
+named or for all. What UCI and OpenML offer is downloaded to FOLDER/raw; the other sets must be put there by hand, and
+the tool says from where. Files already in FOLDER/raw are not downloaded again, so that everything can also be got by
+hand.
+
+The text: labels 1..K in the sorted order of the original labels, the same for both parts; indices from 1; zeros left
+out; values to 9 significant digits; rows in the order of the source; nothing scaled. A file is written only if the
+SHA-256 of its text is the one in this tool.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import sys
+import urllib.request
+import zipfile
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+UCI = "https://archive.ics.uci.edu/static/public/"
+OPENML = "https://www.openml.org/api/v1/json/data/"
+LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
+ELEMENTS = "the data page of the book The Elements of Statistical Learning, https://hastie.su.domains/ElemStatLearn/"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a set comes from and how its rows read.
+
+    ``url`` is a direct address, an OpenML data address (asked for the file's own address), or None with ``hand``
+    saying where a person finds the files. ``raw`` names the files in FOLDER/raw and ``parts`` the members inside an
+    archive (or the raw files themselves): one for a set without split, two for train and test, or one with ``split``,
+    which says from a row's number and fields whether it is a training row. Columns count as in the source; ``drop``
+    lists columns left out.
+    """
+
+    raw: tuple
+    parts: tuple
+    url: str | None = None
+    hand: str = ""
+    label: int = -1
+    drop: tuple = ()
+    comma: bool = True
+    split: object = None
+
+
+def uci(address, *parts, **options):
+    name = address.rpartition("/")[2].replace("+", "-")
+    return Source(raw=(name,), parts=parts, url=UCI + address, **options)
+
+
+def by_hand(names, where, **options):
+    return Source(raw=names, parts=names, hand=where, comma=False, **options)
+
+
+SOURCES = {
+    "covtype": uci("31/covertype.zip", "covtype.data.gz"),
+    "dna": by_hand(("dna.scale", "dna.scale.t"), LIBSVM),
+    "ecoli": uci("39/ecoli.zip", "ecoli.data", drop=(0,), comma=False),
+    "glass": uci("42/glass+identification.zip", "glass.data", drop=(0,)),
+    "iris": uci("53/iris.zip", "iris.data"),
+    "letter": uci("59/letter+recognition.zip", "letter-recognition.data", label=0),
+    "mnist": Source(raw=("mnist_784.arff",), parts=("mnist_784.arff",), url=OPENML + "554",
+                    split=lambda number, row: number < 60000),
+    "optdigits": uci("80/optical+recognition+of+handwritten+digits.zip", "optdigits.tra", "optdigits.tes"),
+    "pendigits": uci("81/pen+based+recognition+of+handwritten+digits.zip", "pendigits.tra", "pendigits.tes"),
+    "satimage": uci("146/statlog+landsat+satellite.zip", "sat.trn", "sat.tst", comma=False),
+    "svmguide2": by_hand(("svmguide2",), LIBSVM),
+    "svmguide4": by_hand(("svmguide4", "svmguide4.t"), LIBSVM),
+    "usps": by_hand(("zip.train.gz", "zip.test.gz"), ELEMENTS, label=0),
+    "vowel": uci("152/connectionist+bench+vowel+recognition+deterding+data.zip", "vowel-context.data",
+                 drop=(0, 1, 2), comma=False, split=lambda number, row: row[0] == "0"),
+    "wine": uci("109/wine.zip", "wine.data", label=0),
+    "yeast": uci("110/yeast.zip", "yeast.data", drop=(0,), comma=False),
+}  # fmt: skip
+
+# Of the unpacked LIBSVM text.
+SHA256 = {
+    "covtype": "505b699f7544c54c5f0adfa7a253b8e959f6632f1b9cdd556897eff98fa48bf3",
+    "dna.test": "7ba2fe272a9d4f14245f69b910708243c2bf7fe6304fd8b1a638ad2c4acf41e4",
+    "dna.train": "3a3770a061d739deb994f00a748b12d267422ff1f3af98068922e9177de107a9",
+    "ecoli": "111c37e531f28a461e5b61c189605e4e3e4ab1c73d613ad86264129c89ca40ad",
+    "glass": "c99d8a9ef9691715f28513b0521a09a680652dc5281900ad77efb9f912b6a067",
+    "iris": "9aede2716314d2a5e3b1870505f5fc4127725da24cb7347aece0e1c0dd3792c4",
+    "letter": "99041d4db4cdbec382e9dd38885e4d3294d27e99bea307daf095315a4406d482",
+    "mnist.test": "1816aa90d68d12ef195d92a9c899a3796ba7bfce1e81bf645500283708bb21c4",
+    "mnist.train": "bb5ce0761d670a70d8574208335a5dd36da65dffbbe0e81b7ab75cf10b84048f",
+    "optdigits.test": "9405b9a14c7df86322bdfc03901cf1d21284117fdaac4db5af440ad25db42d78",
+    "optdigits.train": "6ee66dacbc8ad0def228846db599920ff0ea584fcf7b78804a4a8c38b4463912",
+    "pendigits.test": "c6c365cd2cf0c57526a44e98fc1d8a505620da5d144fc871d067dd1233050c05",
+    "pendigits.train": "04d11aeabd8b6fea5deb422e46cf0123a712fc3633e5fcf6a4d1bfd30305101b",
+    "satimage.test": "7ed656e2e82193261300ca17772fcf9cb65000ef1d1b1177f5e7692b2171b575",
+    "satimage.train": "812d24f88e488adc23b46f1fba4cc08a0c1624a4c86a689410d524bfe3a7900f",
+    "svmguide2": "e3b5c807304c4e4ad8ef159e3c709fb58e57d1829c983fa90e0f084c4c9fb03f",
+    "svmguide4.test": "0824d465dd3357474bdb9bd016caca587be3c9fc396a3565fbaa52c90298fc8c",
+    "svmguide4.train": "244e294258df93afd466723a9b14d3da54ed730205fa8b5fa017ab84134ff5ed",
+    "usps.test": "a92340313639767be7580f70aa1d68f16ae41342f290e8ef501183225fb00a28",
+    "usps.train": "83b3e2490d0da05237ce1f63477763c3ae116bff90700822d6ed810791432fa9",
+    "vowel.test": "fd1f0a316fbc7c3d18c58aadc46bc72bc598d1f9b58625cbcf047c1b7790b934",
+    "vowel.train": "1bfd2c39d3f618fd3798d28c7be24c41e03871254947ccf7246ebf504f23691c",
+    "wine": "17a2621927fad96b619808293882797056b6bc8d198a6d27afdf0c6f15a4d882",
+    "yeast": "373957e288ace3c4b73526d8552e167917486d49b3a82236686acfa584969815",
+}
+
+
+class DataError(Exception):
+    """A set that could not be made, with the reason in words."""
+
+
+def download(source, folder):
+    """Fetch what is not in ``folder`` yet."""
+    missing = [name for name in source.raw if not (folder / name).exists()]
+    if not missing:
+        return
+    if source.url is None:
+        raise DataError(f"not offered by UCI or OpenML; put {' and '.join(missing)} into {folder}, from {source.hand}")
+    url = source.url
+    try:
+        if url.startswith(OPENML):
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                url = json.load(answer)["data_set_description"]["url"]
+        print(f"fetching {url}", file=sys.stderr)
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / (missing[0] + ".part")
+        with urllib.request.urlopen(url, timeout=60) as answer, open(part, "wb") as out:
+            while block := answer.read(1 << 20):
+                out.write(block)
+        part.replace(folder / missing[0])
+    except (OSError, ValueError, KeyError) as error:
+        target = folder / missing[0]
+        raise DataError(f"{url} could not be fetched ({error}); get it by hand and save it as {target}") from error
+
+
+def read_part(source, folder, part):
+    """Text of one part: a raw file, or a member of the raw zip archive; .gz is unpacked."""
+    path = folder / source.raw[0]
+    if path.suffix == ".zip":
+        try:
+            with zipfile.ZipFile(path) as archive:
+                members = [name for name in archive.namelist() if name.rpartition("/")[2] == part]
+                if not members:
+                    raise DataError(f"{path} has no member {part}; it holds {', '.join(archive.namelist())}")
+                data = archive.read(members[0])
+        except zipfile.BadZipFile as error:
+            raise DataError(f"{path} is not a zip archive ({error}); delete it and run again") from error
+    else:
+        data = (folder / part).read_bytes()
+    if part.endswith(".gz"):
+        data = gzip.decompress(data)
+    return data.decode("latin-1")
+
+
+def rows_of(text, comma):
+    """Fields of each row as text; ARFF headers, comments and blank lines are skipped."""
+    for line in io.StringIO(text):
+        line = line.strip()
+        if line and line[0] not in "@%|":
+            yield [field.strip(" '\"") for field in (line.split(",") if comma else line.split())]
+
+
+def columns_of(source, rows):
+    """(values float64 (m, d), original labels as text, training rows or None) of a table."""
+    values, labels, train, width = array("d"), [], [], None
+    for number, row in enumerate(rows):
+        if width is None:
+            width = len(row)
+            label = source.label % width
+            keep = [j for j in range(width) if j != label and j not in source.drop]
+        if len(row) != width:
+            raise DataError(f"row {number + 1} has {len(row)} fields instead of {width}: {row}")
+        values.extend([float(row[j]) for j in keep])
+        labels.append(row[label])
+        if source.split:
+            train.append(source.split(number, row))
+    return np.frombuffer(values).reshape(len(labels), -1), labels, np.array(train, bool)
+
+
+def from_libsvm(text):
+    """(values float64 (m, d), labels as text) of LIBSVM text."""
+    rows = [line.split() for line in text.splitlines() if line.strip()]
+    # Indices increase, so that a row's last entry has its largest.
+    values = np.zeros((len(rows), max(int(row[-1].partition(":")[0]) for row in rows if len(row) > 1)))
+    for i, row in enumerate(rows):
+        for entry in row[1:]:
+            index, _, value = entry.partition(":")
+            values[i, int(index) - 1] = float(value)
+    return values, [row[0] for row in rows]
+
+
+def label_map(labels):
+    """Original label -> 1..K, sorted as numbers if all are numbers."""
+    words = set(labels)
+    try:
+        numbers = sorted({float(word) for word in words})
+        return {word: numbers.index(float(word)) + 1 for word in words}
+    except ValueError:
+        return {word: i + 1 for i, word in enumerate(sorted(words))}
+
+
+def libsvm_text(values, labels, classes):
+    """The LIBSVM text of one part."""
+    out = io.StringIO()
+    for row, label in zip(values, labels, strict=True):
+        present = np.flatnonzero(row)
+        out.write(str(classes[label]))
+        out.write("".join(f" {j + 1}:{v:.9g}" for j, v in zip(present.tolist(), row[present].tolist(), strict=True)))
+        out.write("\n")
+    return out.getvalue().encode()
+
+
+def convert(name, folder):
+    """{part name: LIBSVM text} of a set whose raw files are in ``folder``."""
+    source = SOURCES[name]
+    texts = [read_part(source, folder, part) for part in source.parts]
+    if source.hand == LIBSVM:
+        parts = [from_libsvm(text) for text in texts]
+    else:
+        tables = [columns_of(source, rows_of(text, source.comma)) for text in texts]
+        parts = [(values, labels) for values, labels, _ in tables]
+        if source.split:
+            ((values, labels, train),) = tables
+            places = np.flatnonzero(train), np.flatnonzero(~train)
+            parts = [(values[place], [labels[i] for i in place]) for place in places]
+    classes = label_map(label for _, labels in parts for label in labels)
+    names = [name] if len(parts) == 1 else [f"{name}.train", f"{name}.test"]
+    return {part: libsvm_text(*data, classes) for part, data in zip(names, parts, strict=True)}
+
+
+def install(name, folder):
+    """Make the files of one set, unless they are there with the right contents."""
+    files = [part for part in SHA256 if part in (name, f"{name}.train", f"{name}.test")]
+    if all(is_right(folder / f"{part}.libsvm.gz", SHA256[part]) for part in files):
+        return "is there"
+    download(SOURCES[name], folder / "raw")
+    try:
+        texts = convert(name, folder / "raw")
+    except (OSError, ValueError, KeyError, EOFError, IndexError) as error:
+        raise DataError(f"the raw files do not read as expected ({type(error).__name__}: {error})") from error
+    for part, text in texts.items():
+        found = hashlib.sha256(text).hexdigest()
+        if found != SHA256[part]:
+            raise DataError(
+                f"the converted text of {part} has SHA-256 {found} instead of {SHA256[part]}, so it is not the data of "
+                f"the tables; nothing written. Look at the raw files in {folder / 'raw'}, or get another copy"
+            )
+    for part, text in texts.items():
+        temporary = folder / f"{part}.libsvm.gz.part"
+        temporary.write_bytes(gzip.compress(text, 9, mtime=0))
+        temporary.replace(folder / f"{part}.libsvm.gz")
+    return "written"
+
+
+def is_right(path, digest):
+    """Whether ``path`` unpacks to text of this SHA-256."""
+    try:
+        return hashlib.sha256(gzip.decompress(path.read_bytes())).hexdigest() == digest
+    except (OSError, EOFError, ValueError):
+        return False
+
+
+def main(names):
+    folder = os.environ.get("PYMCBOOST_DATA")
+    if not folder:
+        sys.exit("set PYMCBOOST_DATA to a folder, as in: PYMCBOOST_DATA=~/mcdata python tools/get_data.py")
+    unknown = sorted(set(names) - set(SOURCES))
+    if unknown:
+        sys.exit(f"unknown set {', '.join(unknown)}; known: {', '.join(SOURCES)}")
+    failures = {}
+    for name in names or SOURCES:
+        try:
+            print(f"{name}: {install(name, Path(folder).expanduser())}")
+        except DataError as error:
+            failures[name] = error
+    if failures:
+        print(f"\nmissing ({len(failures)}):", file=sys.stderr)
+        for name, error in failures.items():
+            print(f"  {name}: {error}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
