@@ -101,7 +101,15 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             )
         X, codes, weight, validation = self._split_validation(X, codes, weight, classes, X_val, y_val)
         n_threads = resolve_n_jobs(self.n_jobs)
-        data = TrainingData(X, codes, len(classes), weight, max_bins=self.max_bins, n_threads=n_threads)
+        data = TrainingData(
+            X,
+            codes,
+            len(classes),
+            weight,
+            max_bins=self.max_bins,
+            min_weight_fraction_leaf=self.min_weight_fraction_leaf,
+            n_threads=n_threads,
+        )
         if data.n_entries * data.n_blocks < SMALL_WORK:
             n_threads = 1
         if continued:
@@ -132,7 +140,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             row = PARAMS.get(name)
             if row is None or (name == "class_weight" and isinstance(value, dict)):
                 continue
-            if name == "random_state" and not isinstance(value, (int, np.integer, type(None))):
+            if name == "random_state" and isinstance(value, np.random.RandomState):
                 continue
             if not row.allows(value):
                 raise ValueError(f"{type(self).__name__}: {name}={value!r} is not allowed; it must be {row.describe()}")
@@ -237,20 +245,23 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X):
         """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes."""
-        return self.model_.decision_function(self._check_X(X), n_jobs=self.n_jobs)
+        X = self._check_X(X)
+        return self.model_.decision_function(X, n_jobs=self.n_jobs)
 
     def predict(self, X):
         """Labels of the classes with the largest scores (the first one where they tie): (n_samples,)."""
-        codes = self.model_.predict_codes(self._check_X(X), n_jobs=self.n_jobs)
-        return self.classes_[codes]
+        X = self._check_X(X)
+        return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs)]
 
     def predict_proba(self, X):
         """Class probabilities by the loss's link, (n_samples, n_classes): not calibrated on held-out data."""
-        return self.model_.predict_proba(self._check_X(X), n_jobs=self.n_jobs)
+        X = self._check_X(X)
+        return self.model_.predict_proba(X, n_jobs=self.n_jobs)
 
     def staged_decision_function(self, X):
         """Yield `decision_function` after every weak learner; the last equals it bit for bit."""
-        yield from self.model_.staged_decision_function(self._check_X(X))
+        X = self._check_X(X)
+        yield from self.model_.staged_decision_function(X)
 
     def staged_predict(self, X):
         """Yield `predict` after every weak learner."""

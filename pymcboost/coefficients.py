@@ -6,7 +6,9 @@ from pymcboost._kernels import newton as _newton
 
 # A weak learner without mistakes on some pair of classes would get an infinite coefficient; this is the largest.
 LARGEST_COEFFICIENT = 10.0
-TOLERANCE = 1e-6
+# Largest projected gradient relative to the mass of the weights: of the K x K problems, and of the passes over the data.
+TOLERANCE = 1e-9
+DATA_TOLERANCE = 1e-6
 MAX_ITERATIONS = 100
 MAX_PASSES = 12
 
@@ -46,50 +48,19 @@ class NewtonLog:
 
     def fit(self, loss, h):
         """Return (w, tables): the minimiser with min(w) = 0 and the trial tables at it."""
-        w = np.zeros(self._n_classes)
-        tables = loss.trial_tables(h, w)
-        best, best_violation, best_tables = w, np.inf, tables
-        shrink = 1.0
+        w, step = np.zeros(self._n_classes), np.empty(self._n_classes)
+        best, best_violation, best_tables = w, np.inf, None
         for _ in range(MAX_PASSES):
-            violation = self._violation(tables, w)
+            tables = loss.trial_tables(h, w)
+            violation = _newton.log_step(tables, w, self.nu, self.cap, DATA_TOLERANCE, MAX_ITERATIONS, step, self._work)
             if violation < best_violation:
                 best, best_violation, best_tables = w, violation, tables
-            elif violation > 2 * best_violation:
-                shrink /= 2
-                w = best + (w - best) / 2
-                tables = loss.trial_tables(h, w)
-                continue
-            if violation <= TOLERANCE:
-                break
-            step = self._surrogate_minimiser(tables, w) - w
-            w = w + shrink * step
-            tables = loss.trial_tables(h, w)
-        else:
-            if self._violation(tables, w) < best_violation:
-                best, best_tables = w, tables
+                if violation <= DATA_TOLERANCE:
+                    break
+                w = step.copy()
+            else:  # overshot: go back half way
+                w = (best + w) / 2
         return best - best.min(), best_tables
-
-    def _violation(self, tables, w):
-        """Largest projected gradient relative to the mass."""
-        pull = tables[1] - tables[0]
-        slope = pull.sum(axis=1) - pull.sum(axis=0) + self.nu
-        free = ~(((w <= 0) & (slope > 0)) | ((w >= self.cap) & (slope < 0)))
-        mass = tables[0].sum() + tables[1].sum()
-        return float(np.abs(slope[free]).max(initial=0.0) / mass) if mass > 0 else 0.0
-
-    def _surrogate_minimiser(self, tables, w):
-        p_plus, p_minus, c_plus, c_minus = tables
-        terms = []
-        for p_sum, c_sum, sign in ((p_plus, c_plus, 1.0), (p_minus, c_minus, -1.0)):
-            p = np.clip(1.0 - np.divide(c_sum, p_sum, out=np.ones_like(p_sum), where=p_sum > 0), 1e-12, 1 - 1e-12)
-            odds = p / (1.0 - p) * np.exp(sign * (w[:, None] - w[None, :]))
-            terms.append((odds, p_sum / p))
-        (odds_plus, n_plus), (odds_minus, n_minus) = terms
-        v = w.copy()
-        _newton.solve_log(
-            odds_plus, odds_minus, n_plus, n_minus, self.nu, self.cap, TOLERANCE / 10, MAX_ITERATIONS, v, self._work
-        )
-        return v
 
 
 SOLVERS = {"exp": NewtonExp, "log": NewtonLog}

@@ -54,6 +54,7 @@ class Sorted:
     order: np.ndarray
     n_missing: np.ndarray
     default_at: np.ndarray
+    split_missing: np.ndarray
     feature: np.ndarray
     thresholds: list
 
@@ -72,6 +73,8 @@ class TrainingData:
         Non-negative; rows of weight 0 are dropped before thresholds are formed.
     max_bins : int, default=256
         Most bins per column (2 to 256), missing values included.
+    min_weight_fraction_leaf : float, default=0
+        Share of the total weight that must lie on either side of every split.
     n_threads : int, default=1
 
     Attributes
@@ -87,7 +90,7 @@ class TrainingData:
     stores : list of Tiles, Lists and Sorted
     """
 
-    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1):
+    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, min_weight_fraction_leaf=0.0, n_threads=1):
         keep = np.flatnonzero(sample_weight > 0)
         self.rows = keep[np.argsort(y[keep], kind="stable")].astype(np.int64)
         self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)
@@ -101,6 +104,8 @@ class TrainingData:
         size = self.n_rows * self.lanes * self.n_blocks
         self.dtype = np.dtype(np.float64 if size <= DOUBLE_SIZE else np.float32)
         self.X = X
+        # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
+        self._least = min_weight_fraction_leaf * self.weight.sum() * (1 - 1e-9)
         if hasattr(X, "tocsc"):
             self.stores = self._sparse_stores(X, n_threads)
         else:
@@ -126,6 +131,20 @@ class TrainingData:
                 "be finite as float32. Clip or rescale the column; use NaN for a missing value"
             )
 
+    def _split_missing(self, has_missing, missing_rows):
+        """Whether the missing values of each column may be split from all others: both sides must weigh enough."""
+        allowed = has_missing.copy()
+        if self._least > 0:
+            for f in np.flatnonzero(has_missing):
+                weight = self.weight[missing_rows(f)].sum()
+                allowed[f] = min(weight, self.weight.sum() - weight) >= self._least
+        return allowed
+
+    @staticmethod
+    def _missing_in(columns, f):
+        part = slice(columns.indptr[f], columns.indptr[f + 1])
+        return columns.indices[part][np.isnan(columns.data[part])]
+
     def _dense_stores(self, X, max_bins, presort, n_threads):
         m, d = self.n_rows, X.shape[1]
         codes = np.empty((d, m), dtype=np.uint8)
@@ -133,23 +152,27 @@ class TrainingData:
         n_bins, mode = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
         distinct, missing, mode_rows, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
         _bins.bin_columns(
-            X, self.rows, self.weight, max_bins, codes, cuts, n_bins, distinct, missing, mode, mode_rows, bad, n_threads
-        )
+            X, self.rows, self.weight, max_bins, self._least, codes, cuts, n_bins, distinct, missing, mode, mode_rows, bad,
+            n_threads,
+        )  # fmt: skip
         self._refuse_infinite(bad)
         has_missing = missing > 0
         all_bins = n_bins + has_missing
-        useful = all_bins > 1
-        lossy = distinct > n_bins
+        split_missing = self._split_missing(has_missing, lambda f: np.isnan(X[self.rows, f]))
+        useful = (n_bins > 1) | split_missing
+        lossy = distinct > max_bins - has_missing
         exact = useful & lossy & presort
         skewed = useful & ~exact & (mode_rows >= SKEWED * m) & (m >= 64)
         tiled = useful & ~exact & ~skewed
 
         def thresholds_of(f):
-            return np.append(cuts[f, : n_bins[f] - 1], LARGEST_THRESHOLD) if has_missing[f] else cuts[f, : n_bins[f] - 1].copy()
+            return _with_missing(cuts[f, : n_bins[f] - 1].copy(), has_missing[f])
+
+        missing_code = np.where(has_missing, np.where(split_missing, 1, 2), 0).astype(np.uint8)
 
         stores = []
         if tiled.any():
-            stores.append(self._tiles(codes, np.flatnonzero(tiled), all_bins, has_missing, thresholds_of, n_threads))
+            stores.append(self._tiles(codes, np.flatnonzero(tiled), all_bins, missing_code, thresholds_of, n_threads))
         if skewed.any():
             features = np.flatnonzero(skewed)
             ptr = np.concatenate(([0], np.cumsum(m - mode_rows[features])))
@@ -159,14 +182,14 @@ class TrainingData:
             stores.append(
                 Lists(
                     ptr.astype(np.int64), rows, listed, mode[features], all_bins[features].astype(np.int32),
-                    has_missing[features].astype(np.uint8), features.astype(np.int32), [thresholds_of(f) for f in features],
+                    missing_code[features], features.astype(np.int32), [thresholds_of(f) for f in features],
                 )
             )  # fmt: skip
         if exact.any():
-            stores.append(self._presorted(X, np.flatnonzero(exact), n_threads))
+            stores.append(self._presorted(X, np.flatnonzero(exact), split_missing, n_threads))
         return stores
 
-    def _tiles(self, codes, features, all_bins, has_missing, thresholds_of, n_threads):
+    def _tiles(self, codes, features, all_bins, missing_code, thresholds_of, n_threads):
         byte_slots = _bundle(features, all_bins) if self.n_rows >= BUNDLE_ROWS else [[f] for f in features]
         n_tiles = -(-len(byte_slots) // 4)
         byte_slots += [[]] * (4 * n_tiles - len(byte_slots))
@@ -183,18 +206,23 @@ class TrainingData:
         feature = np.array(order, dtype=np.int32)
         _bins.pack_tiles(codes, feature, stride, byte_ptr, tiles, n_threads)
         return Tiles(
-            tiles, cells, byte_ptr, stride, bins, has_missing[order].astype(np.uint8), feature, [thresholds_of(f) for f in order]
+            tiles, cells, byte_ptr, stride, bins, missing_code[order], feature, [thresholds_of(f) for f in order]
         )
 
-    def _presorted(self, X, features, n_threads):
+    def _presorted(self, X, features, split_missing, n_threads):
         m, c = self.n_rows, len(features)
         order = np.empty((c, m), dtype=np.int32)
         cuts = np.empty((c, m), dtype=np.float32)
         n_cuts, n_missing = np.empty(c, dtype=np.int64), np.empty(c, dtype=np.int64)
-        _bins.sort_columns(X, self.rows, features.astype(np.int64), order, cuts, n_cuts, n_missing, n_threads)
+        _bins.sort_columns(
+            X, self.rows, features.astype(np.int64), self.weight, self._least, order, cuts, n_cuts, n_missing, n_threads
+        )
         thresholds = [_with_missing(cuts[s, : n_cuts[s]].copy(), n_missing[s]) for s in range(c)]
         ptr = np.arange(c + 1, dtype=np.int64) * m
-        return Sorted(ptr, order.ravel(), n_missing, np.full(c, -1, dtype=np.int64), features.astype(np.int32), thresholds)
+        return Sorted(
+            ptr, order.ravel(), n_missing, np.full(c, -1, dtype=np.int64), split_missing[features].astype(np.uint8),
+            features.astype(np.int32), thresholds,
+        )  # fmt: skip
 
     def _sparse_stores(self, X, n_threads):
         columns = X.tocsr()[self.rows].astype(np.float32, copy=False).tocsc()
@@ -206,11 +234,12 @@ class TrainingData:
         cuts = np.empty(nnz + d, dtype=np.float32)
         n_cuts, n_missing, default_at, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
         _bins.sort_sparse_columns(
-            indptr, columns.indices.astype(np.int32, copy=False), columns.data, self.n_rows, order, cuts, n_cuts, n_missing,
-            default_at, bad, n_threads,
+            indptr, columns.indices.astype(np.int32, copy=False), columns.data, self.weight, self._least, order, cuts,
+            n_cuts, n_missing, default_at, bad, n_threads,
         )  # fmt: skip
         self._refuse_infinite(bad)
-        features = np.flatnonzero((n_cuts > 0) | (n_missing > 0))
+        split_missing = self._split_missing(n_missing > 0, lambda f: self._missing_in(columns, f))
+        features = np.flatnonzero((n_cuts > 0) | split_missing)
         lengths = np.diff(indptr)[features]
         ptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         if len(features) < d:
@@ -222,7 +251,12 @@ class TrainingData:
         ]
         if not len(features):
             return []
-        return [Sorted(ptr, order, n_missing[features], default_at[features], features.astype(np.int32), thresholds)]
+        return [
+            Sorted(
+                ptr, order, n_missing[features], default_at[features], split_missing[features].astype(np.uint8),
+                features.astype(np.int32), thresholds,
+            )
+        ]  # fmt: skip
 
 
 def _with_missing(thresholds, n_missing):

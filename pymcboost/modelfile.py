@@ -80,8 +80,10 @@ def read(path):
     """Bytes of a model file and their `Scorer`; a file that is no model is refused after its first 64 bytes."""
     name = os.fspath(path)
     name = name.decode(errors="replace") if isinstance(name, bytes) else name
-    with open(path, "rb") as file:
-        head = file.read(64)
+    with open(path, "rb", buffering=0) as file:  # a buffer would hold the file a second time
+        head = b""
+        while len(head) < 64 and (more := file.read(64 - len(head))):
+            head += more
         scorer = score.Scorer(head)
         if scorer.status != score.FILE_SIZE_ERROR:
             raise _refusal(scorer, name)
@@ -92,9 +94,9 @@ def read(path):
                                    "short, or bytes were added (byte 16)", scorer.status)
         if stat.S_ISREG(size.st_mode):
             file.seek(0)
-            data = file.read()
+            data = file.readall()
         else:
-            data = head + file.read()
+            data = head + file.readall()
     return data, check(data, name)
 
 

@@ -32,9 +32,9 @@ class Param:
         else:
             words = {int: "an integer", float: "a number", str: "a string"}[self.kind]
             if self.low is not None:
-                words += f" {'>' if self.open_low else '>='} {self.low:g}"
+                words += f" {'>' if self.open_low else '>='} {self.low}"
             if self.high is not None:
-                words += f"{' and' if self.low is not None else ''} <= {self.high:g}"
+                words += f"{' and' if self.low is not None else ''} <= {self.high}"
         return words + (" or None" if self.none else "")
 
     def allows(self, value):
@@ -64,10 +64,11 @@ PARAMS = {
     "fixed_step": Param(float, low=0, open_low=True, none=True),
     "tol": Param(float, low=0),
     "max_bins": Param(int, low=2, high=256),
+    "min_weight_fraction_leaf": Param(float, low=0, high=0.5),
     "early_stopping": Param(bool),
     "validation_fraction": Param(float, low=0, open_low=True, high=0.9),
     "n_iter_no_change": Param(int, low=1),
-    "class_weight": Param(str, none=True, choices=("balanced",), python_only=True),
+    "class_weight": Param(str, none=True, choices=("balanced",)),
     "warm_start": Param(bool, python_only=True),
     "random_state": Param(int, low=0, high=2**32 - 1, none=True),
     "n_jobs": Param(int, none=True),

@@ -202,21 +202,6 @@ class Model:
         """Positions in ``classes_`` of the predicted labels: (m,) int64. Parameters as in `raw_scores`."""
         return self._run(X, n_jobs, None)
 
-    def feature_importances(self):
-        """Share of every feature in the absolute values on the leaves of the model.
-
-        Returns
-        -------
-        ndarray of float64 (n_features_in_,)
-            Sums to 1, or all 0 for a model without learners.
-        """
-        stumps = self.ensemble
-        weight = np.abs(stumps.right, dtype=np.float64).sum(axis=1)
-        if stumps.left is not None:
-            weight += np.abs(stumps.left, dtype=np.float64).sum(axis=1)
-        total = np.bincount(stumps.feature, weights=weight, minlength=self.n_features_in_)
-        return total / total.sum() if total.any() else total
-
     def predict_proba(self, X, n_jobs=None):
         """Probabilities of the classes.
 
@@ -274,6 +259,46 @@ class Model:
         for t in range(self.n_learners):
             self._scorer.add(X, t, t + 1, scores)
             yield self._decision(scores.copy())
+
+    def used_features(self):
+        """Features that occur in the model, and their shares in what moves the scores.
+
+        A stump counts for its feature with the sum over the classes of ``|right - left|``, in an interval table a feature
+        with the sum of the absolute differences from each interval to the next.
+
+        Returns
+        -------
+        feature : ndarray of int64 (n_used,)
+            Increasing.
+        share : ndarray of float64 (n_used,)
+            Sums to 1, or all 0 if no feature ever changes a score.
+        """
+        if self.kind == modelfile.KIND_STUMPS:
+            stumps = self.ensemble
+            right = stumps.right.astype(np.float64)
+            left = -right if stumps.left is None else stumps.left
+            feature, at = np.unique(stumps.feature, return_inverse=True)
+            share = np.bincount(at, np.abs(right - left).sum(axis=1), len(feature))
+        else:
+            sections = modelfile.arrays(self._data, self._scorer)
+            feature, offset = sections["FIDX"].astype(np.int64), sections["IOFF"].astype(np.int64)
+            table = sections["TABL"].reshape(-1, self.n_classes_)
+            begin, end = offset[:-1] + 2 * np.arange(len(feature)), offset[1:] + 2 * np.arange(len(feature)) + 1
+            share = np.array([np.abs(np.diff(table[a:b], axis=0)).sum() for a, b in zip(begin, end, strict=True)])
+        total = share.sum()
+        return feature, share / total if total > 0 else np.zeros(len(feature))
+
+    def feature_importances(self):
+        """Share of every feature in what moves the scores, as `used_features` measures it.
+
+        Returns
+        -------
+        ndarray of float64 (n_features_in_,)
+        """
+        result = np.zeros(self.n_features_in_)
+        feature, share = self.used_features()
+        result[feature] = share
+        return result
 
     def truncate(self, t):
         """The model of the first ``t`` learners.

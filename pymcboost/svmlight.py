@@ -39,7 +39,7 @@ class SvmlightData(NamedTuple):
 
     Attributes
     ----------
-    X : float32 ndarray (m, d), C-contiguous, or scipy.sparse.csr_matrix of float32
+    X : float32 ndarray (m, d), C-contiguous, or scipy.sparse.csr_matrix or CompressedRows of float32
     y : int64 ndarray (m,) if every label is an integer, else float64 ndarray (m,)
         0 where the row has no label.
     labelled : bool ndarray (m,)
@@ -82,6 +82,26 @@ def available_memory():
     except (OSError, ValueError):
         pass
     return min(limits, default=None)
+
+
+class CompressedRows(NamedTuple):
+    """Compressed sparse rows without SciPy, as `scoring.Model` reads them: the attributes of a ``csr_matrix``.
+
+    Attributes
+    ----------
+    data : float32 ndarray (nnz,)
+    indices : int32 or int64 ndarray (nnz,)
+        Column of each entry, increasing within a row.
+    indptr : ndarray (m + 1,), of the type of indices
+        Row i holds the entries ``indptr[i]`` to ``indptr[i + 1] - 1``.
+    shape : (int, int)
+        Rows and columns.
+    """
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    shape: tuple
 
 
 class _Rows:
@@ -258,8 +278,8 @@ def _checked(n_features, base, layout, memory_limit):
         raise ValueError(f"n_features={n_features!r}: expected None or an integer from 1 to {MAX_INDEX}")
     if base not in ("auto", 0, 1) or isinstance(base, bool):
         raise ValueError(f"base={base!r}: expected 'auto', 0 or 1")
-    if layout not in ("auto", "dense", "csr"):
-        raise ValueError(f"layout={layout!r}: expected 'auto', 'dense' or 'csr'")
+    if layout not in ("auto", "dense", "csr", "plain"):
+        raise ValueError(f"layout={layout!r}: expected 'auto', 'dense', 'csr' or 'plain'")
     if memory_limit is not None and not memory_limit > 0:
         raise ValueError(f"memory_limit={memory_limit!r}: expected None or a positive number of bytes")
 
@@ -281,8 +301,9 @@ def load_svmlight(path, *, n_features=None, base="auto", layout="auto", memory_l
         with a notice.
     base : {"auto", 0, 1}, default="auto"
         Index of the first feature. "auto" takes 0, with a notice, if index 0 occurs in the file, else 1.
-    layout : {"auto", "dense", "csr"}, default="auto"
+    layout : {"auto", "dense", "csr", "plain"}, default="auto"
         "auto" makes dense rows up to 32 MiB or 3 times the size of compressed sparse rows, if they fit in memory.
+        "plain" does the same with `CompressedRows` in place of a csr_matrix and needs no SciPy.
     memory_limit : int, default=None
         Bytes that the result and its making may take. None: what the system has available.
 
@@ -363,7 +384,8 @@ def _settle_base(name, base, scanner, rows, notices):
 def _matrix(rows, scanner, n_features, layout, where, drop):
     m, entries = scanner.rows, scanner.nnz
     dense_size, csr_size = 4 * m * n_features, 8 * entries + 8 * (m + 1)
-    if layout == "auto":
+    plain = layout == "plain"
+    if layout in ("auto", "plain"):
         layout = "dense" if dense_size <= max(SMALL_DENSE, DENSE_RATIO * csr_size) else "csr"
         try:
             rows.check_memory(dense_size, "", "")
@@ -378,19 +400,19 @@ def _matrix(rows, scanner, n_features, layout, where, drop):
     if drop:
         entries = svmtext.drop_beyond(rows.indptr, rows.indices, rows.values, n_features)
         rows.trim(m, entries)
-    import scipy.sparse
-
     # Both index arrays of one type: what SciPy itself makes and compiled readers of CSR expect.
     if entries <= MAX_INDEX:
         index_type = np.int32
     else:
         index_type = np.int64
         rows.check_memory(8 * entries, f"64-bit indices of {entries} entries", "read fewer rows")
-    X = scipy.sparse.csr_matrix(
-        (rows.values, rows.indices.astype(index_type, copy=False), rows.indptr.astype(index_type)),
-        shape=(m, n_features),
-        copy=False,
-    )
+    data, indices = rows.values, rows.indices.astype(index_type, copy=False)
+    indptr = rows.indptr.astype(index_type)
+    if plain:
+        return CompressedRows(data, indices, indptr, (m, n_features))
+    import scipy.sparse
+
+    X = scipy.sparse.csr_matrix((data, indices, indptr), shape=(m, n_features), copy=False)
     X.has_sorted_indices = X.has_canonical_format = True
     return X
 

@@ -69,8 +69,8 @@ class SharedStump:
                 )  # fmt: skip
             else:
                 _stumps.search_sorted(
-                    gradient, self._sums, store.ptr, store.order, store.n_missing, store.default_at, self._tie, best,
-                    self.n_threads,
+                    gradient, self._sums, store.ptr, store.order, store.n_missing, store.default_at, store.split_missing,
+                    self._tie, best, self.n_threads,
                 )  # fmt: skip
         at = _stumps.pick(self._best, self._feature, self._tie)
         if at < 0:

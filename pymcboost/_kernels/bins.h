@@ -68,16 +68,17 @@ PMB_INLINE float pmb_between(float low, float high) {
 }
 
 /* Bins of one sorted column.
- * keys: n sorted keys; weight: by row; max_bins: bins for values (missing ones get one more).
+ * keys: n sorted keys; weight: by row; max_bins: bins for values (missing ones get one more); least: weight that the
+ * values on either side of every cut must have (bins are merged until they do).
  * codes (by row), thresholds (max_bins - 1): OUT. Returns the number of value bins; *distinct, *missing (rows),
  * *mode (the bin with most rows), *mode_rows: OUT. Bins are exact when there are no more distinct values than
  * max_bins, else close to equal in weight, a value never being split. */
-PMB_STATIC int pmb_cut_column(const uint64_t *keys, int64_t n, const double *weight, int max_bins, uint8_t *codes,
-                              float *thresholds, int64_t *distinct, int64_t *missing, int *mode, int64_t *mode_rows) {
+PMB_STATIC int pmb_cut_column(const uint64_t *keys, int64_t n, const double *weight, int max_bins, double least,
+                              uint8_t *codes, float *thresholds, int64_t *distinct, int64_t *missing, int *mode, int64_t *mode_rows) {
     int64_t values = n, kinds = 0;
     while (values > 0 && pmb_key_missing(keys[values - 1])) values--;
     *missing = n - values;
-    double left = 0;
+    double left = 0, before = 0;
     for (int64_t i = 0; i < values; i++) {
         kinds += i == 0 || keys[i] >> 32 != keys[i - 1] >> 32;
         left += weight[(uint32_t)keys[i]];
@@ -93,7 +94,8 @@ PMB_STATIC int pmb_cut_column(const uint64_t *keys, int64_t n, const double *wei
         do { /* add whole runs of equal values until the bin has its share */
             do mass += weight[(uint32_t)keys[stop++]];
             while (stop < values && keys[stop] >> 32 == keys[stop - 1] >> 32);
-        } while (stop < values && !exact && (bins == max_bins - 1 || mass < share));
+        } while (stop < values && ((!exact && (bins == max_bins - 1 || mass < share)) || before + mass < least ||
+                                   left - mass < least));
         for (int64_t i = start; i < stop; i++) codes[(uint32_t)keys[i]] = (uint8_t)bins;
         if (stop - start > *mode_rows) {
             *mode_rows = stop - start;
@@ -101,6 +103,7 @@ PMB_STATIC int pmb_cut_column(const uint64_t *keys, int64_t n, const double *wei
         }
         if (stop < values) thresholds[bins] = pmb_between(pmb_key_value(keys[stop - 1]), pmb_key_value(keys[stop]));
         left -= mass;
+        before += mass;
         start = stop;
         bins++;
     }

@@ -18,7 +18,7 @@ cdef extern from "bins.h" nogil:
     int pmb_key_missing(uint64_t key)
     void pmb_sort_keys(uint64_t *keys, uint64_t *spare, int64_t n)
     float pmb_between(float low, float high)
-    int pmb_cut_column(const uint64_t *keys, int64_t n, const double *weight, int max_bins, uint8_t *codes,
+    int pmb_cut_column(const uint64_t *keys, int64_t n, const double *weight, int max_bins, double least, uint8_t *codes,
                        float *thresholds, int64_t *distinct, int64_t *missing, int *mode, int64_t *mode_rows)
 
 ctypedef fused real:
@@ -41,7 +41,7 @@ cdef int64_t fill_keys(const real[:, :] X, const int64_t[::1] rows, int64_t colu
     return bad
 
 
-def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] weight, int max_bins,
+def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] weight, int max_bins, double least,
                 uint8_t[:, ::1] codes, float[:, ::1] thresholds, int32_t[::1] bins, int64_t[::1] distinct,
                 int64_t[::1] missing, int32_t[::1] mode, int64_t[::1] mode_rows, int64_t[::1] bad, int n_threads):
     """Bin every column: O(d m) by radix sort, columns in parallel.
@@ -53,6 +53,7 @@ def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] w
     weight : IN (m,) positive weights of those rows
     max_bins : 2 to 256
         Most bins a column may have, missing values included; a column with missing values has one bin fewer for values.
+    least : weight that the values on either side of every cut must have
     codes : OUT (d, m) bin of every row; missing values have the bin after the last value's
     thresholds : OUT (d, 255) ascending cuts between bins
     bins, distinct, missing, mode, mode_rows : OUT (d,)
@@ -71,49 +72,75 @@ def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] w
         found = max_bins
         if m > 0 and pmb_key_missing(keys[m - 1]):
             found = max_bins - 1
-        bins[f] = pmb_cut_column(keys, m, &weight[0], found, &codes[f, 0], &thresholds[f, 0], &distinct[f],
+        bins[f] = pmb_cut_column(keys, m, &weight[0], found, least, &codes[f, 0], &thresholds[f, 0], &distinct[f],
                                  &missing[f], <int *> &mode[f], &mode_rows[f])
 
 
-cdef int64_t emit_sorted(const uint64_t *keys, int64_t n, int has_default, int32_t *order, float *thresholds,
-                         int64_t *n_missing, int64_t *default_at) noexcept nogil:
-    """Write sorted entries with their ends of runs marked; returns the number of thresholds."""
-    cdef int64_t values = n, j, cuts = 0, at = -1
-    cdef float zero_side = 0, previous = 0
-    cdef bint last_of_run, any_before = False
+cdef int64_t emit_sorted(uint64_t *keys, int64_t n, double default_weight, const double *weight, double least,
+                         int32_t *order, float *thresholds, int64_t *n_missing, int64_t *default_at) noexcept nogil:
+    """Write entries in order of value with the ends of runs marked; returns the number of thresholds.
+
+    The rows not listed (default_weight >= 0: their weight) have the value 0. A run is only closed where the values on
+    either side weigh at least ``least``; runs between two cuts are one run, in which order does not matter, so unlisted
+    rows join it at its end.
+    """
+    cdef int64_t values = n, j = 0, k, cuts = 0
+    cdef double left = 0, right = 0
+    cdef float value, previous = 0
+    cdef bint with_default = default_weight >= 0, default_due, here
     cdef int32_t row
     while values > 0 and pmb_key_missing(keys[values - 1]):
         values = values - 1
     n_missing[0] = n - values
-    for j in range(values):
-        zero_side = pmb_key_value(keys[j])
-        if has_default and at < 0 and zero_side > 0:
-            at = j
-            if any_before:
-                thresholds[cuts] = pmb_between(previous, 0)
-                cuts += 1
-            previous = 0
-            any_before = True
-        last_of_run = j + 1 == values or keys[j + 1] >> 32 != keys[j] >> 32
-        if any_before and (j == 0 or keys[j] >> 32 != keys[j - 1] >> 32):
-            thresholds[cuts] = pmb_between(previous, zero_side)
-            cuts += 1
-        previous = zero_side
-        any_before = True
-        row = <int32_t> (<uint32_t> keys[j])
-        order[j] = ~row if last_of_run else row
-    if has_default and at < 0:
-        at = values
-        if any_before:
-            thresholds[cuts] = pmb_between(previous, 0)
-            cuts += 1
-    for j in range(values, n):
-        order[j] = <int32_t> (<uint32_t> keys[j])
-    default_at[0] = at
+    for k in range(values):
+        right = right + weight[<uint32_t> keys[k]]
+    if with_default:
+        right = right + default_weight
+    default_at[0] = -1
+    default_due = with_default  # the default value has not been passed yet
+    here = False  # the default value belongs to the open run
+    while j < values or default_due:
+        # the next distinct value: the default, or that of entries j to k - 1
+        if default_due and (j == values or pmb_key_value(keys[j]) > 0):
+            value = 0
+            left = left + default_weight
+            right = right - default_weight
+            default_due = False
+            here = True
+        else:
+            value = pmb_key_value(keys[j])
+            k = j
+            while k < values and keys[k] >> 32 == keys[j] >> 32:
+                row = <int32_t> (<uint32_t> keys[k])
+                order[k] = row
+                left = left + weight[row]
+                right = right - weight[row]
+                k = k + 1
+            j = k
+        if j == values and not default_due:
+            break
+        # close the run after this value?
+        if left >= least and right >= least:
+            previous = value
+            value = 0 if default_due and (j == values or pmb_key_value(keys[j]) > 0) else pmb_key_value(keys[j])
+            thresholds[cuts] = pmb_between(previous, value)
+            cuts = cuts + 1
+            if here:
+                default_at[0] = j
+                here = False
+            else:
+                order[j - 1] = ~order[j - 1]
+    if here:
+        default_at[0] = values
+    elif values > 0:
+        order[values - 1] = ~order[values - 1]
+    for k in range(values, n):
+        order[k] = <int32_t> (<uint32_t> keys[k])
     return cuts
 
 
-def sort_columns(const real[:, :] X, const int64_t[::1] rows, const int64_t[::1] columns, int32_t[:, ::1] order,
+def sort_columns(const real[:, :] X, const int64_t[::1] rows, const int64_t[::1] columns, const double[::1] weight,
+                 double least, int32_t[:, ::1] order,
                  float[:, ::1] thresholds, int64_t[::1] n_cuts, int64_t[::1] n_missing, int n_threads):
     """Presort dense columns for the exact search.
 
@@ -122,6 +149,8 @@ def sort_columns(const real[:, :] X, const int64_t[::1] rows, const int64_t[::1]
     X : IN (n, d) float32 or float64
     rows : IN (m,) rows of X to use
     columns : IN (c,) columns to sort
+    weight, least : IN
+        Weights (m,) of the rows, and what the values on either side of every threshold must weigh.
     order : OUT (c, m)
         Row numbers by value; the last row of each run of equal values is stored as its bitwise complement; missing
         values come last, unmarked.
@@ -129,7 +158,6 @@ def sort_columns(const real[:, :] X, const int64_t[::1] rows, const int64_t[::1]
     n_cuts, n_missing : OUT (c,) thresholds and missing values of each column
     """
     cdef int64_t m = rows.shape[0], c
-    cdef int64_t unused
     cdef int64_t[::1] default_at = np.empty(columns.shape[0], dtype=np.int64)
     cdef uint64_t[:, ::1] scratch = np.empty((n_threads, 2 * max(m, 1)), dtype=np.uint64)
     cdef uint64_t *keys
@@ -137,24 +165,29 @@ def sort_columns(const real[:, :] X, const int64_t[::1] rows, const int64_t[::1]
         keys = &scratch[threadid(), 0]
         fill_keys(X, rows, columns[c], keys)
         pmb_sort_keys(keys, keys + m, m)
-        n_cuts[c] = emit_sorted(keys, m, 0, &order[c, 0], &thresholds[c, 0], &n_missing[c], &default_at[c])
+        n_cuts[c] = emit_sorted(keys, m, -1, &weight[0], least, &order[c, 0], &thresholds[c, 0], &n_missing[c],
+                                &default_at[c])
 
 
-def sort_sparse_columns(const int64_t[::1] indptr, const int32_t[::1] indices, const float[::1] data, int64_t n_rows,
-                        int32_t[::1] order, float[::1] thresholds, int64_t[::1] n_cuts, int64_t[::1] n_missing,
+def sort_sparse_columns(const int64_t[::1] indptr, const int32_t[::1] indices, const float[::1] data,
+                        const double[::1] weight, double least, int32_t[::1] order, float[::1] thresholds, int64_t[::1] n_cuts, int64_t[::1] n_missing,
                         int64_t[::1] default_at, int64_t[::1] bad, int n_threads):
     """Presort the columns of a CSC matrix without stored zeros; the rows that a column does not store share the value 0.
 
     Parameters
     ----------
-    indptr, indices, data : IN, the CSC matrix of ``n_rows`` rows
+    indptr, indices, data : IN, the CSC matrix
+    weight, least : as in `sort_columns`
     order : OUT (nnz,) as in `sort_columns`, column after column
     thresholds : OUT (nnz + d,) those of column f start at indptr[f] + f
     n_cuts, n_missing : OUT (d,)
     default_at : OUT (d,) number of entries below zero, or -1 when every row is stored
     bad : OUT (d,) first row with an infinite value, or -1
     """
-    cdef int64_t d = indptr.shape[0] - 1, f, j, start, n, widest = 1
+    cdef int64_t d = indptr.shape[0] - 1, f, j, start, n, widest = 1, n_rows = weight.shape[0]
+    cdef double total = 0, listed
+    for j in range(n_rows):
+        total += weight[j]
     for f in range(d):
         widest = max(widest, indptr[f + 1] - indptr[f])
     cdef uint64_t[:, ::1] scratch = np.empty((n_threads, 2 * widest), dtype=np.uint64)
@@ -164,13 +197,15 @@ def sort_sparse_columns(const int64_t[::1] indptr, const int32_t[::1] indices, c
         start = indptr[f]
         n = indptr[f + 1] - start
         bad[f] = -1
+        listed = 0
         for j in range(n):
+            listed = listed + weight[indices[start + j]]
             keys[j] = pmb_key(data[start + j], <uint32_t> indices[start + j])
             if data[start + j] == INFINITY or data[start + j] == -INFINITY:
                 bad[f] = indices[start + j]
         pmb_sort_keys(keys, keys + n, n)
-        n_cuts[f] = emit_sorted(keys, n, n < n_rows, &order[start] if n else NULL, &thresholds[start + f],
-                                &n_missing[f], &default_at[f])
+        n_cuts[f] = emit_sorted(keys, n, max(total - listed, 0) if n < n_rows else -1, &weight[0], least,
+                                &order[start] if n else NULL, &thresholds[start + f], &n_missing[f], &default_at[f])
 
 
 def pack_tiles(const uint8_t[:, ::1] codes, const int32_t[::1] slot_column, const int32_t[::1] slot_stride,

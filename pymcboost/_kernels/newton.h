@@ -82,8 +82,8 @@ PMB_INLINE double pmb_pairs_value(pmb_pairs *p, const double *w, int with_deriva
     return p->value;
 }
 
-/* Number of doubles that pmb_newton needs as work space. */
-PMB_INLINE int64_t pmb_newton_work(int K) { return (int64_t)K * K + 12 * (int64_t)K; }
+/* Number of doubles that pmb_newton (and pmb_log_step) needs as work space. */
+PMB_INLINE int64_t pmb_newton_work(int K) { return 5 * (int64_t)K * K + 12 * (int64_t)K; }
 
 /* w: IN start, OUT solution. Returns the iterations done; *violation: largest projected gradient relative to the mass. */
 PMB_STATIC int pmb_newton(int K, int logistic, const double *plus, const double *minus, const double *n_plus,
@@ -157,7 +157,10 @@ PMB_STATIC int pmb_newton(int K, int logistic, const double *plus, const double 
                 trial[c] = v < 0 ? 0 : v > cap ? cap : v;
                 slope += grad[c] * (trial[c] - w[c]);
             }
-            if (slope < 0 && pmb_pairs_value(&p, trial, 0) <= value + 1e-4 * slope) {
+            if (!(slope < 0)) continue;
+            /* A promised decrease below rounding cannot be tested: the step is taken, so that the solution does not
+             * depend on rounding. */
+            if (-slope <= 1e-12 * (1 + fabs(value)) || pmb_pairs_value(&p, trial, 0) <= value + 1e-4 * slope) {
                 moved = 1;
                 break;
             }
@@ -165,6 +168,43 @@ PMB_STATIC int pmb_newton(int K, int logistic, const double *plus, const double 
         if (!moved) return iter;
         memcpy(w, trial, sizeof(double) * K);
     }
+}
+
+/* One outer step of the logistic problem over the data.
+ * tables: 4 x K x K sums at w (p and p (1 - p), each for h = +1 and -1). Every class pair and side is replaced by one
+ * logistic term with the same first and second derivative at w, whose sum is minimised exactly: v, OUT. Returns the
+ * largest projected gradient at w relative to the mass; v is left alone when that is at most tol. */
+PMB_STATIC double pmb_log_step(int K, const double *tables, const double *w, double nu, double cap, double tol, int max_iter,
+                               double *v, double *work) {
+    int64_t size = (int64_t)K * K;
+    const double *p_plus = tables, *p_minus = tables + size, *c_plus = tables + 2 * size, *c_minus = tables + 3 * size;
+    double *odds_plus = work, *odds_minus = work + size, *n_plus = work + 2 * size, *n_minus = work + 3 * size;
+    double mass = 0, worst = 0, unused;
+    for (int c = 0; c < K; c++) {
+        double slope = nu;
+        for (int r = 0; r < K; r++) {
+            if (r == c) continue;
+            slope += (p_minus[c * K + r] - p_plus[c * K + r]) - (p_minus[r * K + c] - p_plus[r * K + c]);
+            mass += p_plus[c * K + r] + p_minus[c * K + r];
+        }
+        if (!((w[c] <= 0 && slope > 0) || (w[c] >= cap && slope < 0)) && fabs(slope) > worst) worst = fabs(slope);
+    }
+    if (!(mass > 0) || worst <= tol * mass) return mass > 0 ? worst / mass : 0;
+    for (int c = 0; c < K; c++)
+        for (int r = 0; r < K; r++) {
+            int64_t j = (int64_t)c * K + r;
+            double d = r == c ? 1 : exp(w[c] - w[r]);
+            for (int side = 0; side < 2; side++) {
+                double g = side ? p_minus[j] : p_plus[j], h = side ? c_minus[j] : c_plus[j];
+                double p = g > 0 ? 1 - h / g : 0.5;
+                p = p < 1e-12 ? 1e-12 : p > 1 - 1e-12 ? 1 - 1e-12 : p;
+                (side ? odds_minus : odds_plus)[j] = p / (1 - p) * (side ? 1 / d : d);
+                (side ? n_minus : n_plus)[j] = g / p;
+            }
+        }
+    memcpy(v, w, sizeof(double) * K);
+    pmb_newton(K, 1, odds_plus, odds_minus, n_plus, n_minus, 0, nu, cap, 1e-9, max_iter, v, work + 4 * size, &unused);
+    return worst / mass;
 }
 
 #endif

@@ -8,10 +8,12 @@ cdef extern from "newton.h" nogil:
     int pmb_newton(int K, int logistic, const double *plus, const double *minus, const double *n_plus,
                    const double *n_minus, double diagonal, double nu, double cap, double tol, int max_iter, double *w,
                    double *work, double *violation)
+    double pmb_log_step(int K, const double *tables, const double *w, double nu, double cap, double tol, int max_iter,
+                        double *v, double *work)
 
 
 def new_work(int K):
-    """Work space for `solve_exp` and `solve_log`."""
+    """Work space for `solve_exp` and `log_step`."""
     return np.empty(pmb_newton_work(K))
 
 
@@ -37,13 +39,22 @@ def solve_exp(const double[:, ::1] plus, const double[:, ::1] minus, double diag
     return n, violation
 
 
-def solve_log(const double[:, ::1] plus, const double[:, ::1] minus, const double[:, ::1] n_plus,
-              const double[:, ::1] n_minus, double nu, double cap, double tol, int max_iter, double[::1] w,
-              double[::1] work):
-    """Minimise sum n_plus log(1 + plus e^{-(w_c - w_r)}) + n_minus log(1 + minus e^{w_c - w_r}) + nu sum w, as above."""
-    cdef double violation = 0
-    cdef int n
+def log_step(const double[:, :, ::1] tables, const double[::1] w, double nu, double cap, double tol, int max_iter,
+             double[::1] v, double[::1] work):
+    """One outer step of the logistic problem (eq. 14): minimise a sum of logistic terms that matches the data at w.
+
+    Parameters
+    ----------
+    tables : IN (4, K, K) from ``weights.log_sums`` at w
+    w : IN (K,)
+    v : OUT (K,) the minimiser, untouched when w is already within ``tol``
+
+    Returns
+    -------
+    float
+        Largest projected gradient at w, relative to the mass.
+    """
+    cdef double violation
     with nogil:
-        n = pmb_newton(<int> w.shape[0], 1, &plus[0, 0], &minus[0, 0], &n_plus[0, 0], &n_minus[0, 0], 0, nu, cap, tol,
-                       max_iter, &w[0], &work[0], &violation)
-    return n, violation
+        violation = pmb_log_step(<int> w.shape[0], &tables[0, 0, 0], &w[0], nu, cap, tol, max_iter, &v[0], &work[0])
+    return violation

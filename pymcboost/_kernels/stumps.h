@@ -94,9 +94,10 @@ PMB_INLINE void pmb_search_list(int is_double, int lanes, const int32_t *rows, c
 }
 
 PMB_INLINE void pmb_search_sorted(int is_double, int lanes, const int32_t *rows, int64_t n, int64_t n_missing,
-                                  int64_t default_at, const void *A, const double *totals, int cls0, double tie,
-                                  pmb_best *best) {
-    PMB_DISPATCH(pmb_search_sorted_, is_double, lanes, rows, n, n_missing, default_at, A, totals, cls0, tie, best);
+                                  int64_t default_at, int split_missing, const void *A, const double *totals, int cls0,
+                                  double tie, pmb_best *best) {
+    PMB_DISPATCH(pmb_search_sorted_, is_double, lanes, rows, n, n_missing, default_at, split_missing, A, totals, cls0,
+                 tie, best);
 }
 
 #endif

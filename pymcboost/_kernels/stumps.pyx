@@ -33,8 +33,8 @@ cdef extern from "stumps.h" nogil:
                          const double *totals, int mode, int bins, int missing, int cls0, double tie, void *scratch,
                          pmb_best *best)
     void pmb_search_sorted(int is_double, int lanes, const int32_t *rows, int64_t n, int64_t n_missing,
-                           int64_t default_at, const void *A, const double *totals, int cls0, double tie,
-                           pmb_best *best)
+                           int64_t default_at, int split_missing, const void *A, const double *totals, int cls0,
+                           double tie, pmb_best *best)
 
 ctypedef fused real:
     float
@@ -94,7 +94,8 @@ def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const 
     byte_cells : IN (4 t,) histogram cells of each byte
     byte_ptr : IN (4 t + 1,) slots (features) of each byte
     slot_stride, slot_bins, slot_missing : IN (s,)
-        Mixed-radix stride, bins (missing one included) and whether the last bin is that of missing values.
+        Mixed-radix stride, bins (missing one included); missing: 0, or the last bin is that of missing values, which may
+        (1) or may not (2) be split from all others.
     scratch : (n_threads, bytes) from `new_scratch`
     best : OUT (s,) from `new_best`
     """
@@ -125,7 +126,7 @@ def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64
     ----------
     A : IN (n_blocks, m, lanes); sums : IN (n_blocks, lanes) its column sums
     ptr : IN (s + 1,); rows, codes : IN, listed rows and their bins, slot after slot
-    mode, bins, missing : IN (s,) the bin not listed, number of bins, whether the last is that of missing values
+    mode, bins, missing : IN (s,) the bin not listed, number of bins, missing as in `search_tiles`
     best : OUT (s,)
     """
     cdef int64_t s, b
@@ -147,13 +148,15 @@ def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64
 
 
 def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int64_t[::1] ptr, const int32_t[::1] order,
-                  const int64_t[::1] n_missing, const int64_t[::1] default_at, double tie, best, int n_threads):
+                  const int64_t[::1] n_missing, const int64_t[::1] default_at, const uint8_t[::1] split_missing,
+                  double tie, best, int n_threads):
     """Exact search over presorted columns, dense or sparse: O(entries) per class block, columns in parallel.
 
     Parameters
     ----------
     A : IN (n_blocks, m, lanes); sums : IN (n_blocks, lanes) its column sums
     ptr : IN (s + 1,) entries of each slot; order : IN as written by ``bins.sort_columns``
+    split_missing : IN (s,) whether missing values may be split from all others
     n_missing : IN (s,); default_at : IN (s,) entries below the value shared by all unlisted rows, or -1
     best : OUT (s,)
     """
@@ -169,7 +172,7 @@ def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int6
         reset(slots + s, 1)
         for b in range(A.shape[0]):
             pmb_search_sorted(is_double, lanes, entries + ptr[s], ptr[s + 1] - ptr[s], n_missing[s], default_at[s],
-                              &A[b, 0, 0], &sums[b, 0], <int> b * lanes, tie, slots + s)
+                              split_missing[s], &A[b, 0, 0], &sums[b, 0], <int> b * lanes, tie, slots + s)
 
 
 def pick(best, const int32_t[::1] feature, double tie):

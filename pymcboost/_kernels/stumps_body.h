@@ -93,15 +93,16 @@ PMB_INLINE void FN(finish_)(const FN(scan_) *s, int cls0, double tie, pmb_best *
     pmb_offer(best, s->edge[lane], code >> 1, code & 1, cls0 + lane, tie);
 }
 
-/* Scan the sums G[bins][LANES] of a feature's bins in order of value; the last bin holds the missing values if missing. */
+/* Scan the sums G[bins][LANES] of a feature's bins in order of value. missing: 0, or the last bin holds the missing
+ * values, which may (1) or may not (2) be split from all others. */
 PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missing, int cls0, double tie,
                                pmb_best *best) {
     FN(scan_) s;
     memset(&s, 0, sizeof s);
     double e[LANES] ALIGNED_LANES = {0}, left[LANES] ALIGNED_LANES;
-    int values = bins - missing;
+    int values = bins - (missing != 0);
     for (int b = 0; b < bins; b++) PMB_LANES(l, LANES) e[l] += G[b * LANES + l];
-    int cuts = missing ? values : values - 1;
+    int cuts = missing == 1 ? values : values - 1;
     for (int b = 0; b < cuts; b++) {
         DOUBLE_TAKE2(e, G + b * LANES);
         FN(consider_)(&s, e, 2.0 * b, tie);
@@ -209,9 +210,10 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows
 
 /* Exact search over rows sorted by value: rows[j] < 0 marks (bitwise complement) the last row of a run of equal values.
  * The n_missing last entries are missing values. default_at >= 0: rows not listed share one value that comes after that
- * many entries (0 in sparse columns). */
+ * many entries (0 in sparse columns). split_missing: missing values may be split from all others. */
 PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT rows, int64_t n, int64_t n_missing,
-                                                  int64_t default_at, const void *A_, const double *totals, int cls0,
+                                                  int64_t default_at, int split_missing, const void *A_,
+                                                  const double *totals, int cls0,
                                                   double tie, pmb_best *best) {
     const REAL *A = (const REAL *)A_;
     FN(scan_) s;
@@ -242,7 +244,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT ro
         if (j == default_at) {
             DOUBLE_TAKE2(e, rest);
             last = j == values;
-            if (!last || missing) {
+            if (!last || split_missing) {
                 FN(consider_)(&s, e, 2.0 * group, tie);
                 if (missing && !last) {
                     memcpy(left, e, sizeof e);
@@ -265,7 +267,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT ro
         i = ~i;
         WIDE_TAKE2(e, A + i * LANES);
         last = j + 1 == values && default_at != values;
-        if (!last || missing) {
+        if (!last || split_missing) {
             FN(consider_)(&s, e, 2.0 * group, tie);
             if (missing && !last) {
                 memcpy(left, e, sizeof e);

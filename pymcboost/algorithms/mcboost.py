@@ -46,6 +46,8 @@ class MCBoostClassifier(BoostingClassifier):
     max_bins : int, default=256
         Most bins per feature, 2 to 256, missing values included. Features with no more distinct values, and small data,
         are searched exactly.
+    min_weight_fraction_leaf : float, default=0.0
+        Share of the total sample weight that must lie on either side of every split, 0 to 0.5.
     early_stopping : bool, default=False
         Stop when the validation error has not improved for ``n_iter_no_change`` rounds, and keep the best round.
     validation_fraction : float, default=0.1
@@ -101,6 +103,7 @@ class MCBoostClassifier(BoostingClassifier):
         max_step=None,
         fixed_step=None,
         max_bins=256,
+        min_weight_fraction_leaf=0.0,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=20,
@@ -117,6 +120,7 @@ class MCBoostClassifier(BoostingClassifier):
         self.max_step = max_step
         self.fixed_step = fixed_step
         self.max_bins = max_bins
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change

@@ -1,0 +1,1 @@
+"""The programs mcboost-train, mcboost-predict and mcboost-info."""

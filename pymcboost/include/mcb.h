@@ -711,28 +711,45 @@ MCB__INLINE void mcb__row_masks(const mcb_model *m, const float *x, uint64_t j, 
 #undef MCB__MASKS
 }
 
-/* Row of an interval table that x falls into: how many of the n > 0 increasing thresholds are below it; n + 1 for NaN. */
-MCB__INLINE size_t mcb__interval(const unsigned char *thrs, size_t n, float x) {
-    size_t base = 0, left = n;
-    while (left > 1) {
-        size_t half = left / 2;
-        base += mcb__f32(thrs + 4 * (base + half - 1)) < x ? half : 0;
-        left -= half;
-    }
-    base += mcb__f32(thrs + 4 * base) < x;
-    return x != x ? n + 1 : base;
-}
+/* Keeps a compiler from finding out that an integer is a yes or no and making a jump of it. */
+#if defined(__GNUC__)
+#define MCB__HIDE(v) __asm__("" : "+r"(v))
+#else
+#define MCB__HIDE(v) (void)0
+#endif
 
-/* Offsets in TABL, in rows, of the features i to i + n of an interval table. */
+/* Integers that are ordered like the finite floats whose bits they are made of; -0 comes just below +0. */
+MCB__INLINE int64_t mcb__order(uint32_t bits) { return (int32_t)(bits ^ ((0 - (bits >> 31)) & 0x7fffffffu)); }
+
+/* Offsets in TABL, in rows, of the features i to i + n (at most 32) of an interval table.
+ * The interval of x is the number of thresholds below it. All searches of a call take the same number of steps and are done
+ * with integers, without comparisons: a mispredicted jump costs more than the rest of a search. */
 MCB__INLINE void mcb__table_rows(const mcb_model *m, const float *x, uint64_t i, size_t n, uint64_t *at) {
     const mcb_section *fidx = &m->section[MCB_S_FIDX], *ioff = &m->section[MCB_S_IOFF];
     const unsigned char *thrs = m->section[MCB_S_THRS].data;
-    uint64_t begin = mcb__uint(ioff, i);
-    size_t j;
+    uint64_t end[MCB__ROW_CHUNK + 1], most = 1;
+    size_t j, steps = 0, k;
+    for (j = 0; j <= n; j++) end[j] = mcb__uint(ioff, i + j);
+    for (j = 0; j < n; j++) most |= end[j + 1] - end[j];
+    while (most >> steps > 1) steps++;
     for (j = 0; j < n; j++) {
-        uint64_t end = mcb__uint(ioff, i + j + 1);
-        at[j] = begin + 2 * (i + j) + mcb__interval(thrs + 4 * begin, (size_t)(end - begin), x[mcb__uint(fidx, i + j)]);
-        begin = end;
+        const unsigned char *mine = thrs + 4 * end[j];
+        size_t left = (size_t)(end[j + 1] - end[j]), below = 0, row = left + 1;
+        float value = x[mcb__uint(fidx, i + j)];
+        uint32_t bits;
+        int64_t order;
+        memcpy(&bits, &value, sizeof bits);
+        order = mcb__order(value == 0 ? 0x80000000u : bits); /* thresholds of +0 and -0 are both not below 0 */
+        for (k = 0; k <= steps; k++) {
+            /* In the last rounds half may be 0; what lies before the thresholds is read then, but has no effect. */
+            size_t half = left / 2;
+            int64_t before = (mcb__order(mcb__u32(mine + 4 * (below + half) - 4)) - order) >> 63;
+            MCB__HIDE(before);
+            below += half & (size_t)before;
+            left -= half;
+        }
+        below += (size_t)((mcb__order(mcb__u32(mine + 4 * below)) - order) >> 63) & 1;
+        at[j] = end[j] + 2 * (i + j) + (value != value ? row : below);
     }
 }
 
@@ -775,21 +792,56 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
 
 /* The same additions with vectors of 2, 4 or 8 doubles: over the classes of one row, or over rows. A chain is one lane. */
 
-#if defined(__clang__)
-#define MCB__UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define MCB__UNROLL _Pragma("GCC unroll 16")
-#endif
-
-#define MCB__TYPES(W)                                                            \
-    typedef double mcb__d##W __attribute__((vector_size(8 * W), aligned(8)));    \
-    typedef int64_t mcb__i##W __attribute__((vector_size(8 * W), aligned(8)));   \
-    typedef float mcb__f##W __attribute__((vector_size(4 * W), aligned(4)));     \
-    typedef int32_t mcb__h##W __attribute__((vector_size(4 * W), aligned(4)));
+/* d, i, f, h: what is computed with; the others lie in memory at any address (gcc copies wide vectors in pieces if memcpy
+ * is used, which is many times slower). */
+#define MCB__TYPES(W)                                                                            \
+    typedef double mcb__d##W __attribute__((vector_size(8 * W)));                                \
+    typedef int64_t mcb__i##W __attribute__((vector_size(8 * W)));                               \
+    typedef float mcb__f##W __attribute__((vector_size(4 * W)));                                 \
+    typedef int32_t mcb__h##W __attribute__((vector_size(4 * W)));                               \
+    typedef double mcb__dm##W __attribute__((vector_size(8 * W), aligned(1), may_alias));        \
+    typedef int64_t mcb__im##W __attribute__((vector_size(8 * W), aligned(1), may_alias));       \
+    typedef float mcb__fm##W __attribute__((vector_size(4 * W), aligned(1), may_alias));
 MCB__TYPES(2)
 MCB__TYPES(4)
 MCB__TYPES(8)
 #undef MCB__TYPES
+
+/* Loops whose sums must stay in registers are written out; nv and nk are constants, so the tests go away. */
+#define MCB__EACH8(X, W) X(0, W) X(1, W) X(2, W) X(3, W) X(4, W) X(5, W) X(6, W) X(7, W)
+#define MCB__EACH12(X, W) MCB__EACH8(X, W) X(8, W) X(9, W) X(10, W) X(11, W)
+
+#define MCB__ROW_BEGIN(v, W)                                 \
+    if (v < nv) {                                            \
+        at[v] = mcb__lane(first, v, W, K);                   \
+        sum[v] = *(const mcb__dm##W *)(scores + at[v]);      \
+    }
+#define MCB__ROW_END(v, W) \
+    if (v < nv) *(mcb__dm##W *)(scores + at[v]) = sum[v];
+#define MCB__ROW_ADD(v, W)                                                                            \
+    if (v < nv) {                                                                                     \
+        mcb__f##W single = *(const mcb__fm##W *)(value + 4 * at[v]);                                  \
+        sum[v] += (mcb__d##W)((mcb__i##W)__builtin_convertvector(single, mcb__d##W) ^ signs);         \
+    }
+#define MCB__TABLE_ADD(v, W) \
+    if (v < nv) sum[v] += *(const mcb__dm##W *)(value + 8 * at[v]);
+#define MCB__TILE_BEGIN(k, W) \
+    if (k < nk) sum[k] = *(const mcb__dm##W *)(tile + k * MCB__TILE_ROWS);
+#define MCB__TILE_END(k, W) \
+    if (k < nk) *(mcb__dm##W *)(tile + k * MCB__TILE_ROWS) = sum[k];
+#define MCB__TILE_ADD(k, W)                              \
+    if (k < nk) {                                        \
+        mcb__i##W value = MCB__SPLAT##W(right[k]);       \
+        value ^= side;                                   \
+        sum[k] += (mcb__d##W)value;                      \
+    }
+#define MCB__TILE_ADD_LEFT(k, W)                         \
+    if (k < nk) {                                        \
+        mcb__i##W value = MCB__SPLAT##W(right[k]);       \
+        mcb__i##W other = MCB__SPLAT##W(change[k]);      \
+        value ^= other & side;                           \
+        sum[k] += (mcb__d##W)value;                      \
+    }
 
 /* Where the nv vectors of pass number `pass` begin: the last one is moved back to end at K, so that it shares lanes with
  * the one before it (they then hold equal numbers). Passes are of even size, so a moved vector is never alone in one. */
@@ -804,45 +856,31 @@ MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
 #define MCB__CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #define MCB__CASES12(X) MCB__CASES(X) X(9) X(10) X(11) X(12)
 
-/* One row, NV vectors of classes from class `first` on; sums stay in registers. */
+/* One row, nv vectors of classes from class `first` on. */
 #define MCB__DEFINE_ROW(W, ATTRIBUTE)                                                                                        \
     MCB__INLINE void mcb__row_pass_##W(const unsigned char *coef, const unsigned char *coel, const uint64_t *mask, size_t n, \
                                        size_t K, size_t first, size_t nv, double *scores) {                                  \
         mcb__d##W sum[8];                                                                                                    \
-        size_t at[8], j, v;                                                                                                  \
-        MCB__UNROLL for (v = 0; v < nv; v++) {                                                                               \
-            at[v] = mcb__lane(first, v, W, K);                                                                               \
-            memcpy(&sum[v], scores + at[v], sizeof sum[v]);                                                                  \
-        }                                                                                                                    \
+        size_t at[8], j;                                                                                                     \
+        MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                        \
         for (j = 0; j < n; j++) {                                                                                            \
             const unsigned char *value = (coel && mask[j] ? coel : coef) + 4 * j * K;                                        \
             int64_t sign = coel ? 0 : (int64_t)mask[j];                                                                      \
             mcb__i##W signs = MCB__SPLAT##W(sign);                                                                           \
-            MCB__UNROLL for (v = 0; v < nv; v++) {                                                                           \
-                mcb__f##W single;                                                                                            \
-                memcpy(&single, value + 4 * at[v], sizeof single);                                                           \
-                sum[v] += (mcb__d##W)((mcb__i##W)__builtin_convertvector(single, mcb__d##W) ^ signs);                        \
-            }                                                                                                                \
+            MCB__EACH8(MCB__ROW_ADD, W)                                                                                      \
         }                                                                                                                    \
-        MCB__UNROLL for (v = 0; v < nv; v++) memcpy(scores + at[v], &sum[v], sizeof sum[v]);                                 \
+        MCB__EACH8(MCB__ROW_END, W)                                                                                          \
     }                                                                                                                        \
     MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, const uint64_t *row, size_t n, size_t K, size_t first,  \
                                          size_t nv, double *scores) {                                                        \
         mcb__d##W sum[8];                                                                                                    \
-        size_t at[8], j, v;                                                                                                  \
-        MCB__UNROLL for (v = 0; v < nv; v++) {                                                                               \
-            at[v] = mcb__lane(first, v, W, K);                                                                               \
-            memcpy(&sum[v], scores + at[v], sizeof sum[v]);                                                                  \
-        }                                                                                                                    \
+        size_t at[8], j;                                                                                                     \
+        MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                        \
         for (j = 0; j < n; j++) {                                                                                            \
             const unsigned char *value = table + 8 * (size_t)row[j] * K;                                                     \
-            MCB__UNROLL for (v = 0; v < nv; v++) {                                                                           \
-                mcb__d##W values;                                                                                            \
-                memcpy(&values, value + 8 * at[v], sizeof values);                                                           \
-                sum[v] += values;                                                                                            \
-            }                                                                                                                \
+            MCB__EACH8(MCB__TABLE_ADD, W)                                                                                    \
         }                                                                                                                    \
-        MCB__UNROLL for (v = 0; v < nv; v++) memcpy(scores + at[v], &sum[v], sizeof sum[v]);                                 \
+        MCB__EACH8(MCB__ROW_END, W)                                                                                          \
     }                                                                                                                        \
     ATTRIBUTE static inline MCB__UNUSED void mcb__add_stumps_row_##W(const mcb_model *m, const float *x, uint64_t from,      \
                                                                      uint64_t to, double *scores) {                          \
@@ -899,7 +937,7 @@ typedef struct {
     int64_t change[MCB__TILE_CHUNK * MCB__PASS]; /* right xor left; only with COEL */
 } mcb__chunk;
 
-MCB__INLINE void mcb__decode(const mcb_model *m, uint64_t j, size_t n, size_t first, size_t nk, mcb__chunk *c) {
+MCB__INLINE MCB__UNUSED void mcb__decode(const mcb_model *m, uint64_t j, size_t n, size_t first, size_t nk, mcb__chunk *c) {
     const mcb_section *feat = &m->section[MCB_S_FEAT];
     const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31;
@@ -928,37 +966,29 @@ MCB__INLINE void mcb__decode(const mcb_model *m, uint64_t j, size_t n, size_t fi
             mcb__f##W t = MCB__SPLAT##W(c->threshold[j]);                                                                    \
             mcb__h##W nan_left = MCB__SPLAT##W(c->nan_left[j]);                                                              \
             mcb__i##W keep = MCB__SPLAT##W((int64_t)left);                                                                   \
-            MCB__UNROLL for (r = 0; r < 16; r += W) {                                                                        \
-                mcb__f##W value;                                                                                             \
+            for (r = 0; r < 16; r += W) {                                                                                    \
+                mcb__f##W value = *(const mcb__fm##W *)(column + r);                                                         \
                 mcb__i##W wide;                                                                                              \
-                memcpy(&value, column + r, sizeof value);                                                                    \
                 wide = __builtin_convertvector((value <= t) | ((value != value) & nan_left), mcb__i##W) & keep;              \
-                memcpy(mask + 16 * j + r, &wide, sizeof wide);                                                               \
+                *(mcb__im##W *)(mask + 16 * j + r) = wide;                                                                   \
             }                                                                                                                \
         }                                                                                                                    \
     }                                                                                                                        \
     MCB__INLINE void mcb__tile_pass_##W(const mcb__chunk *c, const uint64_t *mask, size_t n, size_t nk, int two_sided,       \
                                         double *tile) {                                                                      \
-        mcb__d##W sum[MCB__PASS];                                                                                            \
-        size_t j, k;                                                                                                         \
-        MCB__UNROLL for (k = 0; k < nk; k++) memcpy(&sum[k], tile + k * MCB__TILE_ROWS, sizeof sum[k]);                      \
+        mcb__d##W sum[12];                                                                                                   \
+        size_t j;                                                                                                            \
+        MCB__EACH12(MCB__TILE_BEGIN, W)                                                                                      \
         for (j = 0; j < n; j++) {                                                                                            \
-            mcb__i##W side;                                                                                                  \
-            memcpy(&side, mask + 16 * j, sizeof side);                                                                       \
-            MCB__UNROLL for (k = 0; k < nk; k++) {                                                                           \
-                int64_t bits = c->right[j * nk + k];                                                                         \
-                mcb__i##W value = MCB__SPLAT##W(bits);                                                                       \
-                if (two_sided) {                                                                                             \
-                    int64_t other = c->change[j * nk + k];                                                                   \
-                    mcb__i##W change = MCB__SPLAT##W(other);                                                                 \
-                    value ^= change & side;                                                                                  \
-                } else {                                                                                                     \
-                    value ^= side;                                                                                           \
-                }                                                                                                            \
-                sum[k] += (mcb__d##W)value;                                                                                  \
+            const int64_t *right = c->right + j * nk, *change = c->change + j * nk;                                          \
+            mcb__i##W side = *(const mcb__im##W *)(mask + 16 * j);                                                           \
+            if (two_sided) {                                                                                                 \
+                MCB__EACH12(MCB__TILE_ADD_LEFT, W)                                                                           \
+            } else {                                                                                                         \
+                MCB__EACH12(MCB__TILE_ADD, W)                                                                                \
             }                                                                                                                \
         }                                                                                                                    \
-        MCB__UNROLL for (k = 0; k < nk; k++) memcpy(tile + k * MCB__TILE_ROWS, &sum[k], sizeof sum[k]);                      \
+        MCB__EACH12(MCB__TILE_END, W)                                                                                        \
     }                                                                                                                        \
     ATTRIBUTE static inline MCB__UNUSED void mcb__add_stumps_batch_##W(const mcb_model *m, const float *x, size_t n_rows,    \
                                                                        size_t stride, uint64_t from, uint64_t to,            \
@@ -1026,10 +1056,8 @@ MCB__INLINE void mcb__decode(const mcb_model *m, uint64_t j, size_t n, size_t fi
         }                                                                                                                    \
     }
 
-#define MCB__TILE_CASE_2(nk) case nk: mcb__tile_pass_2(&chunk, side, n, nk, 0, lanes); break;
 #define MCB__TILE_CASE_4(nk) case nk: mcb__tile_pass_4(&chunk, side, n, nk, 0, lanes); break;
 #define MCB__TILE_CASE_8(nk) case nk: mcb__tile_pass_8(&chunk, side, n, nk, 0, lanes); break;
-#define MCB__TILE_CASE_LEFT_2(nk) case nk: mcb__tile_pass_2(&chunk, side, n, nk, 1, lanes); break;
 #define MCB__TILE_CASE_LEFT_4(nk) case nk: mcb__tile_pass_4(&chunk, side, n, nk, 1, lanes); break;
 #define MCB__TILE_CASE_LEFT_8(nk) case nk: mcb__tile_pass_8(&chunk, side, n, nk, 1, lanes); break;
 
@@ -1044,8 +1072,12 @@ MCB__INLINE void mcb__decode(const mcb_model *m, uint64_t j, size_t n, size_t fi
 #endif
 
 MCB__DEFINE_ROW(2, )
-#define mcb__row_2 mcb__add_stumps_row_2
-MCB__DEFINE_BATCH(2, )
+/* Tiles of rows do not pay with vectors of two: spreading a coefficient over the lanes costs more than the addition. */
+static inline MCB__UNUSED void mcb__add_stumps_batch_2(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                                                       uint64_t from, uint64_t to, double *scores) {
+    size_t r;
+    for (r = 0; r < n_rows; r++) mcb__add_stumps_row_2(m, x + r * stride, from, to, scores + r * m->n_classes);
+}
 #if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
 /* A vector wider than a row of classes would read beyond it: narrow rows take narrow vectors. */
 MCB__DEFINE_ROW(4, MCB__AVX2)
@@ -1105,7 +1137,7 @@ MCB__INLINE int mcb__width(void) {
 
 static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, double *scores) {
     MCB__DISPATCH(mcb__row_8(m, x, from, to, scores), mcb__row_4(m, x, from, to, scores),
-                  mcb__row_2(m, x, from, to, scores));
+                  mcb__add_stumps_row_2(m, x, from, to, scores));
 }
 
 static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,

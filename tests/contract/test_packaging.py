@@ -33,9 +33,13 @@ def run_python(*arguments, **options):
 def sdist(tmp_path_factory):
     setuptools = pytest.importorskip("setuptools", minversion="77")
     pytest.importorskip("Cython")
+    # From a copy: what an earlier build in the source tree left behind would hide what the manifest forgets.
+    tree = tmp_path_factory.mktemp("copy") / "tree"
+    leftovers = (".*", "build", "dist", "*.egg-info", "__pycache__", "results*")
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*leftovers))
     folder = tmp_path_factory.mktemp("sdist")
     code = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
-    done = run_python("-c", code, str(folder), cwd=ROOT)
+    done = run_python("-c", code, str(folder), cwd=tree)
     assert done.returncode == 0, f"setuptools {setuptools.__version__}: {done.stderr}"
     return next(folder.glob("*.tar.gz"))
 
@@ -134,26 +138,29 @@ def test_makefile_says_what_to_install(setting, message):
     assert APT_PACKAGES in done.stderr
 
 
-def fake_python(folder, broken):
-    """A python3 whose -c programs fail when they contain a given word."""
+def crippled_python(folder, prelude):
+    """A python3 that runs a prelude before every -c program."""
     path = folder / "python3"
-    lines = ["#!/bin/sh", f'case "$2" in *{broken}*) exit 1;; esac', f'exec "{sys.executable}" "$@"', ""]
-    path.write_text("\n".join(lines))
+    path.write_text(f"""#!/bin/sh
+if [ "$1" = -c ]; then exec "{sys.executable}" -c "{prelude}; $2"; fi
+exec "{sys.executable}" "$@"
+""")
     path.chmod(0o755)
     return path
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 @pytest.mark.parametrize(
-    ("broken", "message"),
+    ("prelude", "message"),
     [
-        ("version_info", "3.11 or newer is needed"),
-        ("ensurepip", "cannot make virtual environments"),
-        ("Python.h", "(Python.h) are missing"),
+        ("import sys; sys.version_info = (3, 10, 9)", "3.11 or newer is needed"),
+        ("import sys; sys.modules['ensurepip'] = None", "cannot make virtual environments"),
+        ("import sysconfig; sysconfig.get_path = lambda name: '/nowhere'", "(Python.h) are missing"),
     ],
+    ids=["version", "venv", "headers"],
 )
-def test_makefile_checks_the_interpreter(broken, message, tmp_path):
-    interpreter = fake_python(tmp_path, broken)
+def test_makefile_checks_the_interpreter(prelude, message, tmp_path):
+    interpreter = crippled_python(tmp_path, prelude)
     command = ["make", "check-system", f"PYTHON={interpreter}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode != 0

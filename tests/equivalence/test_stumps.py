@@ -6,7 +6,7 @@ import scipy.sparse
 
 from pymcboost.data import Lists, Sorted, Tiles, TrainingData
 from pymcboost.weak_learners import SharedStump
-from reference.stumps import best_stump, gradient_of, outputs
+from reference.stumps import best_stump, candidates, gradient_of, outputs
 
 
 def column(kind, rng, m):
@@ -174,3 +174,48 @@ def test_infinite_value_is_refused_by_place():
     X[4, 2] = 1e39
     with pytest.raises(ValueError, match=r"X\[4, 2\] is infinite or beyond the float32 range.*NaN"):
         TrainingData(X, np.array([0, 1, 0, 1, 0]), 2, np.ones(5))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("m", [40, 900, 6000])
+def test_either_side_of_a_split_has_its_share_of_the_weight(m, sparse):
+    rng = np.random.default_rng(m)
+    X = np.column_stack([column(kind, rng, m) for kind in KINDS[:8]])
+    if sparse:
+        X[rng.random(X.shape) < 0.6] = 0
+        X = scipy.sparse.csr_matrix(X)
+    weights = rng.exponential(size=m) ** 3
+    y = rng.integers(0, 3, m)
+    for share in (0.01, 0.1, 0.3, 0.5):
+        data = TrainingData(X, y, 3, weights, min_weight_fraction_leaf=share)
+        least = share * data.weight.sum() * (1 - 1e-9)
+        used = (X.toarray() if sparse else X)[data.rows].astype(np.float32)
+        a = gradient_of(rng.integers(0, 50, (m, 3)).astype(float), data.y)
+        blocks = data.gradient_buffer()
+        blocks[0, :, :3] = a
+        allowed = [
+            (f, t, n)
+            for f in range(X.shape[1])
+            for t, n in candidates(used[:, f])
+            if values_weigh_enough(used[:, f], t, data.weight, least)
+        ]
+        edges = [np.abs(outputs(used[:, f], t, n) @ a).max() for f, t, n in allowed]
+        fit = SharedStump(data, 1).fit(blocks)
+        if not allowed:
+            assert fit is None
+        elif all(store_is_exact(data, f) for f in range(X.shape[1])):
+            np.testing.assert_allclose(fit.edge, max(edges), rtol=1e-9)
+        else:
+            assert values_weigh_enough(used[:, fit.feature], fit.threshold, data.weight, least)
+
+
+def values_weigh_enough(x, threshold, weight, least):
+    """Of the values alone, or of missing values against all others."""
+    missing = np.isnan(x)
+    if threshold == np.finfo(np.float32).max:
+        return min(weight[missing].sum(), weight[~missing].sum()) >= least
+    return min(weight[x <= threshold].sum(), weight[x > threshold].sum()) >= least
+
+
+def store_is_exact(data, f):
+    return data.n_rows < 6000 or not any(isinstance(store, Tiles) and f in store.feature for store in data.stores)

@@ -1,0 +1,185 @@
+"""What the programs share: exit codes, error messages, the argument parser, notices and whole-or-nothing output files.
+
+Imports nothing beyond the standard library, so that a mistyped command answers at once.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from contextlib import contextmanager, suppress
+
+from pymcboost import __version__
+
+OK, USAGE, DATA, MODEL, IO, MEMORY, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 5, 130, 141
+
+EXIT_CODES = """\
+exit status: 0 success; 1 wrong usage; 2 wrong data; 3 wrong model file; 4 input or output failed; 5 not enough memory;
+130 interrupted (Ctrl-C); 141 the reader of standard output went away"""
+
+
+class UsageError(Exception):
+    """Wrong arguments; the message says what to do instead."""
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help in one shape whatever the Python version: ``-n, --n-estimators n``."""
+
+    def __init__(self, prog, **kwargs):
+        super().__init__(prog, **{**kwargs, "max_help_position": 32})
+
+    def _format_action_invocation(self, action):
+        if not action.option_strings:
+            return super()._format_action_invocation(action)
+        names = ", ".join(action.option_strings)
+        if action.nargs == 0:
+            return names
+        metavar = action.metavar or "{" + ",".join(map(str, action.choices)) + "}"
+        return f"{names} {metavar}"
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with exact option names, and exceptions for errors: its own exit status, 2, means wrong data here."""
+
+    def __init__(self, prog, usage, **kwargs):
+        super().__init__(prog=prog, usage=usage, formatter_class=Formatter, allow_abbrev=False, **kwargs)
+
+    def error(self, message):
+        """Raise UsageError with the message and the usage line."""
+        raise UsageError(f"{message}\n{self.format_usage()}Try '{self.prog} --help'.")
+
+    def _print_message(self, message, file=None):
+        # argparse's own does not mind a full disk.
+        print(message, end="", file=file or sys.stderr)
+
+    def add_common(self):
+        """Add the options that every program has."""
+        self.add_argument("-q", "--quiet", action="store_true", help="print nothing on standard error but errors")
+        self.add_argument("--version", action="version", version=f"{self.prog} {__version__}")
+
+
+def bounded(kind, words, check):
+    """Make an argparse type: ``kind(text)`` where ``check`` holds, else an error with the ``words`` of what may be."""
+
+    def convert(text):
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not check(value):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {words}")
+        return value
+
+    return convert
+
+
+thread_count = bounded(int, "a number of threads: 1 or more, or -1 for all CPUs", lambda value: value != 0)
+
+
+def notifier(program, quiet):
+    """Make a function that prints one line on standard error, or nothing when ``quiet``."""
+
+    def note(text):
+        if not quiet:
+            print(f"{program}: {text}", file=sys.stderr, flush=True)
+
+    return note
+
+
+def word(name):
+    """Return a class or feature name as one printable word: in JSON quotes where it is not one already."""
+    plain = name.isprintable() and not name.startswith('"') and len(name.split()) == 1 and name == name.strip()
+    return name if plain else json.dumps(name)
+
+
+@contextmanager
+def whole_file(path):
+    """Text stream to ``path`` that replaces the file at the end, or leaves it as it was; ``-`` is standard output.
+
+    Devices and pipes are written to directly.
+    """
+    if path == "-":
+        yield sys.stdout
+        return
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):
+        with open(target, "w", encoding="utf-8") as stream:
+            yield stream
+        return
+    temporary = f"{target}.tmp{os.getpid()}"
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        if os.path.exists(target):
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _is_model_error(error):
+    # Looked up, not imported: when the module was never loaded, the error cannot be one of its own.
+    module = sys.modules.get("pymcboost.modelfile")
+    return module is not None and isinstance(error, module.ModelFormatError)
+
+
+def run(program, body, argv):
+    """Run ``body(argv)`` and turn its exceptions into one message on standard error and an exit status.
+
+    Parameters
+    ----------
+    program : str
+        Name that starts every message.
+    body : callable
+        Takes the list of arguments; returns an exit status or None for success.
+    argv : list of str or None
+        None: ``sys.argv[1:]``.
+
+    Returns
+    -------
+    int
+        0 success, 1 usage, 2 data, 3 model file, 4 input or output, 5 memory, 130 interrupted, 141 broken pipe.
+    """
+    # A stream that the caller closed is None, and print(file=None) would write to the other one.
+    sys.stdout = sys.stdout or open(os.devnull, "w")
+    sys.stderr = sys.stderr or open(os.devnull, "w")
+    try:
+        try:
+            status = body(sys.argv[1:] if argv is None else list(argv)) or OK
+        except SystemExit as stop:  # argparse's --help and --version
+            status = stop.code or OK
+        sys.stdout.flush()
+        return status
+    except UsageError as error:
+        status, message = USAGE, str(error)
+    except KeyboardInterrupt:
+        status, message = INTERRUPTED, "interrupted"
+    except BrokenPipeError:
+        return _leave(PIPE)
+    except MemoryError as error:
+        status, message = MEMORY, f"not enough memory: {error}" if str(error) else "not enough memory"
+    except OSError as error:
+        status = IO
+        message = error.strerror or str(error)
+        if error.filename is not None:
+            message = f"{os.fsdecode(error.filename)}: {message}"
+    except ValueError as error:
+        status, message = MODEL if _is_model_error(error) else DATA, str(error)
+    with suppress(OSError):
+        print(f"{program}: error: {message}" if status != INTERRUPTED else f"{program}: {message}", file=sys.stderr)
+    return _leave(status)
+
+
+def _leave(status):
+    """Empty standard output's buffer; what cannot be written any more must not make Python complain at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status

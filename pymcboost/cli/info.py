@@ -1,0 +1,88 @@
+"""mcboost-info: what a model file holds. Needs NumPy only."""
+
+import json
+import sys
+
+from pymcboost.cli.console import EXIT_CODES, Parser, run, word
+
+PROGRAM = "mcboost-info"
+USAGE = f"{PROGRAM} [options] model_file"
+DESCRIPTION = """\
+Check a .mcb model file and print what it holds."""
+TOP = 10
+CLASSES_SHOWN = 20
+KINDS = {1: "list of stumps", 2: "interval table"}
+LINKS = {"none": "none: scores only", "softmax": "p = softmax(F)", "softmax2": "p = softmax(2 F)"}
+
+
+def main(argv=None):
+    """Run ``mcboost-info`` and return its exit status."""
+    return run(PROGRAM, info, argv)
+
+
+def describe(model, path):
+    """Facts about a model as a dict that JSON can hold; what the training left for information is taken as it comes."""
+    meta = model.meta
+    names = meta.get("feature_names")
+    names = names if isinstance(names, list) and len(names) == model.n_features_in_ else None
+    base = 0 if meta.get("index_base") == 0 else 1
+    features, shares = model.used_features()
+    order = (-shares).argsort(kind="stable")[:TOP]
+    return {
+        "file": path,
+        "bytes": len(model.to_bytes()),
+        "kind": model.kind,
+        "link": model.link,
+        "classes": model.classes_.tolist(),
+        "n_features": model.n_features_in_,
+        "n_features_used": len(features),
+        "n_learners": model.n_learners,
+        "meta": meta,
+        "top_features": [
+            {"column": column, "name": str(names[column] if names else column + base), "importance": share}
+            for column, share in zip(features[order].tolist(), shares[order].tolist(), strict=True)
+        ],
+    }
+
+
+def lines(facts):
+    """Yield the same facts as text."""
+    meta, classes = facts["meta"], facts["classes"]
+    params = meta.get("params")
+    shown = " ".join(word(str(name)) for name in classes[:CLASSES_SHOWN]) + (" ..." if classes[CLASSES_SHOWN:] else "")
+    learners = "merged" if facts["n_learners"] is None else facts["n_learners"]
+    yield "file", f"{facts['file']}: {facts['bytes']:,} bytes, checksums good"
+    yield "kind", f"{facts['kind']} ({KINDS[facts['kind']]})"
+    if "algorithm" in meta:
+        yield "algorithm", f"{word(str(meta['algorithm']))} (pymcboost {word(str(meta.get('version')))})"
+    yield "classes", f"{len(classes)}: {shown}"
+    yield "features", f"{facts['n_features']}, {facts['n_features_used']} of them used"
+    yield "learners", learners
+    yield "link", LINKS[facts["link"]]
+    if isinstance(params, dict):
+        yield "parameters", " ".join(f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items()))
+    if facts["top_features"]:
+        yield "top features", "share in what moves the scores"
+    for feature in facts["top_features"]:
+        yield f"  {word(feature['name'])}", f"{feature['importance']:.4f}"
+
+
+def info(argv):
+    """Do what ``mcboost-info``'s arguments ask."""
+    parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
+    parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    parser.add_common()
+    arguments = parser.parse_args(argv)
+
+    from pymcboost.scoring import load_model
+
+    facts = describe(load_model(arguments.model_file), arguments.model_file)
+    if arguments.json:
+        print(json.dumps(facts, indent=2))
+    else:
+        print("\n".join(f"{name:<14}{text}" for name, text in lines(facts)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

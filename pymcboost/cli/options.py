@@ -1,0 +1,141 @@
+"""Command-line options of an algorithm.
+
+Names and defaults come from its signature, ranges from params.py, help texts from its docstring.
+"""
+
+import argparse
+import inspect
+import re
+
+from pymcboost.cli.console import UsageError, bounded
+from pymcboost.params import PARAMS
+
+# LIBSVM-style short names. Long names are derived; these are chosen by hand and never change their meaning.
+SHORT = {
+    "loss": "-l",
+    "n_estimators": "-n",
+    "learning_rate": "-r",
+    "n_iter_no_change": "-E",
+    "n_jobs": "-j",
+    "random_state": "-S",
+}
+
+# Where a program at a terminal wants another default than a function called from Python.
+DEFAULTS = {"verbose": 1}
+
+
+def parameter_help(cls):
+    """First paragraph of each entry in the "Parameters" section of a class's numpydoc docstring, by parameter name."""
+    found, names, paragraph = {}, (), []
+    lines = inspect.cleandoc(cls.__doc__ or "").splitlines()
+    rules = [i for i, line in enumerate(lines) if re.fullmatch(r"-{3,}", line.strip())]
+    start = next((i for i in rules if lines[i - 1].strip() == "Parameters"), None)
+    if start is None:
+        return found
+    end = next((i - 1 for i in rules if i > start), len(lines))
+    for line in [*lines[start + 1 : end], "end"]:
+        if line and not line[0].isspace():
+            found.update(dict.fromkeys(names, " ".join(paragraph)))
+            names, paragraph, open_ = [name.strip() for name in line.split(":")[0].split(",")], [], True
+        elif line.strip() and open_:
+            paragraph.append(line.strip().replace("``", ""))
+        elif paragraph:
+            open_ = False
+    return found
+
+
+def _converter(row):
+    def parse(text):
+        if row.none and text.lower() == "none":
+            return None
+        return row.kind(text)
+
+    def convert(text):
+        try:
+            value = parse(text)
+            allowed = row.allows(value)
+        except ValueError:
+            allowed = False
+        if not allowed:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {row.describe()}")
+        return value
+
+    return convert
+
+
+def _shown(value):
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if value is None else str(value)
+
+
+def add_algorithm_options(parser, cls):
+    """Add one option for each parameter of an estimator class; options that are not given stay out of the namespace.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser or argument group
+        Receives the options.
+    cls : type
+        Estimator class; each parameter of its signature must have a row in ``pymcboost.params.PARAMS``.
+
+    Returns
+    -------
+    list of str
+        Names of the parameters that have an option.
+    """
+    texts = parameter_help(cls)
+    names = []
+    for name, parameter in inspect.signature(cls).parameters.items():
+        row = PARAMS[name]
+        if row.python_only:
+            continue
+        flags = [flag for flag in (SHORT.get(name), "--" + name.replace("_", "-")) if flag]
+        default = DEFAULTS.get(name, parameter.default)
+        text = texts.get(name, "").rstrip(".")
+        if row.kind is bool:
+            details = f"default: {'on' if default else 'off'}"
+            extra = {"action": argparse.BooleanOptionalAction}
+        elif row.choices:
+            choices = (*row.choices, "none") if row.none else row.choices
+            details = f"default: {_shown(default)}"
+            extra = {"type": _converter(row), "metavar": "{" + ",".join(choices) + "}"}
+        else:
+            details = f"{row.describe().replace('None', 'none')}; default: {_shown(default)}"
+            extra = {"type": _converter(row), "metavar": "n" if row.kind is int else "x"}
+        if name == "n_iter_no_change":
+            details += "; giving it turns --early-stopping on"
+        help_text = f"{text} ({details})".strip().replace("%", "%%")
+        parser.add_argument(*flags, dest=name, default=argparse.SUPPRESS, help=help_text, **extra)
+        names.append(name)
+    return names
+
+
+_positive = bounded(float, "a finite number > 0", lambda value: 0 < value < float("inf"))
+
+
+def take_class_weights(argv):
+    """Take LIBSVM's ``-w<label> x`` out of the arguments: argparse has no options whose names are open.
+
+    Returns
+    -------
+    rest : list of str
+        The other arguments.
+    weights : dict of int to float
+        The last weight given for each label.
+    """
+    rest, weights = [], {}
+    arguments = iter(argv)
+    for argument in arguments:
+        if argument == "--":
+            return [*rest, argument, *arguments], weights
+        if not argument.startswith("-w"):
+            rest.append(argument)
+            continue
+        if not re.fullmatch(r"-w[+-]?\d+", argument):
+            raise UsageError(f"argument {argument}: a class weight is -w<label> x, the label an integer: -w3 2.5")
+        try:
+            weights[int(argument[2:])] = _positive(next(arguments))
+        except StopIteration:
+            raise UsageError(f"argument {argument}: expected the weight of class {argument[2:]}") from None
+        except argparse.ArgumentTypeError as error:
+            raise UsageError(f"argument {argument}: {error}") from None
+    return rest, weights

@@ -1,0 +1,104 @@
+"""mcboost-predict: predict the rows of a LIBSVM file with a model file. Needs NumPy only."""
+
+import sys
+
+from pymcboost.cli.console import EXIT_CODES, Parser, UsageError, notifier, run, thread_count, whole_file, word
+
+PROGRAM = "mcboost-predict"
+USAGE = f"{PROGRAM} [options] test_file model_file output_file"
+DESCRIPTION = """\
+Predict the rows of a file in LIBSVM format. Features that a row does not name are 0; features beyond the model's are
+ignored. When rows have labels, the accuracy goes to standard output (to standard error when the output file is -)."""
+
+
+def main(argv=None):
+    """Run ``mcboost-predict`` and return its exit status."""
+    return run(PROGRAM, predict, argv)
+
+
+def parse(argv):
+    """Return the arguments as a namespace."""
+    parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
+    parser.add_argument("test_file", help="LIBSVM text, also .gz, .bz2 or .xz; - for standard input")
+    parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
+    parser.add_argument("output_file", help="one predicted label per line; - for standard output")
+    parser.add_argument("-b", "--probability", choices=(0, 1), type=int, default=0,
+                        help="1: a line 'labels ...', then each label with the probability of every class (default: 0)")
+    parser.add_argument("-d", "--decision-values", choices=(0, 1), type=int, default=0,
+                        help="1: the same with the score of every class in place of probabilities (default: 0)")
+    parser.add_argument("-j", "--n-jobs", type=thread_count, metavar="n",
+                        help="number of threads, -1 for all CPUs (default: 1 below 10,000 rows, else all)")
+    parser.add_argument("--base", choices=("auto", "0", "1"), default="auto",
+                        help="number of the first feature in the file (default: auto, 0 if the model was trained on a "
+                        "zero-based file or an index 0 occurs)")
+    parser.add_common()
+    arguments = parser.parse_args(argv)
+    if arguments.probability and arguments.decision_values:
+        parser.error("-b 1 and -d 1 exclude each other")
+    return arguments
+
+
+def accuracy(model, predicted, data, note):
+    """LIBSVM's accuracy line over the rows that have a label, or None when no row has one."""
+    import numpy as np
+
+    labels, total = data.y[data.labelled], int(data.labelled.sum())
+    unlabelled = data.labelled.size - total
+    if unlabelled:
+        note(f"{unlabelled} of {data.labelled.size} rows have no label: predicted, not counted in the accuracy")
+    if total == 0:
+        return None
+    if model.classes_.dtype.kind != "i":
+        labels = np.array([f"{label:g}" for label in labels.tolist()])
+    unknown = ~np.isin(labels, model.classes_)
+    if unknown.any():
+        names = np.unique(labels[unknown]).tolist()
+        shown = ", ".join(str(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+        note(f"{unknown.sum()} of {total} rows have a label that the model does not know ({shown}): counted as errors")
+    hits = int((predicted[data.labelled] == labels).sum())
+    return f"Accuracy = {100 * hits / total:g}% ({hits}/{total}) (classification)"
+
+
+def write(stream, names, predicted, values):
+    """One line per row: the label, then its values when there are any, which a first line ``labels ...`` announces."""
+    if values is None:
+        stream.writelines(f"{names[c]}\n" for c in predicted.tolist())
+        return
+    stream.write(f"labels {' '.join(names)}\n")
+    line = "%s" + " %.17g" * len(names) + "\n"
+    for start in range(0, len(predicted), 4096):
+        rows = zip(predicted[start : start + 4096].tolist(), values[start : start + 4096].tolist(), strict=True)
+        stream.writelines(line % (names[c], *row) for c, row in rows)
+
+
+def predict(argv):
+    """Do what ``mcboost-predict``'s arguments ask."""
+    arguments = parse(argv)
+    note = notifier(PROGRAM, arguments.quiet)
+
+    from pymcboost.scoring import load_model
+    from pymcboost.svmlight import load_svmlight
+
+    model = load_model(arguments.model_file)
+    if arguments.probability and model.link == "none":
+        raise UsageError(f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores")
+    known = model.meta.get("index_base")
+    base = int(arguments.base) if arguments.base != "auto" else known if known in (0, 1) else "auto"
+    data = load_svmlight(arguments.test_file, base=base, n_features=model.n_features_in_, layout="plain")
+    for notice in data.notices:
+        note(notice)
+    best = model.predict_codes(data.X, n_jobs=arguments.n_jobs)
+    values = None
+    if arguments.probability:
+        values = model.predict_proba(data.X, n_jobs=arguments.n_jobs)
+    elif arguments.decision_values:
+        values = model.raw_scores(data.X, n_jobs=arguments.n_jobs)
+    with whole_file(arguments.output_file) as stream:
+        write(stream, [word(str(name)) for name in model.classes_.tolist()], best, values)
+    line = accuracy(model, model.classes_[best], data, note)
+    if line:
+        print(line, file=sys.stderr if arguments.output_file == "-" else sys.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

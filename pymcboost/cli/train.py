@@ -1,0 +1,199 @@
+"""mcboost-train: train a model on a LIBSVM file, or cross-validate."""
+
+import os
+import sys
+import time
+import warnings
+
+from pymcboost.cli.console import EXIT_CODES, INTERRUPTED, Parser, UsageError, bounded, notifier, run
+from pymcboost.cli.options import DEFAULTS, add_algorithm_options, take_class_weights
+
+PROGRAM = "mcboost-train"
+USAGE = f"{PROGRAM} [options] training_file [model_file]"
+DESCRIPTION = """\
+Train a boosted classifier on a file in LIBSVM format and write it as a .mcb model file."""
+CLASSES_SHOWN = 20
+
+
+def main(argv=None):
+    """Run ``mcboost-train`` and return its exit status."""
+    return run(PROGRAM, train, argv)
+
+
+def _algorithm_option(parser, registry):
+    parser.add_argument("-a", "--algorithm", choices=sorted(registry), default="mcboost",
+                        help="boosting algorithm; -a name --help shows its options (default: mcboost)")
+
+
+def parse(argv):
+    """Return the arguments, a new estimator with the parameters they ask for, and the class weights."""
+    from pymcboost.algorithms import REGISTRY, get_class
+
+    argv, weights = take_class_weights(argv)
+    first = Parser(PROGRAM, USAGE, add_help=False)
+    _algorithm_option(first, REGISTRY)
+    first.add_common()
+    cls = get_class(first.parse_known_args(argv)[0].algorithm)
+
+    parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
+    parser.add_argument("training_file", help="LIBSVM text, also .gz, .bz2 or .xz; - for standard input")
+    parser.add_argument("model_file", nargs="?",
+                        help="default: the training file's base name with .mcb added, in the current folder")
+    _algorithm_option(parser, REGISTRY)
+    names = add_algorithm_options(parser.add_argument_group(f"options of {cls.__name__}"), cls)
+    group = parser.add_argument_group("data, validation and output")
+    # Only for the help text: take_class_weights has removed these from the arguments.
+    group.add_argument("-w<label>", dest="weight", metavar="x",
+                       help="weight of the class with this label, as in -w3 2.5 (default: 1)")
+    group.add_argument("-v", "--cross-validation", type=bounded(int, "an integer >= 2", lambda n: n >= 2), metavar="n",
+                       help="n-fold stratified cross-validation, shuffled by -S (here default: 0); writes no model")
+    group.add_argument("-P", "--validation-file", metavar="file",
+                       help="LIBSVM file whose error is followed during training (what --early-stopping then watches)")
+    group.add_argument("--base", choices=("auto", "0", "1"), default="auto",
+                       help="number of the first feature in the files (default: auto, 0 when an index 0 occurs)")
+    group.add_argument("--n-features", type=bounded(int, "an integer >= 1", lambda n: n >= 1), metavar="n",
+                       help="number of features (default: as many as the training file has)")
+    group.add_argument("--layout", choices=("list", "interval"), default="list",
+                       help="layout of the model file: the stumps in order, or merged per feature (default: list)")
+    parser.add_common()
+    arguments = parser.parse_args(argv)
+
+    given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
+    if given.get("n_jobs", 1) == 0:
+        parser.error("argument -j/--n-jobs: 0 threads have no meaning; use 1 or more, -1 for all CPUs, or leave it out")
+    if weights and given.get("class_weight"):
+        parser.error("-w<label> and --class-weight exclude each other")
+    if arguments.cross_validation and (arguments.validation_file or arguments.model_file):
+        what = "-P" if arguments.validation_file else "a model file"
+        parser.error(f"-v writes no model and validates on its own folds; leave out {what}")
+    if arguments.training_file == "-" and not (arguments.model_file or arguments.cross_validation):
+        parser.error("training on standard input needs the name of a model file")
+    if arguments.training_file == arguments.validation_file == "-":
+        parser.error("only one of the training and the validation file can be standard input")
+    if "n_iter_no_change" in given:
+        given.setdefault("early_stopping", True)
+    quiet = arguments.quiet or arguments.cross_validation
+    given["verbose"] = 0 if quiet else given.get("verbose", DEFAULTS["verbose"])
+    arguments.model_file = arguments.model_file or os.path.basename(arguments.training_file) + ".mcb"
+    return arguments, cls(**given), weights
+
+
+def check_target(path):
+    """Find out before hours of training that the model cannot be written, or would overwrite something else."""
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
+        raise IsADirectoryError(21, "is a folder, not a model file", path)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(2, "no such folder for the model file", folder)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(13, "cannot write the model file into this folder", folder)
+    if os.path.isfile(path) and os.path.getsize(path):
+        with open(path, "rb") as stream:
+            if stream.read(4) != b"\x89MCB":
+                raise UsageError(f"model file {path} exists and is not a model; remove it first if you mean it")
+
+
+def read(path, note, **how):
+    """Rows and integer labels of a LIBSVM file, in which every row must have a label; reports what it read."""
+    import numpy as np
+
+    from pymcboost.svmlight import load_svmlight
+
+    data = load_svmlight(path, **how)
+    path = "<stdin>" if path == "-" else path
+    for notice in data.notices:
+        note(notice)
+    if not data.labelled.all():
+        raise ValueError(f"{path}: row {np.argmin(data.labelled) + 1} has no label; training and validation need "
+                         "one in every row, an integer before the first index:value pair")
+    if data.y.dtype.kind == "f":
+        row = np.argmax(data.y != np.floor(data.y))
+        raise ValueError(f"{path}: row {row + 1} has the label {data.y[row]:g}; class labels must be integers")
+    classes, counts = np.unique(data.y, return_counts=True)
+    shown = ", ".join(f"{label}: {count}" for label, count in zip(classes, counts, strict=True))
+    storage = "sparse" if hasattr(data.X, "indptr") else "dense"
+    note(f"{path}: {data.X.shape[0]} rows, {data.X.shape[1]} features ({storage}), {classes.size} classes"
+         + (f" ({shown})" if classes.size <= CLASSES_SHOWN else ""))
+    return data
+
+
+def cross_validate(estimator, X, y, folds):
+    """Print LIBSVM's line about the accuracy over all folds."""
+    import numpy as np
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    largest = np.unique(y, return_counts=True)[1].max()
+    if folds > largest:
+        raise ValueError(f"-v {folds}: the largest class has only {largest} rows; use at most that many folds")
+    cv = StratifiedKFold(folds, shuffle=True, random_state=estimator.get_params().get("random_state") or 0)
+    hits = cross_val_predict(estimator, X, y, cv=cv) == y
+    print(f"Cross Validation Accuracy = {100 * hits.mean():g}%")
+
+
+def train(argv):
+    """Do what ``mcboost-train``'s arguments ask."""
+    arguments, estimator, weights = parse(argv)
+    note = notifier(PROGRAM, arguments.quiet)
+    if not arguments.cross_validation:
+        check_target(arguments.model_file)
+    base = arguments.base if arguments.base == "auto" else int(arguments.base)
+    data = read(arguments.training_file, note, base=base, n_features=arguments.n_features)
+    X, y = data.X, data.y
+    unknown = sorted(set(weights) - set(y.tolist()))
+    if unknown:
+        note(f"no row has the label {', '.join(map(str, unknown))}; its weight is not used")
+    if weights.keys() - set(unknown):
+        estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in set(y.tolist())})
+
+    validation = {}
+    if arguments.validation_file:
+        layout = "csr" if hasattr(X, "indptr") else "dense"
+        held = read(arguments.validation_file, note, base=data.base, n_features=X.shape[1], layout=layout)
+        validation = {"X_val": held.X, "y_val": held.y}
+
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
+        if arguments.cross_validation:
+            return cross_validate(estimator, X, y, arguments.cross_validation)
+        return fit_and_save(estimator, X, y, data.base, validation, arguments, note)
+
+
+def save(estimator, base, path, layout):
+    """Write the model; one from a zero-based file says so, as a test file may lack the index 0 that would tell."""
+    if base == 1:
+        return estimator.save(path, layout=layout)
+    from pymcboost.scoring import Model
+
+    model = estimator.model_
+    meta = {**model.meta, "index_base": base}
+    Model.from_ensemble(model.ensemble, model.classes_, link=model.link, meta=meta, layout=layout).save(path)
+
+
+def fit_and_save(estimator, X, y, base, validation, arguments, note):
+    """Train, save and report; after Ctrl-C save the rounds that are done."""
+    status, start = 0, time.perf_counter()
+    try:
+        estimator.fit(X, y, **validation)
+    except KeyboardInterrupt:
+        if not getattr(estimator, "n_estimators_", 0):
+            raise
+        status = INTERRUPTED
+    seconds = time.perf_counter() - start
+    save(estimator, base, arguments.model_file, arguments.layout)
+    size = os.path.getsize(arguments.model_file)
+    if status:
+        print(f"{PROGRAM}: interrupted; the {estimator.n_estimators_} rounds done are saved in {arguments.model_file}",
+              file=sys.stderr)
+        return status
+    error = (estimator.model_.predict(X) != y).mean()
+    rounds = estimator.n_estimators_
+    note(f"{arguments.algorithm}: {rounds} rounds in {seconds:.3g} s, training error {100 * error:.4g}%")
+    if validation:
+        error = (estimator.model_.predict(validation["X_val"]) != validation["y_val"]).mean()
+        note(f"validation error {100 * error:.4g}%")
+    note(f"{arguments.model_file}: {size:,} bytes ({arguments.layout})")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+/* Score rows with a saved model: the whole of what a C program needs.
+ *
+ *     example MODEL.mcb ROWS [LEARNERS]
+ *
+ * ROWS holds float32 numbers, n_features for each row. Prints for each row the label, the scores and, if the model has a link,
+ * the probabilities, as hexadecimal floating-point numbers, which lose no bit. */
+#include "mcb.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void *read_file(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    unsigned char *bytes = 0;
+    long end;
+    if (file && fseek(file, 0, SEEK_END) == 0 && (end = ftell(file)) >= 0) {
+        rewind(file);
+        bytes = (unsigned char *)malloc((size_t)end + 1);
+        *size = bytes ? fread(bytes, 1, (size_t)end, file) : 0;
+    }
+    if (file) fclose(file);
+    return bytes;
+}
+
+int main(int argc, char **argv) {
+    mcb_model model;
+    size_t size = 0, rows_size = 0, n_rows, r, k, length;
+    void *bytes;
+    float *rows;
+    double *scores, *one;
+    int status;
+    if (argc < 3) {
+        fprintf(stderr, "usage: example MODEL.mcb ROWS [LEARNERS]\n");
+        return 1;
+    }
+    bytes = read_file(argv[1], &size);
+    rows = (float *)read_file(argv[2], &rows_size);
+    if (!bytes || !rows) {
+        fprintf(stderr, "cannot read the files\n");
+        return 1;
+    }
+    status = mcb_open(&model, bytes, size);
+    if (status == MCB_OK && argc > 3) status = mcb_truncate(&model, (uint64_t)atol(argv[3]));
+    if (status != MCB_OK) {
+        fprintf(stderr, "%s: %s (section %s, byte %lu)\n", argv[1], mcb_strerror(status), model.error_tag,
+                (unsigned long)model.error_offset);
+        return 1;
+    }
+    n_rows = rows_size / (sizeof(float) * model.n_features);
+    scores = (double *)malloc((n_rows + 1) * model.n_classes * sizeof *scores);
+    one = (double *)malloc(model.n_classes * sizeof *one);
+    if (!scores || !one) return 1;
+    mcb_scores_batch(&model, rows, n_rows, model.n_features, scores);
+    for (r = 0; r < n_rows; r++) {
+        uint32_t best = mcb_predict(&model, rows + r * model.n_features, one);
+        const char *text = mcb_label_text(&model, best, &length);
+        if (memcmp(one, scores + r * model.n_classes, model.n_classes * sizeof *one) != 0) {
+            fprintf(stderr, "row %lu: one row and many rows differ\n", (unsigned long)r);
+            return 1;
+        }
+        if (text)
+            printf("%.*s", (int)length, text);
+        else
+            printf("%lld", (long long)mcb_label_int(&model, best));
+        for (k = 0; k < model.n_classes; k++) printf(" %a", one[k]);
+        if (mcb_has_probabilities(&model)) {
+            mcb_probabilities(&model, one);
+            for (k = 0; k < model.n_classes; k++) printf(" %a", one[k]);
+        }
+        printf("\n");
+    }
+    free(bytes);
+    free(rows);
+    free(scores);
+    free(one);
+    return 0;
+}

@@ -1,0 +1,175 @@
+"""Every exit status of every program, with one line on standard error that says why."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+from cli.programs import call, command, environment, run, run_python, start
+
+from pymcboost import __version__
+from pymcboost.cli.console import run as run_body
+
+
+def check(done, status, *messages):
+    assert done.returncode == status, done.stderr
+    assert done.stdout == ""
+    for message in messages:
+        assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("program", ["train", "predict", "info"])
+def test_0_help_and_version(program):
+    done = run(program, "--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"mcboost-{program} {__version__}\n", "")
+    done = run(program, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage: mcboost-{program} [options] ")
+    assert run(program, "-h").stdout == done.stdout
+
+
+@pytest.mark.parametrize("program", ["train", "predict", "info"])
+def test_1_usage(program):
+    done = run(program, "--nonsense", "a", "b", "c")
+    check(done, 1, f"mcboost-{program}: error: ", f"Try 'mcboost-{program} --help'.")
+
+
+def test_2_data(files, tmp_path):
+    (tmp_path / "bad.svm").write_text("1 1:2 2:3\n2 1:2 1:5\n")
+    check(run("train", "bad.svm", cwd=tmp_path), 2, "mcboost-train: error: bad.svm:2:")
+    check(run("predict", "bad.svm", files / "model.mcb", "out", cwd=tmp_path), 2, "mcboost-predict: error: bad.svm:2:")
+    (tmp_path / "inf.svm").write_text("1 1:2\n2 1:inf\n")
+    check(call("train", "inf.svm", cwd=tmp_path), 2, "inf")
+    (tmp_path / "cut.svm.gz").write_bytes(b"\x1f\x8b\x08\x00")
+    check(call("train", "cut.svm.gz", cwd=tmp_path), 2, "cut.svm.gz")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.svm", "cut.svm.gz", "inf.svm"]
+
+
+def test_3_model(files, tmp_path):
+    good = (files / "model.mcb").read_bytes()
+    bad = {"empty.mcb": b"", "text.mcb": b"svm_type c_svc\n" * 9, "cut.mcb": good[:-1], "long.mcb": good + b"\0",
+           "flip.mcb": good[:-5] + bytes([good[-5] ^ 1]) + good[-4:]}
+    for name, content in bad.items():
+        (tmp_path / name).write_bytes(content)
+        check(run("info", name, cwd=tmp_path), 3, f"mcboost-info: error: {name}: ")
+        check(run("predict", files / "test.svm", name, "out", cwd=tmp_path), 3, f"mcboost-predict: error: {name}: ")
+        assert not (tmp_path / "out").exists()
+
+
+def test_4_missing_and_unwritable(files, tmp_path):
+    train, test, model = files / "train.svm", files / "test.svm", files / "model.mcb"
+    check(run("train", "none.svm", cwd=tmp_path), 4, "mcboost-train: error: none.svm: No such file or directory")
+    check(call("train", tmp_path, "m.mcb", cwd=tmp_path), 4, "directory")
+    check(call("train", train, "no/folder/m.mcb", cwd=tmp_path), 4, "no/folder: no such folder for the model file")
+    check(call("train", train, tmp_path), 4, "is a folder, not a model file")
+    check(call("train", "-P", "none.svm", train, cwd=tmp_path), 4, "none.svm: No such file or directory")
+    check(run("predict", "none.svm", model, "out", cwd=tmp_path), 4, "none.svm: No such file or directory")
+    check(call("predict", test, "none.mcb", "out", cwd=tmp_path), 4, "none.mcb: No such file or directory")
+    check(call("predict", test, model, "no/out", cwd=tmp_path), 4, "No such file or directory")
+    check(call("predict", test, model, tmp_path), 4, "Is a directory")
+    check(run("info", "none.mcb", cwd=tmp_path), 4, "mcboost-info: error: none.mcb: No such file or directory")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_4_forbidden_folder(files, tmp_path):
+    tmp_path.chmod(0o500)
+    check(call("train", files / "train.svm", "m.mcb", cwd=tmp_path), 4, "cannot write the model file into this folder")
+    check(call("predict", files / "test.svm", files / "model.mcb", "out", cwd=tmp_path), 4, "Permission denied")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's full device")
+def test_4_disk_full(files):
+    check(run("predict", files / "test.svm", files / "model.mcb", "/dev/full"), 4, "No space left on device")
+    for program, arguments in [("info", [files / "model.mcb"]), ("info", ["--help"]),
+                               ("predict", [files / "test.svm", files / "model.mcb", "-"])]:
+        with open("/dev/full", "w") as full:
+            done = run(program, *arguments, stdout=full)
+        assert done.returncode == 4, done.stderr
+        assert "No space left on device" in done.stderr
+        assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the size of files")
+def test_4_no_room_keeps_the_old_files(files, tmp_path):
+    old = {"m.mcb": (files / "model.mcb").read_bytes(), "out": b"old"}
+    for name, content in old.items():
+        (tmp_path / name).write_bytes(content)
+    for program, arguments in [("train", [str(files / "train.svm"), "m.mcb"]),
+                               ("predict", ["-b", "1", str(files / "test.svm"), "m.mcb", "out"])]:
+        code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        code += f"from pymcboost.cli.{program} import main; sys.exit(main({arguments!r}))"
+        check(run_python(code, cwd=tmp_path), 4, "File too large")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
+
+
+def test_5_memory(files, tmp_path):
+    (tmp_path / "t.svm").write_text("".join(f"{i % 2} 1:{i}\n" for i in range(9)))
+    body = "import sys, pymcboost.svmlight as s; s.available_memory = lambda: 10\n"
+    for program, arguments in [("train", ["t.svm"]), ("predict", ["t.svm", str(files / "model.mcb"), "out"])]:
+        code = f"{body}from pymcboost.cli.{program} import main; sys.exit(main({arguments!r}))"
+        check(run_python(code, cwd=tmp_path), 5, f"mcboost-{program}: error: not enough memory: t.svm: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.svm"]
+
+
+def test_141_reader_went_away(files):
+    model = files / "model.mcb"
+    for arguments in (["info", "--json", model], ["predict", "-d", 1, files / "test.svm", model, "-"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = run(*arguments, stdout=writer)
+        os.close(writer)
+        assert done.returncode == 141
+        assert "Traceback" not in done.stderr
+        assert "Broken" not in done.stderr
+
+
+def test_closed_streams_do_not_mix(files, tmp_path):
+    (tmp_path / "t.svm").write_text("99 1:1\n")
+    line = shlex.join([*command("predict"), "t.svm", str(files / "model.mcb"), "-"])
+    for closing in ("2>&-", ">&-"):
+        done = subprocess.run(["sh", "-c", f"{line} {closing}"], cwd=tmp_path, env=environment(), capture_output=True,
+                              text=True)
+        assert done.returncode == 0
+        assert ("Accuracy" in done.stderr, "Accuracy" in done.stdout) == (closing == ">&-", False)
+        assert (len(done.stdout.splitlines()) == 1) == (closing == "2>&-")
+
+
+def test_130_interrupted_prediction_leaves_no_file(files, tmp_path):
+    process = start("predict", "-", files / "model.mcb", "out", cwd=tmp_path)
+    process.stdin.write("1 1:2\n")
+    process.stdin.flush()
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "mcboost-predict: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("error", "status", "message"), [
+    (MemoryError(), 5, "error: not enough memory"),
+    (MemoryError("3 TiB"), 5, "error: not enough memory: 3 TiB"),
+    (KeyboardInterrupt(), 130, "interrupted"),
+    (FileNotFoundError(2, "No such file", "a.txt"), 4, "error: a.txt: No such file"),
+    (OSError("odd"), 4, "error: odd"),
+    (ValueError("bad rows"), 2, "error: bad rows"),
+    (SystemExit(0), 0, None),
+])
+def test_exceptions_become_statuses(capsys, error, status, message):
+    def body(argv):
+        raise error
+
+    assert run_body("prog", body, []) == status
+    assert capsys.readouterr().err == ("" if message is None else f"prog: {message}\n")
+
+
+def test_a_defect_is_not_hidden():
+    def body(argv):
+        raise TypeError("a bug")
+
+    with pytest.raises(TypeError):
+        run_body("prog", body, [])

@@ -1,0 +1,109 @@
+"""mcboost-info as a program."""
+
+import json
+
+import numpy as np
+import pytest
+from cli.programs import call, run, write_svm
+
+from pymcboost import Model, load_model
+from pymcboost.cli.info import main
+from pymcboost.ensemble import EnsembleBuilder
+
+
+@pytest.fixture
+def known():
+    """Model of three stumps whose feature shares are known: column 4 has 3/5, column 1 2/5."""
+    builder = EnsembleBuilder(2, 6)
+    builder.add_stump(1, 0.5, False, [0.0, 1.0])
+    builder.add_stump(4, 0.5, False, [0.0, 1.0], [0.0, 0.5])
+    builder.add_stump(4, 1.5, True, [2.5, 0.0], [0.0, 0.0])
+    return builder.freeze()
+
+
+def test_text(capsys, tmp_path, known):
+    meta = {"algorithm": "mcboost", "params": {"nu": 1e-9, "loss": "exp"}, "version": "1.2"}
+    path = tmp_path / "m.mcb"
+    Model.from_ensemble(known, ["pike", "sea bass"], link="softmax2", meta=meta).save(path)
+    assert main([str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out == f"""\
+file          {path}: {path.stat().st_size:,} bytes, checksums good
+kind          1 (list of stumps)
+algorithm     mcboost (pymcboost 1.2)
+classes       2: pike "sea bass"
+features      6, 2 of them used
+learners      3
+link          p = softmax(2 F)
+parameters    loss=exp nu=1e-09
+top features  share in what moves the scores
+  5           0.6000
+  2           0.4000
+"""
+
+
+@pytest.mark.parametrize("layout", ["list", "interval"])
+def test_json(capsys, tmp_path, known, layout):
+    path = tmp_path / "m.mcb"
+    meta = {"feature_names": list("abcdef"), "index_base": 0}
+    Model.from_ensemble(known, [3, 8], meta=meta, layout=layout).save(path)
+    assert main(["--json", str(path)]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    top = facts.pop("top_features")
+    assert facts == {"file": str(path), "bytes": path.stat().st_size, "kind": 1 if layout == "list" else 2,
+                     "link": "none", "classes": [3, 8], "n_features": 6, "n_features_used": 2,
+                     "n_learners": 3 if layout == "list" else None, "meta": meta}
+    assert [(row["column"], row["name"]) for row in top] == [(4, "e"), (1, "b")]
+    np.testing.assert_allclose([row["importance"] for row in top], [0.6, 0.4])
+
+
+def test_importances_are_the_estimators(files):
+    facts = json.loads(run("info", "--json", files / "model.mcb").stdout)
+    importances = load_model(files / "model.mcb").feature_importances()
+    assert importances.shape == (5,)
+    assert importances.sum() == pytest.approx(1)
+    assert {row["column"]: row["importance"] for row in facts["top_features"]} == {
+        j: v for j, v in enumerate(importances) if v > 0}
+
+
+@pytest.mark.parametrize("meta", [{"params": 5, "feature_names": "ab", "algorithm": ["\x1b[31m"], "index_base": "x"},
+                                  {"feature_names": [], "index_base": None}, {}])
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_odd_information_does_no_harm(capsys, tmp_path, known, meta, options):
+    path = tmp_path / "m.mcb"
+    Model.from_ensemble(known, [3, 8], meta=meta).save(path)
+    assert main([*options, str(path)]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    write_svm(tmp_path / "t.svm", [[1, 2]], [3])
+    assert call("predict", tmp_path / "t.svm", path, "-").returncode == 0
+
+
+def test_wide_model_takes_no_memory_for_unused_features(capsys, tmp_path):
+    builder = EnsembleBuilder(2, 2**31 - 1)
+    builder.add_stump(2**31 - 2, 0.5, False, [0.0, 1.0])
+    Model.from_ensemble(builder.freeze(), [0, 1]).save(tmp_path / "m.mcb")
+    assert main([str(tmp_path / "m.mcb")]) == 0
+    assert "\n  2147483647" in capsys.readouterr().out
+
+
+def test_many_classes_are_cut(capsys, tmp_path):
+    builder = EnsembleBuilder(300, 1)
+    Model.from_ensemble(builder.freeze(), np.arange(300)).save(tmp_path / "m.mcb")
+    assert main([str(tmp_path / "m.mcb")]) == 0
+    out = capsys.readouterr().out
+    assert "classes       300: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 ...\n" in out
+    assert "learners      0\n" in out
+    assert "top features" not in out
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "the following arguments are required: model_file"),
+    ("a b", "unrecognized arguments: b"),
+    ("--js a", "unrecognized arguments: --js"),
+])
+def test_bad_usage_exits_1(capsys, text, message):
+    assert main(text.split()) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"mcboost-info: error: {message}")

@@ -1,0 +1,59 @@
+"""mcboost-predict and mcboost-info run where NumPy is the only package there is."""
+
+import json
+
+import numpy as np
+import pytest
+from cli.programs import call, run, run_python, write_svm
+
+BLOCKED = ("sklearn", "scipy", "joblib", "threadpoolctl", "tqdm", "libsvm", "pandas", "pymcboost.base",
+           "pymcboost.algorithms", "pymcboost.params")
+
+BLOCKER = f"""
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if any(name == blocked or name.startswith(blocked + ".") for blocked in {BLOCKED!r}):
+            raise ImportError(f"blocked: {{name}}")
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def blocked(program, *arguments, cwd):
+    code = f"{BLOCKER}from pymcboost.cli.{program} import main\nsys.exit(main({[str(a) for a in arguments]!r}))"
+    return run_python(code, cwd=cwd)
+
+
+def test_the_blocker_blocks():
+    for name in ("sklearn", "scipy.sparse", "joblib"):
+        code = f"{BLOCKER}\ntry:\n    import {name}\nexcept ImportError as error:\n    print(error)"
+        assert run_python(code).stdout == f"blocked: {name.split('.')[0]}\n"
+
+
+@pytest.mark.parametrize("options", [[], ["-b", "1"], ["-d", "1"], ["-j", "2"]])
+def test_predict(files, tmp_path, options):
+    arguments = [*options, files / "test.svm", files / "model.mcb"]
+    done = blocked("predict", *arguments, "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Accuracy = ")
+    assert (tmp_path / "out").read_text() == run("predict", *arguments, "-").stdout
+
+
+def test_predict_sparse(tmp_path):
+    X = np.zeros((2000, 9000), np.float32)
+    X[np.arange(2000), np.arange(2000) % 50] = np.arange(2000) % 7 - 3.0
+    X[7, 8999] = 1
+    write_svm(tmp_path / "t.svm", X, np.arange(2000) % 2)
+    done = call("train", "-n", 10, "t.svm", cwd=tmp_path)
+    assert "(sparse)" in done.stderr, "the test must see a file that is not read as dense rows"
+    done = blocked("predict", "-d", 1, "t.svm", "t.svm.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out").read_text() == run("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout
+
+
+def test_info(files, tmp_path):
+    for options in ([], ["--json"]):
+        done = blocked("info", *options, files / "model.mcb", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == run("info", *options, files / "model.mcb").stdout
+    assert json.loads(done.stdout)["n_learners"] == 30

@@ -1,0 +1,146 @@
+"""Arguments become parameters: no program is started and nothing is trained here."""
+
+import inspect
+
+import pytest
+
+from pymcboost.algorithms import REGISTRY, get_class
+from pymcboost.cli.console import UsageError
+from pymcboost.cli.options import parameter_help, take_class_weights
+from pymcboost.cli.train import main, parse
+from pymcboost.params import PARAMS
+
+# Every command-line parameter of MCBoostClassifier: arguments, and what the estimator must then hold.
+GIVEN = {
+    "loss": [("--loss log", "log"), ("-l exp", "exp")],
+    "n_estimators": [("--n-estimators 7", 7), ("-n 8", 8), ("-n9", 9)],
+    "learning_rate": [("--learning-rate 0.25", 0.25), ("-r 1", 1.0)],
+    "nu": [("--nu 1e-3", 1e-3), ("--nu=0", 0.0)],
+    "max_step": [("--max-step 0.5", 0.5), ("--max-step none", None)],
+    "fixed_step": [("--fixed-step 0.01", 0.01)],
+    "max_bins": [("--max-bins 2", 2)],
+    "early_stopping": [("--early-stopping", True), ("--no-early-stopping", False), ("-E 5", True),
+                       ("-E 5 --no-early-stopping", False)],
+    "validation_fraction": [("--validation-fraction 0.3", 0.3)],
+    "n_iter_no_change": [("--n-iter-no-change 4", 4), ("-E 6", 6)],
+    "class_weight": [("--class-weight balanced", "balanced"), ("--class-weight none", None)],
+    "random_state": [("--random-state 3", 3), ("-S 4294967295", 4294967295)],
+    "n_jobs": [("--n-jobs 2", 2), ("-j -1", -1)],
+    "verbose": [("--verbose 2", 2), ("", 1), ("-q", 0), ("-v 3", 0)],
+}
+
+
+def on_command_line(cls):
+    return [name for name in inspect.signature(cls).parameters if not PARAMS[name].python_only]
+
+
+@pytest.mark.parametrize("algorithm", sorted(REGISTRY))
+def test_every_parameter_has_help_and_a_valid_default(algorithm):
+    cls = get_class(algorithm)
+    texts = parameter_help(cls)
+    for name in on_command_line(cls):
+        assert texts.get(name), f"{cls.__name__} does not document {name}"
+    for name, parameter in inspect.signature(cls).parameters.items():
+        assert PARAMS[name].allows(parameter.default), f"default of {name}"
+
+
+def test_table_is_complete():
+    assert sorted(GIVEN) == sorted(on_command_line(get_class("mcboost")))
+
+
+@pytest.mark.parametrize(("name", "text", "value"), [(n, t, v) for n, rows in GIVEN.items() for t, v in rows])
+def test_option_sets_parameter(name, text, value):
+    _, estimator, _ = parse([*text.split(), "train.svm"])
+    parameters = estimator.get_params()
+    assert parameters[name] == value
+    assert type(parameters[name]) is type(value)
+
+
+def test_options_not_given_keep_the_signature_default():
+    cls = get_class("mcboost")
+    _, estimator, _ = parse(["train.svm"])
+    defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
+    assert estimator.get_params() == {**defaults, "verbose": 1}
+
+
+@pytest.mark.parametrize(("training", "model"), [("train.svm", "train.svm.mcb"), ("/data/a.svm.gz", "a.svm.gz.mcb")])
+def test_default_model_file_is_the_base_name_here(training, model):
+    assert parse([training])[0].model_file == model
+
+
+def test_class_weights_are_taken_out():
+    rest, weights = take_class_weights("-n 5 -w3 2.5 -w-1 0.5 -w+2 1e2 train -w3 4 -- -w7 x".split())
+    assert rest == "-n 5 train -- -w7 x".split()
+    assert weights == {3: 4.0, -1: 0.5, 2: 100.0}
+
+
+@pytest.mark.parametrize("text", ["-w 3", "-w3", "-wa 2", "-w1.5 2", "-w3 -2", "-w3 0", "-w3 x", "-w3 inf", "-w3 nan"])
+def test_bad_class_weights(text):
+    with pytest.raises(UsageError, match="argument -w"):
+        take_class_weights(text.split())
+
+
+def test_numpydoc_sections_are_read():
+    class Example:
+        """Title.
+
+        Parameters
+        ----------
+        one, two : int, default=1
+            First ``line``
+            goes on.
+
+            Not this.
+        three : float
+
+        Attributes
+        ----------
+        four_ : int
+            Not this.
+        """
+
+    assert parameter_help(Example) == {"one": "First line goes on.", "two": "First line goes on.", "three": ""}
+    assert parameter_help(int) == {}
+
+
+# Arguments, and what the message must say.
+BAD_TRAIN = [
+    ("", "the following arguments are required: training_file"),
+    ("a b c", "unrecognized arguments: c"),
+    ("--nonsense t", "unrecognized arguments: --nonsense"),
+    ("--n-est 5 t", "unrecognized arguments: --n-est"),
+    ("-n t", "argument -n/--n-estimators: 't' is not an integer >= 1"),
+    ("-n 0 t", "argument -n/--n-estimators: '0' is not an integer >= 1"),
+    ("-n 2.5 t", "argument -n/--n-estimators: '2.5' is not an integer >= 1"),
+    ("-n", "argument -n/--n-estimators: expected one argument"),
+    ("-l hinge t", "argument -l/--loss: 'hinge' is not one of 'exp', 'log'"),
+    ("-r 0 t", "argument -r/--learning-rate: '0' is not a number > 0 and <= 1"),
+    ("-r 1.5 t", "argument -r/--learning-rate: '1.5' is not a number > 0 and <= 1"),
+    ("-r nan t", "argument -r/--learning-rate: 'nan' is not a number > 0 and <= 1"),
+    ("--nu -1 t", "argument --nu: '-1' is not a number >= 0"),
+    ("--nu inf t", "argument --nu: 'inf' is not a number >= 0"),
+    ("--max-bins 257 t", "argument --max-bins: '257' is not an integer >= 2 and <= 256"),
+    ("--validation-fraction 1 t", "argument --validation-fraction: '1' is not a number > 0 and <= 0.9"),
+    ("--class-weight heavy t", "argument --class-weight: 'heavy' is not one of 'balanced' or None"),
+    ("--class-weight balanced -w2 3 t", "-w<label> and --class-weight exclude each other"),
+    ("-S 4294967296 t", "argument -S/--random-state: '4294967296' is not an integer >= 0 and <= 4294967295 or None"),
+    ("-j 0 t", "argument -j/--n-jobs: 0 threads have no meaning"),
+    ("-v 1 t", "argument -v/--cross-validation: '1' is not an integer >= 2"),
+    ("-v 5 -P v t", "-v writes no model and validates on its own folds; leave out -P"),
+    ("-v 5 t m", "-v writes no model and validates on its own folds; leave out a model file"),
+    ("-a forest t", "argument -a/--algorithm: invalid choice: 'forest'"),
+    ("--base 2 t", "argument --base: invalid choice: '2'"),
+    ("--n-features 0 t", "argument --n-features: '0' is not an integer >= 1"),
+    ("--layout tree t", "argument --layout: invalid choice: 'tree'"),
+    ("-w3 t", "argument -w3: 't' is not a finite number > 0"),
+    ("-", "training on standard input needs the name of a model file"),
+    ("-P - - m", "only one of the training and the validation file can be standard input"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_TRAIN)
+def test_bad_usage_of_train_exits_1(capsys, text, message):
+    assert main(text.split()) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"mcboost-train: error: {message}")

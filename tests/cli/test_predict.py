@@ -1,0 +1,205 @@
+"""mcboost-predict as a program."""
+
+import os
+import stat
+
+import numpy as np
+import pytest
+from cli.programs import call, run, write_svm
+
+from pymcboost import MCBoostClassifier, load_model, load_svmlight
+from pymcboost.cli.predict import main
+
+
+@pytest.fixture
+def scored(files):
+    """Model of the files fixture, its test data, raw scores and probabilities in Python."""
+    model, data = load_model(files / "model.mcb"), load_svmlight(files / "test.svm")
+    return model, data, model.raw_scores(data.X), model.predict_proba(data.X)
+
+
+def table(text):
+    """First line, labels and values of an output file with values."""
+    first, *rest = text.splitlines()
+    rows = [line.split(" ") for line in rest]
+    return first, [int(row[0]) for row in rows], np.array([[float(value) for value in row[1:]] for row in rows])
+
+
+def test_labels_and_accuracy(files, tmp_path, scored):
+    model, data, _, _ = scored
+    done = run("predict", files / "test.svm", files / "model.mcb", "out.txt", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    predicted = model.predict(data.X)
+    assert (tmp_path / "out.txt").read_text() == "".join(f"{label}\n" for label in predicted)
+    hits = int((predicted == data.y).sum())
+    assert 30 < hits < 60, "the test should see both hits and errors"
+    assert done.stdout == f"Accuracy = {100 * hits / 60:g}% ({hits}/60) (classification)\n"
+
+
+def test_accuracy_in_libsvms_six_digits(capsys, files, tmp_path, scored):
+    model, data, _, _ = scored
+    predicted = model.predict(data.X)
+    labels = [*predicted[:44], 2 if predicted[44] != 2 else 7]
+    write_svm(tmp_path / "t.svm", data.X[:45], labels)
+    assert main([str(tmp_path / "t.svm"), str(files / "model.mcb"), str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out == "Accuracy = 97.7778% (44/45) (classification)\n"
+
+
+@pytest.mark.parametrize(("option", "which"), [("-d", 2), ("--decision-values", 2), ("-b", 3), ("--probability", 3)])
+def test_values_equal_python_to_the_last_bit(files, tmp_path, scored, option, which):
+    done = run("predict", option, 1, files / "test.svm", files / "model.mcb", "out.txt", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, labels, values = table((tmp_path / "out.txt").read_text())
+    assert first == "labels -1 2 7"
+    assert labels == scored[0].predict(scored[1].X).tolist()
+    assert np.array_equal(values, scored[which])
+
+
+def test_estimator_equals_command_line(files, tmp_path):
+    train, test = load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
+    estimator = MCBoostClassifier(n_estimators=30).fit(train.X, train.y)
+    out = run("predict", "-d", 1, files / "test.svm", files / "model.mcb", "-").stdout
+    assert np.array_equal(table(out)[2], estimator.decision_function(test.X))
+
+
+@pytest.mark.parametrize("option", ["-b 0", "-d 0", "-j 2", "--n-jobs=-1", "--base 1", "-q", "--quiet"])
+def test_options_that_leave_the_labels_alone(files, tmp_path, option):
+    plain = run("predict", files / "test.svm", files / "model.mcb", "-").stdout
+    assert run("predict", *option.split(), files / "test.svm", files / "model.mcb", "-").stdout == plain
+
+
+def test_standard_streams(files, tmp_path, scored):
+    text = (files / "test.svm").read_text()
+    done = run("predict", "-", files / "model.mcb", "-", cwd=tmp_path, stdin=text)
+    assert done.returncode == 0
+    assert done.stdout == "".join(f"{label}\n" for label in scored[0].predict(scored[1].X))
+    assert done.stderr.startswith("Accuracy = "), "the accuracy must not mix with predictions"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_classes(files, tmp_path, blobs):
+    X, y = blobs
+    X, y = X[y != 2], y[y != 2]
+    write_svm(tmp_path / "t.svm", X, y)
+    assert call("train", "-q", "-n", 10, "t.svm", cwd=tmp_path).returncode == 0
+    first, _, values = table(call("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout)
+    assert first == "labels -1 7"
+    assert np.array_equal(values[:, 1] - values[:, 0], load_model(tmp_path / "t.svm.mcb").decision_function(X))
+
+
+def test_unknown_labels_count_as_errors(files, tmp_path, scored):
+    model, data, _, _ = scored
+    labels = [40, 41, *model.predict(data.X[2:10])]
+    write_svm(tmp_path / "t.svm", data.X[:10], labels)
+    done = call("predict", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout == "Accuracy = 80% (8/10) (classification)\n"
+    message = "2 of 10 rows have a label that the model does not know (40, 41): counted as errors"
+    assert f"mcboost-predict: {message}\n" in done.stderr
+    quiet = call("predict", "-q", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert (quiet.stdout, quiet.stderr) == (done.stdout, "")
+
+
+def test_unlabelled_rows_are_predicted(files, tmp_path, scored):
+    model, data, _, _ = scored
+    predicted = model.predict(data.X)
+    write_svm(tmp_path / "some.svm", data.X[:10], [None, None, *predicted[2:10]])
+    done = call("predict", "some.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout == "Accuracy = 100% (8/8) (classification)\n"
+    assert "2 of 10 rows have no label: predicted, not counted in the accuracy" in done.stderr
+    assert (tmp_path / "out").read_text().split() == [str(label) for label in predicted[:10]]
+    write_svm(tmp_path / "none.svm", data.X[:10], [None] * 10)
+    done = call("predict", "none.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "out").read_text().split() == [str(label) for label in predicted[:10]]
+
+
+def test_more_and_fewer_features_than_the_model(files, tmp_path, scored):
+    model, data, scores, _ = scored
+    write_svm(tmp_path / "more.svm", np.pad(data.X, ((0, 0), (0, 3)), constant_values=9), data.y)
+    done = call("predict", "-d", 1, "more.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "features beyond" in done.stderr
+    assert np.array_equal(table((tmp_path / "out").read_text())[2], scores)
+    write_svm(tmp_path / "fewer.svm", data.X[:, :3], data.y)
+    done = call("predict", "-d", 1, "fewer.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    zeroed = data.X.copy()
+    zeroed[:, 3:] = 0
+    assert np.array_equal(table((tmp_path / "out").read_text())[2], model.raw_scores(zeroed))
+
+
+def test_sparse_rows_score_like_dense_ones(tmp_path):
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((2000, 6000)) < 0.002, rng.integers(1, 9, size=(2000, 6000)), 0).astype(np.float32)
+    y = (X[:, 0] + 1 > X[:, 1:400].sum(axis=1)).astype(int)
+    write_svm(tmp_path / "t.svm", X, y)
+    done = call("train", "-n", 10, "t.svm", cwd=tmp_path)
+    assert "(sparse)" in done.stderr, done.stderr
+    out = run("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout
+    model = load_model(tmp_path / "t.svm.mcb")
+    assert np.array_equal(table(out)[2], model.raw_scores(np.pad(X, ((0, 0), (0, model.n_features_in_ - 6000)))))
+
+
+def test_base_zero(files, tmp_path, scored):
+    _, data, scores, _ = scored
+    write_svm(tmp_path / "zero.svm", data.X, data.y, base=0)
+    for base in ("0", "auto"):
+        done = call("predict", "-d", 1, "--base", base, "zero.svm", files / "model.mcb", "-", cwd=tmp_path)
+        assert np.array_equal(table(done.stdout)[2], scores)
+    done = call("predict", "--base", 1, "zero.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "zero.svm:1:" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_string_classes(files, tmp_path, blobs):
+    X, y = blobs
+    names = np.array(["sea bass", "2", "trout"])[np.searchsorted([-1, 2, 7], y)]
+    MCBoostClassifier(n_estimators=30).fit(X[:180], names[:180]).save(tmp_path / "fish.mcb")
+    done = call("predict", "-b", 1, files / "test.svm", "fish.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert lines[0] == 'labels 2 "sea bass" trout'
+    assert {line.rsplit(" ", 3)[0] for line in lines[1:]} == {"2", '"sea bass"', "trout"}
+    assert "40 of 60 rows have a label that the model does not know (-1, 7)" in done.stderr
+
+
+def test_output_is_replaced_whole_with_the_usual_permissions(files, tmp_path):
+    out = tmp_path / "out"
+    mask = os.umask(0)
+    os.umask(mask)
+    assert call("predict", files / "test.svm", files / "model.mcb", out).returncode == 0
+    assert stat.S_IMODE(out.stat().st_mode) == 0o666 & ~mask
+    text = out.read_text()
+    out.chmod(0o600)
+    link = tmp_path / "link"
+    link.symlink_to("out")
+    assert call("predict", "-b", 1, files / "test.svm", files / "model.mcb", link).returncode == 0
+    assert link.is_symlink()
+    assert out.read_text().startswith("labels ")
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert text.split() == [line.split()[0] for line in out.read_text().splitlines()[1:]]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "out"]
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "the following arguments are required: test_file, model_file, output_file"),
+    ("a b", "the following arguments are required: output_file"),
+    ("a b c d", "unrecognized arguments: d"),
+    ("-b 2 a b c", "argument -b/--probability: invalid choice: 2"),
+    ("-b yes a b c", "argument -b/--probability: invalid int value: 'yes'"),
+    ("-d 2 a b c", "argument -d/--decision-values: invalid choice: 2"),
+    ("-b 1 -d 1 a b c", "-b 1 and -d 1 exclude each other"),
+    ("-j 0 a b c", "argument -j/--n-jobs: '0' is not a number of threads"),
+    ("-j x a b c", "argument -j/--n-jobs: 'x' is not a number of threads"),
+    ("--base one a b c", "argument --base: invalid choice: 'one'"),
+    ("--prob 1 a b c", "unrecognized arguments: --prob"),
+    ("-n 5 a b c", "unrecognized arguments: -n"),
+])
+def test_bad_usage_exits_1(capsys, text, message):
+    assert main(text.split()) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"mcboost-predict: error: {message}")

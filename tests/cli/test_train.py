@@ -1,0 +1,237 @@
+"""mcboost-train as a program."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from cli.programs import call, command, environment, run, start, write_svm
+
+from pymcboost import MCBoostClassifier, load_model, load_svmlight
+
+
+def meta(path):
+    return load_model(path).meta
+
+
+def test_report_on_standard_error_only(files, tmp_path):
+    done = run("train", "-n", 30, files / "train.svm", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert all(line.startswith("mcboost-train: ") for line in lines)
+    assert "train.svm: 180 rows, 5 features (dense), 3 classes (-1: 60, 2: 60, 7: 60)\n" in done.stderr
+    found = re.search(r"mcboost: 30 rounds in \S+ s, training error (\S+)%", done.stderr)
+    data = load_svmlight(files / "train.svm")
+    model = load_model(tmp_path / "train.svm.mcb")
+    assert float(found[1]) == pytest.approx(100 * np.mean(model.predict(data.X) != data.y), abs=0.01)
+    size = (tmp_path / "train.svm.mcb").stat().st_size
+    assert lines[-1] == f"mcboost-train: train.svm.mcb: {size:,} bytes (list)"
+    assert not {"\r", "\x1b"} & set(done.stderr), "a progress bar belongs on a terminal only"
+
+
+@pytest.mark.parametrize("options", [{}, {"loss": "log", "n_estimators": 12, "learning_rate": 0.3, "nu": 1e-4,
+                                          "max_step": 0.7, "max_bins": 16, "random_state": 5, "n_jobs": 2}])
+def test_same_bytes_as_python(files, tmp_path, options):
+    options = {"n_estimators": 20, **options}
+    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    assert call("train", "-q", *arguments, files / "train.svm", "cli.mcb", cwd=tmp_path).returncode == 0
+    data = load_svmlight(files / "train.svm")
+    MCBoostClassifier(**options).fit(data.X, data.y).save(tmp_path / "python.mcb")
+    assert (tmp_path / "cli.mcb").read_bytes() == (tmp_path / "python.mcb").read_bytes()
+    assert {name: meta(tmp_path / "cli.mcb")["params"][name] for name in options if name != "n_jobs"} == {
+        name: value for name, value in options.items() if name != "n_jobs"}
+
+
+def test_class_weights_match_python(files, tmp_path):
+    done = call("train", "-n", 20, "-w2", 5, "-w-1", 0.5, "-w99", 3, files / "train.svm", "w.mcb", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "no row has the label 99; its weight is not used" in done.stderr
+    data = load_svmlight(files / "train.svm")
+    weighted = MCBoostClassifier(n_estimators=20, class_weight={-1: 0.5, 2: 5.0, 7: 1.0}).fit(data.X, data.y)
+    plain = MCBoostClassifier(n_estimators=20).fit(data.X, data.y)
+    scores = load_model(tmp_path / "w.mcb").decision_function(data.X)
+    assert np.array_equal(scores, weighted.decision_function(data.X))
+    assert not np.array_equal(scores, plain.decision_function(data.X))
+
+
+def test_validation_file_and_patience(files, tmp_path):
+    done = call("train", "-n", 400, "-E", 5, "-P", files / "test.svm", files / "train.svm", "v.mcb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "test.svm: 60 rows, 5 features (dense), 3 classes (-1: 20, 2: 20, 7: 20)" in done.stderr
+    train, held = load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
+    same = MCBoostClassifier(n_estimators=400, early_stopping=True, n_iter_no_change=5)
+    same.fit(train.X, train.y, X_val=held.X, y_val=held.y)
+    model = load_model(tmp_path / "v.mcb")
+    assert model.n_learners == same.n_estimators_ < 400
+    assert np.array_equal(model.decision_function(held.X), same.decision_function(held.X))
+    found = re.search(r"validation error (\S+)%", done.stderr)
+    assert float(found[1]) == pytest.approx(100 * np.mean(model.predict(held.X) != held.y), abs=0.01)
+
+
+def test_cross_validation_prints_libsvms_line_and_writes_nothing(files, tmp_path):
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    seeds = ([], ["-S", 0], ["-S", 8])
+    ways = (run, call, call)
+    runs = [way("train", "-q", "-n", 15, "-v", 4, *seed, files / "train.svm", cwd=tmp_path)
+            for way, seed in zip(ways, seeds, strict=True)]
+    assert [done.returncode for done in runs] == [0, 0, 0]
+    assert [done.stderr for done in runs] == ["", "", ""]
+    assert runs[0].stdout == runs[1].stdout
+    data = load_svmlight(files / "train.svm")
+    for done, seed in zip(runs, (0, 0, 8), strict=True):
+        hits = cross_val_predict(MCBoostClassifier(n_estimators=15), data.X, data.y,
+                                 cv=StratifiedKFold(4, shuffle=True, random_state=seed)) == data.y
+        assert done.stdout == f"Cross Validation Accuracy = {100 * hits.mean():g}%\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_many_folds(files, tmp_path):
+    done = call("train", "-v", 61, files / "train.svm")
+    assert done.returncode == 2
+    assert "-v 61: the largest class has only 60 rows; use at most that many folds" in done.stderr
+
+
+def test_small_class_in_cross_validation_is_a_notice(tmp_path, blobs):
+    X, y = blobs
+    write_svm(tmp_path / "t.svm", X[:62], [*y[:60], 50, 50])
+    done = call("train", "-n", 5, "-v", 5, tmp_path / "t.svm")
+    assert done.returncode == 0, done.stderr
+    assert "mcboost-train: warning: The least populated class" in done.stderr
+    assert done.stdout.startswith("Cross Validation Accuracy = ")
+
+
+def test_standard_input_interval_layout_and_number_of_features(files, tmp_path):
+    text = (files / "train.svm").read_text()
+    done = run("train", "-n", 30, "--layout", "interval", "--n-features", 9, "-", "i.mcb", cwd=tmp_path, stdin=text)
+    assert done.returncode == 0, done.stderr
+    assert "<stdin>: 180 rows, 9 features" in done.stderr
+    assert done.stderr.rstrip().endswith("bytes (interval)")
+    model, other = load_model(tmp_path / "i.mcb"), load_model(files / "model.mcb")
+    assert model.kind != other.kind
+    assert model.n_features_in_ == 9
+    X = load_svmlight(files / "train.svm").X
+    scores = model.raw_scores(np.pad(X, ((0, 0), (0, 4))))
+    np.testing.assert_allclose(scores, other.raw_scores(X), rtol=1e-12, atol=1e-12)
+
+
+def test_base_zero(files, tmp_path, blobs):
+    X, y = blobs
+    write_svm(tmp_path / "zero.svm", X[:180], y[:180], base=0)
+    for base in ("auto", "0"):
+        done = call("train", "-q", "-n", 30, "--base", base, "zero.svm", "zero.mcb", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        predicted = call("predict", "-d", 1, "--base", "0", "zero.svm", "zero.mcb", "-", cwd=tmp_path)
+        assert predicted.stdout == call("predict", "-d", 1, files / "train.svm", files / "model.mcb", "-").stdout
+    done = call("train", "-q", "--base", "1", "zero.svm", "zero.mcb", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "zero.svm:1:" in done.stderr
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("1 1:2\n1:3\n", "row 2 has no label"),
+    ("1 1:2\n2.5 1:3\n", "row 2 has the label 2.5; class labels must be integers"),
+    ("1 1:2\n1 1:3\n", "class"),
+    ("1 1:2\n2 1:x\n", "t.svm:2:"),
+    ("1 2:2 1:3\n", "t.svm:1:"),
+    ("", "t.svm"),
+])
+def test_wrong_data_exits_2(tmp_path, text, message):
+    (tmp_path / "t.svm").write_text(text)
+    done = call("train", "-q", "t.svm", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("mcboost-train: error: ")
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "t.svm.mcb").exists()
+
+
+def test_integral_float_labels_become_integers(tmp_path, blobs):
+    X, y = blobs
+    write_svm(tmp_path / "t.svm", X[:60], [f"{label:+.1f}" for label in y[:60]])
+    assert call("train", "-q", "-n", 3, "t.svm", cwd=tmp_path).returncode == 0
+    assert load_model(tmp_path / "t.svm.mcb").classes_.tolist() == [-1, 2, 7]
+
+
+def test_refuses_to_overwrite_what_is_not_a_model(files, tmp_path):
+    (tmp_path / "notes.txt").write_text("keep me")
+    done = call("train", "-q", "-n", 3, files / "train.svm", "notes.txt", cwd=tmp_path)
+    assert done.returncode == 1
+    assert (tmp_path / "notes.txt").read_text() == "keep me"
+    (tmp_path / "old.mcb").write_bytes((files / "model.mcb").read_bytes())
+    assert call("train", "-q", "-n", 3, files / "train.svm", "old.mcb", cwd=tmp_path).returncode == 0
+    assert load_model(tmp_path / "old.mcb").n_learners == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(("options", "shown"), [([], True), (["-q"], False), (["--verbose", "0"], False)])
+def test_progress_bar_on_a_terminal(files, tmp_path, options, shown):
+    import termios
+
+    terminal, side = os.openpty()
+    termios.tcsetwinsize(side, (24, 80))
+    arguments = [*command("train"), *options, "-n", "300", str(files / "train.svm")]
+    with subprocess.Popen(arguments, cwd=tmp_path, env=environment(), stderr=side, stdout=subprocess.PIPE) as process:
+        os.close(side)
+        text = b""
+        # Reading fails with an error, not with an empty answer, when the other side has closed the terminal.
+        with contextlib.suppress(OSError):
+            while piece := os.read(terminal, 4096):
+                text += piece
+        assert process.stdout.read() == b""
+    os.close(terminal)
+    assert process.returncode == 0
+    assert (b"/300 [" in text) == shown
+    assert (text == b"") == (options == ["-q"])
+
+
+def wait_for(process, text):
+    """Read standard error until a line holds ``text``."""
+    for line in process.stderr:
+        if text in line:
+            return
+
+
+def test_interrupt_saves_the_rounds_done(files, tmp_path, blobs):
+    rng = np.random.default_rng(0)
+    write_svm(tmp_path / "big.svm", rng.normal(size=(3000, 40)), rng.integers(0, 5, size=3000))
+    process = start("train", "-n", 1000000, "big.svm", cwd=tmp_path)
+    wait_for(process, "big.svm: 3000 rows")
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    found = re.search(r"mcboost-train: interrupted; the (\d+) rounds done are saved in big.svm.mcb", err)
+    model = load_model(tmp_path / "big.svm.mcb")
+    assert model.n_learners == int(found[1]) > 0
+    X, y = load_svmlight(tmp_path / "big.svm")[:2]
+    same = MCBoostClassifier(n_estimators=model.n_learners).fit(X, y)
+    assert np.array_equal(model.raw_scores(X), same.model_.raw_scores(X))
+
+
+def test_interrupt_before_training_saves_nothing(files, tmp_path):
+    process = start("train", "-", "m.mcb", cwd=tmp_path)
+    process.stdin.write("1 1:2\n")
+    process.stdin.flush()
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == "mcboost-train: interrupted\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_info_shows_what_train_was_asked(files, tmp_path):
+    done = call("train", "-q", "-n", 4, "--fixed-step", 0.01, files / "train.svm", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0
+    facts = json.loads(call("info", "--json", "m.mcb", cwd=tmp_path).stdout)
+    assert facts["meta"]["params"]["fixed_step"] == 0.01
+    assert facts["n_learners"] == 4

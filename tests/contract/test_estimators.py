@@ -1,0 +1,249 @@
+"""What every registered algorithm must do: scikit-learn's own checks and the habits of this library."""
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from pymcboost import load_model
+from pymcboost.algorithms import REGISTRY, get_class
+from pymcboost.params import PARAMS
+
+ALGORITHMS = sorted(REGISTRY)
+CHECKS = [
+    pytest.param(estimator, check, id=f"{name}-{size}-{getattr(check, 'func', check).__name__}")
+    for name in ALGORITHMS
+    for size, estimator_of in (("5", lambda cls: cls(n_estimators=5)), ("defaults", lambda cls: cls()))
+    for estimator, check in estimator_checks_generator(estimator_of(get_class(name)))
+]
+
+
+@pytest.mark.parametrize(("estimator", "check"), CHECKS)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(params=ALGORITHMS)
+def algorithm(request):
+    return get_class(request.param)
+
+
+def some_data(K=4, m=200, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, m)
+    return rng.normal(size=(m, d)) + y[:, None] * rng.normal(size=d), y
+
+
+def test_every_parameter_has_a_row_and_a_docstring_entry(algorithm):
+    for name in algorithm().get_params():
+        assert name in PARAMS
+        assert f"\n    {name} : " in algorithm.__doc__
+
+
+def test_parameters_out_of_range_are_refused_by_name(algorithm):
+    X, y = some_data()
+    for name in algorithm().get_params():
+        row = PARAMS[name]
+        bad = [] if row.none else [None]
+        if row.low is not None:
+            bad.append(row.low if row.open_low else row.low - 1)
+        if row.high is not None:
+            bad.append(row.high + 1)
+        if row.choices:
+            bad.append("nonsense")
+        if row.kind in (int, float):
+            bad += [float("nan"), float("inf"), "7"]
+        for value in bad:
+            with pytest.raises(ValueError, match=f"{name}=.* is not allowed; it must be"):
+                algorithm(**{name: value}).fit(X, y)
+
+
+def test_same_bytes_for_any_number_of_threads(algorithm, monkeypatch):
+    monkeypatch.setattr("pymcboost.base.SMALL_WORK", 0)
+    X, y = some_data(K=12, m=3000, d=30)
+    models = [algorithm(n_estimators=20, n_jobs=n).fit(X, y).model_.to_bytes() for n in (1, 2, 8)]
+    assert models[0] == models[1] == models[2]
+
+
+def test_same_bytes_for_every_form_of_X(algorithm):
+    X, y = some_data(K=3)
+    X = X.astype(np.float32).astype(np.float64)
+    forms = [X, X.astype(np.float32), np.asfortranarray(X), X[::-1][::-1], X.tolist()]
+    assert len({algorithm(n_estimators=10).fit(form, y).model_.to_bytes() for form in forms}) == 1
+
+
+def test_sparse_and_dense_agree(algorithm):
+    X, y = some_data(K=4, m=300, d=20)
+    X[np.random.default_rng(0).random(X.shape) < 0.7] = 0
+    dense = algorithm(n_estimators=15).fit(X, y)
+    sparse = algorithm(n_estimators=15).fit(scipy.sparse.csr_matrix(X), y)
+    np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(sparse.decision_function(scipy.sparse.csr_array(X)), sparse.decision_function(X))
+
+
+@pytest.mark.parametrize("labels", [np.array([3, 7, 11]), np.array(["ape", "bee", "cat"]), np.array([-1.0, 0.0, 2.0])])
+def test_labels(algorithm, labels, tmp_path):
+    X, y = some_data(K=3)
+    model = algorithm(n_estimators=20).fit(X, labels[y])
+    np.testing.assert_array_equal(model.classes_, labels)
+    assert model.predict(X).dtype == labels.dtype
+    assert (model.predict(X) == labels[y]).mean() > 0.5
+    model.save(tmp_path / "m.mcb")
+    loaded = load_model(tmp_path / "m.mcb")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+
+
+def test_two_classes(algorithm):
+    X, y = some_data(K=2)
+    model = algorithm(n_estimators=10).fit(X, y)
+    scores = model.decision_function(X)
+    raw = model.model_.raw_scores(X)
+    np.testing.assert_array_equal(scores, raw[:, 1] - raw[:, 0])
+    np.testing.assert_array_equal(model.predict(X), (scores > 0).astype(int))
+
+
+def test_probabilities(algorithm):
+    X, y = some_data()
+    p = algorithm(n_estimators=10).fit(X, y).predict_proba(X)
+    assert p.shape == (len(y), 4)
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
+
+
+def test_stages(algorithm):
+    X, y = some_data()
+    model = algorithm(n_estimators=12).fit(X, y)
+    stages = list(model.staged_decision_function(X))
+    np.testing.assert_array_equal(stages[-1], model.decision_function(X))
+    labels = list(model.staged_predict(X))
+    assert len(labels) == len(stages)
+    np.testing.assert_array_equal(labels[-1], model.predict(X))
+
+
+def test_weights_equal_repeats_and_zero_weights_vanish(algorithm):
+    rng = np.random.default_rng(1)
+    X, y = some_data(m=150)
+    weight = rng.integers(0, 4, len(y))
+    weighted = algorithm(n_estimators=30).fit(X, y, sample_weight=weight)
+    repeated = algorithm(n_estimators=30).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), rtol=1e-6)
+
+
+def test_missing_values(algorithm):
+    X, y = some_data(m=400)
+    X[np.random.default_rng(2).random(X.shape) < 0.3] = np.nan
+    model = algorithm(n_estimators=60).fit(X, y)
+    assert (model.predict(X) == y).mean() > 0.5
+    only = np.where((np.arange(len(y)) % 2 == 0)[:, None], np.nan, 1.0)
+    told = algorithm(n_estimators=5).fit(only, np.arange(len(y)) % 2)
+    assert (told.predict(only) == np.arange(len(y)) % 2).all()
+
+
+def test_infinite_values_are_refused(algorithm):
+    X, y = some_data()
+    X[3, 1] = 1e39
+    with pytest.raises(ValueError, match=r"X\[3, 1\] is infinite or beyond the float32 range"):
+        algorithm(n_estimators=2).fit(X, y)
+
+
+def test_warm_start(algorithm):
+    X, y = some_data()
+    model = algorithm(n_estimators=10, warm_start=True).fit(X, y)
+    first = model.model_.ensemble.threshold.copy()
+    model.set_params(n_estimators=25).fit(X, y)
+    assert model.n_estimators_ == 25
+    np.testing.assert_array_equal(model.model_.ensemble.threshold[: len(first)], first)
+    whole = algorithm(n_estimators=25).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="less than the 25 rounds"):
+        model.set_params(n_estimators=5).fit(X, y)
+    with pytest.raises(ValueError, match="same classes"):
+        model.set_params(n_estimators=30).fit(X, y % 2)
+
+
+def test_early_stopping(algorithm):
+    X, y = some_data(m=600, seed=3)
+    X_val, y_val = some_data(m=300, seed=4)
+    model = algorithm(n_estimators=400, early_stopping=True, n_iter_no_change=10, random_state=0).fit(X, y)
+    assert model.n_estimators_ < 400
+    assert len(model.history_["val_error"]) == model.n_estimators_
+    model = algorithm(n_estimators=60, early_stopping=True, n_iter_no_change=10).fit(X, y, X_val=X_val, y_val=y_val)
+    errors = [np.mean(labels != y_val) for labels in model.staged_predict(X_val)]
+    np.testing.assert_allclose(model.history_["val_error"], errors)
+    assert int(np.argmin(errors)) == len(errors) - 1
+    with pytest.raises(ValueError, match="give both"):
+        model.fit(X, y, X_val=X_val)
+
+
+def test_interrupt_keeps_the_rounds_done(algorithm, monkeypatch):
+    X, y = some_data()
+    rounds = []
+    original = algorithm._round
+
+    def interrupted(self, builder):
+        rounds.append(1)
+        if len(rounds) == 8:
+            raise KeyboardInterrupt
+        return original(self, builder)
+
+    monkeypatch.setattr(algorithm, "_round", interrupted)
+    model = algorithm(n_estimators=50)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.n_estimators_ == 7
+    assert model.predict(X).shape == y.shape
+
+
+def test_pickle_clone_pipeline_grid(algorithm):
+    X, y = load_wine(return_X_y=True)
+    model = make_pipeline(StandardScaler(), algorithm(n_estimators=20)).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert again[-1].model_.to_bytes() == model[-1].model_.to_bytes()
+    assert not hasattr(clone(model[-1]), "model_")
+    search = GridSearchCV(algorithm(), {"n_estimators": [2, 20]}, cv=3).fit(X, y)
+    assert search.best_score_ > 0.8
+
+
+def test_pandas(algorithm):
+    pandas = pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True)
+    frame = pandas.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = algorithm(n_estimators=10).fit(frame, pandas.Series(y).map({0: "x", 1: "y", 2: "z"}))
+    assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
+    assert model.model_.meta["feature_names"] == ["a", "b", "c", "d"]
+    assert model.predict(frame[:1])[0] == "x"
+
+
+def test_feature_importances(algorithm):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6))
+    model = algorithm(n_estimators=10).fit(X, (X[:, 2] > 0).astype(int) + (X[:, 2] > 1))
+    assert model.feature_importances_.shape == (6,)
+    assert model.feature_importances_.argmax() == 2
+    np.testing.assert_allclose(model.feature_importances_.sum(), 1)
+
+
+def test_class_weight(algorithm):
+    rng = np.random.default_rng(0)
+    y = (rng.random(2000) < 0.05).astype(int)
+    X = rng.normal(size=(2000, 2)) + 0.7 * y[:, None]
+    plain = algorithm(n_estimators=20).fit(X, y).predict(X)
+    balanced = algorithm(n_estimators=20, class_weight="balanced").fit(X, y).predict(X)
+    assert (balanced == 1).sum() > 2 * (plain == 1).sum()
+
+
+def test_saved_parameters_change_the_model(algorithm):
+    X, y = some_data()
+    one = algorithm(n_estimators=3, n_jobs=1, verbose=0).fit(X, y).model_
+    assert set(one.meta["params"]).isdisjoint({"n_jobs", "verbose", "warm_start"})
+    assert one.meta["params"]["n_estimators"] == 3
+    assert io.BytesIO(one.to_bytes()).read(8)[1:4] == b"MCB"

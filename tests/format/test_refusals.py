@@ -1,0 +1,303 @@
+"""Every reason to refuse a model file, one after the other."""
+
+import importlib.util
+import re
+import struct
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference.scoring import random_stumps
+
+import pymcboost
+from pymcboost.modelfile import ModelFormatError
+from pymcboost.scoring import Model, load_model
+
+_spec = importlib.util.spec_from_file_location("tampering", Path(__file__).with_name("tampering.py"))
+tampering = importlib.util.module_from_spec(_spec)
+import sys  # noqa: E402
+
+sys.modules["tampering"] = tampering
+_spec.loader.exec_module(tampering)
+parse, patch = tampering.parse, tampering.patch
+
+HEADER = Path(pymcboost.get_include(), "mcb.h").read_text()
+STATUSES = {name: (int(number), text) for name, number, text in
+            re.findall(r'X\((MCB_\w+), (\d+), "([^"]*)"\)', HEADER)}
+
+LIST = Model.from_ensemble(random_stumps(5, 7, 3), [1, 2, 9], link="softmax", meta={"a": "\u00e9"}).to_bytes()
+TEXT = Model.from_ensemble(random_stumps(5, 7, 3, two_sided=True), ["a", "bb", "c"]).to_bytes()
+TABLE = Model.from_ensemble(random_stumps(30, 4, 3), [1, 2, 9], layout="interval").to_bytes()
+
+
+def entry(data, tag):
+    """Offset of a section's entry in the table."""
+    return next(at for at in range(64, len(data), 32) if data[at:at + 4] == tag)
+
+
+def in_entry(data, tag, at, code, value):
+    """One field of a section's entry changed."""
+    return patch(data, entry(data, tag) + at, code, value)
+
+
+def edited(data, tag, code, change):
+    """Items of one section changed."""
+    file = parse(data)
+    values = file.items(tag, code)
+    result = change(values)
+    file.set_items(tag, code, values if result is None else result)
+    return file.to_bytes()
+
+
+def without(data, tag):
+    file = parse(data)
+    file.remove(tag)
+    return file.to_bytes()
+
+
+def with_section(data, tag, dtype=1, content=b"xyz", **header):
+    file = parse(data)
+    file.sections.append([tag, dtype, content])
+    return file.to_bytes()
+
+
+def put(index, value):
+    def change(values):
+        values[index] = value
+    return change
+
+
+def shifted(data):
+    """The last section moved 64 bytes up: a gap too wide."""
+    at = entry(data, b"meta")
+    offset, count = struct.unpack_from("<QQ", data, at + 8)
+    data = data[:offset] + bytes(64) + data[offset:]
+    return patch(patch(data, at + 8, "Q", offset + 64), 16, "Q", len(data))
+
+
+def with_byte_in_gap(data):
+    offset, count = struct.unpack_from("<QQ", data, entry(data, b"FEAT") + 8)
+    return data[:offset + count] + b"\1" + data[offset + count + 1:]
+
+
+def with_tail(data):
+    return patch(data + bytes(8), 16, "Q", len(data) + 8)
+
+
+def overlapping(data):
+    offset = struct.unpack_from("<Q", data, entry(data, b"THRS") + 8)[0]
+    return in_entry(data, b"THRS", 8, "Q", offset - 64)
+
+
+CASES = [
+    ("MCB_E_SHORT", lambda: b""),
+    ("MCB_E_SHORT", lambda: LIST[:63]),
+    ("MCB_E_MAGIC", lambda: b"PK" + LIST[2:]),
+    ("MCB_E_MAGIC", lambda: LIST.replace(b"\r\n", b"\n", 1) + b"\0"),
+    ("MCB_E_MAJOR", lambda: patch(LIST, 8, "H", 2)),
+    ("MCB_E_MAJOR", lambda: patch(LIST, 8, "H", 0)),
+    ("MCB_E_FLAGS", lambda: patch(LIST, 12, "I", 1)),
+    ("MCB_E_FLAGS", lambda: patch(LIST, 12, "I", 0x8000)),
+    ("MCB_E_FILE_SIZE", lambda: LIST[:-1]),
+    ("MCB_E_FILE_SIZE", lambda: LIST + b"\0"),
+    ("MCB_E_FILE_SIZE", lambda: LIST[:64]),
+    ("MCB_E_SECTION_COUNT", lambda: patch(LIST, 24, "I", 65)),
+    ("MCB_E_SECTION_COUNT", lambda: patch(LIST, 24, "I", 0)),
+    ("MCB_E_SECTION_COUNT", lambda: patch(LIST, 24, "I", 0xFFFFFFFF)),
+    ("MCB_E_HEADER_CRC", lambda: patch(LIST, 56, "I", 1)),
+    ("MCB_E_HEADER_CRC", lambda: LIST[:32] + b"\4" + LIST[33:]),
+    ("MCB_E_HEADER_CRC", lambda: LIST[:70] + b"\4" + LIST[71:]),
+    *[("MCB_E_HEADER_RESERVED", lambda at=at: patch(LIST, at, "I", 1)) for at in (28, 52, 60)],
+    ("MCB_E_CLASSES", lambda: patch(LIST, 32, "I", 1)),
+    ("MCB_E_CLASSES", lambda: patch(LIST, 32, "I", 65536)),
+    ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 0)),
+    ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 1 << 31)),
+    *[("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind)) for kind in (0, 3, 33, 0xFFFFFFFF)],
+    ("MCB_E_LINK", lambda: patch(LIST, 44, "I", 3)),
+    ("MCB_E_DECODER", lambda: patch(LIST, 48, "I", 1)),
+    ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, "4s", b"1eta")),
+    ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, "4s", b"me a")),
+    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"meta", 4, "B", 0)),
+    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"meta", 4, "B", 7)),
+    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"COEF", 4, "B", 3)),
+    *[("MCB_E_SECTION_RESERVED", lambda at=at: in_entry(LIST, b"THRS", at, "B", 1)) for at in (5, 6, 7, 28, 31)],
+    ("MCB_E_ALIGNMENT", lambda: in_entry(LIST, b"FEAT", 8, "Q", struct.unpack_from("<Q", LIST, entry(LIST, b"FEAT") + 8)[0] + 32)),
+    ("MCB_E_ORDER", lambda: overlapping(LIST)),
+    ("MCB_E_ORDER", lambda: in_entry(LIST, b"FEAT", 8, "Q", 0)),
+    ("MCB_E_GAP", lambda: shifted(LIST)),
+    ("MCB_E_GAP", lambda: in_entry(LIST, b"FEAT", 8, "Q", 1 << 63)),
+    ("MCB_E_COUNT", lambda: in_entry(LIST, b"meta", 16, "Q", 1 << 40)),
+    ("MCB_E_COUNT", lambda: in_entry(LIST, b"COEF", 16, "Q", (1 << 62) + 15)),
+    ("MCB_E_PADDING", lambda: with_byte_in_gap(LIST)),
+    ("MCB_E_DUPLICATE", lambda: with_section(LIST, b"meta")),
+    ("MCB_E_DUPLICATE", lambda: with_section(with_section(LIST, b"note"), b"note")),
+    ("MCB_E_UNKNOWN", lambda: with_section(LIST, b"NEWS")),
+    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"TABL", 6, bytes(8))),
+    ("MCB_E_MISPLACED", lambda: with_section(TABLE, b"COEF", 5, bytes(8))),
+    ("MCB_E_META_SIZE", lambda: big_meta()),
+    ("MCB_E_END", lambda: with_tail(LIST)),
+    *[("MCB_E_MISSING", lambda tag=tag: without(LIST, tag)) for tag in (b"FEAT", b"THRS", b"COEF", b"BIAS")],
+    *[("MCB_E_MISSING", lambda tag=tag: without(TABLE, tag)) for tag in (b"FIDX", b"IOFF", b"THRS", b"TABL", b"BIAS")],
+    ("MCB_E_LABEL_KIND", lambda: without(LIST, b"LABI")),
+    ("MCB_E_LABEL_KIND", lambda: without(TEXT, b"LABO")),
+    ("MCB_E_LABEL_KIND", lambda: without(TEXT, b"LABS")),
+    ("MCB_E_LABEL_KIND", lambda: with_section(TEXT, b"LABI", 4, bytes(24))),
+    *[("MCB_E_SHAPE", lambda tag=tag, code=code: edited(LIST, tag, code, lambda values: values[:-1]))
+      for tag, code in ((b"FEAT", "B"), (b"THRS", "f"), (b"COEF", "f"), (b"BIAS", "f"), (b"LABI", "q"))],
+    ("MCB_E_SHAPE", lambda: edited(TEXT, b"COEL", "f", lambda values: values[:-3])),
+    ("MCB_E_SHAPE", lambda: edited(TEXT, b"LABO", "B", lambda values: [*values, values[-1]])),
+    ("MCB_E_SHAPE", lambda: edited(TABLE, b"IOFF", "B", lambda values: values[:-1])),
+    ("MCB_E_SHAPE", lambda: edited(TABLE, b"TABL", "d", lambda values: values[:-3])),
+    ("MCB_E_SECTION_CRC", lambda: LIST[:-1] + b" "),
+    ("MCB_E_SECTION_CRC", lambda: in_entry(LIST, b"THRS", 24, "I", 5)),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(LIST, b"FEAT", "B", put(2, 7))),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(LIST, b"FEAT", "B", put(2, 0x80 | 7))),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(TABLE, b"FIDX", "B", put(3, 4))),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(TABLE, b"FIDX", "B", put(1, 0))),
+    ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", put(0, 1))),
+    ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", put(1, 0))),
+    ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", put(1, 200))),
+    ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", put(-1, 29))),
+    *[("MCB_E_THRESHOLD", lambda value=value: edited(LIST, b"THRS", "f", put(4, value)))
+      for value in (np.inf, -np.inf, np.nan)],
+    ("MCB_E_THRESHOLD", lambda: edited(TABLE, b"THRS", "f", put(4, np.nan))),
+    ("MCB_E_THRESHOLD_ORDER", lambda: edited(TABLE, b"THRS", "f", lambda values: put(1, values[0])(values))),
+    ("MCB_E_COEFFICIENT", lambda: edited(LIST, b"COEF", "f", put(7, np.inf))),
+    ("MCB_E_COEFFICIENT", lambda: edited(TEXT, b"COEL", "f", put(14, np.nan))),
+    *[("MCB_E_TABLE", lambda value=value: edited(TABLE, b"TABL", "d", put(7, value)))
+      for value in (np.inf, np.nan, 2.0**192, -(2.0**500))],
+    ("MCB_E_BIAS", lambda: edited(LIST, b"BIAS", "f", put(1, -np.inf))),
+    ("MCB_E_BIAS", lambda: edited(TABLE, b"BIAS", "f", put(1, np.nan))),
+    ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", put(0, 1))),
+    ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", put(1, 4))),
+    ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", put(3, 3))),
+    ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", put(2, 0))),
+    ("MCB_E_LABEL_TEXT", lambda: edited(TEXT, b"LABS", "B", put(1, 0))),
+    ("MCB_E_LABEL_TEXT", lambda: long_label()),
+    *[("MCB_E_UTF8", lambda pair=pair: edited(TEXT, b"LABS", "B", lambda values: [values[0], *pair, values[3]]))
+      for pair in ((0xC0, 0x80), (0xC3, 0x28), (0xFF, 0x61), (0xE2, 0x82), (0x62, 0xC3))],
+    ("MCB_E_UTF8", lambda: surrogate_meta(b"\xed\xa0\x80")),
+    ("MCB_E_UTF8", lambda: surrogate_meta(b"\xf4\x90\x80\x80")),
+    ("MCB_E_UTF8", lambda: surrogate_meta(b"\xe0\x80\x80")),
+    ("MCB_E_LABEL_ORDER", lambda: edited(LIST, b"LABI", "q", put(1, 1))),
+    ("MCB_E_LABEL_ORDER", lambda: edited(LIST, b"LABI", "q", put(2, -1))),
+    ("MCB_E_LABEL_ORDER", lambda: edited(TEXT, b"LABS", "B", put(0, ord("z")))),
+    ("MCB_E_LABEL_ORDER", lambda: edited(edited(TEXT, b"LABS", "B", lambda values: list(b"aab")), b"LABO", "B",
+                                         lambda values: [0, 1, 2, 3])),
+]
+
+
+def surrogate_meta(content):
+    file = parse(LIST)
+    file.find(b"meta")[2] = b'"' + content + b'"'
+    return file.to_bytes()
+
+
+def long_label():
+    file = parse(TEXT)
+    file.find(b"LABS")[2] = b"a" * 4097 + b"bc"
+    file.find(b"LABO")[1] = 2
+    file.set_items(b"LABO", "H", [0, 4097, 4098, 4099])
+    return file.to_bytes()
+
+
+def big_meta():
+    """meta one byte too long; the table is checked before the checksum of the section, which is left wrong."""
+    data = bytearray(LIST)
+    at = entry(LIST, b"meta")
+    offset = struct.unpack_from("<Q", LIST, at + 8)[0]
+    data = bytes(data[:offset]) + b" " * ((16 << 20) + 1)
+    return patch(patch(data, at + 16, "Q", (16 << 20) + 1), 16, "Q", len(data))
+
+
+@pytest.mark.parametrize(("name", "make"), CASES, ids=[f"{i}-{name}" for i, (name, _) in enumerate(CASES)])
+def test_refused(name, make, tmp_path):
+    number, text = STATUSES[name]
+    data = make()
+    with pytest.raises(ModelFormatError) as refusal:
+        Model.from_bytes(data)
+    assert refusal.value.status == number
+    assert text in str(refusal.value)
+    assert "byte" in str(refusal.value)
+    path = tmp_path / "broken.mcb"
+    path.write_bytes(data)
+    with pytest.raises(ModelFormatError) as refusal:
+        load_model(path)
+    assert refusal.value.status == number
+    assert str(path) in str(refusal.value)
+
+
+def test_every_refusal_is_tested():
+    refusals = {name for name, (number, _) in STATUSES.items() if 0 < number < 100}
+    assert len(refusals) == 41
+    assert {name for name, _ in CASES} == refusals
+
+
+def test_where_is_said():
+    with pytest.raises(ModelFormatError, match=r"threshold is not finite \(section THRS, byte \d+\)"):
+        Model.from_bytes(edited(LIST, b"THRS", "f", put(4, np.inf)))
+    with pytest.raises(ModelFormatError, match="section BIAS.*found 2, the limit or expected number is 3"):
+        Model.from_bytes(edited(LIST, b"BIAS", "f", lambda values: values[:-1]))
+
+
+def test_tampering_twin_writes_the_same_bytes():
+    for data in (LIST, TEXT, TABLE):
+        assert parse(data).to_bytes() == data
+
+
+def test_what_may_be_skipped():
+    for data in (with_section(LIST, b"note"), with_section(LIST, b"newS", 6, bytes(16)),
+                 patch(LIST, 12, "I", 0x10000), patch(LIST, 10, "H", 7)):
+        assert Model.from_bytes(data).n_learners == 5
+
+
+def test_header_limits():
+    assert Model.from_bytes(patch(LIST, 36, "I", 2**31 - 1)).n_features_in_ == 2**31 - 1
+
+
+def test_meta_need_not_be_json():
+    model = Model.from_bytes(surrogate_meta(b"x\\q"))
+    model.predict(np.zeros((1, 7)))
+    with pytest.raises(ModelFormatError, match="not valid JSON"):
+        model.meta  # noqa: B018
+
+
+def test_memory_of_loading(tmp_path):
+    """At most the size of the file and 1 MB, whatever the header says."""
+    path = tmp_path / "model.mcb"
+    Model.from_ensemble(random_stumps(2000, 30, 300), range(300)).save(path)
+    good = path.read_bytes()
+    # 65,535 labels of which one is long: they must not become a table of 65,535 long strings
+    k = 65535
+    labels = [f"{i:05}" for i in range(k - 1)] + ["z" * 4096]
+    wide = Model.from_ensemble(random_stumps(1, 1, k), labels).to_bytes()
+    hostile = [good, wide, in_entry(good, b"COEF", 16, "Q", 1 << 61), patch(good, 16, "Q", 1 << 62)]
+    for data in hostile:
+        path.write_bytes(data)
+        tracemalloc.start()
+        try:
+            load_model(path)
+        except ModelFormatError:
+            pass
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak <= len(data) + (1 << 20)
+    path.write_bytes(wide)
+    classes = load_model(path).classes_
+    assert classes.dtype == object
+    assert list(classes) == labels
+    # No C memory that Python does not see.
+    assert not re.search(r"\b(m|c|re)alloc\s*\(|\balloca\s*\(", re.sub(r"/\*.*?\*/", "", HEADER, flags=re.S))
+
+
+def test_scores_cannot_overflow():
+    """Sums of float32 numbers stay far inside float64, so finite coefficients give finite scores."""
+    file = parse(LIST)
+    top = float(np.finfo(np.float32).max)
+    file.set_items(b"COEF", "f", [top] * 15)
+    file.set_items(b"BIAS", "f", [top, -top, top])
+    model = Model.from_bytes(file.to_bytes())
+    X = np.array([[np.inf] * 7, [-np.inf] * 7, [np.nan] * 7])
+    assert np.isfinite(model.raw_scores(X)).all()
+    assert np.isfinite(model.predict_proba(X)).all()

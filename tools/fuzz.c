@@ -1,0 +1,267 @@
+/* Damages model files and opens them; driven by fuzz.py, which compiles it with the address and undefined-behaviour sanitizers.
+ *
+ *     fuzz plain|repaired COUNT SEED FILE...
+ *
+ * plain: every damaged file must be refused. repaired: the checksums are put right again, so that damage reaches the checks
+ * behind them; a file that is then accepted must score with finite numbers. Prints "status count" lines; exit code 1 and a
+ * message on a failure. */
+#include "mcb.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MAX_BASE = 64, N_STATUS = 200 };
+
+static uint64_t state;
+
+static uint64_t draw(void) { /* splitmix64 */
+    uint64_t z = (state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static uint64_t below(uint64_t n) { return n ? draw() % n : 0; }
+
+static void put(unsigned char *p, uint64_t value, size_t bytes) {
+    size_t i;
+    for (i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> (8 * i));
+}
+
+static uint64_t interesting(size_t size) {
+    static const uint64_t values[] = {0, 1, 2, 3, 63, 64, 65, 127, 128, 255, 256, 65535, 65536, 0x7f800000, 0x7fc00000, 0x80000000,
+                                      0x7fffffff, 0xffffffff, UINT64_C(0x7ff0000000000000), UINT64_C(0x7fffffffffffffff),
+                                      UINT64_C(0x4bf0000000000000), UINT64_C(0xffffffffffffffff), UINT64_C(0xffffffffffffffc0)};
+    uint64_t v = values[below(sizeof values / sizeof *values)];
+    switch (below(4)) {
+        case 0:
+            return size + below(129) - 64;
+        case 1:
+            return draw();
+        case 2:
+            return v + below(3) - 1;
+        default:
+            return v;
+    }
+}
+
+/* A place to damage: anywhere, or more likely in the header and the section table. */
+static size_t place(size_t size, size_t width) {
+    size_t table = 64 + 32 * 12;
+    size_t limit = below(2) && size > table ? table : size;
+    size_t at = (size_t)below(limit);
+    if (below(4)) at -= at % width;
+    return at + width <= size ? at : 0;
+}
+
+/* Damages the bytes, which have room for 256 more; returns the new size. */
+static size_t damage(unsigned char *p, size_t size) {
+    size_t n = 1 + (size_t)below(3), width, a, b, i;
+    while (n--) {
+        if (size < 16) return size;
+        width = (size_t)1 << below(4);
+        a = place(size, width);
+        b = place(size, width);
+        switch (below(8)) {
+            case 0:
+                if (below(4) == 0) size = (size_t)below(size);
+                break;
+            case 1:
+                if (below(4) == 0) {
+                    size_t more = 1 + (size_t)below(128);
+                    for (i = 0; i < more; i++) p[size + i] = (unsigned char)(below(2) ? draw() : 0);
+                    size += more;
+                    if (size > 100000) return size;
+                }
+                break;
+            case 2:
+            case 3:
+                p[a] ^= (unsigned char)(1u << below(8));
+                break;
+            case 4:
+                put(p + a, interesting(size), width);
+                break;
+            case 5: {
+                unsigned char t[8];
+                memcpy(t, p + a, width);
+                memmove(p + a, p + b, width);
+                memcpy(p + b, t, width);
+                break;
+            }
+            case 6:
+                for (i = 0; i < width; i++) p[a + i] = (unsigned char)draw();
+                break;
+            default: { /* a small step, which often stays nearly valid */
+                uint64_t v = 0;
+                for (i = width; i--;) v = v << 8 | p[a + i];
+                put(p + a, v + below(5) - 2, width);
+            }
+        }
+    }
+    return size;
+}
+
+static void repair(unsigned char *p, size_t size) {
+    uint32_t n, i;
+    if (size < 64) return;
+    if (below(32)) memcpy(p, "\x89MCB\r\n\x1a\n\1\0\0\0\0\0\0\0", 16);
+    if (below(32)) put(p + 16, size, 8);
+    if (below(32)) put(p + 60, 0, 4);
+    n = mcb__u32(p + 24);
+    if (n > 64 || 64 + 32 * (size_t)n > size) return;
+    for (i = 0; i < n; i++) {
+        unsigned char *entry = p + 64 + 32 * i;
+        uint64_t offset = mcb__u64(entry + 8), count = mcb__u64(entry + 16), width = mcb__dtype_size(entry[4]);
+        if (width && offset <= size && count <= (size - offset) / width)
+            put(entry + 24, mcb_crc32c(0, p + offset, (size_t)(count * width)), 4);
+    }
+    put(p + 56, mcb_crc32c(mcb_crc32c(0, p, 56), p + 64, 32 * (size_t)n), 4);
+}
+
+static float value(void) {
+    static const float odd[] = {0.0f, -0.0f, 1e-45f, -3.4e38f, 3.4e38f, 1.0f, -1.0f};
+    uint64_t which = below(12);
+    if (which == 0) return NAN;
+    if (which == 1) return INFINITY;
+    if (which == 2) return -INFINITY;
+    if (which < 5) return odd[below(sizeof odd / sizeof *odd)];
+    return (float)((double)(int64_t)draw() / 4e18);
+}
+
+#define NEED(condition)                                                       \
+    do {                                                                      \
+        if (!(condition)) {                                                   \
+            printf("failed: %s (line %d)\n", #condition, __LINE__);           \
+            return 1;                                                         \
+        }                                                                     \
+    } while (0)
+
+enum { ROWS = 21 };
+
+/* Scores an accepted file in every way there is. */
+static int use(mcb_model *m) {
+    size_t K = m->n_classes, d = m->n_features, stride = d, i, r, length;
+    const mcb_section *index = &m->section[m->kind == MCB_KIND_STUMPS ? MCB_S_FEAT : MCB_S_FIDX];
+    uint32_t top = m->kind != MCB_KIND_STUMPS ? 0xffffffffu : index->dtype == MCB_U8 ? 0x7f : index->dtype == MCB_U16 ? 0x7fff : 0x7fffffff;
+    volatile unsigned char touched = 0;
+    float *x;
+    double *scores, *one;
+    uint64_t t;
+    if (stride > 4096) { /* only what is used need exist */
+        stride = 1;
+        for (i = 0; i < index->count; i++) {
+            size_t f = mcb__uint(index, i) & top;
+            NEED(f < d);
+            if (f >= stride) stride = f + 1;
+        }
+        if (stride > 1u << 22) return 0;
+    }
+    x = (float *)malloc(ROWS * stride * sizeof *x);
+    scores = (double *)malloc(ROWS * K * sizeof *scores);
+    one = (double *)malloc(K * sizeof *one);
+    if (!x || !scores || !one) abort();
+    for (i = 0; i < ROWS * stride; i++) x[i] = value();
+    mcb_scores_batch(m, x, ROWS, stride, scores);
+    for (r = 0; r < ROWS; r++) {
+        uint32_t k = mcb_predict(m, x + r * stride, one);
+        NEED(k < K);
+        NEED(memcmp(one, scores + r * K, K * sizeof *one) == 0);
+        for (i = 0; i < K; i++) NEED(isfinite(one[i]));
+        if (mcb_has_probabilities(m)) {
+            NEED(mcb_probabilities(m, one) == MCB_OK);
+            for (i = 0; i < K; i++) NEED(one[i] >= 0 && one[i] <= 1);
+        }
+        touched ^= (unsigned char)mcb_label_int(m, k);
+        {
+            const char *text = mcb_label_text(m, k, &length);
+            for (i = 0; i < length; i++) touched ^= (unsigned char)text[i];
+        }
+    }
+    {
+        const char *text = mcb_meta(m, &length);
+        for (i = 0; i < length; i++) touched ^= (unsigned char)text[i];
+    }
+    if (m->kind == MCB_KIND_STUMPS) {
+        t = below(m->n_learners + 1);
+        mcb_start_scores(m, 1, one);
+        NEED(mcb_add_learners(m, x, 1, stride, 0, t, one) == MCB_OK);
+        NEED(mcb_add_learners(m, x, 1, stride, t, m->n_learners, one) == MCB_OK);
+        NEED(memcmp(one, scores, K * sizeof *one) == 0);
+        NEED(mcb_truncate(m, t) == MCB_OK);
+        mcb_scores(m, x, one);
+    } else {
+        NEED(mcb_truncate(m, 0) == MCB_E_TRUNCATE);
+    }
+    free(x);
+    free(scores);
+    free(one);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static unsigned char *base[MAX_BASE];
+    static size_t size[MAX_BASE];
+    static unsigned long seen[N_STATUS];
+    int n_base = argc - 4, repaired, i;
+    unsigned long count, done;
+    if (argc < 5 || n_base > MAX_BASE) return 2;
+    repaired = strcmp(argv[1], "repaired") == 0;
+    count = strtoul(argv[2], 0, 10);
+    state = strtoull(argv[3], 0, 10);
+    for (i = 0; i < n_base; i++) {
+        mcb_model m;
+        FILE *file = fopen(argv[4 + i], "rb");
+        base[i] = (unsigned char *)malloc(1 << 20);
+        if (!file || !base[i]) return 2;
+        size[i] = fread(base[i], 1, 1 << 20, file);
+        fclose(file);
+        NEED(mcb_open(&m, base[i], size[i]) == MCB_OK);
+        if (use(&m)) return 1;
+    }
+    for (done = 0; done < count;) {
+        int b = (int)below((uint64_t)n_base), status;
+        unsigned char *work = (unsigned char *)malloc(size[b] + 512), *exact;
+        size_t n;
+        mcb_model m;
+        if (!work) abort();
+        if (done % 256 == 0) alarm(60); /* a hang ends the process */
+        memcpy(work, base[b], size[b]);
+        n = damage(work, size[b]);
+        if (repaired) repair(work, n);
+        if (n == size[b] && memcmp(work, base[b], n) == 0) {
+            free(work);
+            continue;
+        }
+        /* An allocation of just this size, at an odd address: reads outside it are caught, and nothing may need alignment. */
+        exact = (unsigned char *)malloc(n + 1);
+        if (!exact) abort();
+        memcpy(exact + 1, work, n);
+        free(work);
+        status = mcb_open(&m, exact + 1, n);
+        NEED(status >= 0 && status < 100);
+        NEED(m.error == status || status == MCB_OK);
+        seen[status]++;
+        if (status == MCB_OK) {
+            if (!repaired) {
+                FILE *file = fopen("accepted.mcb", "wb");
+                if (file) {
+                    fwrite(exact + 1, 1, n, file);
+                    fclose(file);
+                }
+                printf("failed: a damaged file was accepted (number %lu), see accepted.mcb\n", done);
+                return 1;
+            }
+            if (use(&m)) return 1;
+        } else {
+            NEED(m.data == 0 && m.n_classes == 0);
+        }
+        free(exact);
+        done++;
+    }
+    for (i = 0; i < N_STATUS; i++) {
+        if (seen[i]) printf("%d %lu %s\n", i, seen[i], mcb_strerror(i));
+    }
+    return 0;
+}

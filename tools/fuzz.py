@@ -1,0 +1,80 @@
+"""Damage model files at random and see that every one is refused, or scores harmlessly.
+
+    python tools/fuzz.py --count 100000              # any change of the bytes must be refused
+    python tools/fuzz.py --repaired --count 100000   # checksums put right: refused, or scored with finite numbers
+
+The loop is in C (fuzz.c) and runs under the address and undefined-behaviour sanitizers. Exit code 0 if all went well.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from pymcboost.ensemble import EnsembleBuilder  # noqa: E402
+from pymcboost.scoring import Model  # noqa: E402
+
+
+def base_models():
+    """Small models of every kind and shape of section."""
+    rng = np.random.default_rng(0)
+    for classes in (range(2), range(-3, 2), ["a", "bb", "\u00e9"], [str(i).zfill(3) for i in range(17)]):
+        k = len(classes)
+        for n_features, n_stumps, two_sided in ((3, 9, False), (300, 12, True), (70_000, 5, False), (40, 40, True)):
+            builder = EnsembleBuilder(k, n_features)
+            builder.bias[:] = rng.normal(size=k)
+            for _ in range(n_stumps):
+                left = rng.normal(size=k) if two_sided else None
+                builder.add_stump(rng.integers(n_features), rng.normal(), rng.random() < 0.5, rng.normal(size=k), left)
+            for layout in ("list", "interval"):
+                yield Model.from_ensemble(builder.freeze(), classes, link=("none", "softmax", "softmax2")[n_stumps % 3],
+                                          meta={"n": n_stumps} if two_sided else None, layout=layout)
+
+
+def main(arguments=None):
+    """Run the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=100_000, help="damaged files to try")
+    parser.add_argument("--repaired", action="store_true", help="put the checksums right after the damage")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--compiler", default=os.environ.get("CC", "gcc"))
+    parser.add_argument("--simd", action="store_true", help="compile the AVX2 and AVX-512 variants, too (slow to compile)")
+    parser.add_argument("--no-sanitizers", action="store_true")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "fuzz")
+        flags = [] if options.no_sanitizers else ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+        flags += ["-DMCB_SIMD"] if options.simd else []
+        subprocess.run([options.compiler, "-O1", "-g", "-std=gnu99", "-Wall", "-Wextra", "-Werror", *flags,
+                        f"-I{ROOT / 'pymcboost' / 'include'}", str(ROOT / "tools" / "fuzz.c"), "-o", str(program), "-lm"],
+                       check=True)
+        files = []
+        for i, model in enumerate(base_models()):
+            files.append(str(Path(folder, f"{i}.mcb")))
+            model.save(files[-1])
+        run = subprocess.run([str(program), "repaired" if options.repaired else "plain", str(options.count),
+                              str(options.seed), *files], capture_output=True, text=True, cwd=os.getcwd())
+    print(f"{options.count} files damaged{', checksums repaired' if options.repaired else ''}, seed {options.seed}")
+    for line in run.stdout.splitlines():
+        status, _, rest = line.partition(" ")
+        count, _, message = rest.partition(" ")
+        if status.isdigit():
+            message = "accepted; all scores finite" if status == "0" else message
+            print(f"{int(count):>9}  {status:>2}  {message}")
+        else:
+            print(line)
+    if run.returncode:
+        print(run.stderr[-4000:], file=sys.stderr)
+        print(f"the fuzz program failed with exit code {run.returncode}", file=sys.stderr)
+    return int(run.returncode != 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
