@@ -108,6 +108,14 @@ PMB_STATIC int pmb_newton(int K, int logistic, const double *plus, const double 
         }
         *violation = p.mass > 0 ? worst / p.mass : 0;
         if (!(*violation > tol) || iter == max_iter) return iter;
+        /* Only differences of w count in the loss: with no coordinate at a bound the Hessian is singular along 1, so the
+         * smallest one stays where it is. */
+        int lowest = 0, n_free = 0;
+        for (int c = 0; c < K; c++) {
+            n_free += free_[c] != 0;
+            if (w[c] < w[lowest]) lowest = c;
+        }
+        if (n_free == K) free_[lowest] = 0;
         double trace = 0, rz = 0, start = 0;
         for (int c = 0; c < K; c++) {
             double sum = 0;

@@ -18,7 +18,7 @@ from pymcboost.coefficients import SOLVERS
 from pymcboost.losses import LOSSES
 from pymcboost.weak_learners import SharedStump
 
-# An edge below this share of the off-diagonal weights is rounding, not learning.
+# An edge below this share of the off-diagonal weights is rounding, not learning; edges this close to nu have reached it.
 SMALLEST_EDGE = 1e-7
 
 
@@ -146,7 +146,7 @@ class MCBoostClassifier(BoostingClassifier):
         if stump is None:
             return None
         edge = loss.stopping_edge(stump.edge)
-        if edge <= self.nu or stump.edge <= SMALLEST_EDGE * loss.mass:
+        if edge <= self.nu * (1 + SMALLEST_EDGE) or stump.edge <= SMALLEST_EDGE * loss.mass:
             return None
         if self.fixed_step is not None:
             w = np.where(np.arange(loss.data.n_classes) == stump.cls, self.fixed_step, 0.0)
@@ -157,6 +157,8 @@ class MCBoostClassifier(BoostingClassifier):
                 w = np.minimum(w, self.max_step)
             w = w * self.learning_rate
         right = (stump.polarity * w).astype(np.float32)
+        if not right.any():
+            return None
         loss.update(stump.h, stump.polarity * right.astype(np.float64), tables)
         builder.add_stump(stump.feature, stump.threshold, stump.nan_left, right)
         return Round(stump.feature, float(stump.threshold), stump.cls, edge)

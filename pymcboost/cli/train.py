@@ -46,7 +46,7 @@ def parse(argv):
     group.add_argument("-w<label>", dest="weight", metavar="x",
                        help="weight of the class with this label, as in -w3 2.5 (default: 1)")
     group.add_argument("-v", "--cross-validation", type=bounded(int, "an integer >= 2", lambda n: n >= 2), metavar="n",
-                       help="n-fold stratified cross-validation, shuffled by -S (here default: 0); writes no model")
+                       help="n-fold stratified cross-validation, shuffled by seed -S or 0; writes no model")
     group.add_argument("-P", "--validation-file", metavar="file",
                        help="LIBSVM file whose error is followed during training (what --early-stopping then watches)")
     group.add_argument("--base", choices=("auto", "0", "1"), default="auto",

@@ -19,6 +19,7 @@ GIVEN = {
     "max_step": [("--max-step 0.5", 0.5), ("--max-step none", None)],
     "fixed_step": [("--fixed-step 0.01", 0.01)],
     "max_bins": [("--max-bins 2", 2)],
+    "min_weight_fraction_leaf": [("--min-weight-fraction-leaf 0.1", 0.1)],
     "early_stopping": [("--early-stopping", True), ("--no-early-stopping", False), ("-E 5", True),
                        ("-E 5 --no-early-stopping", False)],
     "validation_fraction": [("--validation-fraction 0.3", 0.3)],

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cli.programs import call, run, write_svm
 
-from pymcboost import MCBoostClassifier, load_model, load_svmlight
+from pymcboost import MCBoostClassifier, Model, load_model, load_svmlight
 from pymcboost.cli.predict import main
 
 
@@ -164,6 +164,15 @@ def test_string_classes(files, tmp_path, blobs):
     assert lines[0] == 'labels 2 "sea bass" trout'
     assert {line.rsplit(" ", 3)[0] for line in lines[1:]} == {"2", '"sea bass"', "trout"}
     assert "40 of 60 rows have a label that the model does not know (-1, 7)" in done.stderr
+
+
+def test_model_without_probabilities(files, tmp_path):
+    model = load_model(files / "model.mcb")
+    Model.from_ensemble(model.ensemble, model.classes_, link="none").save(tmp_path / "m.mcb")
+    done = call("predict", "-b", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "m.mcb has no link from scores to probabilities; -d 1 writes its scores" in done.stderr
+    assert call("predict", "-d", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
 
 
 def test_output_is_replaced_whole_with_the_usual_permissions(files, tmp_path):

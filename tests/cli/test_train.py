@@ -235,3 +235,20 @@ def test_info_shows_what_train_was_asked(files, tmp_path):
     facts = json.loads(call("info", "--json", "m.mcb", cwd=tmp_path).stdout)
     assert facts["meta"]["params"]["fixed_step"] == 0.01
     assert facts["n_learners"] == 4
+
+
+@pytest.mark.parametrize("layout", ["list", "interval"])
+def test_zero_based_training_is_remembered(tmp_path, blobs, layout):
+    X, y = blobs
+    X = X.copy()
+    X[180:, 0] = 0  # no index 0 in the second file: it alone does not tell its base
+    write_svm(tmp_path / "train.svm", X[:180], y[:180], base=0)
+    write_svm(tmp_path / "test.svm", X[180:], y[180:], base=0)
+    done = call("train", "-n", 30, "--layout", layout, "-P", "test.svm", "train.svm", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    predicted = call("predict", "-q", "test.svm", "m.mcb", "out", cwd=tmp_path)
+    hits = np.mean(load_model(tmp_path / "m.mcb").predict(X[180:]) == y[180:])
+    assert predicted.stdout.startswith(f"Accuracy = {100 * hits:g}% ")
+    assert f"validation error {100 - 100 * hits:.4g}%" in done.stderr
+    shifted = call("predict", "-q", "--base", 1, "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert shifted.stdout != predicted.stdout

@@ -376,3 +376,15 @@ def test_data_folder_is_what_make_data_writes(tmp_path):
     train, test = (load_svmlight(tmp_path / f"digits.{part}.libsvm", n_features=64) for part in ("train", "test"))
     assert train.X.shape == (1347, 64) and test.X.shape == (450, 64)
     assert min(np.bincount(test.y)) >= 43 and set(test.y) == set(range(10))
+
+
+def test_plain_rows_are_what_scipy_gets(tmp_path):
+    path = tmp_path / "t.svm"
+    path.write_text("".join(f"1 {i + 1}:2 {i + 9000}:nan\n" for i in range(2000)))
+    plain, sparse = load_svmlight(path, layout="plain").X, load_svmlight(path, layout="csr").X
+    assert type(plain).__name__ == "CompressedRows"
+    assert plain.shape == sparse.shape
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(plain, name), getattr(sparse, name))
+    path.write_text("1 1:2 3:4\n")
+    np.testing.assert_array_equal(load_svmlight(path, layout="plain").X, np.array([[2, 0, 4]], np.float32))

@@ -1,0 +1,203 @@
+"""MCBoost's losses, coefficients and rounds against their twins, and against AdaBoost for two classes."""
+
+import numpy as np
+import pytest
+from reference import mcboost as twin
+from reference.stumps import gradient_of
+from scipy.optimize import check_grad
+
+from pymcboost import MCBoostClassifier
+from pymcboost.coefficients import LARGEST_COEFFICIENT, SOLVERS
+from pymcboost.data import TrainingData
+from pymcboost.losses import LOSSES
+
+LOSS_NAMES = ["exp", "log"]
+
+
+def blobs(m, d, K, seed=0, spread=1.5):
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    X = rng.normal(size=(m, d)) * spread + rng.normal(size=(K, d))[y] * 2
+    return X.astype(np.float32), y
+
+
+def unpack(data, blocks):
+    return np.stack([blocks[r // data.lanes, :, r % data.lanes] for r in range(data.n_classes)], axis=1).astype(float)
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_the_twins_gradient_is_the_derivative(loss):
+    rng = np.random.default_rng(0)
+    X, y = blobs(60, 2, 5)
+    F, h, s = rng.normal(size=(60, 5)), rng.choice([-1.0, 1.0], 60), rng.exponential(size=60)
+    for nu in (0.0, 0.3):
+        args = (F, y, h, loss, nu, s)
+        assert check_grad(twin.objective, twin.gradient, rng.random(5), *args) < 1e-4
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+@pytest.mark.parametrize(("m", "K"), [(30, 2), (400, 3), (300, 6), (9000, 5), (5000, 10), (3000, 20), (1500, 40), (1100, 1000)])
+def test_weights_after_updates(loss, m, K):
+    """The multiplied weights equal those of the accumulated scores, also after a restart from scores."""
+    rng = np.random.default_rng(m + K)
+    X, y = blobs(m, 2, K)
+    sample_weight = 10.0 ** rng.uniform(-2, 2, m)
+    data = TrainingData(X, y, K, sample_weight)
+    state = LOSSES[loss](data, 1)
+    F = np.zeros((m, K))
+    state.restart()
+    for step in range(12):
+        h = rng.choice([-1, 1], m).astype(np.int8)
+        w = np.abs(rng.normal(size=K)) * rng.choice([0.1, 3.0])
+        state.update(h, w, state.tables_at(h, w))
+        F += h[:, None] * w
+        if step == 8:
+            state.restart(F)
+    u = twin.weights(F, data.y, loss, data.weight)
+    expected = gradient_of(u, data.y)
+    found = unpack(data, state.gradient)
+    if loss == "exp":
+        found = found * np.exp(state.log_scale)
+    tolerance = 1e-11 if data.dtype == np.float64 else 2e-5
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * u.mean())
+    if loss == "exp":
+        np.testing.assert_allclose(state.mass * np.exp(state.log_scale), u.sum(), rtol=max(tolerance, 1e-9))
+        np.testing.assert_allclose(state.diagonal * np.exp(state.log_scale), data.weight.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_no_weight_is_lost_when_margins_grow_and_come_back(loss):
+    X, y = blobs(300, 2, 3)
+    data = TrainingData(np.repeat(X, 60, axis=0), np.repeat(y, 60), 3, np.ones(18000))
+    state = LOSSES[loss](data, 1)
+    state.restart()
+    h = np.where(np.arange(18000) % 5 == 0, -1, 1).astype(np.int8)
+    F = np.zeros((18000, 3))
+    for w in [np.array([9.0, 0.0, 4.0])] * 8 + [np.array([0.0, 9.0, 5.0])] * 8:
+        state.update(h, w, state.tables_at(h, w))
+        F += h[:, None] * w
+    assert np.isfinite(state.gradient).all()
+    state.restart(F)
+    assert np.isfinite(state.gradient).all()
+    found = unpack(data, state.gradient)
+    u = twin.weights(F, data.y, loss, data.weight)
+    np.testing.assert_allclose(found / np.abs(found).max(), gradient_of(u, data.y) / u.sum(axis=1).max(), atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+@pytest.mark.parametrize("nu", [0.0, 1e-9, 1e-3, 0.05])
+@pytest.mark.parametrize(("m", "K"), [(40, 2), (300, 3), (300, 8), (400, 26), (6000, 10)])
+def test_coefficients_are_optimal(loss, nu, m, K):
+    rng = np.random.default_rng(K)
+    X, y = blobs(m, 2, K)
+    data = TrainingData(X, y, K, np.ones(m))
+    F = rng.normal(size=(m, K))
+    state = LOSSES[loss](data, 1)
+    state.restart(F)
+    h = np.where(rng.random(m) < 0.2 + 0.6 * (data.y % 2), 1, -1).astype(np.int8)
+    if loss == "log":
+        nu *= m
+    w, _ = SOLVERS[loss](K, nu).fit(state, h)
+    args = (F, data.y, h.astype(float), loss, nu, data.weight)
+    assert w.min() == 0
+    assert w.max() <= LARGEST_COEFFICIENT
+    slope = twin.gradient(w, *args)
+    free = ~(((w <= 0) & (slope > 0)) | ((w >= LARGEST_COEFFICIENT) & (slope < 0)))
+    scale = 1.0 if loss == "exp" else twin.weights(F + h[:, None] * w, data.y, loss, data.weight).sum()
+    assert np.abs(slope[free]).max(initial=0) < 1e-5 * scale
+    best = twin.coefficients(*args, LARGEST_COEFFICIENT)
+    assert twin.objective(w, *args) <= twin.objective(best, *args) + 1e-7 * abs(twin.objective(best, *args))
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_perfect_learner_hits_the_cap(loss):
+    X, y = blobs(60, 2, 2)
+    data = TrainingData(X, y, 2, np.ones(60))
+    state = LOSSES[loss](data, 1)
+    state.restart()
+    h = np.where(data.y == 0, 1, -1).astype(np.int8)
+    w, _ = SOLVERS[loss](2, 0.0).fit(state, h)
+    np.testing.assert_allclose(w, [LARGEST_COEFFICIENT, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_part_of_the_classes_perfectly_separated(loss):
+    """Two components that the learner separates without mistakes: the cap between them, optimal inside them."""
+    X, y = blobs(400, 2, 4)
+    data = TrainingData(X, y, 4, np.ones(400))
+    state = LOSSES[loss](data, 1)
+    state.restart()
+    h = np.where(data.y < 2, 1, -1).astype(np.int8)
+    w, _ = SOLVERS[loss](4, 0.0).fit(state, h)
+    assert np.isfinite(w).all()
+    assert w.max() == LARGEST_COEFFICIENT
+    args = (np.zeros((400, 4)), data.y, h.astype(float), loss, 0.0, data.weight)
+    assert twin.objective(w, *args) <= twin.objective(twin.coefficients(*args, 10.0), *args) + 1e-6
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+@pytest.mark.parametrize("K", [2, 3, 7])
+def test_rounds_equal_the_twins(loss, K):
+    X, y = blobs(160, 4, K, spread=3.0)
+    rounds = 12
+    expected = twin.mcboost(X, y, K, loss, rounds)
+    found = MCBoostClassifier(loss=loss, n_estimators=rounds).fit(X, y).model_.ensemble
+    assert len(found) == len(expected)
+    for t, (feature, threshold, nan_left, right) in enumerate(expected):
+        assert (found.feature[t], found.threshold[t], found.nan_left[t]) == (feature, threshold, nan_left)
+        np.testing.assert_allclose(found.right[t], right, atol=2e-5)
+
+
+def test_two_classes_are_adaboost():
+    X, y = blobs(300, 5, 2, spread=4.0)
+    rounds = 40
+    expected = twin.adaboost(X, y, rounds)
+    found = MCBoostClassifier(n_estimators=rounds, learning_rate=1.0, nu=0.0).fit(X, y).model_.ensemble
+    for t, (feature, threshold, polarity, alpha) in enumerate(expected):
+        assert (found.feature[t], found.threshold[t]) == (feature, threshold)
+        # F0 - F1 gets alpha h
+        np.testing.assert_allclose(found.right[t, 0] - found.right[t, 1], polarity * alpha, rtol=1e-5)
+
+
+def test_fixed_step_moves_one_class_by_the_step():
+    X, y = blobs(200, 3, 4)
+    found = MCBoostClassifier(n_estimators=30, fixed_step=0.01).fit(X, y)
+    right = found.model_.ensemble.right
+    np.testing.assert_allclose(np.abs(right).sum(axis=1), 0.01, rtol=1e-6)
+    np.testing.assert_array_equal(np.abs(right).argmax(axis=1), found.history_["cls"])
+
+
+def test_bounded_step():
+    X, y = blobs(200, 3, 4)
+    right = MCBoostClassifier(n_estimators=30, max_step=0.1, learning_rate=0.5).fit(X, y).model_.ensemble.right
+    assert np.abs(right).max() == np.float32(0.05)
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_training_stops_where_no_stump_has_an_edge(loss):
+    X = np.tile([[0.0], [1.0]], (40, 1))
+    y = np.repeat([0, 1], 40)
+    assert MCBoostClassifier(loss=loss).fit(X, y).n_estimators_ == 0
+    # The edge falls towards nu as the penalised optimum is approached, so a little above the last edges it stops.
+    free = MCBoostClassifier(loss=loss, n_estimators=300).fit(*blobs(150, 2, 3, spread=4.0))
+    nu = 0.5 * free.history_["edge"][0]
+    big = MCBoostClassifier(loss=loss, nu=nu, learning_rate=1.0, n_estimators=4000).fit(*blobs(150, 2, 3, spread=4.0))
+    assert 0 < big.n_estimators_ < 4000
+    assert big.history_["edge"].min() > nu
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_restarts_change_little(loss, monkeypatch):
+    X, y = blobs(500, 4, 5)
+    plain = MCBoostClassifier(loss=loss, n_estimators=120).fit(X, y)
+    monkeypatch.setattr("pymcboost.base.RESTART_EVERY", 10)
+    often = MCBoostClassifier(loss=loss, n_estimators=120).fit(X, y)
+    np.testing.assert_allclose(often.decision_function(X), plain.decision_function(X), rtol=1e-4, atol=1e-5)
+
+
+def test_history_describes_the_stumps():
+    X, y = blobs(200, 3, 4)
+    model = MCBoostClassifier(n_estimators=15).fit(X, y)
+    np.testing.assert_array_equal(model.history_["feature"], model.model_.ensemble.feature)
+    np.testing.assert_array_equal(model.history_["threshold"].astype(np.float32), model.model_.ensemble.threshold)
+    assert (model.history_["edge"] > 0).all()
