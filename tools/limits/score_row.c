@@ -3,8 +3,9 @@
  *     score_row stumps.bin list.mcb interval.mcb repeat
  *
  * stumps.bin (written by tools/bench.py): int32 M, K, d, n; then feature int32[M], threshold float[M], right float[M,K]
- * (left is its negative), bias float[K], rows float[n,d]. Prints one line "name ns ns ..." per scorer, one figure per
- * pass over all rows, passes in turn; then the largest difference between the scores. */
+ * (left is its negative), bias float[K], rows float[n,d]. Scorers take turns on every chunk of CHUNK rows, so that a change
+ * of clock or load meets all of them. Prints a line "name best median" per scorer, nanoseconds per row: best and median of
+ * the passes for each chunk, averaged over the chunks; then the largest difference between the scores. */
 #define _POSIX_C_SOURCE 200112L
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +13,8 @@
 #include <time.h>
 
 #include "mcb.h"
+
+#define CHUNK 64
 
 static int32_t M, K, d, n;
 static int32_t *feature;
@@ -61,6 +64,12 @@ static void naive(const float *x, double *scores)
     }
 }
 
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 5)
@@ -90,31 +99,39 @@ int main(int argc, char **argv)
         }
     }
     int repeat = atoi(argv[4]);
+    int chunks = n / CHUNK;
+    if (repeat < 1 || chunks < 1)
+        return 1;
     const char *names[3] = {"naive", "list", "interval"};
-    double *scores[3], *taken = malloc(sizeof(double) * 3 * (size_t)repeat);
+    double *scores[3], *taken = malloc(sizeof(double) * 3 * (size_t)chunks * (size_t)repeat);
     for (int which = 0; which < 3; which++)
         scores[which] = malloc(sizeof(double) * (size_t)n * K);
     for (int pass = -1; pass < repeat; pass++)
-        for (int which = 0; which < 3; which++) {
-            double start = now();
-            for (int i = 0; i < n; i++) {
-                const float *x = rows + (size_t)i * d;
-                double *F = scores[which] + (size_t)i * K;
-                if (which)
-                    mcb_scores(&model[which - 1], x, F);
-                else
-                    naive(x, F);
+        for (int chunk = 0; chunk < chunks; chunk++)
+            for (int which = 0; which < 3; which++) {
+                double start = now();
+                for (int i = chunk * CHUNK; i < (chunk + 1) * CHUNK; i++) {
+                    const float *x = rows + (size_t)i * d;
+                    double *F = scores[which] + (size_t)i * K;
+                    if (which)
+                        mcb_scores(&model[which - 1], x, F);
+                    else
+                        naive(x, F);
+                }
+                if (pass >= 0)
+                    taken[(which * chunks + chunk) * repeat + pass] = (now() - start) / CHUNK * 1e9;
             }
-            if (pass >= 0)
-                taken[which * repeat + pass] = (now() - start) / n * 1e9;
-        }
     double worst = 0;
     for (int which = 0; which < 3; which++) {
-        printf("%s", names[which]);
-        for (int pass = 0; pass < repeat; pass++)
-            printf(" %.3f", taken[which * repeat + pass]);
-        printf("\n");
-        for (int j = 0; j < n * K; j++)
+        double best = 0, median = 0;
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            double *passes = taken + (which * chunks + chunk) * repeat;
+            qsort(passes, (size_t)repeat, sizeof(double), ascending);
+            best += passes[0] / chunks;
+            median += passes[repeat / 2] / chunks;
+        }
+        printf("%s %.3f %.3f\n", names[which], best, median);
+        for (int j = 0; j < chunks * CHUNK * K; j++)
             if (!(fabs(scores[which][j] - scores[0][j]) <= worst))
                 worst = fabs(scores[which][j] - scores[0][j]);
     }
