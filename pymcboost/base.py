@@ -82,7 +82,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         self._check_params()
         continued = self.warm_start and hasattr(self, "model_")
         before = (self.classes_, self.n_features_in_) if continued else None
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=TYPES, ensure_all_finite="allow-nan", reset=not continued)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=TYPES, ensure_all_finite="allow-nan", reset=not continued
+        )
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         classes, codes = np.unique(y, return_inverse=True)
@@ -115,8 +117,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         if continued:
             if self.n_estimators < self.n_estimators_:
                 raise ValueError(
-                    f"warm_start: n_estimators={self.n_estimators} is less than the {self.n_estimators_} rounds already "
-                    "fitted; raise it to add rounds"
+                    f"warm_start: n_estimators={self.n_estimators} is less than the {self.n_estimators_} rounds "
+                    "already fitted; raise it to add rounds"
                 )
             builder, scores = self._continue(data)
             history = {name: list(values) for name, values in self.history_.items()}
@@ -182,7 +184,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             validation.add(builder.tail(0))
         best_error, best_round = np.inf, done
         if self.max_step is None and self.n_estimators == done:
-            warnings.warn("warm_start: n_estimators is not larger than the rounds already fitted; nothing to add", stacklevel=3)
+            warnings.warn(
+                "warm_start: n_estimators is not larger than the rounds already fitted; nothing to add", stacklevel=3
+            )
         for t in _progress(range(done, self.n_estimators), self.verbose, type(self).__name__):
             if t > done and t % RESTART_EVERY == 0:
                 partial = Model.from_ensemble(builder.freeze(), np.arange(data.n_classes))

@@ -6,7 +6,8 @@ from pymcboost._kernels import newton as _newton
 
 # A weak learner without mistakes on some pair of classes would get an infinite coefficient; this is the largest.
 LARGEST_COEFFICIENT = 10.0
-# Largest projected gradient relative to the mass of the weights: of the K x K problems, and of the passes over the data.
+# Largest projected gradient relative to the mass of the weights: of the K x K problems, and of the passes over the
+# data.
 TOLERANCE = 1e-9
 DATA_TOLERANCE = 1e-6
 MAX_ITERATIONS = 100
@@ -38,7 +39,8 @@ class NewtonLog:
     """Logistic loss (eq. 14): few passes over the data, each giving K x K tables of first and second derivatives.
 
     Between passes every class pair and side of h is replaced by one logistic term with the same two derivatives, whose
-    sum is minimised exactly; this converges faster than Newton steps on the data, because the terms bend as the loss does.
+    sum is minimised exactly; this converges faster than Newton steps on the data, because the terms bend as the loss
+    does.
     """
 
     def __init__(self, n_classes, nu, cap=LARGEST_COEFFICIENT):

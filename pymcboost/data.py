@@ -7,8 +7,8 @@ import numpy as np
 from pymcboost._kernels import bins as _bins
 from pymcboost._kernels.aligned import aligned_zeros
 
-# Gradients of up to this many numbers are small data: they are kept in float64, and searched exactly in presorted order, so
-# that weights and repeated rows give the same model. Larger ones are float32, and searched by histogram.
+# Gradients of up to this many numbers are small data: they are kept in float64, and searched exactly in presorted
+# order, so that weights and repeated rows give the same model. Larger ones are float32, and searched by histogram.
 SMALL_DATA = 1 << 15
 # Columns with at least this share of rows in one bin are listed without them.
 SKEWED = 0.6
@@ -125,8 +125,8 @@ class TrainingData:
             column = columns[0]
             row = self.rows[bad[column]]
             raise ValueError(
-                f"X[{row}, {column}] is infinite or beyond the float32 range (+-{LARGEST_THRESHOLD:.4g}); features must "
-                "be finite as float32. Clip or rescale the column; use NaN for a missing value"
+                f"X[{row}, {column}] is infinite or beyond the float32 range (+-{LARGEST_THRESHOLD:.4g}); features "
+                "must be finite as float32. Clip or rescale the column; use NaN for a missing value"
             )
 
     def _split_missing(self, n_missing, missing_rows):
@@ -150,8 +150,8 @@ class TrainingData:
         n_bins, mode = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
         distinct, missing, mode_rows, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
         _bins.bin_columns(
-            X, self.rows, self.weight, max_bins, self._least, codes, cuts, n_bins, distinct, missing, mode, mode_rows, bad,
-            n_threads,
+            X, self.rows, self.weight, max_bins, self._least, codes, cuts, n_bins, distinct, missing, mode, mode_rows,
+            bad, n_threads,
         )  # fmt: skip
         self._refuse_infinite(bad)
         has_missing = missing > 0
@@ -244,9 +244,7 @@ class TrainingData:
             used = np.zeros(d, dtype=bool)
             used[features] = True
             order = order[np.repeat(used, np.diff(indptr))]
-        thresholds = [
-            _with_missing(cuts[indptr[f] + f : indptr[f] + f + n_cuts[f]], n_missing[f]) for f in features
-        ]
+        thresholds = [_with_missing(cuts[indptr[f] + f : indptr[f] + f + n_cuts[f]], n_missing[f]) for f in features]
         if not len(features):
             return []
         return [

@@ -64,8 +64,8 @@ class PairwiseLoss:
 class PairwiseExp(PairwiseLoss):
     """Exponential loss: sum over i and r of exp(-rho_ir).
 
-    Stored weights are divided by exp(``log_scale``), so that they neither vanish nor overflow when all margins grow; the
-    diagonal terms exp(0) are kept apart in ``diagonal``.
+    Stored weights are divided by exp(``log_scale``), so that they neither vanish nor overflow when all margins grow;
+    the diagonal terms exp(0) are kept apart in ``diagonal``.
     """
 
     link = "softmax2"
@@ -118,13 +118,21 @@ class PairwiseExp(PairwiseLoss):
         mass = float((tables[0] * factor).sum() + (tables[1] * inverse).sum())
         scale = self.mass / mass
         _weights.exp_update(
-            self.gradient, h, self._starts, self._classes, factor * scale, inverse * scale, SMALLEST, self._rows, self.n_threads
+            self.gradient,
+            h,
+            self._starts,
+            self._classes,
+            factor * scale,
+            inverse * scale,
+            SMALLEST,
+            self._rows,
+            self.n_threads,
         )
         self.log_scale -= np.log(scale)
 
 
 class PairwiseLog(PairwiseLoss):
-    """Logistic loss: sum over i and r of log(1 + exp(-rho_ir)). The odds exp(-rho_ir) are stored beside the gradient."""
+    """Logistic loss: sum over i and r of log(1 + exp(-rho_ir)). The odds exp(-rho_ir) are stored, too."""
 
     link = "softmax"
 
@@ -157,8 +165,8 @@ class PairwiseLog(PairwiseLoss):
         out = np.empty((4, K, K))
         factor = np.exp(w[None, :] - w[:, None])
         _weights.log_sums(
-            self.odds, h, self.data.weight, self._starts, self._classes, factor, 1.0 / factor, self._rows, self._partial, out,
-            self.n_threads,
+            self.odds, h, self.data.weight, self._starts, self._classes, factor, 1.0 / factor, self._rows,
+            self._partial, out, self.n_threads,
         )  # fmt: skip
         return out
 

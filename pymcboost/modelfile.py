@@ -18,7 +18,7 @@ from pymcboost._kernels import score
 try:
     import fcntl
 except ImportError:  # not on Windows
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 MAGIC = b"\x89MCB\r\n\x1a\n"
 KIND_STUMPS, KIND_INTERVALS = 1, 2

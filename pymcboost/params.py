@@ -11,8 +11,8 @@ from dataclasses import dataclass
 class Param:
     """What values an option may take.
 
-    ``kind`` is one of int, float, bool, str; ``low`` and ``high`` are inclusive unless ``open_low``; ``none`` says whether
-    None is allowed; ``choices`` lists the allowed strings; ``python_only`` keeps it off the command line.
+    ``kind`` is one of int, float, bool, str; ``low`` and ``high`` are inclusive unless ``open_low``; ``none`` says
+    whether None is allowed; ``choices`` lists the allowed strings; ``python_only`` keeps it off the command line.
     """
 
     kind: type

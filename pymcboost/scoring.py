@@ -273,8 +273,8 @@ class Model:
     def used_features(self):
         """Features that occur in the model, and their shares in what moves the scores.
 
-        A stump counts for its feature with the sum over the classes of ``|right - left|``, in an interval table a feature
-        with the sum of the absolute differences from each interval to the next.
+        A stump counts for its feature with the sum over the classes of ``|right - left|``, in an interval table a
+        feature with the sum of the absolute differences from each interval to the next.
 
         Returns
         -------

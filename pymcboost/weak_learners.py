@@ -16,8 +16,8 @@ TIE = {np.dtype(np.float32): 1 + 2e-6, np.dtype(np.float64): 1 + 1e-10}
 class StumpFit:
     """The stump with the largest edge.
 
-    ``polarity`` is +1 when h = +1 means ``x > threshold``; ``h`` (m,) holds its outputs on the training rows; ``edge`` is
-    positive, in the scale of the gradient.
+    ``polarity`` is +1 when h = +1 means ``x > threshold``; ``h`` (m,) holds its outputs on the training rows; ``edge``
+    is positive, in the scale of the gradient.
     """
 
     feature: int
@@ -69,8 +69,8 @@ class SharedStump:
                 )  # fmt: skip
             else:
                 _stumps.search_sorted(
-                    gradient, self._sums, store.ptr, store.order, store.n_missing, store.default_at, store.split_missing,
-                    self._tie, best, self.n_threads,
+                    gradient, self._sums, store.ptr, store.order, store.n_missing, store.default_at,
+                    store.split_missing, self._tie, best, self.n_threads,
                 )  # fmt: skip
         at = _stumps.pick(self._best, self._feature, self._tie)
         if at < 0:
@@ -83,20 +83,42 @@ class SharedStump:
         if edge < 0:
             np.negative(self._h, out=self._h)
         return StumpFit(
-            int(store.feature[slot]), store.thresholds[slot][pos], bool(nan_left), 1 if edge > 0 else -1, cls, abs(edge), self._h
+            int(store.feature[slot]),
+            store.thresholds[slot][pos],
+            bool(nan_left),
+            1 if edge > 0 else -1,
+            cls,
+            abs(edge),
+            self._h,
         )
 
     def _sides(self, store, slot, pos, nan_left):
         if isinstance(store, Tiles):
             byte = int(np.searchsorted(store.byte_ptr, slot, side="right")) - 1
             _stumps.side_tile(
-                store.codes[byte // 4], byte % 4, store.stride[slot], store.bins[slot], pos, nan_left, store.missing[slot], self._h
+                store.codes[byte // 4],
+                byte % 4,
+                store.stride[slot],
+                store.bins[slot],
+                pos,
+                nan_left,
+                store.missing[slot],
+                self._h,
             )
         elif isinstance(store, Lists):
             part = slice(store.ptr[slot], store.ptr[slot + 1])
             _stumps.side_list(
-                store.rows[part], store.codes[part], store.mode[slot], store.bins[slot], pos, nan_left, store.missing[slot], self._h
+                store.rows[part],
+                store.codes[part],
+                store.mode[slot],
+                store.bins[slot],
+                pos,
+                nan_left,
+                store.missing[slot],
+                self._h,
             )
         else:
             part = slice(store.ptr[slot], store.ptr[slot + 1])
-            _stumps.side_sorted(store.order[part], store.n_missing[slot], store.default_at[slot], pos, nan_left, self._h)
+            _stumps.side_sorted(
+                store.order[part], store.n_missing[slot], store.default_at[slot], pos, nan_left, self._h
+            )

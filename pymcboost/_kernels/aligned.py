@@ -6,7 +6,7 @@ ALIGNMENT = 64
 
 
 def aligned_zeros(shape, dtype):
-    """Zeros whose first byte lies on a 64-byte boundary (NumPy's own 16 bytes cost the vector kernels half their speed)."""
+    """Zeros that start on a 64-byte boundary (NumPy's own 16 bytes cost the vector kernels half their speed)."""
     dtype = np.dtype(dtype)
     shape = (shape,) if np.isscalar(shape) else tuple(shape)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize

@@ -1,11 +1,10 @@
 # cython: language_level=3
 """Sorting and binning of feature columns, once per training.
 
-Rows are the training rows in the order that the caller gives (sorted by class); thresholds are float32 midpoints between
-neighbouring distinct values, so that ``x <= threshold`` reproduces the bins exactly.
+Rows are the training rows in the order that the caller gives (sorted by class); thresholds are float32 midpoints
+between neighbouring distinct values, so that ``x <= threshold`` reproduces the bins exactly.
 """
 
-cimport cython
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -18,7 +17,8 @@ cdef extern from "bins.h" nogil:
     int pmb_key_missing(uint64_t key)
     void pmb_sort_keys(uint64_t *keys, uint64_t *spare, int64_t n)
     float pmb_between(float low, float high)
-    int pmb_cut_column(const uint64_t *keys, int64_t n, const double *weight, int max_bins, double least, uint8_t *codes,
+    int pmb_cut_column(const uint64_t *keys, int64_t n, const double *weight, int max_bins, double least, uint8_t
+    *codes,
                        float *thresholds, int64_t *distinct, int64_t *missing, int *mode, int64_t *mode_rows)
 
 ctypedef fused real:
@@ -60,7 +60,7 @@ def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] w
         Value bins, distinct values, missing rows, most frequent bin and its rows.
     bad : OUT (d,) first row whose value is infinite as float32, or -1
     """
-    cdef int64_t m = rows.shape[0], d = X.shape[1], f, n_missing
+    cdef int64_t m = rows.shape[0], d = X.shape[1], f
     cdef int t, found
     cdef uint64_t[:, ::1] scratch = np.empty((n_threads, 2 * max(m, 1)), dtype=np.uint64)
     cdef uint64_t *keys
@@ -170,9 +170,9 @@ def sort_columns(const real[:, :] X, const int64_t[::1] rows, const int64_t[::1]
 
 
 def sort_sparse_columns(const int64_t[::1] indptr, const int32_t[::1] indices, const float[::1] data,
-                        const double[::1] weight, double least, int32_t[::1] order, float[::1] thresholds, int64_t[::1] n_cuts, int64_t[::1] n_missing,
-                        int64_t[::1] default_at, int64_t[::1] bad, int n_threads):
-    """Presort the columns of a CSC matrix without stored zeros; the rows that a column does not store share the value 0.
+                        const double[::1] weight, double least, int32_t[::1] order, float[::1] thresholds,
+                        int64_t[::1] n_cuts, int64_t[::1] n_missing, int64_t[::1] default_at, int64_t[::1] bad, int n_threads):
+    """Presort the columns of a CSC matrix without stored zeros; the rows that a column does not store are 0.
 
     Parameters
     ----------

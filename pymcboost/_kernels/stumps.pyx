@@ -8,7 +8,6 @@ go to the lower feature, then the lower threshold, then missing values right, th
 summed by one thread in a fixed order, so the result does not depend on the number of threads.
 """
 
-cimport cython
 from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -94,8 +93,8 @@ def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const 
     byte_cells : IN (4 t,) histogram cells of each byte
     byte_ptr : IN (4 t + 1,) slots (features) of each byte
     slot_stride, slot_bins, slot_missing : IN (s,)
-        Mixed-radix stride, bins (missing one included); missing: 0, or the last bin is that of missing values, which may
-        (1) or may not (2) be split from all others.
+        Mixed-radix stride, bins (missing one included); missing: 0, or the last bin is that of missing values, which
+        may (1) or may not (2) be split from all others.
     scratch : (n_threads, bytes) from `new_scratch`
     best : OUT (s,) from `new_best`
     """
@@ -193,6 +192,13 @@ def pick(best, const int32_t[::1] feature, double tie):
     return at
 
 
+cdef signed char side_of(int bin_, int bins, int pos, bint nan_left, bint missing) noexcept nogil:
+    """-1 for a bin on the left of the split, +1 on the right; the last bin may be that of missing values."""
+    if missing and bin_ == bins - 1:
+        return -1 if nan_left else 1
+    return -1 if bin_ <= pos else 1
+
+
 def side_tile(const uint8_t[:, ::1] tile, int byte, int stride, int bins, int pos, bint nan_left, bint missing,
               signed char[::1] h):
     """h = -1 where the slot's bin is at most ``pos`` (or missing and ``nan_left``), +1 elsewhere."""
@@ -201,7 +207,7 @@ def side_tile(const uint8_t[:, ::1] tile, int byte, int stride, int bins, int po
     cdef signed char[256] side
     for code in range(256):
         i = code // stride % bins
-        side[code] = -1 if i <= pos and not (missing and i == bins - 1) or (missing and i == bins - 1 and nan_left) else 1
+        side[code] = side_of(<int> i, bins, pos, nan_left, missing)
     with nogil:
         for i in range(tile.shape[0]):
             h[i] = side[tile[i, byte]]
@@ -214,8 +220,7 @@ def side_list(const int32_t[::1] rows, const uint8_t[::1] codes, int mode, int b
     cdef int code
     cdef signed char[256] side
     for code in range(256):
-        side[code] = -1 if code <= pos and not (missing and code == bins - 1) or (
-            missing and code == bins - 1 and nan_left) else 1
+        side[code] = side_of(code, bins, pos, nan_left, missing)
     with nogil:
         for i in range(h.shape[0]):
             h[i] = side[mode]

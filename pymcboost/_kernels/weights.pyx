@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Passes over the m x K weights of the pairwise losses: class-by-class sums and updates.
 
-Rows are sorted by class and cut into chunks (at most 4,096 rows, one class each); every chunk is summed by one thread and
-chunks are added in order, so results do not depend on the number of threads.
+Rows are sorted by class and cut into chunks (at most 4,096 rows, one class each); every chunk is summed by one thread
+and chunks are added in order, so results do not depend on the number of threads.
 """
 
 from cython.parallel cimport prange
@@ -111,8 +111,8 @@ def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1
              double[:, :, :, ::1] partial, double[:, :, ::1] out, int n_threads):
     """Logistic loss: first and second derivatives per class pair and side of h at trial coefficients.
 
-    With q = Q[i, r] * (plus or minus)[y_i, r] and p = q / (1 + q), out holds the sums of weight p for h = +1 and -1 and of
-    weight p (1 - p) for h = +1 and -1: (4, K, K), diagonal 0.
+    With q = Q[i, r] * (plus or minus)[y_i, r] and p = q / (1 + q), out holds the sums of weight p for h = +1 and -1 and
+    of weight p (1 - p) for h = +1 and -1: (4, K, K), diagonal 0.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1
 def log_update(real[:, :, ::1] Q, real[:, :, ::1] A, const signed char[::1] h, const double[::1] weight,
                const int64_t[::1] starts, const int32_t[::1] classes, const double[:, ::1] plus,
                const double[:, ::1] minus, double smallest, rows, int n_threads):
-    """Logistic loss: multiply the odds Q[i, r] = exp(-rho_ir) as h says and rebuild the gradient A from p = Q / (1 + Q)."""
+    """Logistic loss: multiply the odds Q[i, r] = exp(-rho_ir) as h says; rebuild A from p = Q / (1 + Q)."""
     cdef real[:, :, ::1] table = rows
     aligned(&Q[0, 0, 0], "Q")
     aligned(&A[0, 0, 0], "A")

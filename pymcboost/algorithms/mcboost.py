@@ -18,7 +18,8 @@ from pymcboost.coefficients import SOLVERS
 from pymcboost.losses import LOSSES
 from pymcboost.weak_learners import SharedStump
 
-# An edge below this share of the off-diagonal weights is rounding, not learning; edges this close to nu have reached it.
+# An edge below this share of the off-diagonal weights is rounding, not learning; edges this close to nu have reached
+# it.
 SMALLEST_EDGE = 1e-7
 
 
@@ -31,7 +32,8 @@ class MCBoostClassifier(BoostingClassifier):
     Parameters
     ----------
     loss : {"exp", "log"}, default="exp"
-        Exponential or logistic loss of the pairwise margins. "exp" is the faster to train; "log" bears label noise better.
+        Exponential or logistic loss of the pairwise margins. "exp" is the faster to train; "log" bears label noise
+        better.
     n_estimators : int, default=500
         Number of boosting rounds, at least 1. Training stops earlier when no stump has an edge above ``nu``.
     learning_rate : float, default=0.5
@@ -41,8 +43,8 @@ class MCBoostClassifier(BoostingClassifier):
     max_step : float or None, default=None
         Bound on every coefficient before shrinkage; None for no bound.
     fixed_step : float or None, default=None
-        If set, every round adds this step to the selected class alone, with no optimisation and no shrinkage: traces the
-        coefficient paths of Fig. 1.
+        If set, every round adds this step to the selected class alone, with no optimisation and no shrinkage: traces
+        the coefficient paths of Fig. 1.
     max_bins : int, default=256
         Most bins per feature, 2 to 256, missing values included. Features with no more distinct values, and small data,
         are searched exactly.
@@ -75,8 +77,8 @@ class MCBoostClassifier(BoostingClassifier):
     n_estimators_ : int
         Rounds fitted.
     history_ : dict of ndarray
-        Per round: "feature", "threshold", "cls" (code of the class with the largest edge), "edge" and, with a validation
-        set, "val_error".
+        Per round: "feature", "threshold", "cls" (code of the class with the largest edge), "edge" and, with a
+        validation set, "val_error".
 
     References
     ----------

@@ -36,7 +36,9 @@ def test_the_twins_gradient_is_the_derivative(loss):
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
-@pytest.mark.parametrize(("m", "K"), [(30, 2), (400, 3), (300, 6), (9000, 5), (5000, 10), (3000, 20), (1500, 40), (1100, 1000)])
+@pytest.mark.parametrize(
+    ("m", "K"), [(30, 2), (400, 3), (300, 6), (9000, 5), (5000, 10), (3000, 20), (1500, 40), (1100, 1000)]
+)
 def test_weights_after_updates(loss, m, K):
     """The multiplied weights equal those of the accumulated scores, also after a restart from scores."""
     rng = np.random.default_rng(m + K)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from reference.stumps import best_stump, candidates, gradient_of, outputs
 
 from pymcboost.data import Lists, Sorted, Tiles, TrainingData
 from pymcboost.weak_learners import SharedStump
-from reference.stumps import best_stump, candidates, gradient_of, outputs
 
 
 def column(kind, rng, m):
@@ -33,7 +33,18 @@ def column(kind, rng, m):
     raise AssertionError(kind)
 
 
-KINDS = ["few", "ties", "continuous", "skewed", "constant", "missing", "all missing", "mostly missing", "huge", "signed zero"]
+KINDS = [
+    "few",
+    "ties",
+    "continuous",
+    "skewed",
+    "constant",
+    "missing",
+    "all missing",
+    "mostly missing",
+    "huge",
+    "signed zero",
+]
 
 
 def setting(X, y, K, rng, weights=None, integers=False):
@@ -125,7 +136,9 @@ def test_bundled_bytes():
 @pytest.mark.parametrize("with_nan", [False, True])
 def test_sparse(density, with_nan):
     rng = np.random.default_rng(int(density * 100))
-    X = scipy.sparse.random(300, 40, density=density, format="csr", rng=rng, data_rvs=lambda n: rng.integers(-5, 5, n).astype(float))
+    X = scipy.sparse.random(
+        300, 40, density=density, format="csr", rng=rng, data_rvs=lambda n: rng.integers(-5, 5, n).astype(float)
+    )
     if with_nan:
         X.data[rng.random(len(X.data)) < 0.2] = np.nan
     data, blocks, a = setting(X, rng.integers(0, 5, 300), 5, rng, integers=True)
@@ -139,7 +152,12 @@ def test_sparse_equals_dense():
     data, blocks, a = setting(X, y, 4, rng)
     dense = TrainingData(X.toarray(), y, 4, np.ones(400))
     one, other = SharedStump(data, 1).fit(blocks), SharedStump(dense, 1).fit(blocks)
-    assert (one.feature, one.threshold, one.cls, one.polarity) == (other.feature, other.threshold, other.cls, other.polarity)
+    assert (one.feature, one.threshold, one.cls, one.polarity) == (
+        other.feature,
+        other.threshold,
+        other.cls,
+        other.polarity,
+    )
 
 
 @pytest.mark.parametrize("m", [60, 5000])

@@ -68,7 +68,7 @@ def mcboost(X, y, K, loss, rounds, learning_rate=0.5, nu=1e-9, cap=10.0):
 
 
 def adaboost(X, y, rounds):
-    """Discrete AdaBoost with the best decision stump: list of (feature, threshold, polarity, alpha) for labels 0 and 1."""
+    """Discrete AdaBoost with decision stumps: list of (feature, threshold, polarity, alpha) for labels 0 and 1."""
     X = np.asarray(X, dtype=np.float32)
     sign = np.where(y == 0, 1.0, -1.0)
     D = np.full(len(y), 1 / len(y))
