@@ -324,8 +324,9 @@ def test_scores_cannot_overflow():
 
 def test_negative_zero_threshold_of_another_writer():
     stumps = random_stumps(3, 1, 2)
-    thresholds = np.array([-1.0, 0.0, 1.0])
-    stumps = type(stumps)(stumps.feature, thresholds, stumps.nan_left, stumps.right, None, stumps.bias, 1)
+    stumps = type(stumps)(
+        stumps.feature, np.array([-1.0, 0.0, 1.0]), stumps.nan_left, stumps.right, None, stumps.bias, 1
+    )
     X = np.array([[0.0], [-0.0], [1e-45], [-1e-45]], dtype=np.float32)
     for layout in ("list", "interval"):
         data = Model.from_ensemble(stumps, range(2), layout=layout).to_bytes()
