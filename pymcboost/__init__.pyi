@@ -70,6 +70,7 @@ class MCBoostClassifier:
         max_step: float | None = None,
         fixed_step: float | None = None,
         max_bins: int = 256,
+        min_weight_fraction_leaf: float = 0.0,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,

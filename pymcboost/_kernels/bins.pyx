@@ -17,9 +17,9 @@ cdef extern from "bins.h" nogil:
     int pmb_key_missing(uint64_t key)
     void pmb_sort_keys(uint64_t *keys, uint64_t *spare, int64_t n)
     float pmb_between(float low, float high)
-    int pmb_cut_column(const uint64_t *keys, int64_t n, const double *weight, int max_bins, double least, uint8_t
-    *codes,
-                       float *thresholds, int64_t *distinct, int64_t *missing, int *mode, int64_t *mode_rows)
+    int pmb_cut_column(const uint64_t *keys, int64_t n, const double *weight, int max_bins, double least,
+                       uint8_t *codes, float *thresholds, int64_t *distinct, int64_t *missing, int *mode,
+                       int64_t *mode_rows)
 
 ctypedef fused real:
     float
@@ -171,7 +171,8 @@ def sort_columns(const real[:, :] X, const int64_t[::1] rows, const int64_t[::1]
 
 def sort_sparse_columns(const int64_t[::1] indptr, const int32_t[::1] indices, const float[::1] data,
                         const double[::1] weight, double least, int32_t[::1] order, float[::1] thresholds,
-                        int64_t[::1] n_cuts, int64_t[::1] n_missing, int64_t[::1] default_at, int64_t[::1] bad, int n_threads):
+                        int64_t[::1] n_cuts, int64_t[::1] n_missing, int64_t[::1] default_at, int64_t[::1] bad,
+                        int n_threads):
     """Presort the columns of a CSC matrix without stored zeros; the rows that a column does not store are 0.
 
     Parameters
