@@ -78,7 +78,7 @@ def extensions():
         compile_args = ["/O2", "/fp:precise"]
     else:
         # Contraction to fused multiply-add would make results differ between CPUs.
-        compile_args = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-std=gnu11"]
+        compile_args = ["-O3", "-g0", "-ffp-contract=off", "-fno-math-errno", "-std=gnu11"]
         if not omp_compile:
             compile_args += ["-Wno-unknown-pragmas"]
         if os.environ.get("PYMCBOOST_WERROR", "0") not in ("", "0"):

@@ -7,10 +7,9 @@ import numpy as np
 from pymcboost._kernels import bins as _bins
 from pymcboost._kernels.aligned import aligned_zeros
 
-# Gradient blocks up to this size stay in cache, so that gathering rows in presorted order costs no more than a histogram.
-PRESORT_BYTES = 1 << 20
-# Blocks up to this many numbers are kept in float64: small data then give the same model for weights and repeated rows.
-DOUBLE_SIZE = 1 << 15
+# Gradients of up to this many numbers are small data: they are kept in float64, and searched exactly in presorted order, so
+# that weights and repeated rows give the same model. Larger ones are float32, and searched by histogram.
+SMALL_DATA = 1 << 15
 # Columns with at least this share of rows in one bin are listed without them.
 SKEWED = 0.6
 # Columns share a byte only where the histogram work saved outweighs the summing down.
@@ -102,15 +101,14 @@ class TrainingData:
         self.lanes = 4 if n_classes <= 4 else 8 if n_classes <= 8 else 16
         self.n_blocks = -(-n_classes // self.lanes)
         size = self.n_rows * self.lanes * self.n_blocks
-        self.dtype = np.dtype(np.float64 if size <= DOUBLE_SIZE else np.float32)
+        self.dtype = np.dtype(np.float64 if size <= SMALL_DATA else np.float32)
         self.X = X
         # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
         self._least = min_weight_fraction_leaf * self.weight.sum() * (1 - 1e-9)
         if hasattr(X, "tocsc"):
             self.stores = self._sparse_stores(X, n_threads)
         else:
-            presort = self.n_rows * self.lanes * self.dtype.itemsize <= PRESORT_BYTES
-            self.stores = self._dense_stores(X, max_bins, presort, n_threads)
+            self.stores = self._dense_stores(X, max_bins, n_threads)
 
     def gradient_buffer(self):
         """Aligned zeros (n_blocks, m, lanes) for a gradient or weights."""
@@ -131,11 +129,11 @@ class TrainingData:
                 "be finite as float32. Clip or rescale the column; use NaN for a missing value"
             )
 
-    def _split_missing(self, has_missing, missing_rows):
+    def _split_missing(self, n_missing, missing_rows):
         """Whether the missing values of each column may be split from all others: both sides must weigh enough."""
-        allowed = has_missing.copy()
+        allowed = (n_missing > 0) & (n_missing < self.n_rows)
         if self._least > 0:
-            for f in np.flatnonzero(has_missing):
+            for f in np.flatnonzero(allowed):
                 weight = self.weight[missing_rows(f)].sum()
                 allowed[f] = min(weight, self.weight.sum() - weight) >= self._least
         return allowed
@@ -145,7 +143,7 @@ class TrainingData:
         part = slice(columns.indptr[f], columns.indptr[f + 1])
         return columns.indices[part][np.isnan(columns.data[part])]
 
-    def _dense_stores(self, X, max_bins, presort, n_threads):
+    def _dense_stores(self, X, max_bins, n_threads):
         m, d = self.n_rows, X.shape[1]
         codes = np.empty((d, m), dtype=np.uint8)
         cuts = np.empty((d, 255), dtype=np.float32)
@@ -158,10 +156,10 @@ class TrainingData:
         self._refuse_infinite(bad)
         has_missing = missing > 0
         all_bins = n_bins + has_missing
-        split_missing = self._split_missing(has_missing, lambda f: np.isnan(X[self.rows, f]))
+        split_missing = self._split_missing(missing, lambda f: np.isnan(X[self.rows, f]))
         useful = (n_bins > 1) | split_missing
         lossy = distinct > max_bins - has_missing
-        exact = useful & lossy & presort
+        exact = useful & lossy & (self.dtype == np.float64)
         skewed = useful & ~exact & (mode_rows >= SKEWED * m) & (m >= 64)
         tiled = useful & ~exact & ~skewed
 
@@ -238,7 +236,7 @@ class TrainingData:
             n_cuts, n_missing, default_at, bad, n_threads,
         )  # fmt: skip
         self._refuse_infinite(bad)
-        split_missing = self._split_missing(n_missing > 0, lambda f: self._missing_in(columns, f))
+        split_missing = self._split_missing(n_missing, lambda f: self._missing_in(columns, f))
         features = np.flatnonzero((n_cuts > 0) | split_missing)
         lengths = np.diff(indptr)[features]
         ptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)

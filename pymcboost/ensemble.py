@@ -1,7 +1,7 @@
 """Ensembles of stumps: a builder that grows during training and the frozen arrays that are saved and scored.
 
-    F(x) = bias + sum over the stumps, in order, of  left  if x[feature] <= threshold, or x[feature] is NaN and nan_left
-                                                     right otherwise
+F(x) = bias + sum over the stumps, in order, of  left  if x[feature] <= threshold, or x[feature] is NaN and nan_left
+                                                 right otherwise
 """
 
 from dataclasses import dataclass
@@ -47,8 +47,9 @@ class Stumps:
         if not 0 <= n <= len(self):
             raise ValueError(f"cannot keep {n} of {len(self)} stumps; give a number from 0 to {len(self)}")
         left = None if self.left is None else self.left[:n]
-        return Stumps(self.feature[:n], self.threshold[:n], self.nan_left[:n], self.right[:n], left, self.bias,
-                      self.n_features)
+        return Stumps(
+            self.feature[:n], self.threshold[:n], self.nan_left[:n], self.right[:n], left, self.bias, self.n_features
+        )
 
     def each(self):
         """Yield (feature, threshold, nan_left, right, left) of every stump, ``left`` always given."""
@@ -96,8 +97,8 @@ class Intervals:
     """Stumps merged per feature: one binary search and one table row per feature that occurs.
 
     With ``begin, end = offset[i], offset[i + 1]``, feature ``feature[i]`` has the increasing thresholds
-    ``threshold[begin:end]`` and the table rows from ``begin + 2 * i`` on: one for each of its ``end - begin + 1`` intervals
-    from low to high (upper end included), then one for NaN.
+    ``threshold[begin:end]`` and the table rows from ``begin + 2 * i`` on: one for each of its ``end - begin + 1``
+    intervals from low to high (upper end included), then one for NaN.
 
     Attributes
     ----------
@@ -185,8 +186,15 @@ class EnsembleBuilder:
         """The stumps from ``start`` on, as views that the next call of `add_stump` may outdate."""
         part = slice(start, self._n)
         left = None if self._left is None else self._left[part]
-        return Stumps(self._feature[part], self._threshold[part], self._nan_left[part], self._right[part], left, self.bias,
-                      self.n_features)
+        return Stumps(
+            self._feature[part],
+            self._threshold[part],
+            self._nan_left[part],
+            self._right[part],
+            left,
+            self.bias,
+            self.n_features,
+        )
 
     def truncate(self, n):
         """Keep the first ``n`` stumps."""
@@ -224,7 +232,7 @@ def _finite(name, values, shape):
 
 
 def _add(high, low, value):
-    """Add ``value`` to the unevaluated sum ``high + low`` (Knuth's two-sum); about 106 bits, the same on every machine."""
+    """Add ``value`` to the unevaluated sum ``high + low`` (Knuth's two-sum): 106 bits, the same on every machine."""
     total = high + value
     part = total - high
     low = low + ((high - (total - part)) + (value - part))
@@ -240,7 +248,7 @@ def _merge(stumps):
     first = np.append(first, len(order))
     offset, thresholds, rows = [0], [], []
     for i in range(len(features)):
-        mine = order[first[i]:first[i + 1]]
+        mine = order[first[i] : first[i + 1]]
         zero = np.zeros(stumps.n_classes)
         total, nan = (zero, zero), (zero, zero)
         for j in mine:
@@ -250,7 +258,7 @@ def _merge(stumps):
         cuts, begin = np.unique(stumps.threshold[mine], return_index=True)
         begin = np.append(begin, len(mine))
         for c in range(len(cuts)):
-            for j in mine[begin[c]:begin[c + 1]]:
+            for j in mine[begin[c] : begin[c + 1]]:
                 total = _add(*_add(*total, right[j]), -left[j])
             rows.append(total[0])
         rows.append(nan[0])

@@ -24,8 +24,14 @@ MAGIC = b"\x89MCB\r\n\x1a\n"
 KIND_STUMPS, KIND_INTERVALS = 1, 2
 LINKS = ("none", "softmax", "softmax2")
 MAX_CLASSES, MAX_FEATURES, MAX_META, MAX_LABEL = 65535, 2**31 - 1, 16 << 20, 4096
-DTYPES = {1: np.dtype("u1"), 2: np.dtype("<u2"), 3: np.dtype("<u4"), 4: np.dtype("<i8"), 5: np.dtype("<f4"),
-          6: np.dtype("<f8")}
+DTYPES = {
+    1: np.dtype("u1"),
+    2: np.dtype("<u2"),
+    3: np.dtype("<u4"),
+    4: np.dtype("<i8"),
+    5: np.dtype("<f4"),
+    6: np.dtype("<f8"),
+}
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 
 
@@ -90,8 +96,11 @@ def read(path):
         promised = struct.unpack_from("<Q", head, 16)[0]
         size = os.fstat(file.fileno())
         if stat.S_ISREG(size.st_mode) and size.st_size != promised:
-            raise ModelFormatError(f"{name}: the file has {size.st_size} bytes but its header says {promised}: it was cut "
-                                   "short, or bytes were added (byte 16)", scorer.status)
+            raise ModelFormatError(
+                f"{name}: the file has {size.st_size} bytes but its header says {promised}: it was cut "
+                "short, or bytes were added (byte 16)",
+                scorer.status,
+            )
         if stat.S_ISREG(size.st_mode):
             file.seek(0)
             data = file.readall()
@@ -102,8 +111,10 @@ def read(path):
 
 def arrays(data, scorer):
     """Dictionary: tag -> read-only one-dimensional array over the section's bytes."""
-    return {tag: np.frombuffer(data, dtype=DTYPES[code], count=count, offset=offset)
-            for tag, (offset, count, code) in scorer.sections().items()}
+    return {
+        tag: np.frombuffer(data, dtype=DTYPES[code], count=count, offset=offset)
+        for tag, (offset, count, code) in scorer.sections().items()
+    }
 
 
 def _narrow(values, flags=None):
@@ -133,8 +144,9 @@ def _labels(classes):
             raise ValueError("class labels must be distinct and sorted, as numpy.unique gives them")
         return [("LABI", classes)], len(classes)
     if not all(isinstance(label, str) for label in classes):
-        raise ValueError("class labels must be integers, or strings; encode others first "
-                         "(sklearn.preprocessing.LabelEncoder does)")
+        raise ValueError(
+            "class labels must be integers, or strings; encode others first (sklearn.preprocessing.LabelEncoder does)"
+        )
     try:
         texts = [str(label).encode() for label in classes]
     except UnicodeEncodeError as error:
@@ -193,8 +205,12 @@ def encode(model, classes, link="none", meta=None):
         raise ValueError(f"there are {n_labels} class labels, but the ensemble has {model.n_classes} classes")
     if hasattr(model, "table"):
         kind = KIND_INTERVALS
-        sections = [("FIDX", _narrow(model.feature)), ("IOFF", _narrow(model.offset)), ("THRS", model.threshold),
-                    ("TABL", model.table)]
+        sections = [
+            ("FIDX", _narrow(model.feature)),
+            ("IOFF", _narrow(model.offset)),
+            ("THRS", model.threshold),
+            ("TABL", model.table),
+        ]
     else:
         kind = KIND_STUMPS
         model = model.canonical()
@@ -213,10 +229,14 @@ def _assemble(kind, n_classes, n_features, link, sections):
         data = np.ascontiguousarray(values, dtype=dtype).tobytes()
         offset = (end + 63) // 64 * 64
         parts += [b"\0" * (offset - end), data]
-        entries.append(struct.pack("<4sB3xQQII", tag.encode(), _CODES[dtype], offset, values.size, score.crc32c(data), 0))
+        entries.append(
+            struct.pack("<4sB3xQQII", tag.encode(), _CODES[dtype], offset, values.size, score.crc32c(data), 0)
+        )
         end = offset + len(data)
     table = b"".join(entries)
-    header = struct.pack("<8sHHIQIIIIIIII", MAGIC, 1, 0, 0, end, len(sections), 0, n_classes, n_features, kind, link, 0, 0)
+    header = struct.pack(
+        "<8sHHIQIIIIIIII", MAGIC, 1, 0, 0, end, len(sections), 0, n_classes, n_features, kind, link, 0, 0
+    )
     crc = score.crc32c(table, score.crc32c(header))
     return b"".join([header, struct.pack("<II", crc, 0), table, *parts])
 
@@ -224,9 +244,9 @@ def _assemble(kind, n_classes, n_features, link, sections):
 def write(path, data):
     """Replace a file by ``data`` so that, whatever happens, either the old or the new one is there in full.
 
-    The bytes go to a temporary file in the same folder, are forced to the disk, and take the name of ``path`` in one step;
-    then the folder is forced to the disk. A symbolic link is followed; the permissions of an existing file are kept. What an
-    interrupted earlier save of the same path left behind is removed.
+    The bytes go to a temporary file in the same folder, are forced to the disk, and take the name of ``path`` in one
+    step; then the folder is forced to the disk. A symbolic link is followed; the permissions of an existing file are
+    kept. What an interrupted earlier save of the same path left behind is removed.
 
     Parameters
     ----------
@@ -248,7 +268,7 @@ def write(path, data):
                 os.fchmod(file, stat.S_IMODE(mode))
             view = memoryview(data)
             while view:
-                view = view[os.write(file, view):]
+                view = view[os.write(file, view) :]
             os.fsync(file)
             if fcntl is not None:
                 os.replace(temporary, target)
@@ -301,7 +321,9 @@ def _remove_leftovers(target):
         return
     prefix = f"{target.name}.tmp-"
     try:
-        names = [name for name in os.listdir(target.parent) if name.startswith(prefix) and len(name) == len(prefix) + 12]
+        names = [
+            name for name in os.listdir(target.parent) if name.startswith(prefix) and len(name) == len(prefix) + 12
+        ]
     except OSError:
         return
     for name in names:

@@ -1,7 +1,6 @@
 """Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
 
 import json
-import os
 
 import numpy as np
 
@@ -40,8 +39,8 @@ def load_model(path):
 class Model:
     """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
 
-    A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any number
-    of threads, in Python, on the command line and in C (``mcb.h``).
+    A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
+    number of threads, in Python, on the command line and in C (``mcb.h``).
 
     Attributes
     ----------
@@ -96,13 +95,13 @@ class Model:
         classes : array-like (K,)
             Distinct, sorted class labels: integers or strings.
         link : {"none", "softmax", "softmax2"}, default="none"
-            How scores become probabilities: not at all, softmax of F (softmax and pairwise logistic losses), softmax of 2 F
-            (pairwise exponential loss).
+            How scores become probabilities: not at all, softmax of F (softmax and pairwise logistic losses), softmax of
+            2 F (pairwise exponential loss).
         meta : dict, optional
             What JSON can hold; only for information.
         layout : {"list", "interval"}, default="list"
-            A list of stumps, or one table of intervals per feature, which is often faster for single rows and agrees with the
-            list to about 1e-12 of the sum of the learners' magnitudes.
+            A list of stumps, or one table of intervals per feature, which is often faster for single rows and agrees
+            with the list to about 1e-12 of the sum of the learners' magnitudes.
 
         Returns
         -------
@@ -110,7 +109,9 @@ class Model:
         """
         if layout not in ("list", "interval"):
             raise ValueError(f"layout must be 'list' or 'interval', not {layout!r}")
-        return cls.from_bytes(modelfile.encode(ensemble.merge() if layout == "interval" else ensemble, classes, link, meta))
+        return cls.from_bytes(
+            modelfile.encode(ensemble.merge() if layout == "interval" else ensemble, classes, link, meta)
+        )
 
     @property
     def classes_(self):
@@ -151,8 +152,15 @@ class Model:
         top = 8 * sections["FEAT"].itemsize - 1
         shape = (len(feature), self.n_classes_)
         left = sections["COEL"].reshape(shape) if "COEL" in sections else None
-        return Stumps(feature & ((1 << top) - 1), sections["THRS"], feature >> top == 1, sections["COEF"].reshape(shape), left,
-                      sections["BIAS"], self.n_features_in_)
+        return Stumps(
+            feature & ((1 << top) - 1),
+            sections["THRS"],
+            feature >> top == 1,
+            sections["COEF"].reshape(shape),
+            left,
+            sections["BIAS"],
+            self.n_features_in_,
+        )
 
     def raw_scores(self, X, n_jobs=None):
         """One score per class.
@@ -249,7 +257,9 @@ class Model:
             if not len(used):
                 used = np.zeros(1, dtype=np.int64)
             X = X[:, used].toarray()
-            stumps = Stumps(feature, stumps.threshold, stumps.nan_left, stumps.right, stumps.left, stumps.bias, len(used))
+            stumps = Stumps(
+                feature, stumps.threshold, stumps.nan_left, stumps.right, stumps.left, stumps.bias, len(used)
+            )
             model = Model.from_ensemble(stumps, self.classes_)
         return model._stages(np.ascontiguousarray(X, dtype=np.float32))
 
@@ -334,7 +344,9 @@ class Model:
             if layout not in ("list", "interval"):
                 raise ValueError(f"layout must be 'list' or 'interval', not {layout!r}")
             if layout != current:
-                self._need_list("the list cannot be had back from it; save that from the estimator or the original file")
+                self._need_list(
+                    "the list cannot be had back from it; save that from the estimator or the original file"
+                )
                 data = modelfile.encode(self.ensemble.merge(), self.classes_, self.link, self.meta)
         modelfile.write(path, data)
 
@@ -365,7 +377,9 @@ class Model:
         elif getattr(X, "format", "csr") != "csr":
             X = X.tocsr()
         if len(X.shape) != 2:
-            raise ValueError(f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix")
+            raise ValueError(
+                f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix"
+            )
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} features, but this model needs {self.n_features_in_}")
         return X
@@ -383,6 +397,14 @@ class Model:
             data = X.data if X.data.dtype.char in "fd" else X.data.astype(np.float32)
             # The kernel has one type for both index arrays.
             index = np.int32 if X.indices.dtype == X.indptr.dtype == np.int32 else np.int64
-            self._scorer.sparse(np.ascontiguousarray(data), np.ascontiguousarray(X.indices, dtype=index),
-                                np.ascontiguousarray(X.indptr, dtype=index), X.shape[1], out, best, mode, threads)
+            self._scorer.sparse(
+                np.ascontiguousarray(data),
+                np.ascontiguousarray(X.indices, dtype=index),
+                np.ascontiguousarray(X.indptr, dtype=index),
+                X.shape[1],
+                out,
+                best,
+                mode,
+                threads,
+            )
         return out if best is None else best

@@ -1,10 +1,11 @@
-/* Damages model files and opens them; driven by fuzz.py, which compiles it with the address and undefined-behaviour sanitizers.
+/* Damages model files and opens them; driven by fuzz.py, which compiles it with the address and undefined-behaviour
+ * sanitizers.
  *
  *     fuzz plain|repaired COUNT SEED FILE...
  *
- * plain: every damaged file must be refused. repaired: the checksums are put right again, so that damage reaches the checks
- * behind them; a file that is then accepted must score with finite numbers. Prints "status count" lines; exit code 1 and a
- * message on a failure. */
+ * plain: every damaged file must be refused. repaired: the checksums are put right again, so that damage reaches the
+ * checks behind them; a file that is then accepted must score with finite numbers. Prints "status count" lines; exit
+ * code 1 and a message on a failure. */
 #include "mcb.h"
 
 #include <math.h>
@@ -31,9 +32,10 @@ static void put(unsigned char *p, uint64_t value, size_t bytes) {
 }
 
 static uint64_t interesting(size_t size) {
-    static const uint64_t values[] = {0, 1, 2, 3, 63, 64, 65, 127, 128, 255, 256, 65535, 65536, 0x7f800000, 0x7fc00000, 0x80000000,
-                                      0x7fffffff, 0xffffffff, UINT64_C(0x7ff0000000000000), UINT64_C(0x7fffffffffffffff),
-                                      UINT64_C(0x4bf0000000000000), UINT64_C(0xffffffffffffffff), UINT64_C(0xffffffffffffffc0)};
+    static const uint64_t values[] = {
+        0, 1, 2, 3, 63, 64, 65, 127, 128, 255, 256, 65535, 65536, 0x7f800000, 0x7fc00000, 0x80000000,
+        0x7fffffff, 0xffffffff, UINT64_C(0x7ff0000000000000), UINT64_C(0x7fffffffffffffff), UINT64_C(0x4bf0000000000000),
+        UINT64_C(0xffffffffffffffff), UINT64_C(0xffffffffffffffc0)};
     uint64_t v = values[below(sizeof values / sizeof *values)];
     switch (below(4)) {
         case 0:
@@ -104,6 +106,7 @@ static size_t damage(unsigned char *p, size_t size) {
 }
 
 static void repair(unsigned char *p, size_t size) {
+    uint64_t end;
     uint32_t n, i;
     if (size < 64) return;
     if (below(32)) memcpy(p, "\x89MCB\r\n\x1a\n\1\0\0\0\0\0\0\0", 16);
@@ -111,11 +114,16 @@ static void repair(unsigned char *p, size_t size) {
     if (below(32)) put(p + 60, 0, 4);
     n = mcb__u32(p + 24);
     if (n > 64 || 64 + 32 * (size_t)n > size) return;
+    end = 64 + 32 * (uint64_t)n;
     for (i = 0; i < n; i++) {
         unsigned char *entry = p + 64 + 32 * i;
         uint64_t offset = mcb__u64(entry + 8), count = mcb__u64(entry + 16), width = mcb__dtype_size(entry[4]);
         if (width && offset <= size && count <= (size - offset) / width)
             put(entry + 24, mcb_crc32c(0, p + offset, (size_t)(count * width)), 4);
+        else
+            break;
+        if (offset > end && offset - end < 64 && below(16)) memset(p + end, 0, (size_t)(offset - end));
+        end = offset + count * width;
     }
     put(p + 56, mcb_crc32c(mcb_crc32c(0, p, 56), p + 64, 32 * (size_t)n), 4);
 }
@@ -144,7 +152,8 @@ enum { ROWS = 21 };
 static int use(mcb_model *m) {
     size_t K = m->n_classes, d = m->n_features, stride = d, i, r, length;
     const mcb_section *index = &m->section[m->kind == MCB_KIND_STUMPS ? MCB_S_FEAT : MCB_S_FIDX];
-    uint32_t top = m->kind != MCB_KIND_STUMPS ? 0xffffffffu : index->dtype == MCB_U8 ? 0x7f : index->dtype == MCB_U16 ? 0x7fff : 0x7fffffff;
+    uint32_t low = index->dtype == MCB_U8 ? 0x7f : index->dtype == MCB_U16 ? 0x7fff : 0x7fffffff;
+    uint32_t top = m->kind == MCB_KIND_STUMPS ? low : 0xffffffffu;
     volatile unsigned char touched = 0;
     float *x;
     double *scores, *one;
@@ -234,7 +243,7 @@ int main(int argc, char **argv) {
             free(work);
             continue;
         }
-        /* An allocation of just this size, at an odd address: reads outside it are caught, and nothing may need alignment. */
+        /* Just this size, at an odd address: reads outside are caught, and nothing may need alignment. */
         exact = (unsigned char *)malloc(n + 1);
         if (!exact) abort();
         memcpy(exact + 1, work, n);

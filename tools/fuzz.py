@@ -34,8 +34,13 @@ def base_models():
                 left = rng.normal(size=k) if two_sided else None
                 builder.add_stump(rng.integers(n_features), rng.normal(), rng.random() < 0.5, rng.normal(size=k), left)
             for layout in ("list", "interval"):
-                yield Model.from_ensemble(builder.freeze(), classes, link=("none", "softmax", "softmax2")[n_stumps % 3],
-                                          meta={"n": n_stumps} if two_sided else None, layout=layout)
+                yield Model.from_ensemble(
+                    builder.freeze(),
+                    classes,
+                    link=("none", "softmax", "softmax2")[n_stumps % 3],
+                    meta={"n": n_stumps} if two_sided else None,
+                    layout=layout,
+                )
 
 
 def main(arguments=None):
@@ -45,22 +50,43 @@ def main(arguments=None):
     parser.add_argument("--repaired", action="store_true", help="put the checksums right after the damage")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compiler", default=os.environ.get("CC", "gcc"))
-    parser.add_argument("--simd", action="store_true", help="compile the AVX2 and AVX-512 variants, too (slow to compile)")
+    parser.add_argument(
+        "--simd", action="store_true", help="compile the AVX2 and AVX-512 variants, too (slow to compile)"
+    )
     parser.add_argument("--no-sanitizers", action="store_true")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "fuzz")
         flags = [] if options.no_sanitizers else ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
         flags += ["-DMCB_SIMD"] if options.simd else []
-        subprocess.run([options.compiler, "-O1", "-g", "-std=gnu99", "-Wall", "-Wextra", "-Werror", *flags,
-                        f"-I{ROOT / 'pymcboost' / 'include'}", str(ROOT / "tools" / "fuzz.c"), "-o", str(program), "-lm"],
-                       check=True)
+        subprocess.run(
+            [
+                options.compiler,
+                "-O1",
+                "-g",
+                "-std=gnu99",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                *flags,
+                f"-I{ROOT / 'pymcboost' / 'include'}",
+                str(ROOT / "tools" / "fuzz.c"),
+                "-o",
+                str(program),
+                "-lm",
+            ],
+            check=True,
+        )
         files = []
         for i, model in enumerate(base_models()):
             files.append(str(Path(folder, f"{i}.mcb")))
             model.save(files[-1])
-        run = subprocess.run([str(program), "repaired" if options.repaired else "plain", str(options.count),
-                              str(options.seed), *files], capture_output=True, text=True, cwd=os.getcwd())
+        run = subprocess.run(
+            [str(program), "repaired" if options.repaired else "plain", str(options.count), str(options.seed), *files],
+            capture_output=True,
+            text=True,
+            cwd=os.getcwd(),
+        )
     print(f"{options.count} files damaged{', checksums repaired' if options.repaired else ''}, seed {options.seed}")
     for line in run.stdout.splitlines():
         status, _, rest = line.partition(" ")

@@ -1,14 +1,13 @@
 """Python's door to ``mcb.h``: the one reader, validator and scorer of model files.
 
-Nothing here adds a number to a score; blocks of rows are cast or scattered to float32 and handed to the C functions, several
-blocks at a time when there are threads. No kernel of this module needs NumPy to be compiled, and it imports nothing.
+Nothing here adds a number to a score; blocks of rows are cast or scattered to float32 and handed to the C functions,
+several blocks at a time when there are threads.
 """
 
 from cython cimport floating, integral
 from cython.parallel cimport parallel, prange, threadid
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memset
 
 cdef extern from *:
     """
@@ -132,7 +131,7 @@ cdef class Scorer:
         return found
 
     def add(self, const float[:, ::1] X, Py_ssize_t begin, Py_ssize_t end, double[:, ::1] scores):
-        """Add the learners ``begin <= j < end`` to scores (m, K); ``begin == -1`` sets them to the biases first. GIL held off."""
+        """Add the learners ``begin <= j < end`` to scores (m, K); ``begin == -1`` sets them to the biases first."""
         cdef Py_ssize_t m = X.shape[0]
         cdef int status = 0
         if X.shape[1] != self.model.n_features or scores.shape[0] != m or scores.shape[1] != self.model.n_classes:
@@ -215,8 +214,8 @@ cdef class Scorer:
             free(features)
             free(spare)
 
-    def sparse(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr, Py_ssize_t n_features,
-               double[:, ::1] out, int64_t[::1] best, int mode, int n_threads):
+    def sparse(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
+               Py_ssize_t n_features, double[:, ::1] out, int64_t[::1] best, int mode, int n_threads):
         """Like ``dense`` for the CSR matrix (data, indices, indptr); entries of one cell are added up."""
         cdef:
             Py_ssize_t m = indptr.shape[0] - 1, d = self.model.n_features, K = self.model.n_classes, nnz, i

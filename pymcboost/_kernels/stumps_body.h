@@ -21,11 +21,13 @@ typedef int64_t FN(mask_) __attribute__((vector_size(WIDE * 8), may_alias));
 #define WIDE_TAKE2(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) { WIDEV v_ = __builtin_convertvector(((const FN(half_) *)(from))[p_], WIDEV); ((WIDEV *)(to))[p_] -= v_ + v_; } } while (0)
 #define WIDE_ADD(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(to))[p_] += __builtin_convertvector(((const FN(half_) *)(from))[p_], WIDEV); } while (0)
 #define DOUBLE_TAKE2(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) { WIDEV v_ = ((const WIDEV *)(from))[p_]; ((WIDEV *)(to))[p_] -= v_ + v_; } } while (0)
+#define DOUBLE_ADD(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(to))[p_] += ((const WIDEV *)(from))[p_]; } while (0)
 #define ALIGNED_LANES __attribute__((aligned(64)))
 #else
 #define ROW_ADD(q, a) PMB_LANES(l_, LANES) (q)[l_] += (a)[l_]
 #define WIDE_TAKE2(to, from) PMB_LANES(l_, LANES) (to)[l_] -= 2 * (double)(from)[l_]
 #define WIDE_ADD(to, from) PMB_LANES(l_, LANES) (to)[l_] += (double)(from)[l_]
+#define DOUBLE_ADD(to, from) PMB_LANES(l_, LANES) (to)[l_] += (from)[l_]
 #define DOUBLE_TAKE2(to, from) PMB_LANES(l_, LANES) (to)[l_] -= 2 * (from)[l_]
 #define ALIGNED_LANES
 #endif
@@ -52,45 +54,59 @@ PMB_CLONES PMB_STATIC void FN(pmb_totals_)(const void *A_, int64_t m, double *to
 }
 
 /* Running best of every lane during a scan over thresholds. bar = |best| * tie: what the next one must exceed. */
+#if PMB_VECTORS
+typedef WIDEV FN(lanes_)[PARTS];
+#define COPY_LANES(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(to))[p_] = ((const WIDEV *)(from))[p_]; } while (0)
+#define CLEAR_LANES(x) do { for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(x))[p_] = (WIDEV){0}; } while (0)
+#else
+typedef double FN(lanes_)[LANES];
+#define COPY_LANES(to, from) memcpy(to, from, sizeof(double) * LANES)
+#define CLEAR_LANES(x) memset(x, 0, sizeof(double) * LANES)
+#endif
+
 typedef struct {
-    double bar[LANES] ALIGNED_LANES;
-    double edge[LANES] ALIGNED_LANES;
-    double code[LANES] ALIGNED_LANES;
+    FN(lanes_) bar, edge, code;
 } FN(scan_);
 
-PMB_INLINE void FN(consider_)(FN(scan_) *s, const double *e, double code, double tie) {
+PMB_INLINE void FN(consider_)(FN(scan_) *s, const FN(lanes_) *e, double code, double tie) {
 #if PMB_VECTORS
     for (int p = 0; p < PARTS; p++) {
-        WIDEV v = ((const WIDEV *)e)[p], *bar = (WIDEV *)s->bar + p, *edge = (WIDEV *)s->edge + p,
-              *at = (WIDEV *)s->code + p;
-        WIDEV size = (WIDEV)((FN(mask_))v & INT64_MAX), raised = size * tie, here = (WIDEV){0} + code;
-        FN(mask_) better = size > *bar;
-        *bar = (WIDEV)((better & (FN(mask_))raised) | (~better & (FN(mask_))*bar));
-        *edge = (WIDEV)((better & (FN(mask_))v) | (~better & (FN(mask_))*edge));
-        *at = (WIDEV)((better & (FN(mask_))here) | (~better & (FN(mask_))*at));
+        WIDEV v = (*e)[p], size = (WIDEV)((FN(mask_))v & INT64_MAX), raised = size * tie, here = (WIDEV){0} + code;
+        FN(mask_) better = size > s->bar[p];
+        s->bar[p] = (WIDEV)((better & (FN(mask_))raised) | (~better & (FN(mask_))s->bar[p]));
+        s->edge[p] = (WIDEV)((better & (FN(mask_))v) | (~better & (FN(mask_))s->edge[p]));
+        s->code[p] = (WIDEV)((better & (FN(mask_))here) | (~better & (FN(mask_))s->code[p]));
     }
 #else
     PMB_LANES(l, LANES) {
-        double size = fabs(e[l]);
+        double size = fabs((*e)[l]);
         if (size > s->bar[l]) {
             s->bar[l] = size * tie;
-            s->edge[l] = e[l];
+            s->edge[l] = (*e)[l];
             s->code[l] = code;
         }
     }
 #endif
 }
 
+PMB_INLINE void FN(start_)(FN(scan_) *s) {
+    CLEAR_LANES(s->bar);
+    CLEAR_LANES(s->edge);
+    CLEAR_LANES(s->code);
+}
+
 PMB_INLINE void FN(finish_)(const FN(scan_) *s, int cls0, double tie, pmb_best *best) {
-    double top = 0;
+    double edge[LANES] ALIGNED_LANES, at[LANES] ALIGNED_LANES, top = 0;
+    COPY_LANES(edge, s->edge);
+    COPY_LANES(at, s->code);
     for (int l = 0; l < LANES; l++)
-        if (fabs(s->edge[l]) > top) top = fabs(s->edge[l]);
+        if (fabs(edge[l]) > top) top = fabs(edge[l]);
     if (!(top > 0)) return;
     int lane = -1;
     for (int l = 0; l < LANES; l++)
-        if (fabs(s->edge[l]) * tie >= top && (lane < 0 || s->code[l] < s->code[lane])) lane = l;
-    int32_t code = (int32_t)s->code[lane];
-    pmb_offer(best, s->edge[lane], code >> 1, code & 1, cls0 + lane, tie);
+        if (fabs(edge[l]) * tie >= top && (lane < 0 || at[l] < at[lane])) lane = l;
+    int32_t code = (int32_t)at[lane];
+    pmb_offer(best, edge[lane], code >> 1, code & 1, cls0 + lane, tie);
 }
 
 /* Scan the sums G[bins][LANES] of a feature's bins in order of value. missing: 0, or the last bin holds the missing
@@ -98,18 +114,18 @@ PMB_INLINE void FN(finish_)(const FN(scan_) *s, int cls0, double tie, pmb_best *
 PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missing, int cls0, double tie,
                                pmb_best *best) {
     FN(scan_) s;
-    memset(&s, 0, sizeof s);
-    double e[LANES] ALIGNED_LANES = {0}, left[LANES] ALIGNED_LANES;
-    int values = bins - (missing != 0);
-    for (int b = 0; b < bins; b++) PMB_LANES(l, LANES) e[l] += G[b * LANES + l];
-    int cuts = missing == 1 ? values : values - 1;
+    FN(lanes_) e, left;
+    int values = bins - (missing != 0), cuts = missing == 1 ? values : values - 1;
+    FN(start_)(&s);
+    CLEAR_LANES(e);
+    for (int b = 0; b < bins; b++) DOUBLE_ADD(e, G + b * LANES);
     for (int b = 0; b < cuts; b++) {
         DOUBLE_TAKE2(e, G + b * LANES);
-        FN(consider_)(&s, e, 2.0 * b, tie);
+        FN(consider_)(&s, (const FN(lanes_) *)&e, 2.0 * b, tie);
         if (missing && b + 1 < values) {
-            memcpy(left, e, sizeof e);
+            COPY_LANES(left, e);
             DOUBLE_TAKE2(left, G + values * LANES);
-            FN(consider_)(&s, left, 2.0 * b + 1, tie);
+            FN(consider_)(&s, (const FN(lanes_) *)&left, 2.0 * b + 1, tie);
         }
     }
     FN(finish_)(&s, cls0, tie, best);
@@ -208,6 +224,21 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows
     FN(scan_bins_)(sums, bins, missing, cls0, tie, best);
 }
 
+#define ROW_OF(entry) ((entry) < 0 ? ~(entry) : (entry))
+/* Offer the split after the run of equal values that just ended; last: no value comes after it. */
+#define CLOSE_RUN(last)                                                              \
+    do {                                                                             \
+        if (!(last) || split_missing) {                                              \
+            FN(consider_)(&s, (const FN(lanes_) *)&e, 2.0 * group, tie);             \
+            if (missing && !(last)) {                                                \
+                COPY_LANES(left, e);                                                 \
+                DOUBLE_TAKE2(left, gone);                                            \
+                FN(consider_)(&s, (const FN(lanes_) *)&left, 2.0 * group + 1, tie);  \
+            }                                                                        \
+        }                                                                            \
+        group++;                                                                     \
+    } while (0)
+
 /* Exact search over rows sorted by value: rows[j] < 0 marks (bitwise complement) the last row of a run of equal values.
  * The n_missing last entries are missing values. default_at >= 0: rows not listed share one value that comes after that
  * many entries (0 in sparse columns). split_missing: missing values may be split from all others. */
@@ -217,66 +248,39 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT ro
                                                   double tie, pmb_best *best) {
     const REAL *A = (const REAL *)A_;
     FN(scan_) s;
-    memset(&s, 0, sizeof s);
+    FN(lanes_) e, gone, rest, left;
     int64_t values = n - n_missing, ahead = 8;
-    double e[LANES] ALIGNED_LANES, gone[LANES] ALIGNED_LANES = {0}, rest[LANES] ALIGNED_LANES, left[LANES] ALIGNED_LANES;
-    PMB_LANES(l, LANES) e[l] = totals[l];
-    for (int64_t j = values; j < n; j++) {
-        int64_t i = rows[j] < 0 ? ~rows[j] : rows[j];
-        WIDE_ADD(gone, A + i * LANES);
-    }
-    if (default_at >= 0) {
-        double listed[LANES] ALIGNED_LANES = {0};
+    double whole[LANES] ALIGNED_LANES;
+    memcpy(whole, totals, sizeof whole);
+    FN(start_)(&s);
+    CLEAR_LANES(gone);
+    CLEAR_LANES(rest);
+    COPY_LANES(e, whole);
+    for (int64_t j = values; j < n; j++) WIDE_ADD(gone, A + (int64_t)rows[j] * LANES);
+    if (default_at >= 0) { /* the unlisted rows are the total minus the listed ones */
+        CLEAR_LANES(left);
         for (int64_t j = 0; j < values; j++) {
-            if (j + ahead < values) {
-                int64_t p = rows[j + ahead];
-                PMB_PREFETCH(A + (p < 0 ? ~p : p) * LANES);
-            }
-            int64_t i = rows[j] < 0 ? ~rows[j] : rows[j];
-            WIDE_ADD(listed, A + i * LANES);
+            if (j + ahead < values) PMB_PREFETCH(A + (int64_t)ROW_OF(rows[j + ahead]) * LANES);
+            WIDE_ADD(left, A + (int64_t)ROW_OF(rows[j]) * LANES);
         }
-        PMB_LANES(l, LANES) rest[l] = totals[l] - gone[l] - listed[l];
+        DOUBLE_ADD(left, gone);
+        COPY_LANES(rest, whole);
+        for (int p = 0; p < (int)(sizeof rest / sizeof rest[0]); p++) rest[p] -= left[p];
     }
     int missing = n_missing > 0;
     int32_t group = 0;
     for (int64_t j = 0; j <= values; j++) {
-        int last; /* whether no value comes after the group that just ended */
         if (j == default_at) {
             DOUBLE_TAKE2(e, rest);
-            last = j == values;
-            if (!last || split_missing) {
-                FN(consider_)(&s, e, 2.0 * group, tie);
-                if (missing && !last) {
-                    memcpy(left, e, sizeof e);
-                    DOUBLE_TAKE2(left, gone);
-                    FN(consider_)(&s, left, 2.0 * group + 1, tie);
-                }
-            }
-            group++;
+            CLOSE_RUN(j == values);
         }
         if (j == values) break;
-        if (j + ahead < values) {
-            int64_t p = rows[j + ahead];
-            PMB_PREFETCH(A + (p < 0 ? ~p : p) * LANES);
-        }
-        int64_t i = rows[j];
-        if (i >= 0) {
-            WIDE_TAKE2(e, A + i * LANES);
-            continue;
-        }
-        i = ~i;
-        WIDE_TAKE2(e, A + i * LANES);
-        last = j + 1 == values && default_at != values;
-        if (!last || split_missing) {
-            FN(consider_)(&s, e, 2.0 * group, tie);
-            if (missing && !last) {
-                memcpy(left, e, sizeof e);
-                    DOUBLE_TAKE2(left, gone);
-                FN(consider_)(&s, left, 2.0 * group + 1, tie);
-            }
-        }
-        group++;
+        if (j + ahead < values) PMB_PREFETCH(A + (int64_t)ROW_OF(rows[j + ahead]) * LANES);
+        WIDE_TAKE2(e, A + (int64_t)ROW_OF(rows[j]) * LANES);
+        if (rows[j] < 0) CLOSE_RUN(j + 1 == values && default_at != values);
     }
+#undef CLOSE_RUN
+#undef ROW_OF
     FN(finish_)(&s, cls0, tie, best);
 }
 
@@ -289,4 +293,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT ro
 #undef WIDE_TAKE2
 #undef WIDE_ADD
 #undef DOUBLE_TAKE2
+#undef DOUBLE_ADD
+#undef COPY_LANES
+#undef CLEAR_LANES
 #undef ALIGNED_LANES

@@ -16,22 +16,24 @@
  *     if (mcb_has_probabilities(&model)) mcb_probabilities(&model, scores);      // in place
  *
  * What it promises
- *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model may
- *     be used by any number of threads. Only <float.h>, <stddef.h>, <stdint.h> and <string.h> are included.
- *   - The bytes may be at any address (a read-only mapping of the file will do) and must stay there, unchanged, while the
- *     model is used. Fields are read with memcpy, so no alignment is needed.
- *   - mcb_open reads every byte once and refuses whatever docs/format.md forbids. After MCB_OK no function reads outside the
- *     file or gives a score that is not finite, whatever the row holds (NaN and infinities included).
+ *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model
+ *     may be used by any number of threads. Only <float.h>, <stddef.h>, <stdint.h> and <string.h> are included.
+ *   - The bytes may be at any address (a read-only mapping of the file will do) and must stay there, unchanged, while
+ *     the model is used. Fields are read with memcpy, so no alignment is needed.
+ *   - mcb_open reads every byte once and refuses whatever docs/format.md forbids. After MCB_OK no function reads
+ *     outside the file or gives a score that is not finite, whatever the row holds (NaN and infinities included).
  *   - Scores have the same bits on every machine with IEEE double arithmetic, for one row or many, with or without
- *     MCB_SIMD: each class is one chain of additions, bias first, then the learners in order. No multiplication is followed
- *     by an addition, so fusing the two (-ffp-contract=fast, the default of gcc) changes nothing. Do not compile with
+ *     MCB_SIMD: each class is one chain of additions, bias first, then the learners in order. No multiplication is
+ *     followed by an addition, so fusing the two (-ffp-contract=fast, the default of gcc) changes nothing. Do not
+ *     compile with
  *     -ffast-math; 32-bit x86 needs -msse2 -mfpmath=sse (MCB_EXACT is 0 where the promise cannot be kept).
  *   - A checksum is not a signature: it finds damage, not forgery.
  *
  * Speed
  *   By default the code uses what the compiler was told the machine has (SSE2, AVX2, AVX-512, NEON...).
- *   #define MCB_SIMD before the #include     also compile AVX2 and AVX-512 variants and choose when called (gcc and clang, x86-64)
- *   #define MCB_NO_VECTOR                    plain scalar C only
+ *   #define MCB_SIMD         before the #include: compile AVX2 and AVX-512 variants, too, and choose when called
+ *                            (gcc and clang, x86-64)
+ *   #define MCB_NO_VECTOR    plain scalar C only
  *   Stack: mcb_scores below 2 KB; mcb_scores_batch and mcb_add_learners about 60 KB.
  *
  * Written by the pymcboost authors; the same licence as pymcboost (BSD-3-Clause).
@@ -65,8 +67,8 @@
 #define MCB_API static inline
 #endif
 
-#if !defined(MCB_NO_VECTOR) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && defined(__BYTE_ORDER__) && \
-    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#if !defined(MCB_NO_VECTOR) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
+    defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define MCB__VECTOR 1
 #else
 #define MCB__VECTOR 0
@@ -77,55 +79,55 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-/* ------------------------------------------------------------------------------------------------------------ errors */
+/* ----------------------------------------------------------------------------------------------------------- errors */
 
 /* Every reason to refuse a file (1 to 99, in about the order in which they are looked for) or a call (100 and up).
  * X(name, number, message) */
-#define MCB_ERRORS(X)                                                                                                        \
-    X(MCB_OK, 0, "no error")                                                                                                 \
-    X(MCB_E_SHORT, 1, "the file is shorter than the 64-byte header of a model file")                                         \
-    X(MCB_E_MAGIC, 2, "not a model file: the first 8 bytes are not the .mcb signature (or a text-mode copy damaged them)")   \
-    X(MCB_E_MAJOR, 3, "the file has another major format version than this reader; a newer one needs a newer pymcboost")     \
-    X(MCB_E_FLAGS, 4, "the file sets a flag that this reader does not know and must not ignore; it needs a newer pymcboost") \
-    X(MCB_E_FILE_SIZE, 5, "the file's size is not the one in its header: it was cut short, or bytes were added")             \
-    X(MCB_E_SECTION_COUNT, 6, "the section count is not between 1 and 64, or the section table does not fit the file")       \
-    X(MCB_E_HEADER_CRC, 7, "the checksum of the header and the section table is wrong: the file is damaged")                 \
-    X(MCB_E_HEADER_RESERVED, 8, "reserved bytes of the header are not zero")                                                 \
-    X(MCB_E_CLASSES, 9, "the number of classes is not between 2 and 65535")                                                  \
-    X(MCB_E_FEATURES, 10, "the number of features is not between 1 and 2147483647")                                          \
-    X(MCB_E_KIND, 11, "the kind of model is unknown to this reader; it needs a newer pymcboost")                             \
-    X(MCB_E_LINK, 12, "the link from scores to probabilities is unknown to this reader; it needs a newer pymcboost")         \
-    X(MCB_E_DECODER, 13, "the decoder is unknown to this reader for this kind of model; it needs a newer pymcboost")         \
-    X(MCB_E_TAG, 14, "a section's tag is not four ASCII letters or digits that begin with a letter")                         \
-    X(MCB_E_DTYPE, 15, "a section's type is unknown, or not one allowed for this section")                                   \
-    X(MCB_E_SECTION_RESERVED, 16, "reserved bytes of a section's table entry are not zero")                                  \
-    X(MCB_E_ALIGNMENT, 17, "a section does not begin at a multiple of 64 bytes")                                             \
-    X(MCB_E_ORDER, 18, "sections overlap or are not in ascending order")                                                     \
-    X(MCB_E_GAP, 19, "64 or more unused bytes lie between two sections")                                                     \
-    X(MCB_E_COUNT, 20, "a section reaches beyond the end of the file")                                                       \
-    X(MCB_E_PADDING, 21, "the unused bytes between two sections are not zero")                                               \
-    X(MCB_E_DUPLICATE, 22, "a section occurs twice")                                                                         \
-    X(MCB_E_UNKNOWN, 23, "a section that must be understood is unknown to this reader; it needs a newer pymcboost")          \
-    X(MCB_E_MISPLACED, 24, "a section does not belong to this kind of model")                                                \
-    X(MCB_E_META_SIZE, 25, "the section meta is larger than 16 MiB")                                                         \
-    X(MCB_E_END, 26, "the last section does not end at the end of the file")                                                 \
-    X(MCB_E_MISSING, 27, "a section that this kind of model needs is missing")                                               \
-    X(MCB_E_LABEL_KIND, 28, "the class labels must be either LABI or LABO with LABS")                                        \
-    X(MCB_E_SHAPE, 29, "a section has another number of items than the other sections and the header ask for")               \
-    X(MCB_E_SECTION_CRC, 30, "the checksum of a section is wrong: the file is damaged")                                      \
-    X(MCB_E_FEATURE_INDEX, 31, "a feature index is not below the number of features, or indices do not increase")            \
-    X(MCB_E_OFFSETS, 32, "the offsets of the interval table do not begin at 0, increase, and end at the threshold count")    \
-    X(MCB_E_THRESHOLD, 33, "a threshold is not finite")                                                                      \
-    X(MCB_E_THRESHOLD_ORDER, 34, "the thresholds of one feature do not increase")                                            \
-    X(MCB_E_COEFFICIENT, 35, "a coefficient is not finite")                                                                  \
-    X(MCB_E_TABLE, 36, "a value of the interval table is not finite, or its magnitude is 2^192 or more")                     \
-    X(MCB_E_BIAS, 37, "a bias is not finite")                                                                                \
-    X(MCB_E_LABEL_OFFSETS, 38, "the label offsets do not begin at 0, rise, and end at the size of LABS")                     \
-    X(MCB_E_LABEL_TEXT, 39, "a label is longer than 4096 bytes, or holds a zero byte")                                       \
-    X(MCB_E_UTF8, 40, "text is not valid UTF-8")                                                                             \
-    X(MCB_E_LABEL_ORDER, 41, "the class labels do not increase (they must be sorted and distinct)")                          \
-    X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                                  \
-    X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: its learners have been merged")                                \
+#define MCB_ERRORS(X)                                                                                                  \
+    X(MCB_OK, 0, "no error")                                                                                           \
+    X(MCB_E_SHORT, 1, "the file is shorter than the 64-byte header of a model file")                                   \
+    X(MCB_E_MAGIC, 2, "not a model file: the first 8 bytes are not the .mcb signature (a text-mode copy breaks them)") \
+    X(MCB_E_MAJOR, 3, "the file has another major version of the format; a newer one needs a newer pymcboost")         \
+    X(MCB_E_FLAGS, 4, "the file sets a flag that this reader does not know; it needs a newer pymcboost")               \
+    X(MCB_E_FILE_SIZE, 5, "the file's size is not the one in its header: it was cut short, or bytes were added")       \
+    X(MCB_E_SECTION_COUNT, 6, "the section count is not between 1 and 64, or the section table does not fit the file") \
+    X(MCB_E_HEADER_CRC, 7, "the checksum of the header and the section table is wrong: the file is damaged")           \
+    X(MCB_E_HEADER_RESERVED, 8, "reserved bytes of the header are not zero")                                           \
+    X(MCB_E_CLASSES, 9, "the number of classes is not between 2 and 65535")                                            \
+    X(MCB_E_FEATURES, 10, "the number of features is not between 1 and 2147483647")                                    \
+    X(MCB_E_KIND, 11, "the kind of model is unknown to this reader; it needs a newer pymcboost")                       \
+    X(MCB_E_LINK, 12, "the link from scores to probabilities is unknown to this reader; it needs a newer pymcboost")   \
+    X(MCB_E_DECODER, 13, "the decoder is unknown to this reader for this kind of model; it needs a newer pymcboost")   \
+    X(MCB_E_TAG, 14, "a section's tag is not four ASCII letters or digits that begin with a letter")                   \
+    X(MCB_E_DTYPE, 15, "a section's type is unknown, or not one allowed for this section")                             \
+    X(MCB_E_SECTION_RESERVED, 16, "reserved bytes of a section's table entry are not zero")                            \
+    X(MCB_E_ALIGNMENT, 17, "a section does not begin at a multiple of 64 bytes")                                       \
+    X(MCB_E_ORDER, 18, "sections overlap or are not in ascending order")                                               \
+    X(MCB_E_GAP, 19, "64 or more unused bytes lie between two sections")                                               \
+    X(MCB_E_COUNT, 20, "a section reaches beyond the end of the file")                                                 \
+    X(MCB_E_PADDING, 21, "the unused bytes between two sections are not zero")                                         \
+    X(MCB_E_DUPLICATE, 22, "a section occurs twice")                                                                   \
+    X(MCB_E_UNKNOWN, 23, "a section that must be understood is unknown to this reader; it needs a newer pymcboost")    \
+    X(MCB_E_MISPLACED, 24, "a section does not belong to this kind of model")                                          \
+    X(MCB_E_META_SIZE, 25, "the section meta is larger than 16 MiB")                                                   \
+    X(MCB_E_END, 26, "the last section does not end at the end of the file")                                           \
+    X(MCB_E_MISSING, 27, "a section that this kind of model needs is missing")                                         \
+    X(MCB_E_LABEL_KIND, 28, "the class labels must be either LABI or LABO with LABS")                                  \
+    X(MCB_E_SHAPE, 29, "a section has another number of items than the other sections and the header ask for")         \
+    X(MCB_E_SECTION_CRC, 30, "the checksum of a section is wrong: the file is damaged")                                \
+    X(MCB_E_FEATURE_INDEX, 31, "a feature index is not below the number of features, or indices do not increase")      \
+    X(MCB_E_OFFSETS, 32, "the interval offsets do not begin at 0, increase, and end at the threshold count")           \
+    X(MCB_E_THRESHOLD, 33, "a threshold is not finite")                                                                \
+    X(MCB_E_THRESHOLD_ORDER, 34, "the thresholds of one feature do not increase")                                      \
+    X(MCB_E_COEFFICIENT, 35, "a coefficient is not finite")                                                            \
+    X(MCB_E_TABLE, 36, "a value of the interval table is not finite, or its magnitude is 2^192 or more")               \
+    X(MCB_E_BIAS, 37, "a bias is not finite")                                                                          \
+    X(MCB_E_LABEL_OFFSETS, 38, "the label offsets do not begin at 0, rise, and end at the size of LABS")               \
+    X(MCB_E_LABEL_TEXT, 39, "a label is longer than 4096 bytes, or holds a zero byte")                                 \
+    X(MCB_E_UTF8, 40, "text is not valid UTF-8")                                                                       \
+    X(MCB_E_LABEL_ORDER, 41, "the class labels do not increase (they must be sorted and distinct)")                    \
+    X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
+    X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: its learners have been merged")                          \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")
 
 #define MCB__ENUM(name, number, text) name = number,
@@ -145,7 +147,7 @@ MCB_API const char *mcb_strerror(int status) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------- model */
+/* ------------------------------------------------------------------------------------------------------------ model */
 
 enum mcb_kind { MCB_KIND_STUMPS = 1, MCB_KIND_INTERVALS = 2 };
 enum mcb_link { MCB_LINK_NONE = 0, MCB_LINK_SOFTMAX = 1, MCB_LINK_SOFTMAX2 = 2 };
@@ -189,7 +191,7 @@ typedef struct {
     uint64_t error_found, error_expected;
 } mcb_model;
 
-/* ------------------------------------------------------------------------------------- little-endian loads, checksum */
+/* ------------------------------------------------------------------------------------ little-endian loads, checksum */
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 static inline uint64_t mcb__bytes(const unsigned char *p, int n) {
@@ -319,7 +321,7 @@ MCB_API uint32_t mcb_crc32c(uint32_t crc, const void *bytes, size_t n) {
     return ~crc;
 }
 
-/* -------------------------------------------------------------------------------------------------------- validation */
+/* ------------------------------------------------------------------------------------------------------- validation */
 
 static inline int mcb__fail(mcb_model *m, int status, const unsigned char *tag, uint64_t offset) {
     uint64_t found = m->error_found, expected = m->error_expected;
@@ -346,7 +348,8 @@ static inline int mcb__fail_numbers(mcb_model *m, int status, const unsigned cha
 }
 
 /* One row per section: allowed types (bit 1 << dtype), kinds that need it and kinds that may have it (bit 1 << kind).
- * A new kind of model is a column of bits here, its shapes in mcb__check_shapes and its contents in mcb__check_contents. */
+ * A new kind of model is a column of bits here, its shapes in mcb__check_shapes and its contents in
+ * mcb__check_contents. */
 typedef struct {
     unsigned char tag[5];
     uint32_t dtypes, needed, allowed;
@@ -447,7 +450,8 @@ static inline int mcb__check_text(mcb_model *m, int slot, uint64_t begin, uint64
 }
 
 static inline int mcb__check_labels(mcb_model *m) {
-    const mcb_section *ints = &m->section[MCB_S_LABI], *offsets = &m->section[MCB_S_LABO], *text = &m->section[MCB_S_LABS];
+    const mcb_section *ints = &m->section[MCB_S_LABI], *offsets = &m->section[MCB_S_LABO];
+    const mcb_section *text = &m->section[MCB_S_LABS];
     uint64_t i, before = 0, begin = 0;
     int status;
     if (ints->data) {
@@ -529,7 +533,7 @@ static inline int mcb__letter(unsigned char c) { return (c >= 'A' && c <= 'Z') |
 /* Read and check one entry of the section table. *end is where the previous section ended. */
 static inline int mcb__open_section(mcb_model *m, uint64_t entry, uint64_t *end) {
     const unsigned char *p = m->data + entry;
-    uint64_t offset = mcb__u64(p + 8), count = mcb__u64(p + 16), i;
+    uint64_t offset = mcb__u64(p + 8), count = mcb__u64(p + 16), room, i;
     uint32_t dtype = p[4], size = mcb__dtype_size(dtype);
     int slot;
     for (i = 0; i < 4; i++) {
@@ -540,8 +544,8 @@ static inline int mcb__open_section(mcb_model *m, uint64_t entry, uint64_t *end)
     if (offset % 64) return mcb__fail(m, MCB_E_ALIGNMENT, p, entry + 8);
     if (offset < *end) return mcb__fail_numbers(m, MCB_E_ORDER, p, entry + 8, offset, *end);
     if (offset - *end >= 64) return mcb__fail(m, MCB_E_GAP, p, entry + 8);
-    if (offset > m->size || count > (m->size - offset) / size)
-        return mcb__fail_numbers(m, MCB_E_COUNT, p, entry + 16, count, offset > m->size ? 0 : (m->size - offset) / size);
+    room = offset > m->size ? 0 : (m->size - offset) / size;
+    if (offset > m->size || count > room) return mcb__fail_numbers(m, MCB_E_COUNT, p, entry + 16, count, room);
     for (i = *end; i < offset; i++) {
         if (m->data[i]) return mcb__fail(m, MCB_E_PADDING, p, i);
     }
@@ -565,7 +569,8 @@ static inline int mcb__open_section(mcb_model *m, uint64_t entry, uint64_t *end)
 
 /* Check a whole file that lies in memory and prepare it for scoring.
  *
- * Returns MCB_OK, or why the file is refused; model->error_* then say where. Time is linear in size; nothing is allocated.
+ * Returns MCB_OK, or why the file is refused; model->error_* then say where. Time is linear in size; nothing is
+ * allocated.
  * The bytes are borrowed: keep them unchanged while the model is in use. There is nothing to close. */
 MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
     static const unsigned char magic[8] = {0x89, 'M', 'C', 'B', 0x0d, 0x0a, 0x1a, 0x0a};
@@ -635,7 +640,7 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
     return mcb__check_contents(model);
 }
 
-/* ------------------------------------------------------------------------------------------- labels, truncation, text */
+/* ----------------------------------------------------------------------------------------- labels, truncation, text */
 
 /* Label of class k of a model with integer labels (LABI); 0 for a model with text labels. */
 MCB_API int64_t mcb_label_int(const mcb_model *m, uint32_t k) {
@@ -643,7 +648,8 @@ MCB_API int64_t mcb_label_int(const mcb_model *m, uint32_t k) {
     return s->data && k < m->n_classes ? (int64_t)mcb__u64(s->data + 8 * (size_t)k) : 0;
 }
 
-/* Label of class k of a model with text labels: UTF-8, *length bytes, not ended by a zero. Null if labels are integers. */
+/* Label of class k of a model with text labels: UTF-8, *length bytes, not ended by a zero. Null if labels are integers.
+ * */
 MCB_API const char *mcb_label_text(const mcb_model *m, uint32_t k, size_t *length) {
     const mcb_section *s = &m->section[MCB_S_LABO];
     uint32_t begin;
@@ -669,7 +675,7 @@ MCB_API int mcb_truncate(mcb_model *m, uint64_t n_learners) {
     return MCB_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ scoring */
+/* ---------------------------------------------------------------------------------------------------------- scoring */
 
 #if defined(__GNUC__)
 #define MCB__INLINE static inline __attribute__((always_inline))
@@ -679,14 +685,15 @@ MCB_API int mcb_truncate(mcb_model *m, uint64_t n_learners) {
 #define MCB__UNUSED
 #endif
 
-/* A learner's side is held as a mask: 0 for right; for left the sign bit when the left value is minus the right one, and
- * all ones when the file has left values of its own. */
+/* A learner's side is held as a mask: 0 for right; for left the sign bit when the left value is minus the right one,
+ * and all ones when the file has left values of its own. */
 #define MCB__SIGN UINT64_C(0x8000000000000000)
 
 enum { MCB__ROW_CHUNK = 32, MCB__TILE_CHUNK = 64, MCB__TILE_ROWS = 64, MCB__TILE_FLOATS = 8192, MCB__PASS = 12 };
 
 /* Masks of n learners from learner j on, for one row. */
-MCB__INLINE void mcb__row_masks(const mcb_model *m, const float *x, uint64_t j, size_t n, uint64_t left, uint64_t *mask) {
+MCB__INLINE void mcb__row_masks(const mcb_model *m, const float *x, uint64_t j, size_t n, uint64_t left,
+                                uint64_t *mask) {
     const unsigned char *feat = m->section[MCB_S_FEAT].data, *thrs = m->section[MCB_S_THRS].data + 4 * j;
     size_t i;
 /* One & and |, not && and ||: the comparisons must not become jumps. */
@@ -722,8 +729,8 @@ MCB__INLINE void mcb__row_masks(const mcb_model *m, const float *x, uint64_t j, 
 MCB__INLINE int64_t mcb__order(uint32_t bits) { return (int32_t)(bits ^ ((0 - (bits >> 31)) & 0x7fffffffu)); }
 
 /* Offsets in TABL, in rows, of the features i to i + n (at most 32) of an interval table.
- * The interval of x is the number of thresholds below it. All searches of a call take the same number of steps and are done
- * with integers, without comparisons: a mispredicted jump costs more than the rest of a search. */
+ * The interval of x is the number of thresholds below it. All searches of a call take the same number of steps and are
+ * done with integers, without comparisons: a mispredicted jump costs more than the rest of a search. */
 MCB__INLINE void mcb__table_rows(const mcb_model *m, const float *x, uint64_t i, size_t n, uint64_t *at) {
     const mcb_section *fidx = &m->section[MCB_S_FIDX], *ioff = &m->section[MCB_S_IOFF];
     const unsigned char *thrs = m->section[MCB_S_THRS].data;
@@ -773,8 +780,8 @@ static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint6
     }
 }
 
-static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
-                                         uint64_t to, double *scores) {
+static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                                         uint64_t from, uint64_t to, double *scores) {
     size_t r;
     for (r = 0; r < n_rows; r++) mcb__add_stumps_row(m, x + r * stride, from, to, scores + r * m->n_classes);
 }
@@ -790,10 +797,11 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
 
 #else
 
-/* The same additions with vectors of 2, 4 or 8 doubles: over the classes of one row, or over rows. A chain is one lane. */
+/* The same additions with vectors of 2, 4 or 8 doubles: over the classes of one row, or over rows. A chain is one lane.
+ * */
 
-/* d, i, f, h: what is computed with; the others lie in memory at any address (gcc copies wide vectors in pieces if memcpy
- * is used, which is many times slower). */
+/* d, i, f, h: what is computed with; the others lie in memory at any address (gcc copies wide vectors in pieces if
+ * memcpy is used, which is many times slower). */
 #define MCB__TYPES(W)                                                                            \
     typedef double mcb__d##W __attribute__((vector_size(8 * W)));                                \
     typedef int64_t mcb__i##W __attribute__((vector_size(8 * W)));                               \
@@ -843,8 +851,9 @@ MCB__TYPES(8)
         sum[k] += (mcb__d##W)value;                      \
     }
 
-/* Where the nv vectors of pass number `pass` begin: the last one is moved back to end at K, so that it shares lanes with
- * the one before it (they then hold equal numbers). Passes are of even size, so a moved vector is never alone in one. */
+/* Where the nv vectors of pass number `pass` begin: the last one is moved back to end at K, so that it shares lanes
+ * with the one before it (they then hold equal numbers). Passes are of even size, so a moved vector is never alone in
+ * one. */
 MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
     return first + v * W + W <= K ? first + v * W : K - W;
 }
@@ -857,65 +866,65 @@ MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
 #define MCB__CASES12(X) MCB__CASES(X) X(9) X(10) X(11) X(12)
 
 /* One row, nv vectors of classes from class `first` on. */
-#define MCB__DEFINE_ROW(W, ATTRIBUTE)                                                                                        \
-    MCB__INLINE void mcb__row_pass_##W(const unsigned char *coef, const unsigned char *coel, const uint64_t *mask, size_t n, \
-                                       size_t K, size_t first, size_t nv, double *scores) {                                  \
-        mcb__d##W sum[8];                                                                                                    \
-        size_t at[8], j;                                                                                                     \
-        MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                        \
-        for (j = 0; j < n; j++) {                                                                                            \
-            const unsigned char *value = (coel && mask[j] ? coel : coef) + 4 * j * K;                                        \
-            int64_t sign = coel ? 0 : (int64_t)mask[j];                                                                      \
-            mcb__i##W signs = MCB__SPLAT##W(sign);                                                                           \
-            MCB__EACH8(MCB__ROW_ADD, W)                                                                                      \
-        }                                                                                                                    \
-        MCB__EACH8(MCB__ROW_END, W)                                                                                          \
-    }                                                                                                                        \
-    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, const uint64_t *row, size_t n, size_t K, size_t first,  \
-                                         size_t nv, double *scores) {                                                        \
-        mcb__d##W sum[8];                                                                                                    \
-        size_t at[8], j;                                                                                                     \
-        MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                        \
-        for (j = 0; j < n; j++) {                                                                                            \
-            const unsigned char *value = table + 8 * (size_t)row[j] * K;                                                     \
-            MCB__EACH8(MCB__TABLE_ADD, W)                                                                                    \
-        }                                                                                                                    \
-        MCB__EACH8(MCB__ROW_END, W)                                                                                          \
-    }                                                                                                                        \
-    ATTRIBUTE static inline MCB__UNUSED void mcb__add_stumps_row_##W(const mcb_model *m, const float *x, uint64_t from,      \
-                                                                     uint64_t to, double *scores) {                          \
-        const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;                        \
-        size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                             \
-        uint64_t mask[MCB__ROW_CHUNK], j;                                                                                    \
-        for (j = from; j < to; j += n) {                                                                                     \
-            const unsigned char *right = coef + 4 * (size_t)j * K, *left = coel ? coel + 4 * (size_t)j * K : 0;              \
-            n = to - j < MCB__ROW_CHUNK ? (size_t)(to - j) : (size_t)MCB__ROW_CHUNK;                                         \
-            mcb__row_masks(m, x, j, n, MCB__SIGN, mask);                                                                     \
-            for (pass = 0; pass < passes; pass++) {                                                                          \
-                size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                          \
-                first *= W;                                                                                                  \
-                if (left) {                                                                                                  \
-                    switch (nv) { MCB__CASES(MCB__ROW_CASE_LEFT_##W) }                                                       \
-                } else {                                                                                                     \
-                    switch (nv) { MCB__CASES(MCB__ROW_CASE_##W) }                                                            \
-                }                                                                                                            \
-            }                                                                                                                \
-        }                                                                                                                    \
-    }                                                                                                                        \
-    ATTRIBUTE static inline MCB__UNUSED void mcb__add_intervals_row_##W(const mcb_model *m, const float *x,                  \
-                                                                        double *scores) {                                    \
-        const unsigned char *table = m->section[MCB_S_TABL].data;                                                            \
-        size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                             \
-        uint64_t row[MCB__ROW_CHUNK], i, used = m->section[MCB_S_FIDX].count;                                                \
-        for (i = 0; i < used; i += n) {                                                                                      \
-            n = used - i < MCB__ROW_CHUNK ? (size_t)(used - i) : (size_t)MCB__ROW_CHUNK;                                     \
-            mcb__table_rows(m, x, i, n, row);                                                                                \
-            for (pass = 0; pass < passes; pass++) {                                                                          \
-                size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                          \
-                first *= W;                                                                                                  \
-                switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                                              \
-            }                                                                                                                \
-        }                                                                                                                    \
+#define MCB__DEFINE_ROW(W, ATTRIBUTE)                                                                                 \
+    MCB__INLINE void mcb__row_pass_##W(const unsigned char *coef, const unsigned char *coel, const uint64_t *mask,    \
+                                       size_t n, size_t K, size_t first, size_t nv, double *scores) {                 \
+        mcb__d##W sum[8];                                                                                             \
+        size_t at[8], j;                                                                                              \
+        MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                 \
+        for (j = 0; j < n; j++) {                                                                                     \
+            const unsigned char *value = (coel && mask[j] ? coel : coef) + 4 * j * K;                                 \
+            int64_t sign = coel ? 0 : (int64_t)mask[j];                                                               \
+            mcb__i##W signs = MCB__SPLAT##W(sign);                                                                    \
+            MCB__EACH8(MCB__ROW_ADD, W)                                                                               \
+        }                                                                                                             \
+        MCB__EACH8(MCB__ROW_END, W)                                                                                   \
+    }                                                                                                                 \
+    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, const uint64_t *row, size_t n, size_t K,         \
+                                         size_t first, size_t nv, double *scores) {                                   \
+        mcb__d##W sum[8];                                                                                             \
+        size_t at[8], j;                                                                                              \
+        MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                 \
+        for (j = 0; j < n; j++) {                                                                                     \
+            const unsigned char *value = table + 8 * (size_t)row[j] * K;                                              \
+            MCB__EACH8(MCB__TABLE_ADD, W)                                                                             \
+        }                                                                                                             \
+        MCB__EACH8(MCB__ROW_END, W)                                                                                   \
+    }                                                                                                                 \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_stumps_row_##W(const mcb_model *m, const float *x,              \
+                                                                     uint64_t from, uint64_t to, double *scores) {    \
+        const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;                 \
+        size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                      \
+        uint64_t mask[MCB__ROW_CHUNK], j;                                                                             \
+        for (j = from; j < to; j += n) {                                                                              \
+            const unsigned char *right = coef + 4 * (size_t)j * K, *left = coel ? coel + 4 * (size_t)j * K : 0;       \
+            n = to - j < MCB__ROW_CHUNK ? (size_t)(to - j) : (size_t)MCB__ROW_CHUNK;                                  \
+            mcb__row_masks(m, x, j, n, MCB__SIGN, mask);                                                              \
+            for (pass = 0; pass < passes; pass++) {                                                                   \
+                size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                   \
+                first *= W;                                                                                           \
+                if (left) {                                                                                           \
+                    switch (nv) { MCB__CASES(MCB__ROW_CASE_LEFT_##W) }                                                \
+                } else {                                                                                              \
+                    switch (nv) { MCB__CASES(MCB__ROW_CASE_##W) }                                                     \
+                }                                                                                                     \
+            }                                                                                                         \
+        }                                                                                                             \
+    }                                                                                                                 \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_intervals_row_##W(const mcb_model *m, const float *x,           \
+                                                                        double *scores) {                             \
+        const unsigned char *table = m->section[MCB_S_TABL].data;                                                     \
+        size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                      \
+        uint64_t row[MCB__ROW_CHUNK], i, used = m->section[MCB_S_FIDX].count;                                         \
+        for (i = 0; i < used; i += n) {                                                                               \
+            n = used - i < MCB__ROW_CHUNK ? (size_t)(used - i) : (size_t)MCB__ROW_CHUNK;                              \
+            mcb__table_rows(m, x, i, n, row);                                                                         \
+            for (pass = 0; pass < passes; pass++) {                                                                   \
+                size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                   \
+                first *= W;                                                                                           \
+                switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                                       \
+            }                                                                                                         \
+        }                                                                                                             \
     }
 
 #define MCB__ROW_CASE_2(nv) case nv: mcb__row_pass_2(right, 0, mask, n, K, first, nv, scores); break;
@@ -937,7 +946,8 @@ typedef struct {
     int64_t change[MCB__TILE_CHUNK * MCB__PASS]; /* right xor left; only with COEL */
 } mcb__chunk;
 
-MCB__INLINE MCB__UNUSED void mcb__decode(const mcb_model *m, uint64_t j, size_t n, size_t first, size_t nk, mcb__chunk *c) {
+MCB__INLINE MCB__UNUSED void mcb__decode(const mcb_model *m, uint64_t j, size_t n, size_t first, size_t nk,
+                                         mcb__chunk *c) {
     const mcb_section *feat = &m->section[MCB_S_FEAT];
     const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31;
@@ -950,110 +960,112 @@ MCB__INLINE MCB__UNUSED void mcb__decode(const mcb_model *m, uint64_t j, size_t 
         c->threshold[i] = mcb__f32(m->section[MCB_S_THRS].data + 4 * (j + i));
         for (k = 0; k < nk; k++) c->right[i * nk + k] = (int64_t)mcb__bits_of((double)mcb__f32(coef + at + 4 * k));
         if (coel) {
-            for (k = 0; k < nk; k++)
-                c->change[i * nk + k] = c->right[i * nk + k] ^ (int64_t)mcb__bits_of((double)mcb__f32(coel + at + 4 * k));
+            for (k = 0; k < nk; k++) {
+                int64_t left = (int64_t)mcb__bits_of((double)mcb__f32(coel + at + 4 * k));
+                c->change[i * nk + k] = c->right[i * nk + k] ^ left;
+            }
         }
     }
 }
 
 /* Rows in groups of 16, features transposed; one vector is one class of W rows. */
-#define MCB__DEFINE_BATCH(W, ATTRIBUTE)                                                                                      \
-    MCB__INLINE void mcb__masks_##W(const mcb__chunk *c, size_t n, const float *x, size_t step, int gathered, uint64_t left, \
-                                    uint64_t *mask) {                                                                        \
-        size_t j, r;                                                                                                         \
-        for (j = 0; j < n; j++) {                                                                                            \
-            const float *column = x + (gathered ? j : (size_t)c->feature[j]) * step;                                         \
-            mcb__f##W t = MCB__SPLAT##W(c->threshold[j]);                                                                    \
-            mcb__h##W nan_left = MCB__SPLAT##W(c->nan_left[j]);                                                              \
-            mcb__i##W keep = MCB__SPLAT##W((int64_t)left);                                                                   \
-            for (r = 0; r < 16; r += W) {                                                                                    \
-                mcb__f##W value = *(const mcb__fm##W *)(column + r);                                                         \
-                mcb__i##W wide;                                                                                              \
-                wide = __builtin_convertvector((value <= t) | ((value != value) & nan_left), mcb__i##W) & keep;              \
-                *(mcb__im##W *)(mask + 16 * j + r) = wide;                                                                   \
-            }                                                                                                                \
-        }                                                                                                                    \
-    }                                                                                                                        \
-    MCB__INLINE void mcb__tile_pass_##W(const mcb__chunk *c, const uint64_t *mask, size_t n, size_t nk, int two_sided,       \
-                                        double *tile) {                                                                      \
-        mcb__d##W sum[12];                                                                                                   \
-        size_t j;                                                                                                            \
-        MCB__EACH12(MCB__TILE_BEGIN, W)                                                                                      \
-        for (j = 0; j < n; j++) {                                                                                            \
-            const int64_t *right = c->right + j * nk, *change = c->change + j * nk;                                          \
-            mcb__i##W side = *(const mcb__im##W *)(mask + 16 * j);                                                           \
-            if (two_sided) {                                                                                                 \
-                MCB__EACH12(MCB__TILE_ADD_LEFT, W)                                                                           \
-            } else {                                                                                                         \
-                MCB__EACH12(MCB__TILE_ADD, W)                                                                                \
-            }                                                                                                                \
-        }                                                                                                                    \
-        MCB__EACH12(MCB__TILE_END, W)                                                                                        \
-    }                                                                                                                        \
-    ATTRIBUTE static inline MCB__UNUSED void mcb__add_stumps_batch_##W(const mcb_model *m, const float *x, size_t n_rows,    \
-                                                                       size_t stride, uint64_t from, uint64_t to,            \
-                                                                       double *scores) {                                     \
-        size_t K = m->n_classes, d = m->n_features, passes = (K + MCB__PASS - 1) / MCB__PASS;                                \
-        size_t rows_max = MCB__TILE_ROWS, done, rows, padded, r, f, k, n, g, w, pass;                                        \
-        int two_sided = m->section[MCB_S_COEL].data != 0, gather;                                                            \
-        uint64_t j, mask[16 * MCB__TILE_CHUNK];                                                                              \
-        float block[MCB__TILE_FLOATS];                                                                                       \
-        double tile[MCB__PASS * MCB__TILE_ROWS];                                                                             \
-        mcb__chunk chunk;                                                                                                    \
-        gather = d > MCB__TILE_FLOATS / 16 || to - from < d / 4;                                                             \
-        if (!gather) rows_max = MCB__TILE_FLOATS / d / 16 * 16;                                                              \
-        if (rows_max > MCB__TILE_ROWS) rows_max = MCB__TILE_ROWS;                                                            \
-        for (done = 0; done < n_rows; done += rows) {                                                                        \
-            const float *row = x + done * stride;                                                                            \
-            double *out = scores + done * K;                                                                                 \
-            rows = n_rows - done < rows_max ? n_rows - done : rows_max;                                                      \
-            if (rows < 4) {                                                                                                  \
-                for (r = 0; r < rows; r++) mcb__row_##W(m, row + r * stride, from, to, out + r * K);                         \
-                continue;                                                                                                    \
-            }                                                                                                                \
-            padded = (rows + 15) / 16 * 16; /* the last row fills up its group */                                            \
-            if (!gather) {                                                                                                   \
-                for (r = 0; r < padded; r++) {                                                                               \
-                    const float *source = row + (r < rows ? r : rows - 1) * stride;                                          \
-                    for (f = 0; f < d; f++) block[f * padded + r] = source[f];                                               \
-                }                                                                                                            \
-            }                                                                                                                \
-            for (pass = 0; pass < passes; pass++) {                                                                          \
-                size_t first = pass * K / passes, nk = (pass + 1) * K / passes - first;                                      \
-                for (k = 0; k < nk; k++) {                                                                                   \
-                    for (r = 0; r < padded; r++)                                                                             \
-                        tile[k * MCB__TILE_ROWS + r] = out[(r < rows ? r : rows - 1) * K + first + k];                       \
-                }                                                                                                            \
-                for (j = from; j < to; j += n) {                                                                             \
-                    n = to - j < MCB__TILE_CHUNK ? (size_t)(to - j) : (size_t)MCB__TILE_CHUNK;                               \
-                    mcb__decode(m, j, n, first, nk, &chunk);                                                                 \
-                    for (g = 0; g < padded; g += 16) {                                                                       \
-                        const float *columns = block + g;                                                                    \
-                        if (gather) {                                                                                        \
-                            columns = block;                                                                                 \
-                            for (r = 0; r < 16; r++) {                                                                       \
-                                const float *source = row + (g + r < rows ? g + r : rows - 1) * stride;                      \
-                                for (f = 0; f < n; f++) block[f * 16 + r] = source[chunk.feature[f]];                        \
-                            }                                                                                                \
-                        }                                                                                                    \
-                        mcb__masks_##W(&chunk, n, columns, gather ? 16 : padded, gather,                                     \
-                                       two_sided ? ~UINT64_C(0) : MCB__SIGN, mask);                                          \
-                        for (w = 0; w < 16; w += W) {                                                                        \
-                            const uint64_t *side = mask + w;                                                                 \
-                            double *lanes = tile + g + w;                                                                    \
-                            if (two_sided) {                                                                                 \
-                                switch (nk) { MCB__CASES12(MCB__TILE_CASE_LEFT_##W) }                                        \
-                            } else {                                                                                         \
-                                switch (nk) { MCB__CASES12(MCB__TILE_CASE_##W) }                                             \
-                            }                                                                                                \
-                        }                                                                                                    \
-                    }                                                                                                        \
-                }                                                                                                            \
-                for (k = 0; k < nk; k++) {                                                                                   \
-                    for (r = 0; r < rows; r++) out[r * K + first + k] = tile[k * MCB__TILE_ROWS + r];                        \
-                }                                                                                                            \
-            }                                                                                                                \
-        }                                                                                                                    \
+#define MCB__DEFINE_BATCH(W, ATTRIBUTE)                                                                               \
+    MCB__INLINE void mcb__masks_##W(const mcb__chunk *c, size_t n, const float *x, size_t step, int gathered,         \
+                                    uint64_t left, uint64_t *mask) {                                                  \
+        size_t j, r;                                                                                                  \
+        for (j = 0; j < n; j++) {                                                                                     \
+            const float *column = x + (gathered ? j : (size_t)c->feature[j]) * step;                                  \
+            mcb__f##W t = MCB__SPLAT##W(c->threshold[j]);                                                             \
+            mcb__h##W nan_left = MCB__SPLAT##W(c->nan_left[j]);                                                       \
+            mcb__i##W keep = MCB__SPLAT##W((int64_t)left);                                                            \
+            for (r = 0; r < 16; r += W) {                                                                             \
+                mcb__f##W value = *(const mcb__fm##W *)(column + r);                                                  \
+                mcb__i##W wide;                                                                                       \
+                wide = __builtin_convertvector((value <= t) | ((value != value) & nan_left), mcb__i##W) & keep;       \
+                *(mcb__im##W *)(mask + 16 * j + r) = wide;                                                            \
+            }                                                                                                         \
+        }                                                                                                             \
+    }                                                                                                                 \
+    MCB__INLINE void mcb__tile_pass_##W(const mcb__chunk *c, const uint64_t *mask, size_t n, size_t nk, int two_sided,\
+                                        double *tile) {                                                               \
+        mcb__d##W sum[12];                                                                                            \
+        size_t j;                                                                                                     \
+        MCB__EACH12(MCB__TILE_BEGIN, W)                                                                               \
+        for (j = 0; j < n; j++) {                                                                                     \
+            const int64_t *right = c->right + j * nk, *change = c->change + j * nk;                                   \
+            mcb__i##W side = *(const mcb__im##W *)(mask + 16 * j);                                                    \
+            if (two_sided) {                                                                                          \
+                MCB__EACH12(MCB__TILE_ADD_LEFT, W)                                                                    \
+            } else {                                                                                                  \
+                MCB__EACH12(MCB__TILE_ADD, W)                                                                         \
+            }                                                                                                         \
+        }                                                                                                             \
+        MCB__EACH12(MCB__TILE_END, W)                                                                                 \
+    }                                                                                                                 \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_stumps_batch_##W(const mcb_model *m, const float *x,            \
+                                                                       size_t n_rows, size_t stride,                  \
+                                                                       uint64_t from, uint64_t to, double *scores) {  \
+        size_t K = m->n_classes, d = m->n_features, passes = (K + MCB__PASS - 1) / MCB__PASS;                         \
+        size_t rows_max = MCB__TILE_ROWS, done, rows, padded, r, f, k, n, g, w, pass;                                 \
+        int two_sided = m->section[MCB_S_COEL].data != 0, gather;                                                     \
+        uint64_t j, mask[16 * MCB__TILE_CHUNK];                                                                       \
+        float block[MCB__TILE_FLOATS];                                                                                \
+        double tile[MCB__PASS * MCB__TILE_ROWS];                                                                      \
+        mcb__chunk chunk;                                                                                             \
+        gather = d > MCB__TILE_FLOATS / 16 || to - from < d / 4;                                                      \
+        if (!gather) rows_max = MCB__TILE_FLOATS / d / 16 * 16;                                                       \
+        if (rows_max > MCB__TILE_ROWS) rows_max = MCB__TILE_ROWS;                                                     \
+        for (done = 0; done < n_rows; done += rows) {                                                                 \
+            const float *row = x + done * stride;                                                                     \
+            double *out = scores + done * K;                                                                          \
+            rows = n_rows - done < rows_max ? n_rows - done : rows_max;                                               \
+            if (rows < 4) {                                                                                           \
+                for (r = 0; r < rows; r++) mcb__row_##W(m, row + r * stride, from, to, out + r * K);                  \
+                continue;                                                                                             \
+            }                                                                                                         \
+            padded = (rows + 15) / 16 * 16; /* the last row fills up its group */                                     \
+            if (!gather) {                                                                                            \
+                for (r = 0; r < padded; r++) {                                                                        \
+                    const float *source = row + (r < rows ? r : rows - 1) * stride;                                   \
+                    for (f = 0; f < d; f++) block[f * padded + r] = source[f];                                        \
+                }                                                                                                     \
+            }                                                                                                         \
+            for (pass = 0; pass < passes; pass++) {                                                                   \
+                size_t first = pass * K / passes, nk = (pass + 1) * K / passes - first;                               \
+                for (k = 0; k < nk; k++) {                                                                            \
+                    for (r = 0; r < padded; r++)                                                                      \
+                        tile[k * MCB__TILE_ROWS + r] = out[(r < rows ? r : rows - 1) * K + first + k];                \
+                }                                                                                                     \
+                for (j = from; j < to; j += n) {                                                                      \
+                    n = to - j < MCB__TILE_CHUNK ? (size_t)(to - j) : (size_t)MCB__TILE_CHUNK;                        \
+                    mcb__decode(m, j, n, first, nk, &chunk);                                                          \
+                    for (g = 0; g < padded; g += 16) {                                                                \
+                        const float *columns = block + g;                                                             \
+                        if (gather) {                                                                                 \
+                            columns = block;                                                                          \
+                            for (r = 0; r < 16; r++) {                                                                \
+                                const float *source = row + (g + r < rows ? g + r : rows - 1) * stride;               \
+                                for (f = 0; f < n; f++) block[f * 16 + r] = source[chunk.feature[f]];                 \
+                            }                                                                                         \
+                        }                                                                                             \
+                        mcb__masks_##W(&chunk, n, columns, gather ? 16 : padded, gather,                              \
+                                       two_sided ? ~UINT64_C(0) : MCB__SIGN, mask);                                   \
+                        for (w = 0; w < 16; w += W) {                                                                 \
+                            const uint64_t *side = mask + w;                                                          \
+                            double *lanes = tile + g + w;                                                             \
+                            if (two_sided) {                                                                          \
+                                switch (nk) { MCB__CASES12(MCB__TILE_CASE_LEFT_##W) }                                 \
+                            } else {                                                                                  \
+                                switch (nk) { MCB__CASES12(MCB__TILE_CASE_##W) }                                      \
+                            }                                                                                         \
+                        }                                                                                             \
+                    }                                                                                                 \
+                }                                                                                                     \
+                for (k = 0; k < nk; k++) {                                                                            \
+                    for (r = 0; r < rows; r++) out[r * K + first + k] = tile[k * MCB__TILE_ROWS + r];                 \
+                }                                                                                                     \
+            }                                                                                                         \
+        }                                                                                                             \
     }
 
 #define MCB__TILE_CASE_4(nk) case nk: mcb__tile_pass_4(&chunk, side, n, nk, 0, lanes); break;
@@ -1140,8 +1152,8 @@ static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint6
                   mcb__add_stumps_row_2(m, x, from, to, scores));
 }
 
-static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
-                                         uint64_t to, double *scores) {
+static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                                         uint64_t from, uint64_t to, double *scores) {
     MCB__DISPATCH(mcb__add_stumps_batch_8(m, x, n_rows, stride, from, to, scores),
                   mcb__add_stumps_batch_4(m, x, n_rows, stride, from, to, scores),
                   mcb__add_stumps_batch_2(m, x, n_rows, stride, from, to, scores));
@@ -1168,10 +1180,10 @@ MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores)
     }
 }
 
-/* Add the learners from <= j < to to the scores of n_rows rows, for staged scores. Adding 0 to 5 and then 5 to n gives the
- * bits of 0 to n. Kind 1 only (MCB_E_TRUNCATE otherwise); MCB_E_ARGUMENT unless from <= to <= n_learners. */
-MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from, uint64_t to,
-                             double *scores) {
+/* Add the learners from <= j < to to the scores of n_rows rows, for staged scores. Adding 0 to 5 and then 5 to n gives
+ * the bits of 0 to n. Kind 1 only (MCB_E_TRUNCATE otherwise); MCB_E_ARGUMENT unless from <= to <= n_learners. */
+MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
+                             uint64_t to, double *scores) {
     if (m->kind != MCB_KIND_STUMPS) return MCB_E_TRUNCATE;
     if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
     if (from < to) mcb__add_stumps_batch(m, x, n_rows, stride, from, to, scores);
@@ -1187,7 +1199,8 @@ MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
         mcb__add_intervals_row(m, x, scores);
 }
 
-/* Scores of n_rows rows that begin stride floats apart (stride >= n_features); scores is n_rows x n_classes, row after row.
+/* Scores of n_rows rows that begin stride floats apart (stride >= n_features); scores is n_rows x n_classes, row after
+ * row.
  * The same bits as mcb_scores gives row by row. */
 MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
     size_t r;
@@ -1214,7 +1227,7 @@ MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores)
     return mcb_argmax(m, scores);
 }
 
-/* ------------------------------------------------------------------------------------------------------- exp and sqrt */
+/* ----------------------------------------------------------------------------------------------------- exp and sqrt */
 
 static inline uint64_t mcb__mul_high(uint64_t a, uint64_t b) {
 #if defined(__SIZEOF_INT128__)
@@ -1241,9 +1254,10 @@ MCB_API double mcb_exp(double x) {
         UINT64_C(0xf5257d152486cc2c)};
     /* 2^62 / n! for n = 9 down to 0 */
     static const uint64_t term[10] = {
-        UINT64_C(0x00000b8ef1d2ab64), UINT64_C(0x0000680680680680), UINT64_C(0x0003403403403403), UINT64_C(0x0016c16c16c16c17),
-        UINT64_C(0x0088888888888889), UINT64_C(0x02aaaaaaaaaaaaab), UINT64_C(0x0aaaaaaaaaaaaaab), UINT64_C(0x2000000000000000),
-        UINT64_C(0x4000000000000000), UINT64_C(0x4000000000000000)};
+        UINT64_C(0x00000b8ef1d2ab64), UINT64_C(0x0000680680680680), UINT64_C(0x0003403403403403),
+        UINT64_C(0x0016c16c16c16c17), UINT64_C(0x0088888888888889), UINT64_C(0x02aaaaaaaaaaaaab),
+        UINT64_C(0x0aaaaaaaaaaaaaab), UINT64_C(0x2000000000000000), UINT64_C(0x4000000000000000),
+        UINT64_C(0x4000000000000000)};
     const uint64_t log2_e = UINT64_C(0xb8aa3b295c17f0bc), ln_2 = UINT64_C(0xb17217f7d1cf79ac); /* * 2^63, * 2^64 */
     uint64_t bits = mcb__bits_of(x), mantissa, high, low, fraction, z, p;
     int exponent = (int)(bits >> 52 & 0x7ff), negative = (int)(bits >> 63), shift, whole, i;
@@ -1314,11 +1328,12 @@ MCB_API double mcb_sqrt(double x) {
     return mcb__f64_of(((uint64_t)(exponent + 1022) << 52) + (root >> 1) + (root & 1));
 }
 
-/* ------------------------------------------------------------------------------------------------------ probabilities */
+/* ---------------------------------------------------------------------------------------------------- probabilities */
 
 MCB_API int mcb_has_probabilities(const mcb_model *m) { return m->link != MCB_LINK_NONE; }
 
-/* Turn the scores of one row into probabilities, in place: softmax of the scores (link 1) or of twice the scores (link 2).
+/* Turn the scores of one row into probabilities, in place: softmax of the scores (link 1) or of twice the scores (link
+ * 2).
  * MCB_E_NO_LINK, and scores untouched, if the model has no link. */
 MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
     uint32_t k, K = m->n_classes;

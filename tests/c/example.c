@@ -2,8 +2,8 @@
  *
  *     example MODEL.mcb ROWS [LEARNERS]
  *
- * ROWS holds float32 numbers, n_features for each row. Prints for each row the label, the scores and, if the model has a link,
- * the probabilities, as hexadecimal floating-point numbers, which lose no bit. */
+ * ROWS holds float32 numbers, n_features for each row. Prints for each row the label, the scores and, if the model has
+ * a link, the probabilities, as hexadecimal floating-point numbers, which lose no bit. */
 #include "mcb.h"
 
 #include <stdio.h>

@@ -51,7 +51,15 @@ def setting(X, y, K, rng, weights=None, integers=False):
 
 def check(X, data, blocks, a, exactly=False, n_threads=1):
     used = (X.toarray() if scipy.sparse.issparse(X) else np.asarray(X))[data.rows].astype(np.float32)
-    edge, feature, threshold, nan_left, cls, signed = best_stump(used, a)
+    allowed = {f: set(t) for store in data.stores for f, t in zip(store.feature, store.thresholds, strict=True)}
+    for f in range(used.shape[1]):
+        every = {threshold for threshold, _ in candidates(used[:, f])}
+        # Lossless unless the data are large and the column has more values than bins.
+        if data.dtype == np.float64 or len(np.unique(used[:, f])) <= 255:
+            assert allowed.get(f, set()) == every
+        else:
+            assert 100 < len(allowed[f]) < 256
+    edge, feature, threshold, nan_left, cls, signed = best_stump(used, a, allowed)
     fit = SharedStump(data, n_threads).fit(blocks)
     if edge == 0:
         assert fit is None

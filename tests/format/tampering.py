@@ -1,4 +1,4 @@
-"""Take a model file apart, change it, and put it together again with right checksums. Shares no code with the writer."""
+"""Take a model file apart, change it, put it together with right checksums; shares no code with the writer."""
 
 import struct
 from dataclasses import dataclass, field
@@ -55,8 +55,20 @@ class File:
             table += struct.pack("<4sB3xQQII", tag, dtype, offset, count, crc32c(data), 0)
             end = offset + len(data)
         header = b"\x89MCB\r\n\x1a\n" + struct.pack(
-            "<HHIQIIIIIIII", 1, 0, 0, end, len(self.sections), 0, self.n_classes, self.n_features, self.kind, self.link,
-            self.decoder, 0)
+            "<HHIQIIIIIIII",
+            1,
+            0,
+            0,
+            end,
+            len(self.sections),
+            0,
+            self.n_classes,
+            self.n_features,
+            self.kind,
+            self.link,
+            self.decoder,
+            0,
+        )
         return header + struct.pack("<II", crc32c(header + table), 0) + table + body
 
 
@@ -66,7 +78,7 @@ def parse(data):
     file = File(k, d, kind, link, decoder)
     for i in range(n_sections):
         tag, dtype, offset, count = struct.unpack_from("<4sB3xQQ", data, 64 + 32 * i)
-        file.sections.append([tag, dtype, data[offset:offset + count * WIDTH[dtype]]])
+        file.sections.append([tag, dtype, data[offset : offset + count * WIDTH[dtype]]])
     return file
 
 
@@ -76,5 +88,5 @@ def patch(data, offset, code, *values):
     struct.pack_into("<" + code, data, offset, *values)
     n_sections = struct.unpack_from("<I", data, 24)[0]
     if n_sections <= 64 and 64 + 32 * n_sections <= len(data) and not 56 <= offset < 60:
-        struct.pack_into("<I", data, 56, crc32c(bytes(data[:56]) + bytes(data[64:64 + 32 * n_sections])))
+        struct.pack_into("<I", data, 56, crc32c(bytes(data[:56]) + bytes(data[64 : 64 + 32 * n_sections])))
     return bytes(data)

@@ -23,8 +23,7 @@ _spec.loader.exec_module(tampering)
 parse, patch = tampering.parse, tampering.patch
 
 HEADER = Path(pymcboost.get_include(), "mcb.h").read_text()
-STATUSES = {name: (int(number), text) for name, number, text in
-            re.findall(r'X\((MCB_\w+), (\d+), "([^"]*)"\)', HEADER)}
+STATUSES = {name: (int(number), text) for name, number, text in re.findall(r'X\((MCB_\w+), (\d+), "([^"]*)"\)', HEADER)}
 
 LIST = Model.from_ensemble(random_stumps(5, 7, 3), [1, 2, 9], link="softmax", meta={"a": "\u00e9"}).to_bytes()
 TEXT = Model.from_ensemble(random_stumps(5, 7, 3, two_sided=True), ["a", "bb", "c"]).to_bytes()
@@ -33,7 +32,7 @@ TABLE = Model.from_ensemble(random_stumps(30, 4, 3), [1, 2, 9], layout="interval
 
 def entry(data, tag):
     """Offset of a section's entry in the table."""
-    return next(at for at in range(64, len(data), 32) if data[at:at + 4] == tag)
+    return next(at for at in range(64, len(data), 32) if data[at : at + 4] == tag)
 
 
 def in_entry(data, tag, at, code, value):
@@ -65,6 +64,7 @@ def with_section(data, tag, dtype=1, content=b"xyz", **header):
 def put(index, value):
     def change(values):
         values[index] = value
+
     return change
 
 
@@ -78,7 +78,7 @@ def shifted(data):
 
 def with_byte_in_gap(data):
     offset, count = struct.unpack_from("<QQ", data, entry(data, b"FEAT") + 8)
-    return data[:offset + count] + b"\1" + data[offset + count + 1:]
+    return data[: offset + count] + b"\1" + data[offset + count + 1 :]
 
 
 def with_tail(data):
@@ -122,7 +122,10 @@ CASES = [
     ("MCB_E_DTYPE", lambda: in_entry(LIST, b"meta", 4, "B", 7)),
     ("MCB_E_DTYPE", lambda: in_entry(LIST, b"COEF", 4, "B", 3)),
     *[("MCB_E_SECTION_RESERVED", lambda at=at: in_entry(LIST, b"THRS", at, "B", 1)) for at in (5, 6, 7, 28, 31)],
-    ("MCB_E_ALIGNMENT", lambda: in_entry(LIST, b"FEAT", 8, "Q", struct.unpack_from("<Q", LIST, entry(LIST, b"FEAT") + 8)[0] + 32)),
+    (
+        "MCB_E_ALIGNMENT",
+        lambda: in_entry(LIST, b"FEAT", 8, "Q", struct.unpack_from("<Q", LIST, entry(LIST, b"FEAT") + 8)[0] + 32),
+    ),
     ("MCB_E_ORDER", lambda: overlapping(LIST)),
     ("MCB_E_ORDER", lambda: in_entry(LIST, b"FEAT", 8, "Q", 0)),
     ("MCB_E_GAP", lambda: shifted(LIST)),
@@ -143,8 +146,10 @@ CASES = [
     ("MCB_E_LABEL_KIND", lambda: without(TEXT, b"LABO")),
     ("MCB_E_LABEL_KIND", lambda: without(TEXT, b"LABS")),
     ("MCB_E_LABEL_KIND", lambda: with_section(TEXT, b"LABI", 4, bytes(24))),
-    *[("MCB_E_SHAPE", lambda tag=tag, code=code: edited(LIST, tag, code, lambda values: values[:-1]))
-      for tag, code in ((b"FEAT", "B"), (b"THRS", "f"), (b"COEF", "f"), (b"BIAS", "f"), (b"LABI", "q"))],
+    *[
+        ("MCB_E_SHAPE", lambda tag=tag, code=code: edited(LIST, tag, code, lambda values: values[:-1]))
+        for tag, code in ((b"FEAT", "B"), (b"THRS", "f"), (b"COEF", "f"), (b"BIAS", "f"), (b"LABI", "q"))
+    ],
     ("MCB_E_SHAPE", lambda: edited(TEXT, b"COEL", "f", lambda values: values[:-3])),
     ("MCB_E_SHAPE", lambda: edited(TEXT, b"LABO", "B", lambda values: [*values, values[-1]])),
     ("MCB_E_SHAPE", lambda: edited(TABLE, b"IOFF", "B", lambda values: values[:-1])),
@@ -159,14 +164,18 @@ CASES = [
     ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", put(1, 0))),
     ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", put(1, 200))),
     ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", put(-1, 29))),
-    *[("MCB_E_THRESHOLD", lambda value=value: edited(LIST, b"THRS", "f", put(4, value)))
-      for value in (np.inf, -np.inf, np.nan)],
+    *[
+        ("MCB_E_THRESHOLD", lambda value=value: edited(LIST, b"THRS", "f", put(4, value)))
+        for value in (np.inf, -np.inf, np.nan)
+    ],
     ("MCB_E_THRESHOLD", lambda: edited(TABLE, b"THRS", "f", put(4, np.nan))),
     ("MCB_E_THRESHOLD_ORDER", lambda: edited(TABLE, b"THRS", "f", lambda values: put(1, values[0])(values))),
     ("MCB_E_COEFFICIENT", lambda: edited(LIST, b"COEF", "f", put(7, np.inf))),
     ("MCB_E_COEFFICIENT", lambda: edited(TEXT, b"COEL", "f", put(14, np.nan))),
-    *[("MCB_E_TABLE", lambda value=value: edited(TABLE, b"TABL", "d", put(7, value)))
-      for value in (np.inf, np.nan, 2.0**192, -(2.0**500))],
+    *[
+        ("MCB_E_TABLE", lambda value=value: edited(TABLE, b"TABL", "d", put(7, value)))
+        for value in (np.inf, np.nan, 2.0**192, -(2.0**500))
+    ],
     ("MCB_E_BIAS", lambda: edited(LIST, b"BIAS", "f", put(1, -np.inf))),
     ("MCB_E_BIAS", lambda: edited(TABLE, b"BIAS", "f", put(1, np.nan))),
     ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", put(0, 1))),
@@ -175,16 +184,22 @@ CASES = [
     ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", put(2, 0))),
     ("MCB_E_LABEL_TEXT", lambda: edited(TEXT, b"LABS", "B", put(1, 0))),
     ("MCB_E_LABEL_TEXT", lambda: long_label()),
-    *[("MCB_E_UTF8", lambda pair=pair: edited(TEXT, b"LABS", "B", lambda values: [values[0], *pair, values[3]]))
-      for pair in ((0xC0, 0x80), (0xC3, 0x28), (0xFF, 0x61), (0xE2, 0x82), (0x62, 0xC3))],
+    *[
+        ("MCB_E_UTF8", lambda pair=pair: edited(TEXT, b"LABS", "B", lambda values: [values[0], *pair, values[3]]))
+        for pair in ((0xC0, 0x80), (0xC3, 0x28), (0xFF, 0x61), (0xE2, 0x82), (0x62, 0xC3))
+    ],
     ("MCB_E_UTF8", lambda: surrogate_meta(b"\xed\xa0\x80")),
     ("MCB_E_UTF8", lambda: surrogate_meta(b"\xf4\x90\x80\x80")),
     ("MCB_E_UTF8", lambda: surrogate_meta(b"\xe0\x80\x80")),
     ("MCB_E_LABEL_ORDER", lambda: edited(LIST, b"LABI", "q", put(1, 1))),
     ("MCB_E_LABEL_ORDER", lambda: edited(LIST, b"LABI", "q", put(2, -1))),
     ("MCB_E_LABEL_ORDER", lambda: edited(TEXT, b"LABS", "B", put(0, ord("z")))),
-    ("MCB_E_LABEL_ORDER", lambda: edited(edited(TEXT, b"LABS", "B", lambda values: list(b"aab")), b"LABO", "B",
-                                         lambda values: [0, 1, 2, 3])),
+    (
+        "MCB_E_LABEL_ORDER",
+        lambda: edited(
+            edited(TEXT, b"LABS", "B", lambda values: list(b"aab")), b"LABO", "B", lambda values: [0, 1, 2, 3]
+        ),
+    ),
 ]
 
 
@@ -247,8 +262,12 @@ def test_tampering_twin_writes_the_same_bytes():
 
 
 def test_what_may_be_skipped():
-    for data in (with_section(LIST, b"note"), with_section(LIST, b"newS", 6, bytes(16)),
-                 patch(LIST, 12, "I", 0x10000), patch(LIST, 10, "H", 7)):
+    for data in (
+        with_section(LIST, b"note"),
+        with_section(LIST, b"newS", 6, bytes(16)),
+        patch(LIST, 12, "I", 0x10000),
+        patch(LIST, 10, "H", 7),
+    ):
         assert Model.from_bytes(data).n_learners == 5
 
 
@@ -301,3 +320,14 @@ def test_scores_cannot_overflow():
     X = np.array([[np.inf] * 7, [-np.inf] * 7, [np.nan] * 7])
     assert np.isfinite(model.raw_scores(X)).all()
     assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_negative_zero_threshold_of_another_writer():
+    stumps = random_stumps(3, 1, 2)
+    stumps = type(stumps)(stumps.feature, np.array([-1.0, 0.0, 1.0]), stumps.nan_left, stumps.right, None, stumps.bias, 1)
+    X = np.array([[0.0], [-0.0], [1e-45], [-1e-45]], dtype=np.float32)
+    for layout in ("list", "interval"):
+        data = Model.from_ensemble(stumps, range(2), layout=layout).to_bytes()
+        changed = edited(data, b"THRS", "f", put(1, -0.0))
+        assert changed != data
+        assert Model.from_bytes(changed).raw_scores(X).tobytes() == Model.from_bytes(data).raw_scores(X).tobytes()

@@ -37,11 +37,16 @@ def outputs(column, threshold, nan_left):
     return np.where(left, -1, 1)
 
 
-def best_stump(X, a):
-    """(|edge|, feature, threshold, nan_left, class, signed edge) with the largest |edge|; first of exact ties."""
+def best_stump(X, a, allowed=None):
+    """(|edge|, feature, threshold, nan_left, class, signed edge) with the largest |edge|; first of exact ties.
+
+    ``allowed``: feature -> thresholds, where only those of lossy bins are to be tried.
+    """
     best = (0.0, None, None, None, None, 0.0)
     for f in range(X.shape[1]):
         for threshold, nan_left in candidates(X[:, f]):
+            if allowed is not None and threshold not in allowed.get(f, ()):
+                continue
             edges = outputs(X[:, f], threshold, nan_left) @ a
             r = int(np.argmax(np.abs(edges)))
             if abs(edges[r]) > best[0]:

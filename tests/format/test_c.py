@@ -1,0 +1,167 @@
+"""``mcb.h`` in a C program: warnings, portability, what it calls, and the bits of its scores."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference.scoring import random_rows, random_stumps
+
+import pymcboost
+from pymcboost.scoring import Model
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "c" / "example.c"
+STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
+BUILDS = {
+    "gcc -O0": ["gcc", "-std=c99", "-O0"],
+    "gcc -O2": ["gcc", "-std=c99", "-O2"],
+    "gcc -O3 simd": ["gcc", "-std=c99", "-O3", "-DMCB_SIMD"],
+    "gcc -O3 native": ["gcc", "-std=c11", "-O3", "-march=native", "-ffp-contract=fast"],
+    "gcc -O2 scalar": ["gcc", "-std=c99", "-O2", "-march=native", "-ffp-contract=fast", "-DMCB_NO_VECTOR"],
+    "gcc -O2 avx2": ["gcc", "-std=c99", "-O2", "-mavx2", "-mfma"],
+    "clang -O2": ["clang", "-std=c99", "-O2"],
+    "clang -O3 simd": ["clang", "-std=c99", "-O3", "-DMCB_SIMD"],
+    "clang -O3 fma": ["clang", "-std=c99", "-O3", "-mfma", "-ffp-contract=fast"],
+    "g++": ["g++", "-x", "c++", "-std=c++11", "-O2", "-DMCB_SIMD"],
+    "clang++": ["clang++", "-x", "c++", "-std=c++17", "-O2"],
+}
+QUICK = ["gcc -O2", "gcc -O3 simd", "clang -O2"]
+
+
+def compiled(command, tmp_path):
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    program = tmp_path / "example"
+    run = subprocess.run(
+        [*command, *STRICT, f"-I{pymcboost.get_include()}", str(EXAMPLE), "-o", str(program)],
+        capture_output=True,
+        text=True,
+    )
+    if run.returncode and re.search(r"unrecognized|unknown argument|not support", run.stderr):
+        pytest.skip(f"this compiler or processor lacks an option: {run.stderr[:200]}")
+    assert run.returncode == 0, run.stderr
+    return program
+
+
+def check_bits(program, tmp_path):
+    for n_classes, n_features, two_sided, layout in (
+        (2, 3, False, "list"),
+        (10, 64, False, "list"),
+        (3, 600, True, "list"),
+        (17, 6, True, "list"),
+        (65, 9, False, "list"),
+        (2, 5, False, "interval"),
+        (10, 30, True, "interval"),
+        (7, 4, False, "interval"),
+    ):
+        classes = range(n_classes) if two_sided else [f"class-{i:02}" for i in range(n_classes)]
+        stumps = random_stumps(70, n_features, n_classes, two_sided, seed=n_classes, few_thresholds=n_features < 9)
+        model = Model.from_ensemble(stumps, classes, link=("none", "softmax", "softmax2")[n_classes % 3], layout=layout)
+        X = random_rows(37, n_features)
+        model.save(tmp_path / "model.mcb")
+        X.tofile(tmp_path / "rows")
+        for cut in (None, 31) if layout == "list" else (None,):
+            wanted = model if cut is None else model.truncate(cut)
+            run = subprocess.run(
+                [str(program), str(tmp_path / "model.mcb"), str(tmp_path / "rows"), *([str(cut)] if cut else [])],
+                capture_output=True,
+                text=True,
+            )
+            assert run.returncode == 0, run.stderr
+            lines = [line.split() for line in run.stdout.splitlines()]
+            assert [line[0] for line in lines] == [str(label) for label in wanted.predict(X)]
+            numbers = np.array([[float.fromhex(value) for value in line[1:]] for line in lines])
+            assert numbers[:, :n_classes].tobytes() == wanted.raw_scores(X).tobytes()
+            if wanted.link != "none":
+                assert numbers[:, n_classes:].tobytes() == wanted.predict_proba(X).tobytes()
+
+
+@pytest.mark.parametrize(
+    "build", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in BUILDS]
+)
+def test_c_gives_the_bits_of_python(build, tmp_path):
+    check_bits(compiled(BUILDS[build], tmp_path), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "compiler", ["aarch64-linux-gnu-gcc", "arm-linux-gnueabihf-gcc", "powerpc64-linux-gnu-gcc", "s390x-linux-gnu-gcc"]
+)
+@pytest.mark.parametrize("option", ["-O2", "-DMCB_SIMD", "-DMCB_NO_VECTOR"])
+def test_other_processors_compile(compiler, option, tmp_path):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    subprocess.run(
+        [
+            compiler,
+            "-std=c99",
+            option,
+            *STRICT,
+            f"-I{pymcboost.get_include()}",
+            "-c",
+            str(EXAMPLE),
+            "-o",
+            str(tmp_path / "example.o"),
+        ],
+        check=True,
+    )
+
+
+@pytest.mark.parametrize("option", ["-DMCB_NO_VECTOR", "-DMCB_PLAIN"])
+def test_calls_nothing_but_memory_functions(option, tmp_path):
+    """Freestanding: the linker is asked for copying, filling and comparing bytes only; there are no variables."""
+    if shutil.which("gcc") is None or shutil.which("nm") is None:
+        pytest.skip("gcc or nm is not installed")
+    source = tmp_path / "all.c"
+    source.write_text(
+        "#define MCB_API extern inline __attribute__((gnu_inline, used))\n".replace("extern inline ", "").replace(
+            "gnu_inline, ", ""
+        )
+        + '#include "mcb.h"\n'
+    )
+    subprocess.run(
+        [
+            "gcc",
+            "-std=gnu99",
+            "-O2",
+            "-ffreestanding",
+            option,
+            f"-I{pymcboost.get_include()}",
+            "-c",
+            str(source),
+            "-o",
+            str(tmp_path / "all.o"),
+        ],
+        check=True,
+    )
+    symbols = subprocess.run(["nm", str(tmp_path / "all.o")], capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
+    kinds = {(line.split()[-2], line.split()[-1]) for line in symbols if line}
+    assert {name for kind, name in kinds if kind == "U"} <= {
+        "memcpy",
+        "memset",
+        "memcmp",
+        "_GLOBAL_OFFSET_TABLE_",
+        "__stack_chk_fail",
+    }
+    assert not [name for kind, name in kinds if kind in "dDbBC"]
+    assert ("T", "mcb_open") in kinds
+
+
+def test_damaged_file_is_named_in_c(tmp_path):
+    program = compiled(BUILDS["gcc -O2"], tmp_path)
+    data = Model.from_ensemble(random_stumps(3, 2, 2), range(2)).to_bytes()
+    (tmp_path / "model.mcb").write_bytes(data[:-1] + b"\7")
+    (tmp_path / "rows").write_bytes(bytes(8))
+    run = subprocess.run(
+        [str(program), str(tmp_path / "model.mcb"), str(tmp_path / "rows")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    assert run.returncode == 1
+    assert "the checksum of a section is wrong: the file is damaged (section LABI, byte" in run.stderr

@@ -1,0 +1,85 @@
+"""Files of earlier versions, which every later version reads and scores alike. Never rewrite them; add new ones.
+
+``python tests/format/test_golden.py`` writes those that are missing.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).with_name("golden")
+NAMES = sorted(path.stem for path in FOLDER.glob("*.mcb"))
+
+
+def from_hex(rows):
+    return np.array([[float.fromhex(value) for value in row] for row in rows])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_golden(name):
+    from pymcboost.scoring import load_model
+
+    expected = json.loads((FOLDER / f"{name}.json").read_text())
+    model = load_model(FOLDER / f"{name}.mcb")
+    X = from_hex(expected["rows"]).astype(np.float32)
+    assert model.classes_.tolist() == expected["classes"]
+    assert model.kind == expected["kind"]
+    assert model.raw_scores(X).tobytes() == from_hex(expected["scores"]).tobytes()
+    assert model.predict(X).tolist() == expected["labels"]
+    if model.link != "none":
+        assert model.predict_proba(X).tobytes() == from_hex(expected["probabilities"]).tobytes()
+    if model.kind == 1:
+        assert (
+            type(model).from_ensemble(model.ensemble, model.classes_, link=model.link, meta=model.meta).to_bytes()
+            == (FOLDER / f"{name}.mcb").read_bytes()
+        )
+
+
+def test_there_are_golden_files():
+    assert len(NAMES) >= 8
+
+
+def write_missing():
+    from reference.scoring import random_rows, random_stumps
+
+    from pymcboost.scoring import Model
+
+    def to_hex(values):
+        return [[float(value).hex() for value in row] for row in values]
+
+    for k, classes in (
+        (3, [-1, 0, 9_000_000_000]),
+        (2, ["no", "yes"]),
+        (11, [chr(0xE9) + str(i).zfill(2) for i in range(11)]),
+    ):
+        for layout in ("list", "interval"):
+            for two_sided in (False, True):
+                d = 300 if two_sided else 6
+                stumps = random_stumps(14, d, k, two_sided, seed=k, few_thresholds=True)
+                link = ("softmax2", "softmax", "none")[k % 3]
+                model = Model.from_ensemble(
+                    stumps, classes, link=link, meta={"algorithm": "test"} if two_sided else None, layout=layout
+                )
+                X = random_rows(6, d)
+                name = f"v1-{layout}-{k}-{'two' if two_sided else 'one'}-sided"
+                if (FOLDER / f"{name}.mcb").exists():
+                    continue
+                model.save(FOLDER / f"{name}.mcb")
+                content = {
+                    "kind": model.kind,
+                    "classes": model.classes_.tolist(),
+                    "rows": to_hex(X),
+                    "scores": to_hex(model.raw_scores(X)),
+                    "labels": model.predict(X).tolist(),
+                }
+                if link != "none":
+                    content["probabilities"] = to_hex(model.predict_proba(X))
+                (FOLDER / f"{name}.json").write_text(json.dumps(content, indent=None, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
+    write_missing()

@@ -1,0 +1,299 @@
+"""Scores of saved models against a slow twin, bit for bit."""
+
+import decimal
+import math
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference.scoring import random_rows, random_stumps, raw_scores
+
+from pymcboost._kernels import score
+from pymcboost.scoring import Model, load_model
+
+
+def same_bits(a, b):
+    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 7, 8, 9, 10, 12, 13, 16, 17, 31, 64, 65, 130])
+def test_equals_the_twin(n_classes, two_sided):
+    for n_features, n_stumps, n_rows in ((1, 3, 1), (5, 33, 21), (64, 150, 70), (600, 100, 19)):
+        stumps = random_stumps(n_stumps, n_features, n_classes, two_sided, few_thresholds=n_features == 5)
+        X = random_rows(n_rows, n_features)
+        model = Model.from_ensemble(stumps, range(n_classes), link="softmax")
+        expected = raw_scores(stumps, X)
+        assert same_bits(model.raw_scores(X), expected)
+        assert same_bits(np.vstack([model.raw_scores(X[i : i + 1]) for i in range(n_rows)]), expected)
+        assert (model.predict(X) == expected.argmax(axis=1)).all()
+        stages = list(model.staged_decision_function(X))
+        assert len(stages) == n_stumps
+        assert same_bits(stages[-1], model.decision_function(X))
+        assert same_bits(model.truncate(2).decision_function(X), stages[1])
+        table = Model.from_ensemble(stumps, range(n_classes), layout="interval")
+        size = np.abs(stumps.right).sum() + (0 if stumps.left is None else np.abs(stumps.left).sum())
+        np.testing.assert_allclose(table.raw_scores(X), expected, rtol=1e-12, atol=1e-12 * size / n_classes)
+
+
+def test_1000_classes_and_many_features():
+    for n_classes, n_features in ((1000, 9), (3, 40_000)):
+        stumps = random_stumps(60, n_features, n_classes, seed=4)
+        X = random_rows(20, n_features)
+        for layout in ("list", "interval"):
+            model = Model.from_ensemble(stumps, range(n_classes), layout=layout)
+            np.testing.assert_allclose(model.raw_scores(X), raw_scores(stumps, X), rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("layout", ["list", "interval"])
+def test_every_layout_of_rows_gives_the_same_bits(layout):
+    stumps = random_stumps(80, 6, 5, few_thresholds=True)
+    model = Model.from_ensemble(stumps, range(5), link="softmax2", layout=layout)
+    X = random_rows(1500, 6)
+    expected, probabilities = model.raw_scores(X), model.predict_proba(X)
+    wide = np.zeros((1500, 13), dtype=np.float32)
+    wide[:, 2:8] = X
+    for form in (X.astype(np.float64), np.asfortranarray(X), wide[:, 2:8], X.tolist(), X[::-1].copy()[::-1]):
+        for n_jobs in (None, 1, 2, 8):
+            assert same_bits(model.raw_scores(form, n_jobs=n_jobs), expected)
+            assert same_bits(model.predict_proba(form, n_jobs=n_jobs), probabilities)
+            assert (model.predict(form, n_jobs=n_jobs) == expected.argmax(axis=1)).all()
+    X.flags.writeable = False
+    assert same_bits(model.raw_scores(X), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_sparse_rows(dtype, index):
+    stumps = random_stumps(80, 300, 3, seed=2)
+    rng = np.random.default_rng(3)
+    X = sp.random(700, 300, density=0.05, format="csr", random_state=rng, dtype=dtype)
+    X.data[::7] = np.nan
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    expected = raw_scores(stumps, X.toarray())
+    model = Model.from_ensemble(stumps, range(3))
+    for n_jobs in (1, 3):
+        assert same_bits(model.raw_scores(X, n_jobs=n_jobs), expected)
+        assert (model.predict(X, n_jobs=n_jobs) == expected.argmax(axis=1)).all()
+    assert same_bits(list(model.staged_decision_function(X))[-1], expected)
+    assert same_bits(model.raw_scores(X.tocoo()), expected)
+    X.indices[5] = 300
+    with pytest.raises(ValueError, match="not a valid CSR matrix"):
+        model.raw_scores(X)
+
+
+def test_very_wide_sparse_rows():
+    stumps = random_stumps(5, 10_000_000, 2)
+    X = sp.csr_matrix((np.ones(5, dtype=np.float32), stumps.feature, [0, 2, 5]), shape=(2, 10_000_000))
+    expected = np.array([[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]])
+    narrow = type(stumps)(np.arange(5), stumps.threshold, stumps.nan_left, stumps.right, stumps.left, stumps.bias, 5)
+    assert same_bits(Model.from_ensemble(stumps, range(2)).raw_scores(X), raw_scores(narrow, expected))
+
+
+def test_two_classes():
+    stumps = random_stumps(9, 3, 2)
+    model = Model.from_ensemble(stumps, ["no", "yes"], link="softmax")
+    X = random_rows(40, 3)
+    F = raw_scores(stumps, X)
+    decision = model.decision_function(X)
+    assert same_bits(decision, F[:, 1] - F[:, 0])
+    assert (model.predict(X) == np.where(decision > 0, "yes", "no")).all()
+
+
+def test_ties_go_to_the_lowest_class():
+    stumps = random_stumps(4, 2, 6)
+    stumps = type(stumps)(
+        stumps.feature, stumps.threshold, stumps.nan_left, np.ones((4, 6), np.float32), None, np.zeros(6, np.float32), 2
+    )
+    assert (Model.from_ensemble(stumps, range(10, 16)).predict(random_rows(30, 2)) == 10).all()
+
+
+def test_probabilities():
+    stumps = random_stumps(30, 3, 4)
+    X = random_rows(50, 3)
+    F = raw_scores(stumps, X)
+    for link, factor in (("softmax", 1), ("softmax2", 2)):
+        P = np.exp(factor * (F - F.max(axis=1, keepdims=True)))
+        got = Model.from_ensemble(stumps, range(4), link=link).predict_proba(X)
+        np.testing.assert_allclose(got, P / P.sum(axis=1, keepdims=True), rtol=1e-14)
+        np.testing.assert_allclose(got.sum(axis=1), 1, rtol=1e-15)
+    with pytest.raises(ValueError, match="no link"):
+        Model.from_ensemble(stumps, range(4)).predict_proba(X)
+
+
+def test_exp_is_as_exact_as_documented():
+    decimal.getcontext().prec = 40
+    rng = np.random.default_rng(0)
+    points = [
+        *rng.uniform(-708, 709, 3000),
+        *rng.uniform(-1, 1, 1000),
+        *(2.0 ** rng.uniform(-60, 0, 300)),
+        *range(-20, 20),
+    ]
+    for x in map(float, points):
+        exact, got = decimal.Decimal(x).exp(), score.exp(x)
+        assert abs(decimal.Decimal(got) - exact) <= decimal.Decimal(0.65) * decimal.Decimal(math.ulp(got)), x
+    for x in rng.uniform(-745, -708.4, 300):
+        exact, got = decimal.Decimal(float(x)).exp(), score.exp(x)
+        assert abs(decimal.Decimal(got) - exact) <= decimal.Decimal(0.65) * decimal.Decimal(5e-324)
+    assert [score.exp(x) for x in (0.0, -0.0, 1e-300, -800.0, -np.inf, 800.0, np.inf)] == [
+        1,
+        1,
+        1,
+        0,
+        0,
+        np.inf,
+        np.inf,
+    ]
+    assert math.isnan(score.exp(math.nan))
+
+
+def test_sqrt_is_correctly_rounded():
+    rng = np.random.default_rng(0)
+    for x in [
+        *(2.0 ** rng.uniform(-1074, 1023, 5000)),
+        *rng.uniform(0, 4, 1000),
+        5e-324,
+        0.0,
+        1.0,
+        4.0,
+        np.inf,
+        1.7e308,
+    ]:
+        assert score.sqrt(x) == math.sqrt(x)
+    assert math.isnan(score.sqrt(-1.0))
+    assert math.isnan(score.sqrt(math.nan))
+
+
+def test_zero_learners_and_zero_rows():
+    stumps = random_stumps(3, 2, 3)
+    model = Model.from_ensemble(stumps.truncate(0), range(3), link="softmax")
+    assert (model.raw_scores(np.zeros((2, 2))) == stumps.bias).all()
+    assert list(model.staged_decision_function(np.zeros((2, 2)))) == []
+    for layout in ("list", "interval"):
+        model = Model.from_ensemble(stumps, range(3), link="softmax", layout=layout)
+        assert model.raw_scores(np.zeros((0, 2))).shape == (0, 3)
+        assert model.predict(np.zeros((0, 2))).shape == (0,)
+        assert model.predict_proba(sp.csr_matrix((0, 2))).shape == (0, 3)
+        assert Model.from_ensemble(stumps.truncate(0), range(3), layout=layout).raw_scores(np.ones((1, 2))).shape == (
+            1,
+            3,
+        )
+
+
+def test_interval_table_refuses_what_it_cannot_do():
+    model = Model.from_ensemble(random_stumps(3, 2, 3), range(3), layout="interval")
+    assert model.n_learners is None
+    for call in (
+        lambda: model.truncate(1),
+        lambda: model.staged_decision_function(np.zeros((1, 2))),
+        lambda: model.save("never", layout="list"),
+        lambda: model.ensemble,
+    ):
+        with pytest.raises(ValueError, match="interval table, in which the stumps of a feature are merged"):
+            call()
+
+
+def test_wrong_arguments_are_explained():
+    stumps = random_stumps(3, 2, 3)
+    model = Model.from_ensemble(stumps, range(3))
+    for X, message in (
+        (np.zeros((1, 3)), "X has 3 features, but this model needs 2"),
+        (np.zeros(2), "two-dimensional"),
+        (np.array([["a", "b"]]), "must hold numbers"),
+        (np.zeros((1, 2), complex), "must hold numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.predict(X)
+    for arguments, message in (
+        (([1, 0, 2],), "distinct and sorted"),
+        (([0, 1, 1],), "distinct and sorted"),
+        (([0, 1],), "2 class labels"),
+        ((["b", "a", "c"],), "distinct and sorted"),
+        (([0.5, 1, 2],), "integers, or strings"),
+        ((["a", "b", "c\0d"],), "zero character"),
+        ((["a", "b", "c" * 4097],), "4096"),
+        ((["a", "b", "\ud800"],), "Unicode"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Model.from_ensemble(stumps, *arguments)
+    for keywords, message in (
+        ({"link": "log"}, "link must be one of"),
+        ({"layout": "tree"}, "layout must be"),
+        ({"meta": {"x": math.nan}}, "JSON"),
+        ({"meta": {"x": "y" * (17 << 20)}}, "at most"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Model.from_ensemble(stumps, range(3), **keywords)
+    with pytest.raises(ValueError, match="cannot keep 4 of 3"):
+        model.truncate(4)
+
+
+@pytest.mark.parametrize("layout", ["list", "interval"])
+def test_round_trip(layout, tmp_path):
+    stumps = random_stumps(20, 5, 3, two_sided=True)
+    meta = {"params": {"nu": 1e-9, "n": np.int64(3)}, "names": ["\u00e9", "b"], "algorithm": "mcboost"}
+    X = random_rows(30, 5)
+    for classes in (
+        [-5, 0, 7],
+        ["", "a", "\U0001f600"],
+        np.array([False, True, 2], dtype=object),
+        np.array([1.0, 2.0, 3.0]),
+    ):
+        model = Model.from_ensemble(stumps, classes, link="softmax2", meta=meta, layout=layout)
+        path = tmp_path / "model.mcb"
+        model.save(path)
+        for again in (
+            load_model(path),
+            Model.from_bytes(path.read_bytes()),
+            pickle.loads(pickle.dumps(model)),
+            load_model(str(path)),
+        ):
+            assert again.to_bytes() == model.to_bytes() == path.read_bytes()
+            assert list(again.classes_) == [int(c) if not isinstance(c, str) else c for c in classes]
+            assert (again.link, again.n_classes_, again.n_features_in_, again.kind) == ("softmax2", 3, 5, model.kind)
+            assert again.meta == {"params": {"nu": 1e-9, "n": 3}, "names": ["\u00e9", "b"], "algorithm": "mcboost"}
+            assert same_bits(again.predict_proba(X), model.predict_proba(X))
+    if layout == "list":
+        model.save(path, layout="interval")
+        assert (
+            path.read_bytes()
+            == Model.from_ensemble(stumps, classes, link="softmax2", meta=meta, layout="interval").to_bytes()
+        )
+        again = Model.from_ensemble(model.ensemble, classes, link="softmax2", meta=dict(reversed(meta.items())))
+        assert again.to_bytes() == model.to_bytes()
+
+
+ISLAND = """
+import sys
+
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("sklearn", "scipy", "joblib", "libsvm", "threadpoolctl", "tqdm", "pandas"):
+            raise ImportError(name + " is blocked")
+
+sys.meta_path.insert(0, Block())
+import numpy as np
+import pymcboost
+model = pymcboost.load_model(sys.argv[1])
+X = np.zeros((2, 5))
+model.decision_function(X), model.predict_proba(X), list(model.staged_decision_function(X)), model.meta
+model.save(sys.argv[1], layout="interval")
+print(*pymcboost.load_model(sys.argv[1]).predict(X))
+"""
+
+
+def test_numpy_is_enough(tmp_path):
+    path = tmp_path / "model.mcb"
+    model = Model.from_ensemble(random_stumps(20, 5, 3), ["a", "b", "c"], link="softmax", meta={"x": 1})
+    model.save(path)
+    run = subprocess.run([sys.executable, "-c", ISLAND, str(path)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == list(model.predict(np.zeros((2, 5))))
+    blocked = subprocess.run(
+        [sys.executable, "-c", ISLAND.replace("import numpy as np", "import sklearn")], capture_output=True, text=True
+    )
+    assert "sklearn is blocked" in blocked.stderr
