@@ -14,7 +14,7 @@
 
 #include "mcb.h"
 
-#define CHUNK 64
+#define CHUNK 256
 
 static int32_t M, K, d, n;
 static int32_t *feature;
