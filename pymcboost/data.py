@@ -149,8 +149,11 @@ class TrainingData:
         cuts = np.empty((d, 255), dtype=np.float32)
         n_bins, mode = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
         distinct, missing, mode_rows, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
+        first = self.weight[0]
+        uniform = bool((self.weight == first).all())
+        weight, least = (self.weight[:0], self._least / first) if uniform else (self.weight, self._least)
         _bins.bin_columns(
-            X, self.rows, self.weight, max_bins, self._least, codes, cuts, n_bins, distinct, missing, mode, mode_rows,
+            X, self.rows, weight, max_bins, least, codes, cuts, n_bins, distinct, missing, mode, mode_rows,
             bad, n_threads,
         )  # fmt: skip
         self._refuse_infinite(bad)
@@ -175,8 +178,7 @@ class TrainingData:
             features = np.flatnonzero(skewed)
             ptr = np.concatenate(([0], np.cumsum(m - mode_rows[features])))
             rows, listed = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=np.uint8)
-            for s, f in enumerate(features):
-                _bins.list_others(codes[f], mode[f], rows[ptr[s] : ptr[s + 1]], listed[ptr[s] : ptr[s + 1]])
+            _bins.list_others(codes, features, mode[features], ptr, rows, listed, n_threads)
             stores.append(
                 Lists(
                     ptr.astype(np.int64), rows, listed, mode[features], all_bins[features].astype(np.int32),

@@ -68,7 +68,7 @@ PMB_INLINE float pmb_between(float low, float high) {
 }
 
 /* Bins of one sorted column.
- * keys: n sorted keys; weight: by row; max_bins: bins for values (missing ones get one more); least: weight that the
+ * keys: n sorted keys; weight: by row, or NULL where all are 1; max_bins: bins for values (missing ones get one more); least: weight that the
  * values on either side of every cut must have (bins are merged until they do).
  * codes (by row), thresholds (max_bins - 1): OUT. Returns the number of value bins; *distinct, *missing (rows),
  * *mode (the bin with most rows), *mode_rows: OUT. Bins are exact when there are no more distinct values than
@@ -81,7 +81,7 @@ PMB_STATIC int pmb_cut_column(const uint64_t *keys, int64_t n, const double *wei
     double left = 0, before = 0;
     for (int64_t i = 0; i < values; i++) {
         kinds += i == 0 || keys[i] >> 32 != keys[i - 1] >> 32;
-        left += weight[(uint32_t)keys[i]];
+        left += weight ? weight[(uint32_t)keys[i]] : 1;
     }
     *distinct = kinds;
     int bins = 0, exact = kinds <= max_bins;
@@ -92,8 +92,10 @@ PMB_STATIC int pmb_cut_column(const uint64_t *keys, int64_t n, const double *wei
         int64_t stop = start;
         double mass = 0, share = left / (max_bins - bins);
         do { /* add whole runs of equal values until the bin has its share */
-            do mass += weight[(uint32_t)keys[stop++]];
-            while (stop < values && keys[stop] >> 32 == keys[stop - 1] >> 32);
+            do {
+                mass += weight ? weight[(uint32_t)keys[stop]] : 1;
+                stop++;
+            } while (stop < values && keys[stop] >> 32 == keys[stop - 1] >> 32);
         } while (stop < values && ((!exact && (bins == max_bins - 1 || mass < share)) || before + mass < least ||
                                    left - mass < least));
         for (int64_t i = start; i < stop; i++) codes[(uint32_t)keys[i]] = (uint8_t)bins;

@@ -29,12 +29,25 @@ ctypedef fused real:
 cdef double FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
-cdef int64_t fill_keys(const real[:, :] X, const int64_t[::1] rows, int64_t column, uint64_t *keys) noexcept nogil:
-    """Keys of one column. Returns the first row (in the order of ``rows``) that is infinite as float32, or -1."""
+cdef enum:
+    COLUMNS = 16  # columns read together: one cache line of float32 per row
+
+
+cdef void gather(const real[:, :] X, const int64_t[::1] rows, int64_t first, int64_t n, float *out) noexcept nogil:
+    """Copy columns ``first`` to ``first + n`` of the rows, column by column, rounded to float32."""
+    cdef int64_t i, c, row, m = rows.shape[0]
+    for i in range(m):
+        row = rows[i]
+        for c in range(n):
+            out[c * m + i] = <float> X[row, first + c]
+
+
+cdef int64_t fill_keys(const float *column, int64_t m, uint64_t *keys) noexcept nogil:
+    """Keys of one column. Returns the first row that is infinite, or -1."""
     cdef int64_t i, bad = -1
     cdef float x
-    for i in range(rows.shape[0]):
-        x = <float> X[rows[i], column]
+    for i in range(m):
+        x = column[i]
         if (x == INFINITY or x == -INFINITY) and bad < 0:
             bad = i
         keys[i] = pmb_key(x, <uint32_t> i)
@@ -50,7 +63,7 @@ def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] w
     ----------
     X : IN (n, d) float32 or float64, any strides
     rows : IN (m,) rows of X to use, in order
-    weight : IN (m,) positive weights of those rows
+    weight : IN (m,) positive weights of those rows, or empty where all are 1
     max_bins : 2 to 256
         Most bins a column may have, missing values included; a column with missing values has one bin fewer for values.
     least : weight that the values on either side of every cut must have
@@ -60,20 +73,27 @@ def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] w
         Value bins, distinct values, missing rows, most frequent bin and its rows.
     bad : OUT (d,) first row whose value is infinite as float32, or -1
     """
-    cdef int64_t m = rows.shape[0], d = X.shape[1], f
-    cdef int t, found
+    cdef int64_t m = rows.shape[0], d = X.shape[1], f, c, g, n
+    cdef int found
     cdef uint64_t[:, ::1] scratch = np.empty((n_threads, 2 * max(m, 1)), dtype=np.uint64)
+    cdef float[:, ::1] columns = np.empty((n_threads, COLUMNS * max(m, 1)), dtype=np.float32)
+    cdef const double *weights = &weight[0] if weight.shape[0] else NULL
     cdef uint64_t *keys
-    for f in prange(d, nogil=True, num_threads=n_threads, schedule="dynamic"):
-        t = threadid()
-        keys = &scratch[t, 0]
-        bad[f] = fill_keys(X, rows, f, keys)
-        pmb_sort_keys(keys, keys + m, m)
-        found = max_bins
-        if m > 0 and pmb_key_missing(keys[m - 1]):
-            found = max_bins - 1
-        bins[f] = pmb_cut_column(keys, m, &weight[0], found, least, &codes[f, 0], &thresholds[f, 0], &distinct[f],
-                                 &missing[f], <int *> &mode[f], &mode_rows[f])
+    cdef float *block
+    for g in prange((d + COLUMNS - 1) // COLUMNS, nogil=True, num_threads=n_threads, schedule="dynamic"):
+        keys = &scratch[threadid(), 0]
+        block = &columns[threadid(), 0]
+        n = min(<int64_t> COLUMNS, d - g * COLUMNS)
+        gather(X, rows, g * COLUMNS, n, block)
+        for c in range(n):
+            f = g * COLUMNS + c
+            bad[f] = fill_keys(block + c * m, m, keys)
+            pmb_sort_keys(keys, keys + m, m)
+            found = max_bins
+            if m > 0 and pmb_key_missing(keys[m - 1]):
+                found = max_bins - 1
+            bins[f] = pmb_cut_column(keys, m, weights, found, least, &codes[f, 0], &thresholds[f, 0], &distinct[f],
+                                     &missing[f], <int *> &mode[f], &mode_rows[f])
 
 
 cdef int64_t emit_sorted(uint64_t *keys, int64_t n, double default_weight, const double *weight, double least,
@@ -160,10 +180,12 @@ def sort_columns(const real[:, :] X, const int64_t[::1] rows, const int64_t[::1]
     cdef int64_t m = rows.shape[0], c
     cdef int64_t[::1] default_at = np.empty(columns.shape[0], dtype=np.int64)
     cdef uint64_t[:, ::1] scratch = np.empty((n_threads, 2 * max(m, 1)), dtype=np.uint64)
+    cdef float[:, ::1] column = np.empty((n_threads, max(m, 1)), dtype=np.float32)
     cdef uint64_t *keys
     for c in prange(columns.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic"):
         keys = &scratch[threadid(), 0]
-        fill_keys(X, rows, columns[c], keys)
+        gather(X, rows, columns[c], 1, &column[threadid(), 0])
+        fill_keys(&column[threadid(), 0], m, keys)
         pmb_sort_keys(keys, keys + m, m)
         n_cuts[c] = emit_sorted(keys, m, -1, &weight[0], least, &order[c, 0], &thresholds[c, 0], &n_missing[c],
                                 &default_at[c])
@@ -232,12 +254,25 @@ def pack_tiles(const uint8_t[:, ::1] codes, const int32_t[::1] slot_column, cons
                     tiles[g, i, k] = <uint8_t> (tiles[g, i, k] + codes[column, i] * stride)
 
 
-def list_others(const uint8_t[::1] codes, int mode, int32_t[::1] rows, uint8_t[::1] out):
-    """Rows whose code is not ``mode`` and their codes, in order."""
-    cdef int64_t i, at = 0
-    with nogil:
-        for i in range(codes.shape[0]):
-            if codes[i] != mode:
-                rows[at] = <int32_t> i
-                out[at] = codes[i]
-                at += 1
+def list_others(const uint8_t[:, ::1] codes, const int64_t[::1] columns, const int32_t[::1] mode,
+                const int64_t[::1] ptr, int32_t[::1] rows, uint8_t[::1] out, int n_threads):
+    """Rows whose code is not the mode, and their codes, column after column.
+
+    Parameters
+    ----------
+    codes : IN (d, m); columns : IN (s,); mode : IN (s,) the code to leave out
+    ptr : IN (s + 1,) where each column's list starts
+    rows, out : OUT (ptr[s],)
+    """
+    cdef int64_t s, i, at, stop
+    cdef const uint8_t *column
+    for s in prange(columns.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=8):
+        column = &codes[columns[s], 0]
+        at = ptr[s]
+        stop = ptr[s + 1]
+        i = 0
+        while at < stop:  # written always, kept or overwritten: a branch on the code would be mispredicted
+            rows[at] = <int32_t> i
+            out[at] = column[i]
+            at = at + (column[i] != mode[s])
+            i = i + 1

@@ -111,6 +111,21 @@ def test_coefficients_are_optimal(loss, nu, m, K):
     assert twin.objective(w, *args) <= twin.objective(best, *args) + 1e-7 * abs(twin.objective(best, *args))
 
 
+def test_coefficients_may_start_with_every_class_free():
+    """With nu > 0 and no class at its bound the Hessian is singular: the smallest coefficient has to stay put."""
+    y = np.repeat([0, 1], [20, 20])
+    h = np.where(np.arange(40) % 4 == 0, 1, -1).astype(np.int8)
+    F = np.where(y[:, None] == 0, [[0.4, -0.3]], [[1.0, 0.2]])
+    for nu in (1e-3, 1e-2, 0.1):
+        data = TrainingData(np.arange(40.0)[:, None], y, 2, np.ones(40))
+        state = LOSSES["exp"](data, 1)
+        state.restart(F)
+        w, _ = SOLVERS["exp"](2, nu).fit(state, h)
+        slope = twin.gradient(w, F, y, h.astype(float), "exp", nu, data.weight)
+        assert np.abs(slope[w > 0]).max(initial=0) < 1e-8
+        assert (slope[w == 0] > -1e-8).all()
+
+
 @pytest.mark.parametrize("loss", LOSS_NAMES)
 def test_perfect_learner_hits_the_cap(loss):
     X, y = blobs(60, 2, 2)
