@@ -131,10 +131,12 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         self._restart(scores)
         try:
             self._loop(data, builder, history, validation)
-        finally:
-            # Ctrl-C, too, leaves a usable model of the rounds done.
+        except KeyboardInterrupt:  # the rounds done are a usable model
             self._freeze(builder, history)
+            raise
+        finally:
             self._stop()
+        self._freeze(builder, history)
         return self
 
     def _check_params(self):
@@ -180,13 +182,11 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _loop(self, data, builder, history, validation):
         done = len(history["edge"])
         if validation is not None:
-            history.setdefault("val_error", [])
+            history.setdefault("val_error", [np.nan] * done)
             validation.add(builder.tail(0))
         best_error, best_round = np.inf, done
-        if self.max_step is None and self.n_estimators == done:
-            warnings.warn(
-                "warm_start: n_estimators is not larger than the rounds already fitted; nothing to add", stacklevel=3
-            )
+        if self.n_estimators == done:
+            warnings.warn(f"warm_start: the model already has n_estimators={done} rounds; nothing to add", stacklevel=3)
         for t in _progress(range(done, self.n_estimators), self.verbose, type(self).__name__):
             if t > done and t % RESTART_EVERY == 0:
                 partial = Model.from_ensemble(builder.freeze(), np.arange(data.n_classes))

@@ -6,6 +6,7 @@ import numpy as np
 
 from pymcboost._kernels import bins as _bins
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.threads import available_memory, in_words
 
 # Gradients of up to this many numbers are small data: they are kept in float64, and searched exactly in presorted
 # order, so that weights and repeated rows give the same model. Larger ones are float32, and searched by histogram.
@@ -103,12 +104,29 @@ class TrainingData:
         size = self.n_rows * self.lanes * self.n_blocks
         self.dtype = np.dtype(np.float64 if size <= SMALL_DATA else np.float32)
         self.X = X
+        self._check_memory(X, size * self.dtype.itemsize, n_threads)
         # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
         self._least = min_weight_fraction_leaf * self.weight.sum() * (1 - 1e-9)
         if hasattr(X, "tocsc"):
             self.stores = self._sparse_stores(X, n_threads)
         else:
             self.stores = self._dense_stores(X, max_bins, n_threads)
+
+    def _check_memory(self, X, gradient_bytes, n_threads):
+        """Refuse before anything large is taken: what the stores and two gradients need while they are made."""
+        m, d = X.shape
+        if hasattr(X, "tocsc"):
+            stores = X.nnz * 24 + 16 * d
+        else:
+            per_entry = 2 if self.dtype == np.float32 else 10
+            stores = m * d * per_entry + 1100 * d + n_threads * m * 80
+        room, needed = available_memory(), stores + 2 * gradient_bytes
+        if room is not None and needed > room:
+            raise MemoryError(
+                f"training on {m} rows, {d} features and {self.n_classes} classes needs about {in_words(needed)} "
+                f"({in_words(2 * gradient_bytes)} of it for weights); {in_words(room)} are free. "
+                "Use fewer rows or features, or a machine with more memory"
+            )
 
     def gradient_buffer(self):
         """Aligned zeros (n_blocks, m, lanes) for a gradient or weights."""

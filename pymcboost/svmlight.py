@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymcboost._kernels import svmtext
+from pymcboost.threads import available_memory, in_words
 
 MAX_INDEX = 2**31 - 1
 CHUNK = 1 << 19
@@ -57,33 +58,6 @@ class SvmlightData(NamedTuple):
     notices: list
 
 
-def _in_words(size):
-    """Bytes in words: 1.5 GiB."""
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024 or unit == "TiB":
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1024
-
-
-def available_memory():
-    """Bytes of memory free for this process, or None where the system does not say.
-
-    The least of MemAvailable in /proc/meminfo and what the control group has left.
-    """
-    limits = []
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            limits += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        group = Path("/sys/fs/cgroup")
-        limits.append(max(0, int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())))
-    except (OSError, ValueError):
-        pass
-    return min(limits, default=None)
-
-
 class CompressedRows(NamedTuple):
     """Compressed sparse rows without SciPy, as `scoring.Model` reads them: the attributes of a ``csr_matrix``.
 
@@ -122,7 +96,7 @@ class _Rows:
             room, where = available_memory(), "this machine has"
         if room is not None and size > room:
             raise SvmlightMemoryError(
-                f"{self.name}: {what} needs about {_in_words(size)} and {where} {_in_words(max(room, 0))}; {remedy}"
+                f"{self.name}: {what} needs about {in_words(size)} and {where} {in_words(max(room, 0))}; {remedy}"
             )
 
     def held(self):

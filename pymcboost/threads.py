@@ -1,4 +1,4 @@
-"""How many threads a call may use."""
+"""What this process may use of the machine: threads and memory."""
 
 import os
 from pathlib import Path
@@ -55,3 +55,30 @@ def resolve_n_jobs(n_jobs):
     if n_jobs < 0:
         return max(1, available_cpus() + 1 + n_jobs)
     return n_jobs
+
+
+def in_words(size):
+    """Bytes in words: 1.5 GiB."""
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+
+
+def available_memory():
+    """Bytes of memory free for this process, or None where the system does not say.
+
+    The least of MemAvailable in /proc/meminfo and what the control group has left.
+    """
+    limits = []
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            limits += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        group = Path("/sys/fs/cgroup")
+        limits.append(max(0, int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())))
+    except (OSError, ValueError):
+        pass
+    return min(limits, default=None)

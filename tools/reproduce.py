@@ -168,7 +168,7 @@ def run_units(journal, work, units, jobs, title):
     finished = Parallel(n_jobs=jobs, backend="loky", return_as="generator_unordered")(
         delayed(work)(unit) for unit in missing
     )
-    for row in tqdm(finished, total=len(missing), desc=title, unit="fit"):
+    for row in tqdm(finished, total=len(missing), desc=title, unit="fit", disable=None):
         journal.add(row)
     journal.sort()
 

@@ -247,3 +247,24 @@ def test_saved_parameters_change_the_model(algorithm):
     assert set(one.meta["params"]).isdisjoint({"n_jobs", "verbose", "warm_start"})
     assert one.meta["params"]["n_estimators"] == 3
     assert io.BytesIO(one.to_bytes()).read(8)[1:4] == b"MCB"
+
+
+def test_too_little_memory_is_refused_before_it_is_taken(algorithm, monkeypatch):
+    X, y = some_data()
+    monkeypatch.setattr("pymcboost.data.available_memory", lambda: 10_000)
+    with pytest.raises(MemoryError, match="200 rows, 5 features and 4 classes needs about .* KiB.*fewer rows"):
+        algorithm(n_estimators=2).fit(X, y)
+
+
+def test_a_failed_fit_keeps_the_old_model(algorithm, monkeypatch):
+    X, y = some_data()
+    model = algorithm(n_estimators=4).fit(X, y)
+    before = model.model_.to_bytes()
+
+    def broken(self, builder):
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(algorithm, "_round", broken)
+    with pytest.raises(RuntimeError):
+        model.fit(X, y)
+    assert model.model_.to_bytes() == before
