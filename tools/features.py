@@ -5,21 +5,36 @@
 reads mnist.train.libsvm.gz and mnist.test.libsvm.gz and writes mnist-hog.train.npz and mnist-hog.test.npz, each with
 ``X`` (rows, 2178) float32 and ``y`` (rows,) int64. For every image of 28 x 28 pixels, divided by 255:
 
-1. Deskew. With the centre of mass (cx, cy) and the second moments mu11 = sum I (x-cx)(y-cy), mu02 = sum I (y-cy)^2,
-   row y is shifted so that new(x, y) = old(x + (y-cy) mu11/mu02, y), linear interpolation within the row and 0 outside.
-   That keeps the centre of mass and makes mu11 zero.
+1. Deskew. The image is moved until its centre of mass is the middle, (13.5, 13.5), and with the second moments
+   mu11 = sum I x y, mu02 = sum I y^2 about it, row y is shifted so that new(x, y) = old(x + y mu11/mu02, y), which
+   makes mu11 zero. Linear interpolation, first along the columns, then along the rows; 0 outside.
 2. Gradient: half the difference of the two neighbours, in x and in y; at the border the pixel itself stands for the
    neighbour that is missing.
 3. Each pixel votes with its gradient's length, split linearly between the two nearest of 9 orientations over 180
-   degrees (centres at 10, 30, ... 170 degrees; 170 and 10 are neighbours).
+   degrees (centres at 0, 20, ... 160 degrees; 160 and 0 are neighbours).
 4. Votes are summed over square blocks of 4, 7 and 14 pixels at strides 2, 3 and 7: 13^2 + 8^2 + 3^2 = 242 blocks of 9.
-5. L2-hys: each block's 9 numbers v become v / sqrt(|v|^2 + e^2), are cut at `CLIP` and scaled like this once more.
+   In a block a vote weighs in proportion to (1 - 2|dx|/size)(1 - 2|dy|/size), dx and dy being the distances to the
+   block's middle: since neighbouring blocks overlap by half, this is a bilinear split between them. The mean weight
+   is 1.
+5. L2-hys: each block's 9 numbers v become v / sqrt(|v|^2 + EPSILON^2), are cut at CLIP and scaled like this once more.
 
 The 2,178 columns are ordered by block size, block row, block column, orientation.
 
 Source: S. Paisitkriangkrai, C. Shen and A. van den Hengel, "A scalable stagewise approach to large-margin multiclass
 loss-based boosting", section IV-D (deskewed 28 x 28 images, three levels of HOG with 50% overlap), where details that
 it leaves open are settled as above; HOG and L2-hys: N. Dalal and B. Triggs, CVPR 2005.
+
+The open details were chosen on training images only, as the lowest mean error of the two losses: 1,000 rounds on the
+first 40,000 images, errors in percent (exponential, logistic loss) on the last 20,000.
+
+    no centring, votes of equal weight, centres at 10, 30, ..., CLIP 0.2, EPSILON 0.1    1.58  1.49
+    centring, bilinear votes, centres at 10, 30, ..., CLIP 0.2, EPSILON 0.1              1.32  1.39
+    the same, CLIP 0.5, EPSILON 0.3                                                      1.38  1.34
+    the same, CLIP 0.5, EPSILON 0.3, Gaussian smoothing (0.7 pixels) before step 2       1.32  1.41
+    centring, bilinear votes, centres at 0, 20, ..., CLIP 0.2, EPSILON 0.1               1.39  1.33
+    centring, bilinear votes, centres at 0, 20, ..., CLIP 0.5, EPSILON 0.3 (chosen)      1.32  1.33
+
+A difference below 0.1 is within chance: centring with bilinear votes matters, the other choices hardly do.
 """
 
 import sys
@@ -31,34 +46,17 @@ import numpy as np
 SIDE = 28
 ORIENTATIONS = 9
 LEVELS = ((4, 2), (7, 3), (14, 7))
-CLIP = 0.2
-EPSILON = 0.1
+CLIP = 0.5
+EPSILON = 0.3
 
 
-def deskew(images):
-    """Upright copies of grey images.
+def slide(images, shift):
+    """Images whose rows are moved sideways: new(x) = old(x + shift), linear interpolation, 0 outside.
 
-    Parameters
-    ----------
-    images : float32 array (n, h, w)
-        Ink is positive, background 0.
-
-    Returns
-    -------
-    float32 array (n, h, w)
-        Sheared in x about the centre of mass until the mixed second moment is zero; an image without ink, or with ink
-        in one row only, is left as it is.
+    ``images`` is a float32 array (n, h, w), ``shift`` a float array (n, h); it is cut at one width.
     """
     n, height, width = images.shape
-    x, y = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)
-    total = np.maximum(images.sum(axis=(1, 2)), 1e-12)
-    across, down = images.sum(axis=1), images.sum(axis=2)
-    cx, cy = across @ x / total, down @ y / total
-    dx, dy = x - cx[:, None], y - cy[:, None]
-    mu11 = np.einsum("nyx,ny,nx->n", images, dy, dx, optimize=True)
-    mu02 = (down * dy**2).sum(axis=1)
-    slope = np.where(mu02 > 1e-6 * total, mu11 / np.maximum(mu02, 1e-12), 0).astype(np.float32)
-    shift = np.clip(slope[:, None] * dy, -width, width)
+    shift = np.clip(shift, -width, width)
     whole = np.floor(shift)
     part = (shift - whole)[:, :, None].astype(np.float32)
     padded = np.zeros((n, height, 3 * width + 2), np.float32)
@@ -68,16 +66,47 @@ def deskew(images):
     return moved[:, :, :-1] * (1 - part) + moved[:, :, 1:] * part
 
 
-def block_sums():
-    """Matrix (SIDE^2, blocks) of 0 and 1: which pixels each block sums."""
+def deskew(images):
+    """Upright, centred copies of grey images.
+
+    Parameters
+    ----------
+    images : float32 array (n, h, w)
+        Ink is positive, background 0.
+
+    Returns
+    -------
+    float32 array (n, h, w)
+        Moved until the centre of mass is the middle of the image, and sheared in x until the mixed second moment is
+        zero; an image with ink in one row only is moved, not sheared, and one without ink stays as it is.
+    """
+    height, width = images.shape[1:]
+    x = np.arange(width, dtype=np.float32) - np.float32((width - 1) / 2)
+    y = np.arange(height, dtype=np.float32) - np.float32((height - 1) / 2)
+    total = images.sum(axis=(1, 2))
+    total = np.where(total > 0, total, 1)
+    down = images.sum(axis=2) @ y / total
+    images = slide(images.transpose(0, 2, 1), np.repeat(down[:, None], width, axis=1)).transpose(0, 2, 1)
+    # y is now measured from the centre of mass.
+    cx = images.sum(axis=1) @ x / total
+    mu11 = np.einsum("nyx,y,nx->n", images, y, x - cx[:, None], optimize=True)
+    mu02 = images.sum(axis=2) @ y**2
+    slope = np.where(mu02 > 1e-6 * total, mu11 / np.maximum(mu02, 1e-12), 0)
+    return slide(images, slope[:, None] * y + cx[:, None])
+
+
+def block_weights():
+    """Matrix (SIDE^2, blocks): the weight of each pixel's vote in each block, 0 outside, mean 1 inside."""
     columns = []
     for size, stride in LEVELS:
+        tent = 1 - abs(np.arange(size) - (size - 1) / 2) / (size / 2)
+        window = np.outer(tent, tent) / tent.mean() ** 2
         starts = range(0, SIDE - size + 1, stride)
         for top in starts:
             for left in starts:
-                mask = np.zeros((SIDE, SIDE), np.float32)
-                mask[top : top + size, left : left + size] = 1
-                columns.append(mask.ravel())
+                weights = np.zeros((SIDE, SIDE), np.float32)
+                weights[top : top + size, left : left + size] = window
+                columns.append(weights.ravel())
     return np.stack(columns, axis=1)
 
 
@@ -88,7 +117,7 @@ def votes(images):
     gx = (padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2]) / 2
     gy = (padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]) / 2
     length = np.sqrt(gx * gx + gy * gy)
-    place = np.arctan2(gy, gx) * np.float32(ORIENTATIONS / np.pi) - np.float32(0.5)
+    place = np.arctan2(gy, gx) * np.float32(ORIENTATIONS / np.pi)
     low = np.floor(place)
     part = place - low
     low = low.astype(np.int64) % ORIENTATIONS
@@ -112,14 +141,14 @@ def l2_hys(v):
 def hog(images):
     """HOG features of upright images in [0, 1]: (n, 28, 28) float32 to (n, 2178) float32."""
     n = len(images)
-    sums = votes(images).reshape(n * ORIENTATIONS, SIDE * SIDE) @ block_sums()
+    sums = votes(images).reshape(n * ORIENTATIONS, SIDE * SIDE) @ block_weights()
     blocks = np.ascontiguousarray(sums.reshape(n, ORIENTATIONS, -1).transpose(0, 2, 1))
     return l2_hys(blocks).reshape(n, -1)
 
 
 def features(pixels, batch=1000):
     """All steps: rows of 784 pixels from 0 to 255 to rows of 2,178 features, float32."""
-    out = np.empty((len(pixels), block_sums().shape[1] * ORIENTATIONS), np.float32)
+    out = np.empty((len(pixels), block_weights().shape[1] * ORIENTATIONS), np.float32)
     for first in range(0, len(pixels), batch):
         images = pixels[first : first + batch].reshape(-1, SIDE, SIDE).astype(np.float32) / np.float32(255)
         out[first : first + batch] = hog(deskew(images))
