@@ -31,4 +31,18 @@
 #define PMB_CAT3(a, b, c) a##b##_##c
 #define PMB_CAT2(a, b, c) PMB_CAT3(a, b, c)
 
+/* Call the instance of a function made by widths.h for the type and lanes at hand. */
+#define PMB_DISPATCH(name, is_double, lanes, ...)             \
+    do {                                                      \
+        if (is_double) {                                      \
+            if ((lanes) == 4) name##d_4(__VA_ARGS__);         \
+            else if ((lanes) == 8) name##d_8(__VA_ARGS__);    \
+            else name##d_16(__VA_ARGS__);                     \
+        } else {                                              \
+            if ((lanes) == 4) name##f_4(__VA_ARGS__);         \
+            else if ((lanes) == 8) name##f_8(__VA_ARGS__);    \
+            else name##f_16(__VA_ARGS__);                     \
+        }                                                     \
+    } while (0)
+
 #endif

@@ -30,46 +30,8 @@ PMB_INLINE void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_
     }
 }
 
-#define REAL float
-#define RTAG f
-#define LANES 4
-#include "stumps_body.h"
-#undef LANES
-#define LANES 8
-#include "stumps_body.h"
-#undef LANES
-#define LANES 16
-#include "stumps_body.h"
-#undef LANES
-#undef REAL
-#undef RTAG
-
-#define REAL double
-#define RTAG d
-#define LANES 4
-#include "stumps_body.h"
-#undef LANES
-#define LANES 8
-#include "stumps_body.h"
-#undef LANES
-#define LANES 16
-#include "stumps_body.h"
-#undef LANES
-#undef REAL
-#undef RTAG
-
-#define PMB_DISPATCH(name, is_double, lanes, ...)                                              \
-    do {                                                                                       \
-        if (is_double) {                                                                       \
-            if ((lanes) == 4) name##d_4(__VA_ARGS__);                                          \
-            else if ((lanes) == 8) name##d_8(__VA_ARGS__);                                     \
-            else name##d_16(__VA_ARGS__);                                                      \
-        } else {                                                                               \
-            if ((lanes) == 4) name##f_4(__VA_ARGS__);                                          \
-            else if ((lanes) == 8) name##f_8(__VA_ARGS__);                                     \
-            else name##f_16(__VA_ARGS__);                                                      \
-        }                                                                                      \
-    } while (0)
+#define PMB_BODY "stumps_body.h"
+#include "widths.h"
 
 /* Bytes of scratch one thread needs for any of the searches. */
 PMB_INLINE int64_t pmb_stump_scratch_bytes(int lanes) { return (int64_t)lanes * 256 * (4 * 8 + 4 * 8 + 8 + 8) + 64; }

@@ -4,6 +4,7 @@
  * threshold t and class r with the largest |edge|, edge = sum_i A[i,r] h(x_i), h = -1 if x_i <= t else +1
  * (Paisitkriangkrai, Shen and van den Hengel, eq. 10).
  */
+#ifdef REAL
 #define FN(name) PMB_CAT2(name, RTAG, LANES)
 /* Doubles go in PARTS parts of WIDE lanes, so that no vector is wider than 64 bytes. */
 #define WIDE (LANES < 8 ? LANES : 8)
@@ -297,3 +298,4 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT ro
 #undef COPY_LANES
 #undef CLEAR_LANES
 #undef ALIGNED_LANES
+#endif

@@ -4,6 +4,7 @@
  * A[r] = -u[r] for r != c and A[c] = sum of the u[r]; since h takes two values, an update multiplies by one of two
  * constant rows.
  */
+#ifdef REAL
 #define FN(name) PMB_CAT2(name, RTAG, LANES)
 
 #if PMB_VECTORS
@@ -184,3 +185,4 @@ PMB_CLONES PMB_STATIC void FN(pmb_log_update_)(void *Q_, void *A_, int64_t block
 #undef V
 #undef CV
 #undef ALIGNED_LANES
+#endif

@@ -2,7 +2,18 @@
 
 import numpy as np
 import pytest
-from cli.programs import run, write_svm
+from cli.programs import STARTED, run, write_svm
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left():
+    """Kill what a test that failed has started."""
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import importlib
 import io
 import os
+import signal
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -46,11 +47,21 @@ def run_python(code, cwd=None):
                           timeout=300)
 
 
+STARTED = []
+
+
 def start(program, *arguments, cwd=None):
-    """Start ``mcboost-<program>`` with pipes for its three streams and return its Popen object."""
+    """Start ``mcboost-<program>`` with pipes for its three streams and return its Popen object.
+
+    Ctrl-C reaches it even where the test suite itself runs in the background, with interrupts ignored. The fixture
+    ``no_process_is_left`` kills what a failed test leaves behind.
+    """
     pipe = subprocess.PIPE
-    return subprocess.Popen([*command(program), *map(str, arguments)], cwd=cwd, env=environment(), text=True,
-                            stdin=pipe, stdout=pipe, stderr=pipe)
+    process = subprocess.Popen([*command(program), *map(str, arguments)], cwd=cwd, env=environment(), text=True,
+                               stdin=pipe, stdout=pipe, stderr=pipe,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    STARTED.append(process)
+    return process
 
 
 def write_svm(path, X, y, base=1):
