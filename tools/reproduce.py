@@ -9,6 +9,7 @@ interrupted run goes on where it stopped (--fresh starts over). Seeds are fixed.
 
 import argparse
 import csv
+import hashlib
 import sys
 import time
 from pathlib import Path
@@ -485,7 +486,7 @@ MNIST_COLUMNS = ["n_features", "rounds", "error", "curve", "feature_seconds"]
 
 
 def mnist_features(folder):
-    """Features of tools/features.py, kept in ``folder`` because they take longer than some fits.
+    """Features of tools/features.py, kept in ``folder`` under a name that changes with that file.
 
     Returns
     -------
@@ -495,7 +496,8 @@ def mnist_features(folder):
     import features
 
     X, y, X_test, y_test = common.load("mnist")
-    kept = Path(folder, "mnist-hog.npz")
+    digest = hashlib.sha256(Path(features.__file__).read_bytes()).hexdigest()[:8]
+    kept = Path(folder, f"mnist-hog-{digest}.npz")
     if kept.exists():
         with np.load(kept) as arrays:
             return arrays["train"], y, arrays["test"], y_test, float("nan")
