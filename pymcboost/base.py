@@ -79,12 +79,24 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator.
         """
+        kept = self.__dict__.copy()
+        try:
+            self._fit(X, y, sample_weight, X_val, y_val)
+        except Exception:
+            # A fit that failed leaves the estimator, and the model it may have had, as they were.
+            self.__dict__.clear()
+            self.__dict__.update(kept)
+            raise
+        return self
+
+    def _fit(self, X, y, sample_weight, X_val, y_val):
         self._check_params()
         continued = self.warm_start and hasattr(self, "model_")
         before = (self.classes_, self.n_features_in_) if continued else None
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=TYPES, ensure_all_finite="allow-nan", reset=not continued
         )
+        _check_sparse(X)
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         classes, codes = np.unique(y, return_inverse=True)
@@ -94,6 +106,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
                 "continue with the same classes, or set warm_start=False"
             )
         if self.class_weight is not None:
+            self._check_class_weight()
             weight = weight * compute_sample_weight(self.class_weight, y)
         present = np.unique(codes[weight > 0])
         if len(present) < 2:
@@ -103,6 +116,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             )
         X, codes, weight, validation = self._split_validation(X, codes, weight, classes, X_val, y_val)
         n_threads = resolve_n_jobs(self.n_jobs)
+        if X.shape[0] * X.shape[1] < SMALL_WORK:
+            n_threads = 1
         data = TrainingData(
             X,
             codes,
@@ -137,7 +152,12 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         finally:
             self._stop()
         self._freeze(builder, history)
-        return self
+        if not history["edge"]:
+            warnings.warn(
+                "no weak learner separates the classes at all: the model is constant. Are all features constant or "
+                "missing, or is nu or the step out of proportion?",
+                stacklevel=3,
+            )
 
     def _check_params(self):
         for name, value in self.get_params(deep=False).items():
@@ -149,6 +169,15 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             if not row.allows(value):
                 raise ValueError(f"{type(self).__name__}: {name}={value!r} is not allowed; it must be {row.describe()}")
 
+    def _check_class_weight(self):
+        if isinstance(self.class_weight, dict):
+            for label, value in self.class_weight.items():
+                if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < np.inf:
+                    raise ValueError(
+                        f"{type(self).__name__}: class_weight[{label!r}]={value!r} is not allowed; "
+                        "it must be a finite number >= 0"
+                    )
+
     def _split_validation(self, X, codes, weight, classes, X_val, y_val):
         if X_val is not None or y_val is not None:
             if X_val is None or y_val is None:
@@ -156,18 +185,26 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             X_val, y_val = validate_data(
                 self, X_val, y_val, accept_sparse="csc", dtype=TYPES, ensure_all_finite="allow-nan", reset=False
             )
+            _check_sparse(X_val)
             return X, codes, weight, _Validation(X_val, _encode(y_val, classes), len(classes))
         if not self.early_stopping:
             return X, codes, weight, None
         used = np.flatnonzero(weight > 0)
         counts = np.bincount(codes[used], minlength=len(classes))
-        seed = self.random_state
-        train, held_out = train_test_split(
-            used,
-            test_size=self.validation_fraction,
-            stratify=codes[used] if counts[counts > 0].min() > 1 else None,
-            random_state=seed,
-        )
+        lone = counts[codes[used]] == 1  # a class of one row stays in the training part
+        try:
+            train, held_out = train_test_split(
+                used[~lone],
+                test_size=self.validation_fraction,
+                stratify=codes[used[~lone]],
+                random_state=self.random_state,
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"early_stopping: cannot set aside validation_fraction={self.validation_fraction} of {len(used)} rows "
+                "with rows of every class; raise it, give X_val and y_val, or set early_stopping=False"
+            ) from error
+        train = np.concatenate((train, used[lone]))
         held_X = X[held_out]
         validation = _Validation(held_X.tocsc() if hasattr(held_X, "tocsc") else held_X, codes[held_out], len(classes))
         kept = np.zeros_like(weight)
@@ -182,9 +219,10 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _loop(self, data, builder, history, validation):
         done = len(history["edge"])
         if validation is not None:
-            history.setdefault("val_error", [np.nan] * done)
+            errors = history.setdefault("val_error", [])
+            errors += [np.nan] * (done - len(errors))
             validation.add(builder.tail(0))
-        best_error, best_round = np.inf, done
+        best_error, best_round = (validation.error() if validation is not None and done else np.inf), done
         if self.n_estimators == done:
             warnings.warn(f"warm_start: the model already has n_estimators={done} rounds; nothing to add", stacklevel=3)
         for t in _progress(range(done, self.n_estimators), self.verbose, type(self).__name__):
@@ -319,8 +357,23 @@ class _Validation:
         return float(np.mean(self.scores.argmax(axis=1) != self.codes))
 
 
+def _check_sparse(X):
+    """Refuse a compressed sparse matrix whose index arrays lie outside it (SciPy's own operations would crash)."""
+    if hasattr(X, "check_format"):
+        try:
+            X.check_format(full_check=True)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"X is not a valid {X.format.upper()} matrix: {error}") from None
+
+
 def _encode(y, classes):
     """Class codes, -1 for labels that the training set does not have."""
+    text = {kind in "OSU" for kind in (np.asarray(y).dtype.kind, classes.dtype.kind)}
+    if len(text) > 1 or not np.isin(y, classes).any():
+        raise ValueError(
+            f"none of the labels in y_val occurs in y (y_val begins {list(y[:3])!r}, the classes are "
+            f"{list(classes[:3])!r}...); both must name the classes in the same way"
+        )
     at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
     return np.where(classes[at] == y, at, -1)
 

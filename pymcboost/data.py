@@ -70,7 +70,8 @@ class TrainingData:
         Class codes 0..n_classes-1.
     n_classes : int
     sample_weight : ndarray of float64 (n,)
-        Non-negative; rows of weight 0 are dropped before thresholds are formed.
+        Non-negative; rows of weight 0 are dropped before thresholds are formed. Where their mean is below 1/1024 or
+        above 1024, all are divided by the power of two next to it.
     max_bins : int, default=256
         Most bins per column (2 to 256), missing values included.
     min_weight_fraction_leaf : float, default=0
@@ -94,7 +95,7 @@ class TrainingData:
         keep = np.flatnonzero(sample_weight > 0)
         self.rows = keep[np.argsort(y[keep], kind="stable")].astype(np.int64)
         self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)
-        self.weight = np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64)
+        self.weight = _moderate(np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64))
         self.n_classes = n_classes
         self.n_rows = len(self.rows)
         self.n_features = X.shape[1]
@@ -273,6 +274,15 @@ class TrainingData:
                 features.astype(np.int32), thresholds,
             )
         ]  # fmt: skip
+
+
+def _moderate(weight):
+    """Weights brought near 1 by a power of two, which changes no bit of their ratios, when they are far from it."""
+    mean = float((weight / len(weight)).sum())
+    if not np.isfinite(mean):
+        raise ValueError("the sample weights, times the class weights, sum to infinity; divide them by a constant")
+    exponent = np.frexp(mean)[1]
+    return weight if -10 <= exponent <= 10 else np.ldexp(weight, -exponent)
 
 
 def _with_missing(thresholds, n_missing):

@@ -34,6 +34,19 @@ def available_cpus():
     return min(limits)
 
 
+# A forked child of a process that has run OpenMP threads hangs when it starts some itself: there, one thread.
+_forked = False
+
+
+def _note_fork():
+    global _forked
+    _forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
 def resolve_n_jobs(n_jobs):
     """Number of threads meant by scikit-learn's ``n_jobs``.
 
@@ -45,8 +58,11 @@ def resolve_n_jobs(n_jobs):
     Returns
     -------
     int
-        At least 1.
+        At least 1, at most twice the CPUs of the machine (or 8); 1 in a forked process, where OpenMP cannot start
+        threads. Results do not depend on it.
     """
+    if _forked:
+        return 1
     if n_jobs is None:
         return available_cpus()
     n_jobs = int(n_jobs)
@@ -54,7 +70,7 @@ def resolve_n_jobs(n_jobs):
         raise ValueError("n_jobs=0 has no meaning; use None or -1 for all CPUs, or a count of 1 or more")
     if n_jobs < 0:
         return max(1, available_cpus() + 1 + n_jobs)
-    return n_jobs
+    return min(n_jobs, max(8, 2 * (os.cpu_count() or 1)))
 
 
 def in_words(size):

@@ -2,6 +2,8 @@
 
 import io
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -268,3 +270,97 @@ def test_a_failed_fit_keeps_the_old_model(algorithm, monkeypatch):
     with pytest.raises(RuntimeError):
         model.fit(X, y)
     assert model.model_.to_bytes() == before
+
+
+def test_a_refused_fit_changes_nothing(algorithm):
+    X, y = some_data()
+    model = algorithm(n_estimators=4).fit(X, y)
+    before = model.decision_function(X)
+    for bad_X, bad_y, error in (
+        (X[:, :3], y * 0, "at least 2 classes"),
+        (X[:, :2] * np.inf, y, "infinity"),
+        (X, np.array(["a", "b\0c", "d", "e"])[y], "label"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            model.fit(bad_X, bad_y)
+        np.testing.assert_array_equal(model.decision_function(X), before)
+        assert list(model.classes_) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("damage", [("indices", 3, 99), ("indices", 3, -7), ("indptr", 5, 10**6), ("indptr", 5, -10)])
+def test_damaged_sparse_matrices_are_refused(algorithm, damage):
+    X, y = some_data()
+    sparse = scipy.sparse.csr_matrix(X)
+    getattr(sparse, damage[0])[damage[1]] = damage[2]
+    with pytest.raises(ValueError, match="valid CSR matrix"):
+        algorithm(n_estimators=2).fit(sparse, y)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e-8, 1e8, 1e30, 1e300])
+@pytest.mark.parametrize("m", [200, 12000])
+def test_the_scale_of_the_weights_does_not_matter(algorithm, scale, m):
+    X, y = some_data(m=m)
+    plain = algorithm(n_estimators=15).fit(X, y).predict_proba(X)
+    scaled = algorithm(n_estimators=15).fit(X, y, sample_weight=np.full(m, scale)).predict_proba(X)
+    np.testing.assert_allclose(scaled, plain, atol=1e-4)
+
+
+def test_weights_that_overflow_are_refused(algorithm):
+    X, y = some_data()
+    with pytest.raises(ValueError, match="sum to infinity"):
+        algorithm(class_weight=dict.fromkeys(range(4), 1e308)).fit(X, y, sample_weight=np.full(len(y), 1e308))
+
+
+@pytest.mark.parametrize("value", [-1, None, float("nan"), float("inf"), "a"])
+def test_bad_class_weights_are_refused_by_class(algorithm, value):
+    X, y = some_data()
+    with pytest.raises(ValueError, match=r"class_weight\[2\]=.* is not allowed"):
+        algorithm(class_weight={2: value}).fit(X, y)
+
+
+def test_validation_labels_of_another_kind_are_refused(algorithm):
+    X, y = some_data()
+    for y_val in (y.astype(str), y + 70, y + 0.5):
+        with pytest.raises(ValueError, match="none of the labels in y_val occurs in y|Unknown label type"):
+            algorithm(n_estimators=2).fit(X, y, X_val=X, y_val=y_val)
+
+
+def test_lone_rows_stay_in_the_training_part(algorithm):
+    X, y = some_data(m=60)
+    y[0] = 4
+    for seed in range(8):
+        model = algorithm(early_stopping=True, validation_fraction=0.3, random_state=seed)
+        _, _, weight, validation = model._split_validation(X, y, np.ones(60), np.arange(5), None, None)
+        assert weight[0] == 1
+        assert len(validation.codes) == (weight == 0).sum() == 18
+    with pytest.raises(ValueError, match="validation_fraction=1e-09"):
+        algorithm(early_stopping=True, validation_fraction=1e-9).fit(X, y)
+
+
+def test_constant_model_warns(algorithm):
+    with pytest.warns(UserWarning, match="the model is constant"):
+        algorithm().fit(np.ones((20, 3)), np.arange(20) % 2)
+
+
+def test_absurd_thread_counts_are_bounded(algorithm):
+    X, y = some_data()
+    assert (algorithm(n_estimators=2, n_jobs=10**12).fit(X, y).predict(X) >= 0).all()
+
+
+def test_forked_children_do_not_hang(algorithm):
+    """Where OpenMP has run in the parent, a child of fork must not start threads."""
+    code = """
+import os, sys, numpy as np, pymcboost.base
+from pymcboost.algorithms import get_class
+pymcboost.base.SMALL_WORK = 0
+X = np.random.default_rng(0).normal(size=(20000, 5)); y = np.arange(20000) % 3
+cls = get_class(sys.argv[1])
+cls(n_estimators=2, n_jobs=2).fit(X, y)
+child = os.fork()
+if not child:
+    model = cls(n_estimators=2, n_jobs=2).fit(X, y); model.predict(X)
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+    done = subprocess.run([sys.executable, "-c", code, algorithm.algorithm], timeout=60)
+    assert done.returncode == 0
