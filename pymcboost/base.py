@@ -76,6 +76,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         ------
         ValueError
             For a parameter out of range, fewer than two classes, infinite features or negative weights.
+        MemoryError
+            Where the training would need more memory than is free; said before any of it is taken.
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator.
         """
@@ -92,7 +94,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _fit(self, X, y, sample_weight, X_val, y_val):
         self._check_params()
         continued = self.warm_start and hasattr(self, "model_")
-        before = (self.classes_, self.n_features_in_) if continued else None
+        before = self.classes_ if continued else None
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=TYPES, ensure_all_finite="allow-nan", reset=not continued
         )
@@ -100,9 +102,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         classes, codes = np.unique(y, return_inverse=True)
-        if continued and not np.array_equal(classes, before[0]):
+        if continued and not np.array_equal(classes, before):
             raise ValueError(
-                f"warm_start: y has the classes {classes!r}, the model so far has {before[0]!r}; "
+                f"warm_start: y has the classes {classes!r}, the model so far has {before!r}; "
                 "continue with the same classes, or set warm_start=False"
             )
         if self.class_weight is not None:
