@@ -14,16 +14,20 @@ MAX_ITERATIONS = 100
 MAX_PASSES = 12
 
 
-class NewtonExp:
-    """Exponential loss (eq. 13): the data enter through two K x K tables, summed once.
-
-    Minimises log(diagonal + sum_cr S+[c,r] exp(w_r - w_c) + S-[c,r] exp(w_c - w_r)) + nu sum w over 0 <= w <= cap.
-    """
+class _Newton:
+    """Parameters and work space of both solvers."""
 
     def __init__(self, n_classes, nu, cap=LARGEST_COEFFICIENT):
         self.nu, self.cap = nu, cap
         self._work = _newton.new_work(n_classes)
         self._n_classes = n_classes
+
+
+class NewtonExp(_Newton):
+    """Exponential loss (eq. 13): the data enter through two K x K tables, summed once.
+
+    Minimises log(diagonal + sum_cr S+[c,r] exp(w_r - w_c) + S-[c,r] exp(w_c - w_r)) + nu sum w over 0 <= w <= cap.
+    """
 
     def fit(self, loss, h):
         """Return (w, tables): the minimiser with min(w) = 0 and the side tables of h."""
@@ -35,18 +39,13 @@ class NewtonExp:
         return w - w.min(), tables
 
 
-class NewtonLog:
+class NewtonLog(_Newton):
     """Logistic loss (eq. 14): few passes over the data, each giving K x K tables of first and second derivatives.
 
     Between passes every class pair and side of h is replaced by one logistic term with the same two derivatives, whose
     sum is minimised exactly; this converges faster than Newton steps on the data, because the terms bend as the loss
     does.
     """
-
-    def __init__(self, n_classes, nu, cap=LARGEST_COEFFICIENT):
-        self.nu, self.cap = nu, cap
-        self._work = _newton.new_work(n_classes)
-        self._n_classes = n_classes
 
     def fit(self, loss, h):
         """Return (w, tables): the minimiser with min(w) = 0 and the trial tables at it."""
