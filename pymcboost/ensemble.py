@@ -1,4 +1,4 @@
-"""Ensembles of stumps or of trees: a builder that grows during training and the frozen arrays that are saved and scored.
+"""Ensembles of stumps or trees: a builder that grows during training and the frozen arrays that are saved and scored.
 
 F(x) = bias + sum over the stumps, in order, of  left  if x[feature] <= threshold, or x[feature] is NaN and nan_left
                                                  right otherwise
@@ -226,11 +226,11 @@ class EnsembleBuilder:
 class Trees:
     """A frozen list of T trees with S splits in all, in rounds.
 
-    Only splits are nodes. Those of tree t are ``offset[t] <= i < offset[t + 1]``, in preorder: the left child of split i
-    is i + 1, the right one i + right[i], and either is a leaf if the other part of the subtree begins, or the subtree
-    ends, right there. With ``i, end, at = offset[t], offset[t + 1], offset[t] + t`` a row descends, while ``i < end``, by
-    ``i, end, at = i + 1, i + right[i], at`` to the left and ``i + right[i], end, at + right[i]`` to the right; then
-    ``leaf[at]`` is its leaf. A tree of s splits has s + 1 leaves; s may be 0.
+    Only splits are nodes. Those of tree t are ``offset[t] <= i < offset[t + 1]``, in preorder: the left child of split
+    i is i + 1, the right one i + right[i], and either is a leaf if the other part of the subtree begins, or the
+    subtree ends, right there. With ``i, end, at = offset[t], offset[t + 1], offset[t] + t`` a row descends, while
+    ``i < end``, by ``i, end, at = i + 1, i + right[i], at`` to the left and ``i + right[i], end, at + right[i]`` to
+    the right; then ``leaf[at]`` is its leaf. A tree of s splits has s + 1 leaves; s may be 0.
 
     Attributes
     ----------
@@ -299,7 +299,7 @@ class Trees:
         )
 
     def each(self):
-        """Yield (feature, threshold, nan_left, right, leaf, cls, base) of every tree; ``cls`` and ``base`` may be -1."""
+        """Yield (feature, threshold, nan_left, right, leaf, cls, base) of each tree; ``cls``, ``base`` may be -1."""
         for t in range(len(self)):
             begin, end = int(self.offset[t]), int(self.offset[t + 1])
             yield (
@@ -370,9 +370,7 @@ class Trees:
             elif (base == cls).any():
                 raise ValueError("base must not be the tree's own class")
         rounds = _rising("rounds", self.rounds, t)
-        result = Trees(
-            offset, feature, threshold, nan_left, right, leaf, cls, base, rounds, bias, int(self.n_features)
-        )
+        result = Trees(offset, feature, threshold, nan_left, right, leaf, cls, base, rounds, bias, int(self.n_features))
         result.depths()
         return result
 
@@ -516,8 +514,9 @@ class TreesBuilder:
         Trees
         """
         trees = self.tail(0)
-        arrays = {name: None if array is None else array.copy() for name, array in vars(trees).items()
-                  if name != "n_features"}
+        arrays = {
+            name: None if array is None else array.copy() for name, array in vars(trees).items() if name != "n_features"
+        }
         for array in arrays.values():
             if array is not None:
                 array.flags.writeable = False

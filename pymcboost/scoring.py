@@ -311,8 +311,9 @@ class Model:
     def used_features(self):
         """Features that occur in the model, and their shares in what moves the scores, or in the splits of trees.
 
-        Every split of a tree counts the same, since a file does not keep what it gained. A stump counts for its feature with the sum over the classes of ``|right - left|``, in an interval table a
-        feature with the sum of the absolute differences from each interval to the next.
+        Every split of a tree counts the same, since a file does not keep what it gained. A stump counts for its feature
+        with the sum over the classes of ``|right - left|``, in an interval table a feature with the sum of the absolute
+        differences from each interval to the next.
 
         Returns
         -------

@@ -187,9 +187,11 @@ def test_tail_of_trees(mode):
         np.testing.assert_allclose(added, F, rtol=1e-12, atol=1e-12)
     builder.add_tree([], [], [], [], [[1, 2, 3]] if mode == "vector" else [1], -1 if mode == "vector" else 2)
     assert builder.n_rounds == 12
-    assert builder.freeze().n_rounds == builder.tail(2).canonical().rounds.size - 1 + int(
-        (whole.rounds[1:] <= 2).sum()
-    ) == 13
+    assert (
+        builder.freeze().n_rounds
+        == builder.tail(2).canonical().rounds.size - 1 + int((whole.rounds[1:] <= 2).sum())
+        == 13
+    )
     builder.end_round()
     assert builder.freeze().n_rounds == 13
     with pytest.raises(ValueError, match="there is no tree number"):

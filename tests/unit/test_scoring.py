@@ -43,7 +43,11 @@ def sets_of_trees():
     """Trees of every kind and size, with a number of rows to score."""
     for mode in ("scalar", "base", "vector"):
         for n_classes in (2, 3, 5, 10, 17, 26):
-            for n_features, few, splits, n_rows in ((1, True, (0, 3), 1), (5, True, (0, 12), 37), (300, False, (0, 40), 19)):
+            for n_features, few, splits, n_rows in (
+                (1, True, (0, 3), 1),
+                (5, True, (0, 12), 37),
+                (300, False, (0, 40), 19),
+            ):
                 yield random_trees(9, n_features, n_classes, mode, n_classes, few, splits), n_rows
         yield random_trees(6, 4, 3, mode, 1, False, (60, 140)), 21
         yield random_trees(2, 300, 4, mode, 1, False, (200, 700)), 21
@@ -95,7 +99,7 @@ def test_many_rows_through_trees(mode):
 def test_leaves_of_16_bits(tmp_path):
     trees = random_trees(8, 4, 3, "vector")
     leaf = trees.leaf.copy()
-    leaf[0] = [65504, -2.0**-24, 2.0**-15 + 2.0**-24]  # the largest, the smallest, and one below the normal numbers
+    leaf[0] = [65504, -(2.0**-24), 2.0**-15 + 2.0**-24]  # the largest, the smallest, and one below the normal numbers
     leaf[1] = [1e-9, -1e-9, 1 / 3]
     trees = type(trees)(**(vars(trees) | {"leaf": leaf}))
     X = random_rows(40, 4)
