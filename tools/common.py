@@ -97,7 +97,11 @@ def data_file(name):
     """Path of one file of the data folder."""
     path = data_folder() / name
     if not path.is_file():
-        raise DataMissing(f"{path} is missing: `python tools/get_data.py {name.split('.')[0]}` gets it or says how")
+        import get_data
+
+        stem = name.split(".")[0]
+        how = f"`python tools/get_data.py {stem}` gets it or says how"
+        raise DataMissing(f"{path} is missing: {how if stem in get_data.SOURCES else 'put it there by hand'}")
     return path
 
 
@@ -140,9 +144,10 @@ def load_official(name):
     return X, y, X_test, y_test
 
 
-# Splits of the experiments with trees, where a set comes in one file: the first rows train, the rest test. letter is cut
-# here as in Li's experiments; the stumps' tables keep UCI's own cut above.
+# Splits of the experiments with trees, where a set comes in one file: the first rows train, the rest test. letter is
+# cut here as in Li's experiments; the stumps' tables keep UCI's own cut above.
 TREE_FIRST_TRAIN = {"letter": 15000}
+GENERATED = "poker-generated"
 # Rows of the training part, counted from 1, as published with the ABC-Boost package.
 TRAIN_INDEX = {"covtype": "covtype.train-index.txt.gz"}
 
@@ -171,8 +176,12 @@ def load_for_trees(name, seed=0):
     """Read (X_train, y_train, X_test, y_test) as the experiments with trees use them.
 
     Official parts where there are any, covtype by its index file, letter at row 15,000, and for every other set the
-    stratified 75:25 split number ``seed``.
+    stratified 75:25 split number ``seed``. "poker-generated" is the set of tools/make_data.py.
     """
+    if name == GENERATED:
+        import make_data
+
+        return make_data.make_poker()
     X, y, X_test, y_test = load(name)
     if X_test is not None:
         return X, y, X_test, y_test
@@ -354,6 +363,68 @@ def environment():
         "load_before": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "date": datetime.date.today().isoformat(),
     }
+
+
+def compile_c(source, target, flags, libraries=("-lm",)):
+    """Compile one C file; a failure is reported with the compiler's words."""
+    command = [*compiler(), *flags, str(source), "-o", str(target), *libraries]
+    try:
+        subprocess.run(command, capture_output=True, text=True, check=True)
+    except OSError as error:
+        raise SystemExit(
+            f"cannot run the C compiler {compiler()[0]!r} ({error}); set CC or install gcc"
+        ) from error
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"{' '.join(command)} failed:\n{error.stderr}") from error
+
+
+@dataclass
+class Report:
+    """What one benchmark found."""
+
+    parameters: dict = field(default_factory=dict)
+    rows: list = field(default_factory=list)
+    targets: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+
+    def target(self, what, reached, bound, at_most=False, unit="x"):
+        """Compare a figure with its target; ``at_most`` where small is good."""
+        ok = reached <= bound if at_most else reached >= bound
+        self.targets.append(
+            {
+                "what": what,
+                "target": f"{'<=' if at_most else '>='} {bound:g} {unit}".strip(),
+                "reached": reached,
+                "unit": unit,
+                "ok": bool(ok),
+            }
+        )
+
+
+BENCHMARKS = {}
+
+
+def benchmark(name):
+    def keep(function):
+        BENCHMARKS[name] = function
+        return function
+
+    return keep
+
+
+def number(value):
+    """Four significant digits without needless zeros."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+    return str(value)
+
+
+def first_below(errors, level):
+    """Smallest number of rounds with an error of at most ``level``, or None."""
+    hits = np.flatnonzero(np.asarray(errors) <= level)
+    return int(hits[0]) + 1 if len(hits) else None
 
 
 def error_percent(truth, predicted):
