@@ -9,6 +9,10 @@ from pymcboost.data import BUNDLE_ROWS, LARGEST_THRESHOLD, TrainingData
 LANES = 16  # columns in a tile
 # Columns with at least this share of rows in one bin, and few others, may share a lane if they exclude each other.
 BUNDLED, BUNDLED_BINS, BUNDLES_TRIED = 0.6, 32, 64
+# A tile in which at most this share of the rows has a lane outside its mode skips the others.
+BUSY, BUSY_ROWS = 0.75, 4096
+# Columns with at least this share of rows in one bin are put into tiles with those that leave theirs in the same rows.
+ALIKE, ALIKE_SAMPLE = 0.3, 1 << 19
 
 
 class TreeData(TrainingData):
@@ -26,6 +30,10 @@ class TreeData(TrainingData):
         The same lanes row by row; the missing values of a tile's plain lanes share the code ``tile_rows - 1``.
     tile_lanes, tile_rows, tile_missing : ndarray of int32 (n_tiles,)
         Lanes in use, codes in use, whether the last code means missing.
+    tile_skip : ndarray of int32 (n_tiles,)
+        1: rows in which every lane has the code ``tile_mode`` (n_tiles, 16) are not counted one by one.
+    busy : ndarray of uint64 (words, m) or None
+        Bit t % 64 of word t // 64 is set in the rows that tile t counts; None where no tile skips any.
     tile_cell : ndarray of int64 (n_tiles + 2,)
         First histogram cell of every tile, of the sparse features, and the number of all cells.
     column, lane, cell0, n_bins, has_missing, mode : ndarray of int32 (n_used,)
@@ -91,7 +99,7 @@ class TreeData(TrainingData):
         bundles = []
         if self.code_bytes == 1 and m >= BUNDLE_ROWS:
             bundles = self._bundles(codes, mode[used], mode_rows[used])
-        self._set_lanes(codes, bundles, mode[used])
+        self._set_lanes(codes, bundles, mode[used], mode_rows[used])
 
     def _exact_codes(self, X, f, n_threads):
         """Codes and cuts of one column with a bin for every distinct value."""
@@ -127,11 +135,31 @@ class TreeData(TrainingData):
             room[b] -= cells[f]
         return [sorted(bundle) for bundle in bundles if len(bundle) > 1]
 
-    def _set_lanes(self, codes, bundles, mode):
+    def _alike(self, codes, features, mode):
+        """The features in an order in which every 16 leave their modes in the same rows, as far as possible."""
+        step = -(-self.n_rows // max(64, ALIKE_SAMPLE // max(len(features), 1)))
+        outside = (codes[self.column[features], ::step] != mode[features, None]).astype(np.float32)
+        left, order = np.ones(len(features), dtype=bool), []
+        free = np.ones(outside.shape[1], dtype=np.float32)
+        for j in range(len(features)):
+            if j % LANES == 0:
+                free[:] = 1
+                pick = int(np.argmax(left))
+            else:
+                pick = int(np.argmin(np.where(left, outside @ free, np.inf)))
+            left[pick] = False
+            free[outside[pick] > 0] = 0
+            order.append(features[pick])
+        return order
+
+    def _set_lanes(self, codes, bundles, mode, mode_rows):
         bundled = {f for bundle in bundles for f in bundle}
         plain = [f for f in range(len(self.column)) if f not in bundled]
-        plain.sort(key=lambda f: (self.has_missing[f], self.n_bins[f], f))
-        lanes = [[f] for f in plain] + bundles
+        skewed = [f for f in plain if mode_rows[f] >= ALIKE * self.n_rows and not self.has_missing[f]]
+        if self.n_rows >= BUSY_ROWS and len(skewed) > LANES:
+            skewed = self._alike(codes, np.array(skewed), mode)
+        rest = sorted(set(plain) - set(skewed), key=lambda f: (self.has_missing[f], self.n_bins[f], f))
+        lanes = [[int(f)] for f in skewed] + [[f] for f in rest] + bundles
         m, n_tiles = self.n_rows, -(-len(lanes) // LANES)
         self.n_tiles, self.n_lanes = n_tiles, n_tiles * LANES
         dtype = np.uint8 if self.code_bytes == 1 else np.uint16
@@ -139,6 +167,9 @@ class TreeData(TrainingData):
         self.tiles = aligned_zeros((n_tiles, m, LANES), dtype)
         self.tile_lanes = np.zeros(n_tiles, dtype=np.int32)
         self.tile_rows, self.tile_missing = self.tile_lanes.copy(), self.tile_lanes.copy()
+        self.tile_skip = self.tile_lanes.copy()
+        self.tile_mode = np.zeros((n_tiles, LANES), dtype=np.int32)
+        busy = np.zeros((-(-n_tiles // 64), m), dtype=np.uint64)
         for t in range(n_tiles):
             members = lanes[LANES * t : LANES * (t + 1)]
             self.tile_lanes[t] = len(members)
@@ -163,9 +194,18 @@ class TreeData(TrainingData):
             self.tile_rows[t] = rows + self.tile_missing[t]
             for k, features in enumerate(members):
                 column = self.codes[LANES * t + k]
-                if len(features) == 1 and self.has_missing[features[0]]:
-                    column = np.where(column == self.n_bins[features[0]], dtype(rows), column)
+                if len(features) == 1:
+                    f = features[0]
+                    self.tile_mode[t, k] = rows if mode[f] == self.n_bins[f] else mode[f]
+                    if self.has_missing[f]:
+                        column = np.where(column == self.n_bins[f], dtype(rows), column)
                 self.tiles[t, :, k] = column
+            if m >= BUSY_ROWS and len(members) > LANES // 2:
+                counted = (self.tiles[t] != self.tile_mode[t].astype(dtype)).any(axis=1)
+                if counted.mean() <= BUSY:
+                    self.tile_skip[t] = 1
+                    busy[t // 64] |= counted.astype(np.uint64) << np.uint64(t % 64)
+        self.busy = busy if self.tile_skip.any() else None
         self.lane_feature = np.array([f for features in lanes for f in features], dtype=np.int32)
         lengths = [len(features) for features in lanes] + [0] * (self.n_lanes - len(lanes))
         self.lane_ptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
@@ -218,7 +258,8 @@ class TreeData(TrainingData):
         self.code_bytes = 1
         self.codes, self.tiles = np.zeros((0, m), dtype=np.uint8), np.zeros((0, m, LANES), dtype=np.uint8)
         self.n_tiles = self.n_lanes = 0
-        self.tile_lanes = self.tile_rows = self.tile_missing = np.zeros(0, dtype=np.int32)
+        self.tile_lanes = self.tile_rows = self.tile_missing = self.tile_skip = np.zeros(0, dtype=np.int32)
+        self.tile_mode, self.busy = np.zeros((0, LANES), dtype=np.int32), None
         self.lane_feature = np.arange(len(used), dtype=np.int32)
         self.lane_ptr = np.zeros(1, dtype=np.int32)
         self._set_cells(int(sizes.sum()))

@@ -93,6 +93,8 @@ PMB_STATIC void pmb_work_free(pmb_grow_work *w) {
     free(w->found);
     free(w->goes_left);
     free(w->order);
+    free(w->busy);
+    free(w->at);
     memset(w, 0, sizeof *w);
 }
 
@@ -111,8 +113,10 @@ PMB_STATIC int pmb_work_new(pmb_grow_work *w, const pmb_tree_data *d, const pmb_
     w->found = malloc(sizeof(pmb_split) * 2 * parts);
     w->goes_left = malloc(65536);
     w->order = malloc(sizeof(int32_t) * 8 * J);
+    w->busy = malloc(sizeof(uint64_t) * (d->busy ? ((size_t)d->n_tiles + 63) / 64 * m : 1));
+    w->at = calloc(d->busy ? (m + PMB_AHEAD) * (size_t)o->threads : 1, sizeof(int32_t));
     if (!w->gh || !w->gathered || !w->memory || !w->rows || !w->spare || !w->free_slots || !w->nodes || !w->found ||
-        !w->goes_left || !w->order) {
+        !w->goes_left || !w->order || !w->busy || !w->at) {
         pmb_work_free(w);
         return 0;
     }

@@ -12,6 +12,9 @@
 
 #include "lanes.h"
 #include <stdlib.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 #define PMB_AHEAD 24       /* rows between the prefetched row and the current one */
 #define PMB_COUNT_BITS 24  /* PLANES 2: bits of the weight count below h */
@@ -27,6 +30,9 @@ typedef struct {
     const int32_t *tile_lanes;  /* lanes in use: the first ones of each tile's 16 */
     const int32_t *tile_rows;   /* codes in use in each tile, the row of missing values included */
     const int32_t *tile_missing; /* 1: the last row of the histogram holds the missing values of the plain lanes */
+    const int32_t *tile_skip;   /* 1: rows with every lane in its mode are left out, and make up the rest of the node */
+    const int32_t *tile_mode;   /* (n_tiles, 16) */
+    const uint64_t *busy;       /* (words, m): bit t of a row's words says that tile t counts it; NULL: no such tile */
     const int64_t *tile_cell;   /* (n_tiles + 2,) first cell of each tile, of the sparse cells, and the number of all */
     const int32_t *column, *lane, *cell0, *n_bins, *has_missing, *mode; /* by feature */
     const int32_t *lane_ptr, *lane_feature;                             /* features of each lane, then the sparse ones */
@@ -69,6 +75,8 @@ typedef struct {
     pmb_split *found;
     uint8_t *goes_left; /* 65536 */
     int32_t *order;     /* 8 * max_leaves */
+    uint64_t *busy;     /* of the gathered rows, (words, m) */
+    int32_t *at;        /* (threads, m + PMB_AHEAD) */
     void *memory;       /* of hist, which is 64-byte aligned */
 } pmb_grow_work;
 
@@ -263,6 +271,11 @@ PMB_STATIC int pmb_scan_feature(const pmb_tree_data *d, int f, const int64_t *ce
             }
         }
     }
+    if (found) { /* the middle of the empty bins */
+        int next = best->pos + 1;
+        while (next < bins && (next == mode ? rest : pmb_cell(cells + next * stride, o->planes, gap)).h == 0) next++;
+        if (next < bins) best->pos = (best->pos + next - 1) / 2;
+    }
     return found;
 }
 
@@ -279,9 +292,23 @@ PMB_STATIC int pmb_scan_feature(const pmb_tree_data *d, int f, const int64_t *ce
 #define PLANES 2
 #include "trees_body.h"
 
-/* Histogram of one tile (or of the sparse cells, tile == n_tiles) over n rows; rows NULL: the first n. */
+/* Positions, among n rows, of those that count in a tile. */
+PMB_CLONES PMB_STATIC int64_t pmb_compact(const uint64_t *PMB_RESTRICT busy, int bit, int64_t n,
+                                          int32_t *PMB_RESTRICT at) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        at[count] = (int32_t)i;
+        count += busy[i] >> bit & 1;
+    }
+    for (int j = 0; j < PMB_AHEAD; j++) at[count + j] = 0;
+    return count;
+}
+
+/* Histogram of one tile (or of the sparse cells, tile == n_tiles) over the n rows of a node with these sums; rows NULL:
+ * the first n. busy: the bits of these rows, word by word, `stride` apart; at: scratch of n + PMB_AHEAD. */
 PMB_INLINE void pmb_fill_part(const pmb_tree_data *d, int planes, int tile, const int32_t *rows, int64_t n,
-                              const int64_t *gh, int64_t *hist) {
+                              const int64_t *gh, pmb_sums sums, const uint64_t *busy, int64_t stride, int32_t *at,
+                              int64_t *hist) {
     memset(hist, 0, sizeof(int64_t) * (size_t)planes * (size_t)(d->tile_cell[tile + 1] - d->tile_cell[tile]));
     if (tile == d->n_tiles) {
         for (int64_t i = 0; i < n; i++) {
@@ -295,10 +322,23 @@ PMB_INLINE void pmb_fill_part(const pmb_tree_data *d, int planes, int tile, cons
         return;
     }
     int lanes = d->tile_lanes[tile];
-    int64_t first = (int64_t)tile * d->m * 16;
-    if (d->code_bytes == 2) pmb_fill_16_2((const uint16_t *)d->tiles + first, rows, n, lanes, gh, hist);
-    else if (planes == 2) pmb_fill_8_2((const uint8_t *)d->tiles + first, rows, n, lanes, gh, hist);
-    else pmb_fill_8_1((const uint8_t *)d->tiles + first, rows, n, lanes, gh, hist);
+    int64_t first = (int64_t)tile * d->m * 16, done[2];
+    int skip = d->tile_skip[tile];
+    if (skip) n = pmb_compact(busy + tile / 64 * stride, tile % 64, n, at);
+    else at = NULL;
+    if (d->code_bytes == 2) pmb_fill_16_2((const uint16_t *)d->tiles + first, rows, at, n, lanes, gh, hist, done);
+    else if (planes == 2) pmb_fill_8_2((const uint8_t *)d->tiles + first, rows, at, n, lanes, gh, hist, done);
+    else pmb_fill_8_1((const uint8_t *)d->tiles + first, rows, at, n, lanes, gh, hist, done);
+    if (!skip) return;
+    for (int k = 0; k < lanes; k++) {
+        int64_t *cell = hist + (int64_t)d->tile_mode[16 * tile + k] * 16 * planes + k;
+        if (planes == 1) {
+            cell[0] += (int64_t)((uint64_t)sums.g << 32) + sums.h - done[0];
+        } else {
+            cell[0] += sums.g - done[0];
+            cell[16] += (sums.h << PMB_COUNT_BITS) + sums.n - done[1];
+        }
+    }
 }
 
 /* Sums of the rows left of a split of a plain lane. */
@@ -341,7 +381,12 @@ PMB_STATIC void pmb_scan_part(const pmb_tree_data *d, const pmb_grow_options *o,
             }
         }
     }
-    if (won >= 0) best->left = pmb_prefix(hist + won, o->planes, best->pos, best->nan_left, rows);
+    if (won >= 0) {
+        int next = best->pos + 1;
+        best->left = pmb_prefix(hist + won, o->planes, best->pos, best->nan_left, rows);
+        while (next < rows && pmb_cell(hist + won + (int64_t)next * 16 * o->planes, o->planes, 16).h == 0) next++;
+        if (next < rows) best->pos = (best->pos + next - 1) / 2;
+    }
 }
 /* Which way the codes of a dense lane go. Codes of a bundle that belong to other features mean this one's mode bin. */
 PMB_STATIC void pmb_directions(const pmb_tree_data *d, const pmb_split *s, uint8_t *goes_left) {
@@ -418,7 +463,10 @@ PMB_STATIC void pmb_evaluate(const pmb_tree_data *d, const pmb_grow_options *o, 
                 to[2 * i] = gh[2 * (int64_t)rows[i]];
                 to[2 * i + 1] = gh[2 * (int64_t)rows[i] + 1];
             }
+        for (int word = 0; d->busy && word <= (d->n_tiles - 1) / 64; word++)
+            for (int64_t i = 0; i < n; i++) w->busy[word * d->m + i] = d->busy[word * d->m + rows[i]];
     }
+    const uint64_t *busy = whole ? d->busy : w->busy;
     int64_t begin = !pooled && rest && rest->start < fill->start ? rest->start : fill->start;
     int threads = o->threads > 1 && fill->n * d->n_tiles > PMB_SHARED_WORK ? o->threads : 1;
     (void)threads;
@@ -428,8 +476,13 @@ PMB_STATIC void pmb_evaluate(const pmb_tree_data *d, const pmb_grow_options *o, 
     for (int t = 0; t < parts; t++) {
         int64_t at = planes * d->tile_cell[t], n_words = planes * d->tile_cell[t + 1] - at;
         int64_t *hist = w->hist + (o->pool ? fill->slot * words + at : at);
+        int32_t *at_rows = w->at;
+#ifdef _OPENMP
+        at_rows += (threads > 1 ? omp_get_thread_num() : 0) * (d->m + PMB_AHEAD);
+#endif
         pmb_fill_part(d, planes, t, whole ? NULL : w->rows + fill->start, fill->n,
-                      whole ? gh : w->gathered + planes * (fill->start - begin), hist);
+                      whole ? gh : w->gathered + planes * (fill->start - begin), fill->sums,
+                      busy ? busy + (fill->start - begin) : NULL, d->m, at_rows, hist);
         if (want_filled) pmb_scan_part(d, o, t, hist, fill->sums, w->found + 2 * t);
         if (!rest) continue;
         if (pooled) {
@@ -438,7 +491,8 @@ PMB_STATIC void pmb_evaluate(const pmb_tree_data *d, const pmb_grow_options *o, 
             if (want_other) pmb_scan_part(d, o, t, big, rest->sums, w->found + 2 * t + 1);
         } else if (want_other) {
             pmb_fill_part(d, planes, t, w->rows + rest->start, rest->n,
-                          w->gathered + planes * (rest->start - begin), hist);
+                          w->gathered + planes * (rest->start - begin), rest->sums,
+                          busy ? busy + (rest->start - begin) : NULL, d->m, at_rows, hist);
             pmb_scan_part(d, o, t, hist, rest->sums, w->found + 2 * t + 1);
         }
     }

@@ -6,7 +6,7 @@ number of threads nor on the order of summation.
 """
 
 from cython.parallel cimport prange, threadid
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
@@ -20,6 +20,9 @@ cdef extern from "softmax.h" nogil:
         const int32_t *tile_lanes
         const int32_t *tile_rows
         const int32_t *tile_missing
+        const int32_t *tile_skip
+        const int32_t *tile_mode
+        const uint64_t *busy
         const int64_t *tile_cell
         const int32_t *column
         const int32_t *lane
@@ -118,7 +121,7 @@ cdef class Grower:
     cdef pmb_tree_data data
     cdef pmb_grow_options options
     cdef pmb_grow_work *work
-    cdef int n_work, n_threads
+    cdef int n_work, n_threads, prepared
     cdef object keep
 
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int planes, bint edge, bint pool,
@@ -135,6 +138,9 @@ cdef class Grower:
         self.data.tile_lanes = <const int32_t *> address(data.tile_lanes)
         self.data.tile_rows = <const int32_t *> address(data.tile_rows)
         self.data.tile_missing = <const int32_t *> address(data.tile_missing)
+        self.data.tile_skip = <const int32_t *> address(data.tile_skip)
+        self.data.tile_mode = <const int32_t *> address(data.tile_mode)
+        self.data.busy = <const uint64_t *> address(data.busy)
         self.data.tile_cell = <const int64_t *> address(data.tile_cell)
         self.data.column, self.data.lane = <const int32_t *> address(data.column), <const int32_t *> address(data.lane)
         self.data.cell0, self.data.n_bins = <const int32_t *> address(data.cell0), <const int32_t *> address(data.n_bins)
@@ -163,9 +169,10 @@ cdef class Grower:
     cdef int prepare(self, int n) except -1:
         """Work space for n threads."""
         cdef int t
-        if self.n_work >= n:
+        if self.n_work >= n and self.prepared == self.options.threads:
             return 0
         self.release()
+        self.prepared = self.options.threads
         self.work = <pmb_grow_work *> calloc(n, sizeof(pmb_grow_work))
         if self.work == NULL:
             raise MemoryError("no memory for growing trees")
