@@ -192,4 +192,33 @@ PMB_STATIC void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options 
     }
 }
 
+/* One binary tree with leaves +-1 for one class: g = a, h = |a|, a being every stride-th number of A. Its leaves are the
+ * signs of their sums of a. Returns its edge, the sum of a_i h(x_i). */
+PMB_STATIC double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
+                                int is_double, int stride, const double *weight, double limit, double per_count,
+                                const pmb_tree_out *out) {
+    double sum = 0, edge = 0;
+#define A_OF(i) (is_double ? ((const double *)A)[(i) * stride] : (double)((const float *)A)[(i) * stride])
+    for (int64_t i = 0; i < d->m; i++) sum += fabs(A_OF(i));
+    double scale = limit / (sum > 1e-300 ? sum : 1e-300);
+    for (int64_t i = 0; i < d->m; i++) {
+        double g = A_OF(i) * scale;
+        if (o->planes == 2) {
+            pmb_pack_2(g, fabs(g) / 256, weight ? weight[i] * per_count : per_count, w->gh + 2 * i);
+        } else {
+            int32_t gq = (int32_t)(g + (g < 0 ? -0.5 : 0.5)), hq = gq < 0 ? -gq : gq;
+            w->gh[i] = (int64_t)((uint64_t)(int64_t)gq << 32) + (hq < 1 ? 1 : hq);
+        }
+    }
+#undef A_OF
+    int n_leaves = pmb_grow_to(d, o, w, NULL, 0, 1 / scale, out);
+    const int32_t *leaves = w->order + 2 * o->max_leaves;
+    for (int j = 0; j < n_leaves; j++) {
+        int64_t g = w->nodes[leaves[j]].sums.g;
+        out->value[j] = g < 0 ? -1 : 1;
+        edge += fabs((double)g);
+    }
+    return edge / scale;
+}
+
 #endif
