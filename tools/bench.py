@@ -726,7 +726,7 @@ def main(arguments=None):
         parser.error(f"unknown benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     if options.repeat < 1:
         parser.error("--repeat must be at least 1")
-    if (options.rounds or 1) < 1 or options.leaves < 2 or min(options.threads) < 1:
+    if (options.rounds is not None and options.rounds < 1) or options.leaves < 2 or min(options.threads) < 1:
         parser.error("--rounds and --threads must be at least 1, --leaves at least 2")
     try:
         bench_trees.check(options.data or (), options.algorithms or ())
