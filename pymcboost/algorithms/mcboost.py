@@ -13,7 +13,7 @@ loss based boosting.
 
 import numpy as np
 
-from pymcboost.base import BoostingClassifier, Round
+from pymcboost.base import BoostingClassifier
 from pymcboost.coefficients import SOLVERS
 from pymcboost.losses import LOSSES
 from pymcboost.weak_learners import SharedStump
@@ -95,6 +95,8 @@ class MCBoostClassifier(BoostingClassifier):
     """
 
     algorithm = "mcboost"
+    # Multiplied weights are rebuilt from the scores, against rounding drift and lost small weights.
+    restart_every = 512
 
     def __init__(
         self,
@@ -163,4 +165,4 @@ class MCBoostClassifier(BoostingClassifier):
             return None
         loss.update(stump.h, stump.polarity * right.astype(np.float64), tables)
         builder.add_stump(stump.feature, stump.threshold, stump.nan_left, right)
-        return Round(stump.feature, float(stump.threshold), stump.cls, edge)
+        return {"feature": stump.feature, "threshold": float(stump.threshold), "cls": stump.cls, "edge": edge}
