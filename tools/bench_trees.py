@@ -587,7 +587,7 @@ def bench_histogram(options):
             "features": d,
             "bins": 256,
             "pair": "one (row, feature)",
-            "limit": "read-modify-write of a random row of a 256-row table in L1, as wide as the cell; measured in turn",
+            "limit": "read-modify-write of a random row of a 256-row table in L1, as wide as a cell; measured in turn",
             "data_preparation": "not timed",
         }
     )

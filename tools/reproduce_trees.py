@@ -157,7 +157,7 @@ def run_long(run, options, make=new_estimator):
             print(f"{run.name}: {method} skipped, {reason} is absent", file=sys.stderr)
             continue
         key = setting(run, method, gap)
-        if finished(journal, key, rounds):
+        if finished_rows(journal.rows, key, rounds):
             continue
         if parts is None:
             parts = coded(run.data())
@@ -211,9 +211,9 @@ def curve(rows, key):
     return {int(row["rounds"]): int(row["errors"]) for row in sorted(mine, key=lambda row: int(row["rounds"]))}
 
 
-def finished(journal, key, rounds):
+def finished_rows(rows, key, rounds):
     """Whether a training has come to ``rounds``, or to its own end."""
-    mine = [row for row in journal.rows if all(str(row[name]) == str(value) for name, value in key.items())]
+    mine = [row for row in rows if all(str(row[name]) == str(value) for name, value in key.items())]
     return any(int(row["rounds"]) >= rounds or int(row["ended"]) for row in mine)
 
 
@@ -261,7 +261,8 @@ def long_text(run, rows):
         line = [method, gap or "-", published or "-", *(points.get(g, "-") for g in shown)]
         line += [f"{points[last]} ({last} rounds)", f"{hours:.2f}"]
         if run.within is not None:
-            line.append(within_words(points[last], published, run.within))
+            over = finished_rows(rows, setting(run, method, gap), run.rounds)
+            line.append(within_words(points[last], published, run.within) if over else "not there yet")
         cells.append(line)
     commits = sorted({commit for row in rows for commit in row["trained_by"].split()})
     trained = f"Trained by commit {', '.join(f'`{commit}`' for commit in commits)}."
