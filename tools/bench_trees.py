@@ -424,9 +424,7 @@ def bench_abc(options):
             n_classes = save_arrays(folder, *parts)
             for threads in options.threads:
                 specs = {
-                    (variant, count): Spec(
-                        method, count, options.leaves, options.learning_rate, threads, more=more
-                    )
+                    (variant, count): Spec(method, count, options.leaves, options.learning_rate, threads, more=more)
                     for variant, (method, more) in variants.items()
                     for count in (rounds, 2 * rounds)
                 }

@@ -56,9 +56,7 @@ class LongRun:
         """(method, gap) of this run, gap 0 for the methods without one."""
         methods = options.methods or [*self.published, *self.peers]
         gaps = options.gaps or self.gaps
-        return [
-            (method, gap) for method in methods for gap in (gaps if method.startswith("abc-") else (0,))
-        ]
+        return [(method, gap) for method in methods for gap in (gaps if method.startswith("abc-") else (0,))]
 
 
 LONG = {
@@ -550,14 +548,8 @@ DEFAULTS_COLUMNS = ["error", "n_train", "n_test"]
 
 def default_settings():
     """List the settings as dictionaries."""
-    settings = [
-        dict(zip(DEFAULTS_GRID, values, strict=True)) for values in itertools.product(*DEFAULTS_GRID.values())
-    ]
-    settings += [
-        {**DEFAULTS_MIDDLE, name: value}
-        for name, values in DEFAULTS_AROUND.items()
-        for value in values
-    ]
+    settings = [dict(zip(DEFAULTS_GRID, values, strict=True)) for values in itertools.product(*DEFAULTS_GRID.values())]
+    settings += [{**DEFAULTS_MIDDLE, name: value} for name, values in DEFAULTS_AROUND.items() for value in values]
     return settings
 
 

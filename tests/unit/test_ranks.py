@@ -62,6 +62,7 @@ def test_refusals(errors):
     ("mean_ranks", "critical", "expected"),
     [
         ([1.0, 2.0, 3.0], 0.5, []),
+        ([1.0, 1.5, 3.0], 0.5, []),  # a distance of just the critical difference counts
         ([3.0, 1.0, 1.4, 2.7], 0.5, [(0, 1), (2, 3)]),
         ([1.0, 1.4, 1.8, 3.0], 0.5, [(0, 1), (1, 2)]),
         ([1.0, 1.2, 1.4, 3.0], 0.5, [(0, 2)]),

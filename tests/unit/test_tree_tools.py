@@ -27,10 +27,7 @@ def test_27_sets():
 @pytest.mark.needs_data
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if reproduce_trees.cost(name) > 10**7 else ())
-        for name in common.DATA
-    ],
+    [pytest.param(name, marks=pytest.mark.slow if reproduce_trees.cost(name) > 10**7 else ()) for name in common.DATA],
 )
 def test_sizes_of_the_sets(monkeypatch, data_folder, name):
     monkeypatch.setenv("PYMCBOOST_DATA", str(data_folder))
