@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from pymcboost import __version__
 from pymcboost.data import TrainingData
 from pymcboost.ensemble import EnsembleBuilder
-from pymcboost.params import PARAMS
+from pymcboost.params import param
 from pymcboost.scoring import Model
 from pymcboost.threads import resolve_n_jobs
 
@@ -150,7 +150,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_params(self):
         for name, value in self.get_params(deep=False).items():
-            row = PARAMS.get(name)
+            row = param(type(self), name)
             if row is None or (name == "class_weight" and isinstance(value, dict)):
                 continue
             if name == "random_state" and isinstance(value, np.random.RandomState):
