@@ -148,17 +148,19 @@ class TreeData(TrainingData):
     def _alike(self, codes, features, mode):
         """The features in an order in which every 16 leave their modes in the same rows, as far as possible."""
         step = -(-self.n_rows // max(64, ALIKE_SAMPLE // max(len(features), 1)))
-        outside = (codes[self.column[features], ::step] != mode[features, None]).astype(np.float32)
+        outside = codes[self.column[features], ::step] != mode[features, None]
         left, order = np.ones(len(features), dtype=bool), []
-        free = np.ones(outside.shape[1], dtype=np.float32)
         for j in range(len(features)):
-            if j % LANES == 0:
-                free[:] = 1
+            if j % LANES == 0:  # the rows that the tile need not count yet, and how many of them a feature would add
+                free = np.ones(outside.shape[1], dtype=bool)
+                adds = outside.sum(axis=1, dtype=np.int64)
                 pick = int(np.argmax(left))
             else:
-                pick = int(np.argmin(np.where(left, outside @ free, np.inf)))
+                pick = int(np.argmin(np.where(left, adds, outside.shape[1] + 1)))
             left[pick] = False
-            free[outside[pick] > 0] = 0
+            counted = outside[pick] & free
+            free &= ~counted
+            adds -= outside[:, counted].sum(axis=1, dtype=np.int64)
             order.append(features[pick])
         return order
 

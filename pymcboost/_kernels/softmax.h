@@ -59,6 +59,51 @@ PMB_INLINE double pmb_exp_d_0(double x) {
     return f * r;
 }
 
+/* P = exp(F - top) of n rows, added to total. */
+PMB_INLINE void pmb_exps_f_0(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top, int64_t n,
+                             float *PMB_RESTRICT P, float *PMB_RESTRICT total) {
+    int64_t i = 0;
+#if PMB_VECTORS
+    /* pmb_exp_f_0, step by step, for 8 rows; bits of positive floats are ordered like integers */
+    typedef float floats __attribute__((vector_size(32), aligned(4), may_alias));
+    typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
+    typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
+    const float most = 87.0f;
+    int32_t limit;
+    memcpy(&limit, &most, sizeof limit);
+    for (; i + 8 <= n; i += 8) {
+        floats x = __builtin_convertvector(*(const doubles *)(F + i) - *(const doubles *)(top + i), floats);
+        ints size = (ints)x & INT32_MAX, small = (size - limit) >> 31;
+        size = (size & small) | (limit & ~small);
+        floats t = -(floats)size;
+        ints k = __builtin_convertvector(t * 1.44269504f - 0.5f, ints);
+        floats whole = __builtin_convertvector(k, floats), r = t - whole * 0.693359375f;
+        r = r + whole * 2.12194440e-4f;
+        floats f = 1.9875691e-4f * r + 1.3981999e-3f;
+        f = f * r + 8.3334519e-3f;
+        f = f * r + 4.1665796e-2f;
+        f = f * r + 1.6666665e-1f;
+        f = f * r + 5.0000001e-1f;
+        f = f * (r * r) + r + 1.0f;
+        f = f * (floats)((k + 127) << 23);
+        *(floats *)(P + i) = f;
+        *(floats *)(total + i) += f;
+    }
+#endif
+    for (; i < n; i++) {
+        P[i] = pmb_exp_f_0((float)(F[i] - top[i]));
+        total[i] += P[i];
+    }
+}
+
+PMB_INLINE void pmb_exps_d_0(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top, int64_t n,
+                             double *PMB_RESTRICT P, double *PMB_RESTRICT total) {
+    for (int64_t i = 0; i < n; i++) {
+        P[i] = pmb_exp_d_0(F[i] - top[i]);
+        total[i] += P[i];
+    }
+}
+
 #define REAL float
 #define RTAG f
 #include "softmax_body.h"
