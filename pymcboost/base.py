@@ -18,6 +18,7 @@ from pymcboost.ensemble import EnsembleBuilder
 from pymcboost.params import param
 from pymcboost.scoring import Model
 from pymcboost.threads import resolve_n_jobs
+from pymcboost.tree_data import TreeData
 
 # Below this many table updates per scan, starting threads costs more than they save.
 SMALL_WORK = 1_000_000
@@ -40,6 +41,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     _checkpoint = None
     # Rounds after which the state is rebuilt from the scores; None where it does not drift.
     restart_every = None
+    # Parameters that have other values here than `PARAMS` says.
+    own_params = {}
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -288,6 +291,11 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _model(self, builder, meta):
         """The rounds so far as a model."""
         return Model.from_ensemble(builder.freeze(), _labels(self.classes_), link=self._link(), meta=meta)
+
+    @property
+    def grows_trees(self):
+        """Whether the weak learners are trees rather than stumps."""
+        return issubclass(self._training_data(), TreeData)
 
     def _training_data(self):
         """The form of the training data that the weak learners need."""

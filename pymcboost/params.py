@@ -67,7 +67,7 @@ def param(cls, name):
     -------
     Param or None
     """
-    return getattr(cls, "own_params", {}).get(name) or PARAMS.get(name)
+    return cls.own_params.get(name, PARAMS.get(name))
 
 
 PARAMS = {
