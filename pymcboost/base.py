@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from pymcboost import __version__
 from pymcboost.data import TrainingData
 from pymcboost.ensemble import EnsembleBuilder
-from pymcboost.params import param
+from pymcboost.params import Param, param
 from pymcboost.scoring import Model
 from pymcboost.threads import resolve_n_jobs
 from pymcboost.tree_data import TreeData
@@ -40,9 +40,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     # A `Checkpoint` while it fits the estimator.
     _checkpoint = None
     # Rounds after which the state is rebuilt from the scores; None where it does not drift.
-    restart_every = None
+    restart_every: int | None = None
     # Parameters that have other values here than `PARAMS` says.
-    own_params = {}
+    own_params: dict[str, Param] = {}
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
