@@ -1358,7 +1358,7 @@ static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64
 /* The caller's memory holds these, one array after the other. Trees are taken in blocks that use few different columns.
  * A column is a feature together with the side that NaN takes: rows are copied column by column with infinities in
  * place of NaN, and from there on x <= threshold is all that is asked. */
-enum { MCB__COLUMNS = 1024, MCB__GROUP = 16, MCB__FEW = 32 };
+enum { MCB__COLUMNS = 1024, MCB__SPLITS = 10000, MCB__GROUP = 16, MCB__FEW = 32 };
 
 typedef struct {
     uint32_t feature;
@@ -1370,22 +1370,24 @@ typedef struct {
     uint64_t column; /* first column */
 } mcb__block;
 
-/* Splits and leaves of a tree in preorder, so that the left child is the next node. A leaf has a NaN for a threshold, so
- * that nothing goes left, and 0 to jump; the number of the leaf is in the low bits of the NaN. */
+/* Splits and leaves of a tree in preorder. A leaf has 0 to jump. */
 typedef struct {
-    float threshold;
-    uint32_t where; /* column | distance to the right child << 10 */
+    float threshold;  /* of a leaf: its value, or 1 + its number / 2^23 where leaves are vectors */
+    uint16_t column;
+    uint16_t jump[2]; /* distance to the right and to the left child, in pieces of 4 bytes */
+    uint16_t unused;
 } mcb__node;
 
 /* A split of a tree with up to 32 leaves: `keep` has a 0 for each leaf that a row does not reach if it goes right. The
  * leaf of a row is the lowest 1 in the `keep` of all splits at which it goes right. */
 typedef struct {
     float threshold;
-    uint32_t keep, column;
+    uint32_t keep, column; /* column times MCB__GROUP */
 } mcb__split;
 
 typedef struct {
     uint32_t split;     /* first split; the first node is 2 * split + number of the tree */
+    uint32_t depth;     /* splits on the longest way to a leaf */
     uint16_t cls, base; /* base is n_classes if there is none */
 } mcb__tree;
 
@@ -1413,7 +1415,7 @@ static inline int mcb__plan(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_
         return 0;
     while (t < size->count) {
         uint32_t n = mcb__uint(size, t), before = used;
-        if (n >= 1u << 20) return 0;
+        if (n > MCB__SPLITS) return 0;
         for (i = 0; i < n; i++) {
             uint32_t f = mcb__uint(feat, begin + i), k = (f & ((1u << top) - 1)) << 1 | f >> top;
             uint32_t at = k * 0x9e3779b1u >> 20;
@@ -1453,39 +1455,55 @@ static inline int mcb__plan(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_
     return 1;
 }
 
-/* Nodes of a tree of n splits, of which `column` is known, and their `keep`. */
-static inline void mcb__build_tree(const mcb_model *m, uint64_t begin, uint32_t n, mcb__split *split, mcb__node *node) {
+/* Nodes of a tree of n splits, of which `column` is known, and their `keep`; returns the depth. */
+static inline uint32_t mcb__build_tree(const mcb_model *m, uint64_t begin, uint32_t n, const float *leaf_value,
+                                       mcb__split *split, mcb__node *node) {
     const mcb_section *right = &m->section[MCB_S_RGHT];
-    uint32_t i, leaf, unset = 0xffffffffu;
-    /* keep: for now the number of leaves before the split. A split's parent comes before all others that may take it
-     * for their child: those for which a leaf lies between. */
+    uint32_t i, leaf, unset = 0xffffffffu, depth = 0;
+    /* keep and column of a node: for now the number of leaves before the split, and its depth. A split's parent comes
+     * before all others that may take it for their child: those for which a leaf lies between. */
     for (i = 0; i < n; i++) split[i].keep = i ? unset : 0;
+    node->column = 1;
     for (i = 0; i < n; i++) {
-        uint32_t r = mcb__uint(right, begin + i);
-        if (r > 1) split[i + 1].keep = split[i].keep;
-        if (i + r < n && split[i + r].keep == unset) split[i + r].keep = split[i].keep + r;
+        uint32_t r = mcb__uint(right, begin + i), below = node[i].column + 1u;
+        if (below > depth + 1) depth = below - 1;
+        if (r > 1) {
+            split[i + 1].keep = split[i].keep;
+            node[i + 1].column = (uint16_t)below;
+        }
+        if (i + r < n && split[i + r].keep == unset) {
+            split[i + r].keep = split[i].keep + r;
+            node[i + r].column = (uint16_t)below;
+        }
     }
     for (i = leaf = 0; i + leaf <= 2 * n;) {
         mcb__node *here = node + i + leaf;
-        uint32_t bits = 0x7fc00000u | leaf;
+        memset(here, 0, sizeof *here);
         if (i < n && split[i].keep == leaf) {
             uint32_t r = mcb__uint(right, begin + i);
             here->threshold = split[i].threshold = mcb__f32(m->section[MCB_S_THRS].data + 4 * (begin + i));
-            here->where = split[i].column | 2 * r << 10;
+            here->column = (uint16_t)split[i].column;
+            here->jump[0] = (uint16_t)(2 * r * (sizeof *here / 4));
+            here->jump[1] = sizeof *here / 4;
+            split[i].column *= MCB__GROUP;
             split[i].keep = n < MCB__FEW ? ~(((1u << r) - 1) << leaf) : 0;
             i++;
         } else {
-            memcpy(&here->threshold, &bits, sizeof bits);
-            here->where = 0;
+            uint32_t bits = 0x3f800000u + leaf;
+            if (m->section[MCB_S_TCLS].data)
+                here->threshold = leaf_value[leaf];
+            else
+                memcpy(&here->threshold, &bits, sizeof bits);
             leaf++;
         }
     }
+    return depth;
 }
 
 static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
 
-/* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with a
- * million splits, or one with over 1024 different features. */
+/* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
+ * over 10,000 splits, or one with over 1024 different features. */
 MCB_API size_t mcb_prepared_size(const mcb_model *m) {
     uint64_t n_blocks, n_columns, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
     if (m->kind != MCB_KIND_TREES || !mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)) return 0;
@@ -1527,17 +1545,18 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(leaf, float, s[MCB_S_LEAF].count);
 #undef MCB__TAKE
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
+    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__leaf(&s[MCB_S_LEAF], i);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
         tree[t].split = (uint32_t)begin;
         tree[t].cls = (uint16_t)(s[MCB_S_TCLS].data ? mcb__uint(&s[MCB_S_TCLS], t) : 0);
         tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : m->n_classes);
-        mcb__build_tree(m, begin, n, split + begin, node + 2 * begin + t);
+        tree[t].depth = mcb__build_tree(m, begin, n, leaf + begin + t, split + begin, node + 2 * begin + t);
         begin += n;
     }
     tree[T].split = (uint32_t)begin;
     tree[T].cls = tree[T].base = 0;
-    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__leaf(&s[MCB_S_LEAF], i);
+    tree[T].depth = 0;
     p->n_blocks = n_blocks;
     p->block = block;
     p->column = column;
@@ -1564,83 +1583,74 @@ MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *blo
 }
 
 /* One step of 8 descents at a time, so that they do not wait for each other's loads; a descent that has come to its
- * leaf stays there. Masks, not jumps: half of those would be mispredicted. */
+ * leaf stays there. Where to go is looked up, as half of all jumps would be mispredicted. */
 #define MCB__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define MCB__STEP(i)                                                                                       \
-    {                                                                                                      \
-        uint32_t where = p##i->where, left = (uint32_t)(v[(where & 1023) * step + MCB__OWN(i)] <= p##i->threshold); \
-        MCB__HIDE(left);                                                                                   \
-        where >>= 10;                                                                                      \
-        where ^= (where ^ 1) & (0 - left);                                                                 \
-        p##i += where;                                                                                     \
-        moved |= where;                                                                                    \
+#define MCB__STEP(i)                                                                         \
+    {                                                                                        \
+        uint32_t jump = p##i->jump[v[MCB__PLACE(i, p##i->column)] <= p##i->threshold];       \
+        p##i = (const mcb__node *)(const void *)((const char *)p##i + 4 * (size_t)jump);     \
+        MCB__HIDE(p##i); /* gcc would gather the pointers in a vector */                     \
     }
-#define MCB__LEAF(i)                              \
-    {                                             \
-        uint32_t bits;                            \
-        memcpy(&bits, &p##i->threshold, 4);       \
-        leaf[i] = bits & 0x3fffff;                \
-    }
+#define MCB__KEEP(i) node[i] = p##i;
+#define MCB__MORE(i) p##i->jump[0] |
+/* How many steps there are does not depend on the rows, so that jumps are foreseen; only deep trees are left early. */
+#define MCB__DESCEND(BEGIN)                \
+    MCB__EACH(BEGIN)                       \
+    for (;;) {                             \
+        uint32_t n = depth < 12 ? depth : 12;  \
+        depth -= n;                        \
+        for (; n; n--) {                   \
+            MCB__EACH(MCB__STEP)           \
+        }                                  \
+        if (!depth || !(MCB__EACH(MCB__MORE) 0)) break; \
+    }                                      \
+    MCB__EACH(MCB__KEEP)
 
-/* Leaves of 8 trees for one row (step 1). */
-MCB__INLINE void mcb__descend_trees(const mcb__node *const *node, const float *v, uint32_t *leaf) {
-    const size_t step = 1;
-    uint32_t moved;
-#define MCB__OWN(i) 0
+/* Leaves of 8 trees for one row. node: their roots, then the leaves. */
+MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, const float *v) {
 #define MCB__BEGIN(i) const mcb__node *p##i = node[i];
-    MCB__EACH(MCB__BEGIN)
-    do {
-        moved = 0;
-        MCB__EACH(MCB__STEP)
-    } while (moved);
-    MCB__EACH(MCB__LEAF)
+#define MCB__PLACE(i, column) column
+    MCB__DESCEND(MCB__BEGIN)
 #undef MCB__BEGIN
-#undef MCB__OWN
+#undef MCB__PLACE
 }
 
-/* Leaves of one tree for 8 rows. */
-MCB__INLINE void mcb__descend_rows(const mcb__node *node, const float *v, uint32_t *leaf) {
-    const size_t step = MCB__GROUP;
-    uint32_t moved;
-#define MCB__OWN(i) i
-#define MCB__BEGIN(i) const mcb__node *p##i = node;
-    MCB__EACH(MCB__BEGIN)
-    do {
-        moved = 0;
-        MCB__EACH(MCB__STEP)
-    } while (moved);
-    MCB__EACH(MCB__LEAF)
+/* Leaves of one tree for 8 rows of a group. node[0]: its root. */
+MCB__INLINE void mcb__descend_rows(const mcb__node **node, uint32_t depth, const float *v) {
+#define MCB__BEGIN(i) const mcb__node *p##i = node[0];
+#define MCB__PLACE(i, column) MCB__GROUP * (size_t)column + i
+    MCB__DESCEND(MCB__BEGIN)
 #undef MCB__BEGIN
-#undef MCB__OWN
+#undef MCB__PLACE
 }
 
-/* Add what tree t has at leaf number `leaf` to the scores of a row. */
-MCB__INLINE void mcb__add_leaf_2(const mcb__prepared *p, size_t K, int vector, uint64_t t, uint32_t leaf,
-                                 double *scores) {
-    const mcb__tree *tree = p->tree + t;
-    const float *value = p->leaf + (tree->split + t + leaf) * (vector ? K : 1);
+MCB__INLINE uint32_t mcb__leaf_number(const mcb__node *node) {
+    uint32_t bits;
+    memcpy(&bits, &node->threshold, sizeof bits);
+    return bits - 0x3f800000u;
+}
+
+MCB__INLINE const mcb__node *mcb__root(const mcb__prepared *p, uint64_t t) {
+    return p->node + 2 * (size_t)p->tree[t].split + t;
+}
+
+MCB__INLINE void mcb__add_vector_2(const float *value, size_t K, double *scores) {
     size_t k;
-    if (vector) {
-        for (k = 0; k < K; k++) scores[k] += (double)value[k];
-    } else {
-        scores[tree->cls] += (double)*value;
-        if (tree->base < K) scores[tree->base] -= (double)*value;
-    }
-}
-
-#if !MCB__VECTOR
-#define mcb__leaf_numbers_2 mcb__leaf_numbers_1
-#endif
-
-/* Leaves of tree t for a group of 16 rows, without vectors. */
-MCB__INLINE void mcb__leaf_numbers_1(const mcb__prepared *p, uint64_t t, const float *v, uint32_t *leaf) {
-    const mcb__node *node = p->node + 2 * (size_t)p->tree[t].split + t;
-    mcb__descend_rows(node, v, leaf);
-    mcb__descend_rows(node, v + 8, leaf + 8);
+    for (k = 0; k < K; k++) scores[k] += (double)value[k];
 }
 
 #if MCB__VECTOR
-/* The same with vectors of 2 W rows for trees of up to 32 leaves: every split is asked. */
+#define MCB__DEFINE_ADD_VECTOR(W)                                                                            \
+    MCB__INLINE void mcb__add_vector_##W(const float *value, size_t K, double *scores) {                     \
+        size_t k;                                                                                            \
+        for (k = 0; k + W <= K; k += W)                                                                      \
+            *(mcb__dm##W *)(scores + k) += __builtin_convertvector(*(const mcb__fm##W *)(value + k), mcb__d##W); \
+        for (; k < K; k++) scores[k] += (double)value[k];                                                    \
+    }
+MCB__DEFINE_ADD_VECTOR(4)
+MCB__DEFINE_ADD_VECTOR(8)
+
+/* Leaf numbers of a tree of up to 32 leaves for a group of rows, in vectors of 2 W rows: every split is asked. */
 #define MCB__LEAF_TYPES(W)                                                               \
     typedef uint32_t mcb__ru##W __attribute__((vector_size(8 * W), may_alias));          \
     typedef int32_t mcb__ri##W __attribute__((vector_size(8 * W), may_alias));           \
@@ -1648,8 +1658,11 @@ MCB__INLINE void mcb__leaf_numbers_1(const mcb__prepared *p, uint64_t t, const f
 MCB__LEAF_TYPES(2)
 MCB__LEAF_TYPES(4)
 MCB__LEAF_TYPES(8)
+#define MCB__SPREAD2(v) {v, v, v, v}
+#define MCB__SPREAD4(v) {v, v, v, v, v, v, v, v}
+#define MCB__SPREAD8(v) {v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v}
 
-#define MCB__ROWS_BEGIN(q, W) mcb__ru##W s##q = (mcb__ru##W){0} - 1;
+#define MCB__ROWS_BEGIN(q, W) mcb__ru##W s##q = ones;
 #define MCB__ROWS_SPLIT(q, W) \
     if (2 * W * q < MCB__GROUP) s##q &= (mcb__ru##W)(*(const mcb__rf##W *)(column + 2 * W * q) <= threshold) | keep;
 /* The place of the lowest 1 is the exponent of the float that it becomes. */
@@ -1660,40 +1673,25 @@ MCB__LEAF_TYPES(8)
     }
 #define MCB__EACH4(X, W) X(0, W) X(1, W) X(2, W) X(3, W)
 #define MCB__DEFINE_LEAVES(W)                                                                             \
-    MCB__INLINE void mcb__leaf_numbers_##W(const mcb__prepared *p, uint64_t t, const float *v, uint32_t *leaf) { \
-        const mcb__split *split = p->split + p->tree[t].split, *end = p->split + p->tree[t + 1].split;    \
-        if (end - split < MCB__FEW) {                                                                     \
-            MCB__EACH4(MCB__ROWS_BEGIN, W)                                                                \
-            for (; split < end; split++) {                                                                \
-                const float *column = v + MCB__GROUP * split->column;                                     \
-                mcb__rf##W threshold = (mcb__rf##W){0} + split->threshold;                                \
-                mcb__ru##W keep = (mcb__ru##W){0} + split->keep;                                          \
-                MCB__EACH4(MCB__ROWS_SPLIT, W)                                                            \
-            }                                                                                             \
-            MCB__EACH4(MCB__ROWS_END, W)                                                                  \
-        } else {                                                                                          \
-            mcb__leaf_numbers_1(p, t, v, leaf);                                                           \
+    MCB__INLINE void mcb__ask_all_##W(const mcb__split *split, const mcb__split *end, const float *v,     \
+                                      uint32_t *leaf) {                                                   \
+        const mcb__ru##W ones = MCB__SPREAD##W(0xffffffffu);                                              \
+        MCB__EACH4(MCB__ROWS_BEGIN, W)                                                                    \
+        for (; split < end; split++) {                                                                    \
+            const float *column = v + split->column;                                                      \
+            mcb__rf##W threshold = MCB__SPREAD##W(split->threshold);                                      \
+            mcb__ru##W keep = MCB__SPREAD##W(split->keep);                                                \
+            MCB__EACH4(MCB__ROWS_SPLIT, W)                                                                \
         }                                                                                                 \
+        MCB__EACH4(MCB__ROWS_END, W)                                                                      \
     }
 MCB__DEFINE_LEAVES(2)
 MCB__DEFINE_LEAVES(4)
 MCB__DEFINE_LEAVES(8)
-
-#define MCB__DEFINE_ADD_LEAF(W)                                                                           \
-    MCB__INLINE void mcb__add_leaf_##W(const mcb__prepared *p, size_t K, int vector, uint64_t t, uint32_t leaf, \
-                                       double *scores) {                                                  \
-        if (vector) {                                                                                     \
-            const float *value = p->leaf + (p->tree[t].split + t + leaf) * K;                             \
-            size_t k;                                                                                     \
-            for (k = 0; k + W <= K; k += W)                                                               \
-                *(mcb__dm##W *)(scores + k) += __builtin_convertvector(*(const mcb__fm##W *)(value + k), mcb__d##W); \
-            for (; k < K; k++) scores[k] += (double)value[k];                                             \
-        } else {                                                                                          \
-            mcb__add_leaf_2(p, K, 0, t, leaf, scores);                                                    \
-        }                                                                                                 \
-    }
-MCB__DEFINE_ADD_LEAF(4)
-MCB__DEFINE_ADD_LEAF(8)
+#define MCB__FEW_LEAVES(W) \
+    if (split[1] - split[0] < MCB__FEW) { mcb__ask_all_##W(split[0], split[1], v, leaf); } else
+#else
+#define MCB__FEW_LEAVES(W)
 #endif
 
 #define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
@@ -1708,13 +1706,24 @@ MCB__DEFINE_ADD_LEAF(8)
             mcb__copy_columns(p, block, x, 1, 0, 1, v);                                                   \
             for (; t < end; t += 8) {                                                                     \
                 const mcb__node *node[8];                                                                 \
-                uint32_t leaf[8], i, n = end - t < 8 ? (uint32_t)(end - t) : 8;                           \
+                size_t i, n = end - t < 8 ? (size_t)(end - t) : 8;                                        \
+                uint32_t depth = 0;                                                                       \
                 for (i = 0; i < 8; i++) {                                                                 \
-                    uint64_t tree = t + (i < n ? i : 0);                                                  \
-                    node[i] = p->node + 2 * (size_t)p->tree[tree].split + tree;                           \
+                    uint64_t tree = i < n ? t + i : t;                                                    \
+                    node[i] = mcb__root(p, tree);                                                         \
+                    if (p->tree[tree].depth > depth) depth = p->tree[tree].depth;                         \
                 }                                                                                         \
-                mcb__descend_trees(node, v, leaf);                                                        \
-                for (i = 0; i < n; i++) mcb__add_leaf_##W(p, K, vector, t + i, leaf[i], scores);          \
+                mcb__descend_trees(node, depth, v);                                                       \
+                for (i = 0; i < n; i++) {                                                                 \
+                    const mcb__tree *tree = p->tree + t + i;                                              \
+                    if (vector) {                                                                         \
+                        size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(node[i]);            \
+                        mcb__add_vector_##W(p->leaf + leaf * K, K, scores);                               \
+                    } else {                                                                              \
+                        scores[tree->cls] += (double)node[i]->threshold;                                  \
+                        if (tree->base < K) scores[tree->base] -= (double)node[i]->threshold;             \
+                    }                                                                                     \
+                }                                                                                         \
             }                                                                                             \
         }                                                                                                 \
     }                                                                                                     \
@@ -1731,8 +1740,27 @@ MCB__DEFINE_ADD_LEAF(8)
             if (t >= end) continue;                                                                       \
             mcb__copy_columns(p, block, x, n_rows, stride, MCB__GROUP, v);                                \
             for (; t < end; t++) {                                                                        \
-                mcb__leaf_numbers_##W(p, t, v, leaf);                                                     \
-                for (r = 0; r < n_rows; r++) mcb__add_leaf_##W(p, K, vector, t, leaf[r], scores + r * K); \
+                const mcb__tree *tree = p->tree + t;                                                      \
+                const mcb__split *split[2] = {p->split + tree->split, p->split + tree[1].split};          \
+                const float *value = p->leaf + (tree->split + (size_t)t) * (vector ? K : 1);              \
+                size_t cls = tree->cls, base = tree->base;                                                \
+                MCB__FEW_LEAVES(W) {                                                                      \
+                    for (r = 0; r < MCB__GROUP; r += 8) {                                                 \
+                        const mcb__node *node[8] = {mcb__root(p, t), 0, 0, 0, 0, 0, 0, 0};                \
+                        size_t i;                                                                         \
+                        mcb__descend_rows(node, tree->depth, v + r);                                                   \
+                        for (i = 0; i < 8; i++) leaf[r + i] = mcb__leaf_number(node[i]);                  \
+                    }                                                                                     \
+                }                                                                                         \
+                if (vector) {                                                                             \
+                    for (r = 0; r < n_rows; r++)                                                          \
+                        mcb__add_vector_##W(value + leaf[r] * K, K, scores + r * K);                      \
+                } else {                                                                                  \
+                    for (r = 0; r < n_rows; r++) scores[r * K + cls] += (double)value[leaf[r]];           \
+                    if (base < K) {                                                                       \
+                        for (r = 0; r < n_rows; r++) scores[r * K + base] -= (double)value[leaf[r]];      \
+                    }                                                                                     \
+                }                                                                                         \
             }                                                                                             \
         }                                                                                                 \
     }                                                                                                     \
