@@ -817,8 +817,10 @@ MCB_API int mcb_truncate_rounds(mcb_model *m, uint64_t n_rounds) {
 #define MCB__INLINE static inline __attribute__((always_inline))
 #define MCB__UNUSED __attribute__((unused))
 #define MCB__ALIGNED __attribute__((aligned(64)))
+#define MCB__APART static __attribute__((noinline, unused))
 #else
 #define MCB__ALIGNED
+#define MCB__APART static inline
 #define MCB__INLINE static inline
 #define MCB__UNUSED
 #endif
@@ -1353,7 +1355,7 @@ static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- prepared trees */
+/* --------------------------------------------------------------------------------------------------- prepared trees */
 
 /* The caller's memory holds these, one array after the other. Trees are taken in blocks that use few different columns.
  * A column is a feature together with the side that NaN takes: rows are copied column by column with infinities in
@@ -1582,9 +1584,9 @@ MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *blo
     }
 }
 
-/* One step of 8 descents at a time, so that they do not wait for each other's loads; a descent that has come to its
+/* One step of 16 descents at a time, so that they do not wait for each other's loads; a descent that has come to its
  * leaf stays there. Where to go is looked up, as half of all jumps would be mispredicted. */
-#define MCB__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define MCB__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #define MCB__STEP(i)                                                                         \
     {                                                                                        \
         uint32_t jump = p##i->jump[v[MCB__PLACE(i, p##i->column)] <= p##i->threshold];       \
@@ -1606,8 +1608,9 @@ MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *blo
     }                                      \
     MCB__EACH(MCB__KEEP)
 
-/* Leaves of 8 trees for one row. node: their roots, then the leaves. */
-MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, const float *v) {
+/* Leaves of 16 trees for one row. node: their roots, then the leaves. Not part of functions for AVX-512: with that many
+ * vector registers at hand, gcc keeps pointers in them, which takes twice the time. */
+MCB__APART void mcb__descend_trees(const mcb__node **node, uint32_t depth, const float *v) {
 #define MCB__BEGIN(i) const mcb__node *p##i = node[i];
 #define MCB__PLACE(i, column) column
     MCB__DESCEND(MCB__BEGIN)
@@ -1615,8 +1618,8 @@ MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, cons
 #undef MCB__PLACE
 }
 
-/* Leaves of one tree for 8 rows of a group. node[0]: its root. */
-MCB__INLINE void mcb__descend_rows(const mcb__node **node, uint32_t depth, const float *v) {
+/* Leaves of one tree for the rows of a group. node[0]: its root. */
+MCB__APART void mcb__descend_rows(const mcb__node **node, uint32_t depth, const float *v) {
 #define MCB__BEGIN(i) const mcb__node *p##i = node[0];
 #define MCB__PLACE(i, column) MCB__GROUP * (size_t)column + i
     MCB__DESCEND(MCB__BEGIN)
@@ -1673,8 +1676,8 @@ MCB__LEAF_TYPES(8)
     }
 #define MCB__EACH4(X, W) X(0, W) X(1, W) X(2, W) X(3, W)
 #define MCB__DEFINE_LEAVES(W)                                                                             \
-    MCB__INLINE void mcb__ask_all_##W(const mcb__split *split, const mcb__split *end, const float *v,     \
-                                      uint32_t *leaf) {                                                   \
+    MCB__INLINE int mcb__ask_all_##W(const mcb__split *split, const mcb__split *end, const float *v,      \
+                                     uint32_t *leaf) {                                                    \
         const mcb__ru##W ones = MCB__SPREAD##W(0xffffffffu);                                              \
         MCB__EACH4(MCB__ROWS_BEGIN, W)                                                                    \
         for (; split < end; split++) {                                                                    \
@@ -1684,14 +1687,16 @@ MCB__LEAF_TYPES(8)
             MCB__EACH4(MCB__ROWS_SPLIT, W)                                                                \
         }                                                                                                 \
         MCB__EACH4(MCB__ROWS_END, W)                                                                      \
+        return 1;                                                                                         \
     }
 MCB__DEFINE_LEAVES(2)
 MCB__DEFINE_LEAVES(4)
 MCB__DEFINE_LEAVES(8)
-#define MCB__FEW_LEAVES(W) \
-    if (split[1] - split[0] < MCB__FEW) { mcb__ask_all_##W(split[0], split[1], v, leaf); } else
+#define MCB__ASK_ALL(W, p, t, v, leaf)                                                                       \
+    ((p)->tree[t + 1].split - (p)->tree[t].split < MCB__FEW &&                                               \
+     mcb__ask_all_##W((p)->split + (p)->tree[t].split, (p)->split + (p)->tree[t + 1].split, v, leaf))
 #else
-#define MCB__FEW_LEAVES(W)
+#define MCB__ASK_ALL(W, p, t, v, leaf) 0
 #endif
 
 #define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
@@ -1704,11 +1709,11 @@ MCB__DEFINE_LEAVES(8)
             uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
             if (t >= end) continue;                                                                       \
             mcb__copy_columns(p, block, x, 1, 0, 1, v);                                                   \
-            for (; t < end; t += 8) {                                                                     \
-                const mcb__node *node[8];                                                                 \
-                size_t i, n = end - t < 8 ? (size_t)(end - t) : 8;                                        \
+            for (; t < end; t += MCB__GROUP) {                                                            \
+                const mcb__node *node[MCB__GROUP];                                                        \
+                size_t i, n = end - t < MCB__GROUP ? (size_t)(end - t) : (size_t)MCB__GROUP;              \
                 uint32_t depth = 0;                                                                       \
-                for (i = 0; i < 8; i++) {                                                                 \
+                for (i = 0; i < MCB__GROUP; i++) {                                                        \
                     uint64_t tree = i < n ? t + i : t;                                                    \
                     node[i] = mcb__root(p, tree);                                                         \
                     if (p->tree[tree].depth > depth) depth = p->tree[tree].depth;                         \
@@ -1732,6 +1737,7 @@ MCB__DEFINE_LEAVES(8)
                                             double *scores) {                                             \
         MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];                                                  \
         MCB__ALIGNED uint32_t leaf[MCB__GROUP];                                                           \
+        float own[MCB__GROUP];                                                                            \
         uint64_t b;                                                                                       \
         size_t r;                                                                                         \
         for (b = 0; b < p->n_blocks; b++) {                                                               \
@@ -1741,16 +1747,16 @@ MCB__DEFINE_LEAVES(8)
             mcb__copy_columns(p, block, x, n_rows, stride, MCB__GROUP, v);                                \
             for (; t < end; t++) {                                                                        \
                 const mcb__tree *tree = p->tree + t;                                                      \
-                const mcb__split *split[2] = {p->split + tree->split, p->split + tree[1].split};          \
                 const float *value = p->leaf + (tree->split + (size_t)t) * (vector ? K : 1);              \
                 size_t cls = tree->cls, base = tree->base;                                                \
-                MCB__FEW_LEAVES(W) {                                                                      \
-                    for (r = 0; r < MCB__GROUP; r += 8) {                                                 \
-                        const mcb__node *node[8] = {mcb__root(p, t), 0, 0, 0, 0, 0, 0, 0};                \
-                        size_t i;                                                                         \
-                        mcb__descend_rows(node, tree->depth, v + r);                                                   \
-                        for (i = 0; i < 8; i++) leaf[r + i] = mcb__leaf_number(node[i]);                  \
+                if (!MCB__ASK_ALL(W, p, t, v, leaf)) {                                                    \
+                    const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                                \
+                    mcb__descend_rows(node, tree->depth, v);                                              \
+                    for (r = 0; r < n_rows; r++) {                                                        \
+                        leaf[r] = vector ? mcb__leaf_number(node[r]) : (uint32_t)r;                       \
+                        own[r] = node[r]->threshold;                                                      \
                     }                                                                                     \
+                    if (!vector) value = own;                                                             \
                 }                                                                                         \
                 if (vector) {                                                                             \
                     for (r = 0; r < n_rows; r++)                                                          \
