@@ -15,6 +15,12 @@
  *     int64_t label = mcb_label_int(&model, k);           // or mcb_label_text(&model, k, &length)
  *     if (mcb_has_probabilities(&model)) mcb_probabilities(&model, scores);      // in place
  *
+ * Trees are scored several times as fast after
+ *
+ *     size_t room = mcb_prepared_size(&model);            // 0 for stumps, which need no preparation
+ *     void *memory = malloc(room);                        // to be kept as long as the model
+ *     if (memory) mcb_prepare(&model, memory, room);
+ *
  * What it promises
  *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model
  *     may be used by any number of threads. Only <float.h>, <stddef.h>, <stdint.h> and <string.h> are included.
@@ -34,7 +40,8 @@
  *   #define MCB_SIMD         before the #include: compile AVX2 and AVX-512 variants, too, and choose when called
  *                            (gcc and clang, x86-64)
  *   #define MCB_NO_VECTOR    plain scalar C only
- *   Stack: mcb_scores below 2 KB; mcb_scores_batch and mcb_add_learners about 60 KB.
+ *   Stack: mcb_scores below 2 KB, for prepared trees 10 KB; mcb_scores_batch and mcb_add_learners about 60 KB, for
+ *   prepared trees 75 KB; mcb_prepare 14 KB.
  *
  * Written by the pymcboost authors; the same licence as pymcboost (BSD-3-Clause).
  */
@@ -817,7 +824,7 @@ MCB_API int mcb_truncate_rounds(mcb_model *m, uint64_t n_rounds) {
 #define MCB__INLINE static inline __attribute__((always_inline))
 #define MCB__UNUSED __attribute__((unused))
 #define MCB__ALIGNED __attribute__((aligned(64)))
-#define MCB__APART static __attribute__((noinline, unused))
+#define MCB__APART static __attribute__((noinline, unused)) /* keeps its arrays off the stack of others */
 #else
 #define MCB__ALIGNED
 #define MCB__APART static inline
@@ -1360,7 +1367,7 @@ static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64
 /* The caller's memory holds these, one array after the other. Trees are taken in blocks that use few different columns.
  * A column is a feature together with the side that NaN takes: rows are copied column by column with infinities in
  * place of NaN, and from there on x <= threshold is all that is asked. */
-enum { MCB__COLUMNS = 1024, MCB__SPLITS = 10000, MCB__GROUP = 16, MCB__FEW = 32 };
+enum { MCB__COLUMNS = 1024, MCB__SPLITS = 10000, MCB__GROUP = 16, MCB__SORTED = 256, MCB__FEW = 32 };
 
 typedef struct {
     uint32_t feature;
@@ -1393,11 +1400,19 @@ typedef struct {
     uint16_t cls, base; /* base is n_classes if there is none */
 } mcb__tree;
 
+/* For single rows, 256 trees of a block at a time are sorted from shallow to deep. */
+typedef struct {
+    uint32_t root;   /* its node */
+    uint16_t number; /* which of the 256 trees */
+    uint16_t depth;
+} mcb__walk;
+
 typedef struct {
     uint64_t n_blocks;
     const mcb__block *block;   /* n_blocks + 1 */
     const mcb__column *column;
     const mcb__tree *tree;     /* trees + 1 */
+    const mcb__walk *walk;
     const mcb__split *split;
     const mcb__node *node;
     const float *leaf;
@@ -1410,11 +1425,10 @@ static inline int mcb__plan(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_
     const mcb_section *feat = &m->section[MCB_S_FEAT], *size = &m->section[MCB_S_TSIZ];
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, key[MCB__COLUMNS], used = 0, i;
     uint16_t slot[4 * MCB__COLUMNS]; /* hash table: number of a column plus 1 */
-    uint64_t t = 0, begin = 0, first = 0;
+    uint64_t t = 0, begin = 0, first = 0, leaves = feat->count + size->count;
     memset(slot, 0, sizeof slot);
     *n_blocks = *n_columns = 0;
-    if (feat->count >= UINT64_C(1) << 31 || feat->count + size->count >= SIZE_MAX / 64 / (m->n_classes + (size_t)1))
-        return 0;
+    if (leaves >= UINT64_C(1) << 31 || leaves >= SIZE_MAX / 64 / (m->n_classes + (size_t)1)) return 0;
     while (t < size->count) {
         uint32_t n = mcb__uint(size, t), before = used;
         if (n > MCB__SPLITS) return 0;
@@ -1502,6 +1516,17 @@ static inline uint32_t mcb__build_tree(const mcb_model *m, uint64_t begin, uint3
     return depth;
 }
 
+/* Walks through n trees from number t on. */
+static inline void mcb__sort_trees(const mcb__tree *tree, uint64_t t, uint32_t n, mcb__walk *walk) {
+    uint32_t i, j;
+    for (i = 0; i < n; i++) {
+        for (j = i; j && walk[j - 1].depth > tree[i].depth; j--) walk[j] = walk[j - 1];
+        walk[j].root = (uint32_t)(2 * (uint64_t)tree[i].split + t + i);
+        walk[j].number = (uint16_t)i;
+        walk[j].depth = (uint16_t)tree[i].depth;
+    }
+}
+
 static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
@@ -1511,7 +1536,8 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
     if (m->kind != MCB_KIND_TREES || !mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)) return 0;
     return mcb__room(1, sizeof(mcb__prepared)) + mcb__room(n_blocks + 1, sizeof(mcb__block)) +
            mcb__room(n_columns, sizeof(mcb__column)) + mcb__room(T + 1, sizeof(mcb__tree)) +
-           mcb__room(S, sizeof(mcb__split)) + mcb__room(2 * S + T, sizeof(mcb__node)) +
+           mcb__room(T, sizeof(mcb__walk)) + mcb__room(S, sizeof(mcb__split)) +
+           mcb__room(2 * S + T, sizeof(mcb__node)) +
            mcb__room(m->section[MCB_S_LEAF].count, sizeof(float));
 }
 
@@ -1528,6 +1554,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     mcb__block *block;
     mcb__column *column;
     mcb__tree *tree;
+    mcb__walk *walk;
     mcb__split *split;
     mcb__node *node;
     float *leaf;
@@ -1542,6 +1569,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(block, mcb__block, n_blocks + 1);
     MCB__TAKE(column, mcb__column, n_columns);
     MCB__TAKE(tree, mcb__tree, T + 1);
+    MCB__TAKE(walk, mcb__walk, T);
     MCB__TAKE(split, mcb__split, S);
     MCB__TAKE(node, mcb__node, 2 * S + T);
     MCB__TAKE(leaf, float, s[MCB_S_LEAF].count);
@@ -1559,10 +1587,17 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     tree[T].split = (uint32_t)begin;
     tree[T].cls = tree[T].base = 0;
     tree[T].depth = 0;
+    for (i = 0; i < n_blocks; i++) {
+        for (t = block[i].tree; t < block[i + 1].tree; t += MCB__SORTED) {
+            uint64_t n = block[i + 1].tree - t;
+            mcb__sort_trees(tree + t, t, n < MCB__SORTED ? (uint32_t)n : (uint32_t)MCB__SORTED, walk + t);
+        }
+    }
     p->n_blocks = n_blocks;
     p->block = block;
     p->column = column;
     p->tree = tree;
+    p->walk = walk;
     p->split = split;
     p->node = node;
     p->leaf = leaf;
@@ -1608,9 +1643,8 @@ MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *blo
     }                                      \
     MCB__EACH(MCB__KEEP)
 
-/* Leaves of 16 trees for one row. node: their roots, then the leaves. Not part of functions for AVX-512: with that many
- * vector registers at hand, gcc keeps pointers in them, which takes twice the time. */
-MCB__APART void mcb__descend_trees(const mcb__node **node, uint32_t depth, const float *v) {
+/* Leaves of 16 trees for one row. node: their roots, then the leaves. */
+MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, const float *v) {
 #define MCB__BEGIN(i) const mcb__node *p##i = node[i];
 #define MCB__PLACE(i, column) column
     MCB__DESCEND(MCB__BEGIN)
@@ -1619,7 +1653,7 @@ MCB__APART void mcb__descend_trees(const mcb__node **node, uint32_t depth, const
 }
 
 /* Leaves of one tree for the rows of a group. node[0]: its root. */
-MCB__APART void mcb__descend_rows(const mcb__node **node, uint32_t depth, const float *v) {
+MCB__INLINE void mcb__descend_rows(const mcb__node **node, uint32_t depth, const float *v) {
 #define MCB__BEGIN(i) const mcb__node *p##i = node[0];
 #define MCB__PLACE(i, column) MCB__GROUP * (size_t)column + i
     MCB__DESCEND(MCB__BEGIN)
@@ -1627,9 +1661,36 @@ MCB__APART void mcb__descend_rows(const mcb__node **node, uint32_t depth, const 
 #undef MCB__PLACE
 }
 
-MCB__INLINE uint32_t mcb__leaf_number(const mcb__node *node) {
+/* What the leaves of one row have for a threshold, for the trees from t on up to `end`, or to the last one that was
+ * sorted together with t; returns how many. */
+MCB__INLINE size_t mcb__find_leaves(const mcb__prepared *p, const mcb__block *block, uint64_t t, uint64_t end,
+                                    const float *v, float *found) {
+    size_t before = (size_t)((t - block->tree) % MCB__SORTED), n = MCB__SORTED - before, i, j, all = n + before;
+    const mcb__walk *walk = p->walk + t - before;
+    mcb__walk some[MCB__SORTED];
+    if (n > end - t) n = (size_t)(end - t);
+    if (all > block[1].tree - t + before) all = (size_t)(block[1].tree - t) + before;
+    if (n < all) { /* only some of those sorted */
+        for (i = j = 0; i < all; i++) {
+            some[j] = walk[i];
+            some[j].number = (uint16_t)(walk[i].number - before);
+            j += some[j].number < n;
+        }
+        walk = some;
+    }
+    for (i = 0; i < n; i += MCB__GROUP) {
+        const mcb__node *node[MCB__GROUP];
+        size_t most = n - i < MCB__GROUP ? n - i : (size_t)MCB__GROUP;
+        for (j = 0; j < MCB__GROUP; j++) node[j] = p->node + walk[i + (j < most ? j : 0)].root;
+        mcb__descend_trees(node, walk[i + most - 1].depth, v);
+        for (j = 0; j < most; j++) found[walk[i + j].number] = node[j]->threshold;
+    }
+    return n;
+}
+
+MCB__INLINE uint32_t mcb__leaf_number(float threshold) {
     uint32_t bits;
-    memcpy(&bits, &node->threshold, sizeof bits);
+    memcpy(&bits, &threshold, sizeof bits);
     return bits - 0x3f800000u;
 }
 
@@ -1704,37 +1765,31 @@ MCB__DEFINE_LEAVES(8)
                                            uint64_t from, uint64_t to, double *scores) {                  \
         float v[MCB__COLUMNS];                                                                            \
         uint64_t b;                                                                                       \
+        size_t i, n;                                                                                      \
         for (b = 0; b < p->n_blocks; b++) {                                                               \
             const mcb__block *block = p->block + b;                                                       \
             uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
             if (t >= end) continue;                                                                       \
             mcb__copy_columns(p, block, x, 1, 0, 1, v);                                                   \
-            for (; t < end; t += MCB__GROUP) {                                                            \
-                const mcb__node *node[MCB__GROUP];                                                        \
-                size_t i, n = end - t < MCB__GROUP ? (size_t)(end - t) : (size_t)MCB__GROUP;              \
-                uint32_t depth = 0;                                                                       \
-                for (i = 0; i < MCB__GROUP; i++) {                                                        \
-                    uint64_t tree = i < n ? t + i : t;                                                    \
-                    node[i] = mcb__root(p, tree);                                                         \
-                    if (p->tree[tree].depth > depth) depth = p->tree[tree].depth;                         \
-                }                                                                                         \
-                mcb__descend_trees(node, depth, v);                                                       \
+            for (; t < end; t += n) {                                                                     \
+                float found[MCB__SORTED];                                                                 \
+                n = mcb__find_leaves(p, block, t, end, v, found);                                         \
                 for (i = 0; i < n; i++) {                                                                 \
                     const mcb__tree *tree = p->tree + t + i;                                              \
                     if (vector) {                                                                         \
-                        size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(node[i]);            \
+                        size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);           \
                         mcb__add_vector_##W(p->leaf + leaf * K, K, scores);                               \
                     } else {                                                                              \
-                        scores[tree->cls] += (double)node[i]->threshold;                                  \
-                        if (tree->base < K) scores[tree->base] -= (double)node[i]->threshold;             \
+                        scores[tree->cls] += (double)found[i];                                            \
+                        if (tree->base < K) scores[tree->base] -= (double)found[i];                       \
                     }                                                                                     \
                 }                                                                                         \
             }                                                                                             \
         }                                                                                                 \
     }                                                                                                     \
-    MCB__INLINE void mcb__rows_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const float *x, \
-                                            size_t n_rows, size_t stride, uint64_t from, uint64_t to,     \
-                                            double *scores) {                                             \
+    ATTRIBUTE MCB__APART void mcb__rows_of_trees_##W(const mcb__prepared *p, size_t K, int vector,        \
+                                                     const float *x, size_t n_rows, size_t stride,        \
+                                                     uint64_t from, uint64_t to, double *scores) {        \
         MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];                                                  \
         MCB__ALIGNED uint32_t leaf[MCB__GROUP];                                                           \
         float own[MCB__GROUP];                                                                            \
@@ -1753,7 +1808,7 @@ MCB__DEFINE_LEAVES(8)
                     const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                                \
                     mcb__descend_rows(node, tree->depth, v);                                              \
                     for (r = 0; r < n_rows; r++) {                                                        \
-                        leaf[r] = vector ? mcb__leaf_number(node[r]) : (uint32_t)r;                       \
+                        leaf[r] = vector ? mcb__leaf_number(node[r]->threshold) : (uint32_t)r;                       \
                         own[r] = node[r]->threshold;                                                      \
                     }                                                                                     \
                     if (!vector) value = own;                                                             \
