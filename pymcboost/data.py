@@ -85,6 +85,8 @@ class TrainingData:
     class_start : ndarray of int64 (n_classes + 1,)
         First position of each class in ``rows``.
     weight : ndarray of float64 (m,)
+    weight_unit : float
+        What a sample weight of 1 has become.
     lanes, n_blocks : int
         Classes per block of the gradient (4, 8 or 16) and number of blocks.
     dtype : numpy dtype of the gradient
@@ -95,7 +97,7 @@ class TrainingData:
         keep = np.flatnonzero(sample_weight > 0)
         self.rows = keep[np.argsort(y[keep], kind="stable")].astype(np.int64)
         self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)
-        self.weight = _moderate(np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64))
+        self.weight, self.weight_unit = _moderate(np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64))
         self.n_classes = n_classes
         self.n_rows = len(self.rows)
         self.n_features = X.shape[1]
@@ -108,6 +110,10 @@ class TrainingData:
         self._check_memory(X, size * self.dtype.itemsize, n_threads)
         # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
         self._least = min_weight_fraction_leaf * self.weight.sum() * (1 - 1e-9)
+        self._prepare(X, max_bins, n_threads)
+
+    def _prepare(self, X, max_bins, n_threads):
+        """Bring the columns into the form that is scanned."""
         if hasattr(X, "tocsc"):
             self.stores = self._sparse_stores(X, n_threads)
         else:
@@ -162,7 +168,12 @@ class TrainingData:
         part = slice(columns.indptr[f], columns.indptr[f + 1])
         return columns.indices[part][np.isnan(columns.data[part])]
 
-    def _dense_stores(self, X, max_bins, n_threads):
+    def _bin_columns(self, X, max_bins, n_threads):
+        """Bin all columns.
+
+        Returns codes (d, m), cuts (d, 255) and, for every column, value bins, distinct values, missing rows, mode and
+        its rows.
+        """
         m, d = self.n_rows, X.shape[1]
         codes = np.empty((d, m), dtype=np.uint8)
         cuts = np.empty((d, 255), dtype=np.float32)
@@ -176,6 +187,11 @@ class TrainingData:
             bad, n_threads,
         )  # fmt: skip
         self._refuse_infinite(bad)
+        return codes, cuts, n_bins, distinct, missing, mode, mode_rows
+
+    def _dense_stores(self, X, max_bins, n_threads):
+        m = self.n_rows
+        codes, cuts, n_bins, distinct, missing, mode, mode_rows = self._bin_columns(X, max_bins, n_threads)
         has_missing = missing > 0
         all_bins = n_bins + has_missing
         split_missing = self._split_missing(missing, lambda f: np.isnan(X[self.rows, f]))
@@ -243,20 +259,25 @@ class TrainingData:
             features.astype(np.int32), thresholds,
         )  # fmt: skip
 
-    def _sparse_stores(self, X, n_threads):
+    def _sort_sparse(self, X, least, n_threads):
+        """The used rows as CSC without stored zeros, and what `sort_sparse_columns` finds."""
         columns = X.tocsr()[self.rows].astype(np.float32, copy=False).tocsc()
         columns.sum_duplicates()
         columns.eliminate_zeros()
         d, nnz = self.n_features, columns.nnz
-        indptr = columns.indptr.astype(np.int64)
         order = np.empty(nnz, dtype=np.int32)
         cuts = np.empty(nnz + d, dtype=np.float32)
         n_cuts, n_missing, default_at, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
         _bins.sort_sparse_columns(
-            indptr, columns.indices.astype(np.int32, copy=False), columns.data, self.weight, self._least, order, cuts,
-            n_cuts, n_missing, default_at, bad, n_threads,
+            columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False), columns.data, self.weight,
+            least, order, cuts, n_cuts, n_missing, default_at, bad, n_threads,
         )  # fmt: skip
         self._refuse_infinite(bad)
+        return columns, order, cuts, n_cuts, n_missing, default_at
+
+    def _sparse_stores(self, X, n_threads):
+        columns, order, cuts, n_cuts, n_missing, default_at = self._sort_sparse(X, self._least, n_threads)
+        d, indptr = self.n_features, columns.indptr.astype(np.int64)
         split_missing = self._split_missing(n_missing, lambda f: self._missing_in(columns, f))
         features = np.flatnonzero((n_cuts > 0) | split_missing)
         lengths = np.diff(indptr)[features]
@@ -277,12 +298,17 @@ class TrainingData:
 
 
 def _moderate(weight):
-    """Weights brought near 1 by a power of two, which changes no bit of their ratios, when they are far from it."""
+    """Weights brought near 1 by a power of two when they are far from it, and that power.
+
+    A power of two changes no bit of their ratios.
+    """
     mean = float((weight / len(weight)).sum())
     if not np.isfinite(mean):
         raise ValueError("the sample weights, times the class weights, sum to infinity; divide them by a constant")
     exponent = np.frexp(mean)[1]
-    return weight if -10 <= exponent <= 10 else np.ldexp(weight, -exponent)
+    if -10 <= exponent <= 10:
+        return weight, 1.0
+    return np.ldexp(weight, -exponent), float(np.ldexp(1.0, -exponent))
 
 
 def _with_missing(thresholds, n_missing):

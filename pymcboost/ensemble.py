@@ -204,6 +204,9 @@ class EnsembleBuilder:
             raise ValueError(f"cannot keep {n} of {self._n} stumps; give a number from 0 to {self._n}")
         self._n = n
 
+    # A stump is a round.
+    truncate_rounds = truncate
+
     def freeze(self):
         """The stumps so far as read-only copies; the builder can go on growing.
 
