@@ -1541,7 +1541,7 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(m->section[MCB_S_LEAF].count, sizeof(float));
 }
 
-/* Lay trees out for speed, in the caller's memory; scores keep their bits and are had 3 to 40 times as fast.
+/* Lay trees out for speed, in the caller's memory; scores keep their bits and come several times as fast.
  *
  * The memory is aligned as malloc does (to 8 bytes) and has mcb_prepared_size(model) bytes or more. It must stay there,
  * unchanged, while the model or a copy of it is used; there is nothing to undo. Without this call, or where there is
