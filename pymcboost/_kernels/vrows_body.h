@@ -4,6 +4,9 @@
 
 #if PMB_VECTORS
 #define ALIGNED_LANES __attribute__((aligned(64)))
+typedef float FN(floats_) __attribute__((vector_size(LANES * 4), may_alias));
+typedef int32_t FN(ints_) __attribute__((vector_size(LANES * 4), may_alias));
+#define VPICK(mask, a, b) (FN(floats_))(((mask) & (FN(ints_))(a)) | (~(mask) & (FN(ints_))(b)))
 #else
 #define ALIGNED_LANES
 #endif
@@ -36,6 +39,22 @@ PMB_INLINE double FN(pmb_vr_top_)(const double *from) {
 
 /* exp of a block, relative error below 1e-7, arguments cut at -87 and 87. */
 PMB_INLINE void FN(pmb_vr_exp_)(const float *x, float *e) {
+#if PMB_VECTORS
+    FN(floats_) t = *(const FN(floats_) *)x, low = (FN(floats_)){0} - 87.0f, half = (FN(floats_)){0} + 0.5f, r, f;
+    t = VPICK(t < low, low, t);
+    t = VPICK(t > -low, -low, t);
+    FN(ints_) n = __builtin_convertvector(t * 1.44269504f + VPICK(t < 0, -half, half), FN(ints_));
+    FN(floats_) fn = __builtin_convertvector(n, FN(floats_));
+    r = t - fn * PMB_LN2_HIGH;
+    r = r + fn * PMB_LN2_LOW;
+    f = 1.9875691e-4f * r + 1.3981999e-3f;
+    f = f * r + 8.3334519e-3f;
+    f = f * r + 4.1665796e-2f;
+    f = f * r + 1.6666665e-1f;
+    f = f * r + 5.0000001e-1f;
+    f = f * (r * r) + r + 1.0f;
+    *(FN(floats_) *)e = f * (FN(floats_))((n + 127) << 23);
+#else
     int32_t bits[LANES] ALIGNED_LANES;
     float scale[LANES] ALIGNED_LANES;
     PMB_LANES(l, LANES) {
@@ -53,6 +72,7 @@ PMB_INLINE void FN(pmb_vr_exp_)(const float *x, float *e) {
     }
     memcpy(scale, bits, sizeof bits);
     PMB_LANES(l, LANES) e[l] *= scale[l];
+#endif
 }
 
 /* F += V[leaf] (V NULL: F stays); largest F_r - F_y of the rows [from, to). F, V: rows of blocks * LANES. */
@@ -198,5 +218,6 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G, cons
 }
 
 #undef FN
+#undef VPICK
 #undef ALIGNED_LANES
 #endif

@@ -17,6 +17,8 @@
 #define PMB_GROUP 4          /* columns whose histograms are filled together */
 #define PMB_VT_TIE (1 + 1e-10)
 #define PMB_VT_NOISE 1.0     /* squared units: below it a difference is rounding of the gradient */
+#define PMB_VT_NONE (-1)
+#define PMB_VT_REST (-2)
 #define PMB_VT_AHEAD 12      /* rows between the prefetched row and the current one */
 
 #if PMB_VECTORS && defined(__has_builtin)
@@ -33,30 +35,34 @@ typedef struct {
     const int32_t *lane_ptr, *lane_feature, *lane_cells;       /* by lane */
     const int64_t *row_ptr;      /* sparse entries of each row, NULL if there are none */
     const int32_t *row_cell, *cell_feature;
+    const int64_t *lane_at;      /* first cell of each lane in a histogram of all of them, and their number */
 } pmb_vt_data;
 
 typedef struct {
     int64_t start, n, weight;
     uint64_t key;      /* of its random numbers */
     double gain;       /* < 0: cannot be split */
-    int32_t depth, left, right, feature, pos, nan_left, is_split, leaf;
+    int32_t depth, left, right, feature, pos, nan_left, is_split;
+    int32_t slot;      /* of its histogram of all lanes, -1: none */
+    int32_t fill;      /* how its histogram comes about: 0 for the search alone, 1 anew, 2 the parent's minus `sibling` */
+    int32_t sibling;
 } pmb_vt_node;
 
 /* One feature in a group: its occupied value bins in order are steps [first, first + count). */
 typedef struct {
-    int32_t feature, lane, first, count, gone, mode_at; /* gone: cell of the missing rows, -1: none in the node */
+    int32_t feature, first, count, gone, mode_at;
+    /* gone: cell of the missing rows, NONE: there are none. REST in place of a cell: the mode, all rows but the others */
     int64_t n_gone;
 } pmb_vt_run;
 
 /* One thread's memory. */
 typedef struct {
-    int32_t *hist;     /* all zero between two calls; the last two rows: rest, zero */
+    int32_t *hist;     /* all zero between two calls */
     uint64_t *bits;
     int32_t *occupied; /* cells in use, ascending; PMB_GROUP lists, or one of sparse cells */
     int32_t *slot, *bin;
     double *left, *d2, *d2_gone; /* of each step: weight on the left, squares, squares with the missing rows on the left */
     pmb_vt_run *runs;
-    int64_t rest_at;
 } pmb_vt_scratch;
 
 PMB_INLINE uint64_t pmb_vt_mix(uint64_t z) {
@@ -154,25 +160,25 @@ PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, in
                             const int32_t *cells, int32_t n_cells, int64_t weight, pmb_vt_scratch *s, int32_t *next,
                             pmb_vt_run *run) {
     int lanes = d->lanes, bins = d->n_bins[f], mode = d->mode[f];
-    int32_t at = *next;
+    int32_t at = *next, cell0 = d->cell0[f];
     int64_t left = 0, rest = weight;
     run->feature = f;
     run->first = at;
-    run->gone = run->mode_at = -1;
+    run->gone = run->mode_at = PMB_VT_NONE;
     run->n_gone = 0;
     if (mode >= 0) {
         for (int32_t j = 0; j < n_cells; j++) rest -= hist[(base + cells[j]) * lanes + n_lane];
         if (rest == 0) mode = -1;
     }
     for (int32_t j = 0; j <= n_cells; j++) {
-        int b = j < n_cells ? cells[j] - d->cell0[f] : bins + 1;
+        int b = j < n_cells ? cells[j] - cell0 : bins + 1;
         if (mode >= 0 && mode < b) {
             if (mode == bins) {
-                run->gone = (int32_t)s->rest_at;
+                run->gone = PMB_VT_REST;
                 run->n_gone = rest;
             } else {
                 left += rest;
-                s->slot[at] = (int32_t)s->rest_at;
+                s->slot[at] = PMB_VT_REST;
                 s->bin[at] = mode;
                 s->left[at++] = (double)left;
             }
@@ -192,7 +198,7 @@ PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, in
         }
     }
     run->count = at - run->first;
-    if (run->count + (run->gone >= 0) < 2) return 0;
+    if (run->count + (run->gone != PMB_VT_NONE) < 2) return 0;
     *next = at;
     return 1;
 }
@@ -203,13 +209,13 @@ PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const p
     const double *left = s->left + run->first, *d2 = s->d2 + run->first, *d2_gone = s->d2_gone + run->first;
     const int32_t *bin = s->bin + run->first;
     double total = (double)weight, low = (double)least, top = -1, gone = (double)run->n_gone;
-    int cuts = run->count - (run->gone < 0);
+    int cuts = run->count - (run->gone == PMB_VT_NONE);
     for (int j = 0; j < cuts; j++) {
         double l = left[j], r = total - l, v = d2[j] / (l * r);
         v = l >= low && r >= low && d2[j] > PMB_VT_NOISE ? v : -1;
         top = v > top ? v : top;
     }
-    if (run->gone >= 0)
+    if (run->gone != PMB_VT_NONE)
         for (int j = 0; j < run->count - 1; j++) {
             double l = left[j] + gone, r = total - l, v = d2_gone[j] / (l * r);
             v = l >= low && r >= low && d2_gone[j] > PMB_VT_NOISE ? v : -1;
@@ -217,7 +223,7 @@ PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const p
         }
     if (top < 0) return;
     for (int j = 0; j < cuts; j++)
-        for (int side = 0; side <= (run->gone >= 0 && j < run->count - 1); side++) {
+        for (int side = 0; side <= (run->gone != PMB_VT_NONE && j < run->count - 1); side++) {
             double l = left[j] + (side ? gone : 0), r = total - l, q = side ? d2_gone[j] : d2[j];
             if (!(l >= low && r >= low && q > PMB_VT_NOISE) || q / (l * r) * PMB_VT_TIE < top) continue;
             int b = bin[j], last = j + 1 == run->count;
@@ -229,42 +235,53 @@ PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const p
         }
 }
 
-/* Search the chosen features of up to PMB_GROUP lanes, or (lanes NULL) the sparse ones, at a node. */
-PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *node, const int32_t *totals,
+/* Fill the histograms of a group of lanes, and search those of its features that are chosen. lanes NULL: the sparse
+ * features, all of them. own: histograms of all lanes that the node keeps, or NULL. */
+PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, int at, const int32_t *totals,
                               const uint8_t *chosen, const int32_t *group, int n_group, const int32_t *rows,
-                              const int32_t *A, int64_t least, int middle, pmb_vt_scratch *s, double *score,
-                              int32_t *code) {
+                              const int32_t *A, int32_t *own, int64_t least, int middle, pmb_vt_scratch *s,
+                              double *score, int32_t *code) {
+    const pmb_vt_node *node = nodes + at, *from_node = node->fill == 2 ? nodes + node->sibling : node;
     const void *cols[PMB_GROUP];
-    int64_t n = node->n, base[PMB_GROUP];
+    int64_t n = from_node->n, base[PMB_GROUP], cap = group ? d->max_cells : d->n_sparse_cells, words = (cap + 63) / 64;
     int L = d->lanes, n_lane = d->n_classes % L, n_runs = 0, n_lists = group ? n_group : 1;
-    int32_t n_occupied[PMB_GROUP], next = 0;
-    int marked = !group || n < d->max_cells;
-    int64_t cap = group ? d->max_cells : d->n_sparse_cells, words = (cap + 63) / 64;
+    int marked = !own && (!group || n < d->max_cells);
+    int32_t n_occupied[PMB_GROUP] = {0}, next = 0;
     for (int q = 0; q < n_lists; q++) {
-        base[q] = q * cap;
+        base[q] = own ? d->lane_at[group[q]] : q * cap;
         if (group) cols[q] = (const char *)d->codes + (int64_t)group[q] * d->m * d->code_bytes;
     }
     for (int turn = 0; turn < d->blocks; turn++) {
         int b = pmb_vt_block(d, turn);
-        const int32_t *a = A + ((int64_t)b * d->m + node->start) * L, *total = totals + b * L;
+        const int32_t *a = A + ((int64_t)b * d->m + from_node->start) * L, *total = totals + b * L;
+        int32_t *hist = own ? own + (int64_t)b * d->lane_at[d->n_lanes] * L : s->hist;
         uint64_t *bits = marked && turn == 0 ? s->bits : NULL;
-        if (!group) PMB_VT(L, pmb_vt_fill_sparse_, d, rows + node->start, n, a, chosen, s->hist, bits);
+        int how = node->fill == 2 ? 2 : bits != NULL;
+        if (node->fill == 1)
+            for (int q = 0; q < n_lists; q++)
+                memset(hist + base[q] * L, 0, sizeof(int32_t) * (size_t)d->lane_cells[group[q]] * (size_t)L);
+        if (!group) PMB_VT(L, pmb_vt_fill_sparse_, d, rows + from_node->start, n, a, chosen, hist, bits);
         else if (d->code_bytes == 1)
-            PMB_VT(L, pmb_vt_fill_8_, cols, n_group, rows + node->start, n, a, s->hist, cap, bits, words);
-        else PMB_VT(L, pmb_vt_fill_16_, cols, n_group, rows + node->start, n, a, s->hist, cap, bits, words);
+            PMB_VT(L, pmb_vt_fill_8_, cols, n_group, rows + from_node->start, n, a, hist, base, bits, words, how);
+        else PMB_VT(L, pmb_vt_fill_16_, cols, n_group, rows + from_node->start, n, a, hist, base, bits, words, how);
         if (turn == 0)
             for (int q = 0; q < n_lists; q++) {
-                int32_t *cells = s->occupied + base[q], from = 0, to;
+                int32_t *cells = s->occupied + q * cap, from = 0, to, count;
                 int64_t used = group ? d->lane_cells[group[q]] : cap;
-                n_occupied[q] = pmb_vt_occupied(s->hist + base[q] * L, L, n_lane, used, bits ? bits + q * words : NULL, cells);
-                int count = n_occupied[q];
+                if (own) {
+                    int any = 0;
+                    for (int j = d->lane_ptr[group[q]]; j < d->lane_ptr[group[q] + 1]; j++)
+                        any |= chosen[d->lane_feature[j]];
+                    if (!any) continue;
+                }
+                count = pmb_vt_occupied(hist + base[q] * L, L, n_lane, used, bits ? bits + q * words : NULL, cells);
+                n_occupied[q] = count;
                 if (!group) {
                     for (from = 0; from < count; from = to) {
                         int f = d->cell_feature[cells[from]];
                         for (to = from; to < count && d->cell_feature[cells[to]] == f; to++) {}
-                        pmb_vt_run *run = s->runs + n_runs;
-                        run->lane = q;
-                        n_runs += pmb_vt_steps(d, f, s->hist, n_lane, 0, cells + from, to - from, node->weight, s, &next, run);
+                        n_runs += pmb_vt_steps(d, f, hist, n_lane, 0, cells + from, to - from, node->weight, s, &next,
+                                               s->runs + n_runs);
                     }
                     continue;
                 }
@@ -274,15 +291,16 @@ PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *node, con
                     int32_t first = d->cell0[f], end = first + d->n_bins[f] + d->has_missing[f];
                     while (from < count && cells[from] < first) from++;
                     for (to = from; to < count && cells[to] < end; to++) {}
-                    pmb_vt_run *run = s->runs + n_runs;
-                    run->lane = q;
-                    n_runs += pmb_vt_steps(d, f, s->hist, n_lane, base[q], cells + from, to - from, node->weight, s, &next, run);
+                    n_runs += pmb_vt_steps(d, f, hist, n_lane, base[q], cells + from, to - from, node->weight, s, &next,
+                                           s->runs + n_runs);
                     from = to;
                 }
             }
-        for (int j = 0; j < n_runs; j++) PMB_VT(L, pmb_vt_squares_, s, s->runs + j, total, node->weight, turn > 0);
-        for (int q = 0; q < n_lists; q++)
-            PMB_VT(L, pmb_vt_clear_, s->hist + base[q] * L, s->occupied + base[q], n_occupied[q]);
+        for (int j = 0; j < n_runs; j++)
+            PMB_VT(L, pmb_vt_squares_, hist, s, s->runs + j, total, node->weight, turn > 0);
+        if (!own)
+            for (int q = 0; q < n_lists; q++)
+                PMB_VT(L, pmb_vt_clear_, hist + base[q] * L, s->occupied + q * cap, n_occupied[q]);
     }
     for (int j = 0; j < n_runs; j++) {
         int f = s->runs[j].feature;
@@ -364,11 +382,10 @@ PMB_STATIC void pmb_vt_scratch_free(pmb_vt_scratch *s) {
     free(s->runs);
 }
 
-/* hist: (cells + 2) * lanes, zero, 64-byte aligned. 0 where there is not enough memory. */
+/* hist: cells * lanes, zero, 64-byte aligned. 0 where there is not enough memory. */
 PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_features, int32_t *hist) {
     size_t steps = (size_t)(cells + n_features + 1);
     s->hist = hist;
-    s->rest_at = cells;
     s->bits = calloc((size_t)cells / 64 + PMB_GROUP + 1, sizeof(uint64_t));
     s->occupied = malloc(steps * sizeof(int32_t));
     s->slot = malloc(steps * sizeof(int32_t));
@@ -378,6 +395,12 @@ PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_fe
     s->d2_gone = malloc(steps * sizeof(double));
     s->runs = malloc((size_t)(n_features + 1) * sizeof(pmb_vt_run));
     return s->bits && s->occupied && s->slot && s->bin && s->left && s->d2 && s->d2_gone && s->runs;
+}
+
+/* Memory for the histograms of all lanes, on a cache line; NULL where there is not enough. */
+PMB_STATIC int32_t *pmb_vt_slot_new(int64_t words, void **memory) {
+    *memory = malloc(sizeof(int32_t) * (size_t)words + 64);
+    return *memory ? (int32_t *)(((uintptr_t)*memory + 63) / 64 * 64) : NULL;
 }
 
 #endif

@@ -42,18 +42,22 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, int32_t 
 #define FILL_ONE(q)                                                              \
     do {                                                                         \
         size_t c_ = c##q[row];                                                   \
-        ROW_ADD(h##q + c_ * LANES, a);                                           \
-        if (marks) bits[(q) * words + (c_ >> 6)] |= (uint64_t)1 << (c_ & 63);    \
+        if (how == 2) ROW_TAKE(h##q + c_ * LANES, a);                            \
+        else ROW_ADD(h##q + c_ * LANES, a);                                      \
+        if (how == 1) bits[(q) * words + (c_ >> 6)] |= (uint64_t)1 << (c_ & 63);    \
     } while (0)
 
-/* Histograms of one to four columns, side by side: a chain of additions to one cell is as slow as four. */
+/* Histograms of one to four columns, side by side: a chain of additions to one cell is as slow as four.
+ * how: 0 add, 1 add and mark the cells, 2 subtract. */
 #define DEFINE_FILL(bytes, CODE)                                                                                     \
     PMB_INLINE void FN(pmb_vt_fill_inner_##bytes##_)(                                                                \
         const void *const *cols, int n_cols, const int32_t *PMB_RESTRICT rows, int64_t n,                            \
-        const int32_t *PMB_RESTRICT A, int32_t *hist, int64_t cap, uint64_t *bits, int64_t words, const int marks) { \
+        const int32_t *PMB_RESTRICT A, int32_t *hist, const int64_t *base, uint64_t *bits, int64_t words,            \
+        const int how) {                                                                                             \
         const CODE *c0 = (const CODE *)cols[0], *c1 = (const CODE *)cols[n_cols > 1 ? 1 : 0];                        \
         const CODE *c2 = (const CODE *)cols[n_cols > 2 ? 2 : 0], *c3 = (const CODE *)cols[n_cols > 3 ? 3 : 0];       \
-        int32_t *h0 = hist, *h1 = h0 + cap * LANES, *h2 = h1 + cap * LANES, *h3 = h2 + cap * LANES;                  \
+        int32_t *h0 = hist + base[0] * LANES, *h1 = hist + base[n_cols > 1 ? 1 : 0] * LANES;                         \
+        int32_t *h2 = hist + base[n_cols > 2 ? 2 : 0] * LANES, *h3 = hist + base[n_cols > 3 ? 3 : 0] * LANES;        \
         const int32_t *a = A;                                                                                        \
         if (n_cols == 4)                                                                                             \
             for (int64_t i = 0; i < n; i++, a += LANES) {                                                            \
@@ -82,11 +86,12 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, int32_t 
                 FILL_ONE(0);                                                                                         \
             }                                                                                                        \
     }                                                                                                                \
-    PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_##bytes##_)(const void *const *cols, int n_cols, const int32_t *rows,  \
-                                                          int64_t n, const int32_t *A, int32_t *hist, int64_t cap,   \
-                                                          uint64_t *bits, int64_t words) {                           \
-        if (bits) FN(pmb_vt_fill_inner_##bytes##_)(cols, n_cols, rows, n, A, hist, cap, bits, words, 1);             \
-        else FN(pmb_vt_fill_inner_##bytes##_)(cols, n_cols, rows, n, A, hist, cap, bits, words, 0);                  \
+    PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_##bytes##_)(                                                           \
+        const void *const *cols, int n_cols, const int32_t *rows, int64_t n, const int32_t *A, int32_t *hist,        \
+        const int64_t *base, uint64_t *bits, int64_t words, int how) {                                               \
+        if (how == 0) FN(pmb_vt_fill_inner_##bytes##_)(cols, n_cols, rows, n, A, hist, base, bits, words, 0);        \
+        else if (how == 1) FN(pmb_vt_fill_inner_##bytes##_)(cols, n_cols, rows, n, A, hist, base, bits, words, 1);   \
+        else FN(pmb_vt_fill_inner_##bytes##_)(cols, n_cols, rows, n, A, hist, base, bits, words, 2);                 \
     }
 
 DEFINE_FILL(8, uint8_t)
@@ -124,8 +129,9 @@ PMB_INLINE double FN(pmb_vt_add_up_)(double *v, int n) {
 }
 
 /* |G_L - n_L mean|^2 after every step of the run, from cells added to the sums at `start`. */
-PMB_INLINE void FN(pmb_vt_walk_)(const int32_t *hist, const int32_t *slot, int count, const int32_t *start,
-                                 const double *left, double more, const double *mean, double *d2, int add) {
+PMB_INLINE void FN(pmb_vt_walk_)(const int32_t *hist, const int32_t *rest, const int32_t *slot, int count,
+                                 const int32_t *start, const double *left, double more, const double *mean, double *d2,
+                                 int add) {
     int32_t sum[LANES] ALIGNED_LANES;
     memcpy(sum, start, sizeof sum);
 #if PMB_SHUFFLES
@@ -133,11 +139,14 @@ PMB_INLINE void FN(pmb_vt_walk_)(const int32_t *hist, const int32_t *slot, int c
     FN(wide_) mu[PARTS];
     for (int p = 0; p < PARTS; p++) mu[p] = ((const FN(wide_) *)mean)[p];
     for (int j = 0; j < count; j++) {
-        g += *(const FN(row_) *)(hist + (int64_t)slot[j] * LANES);
+        const int32_t *cell = slot[j] == PMB_VT_REST ? rest : hist + (int64_t)slot[j] * LANES;
+        g += *(const FN(row_) *)cell;
         double l = left[j] + more, all;
 #if LANES == 16
-        FN(wide_) lo = __builtin_convertvector(__builtin_shufflevector(g, g, 0, 1, 2, 3, 4, 5, 6, 7), FN(wide_)) - l * mu[0];
-        FN(wide_) hi = __builtin_convertvector(__builtin_shufflevector(g, g, 8, 9, 10, 11, 12, 13, 14, 15), FN(wide_)) - l * mu[1];
+        FN(part_) a = __builtin_shufflevector(g, g, 0, 1, 2, 3, 4, 5, 6, 7);
+        FN(part_) b = __builtin_shufflevector(g, g, 8, 9, 10, 11, 12, 13, 14, 15);
+        FN(wide_) lo = __builtin_convertvector(a, FN(wide_)) - l * mu[0];
+        FN(wide_) hi = __builtin_convertvector(b, FN(wide_)) - l * mu[1];
         FN(wide_) v = lo * lo + hi * hi;
 #else
         FN(wide_) v = __builtin_convertvector(g, FN(wide_)) - l * mu[0];
@@ -154,9 +163,10 @@ PMB_INLINE void FN(pmb_vt_walk_)(const int32_t *hist, const int32_t *slot, int c
     }
 #else
     for (int j = 0; j < count; j++) {
+        const int32_t *cell = slot[j] == PMB_VT_REST ? rest : hist + (int64_t)slot[j] * LANES;
         double v[LANES], l = left[j] + more, all;
         for (int k = 0; k < LANES; k++) {
-            sum[k] += hist[(int64_t)slot[j] * LANES + k];
+            sum[k] += cell[k];
             v[k] = sum[k] - l * mean[k];
             v[k] *= v[k];
         }
@@ -167,22 +177,24 @@ PMB_INLINE void FN(pmb_vt_walk_)(const int32_t *hist, const int32_t *slot, int c
 }
 
 /* Squares of one run for one block of classes. */
-PMB_CLONES PMB_STATIC void FN(pmb_vt_squares_)(pmb_vt_scratch *s, const pmb_vt_run *run, const int32_t *total,
-                                               int64_t weight, int add) {
-    int32_t *hist = s->hist, *rest = hist + s->rest_at * LANES;
-    const int32_t *slot = s->slot + run->first, *zero = rest + LANES;
+PMB_CLONES PMB_STATIC void FN(pmb_vt_squares_)(const int32_t *hist, pmb_vt_scratch *s, const pmb_vt_run *run,
+                                               const int32_t *total, int64_t weight, int add) {
+    static const int32_t zero[LANES] ALIGNED_LANES = {0};
+    int32_t rest[LANES] ALIGNED_LANES;
+    const int32_t *slot = s->slot + run->first, *gone = hist + (int64_t)run->gone * LANES;
     double mean[LANES] ALIGNED_LANES;
     PMB_LANES(k, LANES) mean[k] = (double)total[k] / (double)weight;
     if (run->mode_at >= 0) {
-        memcpy(rest, total, 4 * LANES);
+        memcpy(rest, total, sizeof rest);
         for (int j = 0; j < run->count; j++)
-            if (slot[j] != s->rest_at) ROW_TAKE(rest, hist + (int64_t)slot[j] * LANES);
-        if (run->gone >= 0 && run->gone != s->rest_at) ROW_TAKE(rest, hist + (int64_t)run->gone * LANES);
+            if (slot[j] != PMB_VT_REST) ROW_TAKE(rest, hist + (int64_t)slot[j] * LANES);
+        if (run->gone >= 0) ROW_TAKE(rest, gone);
+        if (run->gone == PMB_VT_REST) gone = rest;
     }
-    FN(pmb_vt_walk_)(hist, slot, run->count, zero, s->left + run->first, 0, mean, s->d2 + run->first, add);
-    if (run->gone >= 0)
-        FN(pmb_vt_walk_)(hist, slot, run->count, hist + (int64_t)run->gone * LANES, s->left + run->first,
-                         (double)run->n_gone, mean, s->d2_gone + run->first, add);
+    FN(pmb_vt_walk_)(hist, rest, slot, run->count, zero, s->left + run->first, 0, mean, s->d2 + run->first, add);
+    if (run->gone != PMB_VT_NONE)
+        FN(pmb_vt_walk_)(hist, rest, slot, run->count, gone, s->left + run->first, (double)run->n_gone, mean,
+                         s->d2_gone + run->first, add);
 }
 
 #undef FN
