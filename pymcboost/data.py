@@ -108,6 +108,10 @@ class TrainingData:
         self._check_memory(X, size * self.dtype.itemsize, n_threads)
         # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
         self._least = min_weight_fraction_leaf * self.weight.sum() * (1 - 1e-9)
+        self._prepare(X, max_bins, n_threads)
+
+    def _prepare(self, X, max_bins, n_threads):
+        """Bring the columns into the form that is scanned."""
         if hasattr(X, "tocsc"):
             self.stores = self._sparse_stores(X, n_threads)
         else:
@@ -162,7 +166,9 @@ class TrainingData:
         part = slice(columns.indptr[f], columns.indptr[f + 1])
         return columns.indices[part][np.isnan(columns.data[part])]
 
-    def _dense_stores(self, X, max_bins, n_threads):
+    def _bin_columns(self, X, max_bins, n_threads):
+        """Codes (d, m), cuts (d, 255) and, for every column, value bins, distinct values, missing rows, mode and its
+        rows."""
         m, d = self.n_rows, X.shape[1]
         codes = np.empty((d, m), dtype=np.uint8)
         cuts = np.empty((d, 255), dtype=np.float32)
@@ -176,6 +182,11 @@ class TrainingData:
             bad, n_threads,
         )  # fmt: skip
         self._refuse_infinite(bad)
+        return codes, cuts, n_bins, distinct, missing, mode, mode_rows
+
+    def _dense_stores(self, X, max_bins, n_threads):
+        m = self.n_rows
+        codes, cuts, n_bins, distinct, missing, mode, mode_rows = self._bin_columns(X, max_bins, n_threads)
         has_missing = missing > 0
         all_bins = n_bins + has_missing
         split_missing = self._split_missing(missing, lambda f: np.isnan(X[self.rows, f]))
@@ -243,20 +254,25 @@ class TrainingData:
             features.astype(np.int32), thresholds,
         )  # fmt: skip
 
-    def _sparse_stores(self, X, n_threads):
+    def _sort_sparse(self, X, least, n_threads):
+        """The used rows as CSC without stored zeros, and what `sort_sparse_columns` finds."""
         columns = X.tocsr()[self.rows].astype(np.float32, copy=False).tocsc()
         columns.sum_duplicates()
         columns.eliminate_zeros()
         d, nnz = self.n_features, columns.nnz
-        indptr = columns.indptr.astype(np.int64)
         order = np.empty(nnz, dtype=np.int32)
         cuts = np.empty(nnz + d, dtype=np.float32)
         n_cuts, n_missing, default_at, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
         _bins.sort_sparse_columns(
-            indptr, columns.indices.astype(np.int32, copy=False), columns.data, self.weight, self._least, order, cuts,
-            n_cuts, n_missing, default_at, bad, n_threads,
+            columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False), columns.data, self.weight,
+            least, order, cuts, n_cuts, n_missing, default_at, bad, n_threads,
         )  # fmt: skip
         self._refuse_infinite(bad)
+        return columns, order, cuts, n_cuts, n_missing, default_at
+
+    def _sparse_stores(self, X, n_threads):
+        columns, order, cuts, n_cuts, n_missing, default_at = self._sort_sparse(X, self._least, n_threads)
+        d, indptr = self.n_features, columns.indptr.astype(np.int64)
         split_missing = self._split_missing(n_missing, lambda f: self._missing_in(columns, f))
         features = np.flatnonzero((n_cuts > 0) | split_missing)
         lengths = np.diff(indptr)[features]

@@ -13,15 +13,24 @@ typedef int32_t FN(ints_) __attribute__((vector_size(LANES * 4), may_alias));
 
 /* Sum and largest of a block's lanes, pairwise. */
 PMB_INLINE float FN(pmb_vr_sum_)(const float *from) {
-    float v[LANES] ALIGNED_LANES;
-    memcpy(v, from, sizeof v);
+#if PMB_SHUFFLES
+    FN(floats_) v = *(const FN(floats_) *)from;
 #if LANES == 16
-    PMB_LANES(l, 8) v[l] += v[l + 8];
+    pmb_vr_8 e = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    pmb_vr_4 q = __builtin_shufflevector(e, e, 0, 1, 2, 3) + __builtin_shufflevector(e, e, 4, 5, 6, 7);
+#elif LANES == 8
+    pmb_vr_4 q = __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+#else
+    pmb_vr_4 q = v;
 #endif
-#if LANES >= 8
-    PMB_LANES(l, 4) v[l] += v[l + 4];
+    return (q[0] + q[2]) + (q[1] + q[3]);
+#else
+    float v[LANES];
+    memcpy(v, from, sizeof v);
+    for (int n = LANES / 2; n >= 1; n /= 2)
+        for (int l = 0; l < n; l++) v[l] += v[l + n];
+    return v[0];
 #endif
-    return (v[0] + v[2]) + (v[1] + v[3]);
 }
 
 PMB_INLINE double FN(pmb_vr_top_)(const double *from) {
@@ -103,45 +112,107 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double 
 
 /* Gradients of rows [from, to), all from scores F whose unused lanes are -1e30; sums: of w |g| by lane.
  * shift: what is taken off the exponents of the exponential loss. */
+#if PMB_SHUFFLES
+#if LANES == 16
+#define LOW(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+#define HIGH(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
+#define JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define WIDE_TOP(f) pmb_vr_top8(((const pmb_vr_8d *)(f))[0], ((const pmb_vr_8d *)(f))[1])
+#elif LANES == 8
+#define WIDE_TOP(f) pmb_vr_top8(((const pmb_vr_8d *)(f))[0], ((const pmb_vr_8d *)(f))[0])
+#else
+#define WIDE_TOP(f) pmb_vr_top4(*(const pmb_vr_4d *)(f))
+#endif
 PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
                                                 const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
                                                 double shift, float *PMB_RESTRICT G, double *PMB_RESTRICT sums) {
+    static const int32_t iota[16] ALIGNED_LANES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     int64_t L = (int64_t)blocks * LANES;
+    const FN(ints_) lanes = *(const FN(ints_) *)iota;
     for (int64_t l = 0; l < L; l++) sums[l] = 0;
     for (int64_t i = from; i < to; i++) {
         const double *f = F + i * L;
-        float *g = G + i * L, others = 0, own, factor;
-        float x[LANES] ALIGNED_LANES;
+        float *g = G + i * L, others, factor;
         double top = f[y[i]] + shift, w = weight ? weight[i] : 1;
+        FN(floats_) rest = {0}, own = {0};
         if (loss == PMB_SOFTMAX) {
-            top = FN(pmb_vr_top_)(f);
+            top = WIDE_TOP(f);
             for (int b = 1; b < blocks; b++) {
-                double here = FN(pmb_vr_top_)(f + b * LANES);
+                double here = WIDE_TOP(f + b * LANES);
                 top = here > top ? here : top;
             }
         }
         for (int b = 0; b < blocks; b++) {
-            float *to_ = g + b * LANES;
             const double *fb = f + b * LANES;
-            if (loss == PMB_LOG) {
-                PMB_LANES(l, LANES) x[l] = (float)(top - fb[l]);
-                FN(pmb_vr_exp_)(x, to_);
-                PMB_LANES(l, LANES) to_[l] = fb[l] > -1e29 ? 1 / (1 + to_[l]) : 0;
-            } else {
-                PMB_LANES(l, LANES) x[l] = (float)(fb[l] - top);
-                FN(pmb_vr_exp_)(x, to_);
-                PMB_LANES(l, LANES) to_[l] = fb[l] > -1e29 ? to_[l] : 0;
-            }
+#if LANES == 16
+            pmb_vr_8 x0 = __builtin_convertvector(((const pmb_vr_8d *)fb)[0] - top, pmb_vr_8);
+            pmb_vr_8 x1 = __builtin_convertvector(((const pmb_vr_8d *)fb)[1] - top, pmb_vr_8);
+            FN(floats_) x = JOIN(x0, x1), e;
+#elif LANES == 8
+            FN(floats_) x = __builtin_convertvector(((const pmb_vr_8d *)fb)[0] - top, FN(floats_)), e;
+#else
+            FN(floats_) x = __builtin_convertvector(((const pmb_vr_4d *)fb)[0] - top, FN(floats_)), e;
+#endif
+            FN(ints_) used = x > -1e29f, mine = lanes == y[i] - b * LANES;
+            if (loss == PMB_LOG) x = -x;
+            FN(pmb_vr_exp_)((const float *)&x, (float *)&e);
+            if (loss == PMB_LOG) e = 1 / (1 + e);
+            e = (FN(floats_))((FN(ints_))e & used);
+            own += (FN(floats_))((FN(ints_))e & mine);
+            e = (FN(floats_))((FN(ints_))e & ~mine);
+            rest += e;
+            ((FN(floats_) *)g)[b] = e;
+        }
+        others = FN(pmb_vr_sum_)((const float *)&rest);
+        factor = loss == PMB_SOFTMAX ? 1 / (others + FN(pmb_vr_sum_)((const float *)&own)) : 1;
+        for (int b = 0; b < blocks; b++) {
+            FN(floats_) v = ((FN(floats_) *)g)[b] * -factor, size, self = (FN(floats_)){0} + others * factor;
+            v = VPICK(lanes == y[i] - b * LANES, self, v);
+            ((FN(floats_) *)g)[b] = v;
+            size = (FN(floats_))((FN(ints_))v & 0x7fffffff);
+#if LANES == 16
+            ((pmb_vr_8d *)(sums + b * LANES))[0] += w * __builtin_convertvector(LOW(size), pmb_vr_8d);
+            ((pmb_vr_8d *)(sums + b * LANES))[1] += w * __builtin_convertvector(HIGH(size), pmb_vr_8d);
+#elif LANES == 8
+            ((pmb_vr_8d *)(sums + b * LANES))[0] += w * __builtin_convertvector(size, pmb_vr_8d);
+#else
+            ((pmb_vr_4d *)(sums + b * LANES))[0] += w * __builtin_convertvector(size, pmb_vr_4d);
+#endif
+        }
+    }
+}
+#undef LOW
+#undef HIGH
+#undef JOIN
+#undef WIDE_TOP
+#else
+PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y, const double *weight, int blocks,
+                                     int64_t from, int64_t to, double shift, float *G, double *sums) {
+    int64_t L = (int64_t)blocks * LANES;
+    for (int64_t l = 0; l < L; l++) sums[l] = 0;
+    for (int64_t i = from; i < to; i++) {
+        const double *f = F + i * L;
+        float *g = G + i * L, rest[LANES] = {0}, own, others, factor;
+        double top = f[y[i]] + shift, w = weight ? weight[i] : 1;
+        if (loss == PMB_SOFTMAX)
+            for (int64_t l = 0; l < L; l++) top = f[l] > top ? f[l] : top;
+        for (int b = 0; b < blocks; b++) {
+            float x[LANES], *e = g + b * LANES;
+            PMB_LANES(l, LANES) x[l] = loss == PMB_LOG ? -(float)(f[b * LANES + l] - top) : (float)(f[b * LANES + l] - top);
+            FN(pmb_vr_exp_)(x, e);
+            PMB_LANES(l, LANES) e[l] = fabsf(x[l]) > 1e29f ? 0 : loss == PMB_LOG ? 1 / (1 + e[l]) : e[l];
         }
         own = g[y[i]];
         g[y[i]] = 0;
-        for (int b = 0; b < blocks; b++) others += FN(pmb_vr_sum_)(g + b * LANES);
+        for (int64_t l = 0; l < L; l++) rest[l % LANES] += g[l];
+        others = FN(pmb_vr_sum_)(rest);
         factor = loss == PMB_SOFTMAX ? 1 / (others + own) : 1;
         for (int64_t l = 0; l < L; l++) g[l] *= -factor;
         g[y[i]] = others * factor;
         for (int64_t l = 0; l < L; l++) sums[l] += w * fabs((double)g[l]);
     }
 }
+#endif
 
 /* Integers for the trees: A (blocks, m, LANES) = round(w g scale), lane K holds max(1, round(w units)), or 1. */
 PMB_CLONES PMB_STATIC void FN(pmb_vr_quantise_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,
@@ -219,5 +290,6 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G, cons
 
 #undef FN
 #undef VPICK
+#undef PARTS
 #undef ALIGNED_LANES
 #endif

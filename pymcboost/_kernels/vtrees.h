@@ -14,14 +14,14 @@
 #include "lanes.h"
 #include <stdlib.h>
 
-#define PMB_GROUP 4          /* columns whose histograms are filled together */
+#define PMB_GROUP 8          /* columns whose histograms are filled together */
 #define PMB_VT_TIE (1 + 1e-10)
 #define PMB_VT_NOISE 1.0     /* squared units: below it a difference is rounding of the gradient */
 #define PMB_VT_NONE (-1)
 #define PMB_VT_REST (-2)
 #define PMB_VT_AHEAD 12      /* rows between the prefetched row and the current one */
 
-#if PMB_VECTORS && defined(__has_builtin)
+#if PMB_VECTORS && defined(__has_builtin) && !defined(PMB_SHUFFLES)
 #if __has_builtin(__builtin_shufflevector)
 #define PMB_SHUFFLES 1
 #endif
@@ -64,6 +64,12 @@ typedef struct {
     double *left, *d2, *d2_gone; /* of each step: weight on the left, squares, squares with the missing rows on the left */
     pmb_vt_run *runs;
 } pmb_vt_scratch;
+
+#if PMB_VECTORS
+typedef double pmb_vt_wide __attribute__((vector_size(64)));
+typedef double pmb_vt_loose __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t pmb_vt_mask __attribute__((vector_size(64)));
+#endif
 
 PMB_INLINE uint64_t pmb_vt_mix(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -137,102 +143,135 @@ PMB_STATIC void pmb_vt_totals(const pmb_vt_data *d, const int32_t *A, int32_t *t
 }
 
 /* Cells in use, ascending, from the weights in the histogram or from the marks, which are cleared. */
-PMB_INLINE int32_t pmb_vt_occupied(const int32_t *hist, int lanes, int n_lane, int64_t cells, uint64_t *bits,
-                                   int32_t *out) {
+PMB_INLINE int32_t pmb_vt_occupied(const int32_t *hist, int lanes, int n_lane, int64_t base, int64_t cells,
+                                   uint64_t *bits, int32_t *out) {
     int32_t count = 0;
     if (!bits) {
+        const int32_t *n = hist + base * lanes + n_lane;
         for (int64_t c = 0; c < cells; c++) {
-            out[count] = (int32_t)c;
-            count += hist[c * lanes + n_lane] != 0;
+            out[count] = (int32_t)(base + c);
+            count += n[c * lanes] != 0;
         }
         return count;
     }
     for (int64_t w = 0; w < (cells + 63) / 64; w++) {
         uint64_t word = bits[w];
         bits[w] = 0;
-        for (; word; word &= word - 1) out[count++] = (int32_t)(64 * w + pmb_vt_lowest_bit(word));
+        for (; word; word &= word - 1) out[count++] = (int32_t)(base + 64 * w + pmb_vt_lowest_bit(word));
     }
     return count;
 }
 
-/* Steps of feature f from its cells in use; returns 1 if it can be split at all. */
-PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, int n_lane, int64_t base,
+/* Steps of feature f, whose cells in use follow each other in `cells`; returns 1 if it can be split at all. first: of
+ * its cells. */
+PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, int n_lane, int64_t first,
                             const int32_t *cells, int32_t n_cells, int64_t weight, pmb_vt_scratch *s, int32_t *next,
                             pmb_vt_run *run) {
     int lanes = d->lanes, bins = d->n_bins[f], mode = d->mode[f];
-    int32_t at = *next, cell0 = d->cell0[f];
+    int32_t at = *next, *slot = s->slot, *bin = s->bin;
     int64_t left = 0, rest = weight;
     run->feature = f;
     run->first = at;
     run->gone = run->mode_at = PMB_VT_NONE;
     run->n_gone = 0;
     if (mode >= 0) {
-        for (int32_t j = 0; j < n_cells; j++) rest -= hist[(base + cells[j]) * lanes + n_lane];
+        for (int32_t j = 0; j < n_cells; j++) rest -= hist[(int64_t)cells[j] * lanes + n_lane];
         if (rest == 0) mode = -1;
     }
-    for (int32_t j = 0; j <= n_cells; j++) {
-        int b = j < n_cells ? cells[j] - cell0 : bins + 1;
-        if (mode >= 0 && mode < b) {
-            if (mode == bins) {
-                run->gone = PMB_VT_REST;
-                run->n_gone = rest;
+    if (mode < 0) {
+        if (n_cells && cells[n_cells - 1] == first + bins) {
+            run->gone = cells[--n_cells];
+            run->n_gone = hist[(int64_t)run->gone * lanes + n_lane];
+        }
+        for (int32_t j = 0; j < n_cells; j++, at++) {
+            left += hist[(int64_t)cells[j] * lanes + n_lane];
+            slot[at] = cells[j];
+            bin[at] = (int32_t)(cells[j] - first);
+            s->left[at] = (double)left;
+        }
+    } else
+        for (int32_t j = 0; j <= n_cells; j++) {
+            int b = j < n_cells ? (int)(cells[j] - first) : bins + 1;
+            if (mode >= 0 && mode < b) {
+                if (mode == bins) {
+                    run->gone = PMB_VT_REST;
+                    run->n_gone = rest;
+                } else {
+                    left += rest;
+                    slot[at] = PMB_VT_REST;
+                    bin[at] = mode;
+                    s->left[at++] = (double)left;
+                }
+                run->mode_at = mode;
+                mode = -1;
+            }
+            if (j == n_cells) break;
+            int64_t n = hist[(int64_t)cells[j] * lanes + n_lane];
+            if (b == bins) {
+                run->gone = cells[j];
+                run->n_gone = n;
             } else {
-                left += rest;
-                s->slot[at] = PMB_VT_REST;
-                s->bin[at] = mode;
+                left += n;
+                slot[at] = cells[j];
+                bin[at] = b;
                 s->left[at++] = (double)left;
             }
-            run->mode_at = mode;
-            mode = -1;
         }
-        if (j == n_cells) break;
-        int64_t cell = base + cells[j], n = hist[cell * lanes + n_lane];
-        if (b == bins) {
-            run->gone = (int32_t)cell;
-            run->n_gone = n;
-        } else {
-            left += n;
-            s->slot[at] = (int32_t)cell;
-            s->bin[at] = b;
-            s->left[at++] = (double)left;
-        }
-    }
     run->count = at - run->first;
     if (run->count + (run->gone != PMB_VT_NONE) < 2) return 0;
     *next = at;
     return 1;
 }
 
+/* Scores of n steps, in place of their squares: -1 where a side is too light or the squares are noise. Returns the
+ * largest, or -1. */
+PMB_CLONES PMB_STATIC double pmb_vt_scores(const double *PMB_RESTRICT left, double *PMB_RESTRICT d2, int n, double more,
+                                           double total, double low) {
+    double top = -1;
+    int j = 0;
+#if PMB_VECTORS
+    pmb_vt_wide best = (pmb_vt_wide){0} - 1, none = best;
+    for (; j + 8 <= n; j += 8) {
+        pmb_vt_wide l = *(const pmb_vt_loose *)(left + j) + more, r = total - l, q = *(pmb_vt_loose *)(d2 + j);
+        pmb_vt_mask ok = (l >= low) & (r >= low) & (q > PMB_VT_NOISE), better;
+        q = q / (l * r);
+        q = (pmb_vt_wide)((ok & (pmb_vt_mask)q) | (~ok & (pmb_vt_mask)none));
+        *(pmb_vt_loose *)(d2 + j) = q;
+        better = q > best;
+        best = (pmb_vt_wide)((better & (pmb_vt_mask)q) | (~better & (pmb_vt_mask)best));
+    }
+    for (int l = 0; l < 8; l++) top = best[l] > top ? best[l] : top;
+#endif
+    for (; j < n; j++) {
+        double l = left[j] + more, r = total - l;
+        d2[j] = l >= low && r >= low && d2[j] > PMB_VT_NOISE ? d2[j] / (l * r) : -1;
+        top = d2[j] > top ? d2[j] : top;
+    }
+    return top;
+}
+
 /* Best position of a run: first of equals, missing values to the right before left. */
 PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const pmb_vt_scratch *s, int64_t weight,
                             int64_t least, int middle, double *score, int32_t *code) {
-    const double *left = s->left + run->first, *d2 = s->d2 + run->first, *d2_gone = s->d2_gone + run->first;
+    const double *left = s->left + run->first;
+    double *d2 = s->d2 + run->first, *d2_gone = s->d2_gone + run->first, total = (double)weight, low = (double)least, top;
     const int32_t *bin = s->bin + run->first;
-    double total = (double)weight, low = (double)least, top = -1, gone = (double)run->n_gone;
-    int cuts = run->count - (run->gone == PMB_VT_NONE);
-    for (int j = 0; j < cuts; j++) {
-        double l = left[j], r = total - l, v = d2[j] / (l * r);
-        v = l >= low && r >= low && d2[j] > PMB_VT_NOISE ? v : -1;
-        top = v > top ? v : top;
+    int any_gone = run->gone != PMB_VT_NONE, cuts = run->count - !any_gone, turned = any_gone ? run->count - 1 : 0;
+    top = pmb_vt_scores(left, d2, cuts, 0, total, low);
+    if (turned) {
+        double other = pmb_vt_scores(left, d2_gone, turned, (double)run->n_gone, total, low);
+        top = other > top ? other : top;
     }
-    if (run->gone != PMB_VT_NONE)
-        for (int j = 0; j < run->count - 1; j++) {
-            double l = left[j] + gone, r = total - l, v = d2_gone[j] / (l * r);
-            v = l >= low && r >= low && d2_gone[j] > PMB_VT_NOISE ? v : -1;
-            top = v > top ? v : top;
-        }
     if (top < 0) return;
-    for (int j = 0; j < cuts; j++)
-        for (int side = 0; side <= (run->gone != PMB_VT_NONE && j < run->count - 1); side++) {
-            double l = left[j] + (side ? gone : 0), r = total - l, q = side ? d2_gone[j] : d2[j];
-            if (!(l >= low && r >= low && q > PMB_VT_NOISE) || q / (l * r) * PMB_VT_TIE < top) continue;
-            int b = bin[j], last = j + 1 == run->count;
-            if (last) b = d->n_bins[run->feature] - 1;
-            else if (middle) b = (b + bin[j + 1] - 1) / 2;
-            *score = q / (l * r);
-            *code = 2 * b + side;
-            return;
-        }
+    for (int j = 0; j < cuts; j++) {
+        int side = d2[j] * PMB_VT_TIE < top, b = bin[j];
+        if (side && (j >= turned || d2_gone[j] * PMB_VT_TIE < top)) continue;
+        if (j + 1 == run->count) b = d->n_bins[run->feature] - 1;
+        else if (middle) b = (b + bin[j + 1] - 1) / 2;
+        *score = side ? d2_gone[j] : d2[j];
+        *code = 2 * b + side;
+        return;
+    }
 }
 
 /* Fill the histograms of a group of lanes, and search those of its features that are chosen. lanes NULL: the sparse
@@ -274,24 +313,27 @@ PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, in
                         any |= chosen[d->lane_feature[j]];
                     if (!any) continue;
                 }
-                count = pmb_vt_occupied(hist + base[q] * L, L, n_lane, used, bits ? bits + q * words : NULL, cells);
+                count = pmb_vt_occupied(hist, L, n_lane, base[q], used, bits ? bits + q * words : NULL, cells);
                 n_occupied[q] = count;
                 if (!group) {
                     for (from = 0; from < count; from = to) {
                         int f = d->cell_feature[cells[from]];
                         for (to = from; to < count && d->cell_feature[cells[to]] == f; to++) {}
-                        n_runs += pmb_vt_steps(d, f, hist, n_lane, 0, cells + from, to - from, node->weight, s, &next,
-                                               s->runs + n_runs);
+                        n_runs += pmb_vt_steps(d, f, hist, n_lane, d->cell0[f], cells + from, to - from, node->weight, s,
+                                               &next, s->runs + n_runs);
                     }
                     continue;
                 }
                 for (int j = d->lane_ptr[group[q]]; j < d->lane_ptr[group[q] + 1]; j++) {
                     int f = d->lane_feature[j];
                     if (!chosen[f]) continue;
-                    int32_t first = d->cell0[f], end = first + d->n_bins[f] + d->has_missing[f];
-                    while (from < count && cells[from] < first) from++;
-                    for (to = from; to < count && cells[to] < end; to++) {}
-                    n_runs += pmb_vt_steps(d, f, hist, n_lane, base[q], cells + from, to - from, node->weight, s, &next,
+                    int64_t first = base[q] + d->cell0[f], end = first + d->n_bins[f] + d->has_missing[f];
+                    to = count;
+                    if (d->mode[f] >= 0) {
+                        while (from < count && cells[from] < first) from++;
+                        for (to = from; to < count && cells[to] < end; to++) {}
+                    }
+                    n_runs += pmb_vt_steps(d, f, hist, n_lane, first, cells + from, to - from, node->weight, s, &next,
                                            s->runs + n_runs);
                     from = to;
                 }
@@ -300,7 +342,7 @@ PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, in
             PMB_VT(L, pmb_vt_squares_, hist, s, s->runs + j, total, node->weight, turn > 0);
         if (!own)
             for (int q = 0; q < n_lists; q++)
-                PMB_VT(L, pmb_vt_clear_, hist + base[q] * L, s->occupied + q * cap, n_occupied[q]);
+                PMB_VT(L, pmb_vt_clear_, hist, s->occupied + q * cap, n_occupied[q]);
     }
     for (int j = 0; j < n_runs; j++) {
         int f = s->runs[j].feature;

@@ -40,51 +40,42 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, int32_t 
 }
 
 #define FILL_ONE(q)                                                              \
-    do {                                                                         \
+    {                                                                            \
         size_t c_ = c##q[row];                                                   \
         if (how == 2) ROW_TAKE(h##q + c_ * LANES, a);                            \
         else ROW_ADD(h##q + c_ * LANES, a);                                      \
-        if (how == 1) bits[(q) * words + (c_ >> 6)] |= (uint64_t)1 << (c_ & 63);    \
-    } while (0)
+        if (how == 1) bits[(q) * words + (c_ >> 6)] |= (uint64_t)1 << (c_ & 63); \
+    }
+#define FILL_ROWS(body)                                \
+    for (int64_t i = 0; i < n; i++, a += LANES) {      \
+        size_t row = (size_t)rows[i];                  \
+        body                                           \
+    }
+#define COL(CODE, q) ((const CODE *)cols[n_cols > (q) ? (q) : 0])
+#define HIST(q) (hist + base[n_cols > (q) ? (q) : 0] * LANES)
 
-/* Histograms of one to four columns, side by side: a chain of additions to one cell is as slow as four.
+/* Histograms of one to eight columns, side by side: a chain of additions to one cell is as slow as several.
  * how: 0 add, 1 add and mark the cells, 2 subtract. */
 #define DEFINE_FILL(bytes, CODE)                                                                                     \
     PMB_INLINE void FN(pmb_vt_fill_inner_##bytes##_)(                                                                \
         const void *const *cols, int n_cols, const int32_t *PMB_RESTRICT rows, int64_t n,                            \
         const int32_t *PMB_RESTRICT A, int32_t *hist, const int64_t *base, uint64_t *bits, int64_t words,            \
         const int how) {                                                                                             \
-        const CODE *c0 = (const CODE *)cols[0], *c1 = (const CODE *)cols[n_cols > 1 ? 1 : 0];                        \
-        const CODE *c2 = (const CODE *)cols[n_cols > 2 ? 2 : 0], *c3 = (const CODE *)cols[n_cols > 3 ? 3 : 0];       \
-        int32_t *h0 = hist + base[0] * LANES, *h1 = hist + base[n_cols > 1 ? 1 : 0] * LANES;                         \
-        int32_t *h2 = hist + base[n_cols > 2 ? 2 : 0] * LANES, *h3 = hist + base[n_cols > 3 ? 3 : 0] * LANES;        \
+        const CODE *c0 = (const CODE *)cols[0], *c1 = COL(CODE, 1), *c2 = COL(CODE, 2), *c3 = COL(CODE, 3), *c4 = COL(CODE, 4), *c5 = COL(CODE, 5);    \
+        const CODE *c6 = COL(CODE, 6), *c7 = COL(CODE, 7);                                                                       \
+        int32_t *h0 = hist + base[0] * LANES, *h1 = HIST(1), *h2 = HIST(2), *h3 = HIST(3), *h4 = HIST(4);            \
+        int32_t *h5 = HIST(5), *h6 = HIST(6), *h7 = HIST(7);                                                         \
         const int32_t *a = A;                                                                                        \
-        if (n_cols == 4)                                                                                             \
-            for (int64_t i = 0; i < n; i++, a += LANES) {                                                            \
-                size_t row = (size_t)rows[i];                                                                        \
-                FILL_ONE(0);                                                                                         \
-                FILL_ONE(1);                                                                                         \
-                FILL_ONE(2);                                                                                         \
-                FILL_ONE(3);                                                                                         \
-            }                                                                                                        \
-        else if (n_cols == 3)                                                                                        \
-            for (int64_t i = 0; i < n; i++, a += LANES) {                                                            \
-                size_t row = (size_t)rows[i];                                                                        \
-                FILL_ONE(0);                                                                                         \
-                FILL_ONE(1);                                                                                         \
-                FILL_ONE(2);                                                                                         \
-            }                                                                                                        \
-        else if (n_cols == 2)                                                                                        \
-            for (int64_t i = 0; i < n; i++, a += LANES) {                                                            \
-                size_t row = (size_t)rows[i];                                                                        \
-                FILL_ONE(0);                                                                                         \
-                FILL_ONE(1);                                                                                         \
-            }                                                                                                        \
-        else                                                                                                         \
-            for (int64_t i = 0; i < n; i++, a += LANES) {                                                            \
-                size_t row = (size_t)rows[i];                                                                        \
-                FILL_ONE(0);                                                                                         \
-            }                                                                                                        \
+        if (n_cols == 8) FILL_ROWS(FILL_ONE(0) FILL_ONE(1) FILL_ONE(2) FILL_ONE(3) FILL_ONE(4) FILL_ONE(5)           \
+                                   FILL_ONE(6) FILL_ONE(7))                                                          \
+        else if (n_cols == 7) FILL_ROWS(FILL_ONE(0) FILL_ONE(1) FILL_ONE(2) FILL_ONE(3) FILL_ONE(4) FILL_ONE(5)      \
+                                        FILL_ONE(6))                                                                 \
+        else if (n_cols == 6) FILL_ROWS(FILL_ONE(0) FILL_ONE(1) FILL_ONE(2) FILL_ONE(3) FILL_ONE(4) FILL_ONE(5))     \
+        else if (n_cols == 5) FILL_ROWS(FILL_ONE(0) FILL_ONE(1) FILL_ONE(2) FILL_ONE(3) FILL_ONE(4))                 \
+        else if (n_cols == 4) FILL_ROWS(FILL_ONE(0) FILL_ONE(1) FILL_ONE(2) FILL_ONE(3))                             \
+        else if (n_cols == 3) FILL_ROWS(FILL_ONE(0) FILL_ONE(1) FILL_ONE(2))                                         \
+        else if (n_cols == 2) FILL_ROWS(FILL_ONE(0) FILL_ONE(1))                                                     \
+        else FILL_ROWS(FILL_ONE(0))                                                                                  \
     }                                                                                                                \
     PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_##bytes##_)(                                                           \
         const void *const *cols, int n_cols, const int32_t *rows, int64_t n, const int32_t *A, int32_t *hist,        \
@@ -98,6 +89,9 @@ DEFINE_FILL(8, uint8_t)
 DEFINE_FILL(16, uint16_t)
 #undef DEFINE_FILL
 #undef FILL_ONE
+#undef FILL_ROWS
+#undef COL
+#undef HIST
 
 PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_sparse_)(const pmb_vt_data *d, const int32_t *rows, int64_t n,
                                                    const int32_t *A, const uint8_t *chosen, int32_t *hist,
