@@ -7,6 +7,10 @@ __version__ = "0.1.0.dev0"
 # Public name -> module that holds it. Loaded on first use, so that a process that only scores models needs NumPy alone.
 _LAZY = {
     "MCBoostClassifier": "pymcboost.algorithms.mcboost",
+    "LogitBoostClassifier": "pymcboost.algorithms.abcboost",
+    "MartClassifier": "pymcboost.algorithms.abcboost",
+    "ABCLogitBoostClassifier": "pymcboost.algorithms.abcboost",
+    "ABCMartClassifier": "pymcboost.algorithms.abcboost",
     "Model": "pymcboost.scoring",
     "load_model": "pymcboost.scoring",
     "ModelFormatError": "pymcboost.modelfile",

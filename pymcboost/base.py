@@ -2,12 +2,12 @@
 
 import sys
 import warnings
-from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -21,36 +21,25 @@ from pymcboost.threads import resolve_n_jobs
 
 # Below this many table updates per scan, starting threads costs more than they save.
 SMALL_WORK = 1_000_000
-# Multiplied weights are rebuilt from the scores after this many rounds, against rounding drift and lost small weights.
-RESTART_EVERY = 512
 # Parameters that do not change the model, and so are not written into it.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
 TYPES = [np.float32, np.float64]
-
-
-@dataclass(frozen=True)
-class Round:
-    """What one round reports.
-
-    ``feature`` and ``threshold`` describe the split of its first weak learner, ``edge`` is in the scale of the stopping
-    rule, ``cls`` is the class code with that edge.
-    """
-
-    feature: int
-    threshold: float
-    cls: int
-    edge: float
 
 
 class BoostingClassifier(ClassifierMixin, BaseEstimator):
     """Base class: subclasses give ``algorithm``, ``_start``, ``_restart``, ``_round`` and ``_link``.
 
     ``_start(data, n_threads)`` prepares the training state; ``_restart(scores)`` rebuilds its weights from raw scores
-    (m, K), or from zero scores when None; ``_round(builder)`` adds one round to the ensemble and returns a `Round`, or
-    None when there is nothing left to learn.
+    (m, K), or from zero scores when None; ``_round(builder)`` adds one round to the ensemble and returns a dictionary
+    of what `history_` keeps of it, or None when there is nothing left to learn.
     """
 
     algorithm: str
+    data_class = TrainingData
+    # Called after every round with (self, rounds so far, function that makes the model), by the command line.
+    _checkpoint = None
+    # Rounds after which the state is rebuilt from the scores; None where it does not drift.
+    restart_every = None
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -120,14 +109,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         n_threads = resolve_n_jobs(self.n_jobs)
         if X.shape[0] * X.shape[1] < SMALL_WORK:
             n_threads = 1
-        data = TrainingData(
-            X,
-            codes,
-            len(classes),
-            weight,
-            max_bins=self.max_bins,
-            min_weight_fraction_leaf=self.min_weight_fraction_leaf,
-            n_threads=n_threads,
+        least = getattr(self, "min_weight_fraction_leaf", 0.0)
+        data = self._training_data()(
+            X, codes, len(classes), weight, max_bins=self.max_bins, min_weight_fraction_leaf=least, n_threads=n_threads
         )
         if data.n_entries * data.n_blocks < SMALL_WORK:
             n_threads = 1
@@ -140,10 +124,13 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             builder, scores = self._continue(data)
             history = {name: list(values) for name, values in self.history_.items()}
         else:
-            builder = EnsembleBuilder(len(classes), data.n_features)
+            builder = self._new_builder(len(classes), data.n_features)
             scores = None
-            history = {"feature": [], "threshold": [], "cls": [], "edge": []}
+            history = {}
+            self.n_estimators_ = 0
+            self.gain_ = np.zeros(data.n_features)
         self.classes_ = classes
+        self._seed = int(check_random_state(self.random_state).randint(2**31))
         self._start(data, n_threads)
         self._restart(scores)
         try:
@@ -154,10 +141,10 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         finally:
             self._stop()
         self._freeze(builder, history)
-        if not history["edge"]:
+        if not self.n_estimators_:
             warnings.warn(
                 "no weak learner separates the classes at all: the model is constant. Are all features constant or "
-                "missing, or is nu or the step out of proportion?",
+                "missing, or is a bound on the weak learners out of proportion?",
                 stacklevel=3,
             )
 
@@ -214,48 +201,54 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         return X, codes, kept, validation
 
     def _continue(self, data):
-        builder = EnsembleBuilder(data.n_classes, data.n_features)
+        builder = self._new_builder(data.n_classes, data.n_features)
         builder.extend(self.model_.ensemble)
         return builder, self.model_.raw_scores(data.X)[data.rows]
 
     def _loop(self, data, builder, history, validation):
-        done = len(history["edge"])
+        done = self.n_estimators_
         if validation is not None:
             errors = history.setdefault("val_error", [])
             errors += [np.nan] * (done - len(errors))
             validation.add(builder.tail(0))
         best_error, best_round = (validation.error() if validation is not None and done else np.inf), done
+        best_gain = self.gain_.copy()
         if self.n_estimators == done:
             warnings.warn(f"warm_start: the model already has n_estimators={done} rounds; nothing to add", stacklevel=3)
         for t in _progress(range(done, self.n_estimators), self.verbose, type(self).__name__):
-            if t > done and t % RESTART_EVERY == 0:
+            if self.restart_every and t > done and t % self.restart_every == 0:
                 partial = Model.from_ensemble(builder.freeze(), np.arange(data.n_classes))
                 self._restart(partial.raw_scores(data.X)[data.rows])
             learners = len(builder)
             found = self._round(builder)
             if found is None:
                 break
-            history["feature"].append(found.feature)
-            history["threshold"].append(found.threshold)
-            history["cls"].append(found.cls)
-            history["edge"].append(found.edge)
+            for name, value in found.items():
+                history.setdefault(name, []).append(value)
+            self.n_estimators_ = t + 1
+            if self._checkpoint is not None:
+                self._checkpoint(self, t + 1, lambda: self._model(builder, history))
             if validation is None:
                 continue
             validation.add(builder.tail(learners))
             error = validation.error()
             history["val_error"].append(error)
             if error < best_error:
-                best_error, best_round = error, t + 1
+                best_error, best_round, best_gain = error, t + 1, self.gain_.copy()
             if self.early_stopping and t + 1 - best_round >= self.n_iter_no_change:
                 break
-        if self.early_stopping and validation is not None and best_round < len(history["edge"]):
-            builder.truncate(best_round)
+        if self.early_stopping and validation is not None and best_round < self.n_estimators_:
+            builder.truncate_rounds(best_round)
             for values in history.values():
                 del values[best_round:]
+            self.n_estimators_, self.gain_ = best_round, best_gain
 
     def _freeze(self, builder, history):
         self.history_ = {name: np.asarray(values) for name, values in history.items()}
-        self.n_estimators_ = len(history["edge"])
+        self.model_ = self._model(builder, history)
+
+    def _model(self, builder, history):
+        """The rounds so far as a model."""
         meta = {
             "algorithm": self.algorithm,
             "params": {name: _plain(v) for name, v in self.get_params(deep=False).items() if name not in NOT_IN_MODEL},
@@ -263,7 +256,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         }
         if hasattr(self, "feature_names_in_"):
             meta["feature_names"] = [str(name) for name in self.feature_names_in_]
-        self.model_ = Model.from_ensemble(builder.freeze(), _labels(self.classes_), link=self._link(), meta=meta)
+        return Model.from_ensemble(builder.freeze(), _labels(self.classes_), link=self._link(), meta=meta)
+
+    def _training_data(self):
+        """The form of the training data that the weak learners need."""
+        return self.data_class
+
+    def _new_builder(self, n_classes, n_features):
+        return EnsembleBuilder(n_classes, n_features)
 
     def _start(self, data, n_threads):
         raise NotImplementedError
@@ -303,21 +303,26 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         return self.model_.predict_proba(X, n_jobs=self.n_jobs)
 
     def staged_decision_function(self, X):
-        """Yield `decision_function` after every weak learner; the last equals it bit for bit."""
+        """Yield `decision_function` after every round; the last equals it bit for bit."""
         X = self._check_X(X)
         yield from self.model_.staged_decision_function(X)
 
     def staged_predict(self, X):
-        """Yield `predict` after every weak learner."""
+        """Yield `predict` after every round."""
         for scores in self.staged_decision_function(X):
             codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
             yield self.classes_[codes]
 
     @property
     def feature_importances_(self):
-        """Share of every feature in the absolute leaf values of the model: (n_features,), summing to 1."""
+        """Share of every feature in the model: (n_features,), summing to 1.
+
+        Trees: of the gains of all splits (`gain_`). Stumps: of the absolute leaf values. What a saved model knows, the
+        number of splits of trees, is ``model_.feature_importances()``.
+        """
         check_is_fitted(self, "model_")
-        return self.model_.feature_importances()
+        total = self.gain_.sum()
+        return self.gain_ / total if total > 0 else self.model_.feature_importances()
 
     def save(self, path, layout="list"):
         """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
@@ -346,8 +351,13 @@ class _Validation:
         self.X, self.codes = X, codes
         self.scores = np.zeros((X.shape[0], n_classes))
 
-    def add(self, stumps):
-        for feature, threshold, nan_left, right, left in stumps.each():
+    def add(self, learners):
+        if not len(learners):
+            return
+        if hasattr(learners, "rounds"):
+            self.scores += Model.from_ensemble(learners, np.arange(self.scores.shape[1])).raw_scores(self.X)
+            return
+        for feature, threshold, nan_left, right, left in learners.each():
             column = self.X[:, [feature]].toarray().ravel() if hasattr(self.X, "tocsc") else self.X[:, feature]
             column = column.astype(np.float32)
             goes_left = column <= threshold

@@ -85,6 +85,8 @@ class TrainingData:
     class_start : ndarray of int64 (n_classes + 1,)
         First position of each class in ``rows``.
     weight : ndarray of float64 (m,)
+    weight_unit : float
+        What a sample weight of 1 has become.
     lanes, n_blocks : int
         Classes per block of the gradient (4, 8 or 16) and number of blocks.
     dtype : numpy dtype of the gradient
@@ -95,7 +97,7 @@ class TrainingData:
         keep = np.flatnonzero(sample_weight > 0)
         self.rows = keep[np.argsort(y[keep], kind="stable")].astype(np.int64)
         self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)
-        self.weight = _moderate(np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64))
+        self.weight, self.weight_unit = _moderate(np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64))
         self.n_classes = n_classes
         self.n_rows = len(self.rows)
         self.n_features = X.shape[1]
@@ -167,8 +169,11 @@ class TrainingData:
         return columns.indices[part][np.isnan(columns.data[part])]
 
     def _bin_columns(self, X, max_bins, n_threads):
-        """Codes (d, m), cuts (d, 255) and, for every column, value bins, distinct values, missing rows, mode and its
-        rows."""
+        """Bin all columns.
+
+        Returns codes (d, m), cuts (d, 255) and, for every column, value bins, distinct values, missing rows, mode and
+        its rows.
+        """
         m, d = self.n_rows, X.shape[1]
         codes = np.empty((d, m), dtype=np.uint8)
         cuts = np.empty((d, 255), dtype=np.float32)
@@ -293,12 +298,17 @@ class TrainingData:
 
 
 def _moderate(weight):
-    """Weights brought near 1 by a power of two, which changes no bit of their ratios, when they are far from it."""
+    """Weights brought near 1 by a power of two when they are far from it, and that power.
+
+    A power of two changes no bit of their ratios.
+    """
     mean = float((weight / len(weight)).sum())
     if not np.isfinite(mean):
         raise ValueError("the sample weights, times the class weights, sum to infinity; divide them by a constant")
     exponent = np.frexp(mean)[1]
-    return weight if -10 <= exponent <= 10 else np.ldexp(weight, -exponent)
+    if -10 <= exponent <= 10:
+        return weight, 1.0
+    return np.ldexp(weight, -exponent), float(np.ldexp(1.0, -exponent))
 
 
 def _with_missing(thresholds, n_missing):

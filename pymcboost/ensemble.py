@@ -1,7 +1,8 @@
-"""Ensembles of stumps: a builder that grows during training and the frozen arrays that are saved and scored.
+"""Ensembles of stumps or trees: a builder that grows during training and the frozen arrays that are saved and scored.
 
 F(x) = bias + sum over the stumps, in order, of  left  if x[feature] <= threshold, or x[feature] is NaN and nan_left
                                                  right otherwise
+and likewise for trees, whose splits send x to one of many leaves.
 """
 
 from dataclasses import dataclass
@@ -42,6 +43,15 @@ class Stumps:
         """Number of classes, K."""
         return len(self.bias)
 
+    @property
+    def n_rounds(self):
+        """Number of rounds: every stump is one."""
+        return len(self)
+
+    def truncate_rounds(self, n):
+        """The same as `truncate`."""
+        return self.truncate(n)
+
     def truncate(self, n):
         """The first ``n`` stumps, as views of these arrays."""
         if not 0 <= n <= len(self):
@@ -69,17 +79,9 @@ class Stumps:
         ValueError
             If shapes disagree, a feature is out of range, or a number is not finite in float32.
         """
-        bias = _finite("bias", self.bias, (np.size(self.bias),))
+        bias = _bias(self.bias)
         m, k = np.size(self.feature), len(bias)
-        if k < 2:
-            raise ValueError(f"an ensemble needs 2 classes or more, its bias has {k}")
-        feature = np.asarray(self.feature)
-        if m and (feature.dtype.kind not in "iu" or feature.min() < 0 or feature.max() >= self.n_features):
-            raise ValueError(f"feature indices must be integers from 0 to {self.n_features - 1}")
-        feature = np.ascontiguousarray(feature, dtype=np.int64)
-        nan_left = np.ascontiguousarray(self.nan_left, dtype=bool)
-        if feature.shape != (m,) or nan_left.shape != (m,):
-            raise ValueError(f"feature and nan_left must have shape ({m},)")
+        feature, nan_left = _features(self.feature, self.nan_left, self.n_features)
         threshold = _finite("threshold", self.threshold, (m,))
         right = _finite("right", self.right, (m, k))
         left = None if self.left is None else _finite("left", self.left, (m, k))
@@ -202,6 +204,9 @@ class EnsembleBuilder:
             raise ValueError(f"cannot keep {n} of {self._n} stumps; give a number from 0 to {self._n}")
         self._n = n
 
+    # A stump is a round.
+    truncate_rounds = truncate
+
     def freeze(self):
         """The stumps so far as read-only copies; the builder can go on growing.
 
@@ -218,6 +223,340 @@ class EnsembleBuilder:
             if array is not None:
                 array.flags.writeable = False
         return Stumps(*arrays, self.n_features)
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """A frozen list of T trees with S splits in all, in rounds.
+
+    Only splits are nodes. Those of tree t are ``offset[t] <= i < offset[t + 1]``, in preorder: the left child of split
+    i is i + 1, the right one i + right[i], and either is a leaf if the other part of the subtree begins, or the
+    subtree ends, right there. With ``i, end, at = offset[t], offset[t + 1], offset[t] + t`` a row descends, while
+    ``i < end``, by ``i, end, at = i + 1, i + right[i], at`` to the left and ``i + right[i], end, at + right[i]`` to
+    the right; then ``leaf[at]`` is its leaf. A tree of s splits has s + 1 leaves; s may be 0.
+
+    Attributes
+    ----------
+    offset : ndarray of int64 (T + 1,)
+    feature : ndarray of int64 (S,)
+    threshold : ndarray of float32 (S,)
+        ``x <= threshold`` goes left.
+    nan_left : ndarray of bool (S,)
+        NaN goes left.
+    right : ndarray of int64 (S,)
+    leaf : ndarray of float32 (S + T,) or (S + T, K)
+        Values of the leaves, from left to right, tree after tree: one number, or one for each class.
+    cls : ndarray of int64 (T,) or None
+        The class whose score gets the leaf's value; None if leaves have a value for each class.
+    base : ndarray of int64 (T,) or None
+        The class whose score loses the leaf's value, -1 for none.
+    rounds : ndarray of int64 (R + 1,)
+        The trees of round r are ``rounds[r] <= t < rounds[r + 1]``.
+    bias : ndarray of float32 (K,)
+    n_features : int
+    """
+
+    offset: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    nan_left: np.ndarray
+    right: np.ndarray
+    leaf: np.ndarray
+    cls: np.ndarray | None
+    base: np.ndarray | None
+    rounds: np.ndarray
+    bias: np.ndarray
+    n_features: int
+
+    def __len__(self):
+        return len(self.offset) - 1
+
+    @property
+    def n_classes(self):
+        """Number of classes, K."""
+        return len(self.bias)
+
+    @property
+    def n_rounds(self):
+        """Number of rounds, R."""
+        return len(self.rounds) - 1
+
+    def truncate_rounds(self, n):
+        """The first ``n`` rounds, as views of these arrays."""
+        if not 0 <= n <= self.n_rounds:
+            raise ValueError(f"cannot keep {n} of {self.n_rounds} rounds; give a number from 0 to {self.n_rounds}")
+        trees = int(self.rounds[n])
+        splits = int(self.offset[trees])
+        return Trees(
+            self.offset[: trees + 1],
+            self.feature[:splits],
+            self.threshold[:splits],
+            self.nan_left[:splits],
+            self.right[:splits],
+            self.leaf[: splits + trees],
+            None if self.cls is None else self.cls[:trees],
+            None if self.base is None else self.base[:trees],
+            self.rounds[: n + 1],
+            self.bias,
+            self.n_features,
+        )
+
+    def each(self):
+        """Yield (feature, threshold, nan_left, right, leaf, cls, base) of each tree; ``cls``, ``base`` may be -1."""
+        for t in range(len(self)):
+            begin, end = int(self.offset[t]), int(self.offset[t + 1])
+            yield (
+                self.feature[begin:end],
+                self.threshold[begin:end],
+                self.nan_left[begin:end],
+                self.right[begin:end],
+                self.leaf[begin + t : end + t + 1],
+                -1 if self.cls is None else int(self.cls[t]),
+                -1 if self.base is None else int(self.base[t]),
+            )
+
+    def depths(self):
+        """Splits on the longest way from the root to a leaf, for each tree: int64 (T,).
+
+        Raises
+        ------
+        ValueError
+            If ``right`` does not describe trees.
+        """
+        depth = np.zeros(len(self), dtype=np.int64)
+        begin, end, tree = self.offset[:-1], self.offset[1:], np.arange(len(self))
+        while True:
+            inner = begin < end
+            begin, end, tree = begin[inner], end[inner], tree[inner]
+            if not len(begin):
+                return depth
+            depth[tree] += 1
+            right = self.right[begin]
+            if (right < 1).any() or (right > end - begin).any():
+                raise ValueError("a right child lies outside the part of the tree that belongs to its parent")
+            begin, end = np.concatenate([begin + 1, begin + right]), np.concatenate([begin + right, end])
+            tree = np.concatenate([tree, tree])
+
+    def canonical(self):
+        """The same model in the one form that is saved, after checking it.
+
+        Contiguous arrays of the documented types; no negative zeros; ``base`` None if it is -1 throughout.
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree, the splits are not trees in preorder, a feature or a class is out of range, or a number
+            is not finite in float32.
+        """
+        bias = _bias(self.bias)
+        k = len(bias)
+        feature, nan_left = _features(self.feature, self.nan_left, self.n_features)
+        offset = _rising("offset", self.offset, len(feature))
+        s, t = len(feature), len(offset) - 1
+        threshold = _finite("threshold", self.threshold, (s,))
+        right = _integers("right", self.right, s)
+        vector = self.cls is None
+        leaf = _finite("leaf", self.leaf, (s + t, k) if vector else (s + t,))
+        cls, base = self.cls, self.base
+        if not vector:
+            cls = _integers("cls", cls, t)
+            if t and (cls.min() < 0 or cls.max() >= k):
+                raise ValueError(f"cls must be from 0 to {k - 1}")
+        if base is not None:
+            base = _integers("base", base, t)
+            if t and (base.min() < -1 or base.max() >= k):
+                raise ValueError(f"base must be from 0 to {k - 1}, or -1 for none")
+            if (base < 0).all():
+                base = None
+            elif vector:
+                raise ValueError("base must be None or -1 where leaves have a value for each class")
+            elif (base == cls).any():
+                raise ValueError("base must not be the tree's own class")
+        rounds = _rising("rounds", self.rounds, t)
+        result = Trees(offset, feature, threshold, nan_left, right, leaf, cls, base, rounds, bias, int(self.n_features))
+        result.depths()
+        return result
+
+    def merge(self):
+        """Trees have no table of intervals."""
+        raise ValueError("layout='interval' is for stumps; trees can only be saved as a list (layout='list')")
+
+
+class TreesBuilder:
+    """Trees that are added one at a time, in rounds; the arrays behind them double when full.
+
+    Parameters
+    ----------
+    n_classes, n_features : int
+    vector : bool, default=False
+        Leaves have a value for each class; otherwise one value for the class of the tree.
+    """
+
+    def __init__(self, n_classes, n_features, vector=False):
+        self.n_classes = int(n_classes)
+        self.n_features = int(n_features)
+        self.vector = bool(vector)
+        self.bias = np.zeros(self.n_classes, dtype=np.float32)
+        self._n = 0
+        self._rounds = [0]
+        self._offset = np.zeros(16, dtype=np.int64)
+        self._feature = np.empty(64, dtype=np.int64)
+        self._threshold = np.empty(64, dtype=np.float32)
+        self._nan_left = np.empty(64, dtype=bool)
+        self._right = np.empty(64, dtype=np.int64)
+        self._leaf = np.empty((64, self.n_classes) if vector else 64, dtype=np.float32)
+        self._cls = np.empty(16, dtype=np.int64)
+        self._base = np.empty(16, dtype=np.int64)
+
+    def __len__(self):
+        return self._n
+
+    @property
+    def n_rounds(self):
+        """Number of rounds that have been ended."""
+        return len(self._rounds) - 1
+
+    def _room(self, name, n):
+        array = getattr(self, name)
+        if n > len(array):
+            new = np.empty((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
+            new[: len(array)] = array
+            setattr(self, name, new)
+
+    def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
+        """Append a tree to the round that has not been ended yet.
+
+        Parameters
+        ----------
+        feature, threshold, nan_left, right : array-like (s,)
+            Its splits in preorder, see `Trees`.
+        leaf : array-like (s + 1,) or (s + 1, K)
+            Rounded to float32.
+        cls : int
+            Class whose score gets the leaf's value; needed unless leaves have a value for each class.
+        base : int
+            Class whose score loses it, -1 for none.
+        """
+        t, s = self._n, len(feature)
+        if self.vector != (cls < 0):
+            raise ValueError("a tree needs cls, unless its leaves have a value for each class")
+        begin = int(self._offset[t])
+        end = begin + s
+        if np.shape(leaf) != ((s + 1, self.n_classes) if self.vector else (s + 1,)):
+            raise ValueError(f"a tree of {s} splits cannot have leaves of shape {np.shape(leaf)}")
+        for name in ("_feature", "_threshold", "_nan_left", "_right"):
+            self._room(name, end)
+        self._room("_leaf", end + t + 1)
+        self._room("_offset", t + 2)
+        self._room("_cls", t + 1)
+        self._room("_base", t + 1)
+        self._feature[begin:end] = feature
+        self._threshold[begin:end] = threshold
+        self._nan_left[begin:end] = nan_left
+        self._right[begin:end] = right
+        self._leaf[begin + t : end + t + 1] = leaf
+        self._cls[t] = cls
+        self._base[t] = base
+        self._offset[t + 1] = end
+        self._n = t + 1
+
+    def end_round(self):
+        """The next tree begins a new round."""
+        self._rounds.append(self._n)
+
+    def extend(self, trees):
+        """Append all trees of a frozen list, with their rounds."""
+        ends = iter(trees.rounds[1:].tolist())
+        end = next(ends, None)
+        for t, tree in enumerate([*trees.each(), None]):
+            while end == t:
+                self.end_round()
+                end = next(ends, None)
+            if tree is not None:
+                self.add_tree(*tree)
+
+    def tail(self, start):
+        """The trees from number ``start`` on, as views that the next call of `add_tree` may outdate.
+
+        Their rounds are the rest of the round that ``start`` lies in, and those after it; trees behind the last
+        `end_round` count as a round.
+        """
+        if not 0 <= start <= self._n:
+            raise ValueError(f"there is no tree number {start}; give a number from 0 to {self._n}")
+        begin, end, n = int(self._offset[start]), int(self._offset[self._n]), self._n
+        rounds = [r - start for r in self._rounds[1:] if r > start or start == 0]
+        if n - start > (rounds[-1] if rounds else 0):
+            rounds.append(n - start)
+        base = self._base[start:n]
+        return Trees(
+            self._offset[start : n + 1] - begin,
+            self._feature[begin:end],
+            self._threshold[begin:end],
+            self._nan_left[begin:end],
+            self._right[begin:end],
+            self._leaf[begin + start : end + n],
+            None if self.vector else self._cls[start:n],
+            None if self.vector or (base < 0).all() else base,
+            np.array([0, *rounds], dtype=np.int64),
+            self.bias,
+            self.n_features,
+        )
+
+    def truncate_rounds(self, n):
+        """Keep the first ``n`` rounds."""
+        if not 0 <= n <= self.n_rounds:
+            raise ValueError(f"cannot keep {n} of {self.n_rounds} rounds; give a number from 0 to {self.n_rounds}")
+        del self._rounds[n + 1 :]
+        self._n = self._rounds[-1]
+
+    def freeze(self):
+        """The trees so far as read-only copies; the builder can go on growing.
+
+        Returns
+        -------
+        Trees
+        """
+        trees = self.tail(0)
+        arrays = {
+            name: None if array is None else array.copy() for name, array in vars(trees).items() if name != "n_features"
+        }
+        for array in arrays.values():
+            if array is not None:
+                array.flags.writeable = False
+        return Trees(**arrays, n_features=self.n_features)
+
+
+def _bias(values):
+    bias = _finite("bias", values, (np.size(values),))
+    if len(bias) < 2:
+        raise ValueError(f"an ensemble needs 2 classes or more, its bias has {len(bias)}")
+    return bias
+
+
+def _features(feature, nan_left, n_features):
+    m = np.size(feature)
+    feature = np.asarray(feature)
+    if m and (feature.dtype.kind not in "iu" or feature.min() < 0 or feature.max() >= n_features):
+        raise ValueError(f"feature indices must be integers from 0 to {n_features - 1}")
+    feature = np.ascontiguousarray(feature, dtype=np.int64)
+    nan_left = np.ascontiguousarray(nan_left, dtype=bool)
+    if feature.shape != (m,) or nan_left.shape != (m,):
+        raise ValueError(f"feature and nan_left must have shape ({m},)")
+    return feature, nan_left
+
+
+def _integers(name, values, n):
+    values = np.asarray(values)
+    if values.shape != (n,) or (n and values.dtype.kind not in "iu"):
+        raise ValueError(f"{name} must hold {n} integers")
+    return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def _rising(name, values, last):
+    values = _integers(name, values, np.size(values))
+    if not len(values) or values[0] != 0 or values[-1] != last or (values[1:] < values[:-1]).any():
+        raise ValueError(f"{name} must rise from 0 to {last}")
+    return values
 
 
 def _finite(name, values, shape):

@@ -21,8 +21,9 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 MAGIC = b"\x89MCB\r\n\x1a\n"
-KIND_STUMPS, KIND_INTERVALS = 1, 2
+KIND_STUMPS, KIND_INTERVALS, KIND_TREES = 1, 2, 3
 LINKS = ("none", "softmax", "softmax2")
+LEAVES = ("float32", "float16")
 MAX_CLASSES, MAX_FEATURES, MAX_META, MAX_LABEL = 65535, 2**31 - 1, 16 << 20, 4096
 DTYPES = {
     1: np.dtype("u1"),
@@ -31,6 +32,7 @@ DTYPES = {
     4: np.dtype("<i8"),
     5: np.dtype("<f4"),
     6: np.dtype("<f8"),
+    7: np.dtype("<f2"),
 }
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 
@@ -178,17 +180,19 @@ def _meta(meta):
     return [("meta", np.frombuffer(data, dtype="u1"))]
 
 
-def encode(model, classes, link="none", meta=None):
+def encode(model, classes, link="none", meta=None, leaves="float32"):
     """Bytes of a model file; equal models give equal bytes.
 
     Parameters
     ----------
-    model : Stumps or Intervals
+    model : Stumps, Intervals or Trees
     classes : array-like (K,)
         Distinct, sorted class labels: integers or strings.
     link : {"none", "softmax", "softmax2"}
     meta : dict or None
         What JSON can hold.
+    leaves : {"float32", "float16"}
+        Type of the leaves of trees.
 
     Returns
     -------
@@ -196,6 +200,10 @@ def encode(model, classes, link="none", meta=None):
     """
     if link not in LINKS:
         raise ValueError(f"link must be one of {', '.join(map(repr, LINKS))}, not {link!r}")
+    if leaves not in LEAVES:
+        raise ValueError(f"leaves must be 'float32' or 'float16', not {leaves!r}")
+    if leaves != "float32" and not hasattr(model, "leaf"):
+        raise ValueError("leaves='float16' is for trees; this model has stumps")
     if not 1 <= model.n_features <= MAX_FEATURES:
         raise ValueError(f"the number of features must be between 1 and {MAX_FEATURES}, not {model.n_features}")
     labels, n_labels = _labels(classes)
@@ -211,6 +219,10 @@ def encode(model, classes, link="none", meta=None):
             ("THRS", model.threshold),
             ("TABL", model.table),
         ]
+    elif hasattr(model, "leaf"):
+        kind = KIND_TREES
+        model = model.canonical()
+        sections = _tree_sections(model, leaves)
     else:
         kind = KIND_STUMPS
         model = model.canonical()
@@ -219,6 +231,29 @@ def encode(model, classes, link="none", meta=None):
             sections.append(("COEL", model.left))
     sections = [*sections, ("BIAS", model.bias), *labels, *_meta(meta)]
     return _assemble(kind, n_labels, model.n_features, LINKS.index(link), sections)
+
+
+def _tree_sections(trees, leaves):
+    leaf = trees.leaf
+    if leaves == "float16":
+        with np.errstate(over="ignore"):
+            leaf = leaf.astype(np.float16) + np.float16(0)  # turns the -0 of what was too small into +0
+        if not np.isfinite(leaf).all():
+            raise ValueError(
+                f"leaves='float16' cannot hold a leaf of {np.abs(trees.leaf).max():g}: the largest number is 65504"
+            )
+    sections = [
+        ("TSIZ", _narrow(np.diff(trees.offset))),
+        ("FEAT", _narrow(trees.feature, trees.nan_left)),
+        ("THRS", trees.threshold),
+        ("RGHT", _narrow(trees.right)),
+        ("LEAF", leaf),
+    ]
+    if trees.cls is not None:
+        sections.append(("TCLS", _narrow(trees.cls)))
+    if trees.base is not None:
+        sections.append(("TBAS", _narrow(np.where(trees.base < 0, trees.n_classes, trees.base))))
+    return [*sections, ("RNDS", _narrow(np.diff(trees.rounds)))]
 
 
 def _assemble(kind, n_classes, n_features, link, sections):

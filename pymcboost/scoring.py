@@ -1,12 +1,13 @@
 """Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 
 from pymcboost import modelfile
 from pymcboost._kernels import score
-from pymcboost.ensemble import Stumps
+from pymcboost.ensemble import Stumps, Trees
 from pymcboost.modelfile import ModelFormatError
 from pymcboost.threads import resolve_n_jobs
 
@@ -49,11 +50,13 @@ class Model:
         waste memory.
     n_classes_, n_features_in_ : int
     kind : int
-        1: list of stumps; 2: interval table.
+        1: list of stumps; 2: interval table; 3: trees.
     link : {"none", "softmax", "softmax2"}
         How scores become probabilities: softmax of F, or of 2 F.
     n_learners : int or None
-        Number of stumps; None for an interval table, in which they are merged.
+        Number of stumps or trees; None for an interval table, in which they are merged.
+    n_rounds : int or None
+        Number of rounds of the training: a stump is one, a round of trees may have several. None for an interval table.
     meta : dict
         What the training left for information; empty if nothing.
     """
@@ -61,9 +64,10 @@ class Model:
     def __init__(self, data, scorer):
         self._data = data
         self._scorer = scorer
-        self.n_classes_, self.n_features_in_, self.kind, link, learners = scorer.header
+        self.n_classes_, self.n_features_in_, self.kind, link, learners, rounds = scorer.header
         self.link = modelfile.LINKS[link]
-        self.n_learners = learners if self.kind == modelfile.KIND_STUMPS else None
+        merged = self.kind == modelfile.KIND_INTERVALS
+        self.n_learners, self.n_rounds = (None, None) if merged else (learners, rounds)
         self._classes = None
 
     @classmethod
@@ -86,12 +90,12 @@ class Model:
         return cls(data, modelfile.check(data))
 
     @classmethod
-    def from_ensemble(cls, ensemble, classes, *, link="none", meta=None, layout="list"):
+    def from_ensemble(cls, ensemble, classes, *, link="none", meta=None, layout="list", leaves="float32"):
         """Model of an ensemble.
 
         Parameters
         ----------
-        ensemble : Stumps
+        ensemble : Stumps or Trees
         classes : array-like (K,)
             Distinct, sorted class labels: integers or strings.
         link : {"none", "softmax", "softmax2"}, default="none"
@@ -101,7 +105,9 @@ class Model:
             What JSON can hold; only for information.
         layout : {"list", "interval"}, default="list"
             A list of stumps, or one table of intervals per feature, which is often faster for single rows and agrees
-            with the list to about 1e-12 of the sum of the learners' magnitudes.
+            with the list to about 1e-12 of the sum of the learners' magnitudes. Trees have a list only.
+        leaves : {"float32", "float16"}, default="float32"
+            Type in which the leaves of trees are kept: 16 bits round them to 3 digits and make the file smaller.
 
         Returns
         -------
@@ -110,7 +116,7 @@ class Model:
         if layout not in ("list", "interval"):
             raise ValueError(f"layout must be 'list' or 'interval', not {layout!r}")
         return cls.from_bytes(
-            modelfile.encode(ensemble.merge() if layout == "interval" else ensemble, classes, link, meta)
+            modelfile.encode(ensemble.merge() if layout == "interval" else ensemble, classes, link, meta, leaves)
         )
 
     @property
@@ -145,11 +151,13 @@ class Model:
 
     @property
     def ensemble(self):
-        """The stumps, as a `Stumps` over the file's bytes. Not for an interval table, in which they are merged."""
+        """The `Stumps` or `Trees`, over the file's bytes. Not for an interval table, in which stumps are merged."""
         self._need_list("its stumps are not kept")
         sections = modelfile.arrays(self._data, self._scorer)
         feature = sections["FEAT"].astype(np.int64)
         top = 8 * sections["FEAT"].itemsize - 1
+        if self.kind == modelfile.KIND_TREES:
+            return self._trees(sections, feature & ((1 << top) - 1), feature >> top == 1)
         shape = (len(feature), self.n_classes_)
         left = sections["COEL"].reshape(shape) if "COEL" in sections else None
         return Stumps(
@@ -161,6 +169,38 @@ class Model:
             sections["BIAS"],
             self.n_features_in_,
         )
+
+    def _trees(self, sections, feature, nan_left):
+        def whole(tag):
+            return sections[tag].astype(np.int64) if tag in sections else None
+
+        leaf, cls, base = sections["LEAF"].astype(np.float32, copy=False), whole("TCLS"), whole("TBAS")
+        if base is not None:
+            base[base == self.n_classes_] = -1
+        return Trees(
+            self._ends("TSIZ"),
+            feature,
+            sections["THRS"],
+            nan_left,
+            whole("RGHT"),
+            leaf.reshape(-1, self.n_classes_) if cls is None else leaf,
+            cls,
+            base,
+            self._ends("RNDS"),
+            sections["BIAS"],
+            self.n_features_in_,
+        )
+
+    def _ends(self, tag):
+        """0 and the running sums of a section of numbers."""
+        values = modelfile.arrays(self._data, self._scorer)[tag]
+        return np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+
+    @property
+    def leaves(self):
+        """Type of the leaves, "float32" or "float16"; "float32" for stumps."""
+        sections = modelfile.arrays(self._data, self._scorer)
+        return str(sections["LEAF"].dtype.newbyteorder("=")) if "LEAF" in sections else "float32"
 
     def raw_scores(self, X, n_jobs=None):
         """One score per class.
@@ -232,7 +272,7 @@ class Model:
         return self._run(X, n_jobs, score.PROBABILITIES)
 
     def staged_decision_function(self, X):
-        """Scores after 1, 2, ... n_learners learners; the last ones equal `decision_function` bit for bit.
+        """Scores after 1, 2, ... n_rounds rounds; the last ones equal `decision_function` bit for bit.
 
         Parameters
         ----------
@@ -251,30 +291,29 @@ class Model:
         X = self._checked(X)
         model = self
         if hasattr(X, "indptr"):
-            # Dense columns for the features that occur, and the same stumps over those.
-            stumps = self.ensemble
-            used, feature = np.unique(stumps.feature, return_inverse=True)
+            # Dense columns for the features that occur, and the same learners over those.
+            ensemble = self.ensemble
+            used, feature = np.unique(ensemble.feature, return_inverse=True)
             if not len(used):
                 used = np.zeros(1, dtype=np.int64)
             X = X[:, used].toarray()
-            stumps = Stumps(
-                feature, stumps.threshold, stumps.nan_left, stumps.right, stumps.left, stumps.bias, len(used)
-            )
-            model = Model.from_ensemble(stumps, self.classes_)
+            model = Model.from_ensemble(replace(ensemble, feature=feature, n_features=len(used)), self.classes_)
         return model._stages(np.ascontiguousarray(X, dtype=np.float32))
 
     def _stages(self, X):
+        ends = self._ends("RNDS") if self.kind == modelfile.KIND_TREES else np.arange(self.n_learners + 1)
         scores = np.empty((len(X), self.n_classes_))
         self._scorer.add(X, -1, 0, scores)
-        for t in range(self.n_learners):
-            self._scorer.add(X, t, t + 1, scores)
+        for begin, end in zip(ends.tolist(), ends[1:].tolist(), strict=False):
+            self._scorer.add(X, begin, end, scores)
             yield self._decision(scores.copy())
 
     def used_features(self):
-        """Features that occur in the model, and their shares in what moves the scores.
+        """Features that occur in the model, and their shares in what moves the scores, or in the splits of trees.
 
-        A stump counts for its feature with the sum over the classes of ``|right - left|``, in an interval table a
-        feature with the sum of the absolute differences from each interval to the next.
+        Every split of a tree counts the same, since a file does not keep what it gained. A stump counts for its feature
+        with the sum over the classes of ``|right - left|``, in an interval table a feature with the sum of the absolute
+        differences from each interval to the next.
 
         Returns
         -------
@@ -289,6 +328,8 @@ class Model:
             left = -right if stumps.left is None else stumps.left
             feature, at = np.unique(stumps.feature, return_inverse=True)
             share = np.bincount(at, np.abs(right - left).sum(axis=1), len(feature))
+        elif self.kind == modelfile.KIND_TREES:
+            feature, share = np.unique(self.ensemble.feature, return_counts=True)
         else:
             sections = modelfile.arrays(self._data, self._scorer)
             feature, offset = sections["FIDX"].astype(np.int64), sections["IOFF"].astype(np.int64)
@@ -299,7 +340,7 @@ class Model:
         return feature, share / total if total > 0 else np.zeros(len(feature))
 
     def feature_importances(self):
-        """Share of every feature in what moves the scores, as `used_features` measures it.
+        """Share of every feature, as `used_features` measures it.
 
         Returns
         -------
@@ -311,25 +352,26 @@ class Model:
         return result
 
     def truncate(self, t):
-        """The model of the first ``t`` learners.
+        """The model of the first ``t`` rounds.
 
         Parameters
         ----------
         t : int
-            0 to n_learners.
+            0 to n_rounds.
 
         Returns
         -------
         Model
         """
         self._need_list("it cannot be cut")
-        return self.from_bytes(modelfile.encode(self.ensemble.truncate(t), self.classes_, self.link, self.meta))
+        ensemble = self.ensemble.truncate_rounds(t)
+        return self.from_bytes(modelfile.encode(ensemble, self.classes_, self.link, self.meta, self.leaves))
 
     def to_bytes(self):
         """The bytes of the model file."""
         return self._data
 
-    def save(self, path, layout=None):
+    def save(self, path, layout=None, leaves=None):
         """Save to a file, which is replaced in one step: after a failure the old one is still there in full.
 
         Parameters
@@ -337,28 +379,36 @@ class Model:
         path : str or path-like
         layout : {"list", "interval"}, optional
             See `from_ensemble`; None keeps the layout.
+        leaves : {"float32", "float16"}, optional
+            See `from_ensemble`; None keeps the type.
         """
         data = self._data
-        if layout is not None:
-            current = "list" if self.kind == modelfile.KIND_STUMPS else "interval"
-            if layout not in ("list", "interval"):
-                raise ValueError(f"layout must be 'list' or 'interval', not {layout!r}")
-            if layout != current:
-                self._need_list(
-                    "the list cannot be had back from it; save that from the estimator or the original file"
-                )
-                data = modelfile.encode(self.ensemble.merge(), self.classes_, self.link, self.meta)
+        current = "interval" if self.kind == modelfile.KIND_INTERVALS else "list"
+        layout = current if layout is None else layout
+        leaves = self.leaves if leaves is None else leaves
+        if layout not in ("list", "interval"):
+            raise ValueError(f"layout must be 'list' or 'interval', not {layout!r}")
+        if leaves not in modelfile.LEAVES:
+            raise ValueError(f"leaves must be 'float32' or 'float16', not {leaves!r}")
+        if (layout, leaves) != (current, self.leaves):
+            self._need_list("the list cannot be had back from it; save that from the estimator or the original file")
+            ensemble = self.ensemble.merge() if layout == "interval" else self.ensemble
+            data = modelfile.encode(ensemble, self.classes_, self.link, self.meta, leaves)
         modelfile.write(path, data)
 
     def __reduce__(self):
         return Model.from_bytes, (self._data,)
 
     def __repr__(self):
-        kind = f"{self.n_learners} stumps" if self.kind == modelfile.KIND_STUMPS else "interval table"
+        kind = {
+            modelfile.KIND_STUMPS: f"{self.n_learners} stumps",
+            modelfile.KIND_INTERVALS: "interval table",
+            modelfile.KIND_TREES: f"{self.n_learners} trees in {self.n_rounds} rounds",
+        }[self.kind]
         return f"<Model: {kind}, {self.n_classes_} classes, {self.n_features_in_} features>"
 
     def _need_list(self, why):
-        if self.kind != modelfile.KIND_STUMPS:
+        if self.kind == modelfile.KIND_INTERVALS:
             raise ValueError(f"this model is an interval table, in which the stumps of a feature are merged: {why}")
 
     def _decision(self, scores):

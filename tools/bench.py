@@ -2,6 +2,7 @@
 
     python tools/bench.py --list
     python tools/bench.py NAME... [--json results/bench.json] [--repeat 5] [--quick]
+    python tools/bench.py trees [--data letter covtype] [--rounds 100] [--threads 1 2] [--algorithms ...] [--peers ...]
     python tools/bench.py --markdown results/bench.json [--into docs/benchmarks.md]
 
 Competitors are timed in turn (A B A B), after one untimed run each, and the best and the median of several runs are
@@ -23,9 +24,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import bench_trees
 import common
 import numpy as np
-from common import DataMissing, error_percent, load, race
+import peers
+from common import BENCHMARKS, DataMissing, Report, benchmark, compile_c, error_percent, first_below, load, number, race
 
 HERE = Path(__file__).resolve().parent
 
@@ -41,19 +44,6 @@ def limit_flags():
     if {"avx2", "fma"} <= flags:
         return ["-O3", "-march=x86-64-v3"]
     return ["-O3"]
-
-
-def compile_c(source, target, flags):
-    """Compile one C file; a failure is reported with the compiler's words."""
-    command = [*common.compiler(), *flags, str(source), "-o", str(target), "-lm"]
-    try:
-        subprocess.run(command, capture_output=True, text=True, check=True)
-    except OSError as error:
-        raise SystemExit(
-            f"cannot run the C compiler {common.compiler()[0]!r} ({error}); set CC or install gcc"
-        ) from error
-    except subprocess.CalledProcessError as error:
-        raise SystemExit(f"{' '.join(command)} failed:\n{error.stderr}") from error
 
 
 class Limits:
@@ -132,7 +122,7 @@ class Limits:
         dram = 4 * max(sizes.values())
         found["read_DRAM_GBps"] = self.read(dram, repeat=min(repeat, 3))
         found["read_DRAM_2_threads_GBps"] = self.read(dram, threads=2, repeat=min(repeat, 3))
-        for width in (64, 32, 16):
+        for width in (64, 32, 16, 8):
             found[f"rmw_{width}B_L1_ns"] = self.rmw(width, repeat=repeat)
         found["rmw_64B_L2_ns"] = self.rmw(64, rows=sizes.get("L2", 1 << 20) // 2 // 64, repeat=repeat)
         found["rmw_64B_one_row_ns"] = self.rmw(64, rows=1, repeat=min(repeat, 3))
@@ -150,49 +140,14 @@ class Options:
     repeat: int
     quick: bool
     limits: Limits
-
-
-@dataclass
-class Report:
-    """What one benchmark found."""
-
-    parameters: dict = field(default_factory=dict)
-    rows: list = field(default_factory=list)
-    targets: list = field(default_factory=list)
-    notes: list = field(default_factory=list)
-
-    def target(self, what, reached, bound, at_most=False, unit="x"):
-        """Compare a figure with its target; ``at_most`` where small is good."""
-        ok = reached <= bound if at_most else reached >= bound
-        self.targets.append(
-            {
-                "what": what,
-                "target": f"{'<=' if at_most else '>='} {bound:g} {unit}".strip(),
-                "reached": reached,
-                "unit": unit,
-                "ok": bool(ok),
-            }
-        )
-
-
-BENCHMARKS = {}
-
-
-def benchmark(name):
-    def keep(function):
-        BENCHMARKS[name] = function
-        return function
-
-    return keep
-
-
-def number(value):
-    """Four significant digits without needless zeros."""
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
-    return str(value)
+    # For the benchmarks of trees; None means a benchmark's own choice.
+    data: list | None = None
+    algorithms: list | None = None
+    peers: list | None = None
+    rounds: int | None = None
+    threads: list = field(default_factory=lambda: [1])
+    leaves: int = 20
+    learning_rate: float = 0.1
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -361,12 +316,6 @@ def bench_fit_pendigits(options):
     for loss, bound in (("exp", 8), ("log", 5)):
         report.target(f"fit, {loss}: LightGBM's time / ours", found["lightgbm"].best / found[loss].best, bound)
     return report
-
-
-def first_below(errors, level):
-    """Smallest number of rounds with an error of at most ``level``, or None."""
-    hits = np.flatnonzero(np.asarray(errors) <= level)
-    return int(hits[0]) + 1 if len(hits) else None
 
 
 @benchmark("time-to-error")
@@ -750,6 +699,14 @@ def main(arguments=None):
     parser.add_argument("--json", metavar="FILE", help="write results there; entries of other benchmarks in it stay")
     parser.add_argument("--repeat", type=int, default=5, help="timed runs of each competitor (default 5)")
     parser.add_argument("--quick", action="store_true", help="small sizes, only to see that it runs")
+    trees = parser.add_argument_group("benchmarks of trees (names that begin with trees)")
+    trees.add_argument("--data", nargs="+", metavar="SET", help="data sets; poker is the generated one")
+    trees.add_argument("--algorithms", nargs="+", metavar="NAME", help=f"ours: {', '.join(bench_trees.ALGORITHMS)}")
+    trees.add_argument("--peers", nargs="*", choices=peers.PEERS, help="other libraries (default: all)")
+    trees.add_argument("--rounds", type=int, help="rounds of boosting (default 100; vector trees 200)")
+    trees.add_argument("--threads", type=int, nargs="+", default=[1], help="threads, one table for each (default 1)")
+    trees.add_argument("--leaves", type=int, default=20, help="leaves of a tree (default 20)")
+    trees.add_argument("--learning-rate", type=float, default=0.1, help="learning rate (default 0.1)")
     parser.add_argument("--markdown", metavar="FILE", help="print the tables of a results file and stop")
     parser.add_argument("--into", metavar="FILE", help="with --markdown: put the tables into this file")
     options = parser.parse_args(arguments)
@@ -769,6 +726,16 @@ def main(arguments=None):
         parser.error(f"unknown benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     if options.repeat < 1:
         parser.error("--repeat must be at least 1")
+    if (options.rounds is not None and options.rounds < 1) or options.leaves < 2 or min(options.threads) < 1:
+        parser.error("--rounds and --threads must be at least 1, --leaves at least 2")
+    try:
+        bench_trees.check(options.data or (), options.algorithms or ())
+    except ValueError as error:
+        parser.error(str(error))
+    settings = {
+        name: getattr(options, name)
+        for name in ("repeat", "quick", "data", "algorithms", "peers", "rounds", "threads", "leaves", "learning_rate")
+    }
     entries = json.loads(Path(options.json).read_text()) if options.json and Path(options.json).exists() else {}
     limits = Limits()
     failed = 0
@@ -777,7 +744,7 @@ def main(arguments=None):
         environment = common.environment()
         found = limits.all(3 if options.quick or name != "limits" else options.repeat)
         try:
-            report = function(Options(options.repeat, options.quick, limits))
+            report = function(Options(limits=limits, **settings))
         except DataMissing as error:
             print(f"\n== {name}: skipped: {error}", file=sys.stderr)
             failed += 1

@@ -25,27 +25,55 @@ class DataMissing(Exception):
 
 @dataclass(frozen=True)
 class DataSet:
-    """Where a data set lies and its width; ``test`` is None where there is no official split."""
+    """Where a data set lies and its width; ``test`` is None where there is no official split.
+
+    ``rows`` counts both parts; ``sparse`` sets are read as CSR matrices.
+    """
 
     train: str
     test: str | None
     n_features: int
     n_classes: int
+    rows: int = 0
+    sparse: bool = False
 
 
-def _split(name, n_features, n_classes):
-    return DataSet(f"{name}.train.libsvm.gz", f"{name}.test.libsvm.gz", n_features, n_classes)
+def _split(name, n_features, n_classes, rows, sparse=False):
+    return DataSet(f"{name}.train.libsvm.gz", f"{name}.test.libsvm.gz", n_features, n_classes, rows, sparse)
+
+
+def _whole(name, n_features, n_classes, rows):
+    return DataSet(f"{name}.libsvm.gz", None, n_features, n_classes, rows)
 
 
 DATA = {
-    "iris": DataSet("iris.libsvm.gz", None, 4, 3),
-    "glass": DataSet("glass.libsvm.gz", None, 9, 6),
-    "letter": DataSet("letter.libsvm.gz", None, 16, 26),
-    "usps": _split("usps", 256, 10),
-    "pendigits": _split("pendigits", 16, 10),
-    "optdigits": _split("optdigits", 64, 10),
-    "satimage": _split("satimage", 36, 6),
-    "mnist": _split("mnist", 784, 10),
+    "iris": _whole("iris", 4, 3, 150),
+    "wine": _whole("wine", 13, 3, 178),
+    "glass": _whole("glass", 9, 6, 214),
+    "ecoli": _whole("ecoli", 7, 8, 336),
+    "svmguide2": _whole("svmguide2", 20, 3, 391),
+    "svmguide4": _split("svmguide4", 10, 6, 612),
+    "vowel": _split("vowel", 10, 11, 990),
+    "CNAE-9": _whole("CNAE-9", 856, 9, 1080),
+    "yeast": _whole("yeast", 8, 10, 1484),
+    "car": _whole("car", 6, 4, 1728),
+    "mfeat": _whole("mfeat", 649, 10, 2000),
+    "dna": _split("dna", 180, 3, 3186),
+    "abalone": _whole("abalone", 8, 28, 4177),
+    "waveform": _whole("waveform", 21, 3, 5000),
+    "waveform-noise": _whole("waveform-noise", 40, 3, 5000),
+    "optdigits": _split("optdigits", 64, 10, 5620),
+    "satimage": _split("satimage", 36, 6, 6435),
+    "usps": _split("usps", 256, 10, 9298),
+    "sector": _split("sector", 55197, 105, 9619, sparse=True),
+    "pendigits": _split("pendigits", 16, 10, 10992),
+    "news20-bydate": _split("news20-bydate", 38673, 20, 18846, sparse=True),
+    "letter": _whole("letter", 16, 26, 20000),
+    "krkopt": _whole("krkopt", 6, 18, 28056),
+    "shuttle": _split("shuttle", 9, 7, 58000),
+    "mnist": _split("mnist", 784, 10, 70000),
+    "poker": DataSet("poker.train.libsvm.gz", "poker.test-part.libsvm.gz", 10, 10, 125009),
+    "covtype": _whole("covtype", 54, 7, 581012),
 }
 
 # Official split of sets that come in one file: the first rows train, the rest test.
@@ -69,7 +97,11 @@ def data_file(name):
     """Path of one file of the data folder."""
     path = data_folder() / name
     if not path.is_file():
-        raise DataMissing(f"{path} is missing: `python tools/get_data.py {name.split('.')[0]}` gets it or says how")
+        import get_data
+
+        stem = name.split(".")[0]
+        how = f"`python tools/get_data.py {stem}` gets it or says how"
+        raise DataMissing(f"{path} is missing: {how if stem in get_data.SOURCES else 'put it there by hand'}")
     return path
 
 
@@ -77,7 +109,7 @@ def data_file(name):
 def load(name):
     """Read a data set as (X_train, y_train, X_test, y_test); the test parts are None without an official split.
 
-    X is float32, C-contiguous; y is int64.
+    X is float32, C-contiguous (CSR for the sparse sets); y is int64.
     """
     import pymcboost
 
@@ -87,8 +119,10 @@ def load(name):
         if file is None:
             parts += [None, None]
             continue
-        data = pymcboost.load_svmlight(data_file(file), n_features=entry.n_features, base=1, layout="dense")
-        parts += [np.ascontiguousarray(data.X, dtype=np.float32), data.y]
+        layout = "csr" if entry.sparse else "dense"
+        data = pymcboost.load_svmlight(data_file(file), n_features=entry.n_features, base=1, layout=layout)
+        X = data.X.astype(np.float32) if entry.sparse else np.ascontiguousarray(data.X, dtype=np.float32)
+        parts += [X, data.y]
     return tuple(parts)
 
 
@@ -108,6 +142,58 @@ def load_official(name):
         cut = FIRST_TRAIN[name]
         X, y, X_test, y_test = X[:cut], y[:cut], X[cut:], y[cut:]
     return X, y, X_test, y_test
+
+
+# Splits of the experiments with trees, where a set comes in one file: the first rows train, the rest test. letter is
+# cut here as in Li's experiments; the stumps' tables keep UCI's own cut above.
+TREE_FIRST_TRAIN = {"letter": 15000}
+GENERATED = "poker-generated"
+# Rows of the training part, counted from 1, as published with the ABC-Boost package.
+TRAIN_INDEX = {"covtype": "covtype.train-index.txt.gz"}
+
+
+def fixed_split(name):
+    """Whether the experiments with trees split this set in one given way."""
+    return DATA[name].test is not None or name in TREE_FIRST_TRAIN or name in TRAIN_INDEX
+
+
+def stratified_rows(y, seed, test_share=0.25):
+    """Random split within every class, as sorted (training rows, test rows).
+
+    A class of n rows gives floor(n * test_share + 1/2) of them to the test part, so that a lone row is trained on. The
+    split depends on ``y`` and ``seed`` alone.
+    """
+    generator = np.random.default_rng([seed, 0x73706C6974])
+    test = []
+    for label in np.unique(y):
+        rows = generator.permutation(np.flatnonzero(y == label))
+        test.append(rows[: int(len(rows) * test_share + 0.5)])
+    test = np.sort(np.concatenate(test))
+    return np.setdiff1d(np.arange(len(y)), test), test
+
+
+def load_for_trees(name, seed=0):
+    """Read (X_train, y_train, X_test, y_test) as the experiments with trees use them.
+
+    Official parts where there are any, covtype by its index file, letter at row 15,000, and for every other set the
+    stratified 75:25 split number ``seed``. "poker-generated" is the set of tools/make_data.py.
+    """
+    if name == GENERATED:
+        import make_data
+
+        return make_data.make_poker()
+    X, y, X_test, y_test = load(name)
+    if X_test is not None:
+        return X, y, X_test, y_test
+    if name in TRAIN_INDEX:
+        train = np.zeros(len(y), bool)
+        train[np.loadtxt(data_file(TRAIN_INDEX[name]), dtype=np.int64) - 1] = True
+        return X[train], y[train], X[~train], y[~train]
+    if name in TREE_FIRST_TRAIN:
+        cut = TREE_FIRST_TRAIN[name]
+        return X[:cut], y[:cut], X[cut:], y[cut:]
+    train, test = stratified_rows(y, seed)
+    return X[train], y[train], X[test], y[test]
 
 
 @dataclass
@@ -247,7 +333,7 @@ def versions():
     import pymcboost
 
     found = {"pymcboost": pymcboost.__version__, "python": platform.python_version()}
-    for package in ("numpy", "scipy", "scikit-learn", "lightgbm", "joblib"):
+    for package in ("numpy", "scipy", "scikit-learn", "lightgbm", "xgboost", "catboost", "joblib"):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -277,6 +363,66 @@ def environment():
         "load_before": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "date": datetime.date.today().isoformat(),
     }
+
+
+def compile_c(source, target, flags, libraries=("-lm",)):
+    """Compile one C file; a failure is reported with the compiler's words."""
+    command = [*compiler(), *flags, str(source), "-o", str(target), *libraries]
+    try:
+        subprocess.run(command, capture_output=True, text=True, check=True)
+    except OSError as error:
+        raise SystemExit(f"cannot run the C compiler {compiler()[0]!r} ({error}); set CC or install gcc") from error
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"{' '.join(command)} failed:\n{error.stderr}") from error
+
+
+@dataclass
+class Report:
+    """What one benchmark found."""
+
+    parameters: dict = field(default_factory=dict)
+    rows: list = field(default_factory=list)
+    targets: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+
+    def target(self, what, reached, bound, at_most=False, unit="x"):
+        """Compare a figure with its target; ``at_most`` where small is good."""
+        ok = reached <= bound if at_most else reached >= bound
+        self.targets.append(
+            {
+                "what": what,
+                "target": f"{'<=' if at_most else '>='} {bound:g} {unit}".strip(),
+                "reached": reached,
+                "unit": unit,
+                "ok": bool(ok),
+            }
+        )
+
+
+BENCHMARKS = {}
+
+
+def benchmark(name):
+    def keep(function):
+        BENCHMARKS[name] = function
+        return function
+
+    return keep
+
+
+def number(value):
+    """Four significant digits without needless zeros."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+    return str(value)
+
+
+def first_below(errors, level):
+    """Smallest number of rounds with an error of at most ``level``, or None."""
+    hits = np.flatnonzero(np.asarray(errors) <= level)
+    return int(hits[0]) + 1 if len(hits) else None
 
 
 def error_percent(truth, predicted):

@@ -51,7 +51,7 @@ static uint64_t interesting(size_t size) {
 
 /* A place to damage: anywhere, or more likely in the header and the section table. */
 static size_t place(size_t size, size_t width) {
-    size_t table = 64 + 32 * 12;
+    size_t table = 64 + 32 * 18;
     size_t limit = below(2) && size > table ? table : size;
     size_t at = (size_t)below(limit);
     if (below(4)) at -= at % width;
@@ -151,9 +151,9 @@ enum { ROWS = 21 };
 /* Scores an accepted file in every way there is. */
 static int use(mcb_model *m) {
     size_t K = m->n_classes, d = m->n_features, stride = d, i, r, length;
-    const mcb_section *index = &m->section[m->kind == MCB_KIND_STUMPS ? MCB_S_FEAT : MCB_S_FIDX];
+    const mcb_section *index = &m->section[m->kind == MCB_KIND_INTERVALS ? MCB_S_FIDX : MCB_S_FEAT];
     uint32_t low = index->dtype == MCB_U8 ? 0x7f : index->dtype == MCB_U16 ? 0x7fff : 0x7fffffff;
-    uint32_t top = m->kind == MCB_KIND_STUMPS ? low : 0xffffffffu;
+    uint32_t top = m->kind == MCB_KIND_INTERVALS ? 0xffffffffu : low;
     volatile unsigned char touched = 0;
     float *x;
     double *scores, *one;
@@ -192,13 +192,18 @@ static int use(mcb_model *m) {
         const char *text = mcb_meta(m, &length);
         for (i = 0; i < length; i++) touched ^= (unsigned char)text[i];
     }
-    if (m->kind == MCB_KIND_STUMPS) {
+    if (m->kind != MCB_KIND_INTERVALS) {
         t = below(m->n_learners + 1);
         mcb_start_scores(m, 1, one);
         NEED(mcb_add_learners(m, x, 1, stride, 0, t, one) == MCB_OK);
         NEED(mcb_add_learners(m, x, 1, stride, t, m->n_learners, one) == MCB_OK);
         NEED(memcmp(one, scores, K * sizeof *one) == 0);
         NEED(mcb_truncate(m, t) == MCB_OK);
+        NEED(m->n_learners == t && mcb_learners(m, m->n_rounds) <= t);
+        mcb_scores(m, x, one);
+        r = m->n_rounds;
+        NEED(mcb_truncate_rounds(m, r) == MCB_OK);
+        NEED(m->n_rounds == r && m->n_learners <= t);
         mcb_scores(m, x, one);
     } else {
         NEED(mcb_truncate(m, 0) == MCB_E_TRUNCATE);

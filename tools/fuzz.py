@@ -18,7 +18,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pymcboost.ensemble import EnsembleBuilder  # noqa: E402
+from pymcboost.ensemble import EnsembleBuilder, TreesBuilder  # noqa: E402
 from pymcboost.scoring import Model  # noqa: E402
 
 
@@ -41,6 +41,39 @@ def base_models():
                     meta={"n": n_stumps} if two_sided else None,
                     layout=layout,
                 )
+    for classes in (range(2), ["a", "bb", "\u00e9"], range(11)):
+        k = len(classes)
+        for vector, bases, n_features, most, leaves in (
+            (False, False, 3, 9, "float32"),
+            (False, True, 300, 5, "float16"),
+            (True, False, 5, 90, "float32"),
+            (True, False, 70_000, 4, "float16"),
+            (False, True, 2, 400, "float32"),
+        ):
+            builder = TreesBuilder(k, n_features, vector)
+            builder.bias[:] = rng.normal(size=k)
+            for r in range(5):
+                for _ in range(r % 3):
+                    s = int(rng.integers(most + 1))
+                    cls = -1 if vector else int(rng.integers(k))
+                    base = (cls + 1) % k if bases and rng.random() < 0.8 else -1
+                    leaf = rng.normal(size=(s + 1, k) if vector else s + 1)
+                    feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
+                    builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, cls, base)
+                builder.end_round()
+            yield Model.from_ensemble(builder.freeze(), classes, link="softmax", leaves=leaves)
+
+
+def random_right(s, rng):
+    """Right children of a random tree of s splits."""
+    right = np.zeros(s, dtype=np.int64)
+    parts = [(0, s)]
+    while parts:
+        begin, end = parts.pop()
+        if begin < end:
+            right[begin] = rng.integers(1, end - begin + 1)
+            parts += [(begin + 1, begin + right[begin]), (begin + right[begin], end)]
+    return right
 
 
 def main(arguments=None):

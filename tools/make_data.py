@@ -1,19 +1,169 @@
-"""Write the small LIBSVM sets of data/ from the sets bundled with scikit-learn.
+"""Make data sets: the small ones of data/ from scikit-learn's, and Poker hands by the rules of the game.
 
-    python tools/make_data.py [folder]
+    python tools/make_data.py [FOLDER]                          # digits, iris and wine; default folder: data/
+    python tools/make_data.py --poker npz|libsvm [FOLDER]       # 525,010 training and 500,000 test hands
 
 The digits are split in four: of the rows in the order of their class (and in the given order within a class) every
 fourth, from the first on, is a test row. Labels are those of scikit-learn; nothing is scaled or shuffled. The output
 depends on the data alone, so that running this again changes nothing.
+
+Poker stands in for "Poker525k" of Li (Robust LogitBoost and adaptive base class LogitBoost, UAI 2010), which splits the
+1,025,010 hands of the UCI set into 525,010 and 500,000; UCI's full test part cannot always be had. The hands are drawn
+anew, with a fixed seed, in the way of the UCI set (R. Cattral and F. Oppacher, 2007): five cards in the order they are
+dealt from a full deck, every hand independently of the others. UCI's 25,010 training hands hold more straight flushes
+and royal flushes than chance would give, five of each, and so do the first 25,010 here. Features: the five suits as 20
+indicators, card by card, then the five ranks, 1 (ace) to 13 (king): 25 columns. Labels 1 (nothing) to 10 (royal flush).
+FOLDER defaults to $PYMCBOOST_CACHE, else ~/.cache/pymcboost. The npz file holds the hands as UCI's ten columns, which
+`poker_features` turns into the 25; the LIBSVM files hold the 25.
 """
 
+import argparse
+import os
 import sys
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_digits, load_iris, load_wine
 
-from pymcboost import dump_svmlight
+POKER_TRAIN = 525_010
+POKER_TEST = 500_000
+POKER_SEED = 20_100_525
+# The part of the training hands that stands for UCI's training file, and how many of the rarest hands it holds.
+UCI_TRAIN = 25_010
+UCI_RARE = {8: 5, 9: 5}
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Poker
+
+
+def draw_below(bits, bound, size):
+    """Numbers below ``bound``, a few dozen at most: 64 raw bits modulo it, whose bias is below 1e-17.
+
+    Raw bits of a bit generator are the one thing that NumPy promises never to change.
+    """
+    return (bits.random_raw(size) % np.uint64(bound)).astype(np.int64)
+
+
+def deal(bits, count):
+    """``count`` hands of five different cards in the order of dealing: (count, 5) numbers 0..51, suit * 13 + rank."""
+    cards = np.empty((count, 5), np.int64)
+    for place in range(5):
+        card = draw_below(bits, 52 - place, count)
+        # The card-th of those left: step over every card that is gone, in ascending order.
+        for gone in np.sort(cards[:, :place], axis=1).T:
+            card += card >= gone
+        cards[:, place] = card
+    return cards
+
+
+def hands_of(cards):
+    """UCI's ten columns S1,C1,...,S5,C5 (suit 1..4, rank 1..13) of card numbers, uint8."""
+    hands = np.empty((len(cards), 10), np.uint8)
+    hands[:, 0::2] = cards // 13 + 1
+    hands[:, 1::2] = cards % 13 + 1
+    return hands
+
+
+def poker_classes(hands):
+    """Classes 0..9 of hands given as UCI's ten columns.
+
+    0 nothing, 1 one pair, 2 two pairs, 3 three of a kind, 4 straight, 5 flush, 6 full house, 7 four of a kind,
+    8 straight flush, 9 royal flush. An ace ends a straight on either side.
+    """
+    hands = np.asarray(hands)
+    suits, ranks = hands[:, 0::2], np.sort(hands[:, 1::2].astype(np.int64), axis=1)
+    # Pairs of cards of equal rank: 1, 2, 3, 4 and 6 of them belong to the five hands with equal ranks.
+    equal = sum((ranks[:, i] == ranks[:, j]).astype(np.int64) for i in range(5) for j in range(i))
+    classes = np.array([0, 1, 2, 3, 6, 0, 7])[equal]
+    royal = (ranks == [1, 10, 11, 12, 13]).all(axis=1)
+    straight = (equal == 0) & ((ranks[:, 4] - ranks[:, 0] == 4) | royal)
+    flush = (suits == suits[:, :1]).all(axis=1)
+    classes[straight] = 4
+    classes[flush] = 5
+    classes[straight & flush] = 8
+    classes[royal & flush] = 9
+    return classes
+
+
+def deal_rare(bits, count, royal):
+    """Straight flushes (of the nine kinds below the royal one), or royal flushes, in random order of the cards."""
+    suit = draw_below(bits, 4, count)
+    first = np.full(count, 9) if royal else draw_below(bits, 9, count)
+    cards = suit[:, None] * 13 + (first[:, None] + np.arange(5)) % 13
+    order = np.argsort(bits.random_raw((count, 5)), axis=1, kind="stable")
+    return np.take_along_axis(cards, order, axis=1)
+
+
+def poker_hands(n_train=POKER_TRAIN, n_test=POKER_TEST, seed=POKER_SEED):
+    """Draw training and test hands, the same ones for the same arguments.
+
+    Returns
+    -------
+    train, test : ndarray of shape (n, 10), uint8
+        UCI's columns; `poker_classes` gives the classes, `poker_features` the 25 features.
+    """
+    bits = np.random.PCG64(seed)
+    train, test = deal(bits, n_train), deal(bits, n_test)
+    like_uci = min(UCI_TRAIN, n_train)
+    for rare, count in UCI_RARE.items():
+        present = np.flatnonzero(poker_classes(hands_of(train[:like_uci])) == rare)
+        missing = count - len(present)
+        if missing <= 0 or like_uci < UCI_TRAIN:
+            continue
+        common = np.flatnonzero(poker_classes(hands_of(train[:like_uci])) < 2)
+        # The places are found by the order of random keys, so that none is taken twice.
+        places = common[np.argsort(bits.random_raw(len(common)), kind="stable")[:missing]]
+        train[places] = deal_rare(bits, missing, royal=rare == 9)
+    return hands_of(train), hands_of(test)
+
+
+def poker_features(hands):
+    """The 25 features: suit indicators of cards 1 to 5 (four each), then the five ranks; float32."""
+    hands = np.asarray(hands)
+    suits = hands[:, 0::2, None] == np.arange(1, 5)
+    return np.concatenate([suits.reshape(len(hands), 20), hands[:, 1::2]], axis=1, dtype=np.float32, casting="unsafe")
+
+
+def make_poker(n_train=POKER_TRAIN, n_test=POKER_TEST, seed=POKER_SEED):
+    """The generated set as (X_train, y_train, X_test, y_test): float32 (n, 25), int64 labels 1..10."""
+    parts = []
+    for hands in poker_hands(n_train, n_test, seed):
+        parts += [poker_features(hands), poker_classes(hands) + 1]
+    return tuple(parts)
+
+
+def cache_folder():
+    """Where generated files go when no folder is named."""
+    return Path(os.environ.get("PYMCBOOST_CACHE") or Path.home() / ".cache" / "pymcboost").expanduser()
+
+
+def write_poker(folder, form, n_train=POKER_TRAIN, n_test=POKER_TEST):
+    """Write the generated set into ``folder`` and return the paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    train, test = poker_hands(n_train, n_test)
+    if form == "npz":
+        path = folder / "poker-generated.npz"
+        temporary = path.with_name("poker-generated.tmp.npz")
+        np.savez_compressed(
+            temporary,
+            train=train,
+            train_classes=poker_classes(train).astype(np.uint8),
+            test=test,
+            test_classes=poker_classes(test).astype(np.uint8),
+        )
+        temporary.replace(path)
+        return [path]
+    from pymcboost import dump_svmlight
+
+    paths = []
+    for part, hands in (("train", train), ("test", test)):
+        paths.append(folder / f"poker-generated.{part}.libsvm.gz")
+        dump_svmlight(paths[-1], poker_features(hands), poker_classes(hands) + 1)
+    return paths
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The small sets of data/
 
 
 def test_rows(y):
@@ -21,7 +171,12 @@ def test_rows(y):
     return np.sort(np.argsort(y, kind="stable")[::4])
 
 
-def main(folder):
+def write_small(folder):
+    """Write digits, iris and wine into ``folder`` and return the paths."""
+    from sklearn.datasets import load_digits, load_iris, load_wine
+
+    from pymcboost import dump_svmlight
+
     folder.mkdir(parents=True, exist_ok=True)
     X, y = load_digits(return_X_y=True)
     test = test_rows(y)
@@ -30,9 +185,22 @@ def main(folder):
     dump_svmlight(folder / "digits.test.libsvm", X[test], y[test])
     dump_svmlight(folder / "iris.libsvm", *load_iris(return_X_y=True))
     dump_svmlight(folder / "wine.libsvm", *load_wine(return_X_y=True))
-    for path in sorted(folder.glob("*.libsvm")):
+    return sorted(folder.glob("*.libsvm"))
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, help="where the files go")
+    parser.add_argument("--poker", choices=("npz", "libsvm"), help="write the generated Poker hands in this format")
+    options = parser.parse_args(arguments)
+    if options.poker:
+        paths = write_poker(options.folder or cache_folder(), options.poker)
+    else:
+        paths = write_small(options.folder or Path(__file__).resolve().parents[1] / "data")
+    for path in paths:
         print(f"{path}: {path.stat().st_size} bytes")
+    return 0
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "data")
+    sys.exit(main())

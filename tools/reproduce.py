@@ -1,14 +1,18 @@
-"""Tables and figures of the MCBoost paper (Paisitkriangkrai, Shen, van den Hengel), theirs against ours.
+"""Tables and figures of the papers, theirs against ours, and our vector-leaf trees on all data sets.
 
     python tools/reproduce.py table4|table2|table1|official|mnist-hog|figure1 [--results results] [--jobs 2]
+    python tools/reproduce.py mnist10k|covtype-abc|poker-abc [--rounds N] [--gaps 1 10] [--methods mart ...]
+    python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
+    python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
 
 Every finished fit is appended to a CSV file at once, with commit, versions and seconds, and is not done again: an
 interrupted run goes on where it stopped (--fresh starts over). Seeds are fixed. Data come from PYMCBOOST_DATA.
+The trainings of hours (second line) also keep checkpoints, in --cache: a kill at any moment loses the step that was
+running. --verify does the first rounds, or the cheapest fits, of a result file anew and compares.
 """
 
 import argparse
-import csv
 import hashlib
 import sys
 import time
@@ -16,7 +20,9 @@ from pathlib import Path
 
 import common
 import numpy as np
+import reproduce_trees
 from common import DataMissing, error_percent
+from journal import Journal, pyplot, run_units
 
 PER_CLASS = 50
 ROUNDS = 500
@@ -71,107 +77,6 @@ def classifier(loss, n_estimators=ROUNDS, learning_rate=0.5, nu=1e-9, n_jobs=1, 
     return MCBoostClassifier(
         loss=loss, n_estimators=n_estimators, learning_rate=learning_rate, nu=nu, n_jobs=n_jobs, **more
     )
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Results that grow row by row
-
-
-class Journal:
-    """A CSV file to which finished units are appended; a unit is known by the columns of its key."""
-
-    # Files begun afresh in this process: tables that share a file must not wipe each other's rows.
-    renewed = set()
-
-    def __init__(self, path, key, columns, fresh=False):
-        self.path = Path(path)
-        self.key = key
-        self.columns = [*key, *columns, "seconds", "commit", "pymcboost", "numpy", "python"]
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        if fresh and self.path not in Journal.renewed:
-            self.path.unlink(missing_ok=True)
-            Journal.renewed.add(self.path)
-        self.rows = []
-        if self.path.exists():
-            with open(self.path, newline="") as file:
-                # A line cut short by a kill has no last column; it is dropped here and the unit done again.
-                self.rows = [row for row in csv.DictReader(file) if row.get("python")]
-            self._write(self.rows)
-        self.done = {self._identity(row) for row in self.rows}
-        versions = common.versions()
-        self.stamp = {
-            "commit": common.commit(),
-            "pymcboost": versions["pymcboost"],
-            "numpy": versions["numpy"],
-            "python": versions["python"],
-        }
-        others = sorted({row["commit"] for row in self.rows} - {self.stamp["commit"]})
-        if others:
-            print(
-                f"{self.path}: {len(self.rows)} rows are kept, some from commit {', '.join(others)}; "
-                "--fresh does them again",
-                file=sys.stderr,
-            )
-
-    def _identity(self, row):
-        return tuple(str(row[name]) for name in self.key)
-
-    def _write(self, rows):
-        temporary = self.path.with_name(self.path.name + ".tmp")
-        with open(temporary, "w", newline="") as file:
-            writer = csv.DictWriter(file, self.columns, extrasaction="ignore", lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-        temporary.replace(self.path)
-
-    def missing(self, units):
-        """Units without a row."""
-        return [unit for unit in units if self._identity(unit) not in self.done]
-
-    def add(self, row):
-        """Append one finished unit."""
-        row = {name: str(value) for name, value in {**row, **self.stamp}.items()}
-        new = not self.path.exists()
-        with open(self.path, "a", newline="") as file:
-            writer = csv.DictWriter(file, self.columns, lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerow(row)
-        self.rows.append(row)
-        self.done.add(self._identity(row))
-
-    def sort(self):
-        """Put the rows in order of their keys, so that the file does not depend on who finished first."""
-
-        def order(row):
-            return [(0, float(value), "") if _is_number(value) else (1, 0.0, value) for value in self._identity(row)]
-
-        self._write(sorted(self.rows, key=order))
-
-
-def _is_number(text):
-    try:
-        float(text)
-        return True
-    except ValueError:
-        return False
-
-
-def run_units(journal, work, units, jobs, title):
-    """Do the missing units in parallel processes and append each as it comes."""
-    from joblib import Parallel, delayed
-    from tqdm import tqdm
-
-    missing = journal.missing(units)
-    if len(missing) < len(units):
-        print(f"{title}: {len(units) - len(missing)} of {len(units)} are there already", file=sys.stderr)
-    # loky: forking after OpenMP has run in the parent would hang the children.
-    finished = Parallel(n_jobs=jobs, backend="loky", return_as="generator_unordered")(
-        delayed(work)(unit) for unit in missing
-    )
-    for row in tqdm(finished, total=len(missing), desc=title, unit="fit", disable=None):
-        journal.add(row)
-    journal.sort()
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -336,15 +241,6 @@ def small_text(table, rows):
     return "Paper / ours, mean (standard deviation) in percent.\n\n" + common.markdown_table(
         head, grid_rows(rows, numbers, values, table)
     )
-
-
-def pyplot():
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    return plt
 
 
 def plot_small(table, rows, path):
@@ -759,6 +655,7 @@ def markdown(folder):
             rows = journal(folder).rows
             commits = ", ".join(f"`{c}`" for c in sorted({row["commit"] for row in rows}))
             parts.append(f"### {title}\n\n{text(rows)}\n\nCommit {commits}.")
+    parts += reproduce_trees.markdown(folder)
     return "\n\n".join(parts)
 
 
@@ -769,6 +666,7 @@ TABLES = {
     "official": run_official,
     "mnist-hog": run_mnist,
     "figure1": run_figure1,
+    **reproduce_trees.RUNS,
 }
 
 
@@ -776,11 +674,27 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one or more of {', '.join(TABLES)}")
     parser.add_argument("--results", default="results", help="folder of the CSV files and pictures (default results)")
-    parser.add_argument("--jobs", type=int, default=0, help="processes, or threads for mnist-hog (default: all CPUs)")
+    parser.add_argument("--jobs", type=int, default=0, help="processes, or threads of long runs (default: all CPUs)")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="random samples of the small tables (default 50)")
-    parser.add_argument("--rounds", type=int, default=None, help="rounds of mnist-hog (default 1000)")
-    parser.add_argument("--cache", default="results-local", help="folder for computed features (default results-local)")
+    parser.add_argument("--rounds", type=int, default=None, help="rounds of mnist-hog and trees (defaults differ)")
+    parser.add_argument("--cache", default="results-local", help="folder of features and checkpoints (results-local)")
     parser.add_argument("--fresh", action="store_true", help="do everything again instead of going on")
+    trees = parser.add_argument_group("trees")
+    trees.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods (mart, abc-logitboost, ...)")
+    trees.add_argument("--gaps", nargs="+", type=int, metavar="G", help="gaps of the abc methods (defaults differ)")
+    trees.add_argument("--minutes", type=float, default=15, help="longest time between two checkpoints (default 15)")
+    trees.add_argument("--sets", nargs="+", metavar="SET", help="data sets of vector-trees and vector-defaults")
+    trees.add_argument("--seeds", type=int, default=10, help="seeds of vector-trees (default 10)")
+    trees.add_argument("--budget", type=float, metavar="MINUTES", help="begin no further fit of vector-* after this")
+    trees.add_argument(
+        "--verify",
+        type=int,
+        nargs="?",
+        const=25,
+        metavar="N",
+        help="compare with the result file: rounds up to N, or the N cheapest fits (default 25)",
+    )
+    trees.add_argument("--tolerance", type=float, default=0.0, help="with --verify: percent that may differ (0)")
     parser.add_argument("--markdown", metavar="FOLDER", help="print the tables of a results folder and stop")
     parser.add_argument("--into", metavar="FILE", help="with --markdown: put the tables into this file")
     options = parser.parse_args(arguments)
@@ -794,11 +708,18 @@ def main(arguments=None):
     unknown = [table for table in options.tables if table not in TABLES]
     if unknown or not options.tables:
         parser.error(f"name one or more of {', '.join(TABLES)}")
+    if options.verify is not None and not set(options.tables) <= set(reproduce_trees.VERIFY):
+        parser.error(f"--verify is for {', '.join(reproduce_trees.VERIFY)}")
+    counts = [options.seeds, options.rounds, options.verify, *(options.gaps or [])]
+    if min(count for count in counts if count is not None) < 1 or options.minutes <= 0:
+        parser.error("--seeds, --rounds, --gaps and --verify must be at least 1, --minutes positive")
     if options.jobs <= 0:
         from pymcboost.threads import available_cpus
 
         options.jobs = available_cpus()
     try:
+        if options.verify is not None:
+            return min(1, sum(reproduce_trees.VERIFY[table](options) for table in options.tables))
         for table in options.tables:
             TABLES[table](options)
     except DataMissing as error:

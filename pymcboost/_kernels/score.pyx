@@ -35,7 +35,8 @@ cdef extern from "mcb.h" nogil:
         uint32_t decoder
         uint32_t format_minor
         uint64_t n_learners
-        mcb_section section[12]
+        uint64_t n_rounds
+        mcb_section section[18]
         int error
         int error_has_numbers
         char error_tag[5]
@@ -46,7 +47,7 @@ cdef extern from "mcb.h" nogil:
     ctypedef struct mcb__rule:
         unsigned char tag[5]
 
-    const mcb__rule mcb__rules[12]
+    const mcb__rule mcb__rules[18]
 
     int mcb_open(mcb_model *model, const void *bytes, size_t size)
     const char *mcb_strerror(int status)
@@ -116,8 +117,9 @@ cdef class Scorer:
 
     @property
     def header(self):
-        """``(n_classes, n_features, kind, link, n_learners)``"""
-        return self.model.n_classes, self.model.n_features, self.model.kind, self.model.link, self.model.n_learners
+        """``(n_classes, n_features, kind, link, n_learners, n_rounds)``"""
+        return (self.model.n_classes, self.model.n_features, self.model.kind, self.model.link, self.model.n_learners,
+                self.model.n_rounds)
 
     def sections(self):
         """Dictionary: tag -> (byte offset, number of items, dtype code)."""

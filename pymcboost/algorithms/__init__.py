@@ -4,6 +4,10 @@ import importlib
 
 REGISTRY = {
     "mcboost": "pymcboost.algorithms.mcboost:MCBoostClassifier",
+    "logitboost": "pymcboost.algorithms.abcboost:LogitBoostClassifier",
+    "mart": "pymcboost.algorithms.abcboost:MartClassifier",
+    "abc-logitboost": "pymcboost.algorithms.abcboost:ABCLogitBoostClassifier",
+    "abc-mart": "pymcboost.algorithms.abcboost:ABCMartClassifier",
 }
 
 

@@ -11,7 +11,7 @@ DESCRIPTION = """\
 Check a .mcb model file and print what it holds."""
 TOP = 10
 CLASSES_SHOWN = 20
-KINDS = {1: "list of stumps", 2: "interval table"}
+KINDS = {1: "list of stumps", 2: "interval table", 3: "trees"}
 LINKS = {"none": "none: scores only", "softmax": "p = softmax(F)", "softmax2": "p = softmax(2 F)"}
 
 
@@ -28,7 +28,7 @@ def describe(model, path):
     base = 0 if meta.get("index_base") == 0 else 1
     features, shares = model.used_features()
     order = (-shares).argsort(kind="stable")[:TOP]
-    return {
+    facts = {
         "file": path,
         "bytes": len(model.to_bytes()),
         "kind": model.kind,
@@ -37,12 +37,26 @@ def describe(model, path):
         "n_features": model.n_features_in_,
         "n_features_used": len(features),
         "n_learners": model.n_learners,
+        "n_rounds": model.n_rounds,
         "meta": meta,
         "top_features": [
             {"column": column, "name": str(names[column] if names else column + base), "importance": share}
             for column, share in zip(features[order].tolist(), shares[order].tolist(), strict=True)
         ],
     }
+    if model.kind == 3:
+        trees = model.ensemble
+        depths = trees.depths()
+        facts["trees"] = {
+            "splits": len(trees.feature),
+            "leaves": len(trees.leaf),
+            "depth": int(depths.max(initial=0)),
+            "mean_depth": float(depths.mean()) if len(depths) else 0.0,
+            "leaf_values": trees.n_classes if trees.cls is None else 1,
+            "leaf_type": model.leaves,
+            "base_classes": trees.base is not None,
+        }
+    return facts
 
 
 def lines(facts):
@@ -57,12 +71,24 @@ def lines(facts):
         yield "algorithm", f"{word(str(meta['algorithm']))} (pymcboost {word(str(meta.get('version')))})"
     yield "classes", f"{len(classes)}: {shown}"
     yield "features", f"{facts['n_features']}, {facts['n_features_used']} of them used"
-    yield "learners", learners
+    trees = facts.get("trees")
+    if trees:
+        n, size = facts["n_learners"], facts["bytes"]
+        yield "trees", f"{n} in {facts['n_rounds']} rounds" + (f", {size / n:.4g} bytes each" if n else "")
+        yield (
+            "leaves",
+            f"{trees['leaves']}"
+            + (f", {trees['leaves'] / n:.4g} a tree" if n else "")
+            + (f"; {trees['leaf_values']} x {trees['leaf_type']}"),
+        )
+        yield "depth", f"at most {trees['depth']}, mean {trees['mean_depth']:.4g}"
+    else:
+        yield "learners", learners
     yield "link", LINKS[facts["link"]]
     if isinstance(params, dict):
         yield "parameters", " ".join(f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items()))
     if facts["top_features"]:
-        yield "top features", "share in what moves the scores"
+        yield "top features", "share in the splits" if trees else "share in what moves the scores"
     for feature in facts["top_features"]:
         yield f"  {word(feature['name'])}", f"{feature['importance']:.4f}"
 

@@ -2,7 +2,7 @@
  *
  *     #include "mcb.h"
  *
- *     mcb_model model;                                    // about 500 bytes, points into the file's bytes
+ *     mcb_model model;                                    // about 700 bytes, points into the file's bytes
  *     int status = mcb_open(&model, bytes, size);         // checks every byte before anything is used
  *     if (status != MCB_OK) {
  *         fprintf(stderr, "%s (section %s, byte %lu)\n", mcb_strerror(status), model.error_tag,
@@ -126,6 +126,13 @@
     X(MCB_E_LABEL_TEXT, 39, "a label is longer than 4096 bytes, or holds a zero byte")                                 \
     X(MCB_E_UTF8, 40, "text is not valid UTF-8")                                                                       \
     X(MCB_E_LABEL_ORDER, 41, "the class labels do not increase (they must be sorted and distinct)")                    \
+    X(MCB_E_TREE_SIZES, 42, "the trees do not have as many splits together as there are in the file")                  \
+    X(MCB_E_RIGHT, 43, "a right child lies outside the part of the tree that belongs to its parent")                   \
+    X(MCB_E_TREE_CLASS, 44, "the class of a tree is not below the number of classes")                                  \
+    X(MCB_E_TREE_BASE, 45, "the base class of a tree is above the number of classes, or is the tree's own class")      \
+    X(MCB_E_BASE_ALONE, 46, "TBAS, the base classes of trees, is there without TCLS, their classes")                   \
+    X(MCB_E_LEAF, 47, "the value of a leaf is not finite")                                                             \
+    X(MCB_E_ROUNDS, 48, "the rounds do not have as many trees together as there are in the file")                      \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: its learners have been merged")                          \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")
@@ -149,13 +156,13 @@ MCB_API const char *mcb_strerror(int status) {
 
 /* ------------------------------------------------------------------------------------------------------------ model */
 
-enum mcb_kind { MCB_KIND_STUMPS = 1, MCB_KIND_INTERVALS = 2 };
+enum mcb_kind { MCB_KIND_STUMPS = 1, MCB_KIND_INTERVALS = 2, MCB_KIND_TREES = 3 };
 enum mcb_link { MCB_LINK_NONE = 0, MCB_LINK_SOFTMAX = 1, MCB_LINK_SOFTMAX2 = 2 };
-enum mcb_dtype { MCB_U8 = 1, MCB_U16 = 2, MCB_U32 = 3, MCB_I64 = 4, MCB_F32 = 5, MCB_F64 = 6 };
+enum mcb_dtype { MCB_U8 = 1, MCB_U16 = 2, MCB_U32 = 3, MCB_I64 = 4, MCB_F32 = 5, MCB_F64 = 6, MCB_F16 = 7 };
 
 /* Sections this reader knows; their place in mcb_model.section. */
 enum mcb_slot {
-    MCB_S_FEAT, /* feature of a stump; the top bit of its type says that NaN goes left */
+    MCB_S_FEAT, /* feature of a stump or split; the top bit of its type says that NaN goes left */
     MCB_S_THRS, /* thresholds: x <= t goes left */
     MCB_S_COEF, /* values of the right side, n_learners x n_classes */
     MCB_S_COEL, /* values of the left side; absent: minus the right ones */
@@ -167,6 +174,12 @@ enum mcb_slot {
     MCB_S_LABO, /* text labels: offsets into LABS */
     MCB_S_LABS, /* text labels: UTF-8 */
     MCB_S_META, /* JSON, not needed to score */
+    MCB_S_TSIZ, /* trees: splits of each; a tree of n splits has n + 1 leaves */
+    MCB_S_RGHT, /* trees: from a split to its right child; the left one is the next split */
+    MCB_S_LEAF, /* trees: values of the leaves from left to right, tree after tree; n_classes of each without TCLS */
+    MCB_S_TCLS, /* trees: class whose score takes the leaf's value */
+    MCB_S_TBAS, /* trees: class whose score loses the leaf's value, n_classes for none; absent: none has one */
+    MCB_S_RNDS, /* trees: how many belong to each round */
     MCB_N_SLOTS
 };
 
@@ -181,7 +194,8 @@ typedef struct {
     uint64_t size;
     uint32_t n_classes, n_features, kind, link, decoder;
     uint32_t format_minor;
-    uint64_t n_learners; /* learners in use: all of them unless mcb_truncate was called; 0 for interval tables */
+    uint64_t n_learners; /* stumps or trees in use: all unless mcb_truncate was called; 0 for interval tables */
+    uint64_t n_rounds;   /* rounds in use that are complete; a stump is a round of its own */
     mcb_section section[MCB_N_SLOTS];
     /* Where a refused file is wrong; valid after mcb_open returned an error. */
     int error;
@@ -227,6 +241,15 @@ static inline float mcb__f32(const unsigned char *p) {
     return v;
 }
 
+/* Half precision, exactly: 1 sign bit, 5 of exponent, 10 of mantissa. */
+static inline float mcb__f16(const unsigned char *p) {
+    uint32_t half = mcb__u16(p), magnitude = half & 0x7fffu, bits = (magnitude << 13) + (112u << 23);
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    if (magnitude < 0x400u) v = (float)magnitude * (1.0f / 16777216.0f);
+    return half >> 15 ? -v : v;
+}
+
 static inline double mcb__f64_of(uint64_t bits) {
     double v;
     memcpy(&v, &bits, sizeof v);
@@ -246,6 +269,7 @@ static inline uint32_t mcb__dtype_size(uint32_t dtype) {
         case MCB_U8:
             return 1;
         case MCB_U16:
+        case MCB_F16:
             return 2;
         case MCB_U32:
         case MCB_F32:
@@ -358,10 +382,11 @@ typedef struct {
 #define MCB__UINTS (1u << MCB_U8 | 1u << MCB_U16 | 1u << MCB_U32)
 #define MCB__STUMPS (1u << MCB_KIND_STUMPS)
 #define MCB__INTERVALS (1u << MCB_KIND_INTERVALS)
-#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS)
+#define MCB__TREES (1u << MCB_KIND_TREES)
+#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS | MCB__TREES)
 
 static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
-    {"FEAT", MCB__UINTS, MCB__STUMPS, MCB__STUMPS},
+    {"FEAT", MCB__UINTS, MCB__STUMPS | MCB__TREES, MCB__STUMPS | MCB__TREES},
     {"THRS", 1u << MCB_F32, MCB__KINDS, MCB__KINDS},
     {"COEF", 1u << MCB_F32, MCB__STUMPS, MCB__STUMPS},
     {"COEL", 1u << MCB_F32, 0, MCB__STUMPS},
@@ -373,6 +398,12 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"LABO", MCB__UINTS, 0, MCB__KINDS},
     {"LABS", 1u << MCB_U8, 0, MCB__KINDS},
     {"meta", 1u << MCB_U8, 0, MCB__KINDS},
+    {"TSIZ", MCB__UINTS, MCB__TREES, MCB__TREES},
+    {"RGHT", MCB__UINTS, MCB__TREES, MCB__TREES},
+    {"LEAF", 1u << MCB_F32 | 1u << MCB_F16, MCB__TREES, MCB__TREES},
+    {"TCLS", MCB__UINTS, 0, MCB__TREES},
+    {"TBAS", MCB__UINTS, 0, MCB__TREES},
+    {"RNDS", MCB__UINTS, MCB__TREES, MCB__TREES},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
@@ -404,7 +435,18 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_count(m, MCB_S_THRS, M))) return status;
         if ((status = mcb__need_product(m, MCB_S_COEF, M, K))) return status;
         if (s[MCB_S_COEL].data && (status = mcb__need_product(m, MCB_S_COEL, M, K))) return status;
-        m->n_learners = M;
+        m->n_learners = m->n_rounds = M;
+    } else if (m->kind == MCB_KIND_TREES) {
+        uint64_t S = s[MCB_S_FEAT].count, T = s[MCB_S_TSIZ].count;
+        if ((status = mcb__need_count(m, MCB_S_THRS, S))) return status;
+        if ((status = mcb__need_count(m, MCB_S_RGHT, S))) return status;
+        if (s[MCB_S_TBAS].data && !s[MCB_S_TCLS].data)
+            return mcb__fail(m, MCB_E_BASE_ALONE, mcb__rules[MCB_S_TBAS].tag, 64);
+        if (s[MCB_S_TCLS].data && (status = mcb__need_count(m, MCB_S_TCLS, T))) return status;
+        if (s[MCB_S_TBAS].data && (status = mcb__need_count(m, MCB_S_TBAS, T))) return status;
+        if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) return status;
+        m->n_learners = T;
+        m->n_rounds = s[MCB_S_RNDS].count;
     } else {
         uint64_t used = s[MCB_S_FIDX].count;
         if ((status = mcb__need_count(m, MCB_S_IOFF, used + 1))) return status;
@@ -421,6 +463,80 @@ static inline int mcb__finite_f32(mcb_model *m, int slot, int status) {
         if ((mcb__u32(s->data + 4 * i) & 0x7f800000u) == 0x7f800000u) return mcb__wrong_item(m, status, slot, i);
     }
     return MCB_OK;
+}
+
+static inline int mcb__finite_f16(mcb_model *m, int slot, int status) {
+    const mcb_section *s = &m->section[slot];
+    uint64_t i;
+    for (i = 0; i < s->count; i++) {
+        if ((mcb__u16(s->data + 2 * i) & 0x7c00u) == 0x7c00u) return mcb__wrong_item(m, status, slot, i);
+    }
+    return MCB_OK;
+}
+
+/* Features below d, without the top bit, which says where NaN goes. */
+static inline int mcb__check_features(mcb_model *m) {
+    const mcb_section *s = &m->section[MCB_S_FEAT];
+    uint32_t low = s->dtype == MCB_U8 ? 0x7fu : s->dtype == MCB_U16 ? 0x7fffu : 0x7fffffffu;
+    uint64_t i;
+    for (i = 0; i < s->count; i++) {
+        if ((mcb__uint(s, i) & low) >= m->n_features) return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FEAT, i);
+    }
+    return MCB_OK;
+}
+
+/* The numbers of a section add up to total. */
+static inline int mcb__check_sum(mcb_model *m, int slot, uint64_t total, int status) {
+    const mcb_section *s = &m->section[slot];
+    uint64_t i, left = total;
+    for (i = 0; i < s->count; i++) {
+        uint64_t n = mcb__uint(s, i);
+        if (n > left) return mcb__wrong_item(m, status, slot, i);
+        left -= n;
+    }
+    return left ? mcb__wrong_item(m, status, slot, s->count) : MCB_OK;
+}
+
+/* The splits from `begin` to `end` are one tree in preorder: the part [i + 1, i + RGHT[i]) of a split's left side is
+ * made of whole subtrees. Seen from the last split to the first, such a part is crossed by jumping along the right
+ * children in it; no split is met twice, so the time is linear, and there is no stack. */
+static inline int mcb__check_tree(mcb_model *m, uint64_t begin, uint64_t end) {
+    const mcb_section *right = &m->section[MCB_S_RGHT];
+    uint64_t i = end, k, stop;
+    while (i-- > begin) {
+        uint64_t r = mcb__uint(right, i);
+        if (r < 1 || r > end - i) return mcb__wrong_item(m, MCB_E_RIGHT, MCB_S_RGHT, i);
+        stop = i + r;
+        for (k = i + 1; k < stop;) k += mcb__uint(right, k);
+        if (k != stop) return mcb__wrong_item(m, MCB_E_RIGHT, MCB_S_RGHT, i);
+    }
+    return MCB_OK;
+}
+
+static inline int mcb__check_trees(mcb_model *m) {
+    const mcb_section *s = m->section;
+    uint64_t T = s[MCB_S_TSIZ].count, t, begin = 0;
+    int status;
+    if ((status = mcb__check_sum(m, MCB_S_TSIZ, s[MCB_S_FEAT].count, MCB_E_TREE_SIZES))) return status;
+    if ((status = mcb__check_sum(m, MCB_S_RNDS, T, MCB_E_ROUNDS))) return status;
+    if ((status = mcb__check_features(m))) return status;
+    if ((status = mcb__finite_f32(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
+    for (t = 0; t < T; t++) {
+        uint64_t end = begin + mcb__uint(&s[MCB_S_TSIZ], t);
+        if ((status = mcb__check_tree(m, begin, end))) return status;
+        begin = end;
+    }
+    for (t = 0; t < s[MCB_S_TCLS].count; t++) {
+        if (mcb__uint(&s[MCB_S_TCLS], t) >= m->n_classes)
+            return mcb__wrong_item(m, MCB_E_TREE_CLASS, MCB_S_TCLS, t);
+    }
+    for (t = 0; t < s[MCB_S_TBAS].count; t++) {
+        uint32_t base = mcb__uint(&s[MCB_S_TBAS], t);
+        if (base > m->n_classes || base == mcb__uint(&s[MCB_S_TCLS], t))
+            return mcb__wrong_item(m, MCB_E_TREE_BASE, MCB_S_TBAS, t);
+    }
+    return s[MCB_S_LEAF].dtype == MCB_F16 ? mcb__finite_f16(m, MCB_S_LEAF, MCB_E_LEAF)
+                                          : mcb__finite_f32(m, MCB_S_LEAF, MCB_E_LEAF);
 }
 
 /* Bytes of the valid UTF-8 character at p, or 0. Refuses overlong forms, surrogates and anything above U+10FFFF. */
@@ -490,14 +606,12 @@ static inline int mcb__check_contents(mcb_model *m) {
     uint64_t i;
     int status;
     if (m->kind == MCB_KIND_STUMPS) {
-        uint32_t low = s[MCB_S_FEAT].dtype == MCB_U8 ? 0x7fu : s[MCB_S_FEAT].dtype == MCB_U16 ? 0x7fffu : 0x7fffffffu;
-        for (i = 0; i < s[MCB_S_FEAT].count; i++) {
-            if ((mcb__uint(&s[MCB_S_FEAT], i) & low) >= m->n_features)
-                return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FEAT, i);
-        }
+        if ((status = mcb__check_features(m))) return status;
         if ((status = mcb__finite_f32(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
         if ((status = mcb__finite_f32(m, MCB_S_COEF, MCB_E_COEFFICIENT))) return status;
         if (s[MCB_S_COEL].data && (status = mcb__finite_f32(m, MCB_S_COEL, MCB_E_COEFFICIENT))) return status;
+    } else if (m->kind == MCB_KIND_TREES) {
+        if ((status = mcb__check_trees(m))) return status;
     } else {
         uint64_t j, used = s[MCB_S_FIDX].count, begin = 0;
         for (i = 0; i < used; i++) {
@@ -539,7 +653,7 @@ static inline int mcb__open_section(mcb_model *m, uint64_t entry, uint64_t *end)
     for (i = 0; i < 4; i++) {
         if (!mcb__letter(p[i]) && (i == 0 || p[i] < '0' || p[i] > '9')) return mcb__fail(m, MCB_E_TAG, p, entry);
     }
-    if (size == 0) return mcb__fail_numbers(m, MCB_E_DTYPE, p, entry + 4, dtype, MCB_F64);
+    if (size == 0) return mcb__fail_numbers(m, MCB_E_DTYPE, p, entry + 4, dtype, MCB_F16);
     if (p[5] | p[6] | p[7] | (int)(mcb__u32(p + 28) != 0)) return mcb__fail(m, MCB_E_SECTION_RESERVED, p, entry);
     if (offset % 64) return mcb__fail(m, MCB_E_ALIGNMENT, p, entry + 8);
     if (offset < *end) return mcb__fail_numbers(m, MCB_E_ORDER, p, entry + 8, offset, *end);
@@ -666,12 +780,33 @@ MCB_API const char *mcb_meta(const mcb_model *m, size_t *length) {
     return (const char *)m->section[MCB_S_META].data;
 }
 
-/* Use only the first n_learners learners from now on. MCB_E_TRUNCATE for an interval table, whose learners are merged;
- * MCB_E_ARGUMENT if the file has fewer. */
+/* Learners in the first n_rounds rounds: where stages begin and end. n_rounds may be anything up to model->n_rounds. */
+MCB_API uint64_t mcb_learners(const mcb_model *m, uint64_t n_rounds) {
+    uint64_t r, n = 0;
+    if (m->kind != MCB_KIND_TREES) return n_rounds;
+    for (r = 0; r < n_rounds && r < m->section[MCB_S_RNDS].count; r++) n += mcb__uint(&m->section[MCB_S_RNDS], r);
+    return n;
+}
+
+/* Use only the first n_learners learners (stumps or trees) from now on. MCB_E_TRUNCATE for an interval table, whose
+ * learners are merged; MCB_E_ARGUMENT if the file has fewer. */
 MCB_API int mcb_truncate(mcb_model *m, uint64_t n_learners) {
-    if (m->kind != MCB_KIND_STUMPS) return MCB_E_TRUNCATE;
-    if (n_learners > m->section[MCB_S_FEAT].count) return MCB_E_ARGUMENT;
+    const mcb_section *rounds = &m->section[MCB_S_RNDS];
+    uint64_t r, n = 0;
+    if (m->kind == MCB_KIND_INTERVALS) return MCB_E_TRUNCATE;
+    if (n_learners > m->section[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count) return MCB_E_ARGUMENT;
+    for (r = 0; r < rounds->count && n + mcb__uint(rounds, r) <= n_learners; r++) n += mcb__uint(rounds, r);
     m->n_learners = n_learners;
+    m->n_rounds = m->kind == MCB_KIND_TREES ? r : n_learners;
+    return MCB_OK;
+}
+
+/* Use only the first n_rounds rounds from now on; otherwise as mcb_truncate. */
+MCB_API int mcb_truncate_rounds(mcb_model *m, uint64_t n_rounds) {
+    if (m->kind != MCB_KIND_TREES) return mcb_truncate(m, n_rounds);
+    if (n_rounds > m->section[MCB_S_RNDS].count) return MCB_E_ARGUMENT;
+    m->n_learners = mcb_learners(m, n_rounds);
+    m->n_rounds = n_rounds;
     return MCB_OK;
 }
 
@@ -1172,6 +1307,56 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
 
 #endif /* MCB__VECTOR */
 
+/* First split of a tree. */
+static inline uint64_t mcb__tree_begin(const mcb_model *m, uint64_t tree) {
+    uint64_t t, begin = 0;
+    for (t = 0; t < tree; t++) begin += mcb__uint(&m->section[MCB_S_TSIZ], t);
+    return begin;
+}
+
+MCB__INLINE double mcb__leaf(const mcb_section *leaf, uint64_t i) {
+    return (double)(leaf->dtype == MCB_F16 ? mcb__f16(leaf->data + 2 * i) : mcb__f32(leaf->data + 4 * i));
+}
+
+/* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. */
+static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, uint64_t begin,
+                                      double *scores) {
+    const mcb_section *feat = &m->section[MCB_S_FEAT], *right = &m->section[MCB_S_RGHT], *cls = &m->section[MCB_S_TCLS];
+    const mcb_section *base = &m->section[MCB_S_TBAS], *leaf = &m->section[MCB_S_LEAF];
+    const unsigned char *thrs = m->section[MCB_S_THRS].data;
+    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, k, K = m->n_classes;
+    uint64_t t;
+    for (t = from; t < to; t++) {
+        uint64_t i = begin, end = begin + mcb__uint(&m->section[MCB_S_TSIZ], t), at = begin + t;
+        begin = end;
+        while (i < end) {
+            uint32_t f = mcb__uint(feat, i), r = mcb__uint(right, i);
+            float v = x[f & ((1u << top) - 1)];
+            if (v <= mcb__f32(thrs + 4 * i) || (v != v && f >> top)) {
+                end = i + r;
+                i++;
+            } else {
+                at += r;
+                i += r;
+            }
+        }
+        if (!cls->data) {
+            for (k = 0; k < K; k++) scores[k] += mcb__leaf(leaf, at * K + k);
+        } else {
+            double value = mcb__leaf(leaf, at);
+            scores[mcb__uint(cls, t)] += value;
+            if (base->data && mcb__uint(base, t) < K) scores[mcb__uint(base, t)] -= value;
+        }
+    }
+}
+
+static inline void mcb__add_trees(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
+                                  uint64_t to, double *scores) {
+    uint64_t begin = mcb__tree_begin(m, from);
+    size_t r;
+    for (r = 0; r < n_rows; r++) mcb__add_trees_row(m, x + r * stride, from, to, begin, scores + r * m->n_classes);
+}
+
 /* Scores before any learner: the biases, for n_rows rows of n_classes scores. */
 MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores) {
     size_t r, k, K = m->n_classes;
@@ -1181,12 +1366,15 @@ MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores)
 }
 
 /* Add the learners from <= j < to to the scores of n_rows rows, for staged scores. Adding 0 to 5 and then 5 to n gives
- * the bits of 0 to n. Kind 1 only (MCB_E_TRUNCATE otherwise); MCB_E_ARGUMENT unless from <= to <= n_learners. */
+ * the bits of 0 to n. MCB_E_TRUNCATE for an interval table; MCB_E_ARGUMENT unless from <= to <= n_learners. */
 MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
                              uint64_t to, double *scores) {
-    if (m->kind != MCB_KIND_STUMPS) return MCB_E_TRUNCATE;
+    if (m->kind == MCB_KIND_INTERVALS) return MCB_E_TRUNCATE;
     if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
-    if (from < to) mcb__add_stumps_batch(m, x, n_rows, stride, from, to, scores);
+    if (m->kind == MCB_KIND_TREES)
+        mcb__add_trees(m, x, n_rows, stride, from, to, scores);
+    else if (from < to)
+        mcb__add_stumps_batch(m, x, n_rows, stride, from, to, scores);
     return MCB_OK;
 }
 
@@ -1195,18 +1383,21 @@ MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
     mcb_start_scores(m, 1, scores);
     if (m->kind == MCB_KIND_STUMPS)
         mcb__add_stumps_row(m, x, 0, m->n_learners, scores);
+    else if (m->kind == MCB_KIND_TREES)
+        mcb__add_trees(m, x, 1, 0, 0, m->n_learners, scores);
     else
         mcb__add_intervals_row(m, x, scores);
 }
 
 /* Scores of n_rows rows that begin stride floats apart (stride >= n_features); scores is n_rows x n_classes, row after
- * row.
- * The same bits as mcb_scores gives row by row. */
+ * row. The same bits as mcb_scores gives row by row. */
 MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
     size_t r;
     mcb_start_scores(m, n_rows, scores);
     if (m->kind == MCB_KIND_STUMPS) {
         if (m->n_learners) mcb__add_stumps_batch(m, x, n_rows, stride, 0, m->n_learners, scores);
+    } else if (m->kind == MCB_KIND_TREES) {
+        mcb__add_trees(m, x, n_rows, stride, 0, m->n_learners, scores);
     } else {
         for (r = 0; r < n_rows; r++) mcb__add_intervals_row(m, x + r * stride, scores + r * (size_t)m->n_classes);
     }

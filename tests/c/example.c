@@ -1,6 +1,6 @@
 /* Score rows with a saved model: the whole of what a C program needs.
  *
- *     example MODEL.mcb ROWS [LEARNERS]
+ *     example MODEL.mcb ROWS [ROUNDS]
  *
  * ROWS holds float32 numbers, n_features for each row. Prints for each row the label, the scores and, if the model has
  * a link, the probabilities, as hexadecimal floating-point numbers, which lose no bit. */
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
     double *scores, *one;
     int status;
     if (argc < 3) {
-        fprintf(stderr, "usage: example MODEL.mcb ROWS [LEARNERS]\n");
+        fprintf(stderr, "usage: example MODEL.mcb ROWS [ROUNDS]\n");
         return 1;
     }
     bytes = read_file(argv[1], &size);
@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     status = mcb_open(&model, bytes, size);
-    if (status == MCB_OK && argc > 3) status = mcb_truncate(&model, (uint64_t)atol(argv[3]));
+    if (status == MCB_OK && argc > 3) status = mcb_truncate_rounds(&model, (uint64_t)atol(argv[3]));
     if (status != MCB_OK) {
         fprintf(stderr, "%s: %s (section %s, byte %lu)\n", argv[1], mcb_strerror(status), model.error_tag,
                 (unsigned long)model.error_offset);

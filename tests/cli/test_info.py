@@ -8,7 +8,7 @@ from cli.programs import call, run, write_svm
 
 from pymcboost import Model, load_model
 from pymcboost.cli.info import main
-from pymcboost.ensemble import EnsembleBuilder
+from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
 
 
 @pytest.fixture
@@ -53,7 +53,8 @@ def test_json(capsys, tmp_path, known, layout):
     top = facts.pop("top_features")
     assert facts == {"file": str(path), "bytes": path.stat().st_size, "kind": 1 if layout == "list" else 2,
                      "link": "none", "classes": [3, 8], "n_features": 6, "n_features_used": 2,
-                     "n_learners": 3 if layout == "list" else None, "meta": meta}
+                     "n_learners": 3 if layout == "list" else None,
+                     "n_rounds": 3 if layout == "list" else None, "meta": meta}
     assert [(row["column"], row["name"]) for row in top] == [(4, "e"), (1, "b")]
     np.testing.assert_allclose([row["importance"] for row in top], [0.6, 0.4])
 
@@ -85,6 +86,53 @@ def test_wide_model_takes_no_memory_for_unused_features(capsys, tmp_path):
     Model.from_ensemble(builder.freeze(), [0, 1]).save(tmp_path / "m.mcb")
     assert main([str(tmp_path / "m.mcb")]) == 0
     assert "\n  2147483647" in capsys.readouterr().out
+
+
+@pytest.fixture
+def trees():
+    """Three trees in two rounds, with 3, 0 and 1 splits; column 1 has 3 of the splits, column 4 one."""
+    builder = TreesBuilder(3, 6)
+    builder.add_tree([1, 1, 4], [0.5, 0.0, 2.0], [False] * 3, [3, 1, 1], [1, 2, 3, 4], 0, 1)
+    builder.add_tree([], [], [], [], [5.0], 2)
+    builder.end_round()
+    builder.add_tree([1], [0.5], [True], [1], [-1, 1], 1)
+    builder.end_round()
+    return builder.freeze()
+
+
+def test_trees_as_text(capsys, tmp_path, trees):
+    path = tmp_path / "m.mcb"
+    Model.from_ensemble(trees, [1, 2, 3], link="softmax", leaves="float16").save(path)
+    assert main([str(path)]) == 0
+    size = path.stat().st_size
+    assert capsys.readouterr().out == f"""\
+file          {path}: {size:,} bytes, checksums good
+kind          3 (trees)
+classes       3: 1 2 3
+features      6, 2 of them used
+trees         3 in 2 rounds, {size / 3:.4g} bytes each
+leaves        7, 2.333 a tree; 1 x float16
+depth         at most 3, mean 1.333
+link          p = softmax(F)
+top features  share in the splits
+  2           0.7500
+  5           0.2500
+"""
+
+
+def test_trees_as_json(capsys, tmp_path, trees):
+    path = tmp_path / "m.mcb"
+    for model in (Model.from_ensemble(trees, [1, 2, 3]), Model.from_ensemble(trees.truncate_rounds(0), [1, 2, 3])):
+        model.save(path)
+        assert main([str(path)]) == 0
+        capsys.readouterr()
+        assert main(["--json", str(path)]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        empty = model.n_rounds == 0
+        assert (facts["kind"], facts["n_learners"], facts["n_rounds"]) == ((3, 0, 0) if empty else (3, 3, 2))
+        assert facts["trees"] == {"splits": 0 if empty else 4, "leaves": 0 if empty else 7, "depth": 0 if empty else 3,
+                                  "mean_depth": 0.0 if empty else 4 / 3, "leaf_values": 1, "leaf_type": "float32",
+                                  "base_classes": not empty}
 
 
 def test_many_classes_are_cut(capsys, tmp_path):

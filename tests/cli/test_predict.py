@@ -9,6 +9,7 @@ from cli.programs import call, run, write_svm
 
 from pymcboost import MCBoostClassifier, Model, load_model, load_svmlight
 from pymcboost.cli.predict import main
+from pymcboost.ensemble import TreesBuilder
 
 
 @pytest.fixture
@@ -154,6 +155,37 @@ def test_base_zero(files, tmp_path, scored):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("kind", ["stumps", "trees"])
+def test_rounds(files, tmp_path, scored, kind):
+    model, data, _, _ = scored
+    if kind == "trees":
+        builder = TreesBuilder(3, 5)
+        for r in range(4):
+            for cls in range(3):
+                builder.add_tree([r], [0.1 * cls], [False], [1], [r, -cls - 1.0], cls)
+            builder.end_round()
+        model = Model.from_ensemble(builder.freeze(), model.classes_, link="softmax")
+    model.save(tmp_path / "m.mcb")
+    stages = list(model.staged_decision_function(data.X))
+    for rounds in (1, 3, model.n_rounds):
+        done = call("predict", "-d", 1, "--rounds", rounds, files / "test.svm", "m.mcb", "-", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert np.array_equal(table(done.stdout)[2], stages[rounds - 1])
+    done = call("predict", "-d", 1, "--rounds", 0, files / "test.svm", "m.mcb", "-", cwd=tmp_path)
+    assert (table(done.stdout)[2] == model.ensemble.bias).all()
+    done = call("predict", "--rounds", model.n_rounds + 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"--rounds must be from 0 to {model.n_rounds}, the rounds of m.mcb" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_rounds_of_an_interval_table(files, tmp_path):
+    load_model(files / "model.mcb").save(tmp_path / "m.mcb", layout="interval")
+    done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "m.mcb is an interval table, whose rounds are merged: no --rounds" in done.stderr
+
+
 def test_string_classes(files, tmp_path, blobs):
     X, y = blobs
     names = np.array(["sea bass", "2", "trout"])[np.searchsorted([-1, 2, 7], y)]
@@ -202,6 +234,8 @@ def test_output_is_replaced_whole_with_the_usual_permissions(files, tmp_path):
     ("-d 2 a b c", "argument -d/--decision-values: invalid choice: 2"),
     ("-b 1 -d 1 a b c", "-b 1 and -d 1 exclude each other"),
     ("-j 0 a b c", "argument -j/--n-jobs: '0' is not a number of threads"),
+    ("--rounds -1 a b c", "argument --rounds: '-1' is not a number of rounds: 0 or more"),
+    ("--rounds x a b c", "argument --rounds: 'x' is not a number of rounds"),
     ("-j x a b c", "argument -j/--n-jobs: 'x' is not a number of threads"),
     ("--base one a b c", "argument --base: invalid choice: 'one'"),
     ("--prob 1 a b c", "unrecognized arguments: --prob"),

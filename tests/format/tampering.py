@@ -3,7 +3,7 @@
 import struct
 from dataclasses import dataclass, field
 
-WIDTH = {1: 1, 2: 2, 3: 4, 4: 8, 5: 4, 6: 8}
+WIDTH = {1: 1, 2: 2, 3: 4, 4: 8, 5: 4, 6: 8, 7: 2}
 
 
 def crc32c(data, crc=0):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference.scoring import random_rows, random_stumps
+from reference.scoring import random_rows, random_stumps, random_trees
 
 import pymcboost
 from pymcboost.scoring import Model
@@ -61,22 +61,38 @@ def check_bits(program, tmp_path):
         stumps = random_stumps(70, n_features, n_classes, two_sided, seed=n_classes, few_thresholds=n_features < 9)
         model = Model.from_ensemble(stumps, classes, link=("none", "softmax", "softmax2")[n_classes % 3], layout=layout)
         X = random_rows(37, n_features)
-        model.save(tmp_path / "model.mcb")
-        X.tofile(tmp_path / "rows")
         for cut in (None, 31) if layout == "list" else (None,):
-            wanted = model if cut is None else model.truncate(cut)
-            run = subprocess.run(
-                [str(program), str(tmp_path / "model.mcb"), str(tmp_path / "rows"), *([str(cut)] if cut else [])],
-                capture_output=True,
-                text=True,
-            )
-            assert run.returncode == 0, run.stderr
-            lines = [line.split() for line in run.stdout.splitlines()]
-            assert [line[0] for line in lines] == [str(label) for label in wanted.predict(X)]
-            numbers = np.array([[float.fromhex(value) for value in line[1:]] for line in lines])
-            assert numbers[:, :n_classes].tobytes() == wanted.raw_scores(X).tobytes()
-            if wanted.link != "none":
-                assert numbers[:, n_classes:].tobytes() == wanted.predict_proba(X).tobytes()
+            check_model(program, tmp_path, model, X, cut)
+    for mode, n_classes, n_features, splits, leaves in (
+        ("scalar", 2, 3, (0, 9), "float32"),
+        ("base", 10, 64, (19, 19), "float16"),
+        ("vector", 7, 600, (30, 130), "float32"),
+        ("vector", 26, 9, (0, 20), "float16"),
+    ):
+        trees = random_trees(20, n_features, n_classes, mode, splits=splits, few_thresholds=n_features < 9)
+        model = Model.from_ensemble(trees, range(n_classes), link="softmax", leaves=leaves)
+        for cut in (None, 5):
+            check_model(program, tmp_path, model, random_rows(37, n_features), cut)
+
+
+def check_model(program, tmp_path, model, X, cut):
+    """The program prints what Python says of the model, or of its first ``cut`` rounds."""
+    model.save(tmp_path / "model.mcb")
+    X.tofile(tmp_path / "rows")
+    k = model.n_classes_
+    wanted = model if cut is None else model.truncate(cut)
+    run = subprocess.run(
+        [str(program), str(tmp_path / "model.mcb"), str(tmp_path / "rows"), *([str(cut)] if cut else [])],
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    lines = [line.split() for line in run.stdout.splitlines()]
+    assert [line[0] for line in lines] == [str(label) for label in wanted.predict(X)]
+    numbers = np.array([[float.fromhex(value) for value in line[1:]] for line in lines])
+    assert numbers[:, :k].tobytes() == wanted.raw_scores(X).tobytes()
+    if wanted.link != "none":
+        assert numbers[:, k:].tobytes() == wanted.predict_proba(X).tobytes()
 
 
 @pytest.mark.parametrize(

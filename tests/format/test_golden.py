@@ -31,53 +31,67 @@ def test_golden(name):
     assert model.predict(X).tolist() == expected["labels"]
     if model.link != "none":
         assert model.predict_proba(X).tobytes() == from_hex(expected["probabilities"]).tobytes()
-    if model.kind == 1:
+    if model.kind != 2:
         assert (
-            type(model).from_ensemble(model.ensemble, model.classes_, link=model.link, meta=model.meta).to_bytes()
+            type(model)
+            .from_ensemble(model.ensemble, model.classes_, link=model.link, meta=model.meta, leaves=model.leaves)
+            .to_bytes()
             == (FOLDER / f"{name}.mcb").read_bytes()
         )
 
 
 def test_there_are_golden_files():
-    assert len(NAMES) >= 8
+    assert len(NAMES) >= 17
+    assert {name.split("-")[1] for name in NAMES} == {"list", "interval", "trees"}
 
 
 def write_missing():
-    from reference.scoring import random_rows, random_stumps
+    from reference.scoring import random_rows, random_stumps, random_trees
 
     from pymcboost.scoring import Model
 
     def to_hex(values):
         return [[float(value).hex() for value in row] for row in values]
 
+    def write(name, model, X):
+        if (FOLDER / f"{name}.mcb").exists():
+            return
+        model.save(FOLDER / f"{name}.mcb")
+        content = {
+            "kind": model.kind,
+            "classes": model.classes_.tolist(),
+            "rows": to_hex(X),
+            "scores": to_hex(model.raw_scores(X)),
+            "labels": model.predict(X).tolist(),
+        }
+        if model.link != "none":
+            content["probabilities"] = to_hex(model.predict_proba(X))
+        (FOLDER / f"{name}.json").write_text(json.dumps(content, indent=None, sort_keys=True) + "\n")
+
     for k, classes in (
         (3, [-1, 0, 9_000_000_000]),
         (2, ["no", "yes"]),
         (11, [chr(0xE9) + str(i).zfill(2) for i in range(11)]),
     ):
+        link = ("softmax2", "softmax", "none")[k % 3]
         for layout in ("list", "interval"):
             for two_sided in (False, True):
                 d = 300 if two_sided else 6
                 stumps = random_stumps(14, d, k, two_sided, seed=k, few_thresholds=True)
-                link = ("softmax2", "softmax", "none")[k % 3]
                 model = Model.from_ensemble(
                     stumps, classes, link=link, meta={"algorithm": "test"} if two_sided else None, layout=layout
                 )
-                X = random_rows(6, d)
-                name = f"v1-{layout}-{k}-{'two' if two_sided else 'one'}-sided"
-                if (FOLDER / f"{name}.mcb").exists():
-                    continue
-                model.save(FOLDER / f"{name}.mcb")
-                content = {
-                    "kind": model.kind,
-                    "classes": model.classes_.tolist(),
-                    "rows": to_hex(X),
-                    "scores": to_hex(model.raw_scores(X)),
-                    "labels": model.predict(X).tolist(),
-                }
-                if link != "none":
-                    content["probabilities"] = to_hex(model.predict_proba(X))
-                (FOLDER / f"{name}.json").write_text(json.dumps(content, indent=None, sort_keys=True) + "\n")
+                write(f"v1-{layout}-{k}-{'two' if two_sided else 'one'}-sided", model, random_rows(6, d))
+        for mode, leaves in {
+            3: (("base", "float32"), ("vector", "float32")),
+            2: (("scalar", "float32"), ("base", "float16")),
+            11: (("vector", "float16"),),
+        }[k]:
+            d = 200 if k == 11 else 6
+            trees = random_trees(5, d, k, mode, seed=k, few_thresholds=True)
+            meta = {"algorithm": "test"} if mode == "base" else None
+            model = Model.from_ensemble(trees, classes, link=link, meta=meta, leaves=leaves)
+            write(f"v1-trees-{k}-{mode}-{leaves}", model, random_rows(8, d))
 
 
 if __name__ == "__main__":

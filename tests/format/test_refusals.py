@@ -1,14 +1,16 @@
 """Every reason to refuse a model file, one after the other."""
 
 import importlib.util
+import itertools
 import re
 import struct
+import time
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
-from reference.scoring import random_stumps
+from reference.scoring import random_right, random_stumps, random_trees
 
 import pymcboost
 from pymcboost.modelfile import ModelFormatError
@@ -28,6 +30,8 @@ STATUSES = {name: (int(number), text) for name, number, text in re.findall(r'X\(
 LIST = Model.from_ensemble(random_stumps(5, 7, 3), [1, 2, 9], link="softmax", meta={"a": "\u00e9"}).to_bytes()
 TEXT = Model.from_ensemble(random_stumps(5, 7, 3, two_sided=True), ["a", "bb", "c"]).to_bytes()
 TABLE = Model.from_ensemble(random_stumps(30, 4, 3), [1, 2, 9], layout="interval").to_bytes()
+TREES = Model.from_ensemble(random_trees(5, 7, 3, "base", splits=(2, 9)), [1, 2, 9], link="softmax").to_bytes()
+VECTOR = Model.from_ensemble(random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], leaves="float16").to_bytes()
 
 
 def entry(data, tag):
@@ -66,6 +70,31 @@ def put(index, value):
         values[index] = value
 
     return change
+
+
+def add(index, value):
+    def change(values):
+        values[index] += value
+
+    return change
+
+
+def one_tree(right):
+    """A file with a single tree whose right children are these; the writer would refuse wrong ones."""
+    s = len(right)
+    file = parse(TREES)
+    for tag, code, values in (
+        (b"TSIZ", "B", [s]),
+        (b"FEAT", "B", [0] * s),
+        (b"THRS", "f", [0.0] * s),
+        (b"RGHT", "B", right),
+        (b"LEAF", "f", [0.0] * (s + 1)),
+        (b"TCLS", "B", [0]),
+        (b"TBAS", "B", [3]),
+        (b"RNDS", "B", [1]),
+    ):
+        file.set_items(tag, code, values)
+    return file.to_bytes()
 
 
 def shifted(data):
@@ -113,13 +142,15 @@ CASES = [
     ("MCB_E_CLASSES", lambda: patch(LIST, 32, "I", 65536)),
     ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 0)),
     ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 1 << 31)),
-    *[("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind)) for kind in (0, 3, 33, 0xFFFFFFFF)],
+    *[("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind)) for kind in (0, 4, 33, 0xFFFFFFFF)],
     ("MCB_E_LINK", lambda: patch(LIST, 44, "I", 3)),
     ("MCB_E_DECODER", lambda: patch(LIST, 48, "I", 1)),
     ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, "4s", b"1eta")),
     ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, "4s", b"me a")),
     ("MCB_E_DTYPE", lambda: in_entry(LIST, b"meta", 4, "B", 0)),
-    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"meta", 4, "B", 7)),
+    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"meta", 4, "B", 8)),
+    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"COEF", 4, "B", 7)),
+    ("MCB_E_DTYPE", lambda: in_entry(TREES, b"LEAF", 4, "B", 3)),
     ("MCB_E_DTYPE", lambda: in_entry(LIST, b"COEF", 4, "B", 3)),
     *[("MCB_E_SECTION_RESERVED", lambda at=at: in_entry(LIST, b"THRS", at, "B", 1)) for at in (5, 6, 7, 28, 31)],
     (
@@ -138,10 +169,20 @@ CASES = [
     ("MCB_E_UNKNOWN", lambda: with_section(LIST, b"NEWS")),
     ("MCB_E_MISPLACED", lambda: with_section(LIST, b"TABL", 6, bytes(8))),
     ("MCB_E_MISPLACED", lambda: with_section(TABLE, b"COEF", 5, bytes(8))),
+    *[
+        ("MCB_E_MISPLACED", lambda tag=tag: with_section(LIST, tag, 1, b""))
+        for tag in (b"TSIZ", b"RGHT", b"TCLS", b"TBAS", b"RNDS")
+    ],
+    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"LEAF", 5, b"")),
+    ("MCB_E_MISPLACED", lambda: with_section(TREES, b"COEF", 5, b"")),
     ("MCB_E_META_SIZE", lambda: big_meta()),
     ("MCB_E_END", lambda: with_tail(LIST)),
     *[("MCB_E_MISSING", lambda tag=tag: without(LIST, tag)) for tag in (b"FEAT", b"THRS", b"COEF", b"BIAS")],
     *[("MCB_E_MISSING", lambda tag=tag: without(TABLE, tag)) for tag in (b"FIDX", b"IOFF", b"THRS", b"TABL", b"BIAS")],
+    *[
+        ("MCB_E_MISSING", lambda tag=tag: without(TREES, tag))
+        for tag in (b"TSIZ", b"FEAT", b"THRS", b"RGHT", b"LEAF", b"RNDS", b"BIAS")
+    ],
     ("MCB_E_LABEL_KIND", lambda: without(LIST, b"LABI")),
     ("MCB_E_LABEL_KIND", lambda: without(TEXT, b"LABO")),
     ("MCB_E_LABEL_KIND", lambda: without(TEXT, b"LABS")),
@@ -154,10 +195,19 @@ CASES = [
     ("MCB_E_SHAPE", lambda: edited(TEXT, b"LABO", "B", lambda values: [*values, values[-1]])),
     ("MCB_E_SHAPE", lambda: edited(TABLE, b"IOFF", "B", lambda values: values[:-1])),
     ("MCB_E_SHAPE", lambda: edited(TABLE, b"TABL", "d", lambda values: values[:-3])),
+    *[
+        ("MCB_E_SHAPE", lambda tag=tag, code=code: edited(TREES, tag, code, lambda values: values[:-1]))
+        for tag, code in zip((b"FEAT", b"THRS", b"RGHT", b"LEAF", b"TCLS", b"TBAS"), "BfBfBB", strict=True)
+    ],
+    ("MCB_E_SHAPE", lambda: edited(TREES, b"TSIZ", "B", lambda values: values[:-1])),
+    ("MCB_E_SHAPE", lambda: edited(VECTOR, b"LEAF", "e", lambda values: values[:-1])),
+    ("MCB_E_SHAPE", lambda: without(without(TREES, b"TCLS"), b"TBAS")),
     ("MCB_E_SECTION_CRC", lambda: LIST[:-1] + b" "),
     ("MCB_E_SECTION_CRC", lambda: in_entry(LIST, b"THRS", 24, "I", 5)),
     ("MCB_E_FEATURE_INDEX", lambda: edited(LIST, b"FEAT", "B", put(2, 7))),
     ("MCB_E_FEATURE_INDEX", lambda: edited(LIST, b"FEAT", "B", put(2, 0x80 | 7))),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(TREES, b"FEAT", "B", put(-1, 7))),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(TREES, b"FEAT", "B", put(0, 0x80 | 7))),
     ("MCB_E_FEATURE_INDEX", lambda: edited(TABLE, b"FIDX", "B", put(3, 4))),
     ("MCB_E_FEATURE_INDEX", lambda: edited(TABLE, b"FIDX", "B", put(1, 0))),
     ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", put(0, 1))),
@@ -169,6 +219,33 @@ CASES = [
         for value in (np.inf, -np.inf, np.nan)
     ],
     ("MCB_E_THRESHOLD", lambda: edited(TABLE, b"THRS", "f", put(4, np.nan))),
+    ("MCB_E_THRESHOLD", lambda: edited(TREES, b"THRS", "f", put(-1, np.inf))),
+    ("MCB_E_TREE_SIZES", lambda: edited(TREES, b"TSIZ", "B", add(2, 1))),
+    ("MCB_E_TREE_SIZES", lambda: edited(TREES, b"TSIZ", "B", add(-1, -1))),
+    ("MCB_E_TREE_SIZES", lambda: edited(TREES, b"TSIZ", "B", put(0, 255))),
+    ("MCB_E_ROUNDS", lambda: edited(TREES, b"RNDS", "B", add(0, 1))),
+    ("MCB_E_ROUNDS", lambda: edited(TREES, b"RNDS", "B", add(-1, -1))),
+    ("MCB_E_ROUNDS", lambda: edited(TREES, b"RNDS", "B", lambda values: values[:-1])),
+    ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", put(0, 0))),
+    ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", put(-1, 0))),
+    ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", put(-1, 2))),
+    ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", put(0, 255))),
+    *[
+        ("MCB_E_RIGHT", lambda right=right: one_tree(right))
+        for right in ([2, 2, 1], [3, 1, 2, 1], [4, 3, 2, 2, 1], [1, 3, 2, 2, 1], [1, 1, 1, 1, 2], [0, 1, 1], [3, 0, 1])
+    ],
+    ("MCB_E_TREE_CLASS", lambda: edited(TREES, b"TCLS", "B", put(-1, 3))),
+    ("MCB_E_TREE_CLASS", lambda: edited(TREES, b"TCLS", "B", put(0, 255))),
+    ("MCB_E_TREE_BASE", lambda: edited(TREES, b"TBAS", "B", put(-1, 4))),
+    ("MCB_E_TREE_BASE", lambda: edited(TREES, b"TBAS", "B", put(1, parse(TREES).items(b"TCLS", "B")[1]))),
+    ("MCB_E_BASE_ALONE", lambda: without(TREES, b"TCLS")),
+    ("MCB_E_BASE_ALONE", lambda: with_section(VECTOR, b"TBAS", 1, b"")),
+    *[("MCB_E_LEAF", lambda value=value: edited(TREES, b"LEAF", "f", put(-1, value))) for value in (np.inf, np.nan)],
+    *[
+        ("MCB_E_LEAF", lambda half=half: edited(VECTOR, b"LEAF", "H", put(0, half)))
+        for half in (0x7C00, 0xFC00, 0x7E01)
+    ],
+    ("MCB_E_BIAS", lambda: edited(TREES, b"BIAS", "f", put(1, np.nan))),
     ("MCB_E_THRESHOLD_ORDER", lambda: edited(TABLE, b"THRS", "f", lambda values: put(1, values[0])(values))),
     ("MCB_E_COEFFICIENT", lambda: edited(LIST, b"COEF", "f", put(7, np.inf))),
     ("MCB_E_COEFFICIENT", lambda: edited(TEXT, b"COEL", "f", put(14, np.nan))),
@@ -245,7 +322,7 @@ def test_refused(name, make, tmp_path):
 
 def test_every_refusal_is_tested():
     refusals = {name for name, (number, _) in STATUSES.items() if 0 < number < 100}
-    assert len(refusals) == 41
+    assert len(refusals) == 48
     assert {name for name, _ in CASES} == refusals
 
 
@@ -257,7 +334,7 @@ def test_where_is_said():
 
 
 def test_tampering_twin_writes_the_same_bytes():
-    for data in (LIST, TEXT, TABLE):
+    for data in (LIST, TEXT, TABLE, TREES, VECTOR):
         assert parse(data).to_bytes() == data
 
 
@@ -333,3 +410,74 @@ def test_negative_zero_threshold_of_another_writer():
         changed = edited(data, b"THRS", "f", put(1, -0.0))
         assert changed != data
         assert Model.from_bytes(changed).raw_scores(X).tobytes() == Model.from_bytes(data).raw_scores(X).tobytes()
+
+
+def is_tree(right, begin, end):
+    """Right children, by the definition."""
+    if begin == end:
+        return True
+    middle = begin + right[begin]
+    return begin < middle <= end and is_tree(right, begin + 1, middle) and is_tree(right, middle, end)
+
+
+def test_right_children_of_every_small_tree():
+    """Catalan numbers of accepted trees, and each as the definition says."""
+    accepted = {}
+    for s in range(6):
+        for right in itertools.product(range(1, s + 1), repeat=s):
+            try:
+                Model.from_bytes(one_tree(right))
+                good = True
+            except ModelFormatError as refusal:
+                assert refusal.status == STATUSES["MCB_E_RIGHT"][0]
+                good = False
+            assert good == is_tree(right, 0, s), right
+            accepted[s] = accepted.get(s, 0) + good
+    assert accepted == {0: 1, 1: 1, 2: 2, 3: 5, 4: 14, 5: 42}
+
+
+@pytest.mark.parametrize("skew", [None, 0, 1])
+def test_large_trees_are_checked_in_linear_time(skew):
+    """Deep and wide alike; a quadratic check of 200,000 splits would take minutes."""
+    s = 200_000
+    right = random_right(s, np.random.default_rng(0), skew)
+    file = parse(TREES)
+    for tag, dtype, code, values in (
+        (b"TSIZ", 3, "I", [s]),
+        (b"FEAT", 1, "B", [0] * s),
+        (b"THRS", 5, "f", [0.0] * s),
+        (b"RGHT", 3, "I", right.tolist()),
+        (b"LEAF", 5, "f", [0.0] * (s + 1)),
+        (b"TCLS", 1, "B", [0]),
+        (b"TBAS", 1, "B", [3]),
+        (b"RNDS", 1, "B", [1]),
+    ):
+        file.find(tag)[1] = dtype
+        file.set_items(tag, code, values)
+    begin = time.process_time()
+    Model.from_bytes(file.to_bytes()).predict(np.zeros((1, 7)))
+    assert time.process_time() - begin < 20  # most of it is the checksum of the twin
+
+
+def test_leaves_cannot_overflow_a_score():
+    file = parse(TREES)
+    top = float(np.finfo(np.float32).max)
+    for bound in (top, -top):
+        file.set_items(b"LEAF", "f", [bound] * len(file.items(b"LEAF", "f")))
+        X = np.array([[np.inf] * 7, [-np.inf] * 7, [np.nan] * 7])
+        assert np.isfinite(Model.from_bytes(file.to_bytes()).raw_scores(X)).all()
+
+
+def test_wider_numbers_of_another_writer():
+    """u32 wherever the writer takes u8, and no base class written as the number of classes."""
+    file = parse(TREES)
+    for tag in (b"TSIZ", b"RGHT", b"TCLS", b"TBAS", b"RNDS", b"FEAT"):
+        values = file.items(tag, "B")
+        if tag == b"FEAT":
+            values = [value & 0x7F | (value >> 7) << 31 for value in values]
+        file.find(tag)[1] = 3
+        file.set_items(tag, "I", values)
+    X = np.random.default_rng(0).normal(size=(30, 7))
+    wide, narrow = Model.from_bytes(file.to_bytes()), Model.from_bytes(TREES)
+    assert wide.raw_scores(X).tobytes() == narrow.raw_scores(X).tobytes()
+    assert Model.from_ensemble(wide.ensemble, [1, 2, 9], link="softmax").to_bytes() == TREES

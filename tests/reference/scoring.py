@@ -2,12 +2,14 @@
 
 import numpy as np
 
-from pymcboost.ensemble import EnsembleBuilder
+from pymcboost.ensemble import EnsembleBuilder, Trees, TreesBuilder
 
 
 def raw_scores(stumps, X):
-    """Scores (m, K): the bias, then one stump after the other, in float64."""
+    """Scores (m, K): the bias, then one stump or tree after the other, in float64."""
     X = np.asarray(X, dtype=np.float32)
+    if isinstance(stumps, Trees):
+        return tree_scores(stumps, X)
     F = np.tile(stumps.bias.astype(np.float64), (len(X), 1))
     left = -stumps.right if stumps.left is None else stumps.left
     for j in range(len(stumps)):
@@ -26,6 +28,76 @@ def random_stumps(n_stumps, n_features, n_classes, two_sided=False, seed=0, few_
         threshold = rng.integers(-2, 3) / 2 if few_thresholds else rng.normal()
         left = rng.normal(size=n_classes) if two_sided else None
         builder.add_stump(rng.integers(n_features), threshold, rng.random() < 0.5, rng.normal(size=n_classes), left)
+    return builder.freeze()
+
+
+def leaf_number(tree, row):
+    """Number of the leaf of one tree, counted from the left, that a row falls into: the definition, step by step."""
+    feature, threshold, nan_left, right = tree[:4]
+
+    def descend(begin, end, first_leaf):
+        if begin == end:
+            return first_leaf
+        x, r = row[feature[begin]], int(right[begin])
+        if x <= threshold[begin] or (np.isnan(x) and nan_left[begin]):
+            return descend(begin + 1, begin + r, first_leaf)
+        return descend(begin + r, end, first_leaf + r)
+
+    return descend(0, len(feature), 0)
+
+
+def tree_scores(trees, X):
+    """Scores (m, K) of trees: the bias, then one tree after the other, in float64."""
+    F = np.tile(trees.bias.astype(np.float64), (len(X), 1))
+    for tree in trees.each():
+        leaf, cls, base = tree[4:]
+        for i, row in enumerate(X):
+            value = leaf[leaf_number(tree, row)].astype(np.float64)
+            if cls < 0:
+                F[i] += value
+            else:
+                F[i, cls] += value
+                if base >= 0:
+                    F[i, base] -= value
+    return F
+
+
+def random_right(n_splits, rng, skew=None):
+    """``right`` of a random tree; ``skew`` 0 or 1 makes it a chain to the right or to the left."""
+    right = np.zeros(n_splits, dtype=np.int64)
+    parts = [(0, n_splits)]
+    while parts:
+        begin, end = parts.pop()
+        if begin == end:
+            continue
+        n = end - begin
+        right[begin] = 1 + (rng.integers(n) if skew is None else skew * (n - 1))
+        parts += [(begin + 1, begin + right[begin]), (begin + right[begin], end)]
+    return right
+
+
+def random_trees(n_rounds, n_features, n_classes, mode="scalar", seed=0, few_thresholds=False, splits=(0, 12)):
+    """Random trees: ``mode`` is "scalar", "base" or "vector"; some rounds have no tree, some trees no split."""
+    rng = np.random.default_rng(seed)
+    builder = TreesBuilder(n_classes, n_features, vector=mode == "vector")
+    builder.bias[:] = rng.normal(size=n_classes)
+    for r in range(n_rounds):
+        for _ in range(0 if r == 3 else rng.integers(1, 4)):
+            s = int(rng.integers(splits[0], splits[1] + 1))
+            right = random_right(s, rng, skew=[None, None, 0, 1][rng.integers(4)])
+            threshold = rng.integers(-2, 3, size=s) / 2 if few_thresholds else rng.normal(size=s)
+            cls = int(rng.integers(n_classes))
+            base = int((cls + rng.integers(1, n_classes)) % n_classes) if rng.random() < 0.7 else -1
+            builder.add_tree(
+                rng.integers(n_features, size=s),
+                threshold,
+                rng.random(s) < 0.5,
+                right,
+                rng.normal(size=(s + 1, n_classes) if mode == "vector" else s + 1),
+                -1 if mode == "vector" else cls,
+                base if mode == "base" else -1,
+            )
+        builder.end_round()
     return builder.freeze()
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from reference.scoring import random_rows, random_stumps, raw_scores
+from reference.scoring import leaf_number, random_right, random_rows, random_stumps, random_trees, raw_scores
 
-from pymcboost.ensemble import EnsembleBuilder, Stumps
+from pymcboost.ensemble import EnsembleBuilder, Stumps, Trees, TreesBuilder
 from pymcboost.scoring import Model
 
 
@@ -134,3 +134,163 @@ def test_wrong_ensembles_are_refused(change, message):
     }
     with pytest.raises(ValueError, match=message):
         Model.from_ensemble(Stumps(**(fields | change)), range(2))
+
+
+def fields(trees):
+    """Arrays of an ensemble in a form that can be compared."""
+    return [None if value is None else np.asarray(value).tolist() for value in vars(trees).values()]
+
+
+def test_trees_grow_truncate_and_freeze():
+    whole = random_trees(30, 5, 4, "base", splits=(0, 30))
+    builder = TreesBuilder(4, 5)
+    builder.bias[:] = whole.bias
+    builder.extend(whole.truncate_rounds(11))
+    assert (builder.n_rounds, len(builder)) == (11, whole.rounds[11])
+    early = builder.freeze()
+    assert fields(early) == fields(whole.truncate_rounds(11).canonical())
+    rest = random_trees(30, 5, 4, "base", splits=(0, 30))
+    builder.truncate_rounds(0)
+    builder.extend(rest)
+    assert fields(builder.freeze()) == fields(whole)
+    assert fields(early) == fields(whole.truncate_rounds(11))
+    for array in vars(early).values():
+        if isinstance(array, np.ndarray):
+            assert not array.flags.writeable
+    with pytest.raises(ValueError, match="cannot keep 31 of 30 rounds"):
+        builder.truncate_rounds(31)
+
+
+@pytest.mark.parametrize("mode", ["scalar", "base", "vector"])
+def test_tail_of_trees(mode):
+    whole = random_trees(12, 3, 3, mode)
+    builder = TreesBuilder(3, 3, vector=mode == "vector")
+    builder.extend(whole)
+    X = random_rows(20, 3)
+    for start in (0, 1, int(whole.rounds[5]), len(whole)):
+        tail = builder.tail(start).canonical()
+        assert len(tail) == len(whole) - start
+        assert tail.rounds[-1] == len(tail)
+        added = raw_scores(tail, X)
+        head = sum(len(tree[0]) for tree in list(whole.each())[:start])
+        assert len(tail.feature) == len(whole.feature) - head
+        F = np.zeros((20, 3))
+        for tree in list(whole.each())[start:]:
+            for i, row in enumerate(X):
+                value = tree[4][leaf_number(tree, row)].astype(np.float64)
+                if mode == "vector":
+                    F[i] += value
+                else:
+                    F[i, tree[5]] += value
+                    if tree[6] >= 0:
+                        F[i, tree[6]] -= value
+        np.testing.assert_allclose(added, F, rtol=1e-12, atol=1e-12)
+    builder.add_tree([], [], [], [], [[1, 2, 3]] if mode == "vector" else [1], -1 if mode == "vector" else 2)
+    assert builder.n_rounds == 12
+    assert (
+        builder.freeze().n_rounds
+        == builder.tail(2).canonical().rounds.size - 1 + int((whole.rounds[1:] <= 2).sum())
+        == 13
+    )
+    builder.end_round()
+    assert builder.freeze().n_rounds == 13
+    with pytest.raises(ValueError, match="there is no tree number"):
+        builder.tail(len(builder) + 1)
+
+
+def test_tree_needs_a_class_or_vectors():
+    for vector, arguments, message in (
+        (False, ([], [], [], [], [1.0]), "needs cls"),
+        (True, ([], [], [], [], [[1.0, 2.0, 3.0]], 1), "needs cls"),
+        (False, ([0], [0.5], [False], [1], [1.0], 0), "a tree of 1 splits cannot have leaves of shape"),
+        (True, ([0], [0.5], [False], [1], [1.0, 2.0]), "a tree of 1 splits cannot have leaves of shape"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TreesBuilder(3, 2, vector=vector).add_tree(*arguments)
+
+
+def test_depths():
+    rng = np.random.default_rng(0)
+    builder = TreesBuilder(2, 1)
+    for right in ([], [1], [2, 1], [1, 1, 1], [4, 2, 1, 1, 1], random_right(50, rng, 0), random_right(50, rng, 1)):
+        s = len(right)
+        builder.add_tree([0] * s, [0.0] * s, [False] * s, right, [1.0] * (s + 1), 0)
+    assert builder.freeze().depths().tolist() == [0, 1, 2, 3, 3, 50, 50]
+
+
+def test_equal_trees_give_equal_bytes():
+    a = random_trees(6, 4, 3, "base")
+    leaf = a.leaf.copy()
+    leaf[2] = 0
+    a = Trees(**(vars(a) | {"leaf": leaf, "base": np.full(len(a), -1)}))
+    b = Trees(
+        a.offset.astype(np.int32),
+        a.feature.astype(np.uint8),
+        a.threshold.astype(np.float64),
+        a.nan_left.astype(int),
+        a.right.astype(np.int16),
+        np.where(leaf == 0, np.float32(-0.0), leaf),
+        a.cls.tolist(),
+        None,
+        a.rounds.tolist(),
+        a.bias,
+        4,
+    )
+    first = Model.from_ensemble(a, range(3)).to_bytes()
+    assert first == Model.from_ensemble(b, range(3)).to_bytes()
+    assert Model.from_ensemble(Model.from_bytes(first).ensemble, range(3)).to_bytes() == first
+
+
+@pytest.mark.parametrize("mode", ["scalar", "base", "vector"])
+def test_trees_come_back_from_their_bytes(mode):
+    for n_features, splits in ((3, (0, 9)), (128, (0, 9)), (129, (0, 300)), (40_000, (0, 9))):
+        trees = random_trees(5, n_features, 4, mode, splits=splits)
+        assert fields(Model.from_ensemble(trees, range(4)).ensemble) == fields(trees)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"feature": np.array([0, 5, 0])}, "feature indices"),
+        ({"threshold": np.array([0, np.inf, 0])}, "threshold holds"),
+        ({"threshold": np.zeros(2)}, "threshold has shape"),
+        ({"right": np.array([1, 1])}, "right must hold 3 integers"),
+        ({"right": np.ones(3)}, "right must hold 3 integers"),
+        ({"right": np.array([0, 1, 1])}, "right child lies outside"),
+        ({"right": np.array([3, 1, 1])}, "right child lies outside"),
+        ({"offset": np.array([0, 3, 3]), "right": np.array([2, 2, 1])}, "right child lies outside"),
+        ({"offset": np.array([0, 2])}, "offset must rise from 0 to 3"),
+        ({"offset": np.array([0, 4, 3])}, "offset must rise from 0 to 3"),
+        ({"offset": np.zeros(0, dtype=int)}, "offset must rise from 0 to 3"),
+        ({"rounds": np.array([0, 1])}, "rounds must rise from 0 to 2"),
+        ({"rounds": np.array([0, 3, 2])}, "rounds must rise from 0 to 2"),
+        ({"leaf": np.array([1, 2, 3, 4, 1e39])}, "leaf holds"),
+        ({"leaf": np.ones(4)}, "leaf has shape"),
+        ({"cls": None}, "leaf has shape"),
+        ({"cls": np.array([0, 2])}, "cls must be from 0 to 1"),
+        ({"cls": np.array([0, -1])}, "cls must be from 0 to 1"),
+        ({"base": np.array([1, 2])}, "base must be from 0 to 1, or -1"),
+        ({"base": np.array([1, -2])}, "base must be from 0 to 1, or -1"),
+        ({"base": np.array([1, 1])}, "base must not be the tree's own class"),
+        ({"cls": None, "leaf": np.ones((5, 2)), "base": np.array([0, -1])}, "base must be None or -1"),
+        ({"bias": np.zeros(1)}, "ensemble has 1 classes|needs 2 classes"),
+        ({"nan_left": np.zeros(1)}, "nan_left must"),
+    ],
+)
+def test_wrong_trees_are_refused(change, message):
+    good = {
+        "offset": np.array([0, 2, 3]),
+        "feature": np.array([0, 1, 4]),
+        "threshold": np.zeros(3),
+        "nan_left": np.zeros(3, bool),
+        "right": np.array([2, 1, 1]),
+        "leaf": np.ones(5),
+        "cls": np.array([0, 1]),
+        "base": None,
+        "rounds": np.array([0, 1, 2]),
+        "bias": np.zeros(2),
+        "n_features": 5,
+    }
+    Model.from_ensemble(Trees(**good), range(2))
+    with pytest.raises(ValueError, match=message):
+        Model.from_ensemble(Trees(**(good | change)), range(2))

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference.scoring import random_rows, random_stumps, raw_scores
+from reference.scoring import random_rows, random_stumps, random_trees, raw_scores
 
 from pymcboost._kernels import score
 from pymcboost.scoring import Model, load_model
@@ -37,6 +37,118 @@ def test_equals_the_twin(n_classes, two_sided):
         table = Model.from_ensemble(stumps, range(n_classes), layout="interval")
         size = np.abs(stumps.right).sum() + (0 if stumps.left is None else np.abs(stumps.left).sum())
         np.testing.assert_allclose(table.raw_scores(X), expected, rtol=1e-12, atol=1e-12 * size / n_classes)
+
+
+def sets_of_trees():
+    """Trees of every kind and size, with a number of rows to score."""
+    for mode in ("scalar", "base", "vector"):
+        for n_classes in (2, 3, 5, 10, 17, 26):
+            for n_features, few, splits, n_rows in (
+                (1, True, (0, 3), 1),
+                (5, True, (0, 12), 37),
+                (300, False, (0, 40), 19),
+            ):
+                yield random_trees(9, n_features, n_classes, mode, n_classes, few, splits), n_rows
+        yield random_trees(6, 4, 3, mode, 1, False, (60, 140)), 21
+        yield random_trees(2, 300, 4, mode, 1, False, (200, 700)), 21
+        yield random_trees(5, 3, 4, mode, 1, False, (0, 0)), 3
+        yield random_trees(0, 3, 4, mode), 2
+
+
+@pytest.mark.parametrize("number", range(len(list(sets_of_trees()))))
+def test_trees_equal_the_twin(number):
+    trees, n_rows = list(sets_of_trees())[number]
+    X = random_rows(n_rows, trees.n_features)
+    model = Model.from_ensemble(trees, range(trees.n_classes), link="softmax")
+    expected = raw_scores(trees, X)
+    assert (model.kind, model.n_learners, model.n_rounds) == (3, len(trees), trees.n_rounds)
+    assert same_bits(model.raw_scores(X), expected)
+    assert same_bits(np.vstack([model.raw_scores(X[i : i + 1]) for i in range(n_rows)]), expected)
+    assert (model.predict(X) == expected.argmax(axis=1)).all()
+    stages = list(model.staged_decision_function(X))
+    assert len(stages) == trees.n_rounds
+    for r in {0, 1, 4, trees.n_rounds}:
+        if r <= trees.n_rounds:
+            cut = model.truncate(r)
+            assert (cut.n_rounds, cut.n_learners) == (r, trees.rounds[r])
+            assert same_bits(cut.raw_scores(X), raw_scores(trees.truncate_rounds(r), X))
+            if r:
+                assert same_bits(cut.decision_function(X), stages[r - 1])
+    for n_jobs in (1, 2):
+        assert same_bits(model.raw_scores(sp.csr_matrix(X), n_jobs=n_jobs), expected)
+        assert same_bits(model.raw_scores(np.asfortranarray(X, dtype=np.float64), n_jobs=n_jobs), expected)
+
+
+@pytest.mark.parametrize("mode", ["scalar", "base", "vector"])
+def test_many_rows_through_trees(mode):
+    trees = random_trees(20, 6, 5, mode, few_thresholds=True)
+    model = Model.from_ensemble(trees, range(5), link="softmax2")
+    X = random_rows(1500, 6)
+    expected = model.raw_scores(X)
+    assert same_bits(expected[::100], raw_scores(trees, X[::100]))
+    wide = np.zeros((1500, 13), dtype=np.float32)
+    wide[:, 2:8] = X
+    for form in (X.astype(np.float64), np.asfortranarray(X), wide[:, 2:8], X[::-1].copy()[::-1]):
+        for n_jobs in (1, 2, 8):
+            assert same_bits(model.raw_scores(form, n_jobs=n_jobs), expected)
+    sparse = sp.csr_matrix(np.where(np.arange(6) % 2, X, 0))
+    stages = list(model.staged_decision_function(sparse))
+    assert same_bits(stages[-1], model.raw_scores(sparse))
+
+
+def test_leaves_of_16_bits(tmp_path):
+    trees = random_trees(8, 4, 3, "vector")
+    leaf = trees.leaf.copy()
+    leaf[0] = [65504, -(2.0**-24), 2.0**-15 + 2.0**-24]  # the largest, the smallest, and one below the normal numbers
+    leaf[1] = [1e-9, -1e-9, 1 / 3]
+    trees = type(trees)(**(vars(trees) | {"leaf": leaf}))
+    X = random_rows(40, 4)
+    model = Model.from_ensemble(trees, range(3), leaves="float16")
+    rounded = type(trees)(**(vars(trees) | {"leaf": leaf.astype(np.float16).astype(np.float32)}))
+    assert same_bits(model.raw_scores(X), raw_scores(rounded, X))
+    assert same_bits(model.ensemble.leaf, rounded.canonical().leaf)
+    assert model.leaves == "float16"
+    assert model.truncate(3).leaves == "float16"
+    plain = Model.from_ensemble(trees, range(3))
+    assert plain.leaves == "float32"
+    assert len(plain.to_bytes()) - len(model.to_bytes()) >= 2 * leaf.size - 64
+    plain.save(tmp_path / "m.mcb", leaves="float16")
+    assert (tmp_path / "m.mcb").read_bytes() == model.to_bytes()
+    model.save(tmp_path / "m.mcb")
+    assert (tmp_path / "m.mcb").read_bytes() == model.to_bytes()
+    model.save(tmp_path / "m.mcb", leaves="float32")
+    assert load_model(tmp_path / "m.mcb").leaves == "float32"
+    leaf[2, 0] = -65520
+    with pytest.raises(ValueError, match="float16.* cannot hold a leaf of 65520: the largest number is 65504"):
+        Model.from_ensemble(trees, range(3), leaves="float16")
+    with pytest.raises(ValueError, match="leaves must be 'float32' or 'float16', not 'half'"):
+        Model.from_ensemble(trees, range(3), leaves="half")
+    with pytest.raises(ValueError, match="leaves must be 'float32' or 'float16', not 'half'"):
+        model.save(tmp_path / "m.mcb", leaves="half")
+    with pytest.raises(ValueError, match="leaves='float16' is for trees"):
+        Model.from_ensemble(random_stumps(3, 2, 3), range(3), leaves="float16")
+
+
+def test_trees_have_no_interval_table(tmp_path):
+    model = Model.from_ensemble(random_trees(3, 2, 3), range(3))
+    for call in (
+        lambda: Model.from_ensemble(model.ensemble, range(3), layout="interval"),
+        lambda: model.save(tmp_path / "m.mcb", layout="interval"),
+    ):
+        with pytest.raises(ValueError, match="layout='interval' is for stumps; trees can only be saved as a list"):
+            call()
+    with pytest.raises(ValueError, match="cannot keep 4 of 3 rounds; give a number from 0 to 3"):
+        model.truncate(4)
+    assert not list(tmp_path.iterdir())
+    assert "trees in 3 rounds" in repr(model)
+
+
+def test_splits_are_the_importance_of_features_in_trees():
+    trees = random_trees(9, 5, 3)
+    counts = np.bincount(trees.feature, minlength=5)
+    np.testing.assert_allclose(Model.from_ensemble(trees, range(3)).feature_importances(), counts / counts.sum())
+    none = Model.from_ensemble(random_trees(9, 5, 3, splits=(0, 0)), range(3))
+    assert none.feature_importances().tolist() == [0] * 5
 
 
 def test_1000_classes_and_many_features():

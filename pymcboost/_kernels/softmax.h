@@ -1,0 +1,224 @@
+/* Softmax probabilities and their integer gradients; instantiates softmax_body.h for float and double. */
+#ifndef PYMCBOOST_SOFTMAX_H
+#define PYMCBOOST_SOFTMAX_H
+
+#include "lanes.h"
+#include "trees.h"
+
+/* Units per 1 of g, h and n. */
+typedef struct {
+    double g, h, n;
+} pmb_scale;
+
+/* Round to integers: h and n at least 1, so that a set of rows is empty if and only if they are 0. */
+PMB_INLINE void pmb_pack_2(double g, double h, double n, int64_t *gh) {
+    int64_t hq = (int64_t)(h + 0.5), nq = (int64_t)(n + 0.5);
+    gh[0] = (int64_t)(g + (g < 0 ? -0.5 : 0.5));
+    gh[1] = ((hq < 1 ? 1 : hq) << PMB_COUNT_BITS) + (nq < 1 ? 1 : nq);
+}
+
+/* exp(x) for x <= 0, relative error below 1e-7; 0 is never returned. */
+PMB_INLINE float pmb_exp_f_0(float x) {
+    float t = x < -87.0f ? -87.0f : x, r, f;
+    int32_t n = (int32_t)(t * 1.44269504f - 0.5f), bits;
+    r = t - (float)n * 0.693359375f;
+    r = r + (float)n * 2.12194440e-4f;
+    f = 1.9875691e-4f;
+    f = f * r + 1.3981999e-3f;
+    f = f * r + 8.3334519e-3f;
+    f = f * r + 4.1665796e-2f;
+    f = f * r + 1.6666665e-1f;
+    f = f * r + 5.0000001e-1f;
+    f = f * (r * r) + r + 1.0f;
+    bits = (n + 127) << 23;
+    memcpy(&r, &bits, sizeof r);
+    return f * r;
+}
+
+/* exp(x) for |x| <= 700, relative error below 1e-14, by the same steps on every machine. */
+PMB_INLINE double pmb_exp_d_0(double x) {
+    double t = x < -700 ? -700 : x > 700 ? 700 : x, r, f = 1.0 / 479001600;
+    int32_t n = (int32_t)(t * 1.4426950408889634 + (t < 0 ? -0.5 : 0.5));
+    int64_t bits;
+    r = t - n * 6.93145751953125e-1;
+    r = r - n * 1.42860682030941723212e-6;
+    f = f * r + 1.0 / 39916800;
+    f = f * r + 1.0 / 3628800;
+    f = f * r + 1.0 / 362880;
+    f = f * r + 1.0 / 40320;
+    f = f * r + 1.0 / 5040;
+    f = f * r + 1.0 / 720;
+    f = f * r + 1.0 / 120;
+    f = f * r + 1.0 / 24;
+    f = f * r + 1.0 / 6;
+    f = f * r + 0.5;
+    f = f * r + 1.0;
+    f = f * r + 1.0;
+    bits = (int64_t)(n + 1023) << 52;
+    memcpy(&r, &bits, sizeof r);
+    return f * r;
+}
+
+#define REAL float
+#define RTAG f
+#include "softmax_body.h"
+#define REAL double
+#define RTAG d
+#include "softmax_body.h"
+
+/* Add the leaf values of one tree to the scores of n rows. */
+PMB_CLONES PMB_STATIC void pmb_add_leaves(const uint16_t *PMB_RESTRICT leaf, const double *PMB_RESTRICT value, int64_t n,
+                                          double *PMB_RESTRICT to, double *PMB_RESTRICT from) {
+    for (int64_t i = 0; i < n; i++) to[i] += value[leaf[i]];
+    if (from)
+        for (int64_t i = 0; i < n; i++) from[i] -= value[leaf[i]];
+}
+
+/* Where a grown tree goes: arrays of max_leaves - 1 splits, max_leaves leaves and m rows. */
+typedef struct {
+    int32_t *feature, *pos, *right, *n_splits;
+    uint8_t *nan_left;
+    double *gain, *value;
+    uint16_t *leaf;
+} pmb_tree_out;
+
+PMB_STATIC void pmb_work_free(pmb_grow_work *w) {
+    free(w->gh);
+    free(w->gathered);
+    free(w->memory);
+    free(w->rows);
+    free(w->spare);
+    free(w->free_slots);
+    free(w->nodes);
+    free(w->found);
+    free(w->goes_left);
+    free(w->order);
+    free(w->busy);
+    free(w->at);
+    memset(w, 0, sizeof *w);
+}
+
+/* Memory for growing trees one after the other; 0 if there is not enough (then nothing is held). */
+PMB_STATIC int pmb_work_new(pmb_grow_work *w, const pmb_tree_data *d, const pmb_grow_options *o) {
+    size_t m = (size_t)d->m, J = (size_t)o->max_leaves, parts = (size_t)d->n_tiles + 1;
+    size_t words = (size_t)o->planes * (size_t)d->tile_cell[d->n_tiles + 1] * (o->pool ? J : 1);
+    memset(w, 0, sizeof *w);
+    w->gh = malloc(sizeof(int64_t) * (size_t)o->planes * m);
+    w->gathered = malloc(sizeof(int64_t) * (size_t)o->planes * m);
+    w->memory = malloc(sizeof(int64_t) * words + 64);
+    w->rows = calloc(m + PMB_AHEAD, sizeof(int32_t));
+    w->spare = malloc(sizeof(int32_t) * m);
+    w->free_slots = malloc(sizeof(int32_t) * (J + 1));
+    w->nodes = malloc(sizeof(pmb_node) * 2 * J);
+    w->found = malloc(sizeof(pmb_split) * 2 * parts);
+    w->goes_left = malloc(65536);
+    w->order = malloc(sizeof(int32_t) * 8 * J);
+    w->busy = malloc(sizeof(uint64_t) * (d->busy ? ((size_t)d->n_tiles + 63) / 64 * m : 1));
+    w->at = calloc(d->busy ? (m + PMB_AHEAD) * (size_t)o->threads : 1, sizeof(int32_t));
+    if (!w->gh || !w->gathered || !w->memory || !w->rows || !w->spare || !w->free_slots || !w->nodes || !w->found ||
+        !w->goes_left || !w->order || !w->busy || !w->at) {
+        pmb_work_free(w);
+        return 0;
+    }
+    w->hist = (int64_t *)(((uintptr_t)w->memory + 63) / 64 * 64);
+    return 1;
+}
+
+/* Grow on the gradients in w->gh, on the rows of the sample (NULL: all), and write the tree without its leaf values;
+ * w->order + 2 * max_leaves then lists the node of each leaf. Returns the number of leaves. */
+PMB_STATIC int pmb_grow_to(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const int32_t *sample,
+                           int64_t n_sample, double unit, const pmb_tree_out *out) {
+    int J = o->max_leaves;
+    int32_t *order = w->order, *right = order + J, *leaves = right + J, *stack = leaves + J;
+    int64_t n = sample ? n_sample : d->m;
+    for (int64_t i = 0; i < n; i++) w->rows[i] = sample ? sample[i] : (int32_t)i;
+    int n_nodes = pmb_grow(d, o, w, n);
+    const pmb_node *nodes = w->nodes;
+    int splits = pmb_preorder(nodes, stack, order, right, leaves);
+    (void)n_nodes;
+    *out->n_splits = splits;
+    for (int j = 0; j < splits; j++) {
+        const pmb_node *node = nodes + order[j];
+        out->feature[j] = node->best.feature;
+        out->pos[j] = node->best.pos;
+        out->nan_left[j] = (uint8_t)node->best.nan_left;
+        out->right[j] = right[j];
+        out->gain[j] = node->gain * unit;
+    }
+    for (int j = 0; j <= splits; j++) {
+        const pmb_node *node = nodes + leaves[j];
+        for (int64_t i = node->start; i < node->start + node->n; i++) out->leaf[w->rows[i]] = (uint16_t)j;
+    }
+    if (sample) { /* the others go down the tree */
+        int32_t *number = stack;
+        int64_t next = 0;
+        for (int j = 0; j <= splits; j++) number[leaves[j]] = j;
+        for (int64_t i = 0; i < d->m; i++) {
+            if (next < n_sample && sample[next] == i) next++;
+            else out->leaf[i] = (uint16_t)number[pmb_leaf_of(d, nodes, i)];
+        }
+    }
+    return splits + 1;
+}
+
+/* One tree of mart or logitboost for class k against base class b (-1: none). p, q: rows k and b of P. */
+PMB_STATIC void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *P,
+                                 int is_double, int K, int k, int b, const int32_t *y, const int64_t *class_start,
+                                 const double *weight, int counts, pmb_scale scale, const int32_t *sample,
+                                 int64_t n_sample, double shrinkage, double cap, const pmb_tree_out *out) {
+    int64_t m = d->m;
+    const float *pf = (const float *)P + k * m, *qf = b < 0 ? pf : (const float *)P + b * m;
+    const double *pd = (const double *)P + k * m, *qd = b < 0 ? pd : (const double *)P + b * m;
+    for (int c = 0; c < K; c++) {
+        int64_t from = class_start[c], to = class_start[c + 1];
+        int r = (c == k) - (c == b);
+        if (is_double) pmb_quantise_2_d_0(pd, qd, from, to, r, weight, counts, scale, w->gh);
+        else if (o->planes == 2) pmb_quantise_2_f_0(pf, qf, from, to, (float)r, weight, counts, scale, w->gh);
+        else pmb_quantise_1_f_0(pf, qf, from, to, (float)r, weight, counts, scale, w->gh);
+    }
+    int n_leaves = pmb_grow_to(d, o, w, sample, n_sample, scale.h / (scale.g * scale.g), out);
+    const int32_t *leaves = w->order + 2 * o->max_leaves;
+    for (int j = 0; j < n_leaves; j++) {
+        const pmb_node *node = w->nodes + leaves[j];
+        double sums[2] = {(double)node->sums.g / scale.g, (double)node->sums.h / scale.h}, v;
+        if (counts || (o->planes == 1 && node->sums.h < PMB_RESOLVED * node->n)) {
+            const int32_t *rows = w->rows + node->start;
+            if (is_double) pmb_leaf_sums_d_0(pd, qd, y, k, b, rows, node->n, weight, sums);
+            else pmb_leaf_sums_f_0(pf, qf, y, k, b, rows, node->n, weight, sums);
+        }
+        v = sums[0] / (sums[1] > 1e-300 ? sums[1] : 1e-300);
+        v = v > cap ? cap : v < -cap ? -cap : v;
+        out->value[j] = (double)(float)(v * shrinkage);
+    }
+}
+
+/* One binary tree with leaves +-1 for one class: g = a, h = |a|, a being every stride-th number of A. Its leaves are the
+ * signs of their sums of a. Returns its edge, the sum of a_i h(x_i). */
+PMB_STATIC double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
+                                int is_double, int stride, const double *weight, double limit, double per_count,
+                                const pmb_tree_out *out) {
+    double sum = 0, edge = 0;
+#define A_OF(i) (is_double ? ((const double *)A)[(i) * stride] : (double)((const float *)A)[(i) * stride])
+    for (int64_t i = 0; i < d->m; i++) sum += fabs(A_OF(i));
+    double scale = limit / (sum > 1e-300 ? sum : 1e-300);
+    for (int64_t i = 0; i < d->m; i++) {
+        double g = A_OF(i) * scale;
+        if (o->planes == 2) {
+            pmb_pack_2(g, fabs(g) / 256, weight ? weight[i] * per_count : per_count, w->gh + 2 * i);
+        } else {
+            int32_t gq = (int32_t)(g + (g < 0 ? -0.5 : 0.5)), hq = gq < 0 ? -gq : gq;
+            w->gh[i] = (int64_t)((uint64_t)(int64_t)gq << 32) + (hq < 1 ? 1 : hq);
+        }
+    }
+#undef A_OF
+    int n_leaves = pmb_grow_to(d, o, w, NULL, 0, 1 / scale, out);
+    const int32_t *leaves = w->order + 2 * o->max_leaves;
+    for (int j = 0; j < n_leaves; j++) {
+        int64_t g = w->nodes[leaves[j]].sums.g;
+        out->value[j] = g < 0 ? -1 : 1;
+        edge += fabs((double)g);
+    }
+    return edge / scale;
+}
+
+#endif

@@ -1,0 +1,383 @@
+# cython: language_level=3
+"""Trees for class-wise boosting: grown best-first on binned columns, several trees or several parts of one in parallel.
+
+The numbers behind a tree are rounded to integers and summed exactly (see ``trees.h``), so a tree depends neither on the
+number of threads nor on the order of summation.
+"""
+
+from cython.parallel cimport prange, threadid
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+import numpy as np
+
+cdef extern from "softmax.h" nogil:
+    ctypedef struct pmb_tree_data:
+        int64_t m
+        int32_t n_tiles, n_lanes, n_features, code_bytes
+        const void *codes
+        const void *tiles
+        const int32_t *tile_lanes
+        const int32_t *tile_rows
+        const int32_t *tile_missing
+        const int32_t *tile_skip
+        const int32_t *tile_mode
+        const uint64_t *busy
+        const int64_t *tile_cell
+        const int32_t *column
+        const int32_t *lane
+        const int32_t *cell0
+        const int32_t *n_bins
+        const int32_t *has_missing
+        const int32_t *mode
+        const int32_t *lane_ptr
+        const int32_t *lane_feature
+        const int64_t *row_ptr
+        const int32_t *row_cell
+    ctypedef struct pmb_grow_options:
+        int32_t max_leaves, max_depth, edge, planes, pool, threads
+        int64_t min_h
+        const uint8_t *active
+    ctypedef struct pmb_grow_work:
+        int64_t *gh
+    ctypedef struct pmb_scale:
+        double g, h, n
+    ctypedef struct pmb_tree_out:
+        int32_t *feature
+        int32_t *pos
+        int32_t *right
+        int32_t *n_splits
+        uint8_t *nan_left
+        double *gain
+        double *value
+        uint16_t *leaf
+    int pmb_work_new(pmb_grow_work *w, const pmb_tree_data *d, const pmb_grow_options *o)
+    void pmb_work_free(pmb_grow_work *w)
+    void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *P,
+                          int is_double, int K, int k, int b, const int32_t *y, const int64_t *class_start,
+                          const double *weight, int counts, pmb_scale scale, const int32_t *sample, int64_t n_sample,
+                          double shrinkage, double cap, const pmb_tree_out *out)
+    double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
+                         int is_double, int stride, const double *weight, double limit, double per_count,
+                         const pmb_tree_out *out)
+    void pmb_softmax_f_0(const double *F, int64_t m, int K, int64_t n, const double *weight, double *top, float *total,
+                         float *P, double *sums)
+    void pmb_softmax_d_0(const double *F, int64_t m, int K, int64_t n, const double *weight, double *top,
+                         double *total, double *P, double *sums)
+    double pmb_try_base_f_0(const float *P, int64_t m, int n_steps, const int32_t *cls, const int32_t *tree,
+                            const double *sign, int base, int own, int64_t n, const uint16_t *leaf, int J,
+                            const double *value, const double *factor, const double *weight, double *total,
+                            double *taken)
+    double pmb_try_base_d_0(const double *P, int64_t m, int n_steps, const int32_t *cls, const int32_t *tree,
+                            const double *sign, int base, int own, int64_t n, const uint16_t *leaf, int J,
+                            const double *value, const double *factor, const double *weight, double *total,
+                            double *taken)
+    void pmb_add_leaves(const uint16_t *leaf, const double *value, int64_t n, double *to, double *frm)
+
+ctypedef fused real:
+    float
+    double
+
+cdef enum:
+    CHUNK = 2048  # rows of one class that are worked on together
+
+
+def chunks(const int64_t[::1] class_start):
+    """Rows cut into pieces of one class each: (starts, classes), with the number of rows at the end of ``starts``."""
+    starts, classes = [], []
+    for c in range(class_start.shape[0] - 1):
+        for start in range(class_start[c], class_start[c + 1], CHUNK):
+            starts.append(start)
+            classes.append(c)
+    starts.append(class_start[class_start.shape[0] - 1])
+    return np.array(starts, dtype=np.int64), np.array(classes, dtype=np.int32)
+
+
+cdef const void *address(array):
+    """Where the array's numbers are; the caller keeps it alive."""
+    cdef const uint8_t[::1] view
+    if array is None or array.size == 0:
+        return NULL
+    view = array.reshape(-1).view(np.uint8)
+    return <const void *> &view[0]
+
+
+cdef class Grower:
+    """Grows trees on a `TreeData`.
+
+    Parameters
+    ----------
+    data : TreeData
+    max_leaves, max_depth : int
+        At most 65,536 leaves; depth 0 means no bound.
+    min_h : int
+        Least h (``planes`` 1) or n (``planes`` 2), in units, on either side of a split; at least 1.
+    planes : 1 or 2
+        Precision of the sums: 31 bits for each of g and h, or 63 and 39 bits and a count.
+    edge : bool
+        Whether to maximise ``|G_L| + |G_R|`` in place of the Newton gain.
+    pool : bool
+        Keep the histograms of all leaves, to subtract a child's from its parent's.
+    n_threads : int
+    """
+
+    cdef pmb_tree_data data
+    cdef pmb_grow_options options
+    cdef pmb_grow_work *work
+    cdef int n_work, n_threads, prepared
+    cdef object keep
+
+    def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int planes, bint edge, bint pool,
+                  int n_threads):
+        if not 1 <= max_leaves <= 65536 or planes not in (1, 2) or min_h < 1 or n_threads < 1:
+            raise ValueError("max_leaves, planes, min_h or n_threads out of range")
+        if data.code_bytes == 2 and planes == 1:
+            raise ValueError("codes of two bytes need planes=2")
+        self.keep = data
+        self.data.m = data.n_rows
+        self.data.n_tiles, self.data.n_lanes = data.n_tiles, data.n_lanes
+        self.data.n_features, self.data.code_bytes = len(data.column), data.code_bytes
+        self.data.codes, self.data.tiles = address(data.codes), address(data.tiles)
+        self.data.tile_lanes = <const int32_t *> address(data.tile_lanes)
+        self.data.tile_rows = <const int32_t *> address(data.tile_rows)
+        self.data.tile_missing = <const int32_t *> address(data.tile_missing)
+        self.data.tile_skip = <const int32_t *> address(data.tile_skip)
+        self.data.tile_mode = <const int32_t *> address(data.tile_mode)
+        self.data.busy = <const uint64_t *> address(data.busy)
+        self.data.tile_cell = <const int64_t *> address(data.tile_cell)
+        self.data.column, self.data.lane = <const int32_t *> address(data.column), <const int32_t *> address(data.lane)
+        self.data.cell0, self.data.n_bins = <const int32_t *> address(data.cell0), <const int32_t *> address(data.n_bins)
+        self.data.has_missing = <const int32_t *> address(data.has_missing)
+        self.data.mode = <const int32_t *> address(data.mode)
+        self.data.lane_ptr = <const int32_t *> address(data.lane_ptr)
+        self.data.lane_feature = <const int32_t *> address(data.lane_feature)
+        self.data.row_ptr = <const int64_t *> address(data.row_ptr)
+        self.data.row_cell = <const int32_t *> address(data.row_cell)
+        self.options.max_leaves, self.options.max_depth = max_leaves, max_depth
+        self.options.min_h, self.options.planes, self.options.edge, self.options.pool = min_h, planes, edge, pool
+        self.n_threads = n_threads
+
+    def __dealloc__(self):
+        self.release()
+
+    cdef void release(self):
+        cdef int t
+        if self.work != NULL:
+            for t in range(self.n_work):
+                pmb_work_free(&self.work[t])
+            free(self.work)
+            self.work = NULL
+            self.n_work = 0
+
+    cdef int prepare(self, int n) except -1:
+        """Work space for n threads."""
+        cdef int t
+        if self.n_work >= n and self.prepared == self.options.threads:
+            return 0
+        self.release()
+        self.prepared = self.options.threads
+        self.work = <pmb_grow_work *> calloc(n, sizeof(pmb_grow_work))
+        if self.work == NULL:
+            raise MemoryError("no memory for growing trees")
+        for t in range(n):
+            if not pmb_work_new(&self.work[t], &self.data, &self.options):
+                self.release()
+                raise MemoryError("no memory for growing trees; use fewer threads, bins or leaves")
+            self.n_work = t + 1
+        return 0
+
+    def grow_softmax(self, const real[:, ::1] P, const int32_t[:, ::1] jobs, const int32_t[::1] y,
+                     const int64_t[::1] class_start, const double[::1] weight, bint counts, const double[:, ::1] scale,
+                     const int32_t[::1] sample, const uint8_t[::1] active, double shrinkage, double cap, out):
+        """Grow one tree for every job.
+
+        Parameters
+        ----------
+        P : IN (K, m) probabilities
+        jobs : IN (n, 2) class and base class (-1: none)
+        y, class_start : IN
+        weight : IN (m,), or empty where all are 1
+        counts : whether the gain has the weights in place of h (mart)
+        scale : IN (n, 3) units per 1 of g, h and n
+        sample : IN rows to grow on, ascending, or empty for all
+        active : IN (n_features,) features that may be split on, or empty for all
+        shrinkage, cap : leaf value = shrinkage * clip(sum g / sum h, -cap, cap), rounded to float32
+        out : Grown
+        """
+        cdef int j, t, n = jobs.shape[0], outer = min(n, self.n_threads), K = P.shape[0], J = self.options.max_leaves
+        cdef int is_double = real is double
+        cdef int32_t[:, ::1] feature = out.feature, pos = out.pos, right = out.right
+        cdef int32_t[::1] n_splits = out.n_splits
+        cdef uint8_t[:, ::1] nan_left = out.nan_left
+        cdef double[:, ::1] gain = out.gain, value = out.value
+        cdef uint16_t[:, ::1] leaf = out.leaf
+        cdef const double *weights = &weight[0] if weight.shape[0] else NULL
+        cdef const int32_t *rows = &sample[0] if sample.shape[0] else NULL
+        cdef int64_t n_sample = sample.shape[0]
+        cdef pmb_tree_out o
+        cdef pmb_scale s
+        if P.shape[1] != self.data.m or leaf.shape[1] != self.data.m or feature.shape[1] != J or leaf.shape[0] < n:
+            raise ValueError("the arrays do not fit the data")
+        self.options.active = &active[0] if active.shape[0] else NULL
+        self.options.threads = self.n_threads // outer
+        self.prepare(outer)
+        if outer == 1:
+            with nogil:
+                for j in range(n):
+                    softmax_job(&self.data, &self.options, &self.work[0], &P[0, 0], is_double, K, jobs[j, 0],
+                                jobs[j, 1], &y[0], &class_start[0], weights, counts, &scale[j, 0], rows, n_sample,
+                                shrinkage, cap, &feature[j, 0], &pos[j, 0], &right[j, 0], &n_splits[j],
+                                &nan_left[j, 0], &gain[j, 0], &value[j, 0], &leaf[j, 0])
+        else:
+            for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+                softmax_job(&self.data, &self.options, &self.work[threadid()], &P[0, 0], is_double, K, jobs[j, 0],
+                            jobs[j, 1], &y[0], &class_start[0], weights, counts, &scale[j, 0], rows, n_sample,
+                            shrinkage, cap, &feature[j, 0], &pos[j, 0], &right[j, 0], &n_splits[j], &nan_left[j, 0],
+                            &gain[j, 0], &value[j, 0], &leaf[j, 0])
+
+
+    def grow_edges(self, const real[:, :, ::1] A, int n_classes, const double[::1] weight, double limit,
+                   double per_count, double[::1] edge, out):
+        """Grow a tree with leaves +-1 for every class.
+
+        Parameters
+        ----------
+        A : IN (n_blocks, m, lanes) gradient
+        weight : IN (m,), or empty where all are 1
+        limit, per_count : units of the sum of abs(a), and of a weight of 1
+        edge : OUT (n_classes,)
+        out : Grown
+        """
+        cdef int r, n = n_classes, outer = min(n, self.n_threads), lanes = A.shape[2], J = self.options.max_leaves
+        cdef int is_double = real is double
+        cdef int32_t[:, ::1] feature = out.feature, pos = out.pos, right = out.right
+        cdef int32_t[::1] n_splits = out.n_splits
+        cdef uint8_t[:, ::1] nan_left = out.nan_left
+        cdef double[:, ::1] gain = out.gain, value = out.value
+        cdef uint16_t[:, ::1] leaf = out.leaf
+        cdef const double *weights = &weight[0] if weight.shape[0] else NULL
+        if (A.shape[1] != self.data.m or leaf.shape[1] != self.data.m or feature.shape[1] != J or leaf.shape[0] < n
+                or edge.shape[0] != n or A.shape[0] * lanes < n):
+            raise ValueError("the arrays do not fit the data")
+        self.options.active = NULL
+        self.options.threads = self.n_threads // outer
+        self.prepare(outer)
+        if outer == 1:
+            with nogil:
+                for r in range(n):
+                    edge[r] = edge_job(&self.data, &self.options, &self.work[0], &A[r // lanes, 0, r % lanes],
+                                       is_double, lanes, weights, limit, per_count, &feature[r, 0], &pos[r, 0],
+                                       &right[r, 0], &n_splits[r], &nan_left[r, 0], &gain[r, 0], &value[r, 0],
+                                       &leaf[r, 0])
+        else:
+            for r in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+                edge[r] = edge_job(&self.data, &self.options, &self.work[threadid()], &A[r // lanes, 0, r % lanes],
+                                   is_double, lanes, weights, limit, per_count, &feature[r, 0], &pos[r, 0],
+                                   &right[r, 0], &n_splits[r], &nan_left[r, 0], &gain[r, 0], &value[r, 0],
+                                   &leaf[r, 0])
+
+
+cdef double edge_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *A,
+                     int is_double, int stride, const double *weight, double limit, double per_count,
+                     int32_t *feature, int32_t *pos, int32_t *right, int32_t *n_splits, uint8_t *nan_left,
+                     double *gain, double *value, uint16_t *leaf) noexcept nogil:
+    cdef pmb_tree_out out
+    out.feature, out.pos, out.right, out.n_splits = feature, pos, right, n_splits
+    out.nan_left, out.gain, out.value, out.leaf = nan_left, gain, value, leaf
+    return pmb_edge_tree(data, options, work, A, is_double, stride, weight, limit, per_count, &out)
+
+
+cdef void softmax_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *P,
+                      int is_double, int K, int k, int b, const int32_t *y, const int64_t *class_start,
+                      const double *weight, bint counts, const double *scale, const int32_t *sample, int64_t n_sample,
+                      double shrinkage, double cap, int32_t *feature, int32_t *pos, int32_t *right, int32_t *n_splits,
+                      uint8_t *nan_left, double *gain, double *value, uint16_t *leaf) noexcept nogil:
+    cdef pmb_tree_out out
+    cdef pmb_scale s
+    out.feature, out.pos, out.right, out.n_splits = feature, pos, right, n_splits
+    out.nan_left, out.gain, out.value, out.leaf = nan_left, gain, value, leaf
+    s.g, s.h, s.n = scale[0], scale[1], scale[2]
+    pmb_softmax_tree(data, options, work, P, is_double, K, k, b, y, class_start, weight, counts, s, sample, n_sample,
+                     shrinkage, cap, &out)
+
+
+def softmax(const double[:, ::1] F, const int64_t[::1] starts, const double[::1] weight, real[:, ::1] P,
+            double[:, :, ::1] sums, int n_threads):
+    """P = softmax(F) and, for every chunk of rows, the sums of w p and w p^2 of each class.
+
+    Parameters
+    ----------
+    F : IN (K, m)
+    starts : IN (n_chunks + 1,)
+    weight : IN (m,), or empty where all are 1
+    P : OUT (K, m)
+    sums : OUT (n_chunks, 2, K)
+    """
+    cdef int64_t c, n_chunks = starts.shape[0] - 1, m = F.shape[1]
+    cdef int K = F.shape[0]
+    cdef double[:, ::1] top = np.empty((n_threads, CHUNK))
+    cdef real[:, ::1] total = np.empty((n_threads, CHUNK), dtype=np.float32 if real is float else np.float64)
+    cdef const double *weights = &weight[0] if weight.shape[0] else NULL
+    for c in prange(n_chunks, nogil=True, num_threads=n_threads, schedule="static"):
+        if real is float:
+            pmb_softmax_f_0(&F[0, starts[c]], m, K, starts[c + 1] - starts[c],
+                            weights + starts[c] if weights != NULL else NULL, &top[threadid(), 0],
+                            &total[threadid(), 0], &P[0, starts[c]], &sums[c, 0, 0])
+        else:
+            pmb_softmax_d_0(&F[0, starts[c]], m, K, starts[c + 1] - starts[c],
+                            weights + starts[c] if weights != NULL else NULL, &top[threadid(), 0],
+                            &total[threadid(), 0], &P[0, starts[c]], &sums[c, 0, 0])
+
+
+def add_trees(const uint16_t[:, ::1] leaf, const double[:, ::1] value, const int32_t[::1] tree,
+              const int32_t[::1] cls, const int32_t[::1] base, double[:, ::1] F, int n_threads):
+    """F += the leaf values of the listed trees, in order.
+
+    Parameters
+    ----------
+    leaf : IN (n, m) leaf of every row in every tree
+    value : IN (n, J)
+    tree, cls, base : IN (t,) trees to add, the class that receives the value, and that from which it is taken (or -1)
+    F : IN/OUT (K, m)
+    """
+    cdef int64_t m = F.shape[1], c, start, n
+    cdef int j, t, T = tree.shape[0]
+    for c in prange((m + CHUNK - 1) // CHUNK, nogil=True, num_threads=n_threads, schedule="static"):
+        start = c * CHUNK
+        n = min(<int64_t> CHUNK, m - start)
+        for j in range(T):
+            t = tree[j]
+            pmb_add_leaves(&leaf[t, start], &value[t, 0], n, &F[cls[j], start],
+                           &F[base[j], start] if base[j] >= 0 else NULL)
+
+
+def try_base(const real[:, ::1] P, const int64_t[::1] starts, const int32_t[::1] own, const uint16_t[:, ::1] leaf,
+             const double[:, ::1] value, const double[:, :, ::1] factor, const int32_t[::1] cls,
+             const int32_t[::1] tree, const double[::1] sign, int base, const double[::1] weight, double[::1] loss,
+             int n_threads):
+    """How the training loss would change with a base class, chunk by chunk, without touching the scores.
+
+    Parameters
+    ----------
+    P, starts, weight : IN as in `softmax`
+    own : IN (n_chunks,) class of every chunk
+    leaf, value : IN as in `add_trees`
+    factor : IN (n, 2, J) exp(value) and exp(-value)
+    cls, tree, sign : IN (K - 1,) classes other than the base, their trees, and +1 or -1 for the side of the pair
+    loss : OUT (n_chunks,)
+    """
+    cdef int64_t c, n_chunks = starts.shape[0] - 1, m = P.shape[1]
+    cdef int n_steps = cls.shape[0], J = value.shape[1]
+    cdef double[:, ::1] total = np.empty((n_threads, CHUNK)), taken = np.empty((n_threads, CHUNK))
+    cdef const double *weights = &weight[0] if weight.shape[0] else NULL
+    for c in prange(n_chunks, nogil=True, num_threads=n_threads, schedule="static"):
+        if real is float:
+            loss[c] = pmb_try_base_f_0(&P[0, starts[c]], m, n_steps, &cls[0], &tree[0], &sign[0], base, own[c],
+                                       starts[c + 1] - starts[c], &leaf[0, starts[c]], J, &value[0, 0],
+                                       &factor[0, 0, 0], weights + starts[c] if weights != NULL else NULL,
+                                       &total[threadid(), 0], &taken[threadid(), 0])
+        else:
+            loss[c] = pmb_try_base_d_0(&P[0, starts[c]], m, n_steps, &cls[0], &tree[0], &sign[0], base, own[c],
+                                       starts[c + 1] - starts[c], &leaf[0, starts[c]], J, &value[0, 0],
+                                       &factor[0, 0, 0], weights + starts[c] if weights != NULL else NULL,
+                                       &total[threadid(), 0], &taken[threadid(), 0])

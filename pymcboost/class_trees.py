@@ -1,0 +1,135 @@
+"""Class-wise regression trees under the softmax loss: scores, probabilities and the trees grown on their gradients."""
+
+import numpy as np
+
+from pymcboost._kernels import trees as _trees
+from pymcboost.tree_data import Grown, Units
+
+# A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
+LARGEST_STEP = 50.0
+# Training is over when the probability missing from the true classes is rounding, on average.
+MACHINE_ACCURACY = np.finfo(np.float64).eps
+LARGEST_SCALE = 1e30
+
+
+class ClassTrees:
+    """Scores F (K, m) of the training rows, P = softmax(F), and regression trees on its gradients.
+
+    Parameters
+    ----------
+    data : TreeData
+    max_leaves : int
+    max_depth : int or None
+    min_samples_leaf : float
+        Least sum of sample weights in a leaf.
+    counts : bool
+        mart: the gain divides by weights rather than by second derivatives.
+    n_threads : int
+    """
+
+    def __init__(self, data, *, max_leaves, max_depth, min_samples_leaf, counts, n_threads):
+        self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
+        planes = 2 if data.dtype == np.float64 or (min_samples_leaf > 1 and not counts) else 1
+        self.units = units = Units(data, planes, min_samples_leaf)
+        self._grower = _trees.Grower(
+            data, max_leaves, max_depth or 0, units.least, planes, False, data.pools(planes, max_leaves), n_threads
+        )
+        self.weight = units.weight
+        start = data.class_start
+        self.n_of_class = np.array([w.sum() for w in np.split(units.weight, start[1:-1])])
+        if not len(units.weight):
+            self.n_of_class = np.diff(start).astype(np.float64)
+        K, m = data.n_classes, data.n_rows
+        self.F = np.zeros((K, m))
+        self.P = np.zeros((K, m), dtype=data.dtype)
+        self._starts, self._own = _trees.chunks(data.class_start)
+        self._sums = np.zeros((len(self._own), 2, K))
+        self._grown = None
+
+    def restart(self, scores):
+        """Take over raw scores (m, K), or zeros."""
+        self.F[...] = 0 if scores is None else scores.T
+        self.refresh()
+
+    def refresh(self):
+        """Probabilities, and what the scales of the gradients need, from the scores."""
+        _trees.softmax(self.F, self._starts, self.weight, self.P, self._sums, self.n_threads)
+        one, two = self._sums.sum(axis=0)
+        own = np.bincount(self._own, self._sums[np.arange(len(self._own)), 0, self._own], self.data.n_classes)
+        # What is missing from the own class, as the probability of the others: no cancellation.
+        self.missing = float((one - own).sum())
+        self._abs_g = (one - own) + np.maximum(self.n_of_class - own, 0)
+        self._sum_h = np.maximum(one - two, 0)
+
+    @property
+    def finished(self):
+        """Whether the training loss has reached machine accuracy."""
+        return self.missing <= MACHINE_ACCURACY * self.n_of_class.sum()
+
+    def class_losses(self):
+        """Sum of the weighted losses -log p of the rows of every class."""
+        start = self.data.class_start
+        result = np.zeros(self.data.n_classes)
+        for c in range(self.data.n_classes):
+            rows = slice(start[c], start[c + 1])
+            loss = -np.log(np.maximum(self.P[c, rows], 1e-300 if self.P.dtype == np.float64 else 1e-38))
+            result[c] = (loss * self.weight[rows] if len(self.weight) else loss).sum()
+        return result
+
+    def grow(self, jobs, learning_rate, sample, active):
+        """Grow trees for (class, base class or -1) pairs on the present probabilities.
+
+        Without a base class, leaf values have the factor (K - 1) / K.
+
+        Returns
+        -------
+        Grown
+            Overwritten by the next call.
+        """
+        jobs = np.asarray(jobs, dtype=np.int32).reshape(-1, 2)
+        if self._grown is None or len(self._grown.n_splits) < len(jobs):
+            self._grown = Grown.empty(len(jobs), self.max_leaves, self.data.n_rows)
+        k, b = jobs.T
+        based = b >= 0
+        abs_g = np.where(based, self._abs_g[k] + self._abs_g[b], self._abs_g[k])
+        sum_h = np.where(based, 2 * (self._sum_h[k] + self._sum_h[b]), self._sum_h[k])
+        scale = np.empty((len(jobs), 3))
+        scale[:, 0] = np.minimum(self.units.limit_g / np.maximum(abs_g, 1 / LARGEST_SCALE), LARGEST_SCALE)
+        scale[:, 1] = np.minimum(self.units.limit_h / np.maximum(sum_h, 1 / LARGEST_SCALE), LARGEST_SCALE)
+        scale[:, 2] = self.units.per_count
+        if self.counts:
+            scale[:, 1] = self.units.per_count
+        K = self.data.n_classes
+        factor = learning_rate * (1.0 if based.all() else (K - 1) / K)
+        self._grower.grow_softmax(
+            self.P, jobs, self.data.y, self.data.class_start, self.weight, self.counts, scale,
+            sample, active, factor, LARGEST_STEP, self._grown,
+        )  # fmt: skip
+        return self._grown
+
+    def add(self, tree, cls, base):
+        """Add the listed trees of the last `grow` to the scores; the bases lose what the classes gain."""
+        tree, cls, base = (np.asarray(a, dtype=np.int32) for a in (tree, cls, base))
+        _trees.add_trees(self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads)
+
+    def base_losses(self, bases, trees_of):
+        """Change of the training loss with each base class; ``trees_of(b)`` gives (cls, tree, sign)."""
+        value = self._grown.value
+        with np.errstate(over="ignore"):
+            factor = np.exp(np.stack([value, -value], axis=1))
+        loss = np.empty(len(self._own))
+        result = []
+        for b in bases:
+            cls, tree, sign = trees_of(b)
+            _trees.try_base(
+                self.P, self._starts, self._own, self._grown.leaf, value, factor,
+                np.asarray(cls, dtype=np.int32), np.asarray(tree, dtype=np.int32), np.asarray(sign, dtype=np.float64),
+                int(b), self.weight, loss, self.n_threads,
+            )  # fmt: skip
+            result.append(loss.sum())
+        return np.array(result)
+
+    def tree(self, j, sign=1.0):
+        """Arrays of tree j of the last `grow` as `TreesBuilder.add_tree` takes them, and its (column, gain) pairs."""
+        column, threshold, nan_left, right, value, gain = self._grown.tree(j, self.data)
+        return (column, threshold, nan_left, right, sign * value), (column, gain)
