@@ -7,7 +7,7 @@ import numpy as np
 from pymcboost._kernels import vtrees as _vtrees
 
 # Largest entry of a leaf vector before shrinkage.
-LARGEST_STEP = 8.0
+LARGEST_STEP = 4.0
 # Share of the mean curvature that is added to every class's own, against classes that a leaf does not have.
 RIDGE = 0.05
 
