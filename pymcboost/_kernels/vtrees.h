@@ -19,7 +19,8 @@
 #define PMB_VT_NOISE 1.0     /* squared units: below it a difference is rounding of the gradient */
 #define PMB_VT_NONE (-1)
 #define PMB_VT_REST (-2)
-#define PMB_VT_AHEAD 12      /* rows between the prefetched row and the current one */
+#define PMB_VT_AHEAD 12      /* rows between the prefetched gradient and the current one */
+#define PMB_VT_FAR 16        /* the same for codes; `rows` has as many more places */
 
 #if PMB_VECTORS && defined(__has_builtin) && !defined(PMB_SHUFFLES)
 #if __has_builtin(__builtin_shufflevector)
@@ -35,6 +36,8 @@ typedef struct {
     const int32_t *lane_ptr, *lane_feature, *lane_cells;       /* by lane */
     const int64_t *row_ptr;      /* sparse entries of each row, NULL if there are none */
     const int32_t *row_cell, *cell_feature;
+    const int32_t *skip;         /* by lane: code of most rows, which need not be counted; -1: none */
+    const uint64_t *others;      /* (n_lanes, words of m bits) rows with other codes */
     const int64_t *lane_at;      /* first cell of each lane in a histogram of all of them, and their number */
 } pmb_vt_data;
 
@@ -163,11 +166,11 @@ PMB_INLINE int32_t pmb_vt_occupied(const int32_t *hist, int lanes, int n_lane, i
 }
 
 /* Steps of feature f, whose cells in use follow each other in `cells`; returns 1 if it can be split at all. first: of
- * its cells. */
+ * its cells; mode: bin that was not counted, or -1. */
 PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, int n_lane, int64_t first,
-                            const int32_t *cells, int32_t n_cells, int64_t weight, pmb_vt_scratch *s, int32_t *next,
-                            pmb_vt_run *run) {
-    int lanes = d->lanes, bins = d->n_bins[f], mode = d->mode[f];
+                            const int32_t *cells, int32_t n_cells, int mode, int64_t weight, pmb_vt_scratch *s,
+                            int32_t *next, pmb_vt_run *run) {
+    int lanes = d->lanes, bins = d->n_bins[f];
     int32_t at = *next, *slot = s->slot, *bin = s->bin;
     int64_t left = 0, rest = weight;
     run->feature = f;
@@ -275,20 +278,27 @@ PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const p
 }
 
 /* Fill the histograms of a group of lanes, and search those of its features that are chosen. lanes NULL: the sparse
- * features, all of them. own: histograms of all lanes that the node keeps, or NULL. */
+ * features, all of them. A: gradients in the order of `rows`, all_A in that of the data; in_node: bits of the node's rows,
+ * or NULL. own: histograms of all lanes that the node keeps, or NULL. */
 PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, int at, const int32_t *totals,
                               const uint8_t *chosen, const int32_t *group, int n_group, const int32_t *rows,
-                              const int32_t *A, int32_t *own, int64_t least, int middle, pmb_vt_scratch *s,
-                              double *score, int32_t *code) {
+                              const int32_t *A, const uint64_t *in_node, const int32_t *all_A, int32_t *own,
+                              int64_t least, int middle, pmb_vt_scratch *s, double *score, int32_t *code) {
     const pmb_vt_node *node = nodes + at, *from_node = node->fill == 2 ? nodes + node->sibling : node;
     const void *cols[PMB_GROUP];
     int64_t n = from_node->n, base[PMB_GROUP], cap = group ? d->max_cells : d->n_sparse_cells, words = (cap + 63) / 64;
     int L = d->lanes, n_lane = d->n_classes % L, n_runs = 0, n_lists = group ? n_group : 1;
     int marked = !own && (!group || n < d->max_cells);
-    int32_t n_occupied[PMB_GROUP] = {0}, next = 0;
+    int32_t n_occupied[PMB_GROUP] = {0}, next = 0, n_counted = 0;
+    int64_t counted_at[PMB_GROUP];
+    int skipped[PMB_GROUP] = {0};
     for (int q = 0; q < n_lists; q++) {
         base[q] = own ? d->lane_at[group[q]] : q * cap;
-        if (group) cols[q] = (const char *)d->codes + (int64_t)group[q] * d->m * d->code_bytes;
+        if (!group) continue;
+        skipped[q] = !own && !marked && in_node && d->skip[group[q]] >= 0;
+        if (skipped[q]) continue;
+        cols[n_counted] = (const char *)d->codes + (int64_t)group[q] * d->m * d->code_bytes;
+        counted_at[n_counted++] = base[q];
     }
     for (int turn = 0; turn < d->blocks; turn++) {
         int b = pmb_vt_block(d, turn);
@@ -300,9 +310,15 @@ PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, in
             for (int q = 0; q < n_lists; q++)
                 memset(hist + base[q] * L, 0, sizeof(int32_t) * (size_t)d->lane_cells[group[q]] * (size_t)L);
         if (!group) PMB_VT(L, pmb_vt_fill_sparse_, d, rows + from_node->start, n, a, chosen, hist, bits);
-        else if (d->code_bytes == 1)
-            PMB_VT(L, pmb_vt_fill_8_, cols, n_group, rows + from_node->start, n, a, hist, base, bits, words, how);
-        else PMB_VT(L, pmb_vt_fill_16_, cols, n_group, rows + from_node->start, n, a, hist, base, bits, words, how);
+        else if (n_counted && d->code_bytes == 1)
+            PMB_VT(L, pmb_vt_fill_8_, cols, n_counted, rows + from_node->start, n, a, hist, counted_at, bits, words, how);
+        else if (n_counted)
+            PMB_VT(L, pmb_vt_fill_16_, cols, n_counted, rows + from_node->start, n, a, hist, counted_at, bits, words, how);
+        for (int q = 0; q < n_lists; q++)
+            if (skipped[q])
+                PMB_VT(L, pmb_vt_fill_others_, (const uint8_t *)d->codes + (int64_t)group[q] * d->m,
+                       d->others + group[q] * ((d->m + 63) / 64), in_node, (d->m + 63) / 64,
+                       all_A + (int64_t)b * d->m * L, hist + base[q] * L);
         if (turn == 0)
             for (int q = 0; q < n_lists; q++) {
                 int32_t *cells = s->occupied + q * cap, from = 0, to, count;
@@ -319,8 +335,8 @@ PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, in
                     for (from = 0; from < count; from = to) {
                         int f = d->cell_feature[cells[from]];
                         for (to = from; to < count && d->cell_feature[cells[to]] == f; to++) {}
-                        n_runs += pmb_vt_steps(d, f, hist, n_lane, d->cell0[f], cells + from, to - from, node->weight, s,
-                                               &next, s->runs + n_runs);
+                        n_runs += pmb_vt_steps(d, f, hist, n_lane, d->cell0[f], cells + from, to - from, d->mode[f],
+                                               node->weight, s, &next, s->runs + n_runs);
                     }
                     continue;
                 }
@@ -333,8 +349,9 @@ PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, in
                         while (from < count && cells[from] < first) from++;
                         for (to = from; to < count && cells[to] < end; to++) {}
                     }
-                    n_runs += pmb_vt_steps(d, f, hist, n_lane, first, cells + from, to - from, node->weight, s, &next,
-                                           s->runs + n_runs);
+                    n_runs += pmb_vt_steps(d, f, hist, n_lane, first, cells + from, to - from,
+                                           d->mode[f] < 0 && skipped[q] ? d->skip[group[q]] : d->mode[f], node->weight,
+                                           s, &next, s->runs + n_runs);
                     from = to;
                 }
             }
@@ -437,6 +454,25 @@ PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_fe
     s->d2_gone = malloc(steps * sizeof(double));
     s->runs = malloc((size_t)(n_features + 1) * sizeof(pmb_vt_run));
     return s->bits && s->occupied && s->slot && s->bin && s->left && s->d2 && s->d2_gone && s->runs;
+}
+
+/* Bits of the rows of a node. */
+PMB_STATIC void pmb_vt_mark(const int32_t *rows, int64_t n, int64_t m, uint64_t *bits) {
+    memset(bits, 0, sizeof(uint64_t) * (size_t)((m + 63) / 64));
+    for (int64_t i = 0; i < n; i++) bits[rows[i] >> 6] |= (uint64_t)1 << (rows[i] & 63);
+}
+
+/* Bits of the rows of a lane with other codes than the given one; returns their number. */
+PMB_STATIC int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint64_t *bits) {
+    int64_t n = 0;
+    for (int64_t w = 0; w < (m + 63) / 64; w++) {
+        uint64_t word = 0;
+        int64_t last = m - 64 * w < 64 ? m - 64 * w : 64;
+        for (int64_t i = 0; i < last; i++) word |= (uint64_t)(codes[64 * w + i] != code) << i;
+        bits[w] = word;
+        for (; word; word &= word - 1) n++;
+    }
+    return n;
 }
 
 /* Memory for the histograms of all lanes, on a cache line; NULL where there is not enough. */

@@ -35,6 +35,8 @@ cdef extern from "vtrees.h" nogil:
         const int64_t *row_ptr
         const int32_t *row_cell
         const int32_t *cell_feature
+        const int32_t *skip
+        const uint64_t *others
         const int64_t *lane_at
     ctypedef struct pmb_vt_node:
         int64_t start, n, weight
@@ -50,7 +52,10 @@ cdef extern from "vtrees.h" nogil:
     void pmb_vt_totals(const pmb_vt_data *d, const int32_t *A, int32_t *totals)
     void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, int at, const int32_t *totals,
                        const uint8_t *chosen, const int32_t *group, int n_group, const int32_t *rows, const int32_t *A,
-                       int32_t *own, int64_t least, int middle, pmb_vt_scratch *s, double *score, int32_t *code)
+                       const uint64_t *in_node, const int32_t *all_A, int32_t *own, int64_t least, int middle,
+                       pmb_vt_scratch *s, double *score, int32_t *code)
+    void pmb_vt_mark(const int32_t *rows, int64_t n, int64_t m, uint64_t *bits)
+    int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint64_t *bits)
     int32_t *pmb_vt_slot_new(int64_t words, void **memory)
     void pmb_vt_choose(const pmb_vt_data *d, const double *score, const int32_t *code, pmb_vt_node *node)
     int64_t pmb_vt_partition(const pmb_vt_data *d, const pmb_vt_node *node, int32_t *rows, int32_t *spare,
@@ -109,6 +114,7 @@ cdef enum:
     BATCH = 16          # most nodes split side by side
     SHARED_WORK = 60000 # updates of histogram rows below which starting threads costs more than it saves
     BLOCK_ROWS = 4096
+    SKIP_ROWS = 4096    # in data of at least so many rows, large nodes count only the rows outside the usual code
     SLOTS = 16          # most nodes that keep the histograms of all their columns
     SLOT_BYTES = 1 << 28 # for all of them
 
@@ -153,6 +159,9 @@ cdef class Grower:
     cdef double[:, ::1] score
     cdef int32_t[:, ::1] codes_found, lanes_used
     cdef int32_t[::1] task_child, task_first, n_used
+    cdef uint64_t[:, ::1] in_node
+    cdef uint8_t[::1] marked
+    cdef const int32_t *all_A
 
     def __cinit__(self, codes, const int32_t[::1] lane, const int32_t[::1] cell0, const int32_t[::1] n_bins,
                   const int32_t[::1] has_missing, const int32_t[::1] mode, const int32_t[::1] lane_ptr,
@@ -194,7 +203,24 @@ cdef class Grower:
         self.n_slots = 0
         if n_lanes:
             self.n_slots = <int32_t> min(<int64_t> SLOTS, <int64_t> SLOT_BYTES // (4 * self.slot_words + 1))
-        self.kept = [lane_at_, codes, lane, cell0, n_bins, has_missing, mode, lane_ptr, lane_feature, row_ptr, row_cell,
+        # Rows outside the code that most rows of a lane have, as bits.
+        words = (m + 63) // 64
+        skip_ = np.full(n_lanes + 1, -1, dtype=np.int32)
+        others_ = np.zeros((n_lanes if d.code_bytes == 1 and m >= SKIP_ROWS else 0, words), dtype=np.uint64)
+        cdef uint64_t[:, ::1] others = others_
+        cdef int32_t[::1] skip = skip_
+        cdef int64_t lane_
+        for lane_ in range(others.shape[0]):
+            if lane_ptr[lane_ + 1] > lane_ptr[lane_]:
+                skip[lane_] = np.bincount(codes[lane_], minlength=1).argmax()
+                if 2 * pmb_vt_others(&codes8[lane_, 0], m, skip[lane_], &others[lane_, 0]) > m:
+                    skip[lane_] = -1
+        any_skip = bool((skip_ >= 0).any())
+        d.skip = &skip[0]
+        d.others = &others[0, 0] if any_skip else NULL
+        self.in_node = np.zeros((2 * BATCH, words if any_skip else 0), dtype=np.uint64)
+        self.marked = np.zeros(2 * BATCH, dtype=np.uint8)
+        self.kept = [lane_at_, skip_, others_, codes, lane, cell0, n_bins, has_missing, mode, lane_ptr, lane_feature, row_ptr, row_cell,
                      lane_cells, cell_feature]
         cells = cell_feature
         d.cell_feature = &cells[0]
@@ -214,7 +240,7 @@ cdef class Grower:
             self.rows = one
             if not pmb_vt_scratch_new(&self.scratch[t], cap, n_features, &self.rows[0]):
                 raise MemoryError()
-        self.rows = np.empty(m, dtype=np.int32)
+        self.rows = np.zeros(m + 16, dtype=np.int32)
         self.spare = np.empty(m, dtype=np.int32)
         self.leaf_of_row = np.empty(m, dtype=np.int32)
         self.gathered = aligned_zeros((blocks, m, lanes), np.int32)
@@ -262,6 +288,10 @@ cdef class Grower:
         else:
             n = self.list_lanes(place)
         self.n_used[place] = n
+        self.marked[place] = 0
+        if d.others != NULL and self.nodes[at].slot < 0 and self.nodes[at].n * 64 >= d.m:
+            pmb_vt_mark(&self.rows[self.nodes[at].start], self.nodes[at].n, d.m, &self.in_node[place, 0])
+            self.marked[place] = 1
         for j in range(d.n_features):
             self.score[place, j] = -1
 
@@ -283,6 +313,7 @@ cdef class Grower:
         cdef int32_t slot = self.nodes[at].slot
         pmb_vt_search(&self.d, self.nodes, at, self.totals_of(at), &self.chosen[place, 0],
                       NULL if first < 0 else &self.lanes_used[place, first], n_group, &self.rows[0], A,
+                      &self.in_node[place, 0] if self.marked[place] else NULL, self.all_A,
                       NULL if slot < 0 else self.slots[slot], self.least, self.middle, &self.scratch[thread], &self.score[place, 0], &self.codes_found[place, 0])
 
     cdef void evaluate(self, const int32_t *A, const int32_t *children, int32_t n_children, int threads) noexcept nogil:
@@ -469,6 +500,7 @@ cdef class Grower:
         cdef pmb_vt_node *top = &self.nodes[0]
         for i in range(self.d.m):
             self.rows[i] = <int32_t> i
+        self.all_A = A
         self.n_nodes = 1
         memset(top, 0, sizeof(pmb_vt_node))
         top.n = self.d.m
@@ -570,7 +602,7 @@ cdef class Grower:
                         self.leaf_of_row[self.rows[i]] = leaf
                     leaf = leaf + 1
                     to_start[leaf] = node.start + node.n
-        return (feature, pos, nan_left, right, gain, np.asarray(self.rows), leaf_start, np.asarray(self.leaf_of_row))
+        return (feature, pos, nan_left, right, gain, np.asarray(self.rows)[: self.d.m], leaf_start, np.asarray(self.leaf_of_row))
 
 
 def add_leaves(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, int lanes, bint largest,

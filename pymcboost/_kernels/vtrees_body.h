@@ -42,6 +42,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, int32_t 
 #define FILL_ONE(q)                                                              \
     {                                                                            \
         size_t c_ = c##q[row];                                                   \
+        PMB_PREFETCH(c##q + rows[i + PMB_VT_FAR]);                               \
         if (how == 2) ROW_TAKE(h##q + c_ * LANES, a);                            \
         else ROW_ADD(h##q + c_ * LANES, a);                                      \
         if (how == 1) bits[(q) * words + (c_ >> 6)] |= (uint64_t)1 << (c_ & 63); \
@@ -92,6 +93,23 @@ DEFINE_FILL(16, uint16_t)
 #undef FILL_ROWS
 #undef COL
 #undef HIST
+
+/* Histogram of one lane over the rows whose bits are set in both sets. */
+PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_others_)(const uint8_t *PMB_RESTRICT codes, const uint64_t *others,
+                                                   const uint64_t *in_node, int64_t words,
+                                                   const int32_t *PMB_RESTRICT A, int32_t *PMB_RESTRICT hist) {
+    int32_t rows[64 * 8];
+    for (int64_t start = 0; start < words; start += 8) {
+        int n = 0, end = (int)(words - start < 8 ? words - start : 8);
+        for (int w = 0; w < end; w++)
+            for (uint64_t word = others[start + w] & in_node[start + w]; word; word &= word - 1) {
+                rows[n] = (int32_t)(64 * (start + w) + pmb_vt_lowest_bit(word));
+                PMB_PREFETCH(codes + rows[n]);
+                PMB_PREFETCH(A + (int64_t)rows[n++] * LANES);
+            }
+        for (int j = 0; j < n; j++) ROW_ADD(hist + (size_t)codes[rows[j]] * LANES, A + (int64_t)rows[j] * LANES);
+    }
+}
 
 PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_sparse_)(const pmb_vt_data *d, const int32_t *rows, int64_t n,
                                                    const int32_t *A, const uint8_t *chosen, int32_t *hist,
