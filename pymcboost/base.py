@@ -40,6 +40,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     _checkpoint = None
     # Rounds after which the state is rebuilt from the scores; None where it does not drift.
     restart_every = None
+    # Parameters that have other values here than `PARAMS` says.
+    own_params = {}
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -150,7 +152,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_params(self):
         for name, value in self.get_params(deep=False).items():
-            row = PARAMS.get(name)
+            row = self.own_params.get(name, PARAMS.get(name))
             if row is None or (name == "class_weight" and isinstance(value, dict)):
                 continue
             if name == "random_state" and isinstance(value, np.random.RandomState):
