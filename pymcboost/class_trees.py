@@ -13,7 +13,10 @@ LARGEST_SCALE = 1e30
 
 
 class ClassTrees:
-    """Scores F (K, m) of the training rows, P = softmax(F), and regression trees on its gradients.
+    """Scores F (K, m) of the training rows, what is left to learn, and regression trees on its gradients.
+
+    ``S[k]`` is the probability of class k on the rows of other classes, and what is missing from it on those of class k:
+    the size of the gradient, to full precision however small.
 
     Parameters
     ----------
@@ -41,7 +44,7 @@ class ClassTrees:
             self.n_of_class = np.diff(start).astype(np.float64)
         K, m = data.n_classes, data.n_rows
         self.F = np.zeros((K, m))
-        self.P = np.zeros((K, m), dtype=data.dtype)
+        self.S = np.zeros((K, m), dtype=data.dtype)
         self._starts, self._own = _trees.chunks(data.class_start)
         self._sums = np.zeros((len(self._own), 2, K))
         self._grown = None
@@ -52,14 +55,12 @@ class ClassTrees:
         self.refresh()
 
     def refresh(self):
-        """Probabilities, and what the scales of the gradients need, from the scores."""
-        _trees.softmax(self.F, self._starts, self.weight, self.P, self._sums, self.n_threads)
-        one, two = self._sums.sum(axis=0)
-        own = np.bincount(self._own, self._sums[np.arange(len(self._own)), 0, self._own], self.data.n_classes)
-        # What is missing from the own class, as the probability of the others: no cancellation.
-        self.missing = float((one - own).sum())
-        self._abs_g = (one - own) + np.maximum(self.n_of_class - own, 0)
-        self._sum_h = np.maximum(one - two, 0)
+        """What is left to learn, and what the scales of the gradients need, from the scores."""
+        _trees.softmax(self.F, self._starts, self._own, self.weight, self.S, self._sums, self.n_threads)
+        self._abs_g, squares = self._sums.sum(axis=0)
+        self._sum_h = np.maximum(self._abs_g - squares, 0)
+        # Probability missing from the true classes.
+        self.missing = float(self._sums[np.arange(len(self._own)), 0, self._own].sum())
 
     @property
     def finished(self):
@@ -72,7 +73,7 @@ class ClassTrees:
         result = np.zeros(self.data.n_classes)
         for c in range(self.data.n_classes):
             rows = slice(start[c], start[c + 1])
-            loss = -np.log(np.maximum(self.P[c, rows], 1e-300 if self.P.dtype == np.float64 else 1e-38))
+            loss = -np.log1p(-np.minimum(self.S[c, rows].astype(np.float64), 1 - 1e-16))
             result[c] = (loss * self.weight[rows] if len(self.weight) else loss).sum()
         return result
 
@@ -102,7 +103,7 @@ class ClassTrees:
         K = self.data.n_classes
         factor = learning_rate * (1.0 if based.all() else (K - 1) / K)
         self._grower.grow_softmax(
-            self.P, jobs, self.data.y, self.data.class_start, self.weight, self.counts, scale,
+            self.S, jobs, self.data.y, self.data.class_start, self.weight, self.counts, scale,
             sample, active, factor, LARGEST_STEP, self._grown,
         )  # fmt: skip
         return self._grown
@@ -113,7 +114,7 @@ class ClassTrees:
         _trees.add_trees(self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads)
 
     def base_losses(self, bases, trees_of):
-        """Change of the training loss with each base class; ``trees_of(b)`` gives (cls, tree, sign)."""
+        """Training loss with each base class; ``trees_of(b)`` gives (cls, tree, sign)."""
         value = self._grown.value
         with np.errstate(over="ignore"):
             factor = np.exp(np.stack([value, -value], axis=1))
@@ -122,7 +123,7 @@ class ClassTrees:
         for b in bases:
             cls, tree, sign = trees_of(b)
             _trees.try_base(
-                self.P, self._starts, self._own, self._grown.leaf, value, factor,
+                self.S, self._starts, self._own, self._grown.leaf, value, factor,
                 np.asarray(cls, dtype=np.int32), np.asarray(tree, dtype=np.int32), np.asarray(sign, dtype=np.float64),
                 int(b), self.weight, loss, self.n_threads,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Pairwise margin losses: sample weights and gradients, kept up to date by multiplication.
+"""Losses: pairwise margins with weights kept up to date by multiplication, and all losses from row-major scores.
 
 With margins rho_ir = F[y_i] - F[r], the weights are u_ir = exp(-rho_ir) (exponential) or 1 / (1 + exp(rho_ir))
 (logistic), and the negative gradient of the loss with respect to F is a_ir = [r = y_i] sum_l u_il - u_ir
@@ -7,6 +7,7 @@ With margins rho_ir = F[y_i] - F[r], the weights are u_ir = exp(-rho_ir) (expone
 
 import numpy as np
 
+from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 
@@ -183,3 +184,114 @@ class PairwiseLog(PairwiseLoss):
 
 
 LOSSES = {"exp": PairwiseExp, "log": PairwiseLog}
+
+# Gradients whose sum is below this share of the weights are rounding.
+SMALLEST_GRADIENT = 1e-12
+# Integer sums stay below this.
+INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
+
+
+class RowLoss:
+    """A loss of the scores F (m, K), kept row by row: gradients for trees with vector leaves.
+
+    Parameters
+    ----------
+    name : {"softmax", "exp", "log"}
+        softmax: -log p[y], p = softmax(F); exp and log: the pairwise losses above.
+    data : TrainingData
+    n_threads : int
+
+    Attributes
+    ----------
+    F : ndarray (m, width) float64
+    gradient : ndarray (m, width) float32
+        Negative gradients of the rows, without their weights.
+    lanes, blocks, width : int
+        Classes, and one lane more for the weight, go in blocks of lanes.
+    """
+
+    def __init__(self, name, data, n_threads):
+        K, m = data.n_classes, data.n_rows
+        self.name, self.data, self.n_threads = name, data, n_threads
+        self.lanes = 4 if K < 4 else 8 if K < 8 else 16
+        self.blocks = K // self.lanes + 1
+        self.width = self.lanes * self.blocks
+        self.F = aligned_zeros((m, self.width), np.float64)
+        self.gradient = aligned_zeros((m, self.width), np.float32)
+        self._integers = aligned_zeros((self.blocks, m, self.lanes), np.int32)
+        uniform = bool((data.weight == data.weight[0]).all())
+        self._weight = data.weight[:0] if uniform else data.weight
+        self._total = float(m if uniform else data.weight.sum())
+        self._units = 1.0 if uniform else _power_of_two((INTEGER_ROOM - m) / self._total)
+
+    @property
+    def link(self):
+        """Link of `predict_proba`."""
+        return ROW_LINKS[self.name]
+
+    def least(self, weight):
+        """A least weight in the units of the integers (just allowed is allowed, whatever the rounding)."""
+        return max(1, int(np.ceil(min(weight * self._units * (1 - 1e-9), INTEGER_ROOM))))
+
+    def restart(self, scores=None):
+        """Gradients of given raw scores (m, K), or of F = 0."""
+        K = self.data.n_classes
+        self.F[:, :K] = 0.0 if scores is None else scores
+        self.F[:, K:] = -1e30
+        self._refresh(None, np.zeros(self.data.n_rows, dtype=np.int32))
+
+    def add(self, value, leaf):
+        """F += value[leaf], value (n_leaves, width)."""
+        self._refresh(value, leaf)
+
+    def _refresh(self, value, leaf):
+        exp = self.name == "exp"
+        top = _vtrees.add_leaves(self.F, value, leaf, self.data.y, self.lanes, exp, self.n_threads)
+        self._sums = _vtrees.gradient(
+            self.F, self.data.y, self._weight, _vtrees.LOSS_CODES[self.name], top if exp else 0.0, self.lanes,
+            self.gradient, self.n_threads,
+        )  # fmt: skip
+
+    def integers(self):
+        """Gradients and weights as integers (blocks, m, lanes), or None where nothing is left to learn.
+
+        One power of two scales all gradients, so that no sum over rows leaves 32 bits.
+        """
+        top = float(self._sums[: self.data.n_classes].max())
+        if not top > SMALLEST_GRADIENT * self._total and self.name != "exp":
+            return None
+        scale = _power_of_two((INTEGER_ROOM - self.data.n_rows) / top)
+        _vtrees.quantise(
+            self.gradient, self._weight, self.data.n_classes, scale, self._units, self._integers, self.n_threads
+        )
+        return self._integers
+
+    def leaf_sums(self, rows, leaf_start):
+        """Sums of g and of p (1 - p) over the rows of every leaf: (n_leaves, 2, K)."""
+        sums = _vtrees.leaf_sums(self.gradient, self._weight, self.lanes, rows, leaf_start, self.n_threads)
+        return sums[:, :, : self.data.n_classes]
+
+    def leaf_newton(self, rows, start, stop):
+        """Gradient (K,) and Hessian (K, K) of the loss of rows[start:stop], were one vector added to their scores."""
+        K, y = self.data.n_classes, self.data.y
+        if self.name == "softmax":
+            part = np.array([start, stop], dtype=np.int64)
+            g = _vtrees.leaf_sums(self.gradient, self._weight, self.lanes, rows, part, 1)[0, 0, :K]
+            H = _vtrees.leaf_hessian(self.gradient, self._weight, y, K, self.lanes, rows, start, stop)
+            return g, H[:, :K]
+        tables = _vtrees.leaf_pairs(self.gradient, self._weight, y, K, self.lanes, rows, start, stop)
+        g = tables[:, 0, :K].copy()
+        curvature = (g if self.name == "exp" else tables[:, 1, :K]).copy()
+        np.fill_diagonal(curvature, 0.0)
+        own = g.diagonal().copy()
+        np.fill_diagonal(g, 0.0)
+        S = np.abs(curvature + curvature.T)
+        return own + g.sum(axis=0), np.diag(S.sum(axis=1)) - S
+
+
+ROW_LINKS = {"softmax": "softmax", "exp": "softmax2", "log": "softmax"}
+
+
+def _power_of_two(x):
+    """Largest power of two up to x."""
+    return 2.0 ** np.floor(np.log2(x))

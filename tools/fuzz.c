@@ -148,6 +148,40 @@ static float value(void) {
 
 enum { ROWS = 21 };
 
+/* Trees give the same bits prepared, for one row and many, from any learner to any other. */
+static int use_prepared(const mcb_model *plain, const float *x, size_t stride, const double *scores) {
+    size_t K = plain->n_classes, need = mcb_prepared_size(plain), i, r;
+    double *one = (double *)malloc(ROWS * K * sizeof *one), *two = (double *)malloc(ROWS * K * sizeof *two);
+    void *memory = malloc(need ? need : 1);
+    mcb_model m = *plain;
+    uint64_t from = below(m.n_learners + 1), to = from + below(m.n_learners - from + 1);
+    if (!one || !two || !memory) abort();
+    if (need) {
+        NEED(mcb_prepare(&m, memory, need - 1) == MCB_E_ARGUMENT);
+        NEED(mcb_prepare(&m, (char *)memory + 1, need) == MCB_E_ARGUMENT);
+        NEED(mcb_prepare(&m, 0, need) == MCB_E_ARGUMENT);
+        NEED(!m.prepared);
+    }
+    NEED(mcb_prepare(&m, memory, need) == MCB_OK);
+    NEED(!need == !m.prepared);
+    mcb_scores_batch(&m, x, ROWS, stride, one);
+    NEED(memcmp(one, scores, ROWS * K * sizeof *one) == 0);
+    for (r = 0; r < ROWS; r++) {
+        mcb_scores(&m, x + r * stride, one);
+        NEED(memcmp(one, scores + r * K, K * sizeof *one) == 0);
+    }
+    for (r = 1; r <= ROWS; r += ROWS - 1) {
+        for (i = 0; i < r * K; i++) one[i] = two[i] = 0;
+        NEED(mcb_add_learners(plain, x, r, stride, from, to, one) == MCB_OK);
+        NEED(mcb_add_learners(&m, x, r, stride, from, to, two) == MCB_OK);
+        NEED(memcmp(one, two, r * K * sizeof *one) == 0);
+    }
+    free(one);
+    free(two);
+    free(memory);
+    return 0;
+}
+
 /* Scores an accepted file in every way there is. */
 static int use(mcb_model *m) {
     size_t K = m->n_classes, d = m->n_features, stride = d, i, r, length;
@@ -192,6 +226,7 @@ static int use(mcb_model *m) {
         const char *text = mcb_meta(m, &length);
         for (i = 0; i < length; i++) touched ^= (unsigned char)text[i];
     }
+    if (m->kind == MCB_KIND_TREES && use_prepared(m, x, stride, scores)) return 1;
     if (m->kind != MCB_KIND_INTERVALS) {
         t = below(m->n_learners + 1);
         mcb_start_scores(m, 1, one);

@@ -49,6 +49,7 @@ def base_models():
             (True, False, 5, 90, "float32"),
             (True, False, 70_000, 4, "float16"),
             (False, True, 2, 400, "float32"),
+            (False, False, 1500, 700, "float32"),  # blocks of trees with up to 1024 columns
         ):
             builder = TreesBuilder(k, n_features, vector)
             builder.bias[:] = rng.normal(size=k)

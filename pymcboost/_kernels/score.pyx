@@ -50,6 +50,8 @@ cdef extern from "mcb.h" nogil:
     const mcb__rule mcb__rules[18]
 
     int mcb_open(mcb_model *model, const void *bytes, size_t size)
+    size_t mcb_prepared_size(const mcb_model *m)
+    int mcb_prepare(mcb_model *m, void *memory, size_t size)
     const char *mcb_strerror(int status)
     uint32_t mcb_crc32c(uint32_t crc, const void *bytes, size_t n)
     int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t begin, uint64_t end,
@@ -98,6 +100,8 @@ cdef class Scorer:
     cdef mcb_model model
     cdef const unsigned char[::1] view
     cdef readonly int status
+    cdef void *memory
+    cdef bint asked
 
     def __cinit__(self, const unsigned char[::1] data):
         cdef const unsigned char *start = NULL
@@ -107,6 +111,24 @@ cdef class Scorer:
         else:
             start = <const unsigned char *>b""
         self.status = mcb_open(&self.model, start, data.shape[0])
+
+    def __dealloc__(self):
+        free(self.memory)
+
+    cdef void prepare(self):
+        """Lay trees out for speed before the first scoring; where memory is short, they are scored without.
+
+        Called with the interpreter's lock held, so that threads find the model as it was or as it will stay.
+        """
+        cdef size_t size
+        if self.asked or self.status:
+            return
+        self.asked = True
+        size = mcb_prepared_size(&self.model)
+        if size:
+            self.memory = malloc(size)
+            if self.memory != NULL:
+                mcb_prepare(&self.model, self.memory, size)
 
     def problem(self):
         """``(message, section, byte, found, expected)`` of a refusal; the last two are None where they mean nothing."""
@@ -140,6 +162,7 @@ cdef class Scorer:
             raise ValueError("X and scores do not fit the model")
         if m == 0:
             return
+        self.prepare()
         with nogil:
             if begin < 0:
                 mcb_start_scores(&self.model, m, &scores[0, 0])
@@ -182,6 +205,7 @@ cdef class Scorer:
         self.check(m, d, out, best)
         if m == 0:
             return
+        self.prepare()
         if out is None:
             classes = &best[0]
         else:
@@ -231,6 +255,7 @@ cdef class Scorer:
         self.check(m, n_features, out, best)
         if m <= 0:
             return
+        self.prepare()
         if out is None:
             classes = &best[0]
         else:

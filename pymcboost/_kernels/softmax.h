@@ -1,4 +1,4 @@
-/* Softmax probabilities and their integer gradients; instantiates softmax_body.h for float and double. */
+/* What is left to learn under the softmax loss, and its integer gradients; instantiates softmax_body.h for float and double. */
 #ifndef PYMCBOOST_SOFTMAX_H
 #define PYMCBOOST_SOFTMAX_H
 
@@ -59,7 +59,7 @@ PMB_INLINE double pmb_exp_d_0(double x) {
     return f * r;
 }
 
-/* P = exp(F - top) of n rows, added to total. */
+/* P = exp(F - top) of n rows, added to total; P may be NULL. */
 PMB_INLINE void pmb_exps_f_0(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top, int64_t n,
                              float *PMB_RESTRICT P, float *PMB_RESTRICT total) {
     int64_t i = 0;
@@ -86,21 +86,23 @@ PMB_INLINE void pmb_exps_f_0(const double *PMB_RESTRICT F, const double *PMB_RES
         f = f * r + 5.0000001e-1f;
         f = f * (r * r) + r + 1.0f;
         f = f * (floats)((k + 127) << 23);
-        *(floats *)(P + i) = f;
+        if (P) *(floats *)(P + i) = f;
         *(floats *)(total + i) += f;
     }
 #endif
     for (; i < n; i++) {
-        P[i] = pmb_exp_f_0((float)(F[i] - top[i]));
-        total[i] += P[i];
+        float e = pmb_exp_f_0((float)(F[i] - top[i]));
+        if (P) P[i] = e;
+        total[i] += e;
     }
 }
 
 PMB_INLINE void pmb_exps_d_0(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top, int64_t n,
                              double *PMB_RESTRICT P, double *PMB_RESTRICT total) {
     for (int64_t i = 0; i < n; i++) {
-        P[i] = pmb_exp_d_0(F[i] - top[i]);
-        total[i] += P[i];
+        double e = pmb_exp_d_0(F[i] - top[i]);
+        if (P) P[i] = e;
+        total[i] += e;
     }
 }
 
@@ -206,20 +208,20 @@ PMB_STATIC int pmb_grow_to(const pmb_tree_data *d, const pmb_grow_options *o, pm
     return splits + 1;
 }
 
-/* One tree of mart or logitboost for class k against base class b (-1: none). p, q: rows k and b of P. */
-PMB_STATIC void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *P,
+/* One tree of mart or logitboost for class k against base class b (-1: none). S: see softmax_body.h. */
+PMB_STATIC void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *S,
                                  int is_double, int K, int k, int b, const int32_t *y, const int64_t *class_start,
                                  const double *weight, int counts, pmb_scale scale, const int32_t *sample,
                                  int64_t n_sample, double shrinkage, double cap, const pmb_tree_out *out) {
     int64_t m = d->m;
-    const float *pf = (const float *)P + k * m, *qf = b < 0 ? pf : (const float *)P + b * m;
-    const double *pd = (const double *)P + k * m, *qd = b < 0 ? pd : (const double *)P + b * m;
+    const float *pf = (const float *)S + k * m, *qf = b < 0 ? pf : (const float *)S + b * m;
+    const double *pd = (const double *)S + k * m, *qd = b < 0 ? pd : (const double *)S + b * m;
     for (int c = 0; c < K; c++) {
         int64_t from = class_start[c], to = class_start[c + 1];
         int r = (c == k) - (c == b);
         if (is_double) pmb_quantise_2_d_0(pd, qd, from, to, r, weight, counts, scale, w->gh);
-        else if (o->planes == 2) pmb_quantise_2_f_0(pf, qf, from, to, (float)r, weight, counts, scale, w->gh);
-        else pmb_quantise_1_f_0(pf, qf, from, to, (float)r, weight, counts, scale, w->gh);
+        else if (o->planes == 2) pmb_quantise_2_f_0(pf, qf, from, to, r, weight, counts, scale, w->gh);
+        else pmb_quantise_1_f_0(pf, qf, from, to, r, weight, counts, scale, w->gh);
     }
     int n_leaves = pmb_grow_to(d, o, w, sample, n_sample, scale.h / (scale.g * scale.g), out);
     const int32_t *leaves = w->order + 2 * o->max_leaves;

@@ -1,24 +1,27 @@
 /* Template body: define REAL (float or double) and RTAG (f or d) before each inclusion.
  *
- * Class-major probabilities P (K, m) of the rows sorted by class. With r_k = 1 on the rows of class k,
+ * S (K, m), class-major, rows sorted by class: what is left to learn, s_k = p_k on the rows of other classes and 1 - p_k
+ * on those of class k, as the sum of the others, without cancellation. With r_k = 1 on the rows of class k, else 0:
  * no base class: g = r_k - p_k, h = p_k (1 - p_k);
  * base class b:  g = (r_k - p_k) - (r_b - p_b), h = p_b (1 - p_b) + p_k (1 - p_k) + 2 p_b p_k (Li, eqs. 15 and 16).
  */
 #ifdef REAL
 #define FN(name) PMB_CAT2(name, RTAG, 0)
 
-PMB_INLINE void FN(pmb_gh_)(REAL p, REAL q, int based, REAL r, REAL *g, REAL *h) {
-    *g = r - p;
-    *h = p * (1 - p);
+/* r = r_k - r_b; s, t: what is left of k and b. */
+PMB_INLINE void FN(pmb_gh_)(REAL s, REAL t, int based, int r, REAL *g, REAL *h) {
+    *g = r > 0 ? s : -s;
+    *h = s * (1 - s);
     if (based) {
-        *g += q;
-        *h += q * (1 - q) + 2 * p * q;
+        *g += r < 0 ? -t : t;
+        *h += t * (1 - t) + 2 * (r > 0 ? t * (1 - s) : r < 0 ? s * (1 - t) : s * t);
     }
 }
 
-/* gh of rows [from, to), all of one class; r = r_k - r_b. counts: h is the weight (mart). */
+/* gh of rows [from, to), all of one class. p, q: rows k and b of S, the same one for no base class. counts: h is the
+ * weight (mart). */
 PMB_CLONES PMB_STATIC void FN(pmb_quantise_1_)(const REAL *PMB_RESTRICT p, const REAL *PMB_RESTRICT q, int64_t from,
-                                               int64_t to, REAL r, const double *PMB_RESTRICT weight, int counts,
+                                               int64_t to, int r, const double *PMB_RESTRICT weight, int counts,
                                                pmb_scale s, int64_t *PMB_RESTRICT gh) {
     REAL sg = (REAL)s.g, sh = (REAL)s.h;
     for (int64_t i = from; i < to; i++) {
@@ -33,7 +36,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_quantise_1_)(const REAL *PMB_RESTRICT p, const
     }
 }
 
-PMB_STATIC void FN(pmb_quantise_2_)(const REAL *p, const REAL *q, int64_t from, int64_t to, REAL r,
+PMB_STATIC void FN(pmb_quantise_2_)(const REAL *p, const REAL *q, int64_t from, int64_t to, int r,
                                     const double *weight, int counts, pmb_scale s, int64_t *gh) {
     for (int64_t i = from; i < to; i++) {
         REAL g, h;
@@ -51,7 +54,7 @@ PMB_STATIC void FN(pmb_leaf_sums_)(const REAL *p, const REAL *q, const int32_t *
         int64_t i = rows[j];
         REAL g, h;
         double w = weight ? weight[i] : 1;
-        FN(pmb_gh_)(p[i], q[i], q != p, (REAL)((y[i] == cls) - (y[i] == base)), &g, &h);
+        FN(pmb_gh_)(p[i], q[i], q != p, (y[i] == cls) - (y[i] == base), &g, &h);
         G += w * (double)g;
         H += w * (double)h;
     }
@@ -94,54 +97,63 @@ PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_
     *two_ = ((two[0] + two[1]) + (two[2] + two[3])) + ((two[4] + two[5]) + (two[6] + two[7]));
 }
 
-/* P = softmax(F) of n rows; their sums of w p and w p^2 for every class to sums (2, K). F, P: (K, m), at the first row.
- * top, total: scratch of n. */
-PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_t m, int K, int64_t n,
+/* S of n rows of class own from their scores F, and the sums of w s and w s^2 for every class to sums (2, K). F, S: (K, m)
+ * at the first row. top, total: scratch of n. */
+PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_t m, int K, int own, int64_t n,
                                             const double *PMB_RESTRICT weight, double *PMB_RESTRICT top,
-                                            REAL *PMB_RESTRICT total, REAL *PMB_RESTRICT P, double *PMB_RESTRICT sums) {
+                                            REAL *PMB_RESTRICT total, REAL *PMB_RESTRICT S, double *PMB_RESTRICT sums) {
+    REAL *PMB_RESTRICT mine = S + own * m;
     for (int64_t i = 0; i < n; i++) top[i] = F[i];
     for (int k = 1; k < K; k++)
         for (int64_t i = 0; i < n; i++) top[i] = F[k * m + i] > top[i] ? F[k * m + i] : top[i];
     for (int64_t i = 0; i < n; i++) total[i] = 0;
-    for (int k = 0; k < K; k++) FN(pmb_exps_)(F + k * m, top, n, P + k * m, total);
+    for (int k = 0; k < K; k++)
+        if (k != own) FN(pmb_exps_)(F + k * m, top, n, S + k * m, total);
+    for (int64_t i = 0; i < n; i++) mine[i] = total[i]; /* of the others */
+    FN(pmb_exps_)(F + own * m, top, n, NULL, total);
     for (int64_t i = 0; i < n; i++) total[i] = 1 / total[i];
     for (int k = 0; k < K; k++) {
-        REAL *PMB_RESTRICT p = P + k * m;
-        for (int64_t i = 0; i < n; i++) p[i] *= total[i];
-        FN(pmb_two_sums_)(p, weight, n, sums + k, sums + K + k);
+        REAL *PMB_RESTRICT s = S + k * m;
+        for (int64_t i = 0; i < n; i++) s[i] *= total[i];
+        FN(pmb_two_sums_)(s, weight, n, sums + k, sums + K + k);
     }
 }
 
-/* Change of the loss sum_i w_i log(1 / p_own) over n rows of class own, were the steps of n_steps trees added to their
- * classes and taken from the base class: log sum_k p_k exp(step_k) - step_own. value: the step of each leaf;
- * factor: its exp; leaf: (n_steps, m) at the first row; total, taken: scratch of n. */
-PMB_CLONES PMB_STATIC double FN(pmb_try_base_)(const REAL *PMB_RESTRICT P, int64_t m, int n_steps, const int32_t *cls,
+/* Loss sum_i w_i log(1 / p_own) of n rows of class own, were the steps of n_steps trees added to their classes and taken
+ * from the base class: log(1 + sum of p_k exp(step_k) over the others / (p_own exp(step_own))). value: the step of each
+ * leaf; factor: exp(step), then exp(-step); leaf: (n_trees, m) and S (K, m) at the first row; others, mine, taken:
+ * scratch of n. */
+PMB_CLONES PMB_STATIC double FN(pmb_try_base_)(const REAL *PMB_RESTRICT S, int64_t m, int n_steps, const int32_t *cls,
                                                const int32_t *tree, const double *sign, int base, int own, int64_t n,
                                                const uint16_t *PMB_RESTRICT leaf, int J,
                                                const double *PMB_RESTRICT value, const double *PMB_RESTRICT factor,
-                                               const double *PMB_RESTRICT weight, double *PMB_RESTRICT total,
-                                               double *PMB_RESTRICT taken) {
+                                               const double *PMB_RESTRICT weight, double *PMB_RESTRICT others,
+                                               double *PMB_RESTRICT mine, double *PMB_RESTRICT taken) {
     double loss = 0;
-    for (int64_t i = 0; i < n; i++) total[i] = taken[i] = 0;
+    const REAL *PMB_RESTRICT b = S + base * m;
+    for (int64_t i = 0; i < n; i++) others[i] = taken[i] = 0;
     for (int j = 0; j < n_steps; j++) {
         const uint16_t *PMB_RESTRICT l = leaf + tree[j] * m;
         const double *PMB_RESTRICT v = value + (int64_t)tree[j] * J;
         const double *PMB_RESTRICT e = factor + 2 * (int64_t)tree[j] * J + (sign[j] < 0 ? J : 0);
-        const REAL *PMB_RESTRICT p = P + cls[j] * m;
-        double s = sign[j];
-        for (int64_t i = 0; i < n; i++) {
-            total[i] += (double)p[i] * e[l[i]];
-            taken[i] += s * v[l[i]];
-        }
+        const REAL *PMB_RESTRICT s = S + cls[j] * m;
+        double side = sign[j];
         if (cls[j] == own)
-            for (int64_t i = 0; i < n; i++) loss -= (weight ? weight[i] : 1) * s * v[l[i]];
+            for (int64_t i = 0; i < n; i++) mine[i] = (1 - (double)s[i]) * e[l[i]];
+        else
+            for (int64_t i = 0; i < n; i++) others[i] += (double)s[i] * e[l[i]];
+        for (int64_t i = 0; i < n; i++) taken[i] += side * v[l[i]];
     }
+    if (own == base)
+        for (int64_t i = 0; i < n; i++) mine[i] = (1 - (double)b[i]) * pmb_exp_d_0(-taken[i]);
+    else
+        for (int64_t i = 0; i < n; i++) others[i] += (double)b[i] * pmb_exp_d_0(-taken[i]);
     for (int64_t i = 0; i < n; i++) {
-        double step = taken[i] > 600 ? 600 : taken[i] < -600 ? -600 : taken[i];
-        total[i] += (double)P[base * m + i] * pmb_exp_d_0(-step);
-        if (own == base) loss += (weight ? weight[i] : 1) * taken[i];
+        double x = others[i] / (mine[i] > 1e-300 ? mine[i] : 1e-300);
+        /* the series is exact to 1e-16 there, and spares the call for most rows of a trained model */
+        double l = x < 0.003 ? x * (1 - x * (0.5 - x * (1.0 / 3 - x * (0.25 - x * (0.2 - x / 6))))) : log1p(x);
+        loss += weight ? weight[i] * l : l;
     }
-    for (int64_t i = 0; i < n; i++) loss += (weight ? weight[i] : 1) * log(total[i]);
     return loss;
 }
 

@@ -53,25 +53,25 @@ cdef extern from "softmax.h" nogil:
         uint16_t *leaf
     int pmb_work_new(pmb_grow_work *w, const pmb_tree_data *d, const pmb_grow_options *o)
     void pmb_work_free(pmb_grow_work *w)
-    void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *P,
+    void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *S,
                           int is_double, int K, int k, int b, const int32_t *y, const int64_t *class_start,
                           const double *weight, int counts, pmb_scale scale, const int32_t *sample, int64_t n_sample,
                           double shrinkage, double cap, const pmb_tree_out *out)
     double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
                          int is_double, int stride, const double *weight, double limit, double per_count,
                          const pmb_tree_out *out)
-    void pmb_softmax_f_0(const double *F, int64_t m, int K, int64_t n, const double *weight, double *top, float *total,
+    void pmb_softmax_f_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top, float *total,
                          float *P, double *sums)
-    void pmb_softmax_d_0(const double *F, int64_t m, int K, int64_t n, const double *weight, double *top,
+    void pmb_softmax_d_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
                          double *total, double *P, double *sums)
     double pmb_try_base_f_0(const float *P, int64_t m, int n_steps, const int32_t *cls, const int32_t *tree,
                             const double *sign, int base, int own, int64_t n, const uint16_t *leaf, int J,
-                            const double *value, const double *factor, const double *weight, double *total,
-                            double *taken)
+                            const double *value, const double *factor, const double *weight, double *others,
+                            double *mine, double *taken)
     double pmb_try_base_d_0(const double *P, int64_t m, int n_steps, const int32_t *cls, const int32_t *tree,
                             const double *sign, int base, int own, int64_t n, const uint16_t *leaf, int J,
-                            const double *value, const double *factor, const double *weight, double *total,
-                            double *taken)
+                            const double *value, const double *factor, const double *weight, double *others,
+                            double *mine, double *taken)
     void pmb_add_leaves(const uint16_t *leaf, const double *value, int64_t n, double *to, double *frm)
 
 ctypedef fused real:
@@ -186,14 +186,14 @@ cdef class Grower:
             self.n_work = t + 1
         return 0
 
-    def grow_softmax(self, const real[:, ::1] P, const int32_t[:, ::1] jobs, const int32_t[::1] y,
+    def grow_softmax(self, const real[:, ::1] S, const int32_t[:, ::1] jobs, const int32_t[::1] y,
                      const int64_t[::1] class_start, const double[::1] weight, bint counts, const double[:, ::1] scale,
                      const int32_t[::1] sample, const uint8_t[::1] active, double shrinkage, double cap, out):
         """Grow one tree for every job.
 
         Parameters
         ----------
-        P : IN (K, m) probabilities
+        S : IN (K, m), see `softmax`
         jobs : IN (n, 2) class and base class (-1: none)
         y, class_start : IN
         weight : IN (m,), or empty where all are 1
@@ -204,7 +204,7 @@ cdef class Grower:
         shrinkage, cap : leaf value = shrinkage * clip(sum g / sum h, -cap, cap), rounded to float32
         out : Grown
         """
-        cdef int j, t, n = jobs.shape[0], outer = min(n, self.n_threads), K = P.shape[0], J = self.options.max_leaves
+        cdef int j, t, n = jobs.shape[0], outer = min(n, self.n_threads), K = S.shape[0], J = self.options.max_leaves
         cdef int is_double = real is double
         cdef int32_t[:, ::1] feature = out.feature, pos = out.pos, right = out.right
         cdef int32_t[::1] n_splits = out.n_splits
@@ -216,7 +216,7 @@ cdef class Grower:
         cdef int64_t n_sample = sample.shape[0]
         cdef pmb_tree_out o
         cdef pmb_scale s
-        if P.shape[1] != self.data.m or leaf.shape[1] != self.data.m or feature.shape[1] != J or leaf.shape[0] < n:
+        if S.shape[1] != self.data.m or leaf.shape[1] != self.data.m or feature.shape[1] != J or leaf.shape[0] < n:
             raise ValueError("the arrays do not fit the data")
         self.options.active = &active[0] if active.shape[0] else NULL
         self.options.threads = self.n_threads // outer
@@ -224,13 +224,13 @@ cdef class Grower:
         if outer == 1:
             with nogil:
                 for j in range(n):
-                    softmax_job(&self.data, &self.options, &self.work[0], &P[0, 0], is_double, K, jobs[j, 0],
+                    softmax_job(&self.data, &self.options, &self.work[0], &S[0, 0], is_double, K, jobs[j, 0],
                                 jobs[j, 1], &y[0], &class_start[0], weights, counts, &scale[j, 0], rows, n_sample,
                                 shrinkage, cap, &feature[j, 0], &pos[j, 0], &right[j, 0], &n_splits[j],
                                 &nan_left[j, 0], &gain[j, 0], &value[j, 0], &leaf[j, 0])
         else:
             for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-                softmax_job(&self.data, &self.options, &self.work[threadid()], &P[0, 0], is_double, K, jobs[j, 0],
+                softmax_job(&self.data, &self.options, &self.work[threadid()], &S[0, 0], is_double, K, jobs[j, 0],
                             jobs[j, 1], &y[0], &class_start[0], weights, counts, &scale[j, 0], rows, n_sample,
                             shrinkage, cap, &feature[j, 0], &pos[j, 0], &right[j, 0], &n_splits[j], &nan_left[j, 0],
                             &gain[j, 0], &value[j, 0], &leaf[j, 0])
@@ -287,7 +287,7 @@ cdef double edge_job(const pmb_tree_data *data, const pmb_grow_options *options,
     return pmb_edge_tree(data, options, work, A, is_double, stride, weight, limit, per_count, &out)
 
 
-cdef void softmax_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *P,
+cdef void softmax_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *S,
                       int is_double, int K, int k, int b, const int32_t *y, const int64_t *class_start,
                       const double *weight, bint counts, const double *scale, const int32_t *sample, int64_t n_sample,
                       double shrinkage, double cap, int32_t *feature, int32_t *pos, int32_t *right, int32_t *n_splits,
@@ -297,21 +297,21 @@ cdef void softmax_job(const pmb_tree_data *data, const pmb_grow_options *options
     out.feature, out.pos, out.right, out.n_splits = feature, pos, right, n_splits
     out.nan_left, out.gain, out.value, out.leaf = nan_left, gain, value, leaf
     s.g, s.h, s.n = scale[0], scale[1], scale[2]
-    pmb_softmax_tree(data, options, work, P, is_double, K, k, b, y, class_start, weight, counts, s, sample, n_sample,
+    pmb_softmax_tree(data, options, work, S, is_double, K, k, b, y, class_start, weight, counts, s, sample, n_sample,
                      shrinkage, cap, &out)
 
 
-def softmax(const double[:, ::1] F, const int64_t[::1] starts, const double[::1] weight, real[:, ::1] P,
-            double[:, :, ::1] sums, int n_threads):
-    """P = softmax(F) and, for every chunk of rows, the sums of w p and w p^2 of each class.
+def softmax(const double[:, ::1] F, const int64_t[::1] starts, const int32_t[::1] own, const double[::1] weight,
+            real[:, ::1] S, double[:, :, ::1] sums, int n_threads):
+    """What is left to learn: S[k] = p_k on the rows of other classes and 1 - p_k on those of class k, p = softmax(F).
 
     Parameters
     ----------
     F : IN (K, m)
-    starts : IN (n_chunks + 1,)
+    starts, own : IN (n_chunks + 1,) and (n_chunks,) chunks of rows and their classes
     weight : IN (m,), or empty where all are 1
-    P : OUT (K, m)
-    sums : OUT (n_chunks, 2, K)
+    S : OUT (K, m)
+    sums : OUT (n_chunks, 2, K) sums of w s and w s^2 in every chunk
     """
     cdef int64_t c, n_chunks = starts.shape[0] - 1, m = F.shape[1]
     cdef int K = F.shape[0]
@@ -320,13 +320,13 @@ def softmax(const double[:, ::1] F, const int64_t[::1] starts, const double[::1]
     cdef const double *weights = &weight[0] if weight.shape[0] else NULL
     for c in prange(n_chunks, nogil=True, num_threads=n_threads, schedule="static"):
         if real is float:
-            pmb_softmax_f_0(&F[0, starts[c]], m, K, starts[c + 1] - starts[c],
+            pmb_softmax_f_0(&F[0, starts[c]], m, K, own[c], starts[c + 1] - starts[c],
                             weights + starts[c] if weights != NULL else NULL, &top[threadid(), 0],
-                            &total[threadid(), 0], &P[0, starts[c]], &sums[c, 0, 0])
+                            &total[threadid(), 0], &S[0, starts[c]], &sums[c, 0, 0])
         else:
-            pmb_softmax_d_0(&F[0, starts[c]], m, K, starts[c + 1] - starts[c],
+            pmb_softmax_d_0(&F[0, starts[c]], m, K, own[c], starts[c + 1] - starts[c],
                             weights + starts[c] if weights != NULL else NULL, &top[threadid(), 0],
-                            &total[threadid(), 0], &P[0, starts[c]], &sums[c, 0, 0])
+                            &total[threadid(), 0], &S[0, starts[c]], &sums[c, 0, 0])
 
 
 def add_trees(const uint16_t[:, ::1] leaf, const double[:, ::1] value, const int32_t[::1] tree,
@@ -351,33 +351,33 @@ def add_trees(const uint16_t[:, ::1] leaf, const double[:, ::1] value, const int
                            &F[base[j], start] if base[j] >= 0 else NULL)
 
 
-def try_base(const real[:, ::1] P, const int64_t[::1] starts, const int32_t[::1] own, const uint16_t[:, ::1] leaf,
+def try_base(const real[:, ::1] S, const int64_t[::1] starts, const int32_t[::1] own, const uint16_t[:, ::1] leaf,
              const double[:, ::1] value, const double[:, :, ::1] factor, const int32_t[::1] cls,
              const int32_t[::1] tree, const double[::1] sign, int base, const double[::1] weight, double[::1] loss,
              int n_threads):
-    """How the training loss would change with a base class, chunk by chunk, without touching the scores.
+    """The training loss with a base class, chunk by chunk, without touching the scores.
 
     Parameters
     ----------
-    P, starts, weight : IN as in `softmax`
-    own : IN (n_chunks,) class of every chunk
+    S, starts, own, weight : IN as in `softmax`
     leaf, value : IN as in `add_trees`
     factor : IN (n, 2, J) exp(value) and exp(-value)
     cls, tree, sign : IN (K - 1,) classes other than the base, their trees, and +1 or -1 for the side of the pair
     loss : OUT (n_chunks,)
     """
-    cdef int64_t c, n_chunks = starts.shape[0] - 1, m = P.shape[1]
+    cdef int64_t c, n_chunks = starts.shape[0] - 1, m = S.shape[1]
     cdef int n_steps = cls.shape[0], J = value.shape[1]
-    cdef double[:, ::1] total = np.empty((n_threads, CHUNK)), taken = np.empty((n_threads, CHUNK))
+    cdef double[:, ::1] others = np.empty((n_threads, CHUNK)), mine = np.empty((n_threads, CHUNK))
+    cdef double[:, ::1] taken = np.empty((n_threads, CHUNK))
     cdef const double *weights = &weight[0] if weight.shape[0] else NULL
     for c in prange(n_chunks, nogil=True, num_threads=n_threads, schedule="static"):
         if real is float:
-            loss[c] = pmb_try_base_f_0(&P[0, starts[c]], m, n_steps, &cls[0], &tree[0], &sign[0], base, own[c],
+            loss[c] = pmb_try_base_f_0(&S[0, starts[c]], m, n_steps, &cls[0], &tree[0], &sign[0], base, own[c],
                                        starts[c + 1] - starts[c], &leaf[0, starts[c]], J, &value[0, 0],
                                        &factor[0, 0, 0], weights + starts[c] if weights != NULL else NULL,
-                                       &total[threadid(), 0], &taken[threadid(), 0])
+                                       &others[threadid(), 0], &mine[threadid(), 0], &taken[threadid(), 0])
         else:
-            loss[c] = pmb_try_base_d_0(&P[0, starts[c]], m, n_steps, &cls[0], &tree[0], &sign[0], base, own[c],
+            loss[c] = pmb_try_base_d_0(&S[0, starts[c]], m, n_steps, &cls[0], &tree[0], &sign[0], base, own[c],
                                        starts[c + 1] - starts[c], &leaf[0, starts[c]], J, &value[0, 0],
                                        &factor[0, 0, 0], weights + starts[c] if weights != NULL else NULL,
-                                       &total[threadid(), 0], &taken[threadid(), 0])
+                                       &others[threadid(), 0], &mine[threadid(), 0], &taken[threadid(), 0])

@@ -15,6 +15,12 @@
  *     int64_t label = mcb_label_int(&model, k);           // or mcb_label_text(&model, k, &length)
  *     if (mcb_has_probabilities(&model)) mcb_probabilities(&model, scores);      // in place
  *
+ * Trees are scored several times as fast after
+ *
+ *     size_t room = mcb_prepared_size(&model);            // 0 for stumps, which need no preparation
+ *     void *memory = malloc(room);                        // to be kept as long as the model
+ *     if (memory) mcb_prepare(&model, memory, room);
+ *
  * What it promises
  *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model
  *     may be used by any number of threads. Only <float.h>, <stddef.h>, <stdint.h> and <string.h> are included.
@@ -34,7 +40,8 @@
  *   #define MCB_SIMD         before the #include: compile AVX2 and AVX-512 variants, too, and choose when called
  *                            (gcc and clang, x86-64)
  *   #define MCB_NO_VECTOR    plain scalar C only
- *   Stack: mcb_scores below 2 KB; mcb_scores_batch and mcb_add_learners about 60 KB.
+ *   Stack: mcb_scores below 2 KB, for prepared trees 10 KB; mcb_scores_batch and mcb_add_learners about 60 KB, for
+ *   prepared trees 75 KB; mcb_prepare 14 KB.
  *
  * Written by the pymcboost authors; the same licence as pymcboost (BSD-3-Clause).
  */
@@ -197,6 +204,7 @@ typedef struct {
     uint64_t n_learners; /* stumps or trees in use: all unless mcb_truncate was called; 0 for interval tables */
     uint64_t n_rounds;   /* rounds in use that are complete; a stump is a round of its own */
     mcb_section section[MCB_N_SLOTS];
+    const void *prepared; /* set by mcb_prepare */
     /* Where a refused file is wrong; valid after mcb_open returned an error. */
     int error;
     int error_has_numbers; /* error_found and error_expected mean something */
@@ -815,7 +823,11 @@ MCB_API int mcb_truncate_rounds(mcb_model *m, uint64_t n_rounds) {
 #if defined(__GNUC__)
 #define MCB__INLINE static inline __attribute__((always_inline))
 #define MCB__UNUSED __attribute__((unused))
+#define MCB__ALIGNED __attribute__((aligned(64)))
+#define MCB__APART static __attribute__((noinline, unused)) /* keeps its arrays off the stack of others */
 #else
+#define MCB__ALIGNED
+#define MCB__APART static inline
 #define MCB__INLINE static inline
 #define MCB__UNUSED
 #endif
@@ -1350,10 +1362,507 @@ static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64
     }
 }
 
+/* --------------------------------------------------------------------------------------------------- prepared trees */
+
+/* The caller's memory holds these, one array after the other. Trees are taken in blocks that use few different columns.
+ * A column is a feature together with the side that NaN takes: rows are copied column by column with infinities in
+ * place of NaN, and from there on x <= threshold is all that is asked. */
+enum { MCB__COLUMNS = 1024, MCB__SPLITS = 10000, MCB__GROUP = 16, MCB__SORTED = 256, MCB__FEW = 32 };
+
+typedef struct {
+    uint32_t feature;
+    float missing; /* what stands for NaN: an infinity */
+} mcb__column;
+
+typedef struct {
+    uint64_t tree;   /* first tree */
+    uint64_t column; /* first column */
+} mcb__block;
+
+/* Splits and leaves of a tree in preorder. A leaf has 0 to jump. */
+typedef struct {
+    float threshold;  /* of a leaf: its value, or 1 + its number / 2^23 where leaves are vectors */
+    uint16_t column;
+    uint16_t jump[2]; /* distance to the right and to the left child, in pieces of 4 bytes */
+    uint16_t unused;
+} mcb__node;
+
+/* A split of a tree with up to 32 leaves: `keep` has a 0 for each leaf that a row does not reach if it goes right. The
+ * leaf of a row is the lowest 1 in the `keep` of all splits at which it goes right. */
+typedef struct {
+    float threshold;
+    uint32_t keep, column; /* column times MCB__GROUP */
+} mcb__split;
+
+typedef struct {
+    uint32_t split;     /* first split; the first node is 2 * split + number of the tree */
+    uint32_t depth;     /* splits on the longest way to a leaf */
+    uint16_t cls, base; /* base is n_classes if there is none */
+} mcb__tree;
+
+/* For single rows, 256 trees of a block at a time are sorted from shallow to deep. */
+typedef struct {
+    uint32_t root;   /* its node */
+    uint16_t number; /* which of the 256 trees */
+    uint16_t depth;
+} mcb__walk;
+
+typedef struct {
+    uint64_t n_blocks;
+    const mcb__block *block;   /* n_blocks + 1 */
+    const mcb__column *column;
+    const mcb__tree *tree;     /* trees + 1 */
+    const mcb__walk *walk;
+    const mcb__split *split;
+    const mcb__node *node;
+    const float *leaf;
+} mcb__prepared;
+
+/* Divide the trees into blocks. With split, column and block, write the columns of splits, the columns and the blocks;
+ * without, count. False if a tree has too many columns or splits. */
+static inline int mcb__plan(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_columns, mcb__split *split,
+                            mcb__column *column, mcb__block *block) {
+    const mcb_section *feat = &m->section[MCB_S_FEAT], *size = &m->section[MCB_S_TSIZ];
+    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, key[MCB__COLUMNS], used = 0, i;
+    uint16_t slot[4 * MCB__COLUMNS]; /* hash table: number of a column plus 1 */
+    uint64_t t = 0, begin = 0, first = 0, leaves = feat->count + size->count;
+    memset(slot, 0, sizeof slot);
+    *n_blocks = *n_columns = 0;
+    if (leaves >= UINT64_C(1) << 31 || leaves >= SIZE_MAX / 64 / (m->n_classes + (size_t)1)) return 0;
+    while (t < size->count) {
+        uint32_t n = mcb__uint(size, t), before = used;
+        if (n > MCB__SPLITS) return 0;
+        for (i = 0; i < n; i++) {
+            uint32_t f = mcb__uint(feat, begin + i), k = (f & ((1u << top) - 1)) << 1 | f >> top;
+            uint32_t at = k * 0x9e3779b1u >> 20;
+            while (slot[at] && key[slot[at] - 1] != k) at = (at + 1) & (4 * MCB__COLUMNS - 1);
+            if (!slot[at]) {
+                if (used == MCB__COLUMNS) break;
+                key[used] = k;
+                slot[at] = (uint16_t)++used;
+            }
+            if (split) split[begin + i].column = slot[at] - 1u;
+        }
+        if (i < n) { /* a new block begins with this tree */
+            if (t == first) return 0;
+            used = before;
+        } else {
+            begin += n;
+            if (++t < size->count) continue;
+        }
+        if (block) {
+            block[*n_blocks].tree = first;
+            block[*n_blocks].column = *n_columns;
+            for (i = 0; i < used; i++) {
+                column[*n_columns + i].feature = key[i] >> 1;
+                column[*n_columns + i].missing = key[i] & 1 ? -FLT_MAX * 2 : FLT_MAX * 2;
+            }
+        }
+        ++*n_blocks;
+        *n_columns += used;
+        first = t;
+        used = 0;
+        memset(slot, 0, sizeof slot);
+    }
+    if (block) {
+        block[*n_blocks].tree = t;
+        block[*n_blocks].column = *n_columns;
+    }
+    return 1;
+}
+
+/* Nodes of a tree of n splits, of which `column` is known, and their `keep`; returns the depth. */
+static inline uint32_t mcb__build_tree(const mcb_model *m, uint64_t begin, uint32_t n, const float *leaf_value,
+                                       mcb__split *split, mcb__node *node) {
+    const mcb_section *right = &m->section[MCB_S_RGHT];
+    uint32_t i, leaf, unset = 0xffffffffu, depth = 0;
+    /* keep and column of a node: for now the number of leaves before the split, and its depth. A split's parent comes
+     * before all others that may take it for their child: those for which a leaf lies between. */
+    for (i = 0; i < n; i++) split[i].keep = i ? unset : 0;
+    node->column = 1;
+    for (i = 0; i < n; i++) {
+        uint32_t r = mcb__uint(right, begin + i), below = node[i].column + 1u;
+        if (below > depth + 1) depth = below - 1;
+        if (r > 1) {
+            split[i + 1].keep = split[i].keep;
+            node[i + 1].column = (uint16_t)below;
+        }
+        if (i + r < n && split[i + r].keep == unset) {
+            split[i + r].keep = split[i].keep + r;
+            node[i + r].column = (uint16_t)below;
+        }
+    }
+    for (i = leaf = 0; i + leaf <= 2 * n;) {
+        mcb__node *here = node + i + leaf;
+        memset(here, 0, sizeof *here);
+        if (i < n && split[i].keep == leaf) {
+            uint32_t r = mcb__uint(right, begin + i);
+            here->threshold = split[i].threshold = mcb__f32(m->section[MCB_S_THRS].data + 4 * (begin + i));
+            here->column = (uint16_t)split[i].column;
+            here->jump[0] = (uint16_t)(2 * r * (sizeof *here / 4));
+            here->jump[1] = sizeof *here / 4;
+            split[i].column *= MCB__GROUP;
+            split[i].keep = n < MCB__FEW ? ~(((1u << r) - 1) << leaf) : 0;
+            i++;
+        } else {
+            uint32_t bits = 0x3f800000u + leaf;
+            if (m->section[MCB_S_TCLS].data)
+                here->threshold = leaf_value[leaf];
+            else
+                memcpy(&here->threshold, &bits, sizeof bits);
+            leaf++;
+        }
+    }
+    return depth;
+}
+
+/* Walks through n trees from number t on. */
+static inline void mcb__sort_trees(const mcb__tree *tree, uint64_t t, uint32_t n, mcb__walk *walk) {
+    uint32_t i, j;
+    for (i = 0; i < n; i++) {
+        for (j = i; j && walk[j - 1].depth > tree[i].depth; j--) walk[j] = walk[j - 1];
+        walk[j].root = (uint32_t)(2 * (uint64_t)tree[i].split + t + i);
+        walk[j].number = (uint16_t)i;
+        walk[j].depth = (uint16_t)tree[i].depth;
+    }
+}
+
+static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
+
+/* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
+ * over 10,000 splits, or one with over 1024 different features. */
+MCB_API size_t mcb_prepared_size(const mcb_model *m) {
+    uint64_t n_blocks, n_columns, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    if (m->kind != MCB_KIND_TREES || !mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)) return 0;
+    return mcb__room(1, sizeof(mcb__prepared)) + mcb__room(n_blocks + 1, sizeof(mcb__block)) +
+           mcb__room(n_columns, sizeof(mcb__column)) + mcb__room(T + 1, sizeof(mcb__tree)) +
+           mcb__room(T, sizeof(mcb__walk)) + mcb__room(S, sizeof(mcb__split)) +
+           mcb__room(2 * S + T, sizeof(mcb__node)) +
+           mcb__room(m->section[MCB_S_LEAF].count, sizeof(float));
+}
+
+/* Lay trees out for speed, in the caller's memory; scores keep their bits and come several times as fast.
+ *
+ * The memory is aligned as malloc does (to 8 bytes) and has mcb_prepared_size(model) bytes or more. It must stay there,
+ * unchanged, while the model or a copy of it is used; there is nothing to undo. Without this call, or where there is
+ * nothing to prepare, trees are scored from the bytes of the file. MCB_E_ARGUMENT if the memory does not do. */
+MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
+    uint64_t n_blocks, n_columns, t, i, begin = 0, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    unsigned char *at = (unsigned char *)memory;
+    const mcb_section *s = m->section;
+    mcb__prepared *p;
+    mcb__block *block;
+    mcb__column *column;
+    mcb__tree *tree;
+    mcb__walk *walk;
+    mcb__split *split;
+    mcb__node *node;
+    float *leaf;
+    size_t needed = mcb_prepared_size(m);
+    if (!needed) return MCB_OK;
+    if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
+    mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
+#define MCB__TAKE(pointer, type, count)          \
+    pointer = (type *)(void *)at;                \
+    at += mcb__room(count, sizeof(type))
+    MCB__TAKE(p, mcb__prepared, 1);
+    MCB__TAKE(block, mcb__block, n_blocks + 1);
+    MCB__TAKE(column, mcb__column, n_columns);
+    MCB__TAKE(tree, mcb__tree, T + 1);
+    MCB__TAKE(walk, mcb__walk, T);
+    MCB__TAKE(split, mcb__split, S);
+    MCB__TAKE(node, mcb__node, 2 * S + T);
+    MCB__TAKE(leaf, float, s[MCB_S_LEAF].count);
+#undef MCB__TAKE
+    mcb__plan(m, &n_blocks, &n_columns, split, column, block);
+    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__leaf(&s[MCB_S_LEAF], i);
+    for (t = 0; t < T; t++) {
+        uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
+        tree[t].split = (uint32_t)begin;
+        tree[t].cls = (uint16_t)(s[MCB_S_TCLS].data ? mcb__uint(&s[MCB_S_TCLS], t) : 0);
+        tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : m->n_classes);
+        tree[t].depth = mcb__build_tree(m, begin, n, leaf + begin + t, split + begin, node + 2 * begin + t);
+        begin += n;
+    }
+    tree[T].split = (uint32_t)begin;
+    tree[T].cls = tree[T].base = 0;
+    tree[T].depth = 0;
+    for (i = 0; i < n_blocks; i++) {
+        for (t = block[i].tree; t < block[i + 1].tree; t += MCB__SORTED) {
+            uint64_t n = block[i + 1].tree - t;
+            mcb__sort_trees(tree + t, t, n < MCB__SORTED ? (uint32_t)n : (uint32_t)MCB__SORTED, walk + t);
+        }
+    }
+    p->n_blocks = n_blocks;
+    p->block = block;
+    p->column = column;
+    p->tree = tree;
+    p->walk = walk;
+    p->split = split;
+    p->node = node;
+    p->leaf = leaf;
+    m->prepared = p;
+    return MCB_OK;
+}
+
+/* Copy the columns of a block of n_rows rows, `step` apart in v. */
+MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *block, const float *x, size_t n_rows,
+                                   size_t stride, size_t step, float *v) {
+    size_t n = (size_t)(block[1].column - block->column), c, r;
+    const mcb__column *column = p->column + block->column;
+    for (r = 0; r < step; r++) {
+        const float *row = x + (r < n_rows ? r : n_rows - 1) * stride;
+        for (c = 0; c < n; c++) {
+            float value = row[column[c].feature];
+            v[c * step + r] = value != value ? column[c].missing : value;
+        }
+    }
+}
+
+/* One step of 16 descents at a time, so that they do not wait for each other's loads; a descent that has come to its
+ * leaf stays there. Where to go is looked up, as half of all jumps would be mispredicted. */
+#define MCB__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define MCB__STEP(i)                                                                         \
+    {                                                                                        \
+        uint32_t jump = p##i->jump[v[MCB__PLACE(i, p##i->column)] <= p##i->threshold];       \
+        p##i = (const mcb__node *)(const void *)((const char *)p##i + 4 * (size_t)jump);     \
+        MCB__HIDE(p##i); /* gcc would gather the pointers in a vector */                     \
+    }
+#define MCB__KEEP(i) node[i] = p##i;
+#define MCB__MORE(i) p##i->jump[0] |
+/* How many steps there are does not depend on the rows, so that jumps are foreseen; only deep trees are left early. */
+#define MCB__DESCEND(BEGIN)                \
+    MCB__EACH(BEGIN)                       \
+    for (;;) {                             \
+        uint32_t n = depth < 12 ? depth : 12;  \
+        depth -= n;                        \
+        for (; n; n--) {                   \
+            MCB__EACH(MCB__STEP)           \
+        }                                  \
+        if (!depth || !(MCB__EACH(MCB__MORE) 0)) break; \
+    }                                      \
+    MCB__EACH(MCB__KEEP)
+
+/* Leaves of 16 trees for one row. node: their roots, then the leaves. */
+MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, const float *v) {
+#define MCB__BEGIN(i) const mcb__node *p##i = node[i];
+#define MCB__PLACE(i, column) column
+    MCB__DESCEND(MCB__BEGIN)
+#undef MCB__BEGIN
+#undef MCB__PLACE
+}
+
+/* Leaves of one tree for the rows of a group. node[0]: its root. */
+MCB__INLINE void mcb__descend_rows(const mcb__node **node, uint32_t depth, const float *v) {
+#define MCB__BEGIN(i) const mcb__node *p##i = node[0];
+#define MCB__PLACE(i, column) MCB__GROUP * (size_t)column + i
+    MCB__DESCEND(MCB__BEGIN)
+#undef MCB__BEGIN
+#undef MCB__PLACE
+}
+
+/* What the leaves of one row have for a threshold, for the trees from t on up to `end`, or to the last one that was
+ * sorted together with t; returns how many. */
+MCB__INLINE size_t mcb__find_leaves(const mcb__prepared *p, const mcb__block *block, uint64_t t, uint64_t end,
+                                    const float *v, float *found) {
+    size_t before = (size_t)((t - block->tree) % MCB__SORTED), n = MCB__SORTED - before, i, j, all = n + before;
+    const mcb__walk *walk = p->walk + t - before;
+    mcb__walk some[MCB__SORTED];
+    if (n > end - t) n = (size_t)(end - t);
+    if (all > block[1].tree - t + before) all = (size_t)(block[1].tree - t) + before;
+    if (n < all) { /* only some of those sorted */
+        for (i = j = 0; i < all; i++) {
+            some[j] = walk[i];
+            some[j].number = (uint16_t)(walk[i].number - before);
+            j += some[j].number < n;
+        }
+        walk = some;
+    }
+    for (i = 0; i < n; i += MCB__GROUP) {
+        const mcb__node *node[MCB__GROUP];
+        size_t most = n - i < MCB__GROUP ? n - i : (size_t)MCB__GROUP;
+        for (j = 0; j < MCB__GROUP; j++) node[j] = p->node + walk[i + (j < most ? j : 0)].root;
+        mcb__descend_trees(node, walk[i + most - 1].depth, v);
+        for (j = 0; j < most; j++) found[walk[i + j].number] = node[j]->threshold;
+    }
+    return n;
+}
+
+MCB__INLINE uint32_t mcb__leaf_number(float threshold) {
+    uint32_t bits;
+    memcpy(&bits, &threshold, sizeof bits);
+    return bits - 0x3f800000u;
+}
+
+MCB__INLINE const mcb__node *mcb__root(const mcb__prepared *p, uint64_t t) {
+    return p->node + 2 * (size_t)p->tree[t].split + t;
+}
+
+MCB__INLINE void mcb__add_vector_2(const float *value, size_t K, double *scores) {
+    size_t k;
+    for (k = 0; k < K; k++) scores[k] += (double)value[k];
+}
+
+#if MCB__VECTOR
+#define MCB__DEFINE_ADD_VECTOR(W)                                                                            \
+    MCB__INLINE void mcb__add_vector_##W(const float *value, size_t K, double *scores) {                     \
+        size_t k;                                                                                            \
+        for (k = 0; k + W <= K; k += W)                                                                      \
+            *(mcb__dm##W *)(scores + k) += __builtin_convertvector(*(const mcb__fm##W *)(value + k), mcb__d##W); \
+        for (; k < K; k++) scores[k] += (double)value[k];                                                    \
+    }
+MCB__DEFINE_ADD_VECTOR(4)
+MCB__DEFINE_ADD_VECTOR(8)
+
+/* Leaf numbers of a tree of up to 32 leaves for a group of rows, in vectors of 2 W rows: every split is asked. */
+#define MCB__LEAF_TYPES(W)                                                               \
+    typedef uint32_t mcb__ru##W __attribute__((vector_size(8 * W), may_alias));          \
+    typedef int32_t mcb__ri##W __attribute__((vector_size(8 * W), may_alias));           \
+    typedef float mcb__rf##W __attribute__((vector_size(8 * W), may_alias));
+MCB__LEAF_TYPES(2)
+MCB__LEAF_TYPES(4)
+MCB__LEAF_TYPES(8)
+#define MCB__SPREAD2(v) {v, v, v, v}
+#define MCB__SPREAD4(v) {v, v, v, v, v, v, v, v}
+#define MCB__SPREAD8(v) {v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v}
+
+#define MCB__ROWS_BEGIN(q, W) mcb__ru##W s##q = ones;
+#define MCB__ROWS_SPLIT(q, W) \
+    if (2 * W * q < MCB__GROUP) s##q &= (mcb__ru##W)(*(const mcb__rf##W *)(column + 2 * W * q) <= threshold) | keep;
+/* The place of the lowest 1 is the exponent of the float that it becomes. */
+#define MCB__ROWS_END(q, W)                                                                               \
+    if (2 * W * q < MCB__GROUP) {                                                                         \
+        mcb__rf##W lowest = __builtin_convertvector((mcb__ri##W)(s##q & (0 - s##q)), mcb__rf##W);         \
+        *(mcb__ru##W *)(leaf + 2 * W * q) = (((mcb__ru##W)lowest >> 23) & 255) - 127;                     \
+    }
+#define MCB__EACH4(X, W) X(0, W) X(1, W) X(2, W) X(3, W)
+#define MCB__DEFINE_LEAVES(W)                                                                             \
+    MCB__INLINE int mcb__ask_all_##W(const mcb__split *split, const mcb__split *end, const float *v,      \
+                                     uint32_t *leaf) {                                                    \
+        const mcb__ru##W ones = MCB__SPREAD##W(0xffffffffu);                                              \
+        MCB__EACH4(MCB__ROWS_BEGIN, W)                                                                    \
+        for (; split < end; split++) {                                                                    \
+            const float *column = v + split->column;                                                      \
+            mcb__rf##W threshold = MCB__SPREAD##W(split->threshold);                                      \
+            mcb__ru##W keep = MCB__SPREAD##W(split->keep);                                                \
+            MCB__EACH4(MCB__ROWS_SPLIT, W)                                                                \
+        }                                                                                                 \
+        MCB__EACH4(MCB__ROWS_END, W)                                                                      \
+        return 1;                                                                                         \
+    }
+MCB__DEFINE_LEAVES(2)
+MCB__DEFINE_LEAVES(4)
+MCB__DEFINE_LEAVES(8)
+#define MCB__ASK_ALL(W, p, t, v, leaf)                                                                       \
+    ((p)->tree[t + 1].split - (p)->tree[t].split < MCB__FEW &&                                               \
+     mcb__ask_all_##W((p)->split + (p)->tree[t].split, (p)->split + (p)->tree[t + 1].split, v, leaf))
+#else
+#define MCB__ASK_ALL(W, p, t, v, leaf) 0
+#endif
+
+#define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
+    MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const float *x,  \
+                                           uint64_t from, uint64_t to, double *scores) {                  \
+        float v[MCB__COLUMNS];                                                                            \
+        uint64_t b;                                                                                       \
+        size_t i, n;                                                                                      \
+        for (b = 0; b < p->n_blocks; b++) {                                                               \
+            const mcb__block *block = p->block + b;                                                       \
+            uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
+            if (t >= end) continue;                                                                       \
+            mcb__copy_columns(p, block, x, 1, 0, 1, v);                                                   \
+            for (; t < end; t += n) {                                                                     \
+                float found[MCB__SORTED];                                                                 \
+                n = mcb__find_leaves(p, block, t, end, v, found);                                         \
+                for (i = 0; i < n; i++) {                                                                 \
+                    const mcb__tree *tree = p->tree + t + i;                                              \
+                    if (vector) {                                                                         \
+                        size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);           \
+                        mcb__add_vector_##W(p->leaf + leaf * K, K, scores);                               \
+                    } else {                                                                              \
+                        scores[tree->cls] += (double)found[i];                                            \
+                        if (tree->base < K) scores[tree->base] -= (double)found[i];                       \
+                    }                                                                                     \
+                }                                                                                         \
+            }                                                                                             \
+        }                                                                                                 \
+    }                                                                                                     \
+    ATTRIBUTE MCB__APART void mcb__rows_of_trees_##W(const mcb__prepared *p, size_t K, int vector,        \
+                                                     const float *x, size_t n_rows, size_t stride,        \
+                                                     uint64_t from, uint64_t to, double *scores) {        \
+        MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];                                                  \
+        MCB__ALIGNED uint32_t leaf[MCB__GROUP];                                                           \
+        float own[MCB__GROUP];                                                                            \
+        uint64_t b;                                                                                       \
+        size_t r;                                                                                         \
+        for (b = 0; b < p->n_blocks; b++) {                                                               \
+            const mcb__block *block = p->block + b;                                                       \
+            uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
+            if (t >= end) continue;                                                                       \
+            mcb__copy_columns(p, block, x, n_rows, stride, MCB__GROUP, v);                                \
+            for (; t < end; t++) {                                                                        \
+                const mcb__tree *tree = p->tree + t;                                                      \
+                const float *value = p->leaf + (tree->split + (size_t)t) * (vector ? K : 1);              \
+                size_t cls = tree->cls, base = tree->base;                                                \
+                if (!MCB__ASK_ALL(W, p, t, v, leaf)) {                                                    \
+                    const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                                \
+                    mcb__descend_rows(node, tree->depth, v);                                              \
+                    for (r = 0; r < n_rows; r++) {                                                        \
+                        leaf[r] = vector ? mcb__leaf_number(node[r]->threshold) : (uint32_t)r;                       \
+                        own[r] = node[r]->threshold;                                                      \
+                    }                                                                                     \
+                    if (!vector) value = own;                                                             \
+                }                                                                                         \
+                if (vector) {                                                                             \
+                    for (r = 0; r < n_rows; r++)                                                          \
+                        mcb__add_vector_##W(value + leaf[r] * K, K, scores + r * K);                      \
+                } else {                                                                                  \
+                    for (r = 0; r < n_rows; r++) scores[r * K + cls] += (double)value[leaf[r]];           \
+                    if (base < K) {                                                                       \
+                        for (r = 0; r < n_rows; r++) scores[r * K + base] -= (double)value[leaf[r]];      \
+                    }                                                                                     \
+                }                                                                                         \
+            }                                                                                             \
+        }                                                                                                 \
+    }                                                                                                     \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_prepared_##W(const mcb_model *m, const float *x, size_t n_rows, \
+                                                                   size_t stride, uint64_t from, uint64_t to, \
+                                                                   double *scores) {                      \
+        const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                      \
+        size_t K = m->n_classes, n;                                                                       \
+        int vector = !m->section[MCB_S_TCLS].data;                                                        \
+        for (; n_rows; n_rows -= n, x += n * stride, scores += n * K) {                                   \
+            n = n_rows < 4 ? 1 : n_rows < MCB__GROUP ? n_rows : (size_t)MCB__GROUP;                       \
+            if (n == 1)                                                                                   \
+                mcb__row_of_trees_##W(p, K, vector, x, from, to, scores);                                 \
+            else                                                                                          \
+                mcb__rows_of_trees_##W(p, K, vector, x, n, stride, from, to, scores);                     \
+        }                                                                                                 \
+    }
+
+MCB__DEFINE_TREES(2, )
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__))
+MCB__DEFINE_TREES(4, MCB__AVX2)
+#endif
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+MCB__DEFINE_TREES(8, MCB__AVX512)
+#endif
+
 static inline void mcb__add_trees(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
                                   uint64_t to, double *scores) {
-    uint64_t begin = mcb__tree_begin(m, from);
+    uint64_t begin;
     size_t r;
+    if (m->prepared) {
+#if MCB__VECTOR
+        MCB__DISPATCH(mcb__add_prepared_8(m, x, n_rows, stride, from, to, scores),
+                      mcb__add_prepared_4(m, x, n_rows, stride, from, to, scores),
+                      mcb__add_prepared_2(m, x, n_rows, stride, from, to, scores));
+#else
+        mcb__add_prepared_2(m, x, n_rows, stride, from, to, scores);
+#endif
+        return;
+    }
+    begin = mcb__tree_begin(m, from);
     for (r = 0; r < n_rows; r++) mcb__add_trees_row(m, x + r * stride, from, to, begin, scores + r * m->n_classes);
 }
 

@@ -28,6 +28,7 @@ int main(int argc, char **argv) {
     void *bytes;
     float *rows;
     double *scores, *one;
+    void *memory;
     int status;
     if (argc < 3) {
         fprintf(stderr, "usage: example MODEL.mcb ROWS [ROUNDS]\n");
@@ -46,6 +47,8 @@ int main(int argc, char **argv) {
                 (unsigned long)model.error_offset);
         return 1;
     }
+    memory = malloc(mcb_prepared_size(&model) + 1); /* one more, since malloc(0) may give a null pointer */
+    if (!memory || mcb_prepare(&model, memory, mcb_prepared_size(&model)) != MCB_OK) return 1;
     n_rows = rows_size / (sizeof(float) * model.n_features);
     scores = (double *)malloc((n_rows + 1) * model.n_classes * sizeof *scores);
     one = (double *)malloc(model.n_classes * sizeof *one);
@@ -69,6 +72,7 @@ int main(int argc, char **argv) {
         }
         printf("\n");
     }
+    free(memory);
     free(bytes);
     free(rows);
     free(scores);

@@ -34,16 +34,14 @@ def random_stumps(n_stumps, n_features, n_classes, two_sided=False, seed=0, few_
 def leaf_number(tree, row):
     """Number of the leaf of one tree, counted from the left, that a row falls into: the definition, step by step."""
     feature, threshold, nan_left, right = tree[:4]
-
-    def descend(begin, end, first_leaf):
-        if begin == end:
-            return first_leaf
+    begin, end, leaf = 0, len(feature), 0
+    while begin < end:
         x, r = row[feature[begin]], int(right[begin])
         if x <= threshold[begin] or (np.isnan(x) and nan_left[begin]):
-            return descend(begin + 1, begin + r, first_leaf)
-        return descend(begin + r, end, first_leaf + r)
-
-    return descend(0, len(feature), 0)
+            begin, end = begin + 1, begin + r
+        else:
+            begin, leaf = begin + r, leaf + r
+    return leaf
 
 
 def tree_scores(trees, X):

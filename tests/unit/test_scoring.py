@@ -9,9 +9,10 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference.scoring import random_rows, random_stumps, random_trees, raw_scores
+from reference.scoring import random_right, random_rows, random_stumps, random_trees, raw_scores
 
 from pymcboost._kernels import score
+from pymcboost.ensemble import TreesBuilder
 from pymcboost.scoring import Model, load_model
 
 
@@ -52,6 +53,9 @@ def sets_of_trees():
         yield random_trees(6, 4, 3, mode, 1, False, (60, 140)), 21
         yield random_trees(2, 300, 4, mode, 1, False, (200, 700)), 21
         yield random_trees(5, 3, 4, mode, 1, False, (0, 0)), 3
+        yield random_trees(4, 3000, 4, mode, 1, False, (0, 900)), 21  # prepared in blocks of 1024 columns
+        yield random_trees(1, 3000, 4, mode, 1, False, (1500, 1500)), 21  # not prepared: too many columns
+        yield random_trees(120, 9, 4, mode, 1, False, (0, 25)), 21  # sorted in parts of 256 trees
         yield random_trees(0, 3, 4, mode), 2
 
 
@@ -77,6 +81,19 @@ def test_trees_equal_the_twin(number):
     for n_jobs in (1, 2):
         assert same_bits(model.raw_scores(sp.csr_matrix(X), n_jobs=n_jobs), expected)
         assert same_bits(model.raw_scores(np.asfortranarray(X, dtype=np.float64), n_jobs=n_jobs), expected)
+
+
+def test_tree_that_is_too_large_to_be_prepared():
+    rng = np.random.default_rng(0)
+    for s in (10_000, 10_001, 40_000):
+        builder = TreesBuilder(2, 9)
+        for cls in (0, 1):
+            feature, threshold, nan_left = rng.integers(9, size=s), rng.normal(size=s), rng.random(s) < 0.5
+            builder.add_tree(feature, threshold, nan_left, random_right(s, rng), rng.normal(size=s + 1), cls)
+        X = random_rows(20, 9)
+        model = Model.from_ensemble(builder.freeze(), range(2))
+        assert same_bits(model.raw_scores(X), raw_scores(builder.freeze(), X))
+        assert same_bits(model.raw_scores(X[:1]), raw_scores(builder.freeze(), X[:1]))
 
 
 @pytest.mark.parametrize("mode", ["scalar", "base", "vector"])

@@ -1,0 +1,69 @@
+/* Losses on row-major scores F (m, blocks * lanes): gradients of whole rows, and sums over the rows of a leaf.
+ *
+ * A gradient row has its own class positive, the others negative, and sums to zero. softmax: y - p. Pairwise losses,
+ * with margins rho_r = F_y - F_r: -u_r, u = exp(-rho) or 1 / (1 + exp(rho)), and the sum of the u for the own class.
+ */
+#ifndef PYMCBOOST_VROWS_H
+#define PYMCBOOST_VROWS_H
+
+#include "lanes.h"
+
+#if PMB_VECTORS && defined(__has_builtin) && !defined(PMB_SHUFFLES)
+#if __has_builtin(__builtin_shufflevector)
+#define PMB_SHUFFLES 1
+#endif
+#endif
+
+enum { PMB_SOFTMAX, PMB_EXP, PMB_LOG };
+
+#define PMB_LN2_HIGH 0.693359375f
+#define PMB_LN2_LOW 2.12194440e-4f
+
+#if PMB_VECTORS
+typedef float pmb_vr_8 __attribute__((vector_size(32)));
+typedef float pmb_vr_4 __attribute__((vector_size(16)));
+typedef double pmb_vr_8d __attribute__((vector_size(64), may_alias));
+typedef double pmb_vr_4d __attribute__((vector_size(32), may_alias));
+typedef double pmb_vr_2d __attribute__((vector_size(16)));
+typedef int64_t pmb_vr_8l __attribute__((vector_size(64)));
+typedef int64_t pmb_vr_4l __attribute__((vector_size(32)));
+typedef int64_t pmb_vr_2l __attribute__((vector_size(16)));
+#endif
+
+#if PMB_SHUFFLES
+/* Larger of two vectors, by lane */
+#define PMB_VR_MAX(T, I, a, b) ((T)((((a) > (b)) & (I)(a)) | (~((a) > (b)) & (I)(b))))
+#define pmb_vr_top4(v4)                                                                                   \
+    ({                                                                                                    \
+        pmb_vr_4d v4_ = (v4);                                                                             \
+        pmb_vr_2d a_ = __builtin_shufflevector(v4_, v4_, 0, 1), b_ = __builtin_shufflevector(v4_, v4_, 2, 3); \
+        pmb_vr_2d t_ = PMB_VR_MAX(pmb_vr_2d, pmb_vr_2l, a_, b_);                                          \
+        t_[0] > t_[1] ? t_[0] : t_[1];                                                                    \
+    })
+#define pmb_vr_top8(x8, y8)                                                                               \
+    ({                                                                                                    \
+        pmb_vr_8d x_ = (x8), y_ = (y8), z_ = PMB_VR_MAX(pmb_vr_8d, pmb_vr_8l, x_, y_);                    \
+        pmb_vr_4d p_ = __builtin_shufflevector(z_, z_, 0, 1, 2, 3);                                       \
+        pmb_vr_4d q_ = __builtin_shufflevector(z_, z_, 4, 5, 6, 7);                                       \
+        pmb_vr_top4(PMB_VR_MAX(pmb_vr_4d, pmb_vr_4l, p_, q_));                                            \
+    })
+#endif
+
+#define LANES 4
+#include "vrows_body.h"
+#undef LANES
+#define LANES 8
+#include "vrows_body.h"
+#undef LANES
+#define LANES 16
+#include "vrows_body.h"
+#undef LANES
+
+#define PMB_VR(lanes, name, ...)                       \
+    do {                                               \
+        if ((lanes) == 4) name##r_4(__VA_ARGS__);      \
+        else if ((lanes) == 8) name##r_8(__VA_ARGS__); \
+        else name##r_16(__VA_ARGS__);                  \
+    } while (0)
+
+#endif

@@ -1,0 +1,295 @@
+/* Template body: define LANES (4, 8 or 16) before each inclusion. */
+#ifdef LANES
+#define FN(name) PMB_CAT2(name, r, LANES)
+
+#if PMB_VECTORS
+#define ALIGNED_LANES __attribute__((aligned(64)))
+typedef float FN(floats_) __attribute__((vector_size(LANES * 4), may_alias));
+typedef int32_t FN(ints_) __attribute__((vector_size(LANES * 4), may_alias));
+#define VPICK(mask, a, b) (FN(floats_))(((mask) & (FN(ints_))(a)) | (~(mask) & (FN(ints_))(b)))
+#else
+#define ALIGNED_LANES
+#endif
+
+/* Sum and largest of a block's lanes, pairwise. */
+PMB_INLINE float FN(pmb_vr_sum_)(const float *from) {
+#if PMB_SHUFFLES
+    FN(floats_) v = *(const FN(floats_) *)from;
+#if LANES == 16
+    pmb_vr_8 e = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    pmb_vr_4 q = __builtin_shufflevector(e, e, 0, 1, 2, 3) + __builtin_shufflevector(e, e, 4, 5, 6, 7);
+#elif LANES == 8
+    pmb_vr_4 q = __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+#else
+    pmb_vr_4 q = v;
+#endif
+    return (q[0] + q[2]) + (q[1] + q[3]);
+#else
+    float v[LANES];
+    memcpy(v, from, sizeof v);
+    for (int n = LANES / 2; n >= 1; n /= 2)
+        for (int l = 0; l < n; l++) v[l] += v[l + n];
+    return v[0];
+#endif
+}
+
+PMB_INLINE double FN(pmb_vr_top_)(const double *from) {
+    double v[LANES] ALIGNED_LANES;
+    memcpy(v, from, sizeof v);
+#if LANES == 16
+    PMB_LANES(l, 8) v[l] = v[l] > v[l + 8] ? v[l] : v[l + 8];
+#endif
+#if LANES >= 8
+    PMB_LANES(l, 4) v[l] = v[l] > v[l + 4] ? v[l] : v[l + 4];
+#endif
+    double a = v[0] > v[2] ? v[0] : v[2], b = v[1] > v[3] ? v[1] : v[3];
+    return a > b ? a : b;
+}
+
+/* exp of a block, relative error below 1e-7, arguments cut at -87 and 87. */
+PMB_INLINE void FN(pmb_vr_exp_)(const float *x, float *e) {
+#if PMB_VECTORS
+    FN(floats_) t = *(const FN(floats_) *)x, low = (FN(floats_)){0} - 87.0f, half = (FN(floats_)){0} + 0.5f, r, f;
+    t = VPICK(t < low, low, t);
+    t = VPICK(t > -low, -low, t);
+    FN(ints_) n = __builtin_convertvector(t * 1.44269504f + VPICK(t < 0, -half, half), FN(ints_));
+    FN(floats_) fn = __builtin_convertvector(n, FN(floats_));
+    r = t - fn * PMB_LN2_HIGH;
+    r = r + fn * PMB_LN2_LOW;
+    f = 1.9875691e-4f * r + 1.3981999e-3f;
+    f = f * r + 8.3334519e-3f;
+    f = f * r + 4.1665796e-2f;
+    f = f * r + 1.6666665e-1f;
+    f = f * r + 5.0000001e-1f;
+    f = f * (r * r) + r + 1.0f;
+    *(FN(floats_) *)e = f * (FN(floats_))((n + 127) << 23);
+#else
+    int32_t bits[LANES] ALIGNED_LANES;
+    float scale[LANES] ALIGNED_LANES;
+    PMB_LANES(l, LANES) {
+        float t = x[l] < -87.0f ? -87.0f : x[l] > 87.0f ? 87.0f : x[l], r, f = 1.9875691e-4f;
+        int32_t n = (int32_t)(t * 1.44269504f + (t < 0 ? -0.5f : 0.5f));
+        r = t - (float)n * PMB_LN2_HIGH;
+        r = r + (float)n * PMB_LN2_LOW;
+        f = f * r + 1.3981999e-3f;
+        f = f * r + 8.3334519e-3f;
+        f = f * r + 4.1665796e-2f;
+        f = f * r + 1.6666665e-1f;
+        f = f * r + 5.0000001e-1f;
+        e[l] = f * (r * r) + r + 1.0f;
+        bits[l] = (n + 127) << 23;
+    }
+    memcpy(scale, bits, sizeof bits);
+    PMB_LANES(l, LANES) e[l] *= scale[l];
+#endif
+}
+
+/* F += V[leaf] (V NULL: F stays); largest F_r - F_y of the rows [from, to). F, V: rows of blocks * LANES. */
+PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double *PMB_RESTRICT V,
+                                           const int32_t *PMB_RESTRICT leaf, const int32_t *PMB_RESTRICT y, int blocks,
+                                           int64_t from, int64_t to, double *largest) {
+    int64_t L = (int64_t)blocks * LANES;
+    double over = -HUGE_VAL;
+    for (int64_t i = from; i < to; i++) {
+        double *f = F + i * L;
+        if (V) {
+            const double *v = V + (int64_t)leaf[i] * L;
+            for (int64_t l = 0; l < L; l++) f[l] += v[l];
+        }
+        if (largest) {
+            double top = -HUGE_VAL, own = f[y[i]];
+            f[y[i]] = -HUGE_VAL;
+            for (int b = 0; b < blocks; b++) {
+                double here = FN(pmb_vr_top_)(f + b * LANES);
+                top = here > top ? here : top;
+            }
+            f[y[i]] = own;
+            over = top - own > over ? top - own : over;
+        }
+    }
+    if (largest) *largest = over;
+}
+
+/* Gradients of rows [from, to), all from scores F whose unused lanes are -1e30; sums: of w |g| by lane.
+ * shift: what is taken off the exponents of the exponential loss. */
+#if PMB_SHUFFLES
+#if LANES == 16
+#define LOW(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+#define HIGH(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
+#define JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define WIDE_TOP(f) pmb_vr_top8(((const pmb_vr_8d *)(f))[0], ((const pmb_vr_8d *)(f))[1])
+#elif LANES == 8
+#define WIDE_TOP(f) pmb_vr_top8(((const pmb_vr_8d *)(f))[0], ((const pmb_vr_8d *)(f))[0])
+#else
+#define WIDE_TOP(f) pmb_vr_top4(*(const pmb_vr_4d *)(f))
+#endif
+PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
+                                                const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
+                                                double shift, float *PMB_RESTRICT G, double *PMB_RESTRICT sums) {
+    static const int32_t iota[16] ALIGNED_LANES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    int64_t L = (int64_t)blocks * LANES;
+    const FN(ints_) lanes = *(const FN(ints_) *)iota;
+    for (int64_t l = 0; l < L; l++) sums[l] = 0;
+    for (int64_t i = from; i < to; i++) {
+        const double *f = F + i * L;
+        float *g = G + i * L, others, factor;
+        double top = f[y[i]] + shift, w = weight ? weight[i] : 1;
+        FN(floats_) rest = {0}, own = {0};
+        if (loss == PMB_SOFTMAX) {
+            top = WIDE_TOP(f);
+            for (int b = 1; b < blocks; b++) {
+                double here = WIDE_TOP(f + b * LANES);
+                top = here > top ? here : top;
+            }
+        }
+        for (int b = 0; b < blocks; b++) {
+            const double *fb = f + b * LANES;
+#if LANES == 16
+            pmb_vr_8 x0 = __builtin_convertvector(((const pmb_vr_8d *)fb)[0] - top, pmb_vr_8);
+            pmb_vr_8 x1 = __builtin_convertvector(((const pmb_vr_8d *)fb)[1] - top, pmb_vr_8);
+            FN(floats_) x = JOIN(x0, x1), e;
+#elif LANES == 8
+            FN(floats_) x = __builtin_convertvector(((const pmb_vr_8d *)fb)[0] - top, FN(floats_)), e;
+#else
+            FN(floats_) x = __builtin_convertvector(((const pmb_vr_4d *)fb)[0] - top, FN(floats_)), e;
+#endif
+            FN(ints_) used = x > -1e29f, mine = lanes == y[i] - b * LANES;
+            if (loss == PMB_LOG) x = -x;
+            FN(pmb_vr_exp_)((const float *)&x, (float *)&e);
+            if (loss == PMB_LOG) e = 1 / (1 + e);
+            e = (FN(floats_))((FN(ints_))e & used);
+            own += (FN(floats_))((FN(ints_))e & mine);
+            e = (FN(floats_))((FN(ints_))e & ~mine);
+            rest += e;
+            ((FN(floats_) *)g)[b] = e;
+        }
+        others = FN(pmb_vr_sum_)((const float *)&rest);
+        factor = loss == PMB_SOFTMAX ? 1 / (others + FN(pmb_vr_sum_)((const float *)&own)) : 1;
+        for (int b = 0; b < blocks; b++) {
+            FN(floats_) v = ((FN(floats_) *)g)[b] * -factor, size, self = (FN(floats_)){0} + others * factor;
+            v = VPICK(lanes == y[i] - b * LANES, self, v);
+            ((FN(floats_) *)g)[b] = v;
+            size = (FN(floats_))((FN(ints_))v & 0x7fffffff);
+#if LANES == 16
+            ((pmb_vr_8d *)(sums + b * LANES))[0] += w * __builtin_convertvector(LOW(size), pmb_vr_8d);
+            ((pmb_vr_8d *)(sums + b * LANES))[1] += w * __builtin_convertvector(HIGH(size), pmb_vr_8d);
+#elif LANES == 8
+            ((pmb_vr_8d *)(sums + b * LANES))[0] += w * __builtin_convertvector(size, pmb_vr_8d);
+#else
+            ((pmb_vr_4d *)(sums + b * LANES))[0] += w * __builtin_convertvector(size, pmb_vr_4d);
+#endif
+        }
+    }
+}
+#undef LOW
+#undef HIGH
+#undef JOIN
+#undef WIDE_TOP
+#else
+PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y, const double *weight, int blocks,
+                                     int64_t from, int64_t to, double shift, float *G, double *sums) {
+    int64_t L = (int64_t)blocks * LANES;
+    for (int64_t l = 0; l < L; l++) sums[l] = 0;
+    for (int64_t i = from; i < to; i++) {
+        const double *f = F + i * L;
+        float *g = G + i * L, rest[LANES] = {0}, own, others, factor;
+        double top = f[y[i]] + shift, w = weight ? weight[i] : 1;
+        if (loss == PMB_SOFTMAX)
+            for (int64_t l = 0; l < L; l++) top = f[l] > top ? f[l] : top;
+        for (int b = 0; b < blocks; b++) {
+            float x[LANES], *e = g + b * LANES;
+            PMB_LANES(l, LANES) x[l] = loss == PMB_LOG ? -(float)(f[b * LANES + l] - top) : (float)(f[b * LANES + l] - top);
+            FN(pmb_vr_exp_)(x, e);
+            PMB_LANES(l, LANES) e[l] = fabsf(x[l]) > 1e29f ? 0 : loss == PMB_LOG ? 1 / (1 + e[l]) : e[l];
+        }
+        own = g[y[i]];
+        g[y[i]] = 0;
+        for (int64_t l = 0; l < L; l++) rest[l % LANES] += g[l];
+        others = FN(pmb_vr_sum_)(rest);
+        factor = loss == PMB_SOFTMAX ? 1 / (others + own) : 1;
+        for (int64_t l = 0; l < L; l++) g[l] *= -factor;
+        g[y[i]] = others * factor;
+        for (int64_t l = 0; l < L; l++) sums[l] += w * fabs((double)g[l]);
+    }
+}
+#endif
+
+/* Integers for the trees: A (blocks, m, LANES) = round(w g scale), lane K holds max(1, round(w units)), or 1. */
+PMB_CLONES PMB_STATIC void FN(pmb_vr_quantise_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,
+                                                int blocks, int K, int64_t m, int64_t from, int64_t to, double scale,
+                                                double units, int32_t *PMB_RESTRICT A) {
+    int64_t L = (int64_t)blocks * LANES;
+    for (int64_t i = from; i < to; i++) {
+        float s = (float)(weight ? weight[i] * scale : scale);
+        double n = weight ? floor(weight[i] * units + 0.5) : 1;
+        for (int b = 0; b < blocks; b++) {
+            const float *g = G + i * L + b * LANES;
+            int32_t *a = A + ((int64_t)b * m + i) * LANES;
+            PMB_LANES(l, LANES) {
+                float v = g[l] * s;
+                a[l] = (int32_t)(v + (v < 0 ? -0.5f : 0.5f));
+            }
+        }
+        A[((int64_t)(K / LANES) * m + i) * LANES + K % LANES] = n < 1 ? 1 : (int32_t)n;
+    }
+}
+
+/* Sums over rows, in order: w g, and w |g| (1 - |g|): softmax's p (1 - p). out: (2, blocks * LANES). */
+PMB_CLONES PMB_STATIC void FN(pmb_vr_leaf_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight, int blocks,
+                                            const int32_t *PMB_RESTRICT rows, int64_t n, double *PMB_RESTRICT out) {
+    int64_t L = (int64_t)blocks * LANES;
+    for (int b = 0; b < blocks; b++) {
+        double one[LANES] ALIGNED_LANES = {0}, two[LANES] ALIGNED_LANES = {0};
+        for (int64_t j = 0; j < n; j++) {
+            const float *g = G + rows[j] * L + b * LANES;
+            if (j + 8 < n) PMB_PREFETCH(G + rows[j + 8] * L + b * LANES);
+            double w = weight ? weight[rows[j]] : 1;
+            PMB_LANES(l, LANES) {
+                float size = fabsf(g[l]);
+                one[l] += w * (double)g[l];
+                two[l] += w * (double)(size * (1 - size));
+            }
+        }
+        memcpy(out + b * LANES, one, sizeof one);
+        memcpy(out + L + b * LANES, two, sizeof two);
+    }
+}
+
+/* Per class of the rows (sorted by class): sums of w u and of w u (1 - u), u = |g| off the own class. Only classes that
+ * occur are written; out: (K, 2, blocks * LANES). */
+PMB_CLONES PMB_STATIC void FN(pmb_vr_pairs_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,
+                                             const int32_t *PMB_RESTRICT y, int blocks,
+                                             const int32_t *PMB_RESTRICT rows, int64_t n, double *PMB_RESTRICT out) {
+    int64_t L = (int64_t)blocks * LANES, to;
+    for (int64_t from = 0; from < n; from = to) {
+        int32_t own = y[rows[from]];
+        for (to = from; to < n && y[rows[to]] == own; to++) {}
+        FN(pmb_vr_leaf_)(G, weight, blocks, rows + from, to - from, out + 2 * own * L);
+    }
+}
+
+/* sum of w (diag p - p p^T) over rows, p of softmax: out (K, blocks * LANES). */
+PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,
+                                               const int32_t *PMB_RESTRICT y, int blocks, int K,
+                                               const int32_t *PMB_RESTRICT rows, int64_t n, double *PMB_RESTRICT p,
+                                               double *PMB_RESTRICT out) {
+    int64_t L = (int64_t)blocks * LANES;
+    for (int64_t j = 0; j < n; j++) {
+        const float *g = G + rows[j] * L;
+        int32_t own = y[rows[j]];
+        double w = weight ? weight[rows[j]] : 1;
+        for (int64_t l = 0; l < L; l++) p[l] = fabs((double)g[l]);
+        p[own] = 1 - p[own];
+        for (int k = 0; k < K; k++) {
+            double q = w * p[k], *to = out + k * L;
+            for (int64_t l = 0; l < L; l++) to[l] -= q * p[l];
+            to[k] += q;
+        }
+    }
+}
+
+#undef FN
+#undef VPICK
+#undef PARTS
+#undef ALIGNED_LANES
+#endif

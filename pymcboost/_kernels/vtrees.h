@@ -1,0 +1,484 @@
+/* Best-first growing of trees with vector leaves on binned columns, in exact integer arithmetic.
+ *
+ * Problem: given the gradient rows G_i (K numbers) and weights n_i of m rows, split nodes so that
+ * sum_k (G_Lk^2 / n_L + G_Rk^2 / n_R - G_Tk^2 / n_T) = |G_L - n_L G_T / n_T|^2 n_T / (n_L n_R) is largest, on a fresh
+ * random share of the features at every node.
+ *
+ * G and n are int32, scaled so that no sum overflows: sums are exact, in whatever order and by however many threads they
+ * are formed, and a set of rows is empty if and only if its n is 0. Class k is in lane k, n in lane K; more than
+ * 15 classes take several blocks of 16 lanes.
+ */
+#ifndef PYMCBOOST_VTREES_H
+#define PYMCBOOST_VTREES_H
+
+#include "lanes.h"
+#include <stdlib.h>
+
+#define PMB_GROUP 8          /* columns whose histograms are filled together */
+#define PMB_VT_TIE (1 + 1e-10)
+#define PMB_VT_NOISE 1.0     /* squared units: below it a difference is rounding of the gradient */
+#define PMB_VT_NONE (-1)
+#define PMB_VT_REST (-2)
+#define PMB_VT_AHEAD 12      /* rows between the prefetched gradient and the current one */
+#define PMB_VT_FAR 16        /* the same for codes; `rows` has as many more places */
+
+#if PMB_VECTORS && defined(__has_builtin) && !defined(PMB_SHUFFLES)
+#if __has_builtin(__builtin_shufflevector)
+#define PMB_SHUFFLES 1
+#endif
+#endif
+
+typedef struct {
+    int64_t m, n_sparse_cells;
+    int32_t n_lanes, n_features, code_bytes, n_classes, lanes, blocks, max_cells, n_sparse;
+    const void *codes;           /* (n_lanes, m) */
+    const int32_t *lane, *cell0, *n_bins, *has_missing, *mode; /* by feature */
+    const int32_t *lane_ptr, *lane_feature, *lane_cells;       /* by lane */
+    const int64_t *row_ptr;      /* sparse entries of each row, NULL if there are none */
+    const int32_t *row_cell, *cell_feature;
+    const int32_t *skip;         /* by lane: code of most rows, which need not be counted; -1: none */
+    const uint64_t *others;      /* (n_lanes, words of m bits) rows with other codes */
+    const int64_t *lane_at;      /* first cell of each lane in a histogram of all of them, and their number */
+} pmb_vt_data;
+
+typedef struct {
+    int64_t start, n, weight;
+    uint64_t key;      /* of its random numbers */
+    double gain;       /* < 0: cannot be split */
+    int32_t depth, left, right, feature, pos, nan_left, is_split;
+    int32_t slot;      /* of its histogram of all lanes, -1: none */
+    int32_t fill;      /* how its histogram comes about: 0 for the search alone, 1 anew, 2 the parent's minus `sibling` */
+    int32_t sibling;
+} pmb_vt_node;
+
+/* One feature in a group: its occupied value bins in order are steps [first, first + count). */
+typedef struct {
+    int32_t feature, first, count, gone, mode_at;
+    /* gone: cell of the missing rows, NONE: there are none. REST in place of a cell: the mode, all rows but the others */
+    int64_t n_gone;
+} pmb_vt_run;
+
+/* One thread's memory. */
+typedef struct {
+    int32_t *hist;     /* all zero between two calls */
+    uint64_t *bits;
+    int32_t *occupied; /* cells in use, ascending; PMB_GROUP lists, or one of sparse cells */
+    int32_t *slot, *bin;
+    double *left, *d2, *d2_gone; /* of each step: weight on the left, squares, squares with the missing rows on the left */
+    pmb_vt_run *runs;
+} pmb_vt_scratch;
+
+#if PMB_VECTORS
+typedef double pmb_vt_wide __attribute__((vector_size(64)));
+typedef double pmb_vt_loose __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t pmb_vt_mask __attribute__((vector_size(64)));
+#endif
+
+PMB_INLINE uint64_t pmb_vt_mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+#define PMB_VT_GOLDEN 0x9E3779B97F4A7C15u
+
+PMB_INLINE uint64_t pmb_vt_child_key(uint64_t key, int right) {
+    return pmb_vt_mix(key + (right ? 3 : 2) * PMB_VT_GOLDEN + 1);
+}
+
+/* Mark `take` of the n features, all sets equally likely (Knuth's selection sampling). */
+PMB_STATIC void pmb_vt_sample(uint64_t key, int32_t n, int32_t take, uint8_t *chosen) {
+    uint64_t needed = (uint64_t)take;
+    for (int32_t f = 0; f < n; f++) {
+        uint64_t u = pmb_vt_mix(key + (uint64_t)(f + 4) * PMB_VT_GOLDEN) >> 32;
+        uint8_t yes = (u * (uint64_t)(n - f)) >> 32 < needed;
+        chosen[f] = yes;
+        needed -= yes;
+    }
+}
+
+PMB_INLINE int pmb_vt_lowest_bit(uint64_t word) {
+#if defined(__GNUC__)
+    return __builtin_ctzll(word);
+#else
+    int at = 0;
+    while (!(word >> at & 1)) at++;
+    return at;
+#endif
+}
+
+#define LANES 4
+#include "vtrees_body.h"
+#undef LANES
+#define LANES 8
+#include "vtrees_body.h"
+#undef LANES
+#define LANES 16
+#include "vtrees_body.h"
+#undef LANES
+
+#define PMB_VT(lanes, name, ...)                        \
+    do {                                                \
+        if ((lanes) == 4) name##i_4(__VA_ARGS__);       \
+        else if ((lanes) == 8) name##i_8(__VA_ARGS__);  \
+        else name##i_16(__VA_ARGS__);                   \
+    } while (0)
+
+/* The block whose lanes include n comes first. */
+PMB_INLINE int pmb_vt_block(const pmb_vt_data *d, int turn) {
+    int first = d->n_classes / d->lanes;
+    return turn == 0 ? first : turn <= first ? turn - 1 : turn;
+}
+
+/* Copy the gradient rows of a node side by side, every block, and add them up. A, out: (blocks, m, lanes). */
+PMB_STATIC void pmb_vt_gather(const pmb_vt_data *d, const int32_t *A, const int32_t *rows, int64_t start, int64_t n,
+                              int32_t *out, int32_t *totals) {
+    for (int b = 0; b < d->blocks; b++) {
+        int64_t at = (int64_t)b * d->m;
+        PMB_VT(d->lanes, pmb_vt_gather_, A + at * d->lanes, rows + start, n, out + (at + start) * d->lanes,
+               totals + b * d->lanes);
+    }
+}
+
+PMB_STATIC void pmb_vt_totals(const pmb_vt_data *d, const int32_t *A, int32_t *totals) {
+    for (int b = 0; b < d->blocks; b++)
+        PMB_VT(d->lanes, pmb_vt_sum_, A + (int64_t)b * d->m * d->lanes, d->m, totals + b * d->lanes);
+}
+
+/* Cells in use, ascending, from the weights in the histogram or from the marks, which are cleared. */
+PMB_INLINE int32_t pmb_vt_occupied(const int32_t *hist, int lanes, int n_lane, int64_t base, int64_t cells,
+                                   uint64_t *bits, int32_t *out) {
+    int32_t count = 0;
+    if (!bits) {
+        const int32_t *n = hist + base * lanes + n_lane;
+        for (int64_t c = 0; c < cells; c++) {
+            out[count] = (int32_t)(base + c);
+            count += n[c * lanes] != 0;
+        }
+        return count;
+    }
+    for (int64_t w = 0; w < (cells + 63) / 64; w++) {
+        uint64_t word = bits[w];
+        bits[w] = 0;
+        for (; word; word &= word - 1) out[count++] = (int32_t)(base + 64 * w + pmb_vt_lowest_bit(word));
+    }
+    return count;
+}
+
+/* Steps of feature f, whose cells in use follow each other in `cells`; returns 1 if it can be split at all. first: of
+ * its cells; mode: bin that was not counted, or -1. */
+PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, int n_lane, int64_t first,
+                            const int32_t *cells, int32_t n_cells, int mode, int64_t weight, pmb_vt_scratch *s,
+                            int32_t *next, pmb_vt_run *run) {
+    int lanes = d->lanes, bins = d->n_bins[f];
+    int32_t at = *next, *slot = s->slot, *bin = s->bin;
+    int64_t left = 0, rest = weight;
+    run->feature = f;
+    run->first = at;
+    run->gone = run->mode_at = PMB_VT_NONE;
+    run->n_gone = 0;
+    if (mode >= 0) {
+        for (int32_t j = 0; j < n_cells; j++) rest -= hist[(int64_t)cells[j] * lanes + n_lane];
+        if (rest == 0) mode = -1;
+    }
+    if (mode < 0) {
+        if (n_cells && cells[n_cells - 1] == first + bins) {
+            run->gone = cells[--n_cells];
+            run->n_gone = hist[(int64_t)run->gone * lanes + n_lane];
+        }
+        for (int32_t j = 0; j < n_cells; j++, at++) {
+            left += hist[(int64_t)cells[j] * lanes + n_lane];
+            slot[at] = cells[j];
+            bin[at] = (int32_t)(cells[j] - first);
+            s->left[at] = (double)left;
+        }
+    } else
+        for (int32_t j = 0; j <= n_cells; j++) {
+            int b = j < n_cells ? (int)(cells[j] - first) : bins + 1;
+            if (mode >= 0 && mode < b) {
+                if (mode == bins) {
+                    run->gone = PMB_VT_REST;
+                    run->n_gone = rest;
+                } else {
+                    left += rest;
+                    slot[at] = PMB_VT_REST;
+                    bin[at] = mode;
+                    s->left[at++] = (double)left;
+                }
+                run->mode_at = mode;
+                mode = -1;
+            }
+            if (j == n_cells) break;
+            int64_t n = hist[(int64_t)cells[j] * lanes + n_lane];
+            if (b == bins) {
+                run->gone = cells[j];
+                run->n_gone = n;
+            } else {
+                left += n;
+                slot[at] = cells[j];
+                bin[at] = b;
+                s->left[at++] = (double)left;
+            }
+        }
+    run->count = at - run->first;
+    if (run->count + (run->gone != PMB_VT_NONE) < 2) return 0;
+    *next = at;
+    return 1;
+}
+
+/* Scores of n steps, in place of their squares: -1 where a side is too light or the squares are noise. Returns the
+ * largest, or -1. */
+PMB_CLONES PMB_STATIC double pmb_vt_scores(const double *PMB_RESTRICT left, double *PMB_RESTRICT d2, int n, double more,
+                                           double total, double low) {
+    double top = -1;
+    int j = 0;
+#if PMB_VECTORS
+    pmb_vt_wide best = (pmb_vt_wide){0} - 1, none = best;
+    for (; j + 8 <= n; j += 8) {
+        pmb_vt_wide l = *(const pmb_vt_loose *)(left + j) + more, r = total - l, q = *(pmb_vt_loose *)(d2 + j);
+        pmb_vt_mask ok = (l >= low) & (r >= low) & (q > PMB_VT_NOISE), better;
+        q = q / (l * r);
+        q = (pmb_vt_wide)((ok & (pmb_vt_mask)q) | (~ok & (pmb_vt_mask)none));
+        *(pmb_vt_loose *)(d2 + j) = q;
+        better = q > best;
+        best = (pmb_vt_wide)((better & (pmb_vt_mask)q) | (~better & (pmb_vt_mask)best));
+    }
+    for (int l = 0; l < 8; l++) top = best[l] > top ? best[l] : top;
+#endif
+    for (; j < n; j++) {
+        double l = left[j] + more, r = total - l;
+        d2[j] = l >= low && r >= low && d2[j] > PMB_VT_NOISE ? d2[j] / (l * r) : -1;
+        top = d2[j] > top ? d2[j] : top;
+    }
+    return top;
+}
+
+/* Best position of a run: first of equals, missing values to the right before left. */
+PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const pmb_vt_scratch *s, int64_t weight,
+                            int64_t least, int middle, double *score, int32_t *code) {
+    const double *left = s->left + run->first;
+    double *d2 = s->d2 + run->first, *d2_gone = s->d2_gone + run->first, total = (double)weight, low = (double)least, top;
+    const int32_t *bin = s->bin + run->first;
+    int any_gone = run->gone != PMB_VT_NONE, cuts = run->count - !any_gone, turned = any_gone ? run->count - 1 : 0;
+    top = pmb_vt_scores(left, d2, cuts, 0, total, low);
+    if (turned) {
+        double other = pmb_vt_scores(left, d2_gone, turned, (double)run->n_gone, total, low);
+        top = other > top ? other : top;
+    }
+    if (top < 0) return;
+    for (int j = 0; j < cuts; j++) {
+        int side = d2[j] * PMB_VT_TIE < top, b = bin[j];
+        if (side && (j >= turned || d2_gone[j] * PMB_VT_TIE < top)) continue;
+        if (j + 1 == run->count) b = d->n_bins[run->feature] - 1;
+        else if (middle) b = (b + bin[j + 1] - 1) / 2;
+        *score = side ? d2_gone[j] : d2[j];
+        *code = 2 * b + side;
+        return;
+    }
+}
+
+/* Fill the histograms of a group of lanes, and search those of its features that are chosen. lanes NULL: the sparse
+ * features, all of them. A: gradients in the order of `rows`, all_A in that of the data; in_node: bits of the node's rows,
+ * or NULL. own: histograms of all lanes that the node keeps, or NULL. */
+PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, int at, const int32_t *totals,
+                              const uint8_t *chosen, const int32_t *group, int n_group, const int32_t *rows,
+                              const int32_t *A, const uint64_t *in_node, const int32_t *all_A, int32_t *own,
+                              int64_t least, int middle, pmb_vt_scratch *s, double *score, int32_t *code) {
+    const pmb_vt_node *node = nodes + at, *from_node = node->fill == 2 ? nodes + node->sibling : node;
+    const void *cols[PMB_GROUP];
+    int64_t n = from_node->n, base[PMB_GROUP], cap = group ? d->max_cells : d->n_sparse_cells, words = (cap + 63) / 64;
+    int L = d->lanes, n_lane = d->n_classes % L, n_runs = 0, n_lists = group ? n_group : 1;
+    int marked = !own && (!group || n < d->max_cells);
+    int32_t n_occupied[PMB_GROUP] = {0}, next = 0, n_counted = 0;
+    int64_t counted_at[PMB_GROUP];
+    int skipped[PMB_GROUP] = {0};
+    for (int q = 0; q < n_lists; q++) {
+        base[q] = own ? d->lane_at[group[q]] : q * cap;
+        if (!group) continue;
+        skipped[q] = !own && !marked && in_node && d->skip[group[q]] >= 0;
+        if (skipped[q]) continue;
+        cols[n_counted] = (const char *)d->codes + (int64_t)group[q] * d->m * d->code_bytes;
+        counted_at[n_counted++] = base[q];
+    }
+    for (int turn = 0; turn < d->blocks; turn++) {
+        int b = pmb_vt_block(d, turn);
+        const int32_t *a = A + ((int64_t)b * d->m + from_node->start) * L, *total = totals + b * L;
+        int32_t *hist = own ? own + (int64_t)b * d->lane_at[d->n_lanes] * L : s->hist;
+        uint64_t *bits = marked && turn == 0 ? s->bits : NULL;
+        int how = node->fill == 2 ? 2 : bits != NULL;
+        if (node->fill == 1)
+            for (int q = 0; q < n_lists; q++)
+                memset(hist + base[q] * L, 0, sizeof(int32_t) * (size_t)d->lane_cells[group[q]] * (size_t)L);
+        if (!group) PMB_VT(L, pmb_vt_fill_sparse_, d, rows + from_node->start, n, a, chosen, hist, bits);
+        else if (n_counted && d->code_bytes == 1)
+            PMB_VT(L, pmb_vt_fill_8_, cols, n_counted, rows + from_node->start, n, a, hist, counted_at, bits, words, how);
+        else if (n_counted)
+            PMB_VT(L, pmb_vt_fill_16_, cols, n_counted, rows + from_node->start, n, a, hist, counted_at, bits, words, how);
+        for (int q = 0; q < n_lists; q++)
+            if (skipped[q])
+                PMB_VT(L, pmb_vt_fill_others_, (const uint8_t *)d->codes + (int64_t)group[q] * d->m,
+                       d->others + group[q] * ((d->m + 63) / 64), in_node, (d->m + 63) / 64,
+                       all_A + (int64_t)b * d->m * L, hist + base[q] * L);
+        if (turn == 0)
+            for (int q = 0; q < n_lists; q++) {
+                int32_t *cells = s->occupied + q * cap, from = 0, to, count;
+                int64_t used = group ? d->lane_cells[group[q]] : cap;
+                if (own) {
+                    int any = 0;
+                    for (int j = d->lane_ptr[group[q]]; j < d->lane_ptr[group[q] + 1]; j++)
+                        any |= chosen[d->lane_feature[j]];
+                    if (!any) continue;
+                }
+                count = pmb_vt_occupied(hist, L, n_lane, base[q], used, bits ? bits + q * words : NULL, cells);
+                n_occupied[q] = count;
+                if (!group) {
+                    for (from = 0; from < count; from = to) {
+                        int f = d->cell_feature[cells[from]];
+                        for (to = from; to < count && d->cell_feature[cells[to]] == f; to++) {}
+                        n_runs += pmb_vt_steps(d, f, hist, n_lane, d->cell0[f], cells + from, to - from, d->mode[f],
+                                               node->weight, s, &next, s->runs + n_runs);
+                    }
+                    continue;
+                }
+                for (int j = d->lane_ptr[group[q]]; j < d->lane_ptr[group[q] + 1]; j++) {
+                    int f = d->lane_feature[j];
+                    if (!chosen[f]) continue;
+                    int64_t first = base[q] + d->cell0[f], end = first + d->n_bins[f] + d->has_missing[f];
+                    to = count;
+                    if (d->mode[f] >= 0) {
+                        while (from < count && cells[from] < first) from++;
+                        for (to = from; to < count && cells[to] < end; to++) {}
+                    }
+                    n_runs += pmb_vt_steps(d, f, hist, n_lane, first, cells + from, to - from,
+                                           d->mode[f] < 0 && skipped[q] ? d->skip[group[q]] : d->mode[f], node->weight,
+                                           s, &next, s->runs + n_runs);
+                    from = to;
+                }
+            }
+        for (int j = 0; j < n_runs; j++)
+            PMB_VT(L, pmb_vt_squares_, hist, s, s->runs + j, total, node->weight, turn > 0);
+        if (!own)
+            for (int q = 0; q < n_lists; q++)
+                PMB_VT(L, pmb_vt_clear_, hist, s->occupied + q * cap, n_occupied[q]);
+    }
+    for (int j = 0; j < n_runs; j++) {
+        int f = s->runs[j].feature;
+        pmb_vt_best(d, s->runs + j, s, node->weight, least, middle, score + f, code + f);
+    }
+}
+
+/* Best of the features: those within the tie tolerance of the best are equal, and the first column wins. */
+PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const double *score, const int32_t *code, pmb_vt_node *node) {
+    double top = -1;
+    for (int f = 0; f < d->n_features; f++) top = score[f] > top ? score[f] : top;
+    node->gain = -1;
+    if (top < 0) return;
+    for (int f = 0; f < d->n_features; f++)
+        if (score[f] * PMB_VT_TIE >= top) {
+            node->feature = f;
+            node->pos = code[f] >> 1;
+            node->nan_left = code[f] & 1;
+            node->gain = score[f] * (double)node->weight;
+            return;
+        }
+}
+
+/* Rows of a node to its children, those of each in order. Returns the number on the left. */
+PMB_STATIC int64_t pmb_vt_partition(const pmb_vt_data *d, const pmb_vt_node *node, int32_t *rows, int32_t *spare,
+                                    uint8_t *side) {
+    int f = node->feature, bins = d->n_bins[f], mode = d->mode[f], lane = d->lane[f];
+    int32_t cell0 = d->cell0[f], *at = rows + node->start, *right = spare + node->start;
+    int cells = bins + d->has_missing[f];
+    int64_t l = 0, r = 0;
+    uint8_t rest = mode < 0 ? 0 : mode == bins ? (uint8_t)node->nan_left : mode <= node->pos;
+    for (int b = 0; b < cells; b++) side[b] = b == bins ? (uint8_t)node->nan_left : b <= node->pos;
+    if (lane >= 0) {
+        const uint8_t *c8 = (const uint8_t *)d->codes + (int64_t)lane * d->m;
+        const uint16_t *c16 = (const uint16_t *)d->codes + (int64_t)lane * d->m;
+        for (int64_t i = 0; i < node->n; i++) {
+            int32_t row = at[i], c = (d->code_bytes == 1 ? c8[row] : c16[row]) - cell0;
+            uint8_t left = c < 0 || c >= cells ? rest : side[c];
+            at[l] = row;
+            right[r] = row;
+            l += left;
+            r += !left;
+        }
+    } else {
+        for (int64_t i = 0; i < node->n; i++) {
+            int32_t row = at[i];
+            int64_t low = d->row_ptr[row], high = d->row_ptr[row + 1], end = high;
+            while (low < high) {
+                int64_t middle = (low + high) / 2;
+                if (d->row_cell[middle] < cell0) low = middle + 1;
+                else high = middle;
+            }
+            uint8_t left = low < end && d->row_cell[low] < cell0 + cells ? side[d->row_cell[low] - cell0] : rest;
+            at[l] = row;
+            right[r] = row;
+            l += left;
+            r += !left;
+        }
+    }
+    memcpy(at + l, right, sizeof(int32_t) * (size_t)r);
+    return l;
+}
+
+/* Two ascending runs of rows, next to each other, become one. */
+PMB_STATIC void pmb_vt_merge(int32_t *rows, int64_t n_left, int64_t n, int32_t *spare) {
+    int64_t i = 0, j = n_left;
+    memcpy(spare, rows, sizeof(int32_t) * (size_t)n);
+    for (int64_t k = 0; k < n; k++) rows[k] = j == n || (i < n_left && spare[i] < spare[j]) ? spare[i++] : spare[j++];
+}
+
+PMB_STATIC void pmb_vt_scratch_free(pmb_vt_scratch *s) {
+    free(s->bits);
+    free(s->occupied);
+    free(s->slot);
+    free(s->bin);
+    free(s->left);
+    free(s->d2);
+    free(s->d2_gone);
+    free(s->runs);
+}
+
+/* hist: cells * lanes, zero, 64-byte aligned. 0 where there is not enough memory. */
+PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_features, int32_t *hist) {
+    size_t steps = (size_t)(cells + n_features + 1);
+    s->hist = hist;
+    s->bits = calloc((size_t)cells / 64 + PMB_GROUP + 1, sizeof(uint64_t));
+    s->occupied = malloc(steps * sizeof(int32_t));
+    s->slot = malloc(steps * sizeof(int32_t));
+    s->bin = malloc(steps * sizeof(int32_t));
+    s->left = malloc(steps * sizeof(double));
+    s->d2 = malloc(steps * sizeof(double));
+    s->d2_gone = malloc(steps * sizeof(double));
+    s->runs = malloc((size_t)(n_features + 1) * sizeof(pmb_vt_run));
+    return s->bits && s->occupied && s->slot && s->bin && s->left && s->d2 && s->d2_gone && s->runs;
+}
+
+/* Bits of the rows of a node. */
+PMB_STATIC void pmb_vt_mark(const int32_t *rows, int64_t n, int64_t m, uint64_t *bits) {
+    memset(bits, 0, sizeof(uint64_t) * (size_t)((m + 63) / 64));
+    for (int64_t i = 0; i < n; i++) bits[rows[i] >> 6] |= (uint64_t)1 << (rows[i] & 63);
+}
+
+/* Bits of the rows of a lane with other codes than the given one; returns their number. */
+PMB_STATIC int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint64_t *bits) {
+    int64_t n = 0;
+    for (int64_t w = 0; w < (m + 63) / 64; w++) {
+        uint64_t word = 0;
+        int64_t last = m - 64 * w < 64 ? m - 64 * w : 64;
+        for (int64_t i = 0; i < last; i++) word |= (uint64_t)(codes[64 * w + i] != code) << i;
+        bits[w] = word;
+        for (; word; word &= word - 1) n++;
+    }
+    return n;
+}
+
+/* Memory for the histograms of all lanes, on a cache line; NULL where there is not enough. */
+PMB_STATIC int32_t *pmb_vt_slot_new(int64_t words, void **memory) {
+    *memory = malloc(sizeof(int32_t) * (size_t)words + 64);
+    return *memory ? (int32_t *)(((uintptr_t)*memory + 63) / 64 * 64) : NULL;
+}
+
+#endif

@@ -1,0 +1,93 @@
+"""Trees with vector leaves: one tree for all classes, grown on the gradient of all classes at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymcboost._kernels import vtrees as _vtrees
+
+# Largest entry of a leaf vector before shrinkage.
+LARGEST_STEP = 4.0
+# Share of the mean curvature that is added to every class's own, against classes that a leaf does not have.
+RIDGE = 0.05
+
+
+@dataclass(frozen=True)
+class VectorTree:
+    """One tree: splits in preorder and leaf vectors (see `ensemble.Trees`), and the leaf of every training row."""
+
+    feature: np.ndarray
+    threshold: np.ndarray
+    nan_left: np.ndarray
+    right: np.ndarray
+    gain: np.ndarray
+    value: np.ndarray
+    leaf: np.ndarray
+
+
+class VectorTrees:
+    """Grows trees with vector leaves for a `losses.RowLoss`.
+
+    Parameters
+    ----------
+    data : TreeData
+    loss : RowLoss
+    max_leaves : int
+    max_depth : int or None
+    min_samples_leaf : float
+        Least sum of weights in a leaf; rows are counted where all weights are equal.
+    max_features : float
+        Share of the usable features that is drawn at every node, at least one.
+    leaf_step : {"diagonal", "full"}
+        Curvature of softmax in the leaves: of each class alone, or the whole matrix.
+    learning_rate : float
+    n_threads : int
+    """
+
+    def __init__(
+        self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate, n_threads
+    ):
+        self.data, self.loss = data, loss
+        self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
+        n_used = len(data.column)
+        self._grower = None
+        if n_used == 0:
+            return
+        sparse = data.row_ptr is not None
+        self._grower = _vtrees.Grower(
+            data.codes, data.lane, data.cell0, data.n_bins, data.has_missing, data.mode, data.lane_ptr,
+            data.lane_feature, data.row_ptr if sparse else np.zeros(0, dtype=np.int64),
+            data.row_cell if sparse else np.zeros(0, dtype=np.int32), data.n_cells if sparse else 0, data.n_classes,
+            loss.lanes, loss.blocks, min(max_leaves, data.n_rows), max_depth or 0, loss.least(min_samples_leaf),
+            max(1, round(max_features * n_used)), True, n_threads,
+        )  # fmt: skip
+
+    def fit(self, key):
+        """Next tree, or None where no split is left. ``key``: 64 bits that decide about the random features."""
+        if self._grower is None:
+            return None
+        A = self.loss.integers()
+        if A is None:
+            return None
+        feature, pos, nan_left, right, gain, rows, leaf_start, leaf = self._grower.grow(A, key)
+        if not len(feature):
+            return None
+        value = np.zeros((len(leaf_start) - 1, self.loss.width))
+        step = self._leaf_vectors(rows, leaf_start)
+        value[:, : self.data.n_classes] = (step * self.learning_rate).astype(np.float32)
+        threshold = self.data.threshold[self.data.threshold_ptr[feature] + pos]
+        return VectorTree(self.data.column[feature], threshold, nan_left, right, gain, value, leaf)
+
+    def _leaf_vectors(self, rows, leaf_start):
+        loss, K = self.loss, self.data.n_classes
+        if loss.name == "softmax" and self.leaf_step == "diagonal":
+            g, h = np.moveaxis(loss.leaf_sums(rows, leaf_start), 1, 0)
+            step = (K - 1) / K * g / np.maximum(h, 1e-30)
+        else:
+            step = np.empty((len(leaf_start) - 1, K))
+            for j in range(len(step)):
+                g, H = loss.leaf_newton(rows, leaf_start[j], leaf_start[j + 1])
+                H[np.diag_indices(K)] += RIDGE * np.trace(H) / K + 1e-30
+                step[j] = np.linalg.solve(H, g)
+        step = np.clip(step, -LARGEST_STEP, LARGEST_STEP)
+        return step - step.mean(axis=1, keepdims=True)

@@ -1,0 +1,312 @@
+"""Trees with vector leaves: the kernel against its twin bit for bit, losses against numerical derivatives."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from reference import vtrees as twin
+
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
+from pymcboost.losses import RowLoss
+from pymcboost.tree_data import TreeData
+from pymcboost.vector_learner import VectorTrees
+
+LOSSES = ["softmax", "exp", "log"]
+
+
+def features(kind, rng, m):
+    """Columns of one kind, (m, 5 or more)."""
+    return _features(kind, rng, m).astype(np.float64)
+
+
+def _features(kind, rng, m):
+    if kind == "continuous":
+        return rng.normal(size=(m, 7))
+    if kind == "ties":
+        return rng.integers(0, [2, 3, 5, 9, 40], (m, 5))
+    if kind == "repeated":  # equal, mirrored and constant columns: their splits tie
+        x = rng.integers(0, 6, (m, 2))
+        return np.hstack([x, np.full((m, 1), 3), x, -x, 2 * x])
+    if kind == "missing":
+        X = rng.integers(0, 20, (m, 6)).astype(float)
+        X[rng.random((m, 6)) < [0.0, 0.1, 0.5, 0.95, 0.3, 0.3]] = np.nan
+        X[:, 5] = np.nan
+        return X
+    if kind == "exclusive":  # columns that share a lane
+        X = np.zeros((m, 12))
+        X[np.arange(m), rng.integers(0, 12, m)] = rng.integers(1, 5, m)
+        X[rng.random(m) < 0.3] = 0
+        X[:, 3] -= 2.0 * (X[:, 3] > 2)  # a mode that is not the lowest value
+        X[:, 4] = -X[:, 4]
+        X[rng.random(m) < 0.02, 5] = np.nan
+        return np.hstack([X, rng.normal(size=(m, 2))])
+    if kind == "skewed":
+        return np.where(rng.random((m, 6)) < 0.85, 7.0, rng.integers(0, 30, (m, 6)))
+    raise AssertionError(kind)
+
+
+KINDS = ["continuous", "ties", "repeated", "missing", "exclusive", "skewed"]
+
+
+def bins_of(data, X):
+    """Bins of the training rows, for every usable feature, from the thresholds alone."""
+    X = (X.toarray() if scipy.sparse.issparse(X) else np.asarray(X))[data.rows].astype(np.float32)
+    bins = []
+    for f, column in enumerate(data.column):
+        cuts = data.threshold[data.threshold_ptr[f] :][: data.n_bins[f] - 1]
+        b = np.searchsorted(cuts, X[:, column], side="left")
+        bins.append(np.where(np.isnan(X[:, column]), data.n_bins[f], b))
+    return np.array(bins).reshape(len(bins), data.n_rows)
+
+
+def learner(data, name, *, n_threads=1, rng=None, **options):
+    loss = RowLoss(name, data, n_threads)
+    loss.restart(None if rng is None else rng.normal(size=(data.n_rows, data.n_classes)))
+    settings = {
+        "max_leaves": 12, "max_depth": None, "min_samples_leaf": 2, "max_features": 0.5, "leaf_step": "diagonal",
+        "learning_rate": 0.1,
+    }  # fmt: skip
+    return loss, VectorTrees(data, loss, n_threads=n_threads, **{**settings, **options})
+
+
+def grown(data, loss, trees, key):
+    """(splits as the twin gives them, leaf of every row) and the integers they came from, (m, width)."""
+    A = loss.integers()
+    feature, pos, nan_left, right, gain, rows, leaf_start, leaf = trees._grower.grow(A, key)
+    splits = list(zip(feature.tolist(), pos.tolist(), nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
+    for j in range(len(leaf_start) - 1):
+        np.testing.assert_array_equal(rows[leaf_start[j] : leaf_start[j + 1]], np.flatnonzero(leaf == j))
+    return splits, leaf.copy(), np.concatenate(list(A), axis=1)
+
+
+def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=1, **options):
+    rng = np.random.default_rng(seed)
+    data = TreeData(X, y, K, np.ones(len(y)) if weight is None else weight)
+    loss, trees = learner(data, name, n_threads=n_threads, rng=rng, **options)
+    settings = {"max_leaves": 12, "max_depth": None, "min_samples_leaf": 2, "max_features": 0.5, **options}
+    bins = bins_of(data, X)
+    for key in (seed, 2**63 + 17 * seed):
+        splits, leaf, A = grown(data, loss, trees, key)
+        expected, expected_leaf = twin.grow(
+            bins, data.n_bins, data.has_missing, A, loss.lanes, K, key, max(1, round(settings["max_features"] * len(bins))),
+            settings["max_leaves"], settings["max_depth"], loss.least(settings["min_samples_leaf"]),
+        )  # fmt: skip
+        assert splits == expected
+        np.testing.assert_array_equal(leaf, expected_leaf)
+    return data, splits
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("m", "K"), [(40, 2), (600, 3), (900, 7), (700, 10), (500, 20), (300, 40)])
+def test_trees(kind, m, K):
+    rng = np.random.default_rng(m + K)
+    y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    _, splits = check(features(kind, rng, m), y, K, LOSSES[m % 3], seed=K)
+    assert splits
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("K", [3, 20])
+def test_sparse_trees(kind, K):
+    rng = np.random.default_rng(K)
+    m = 400
+    X = features(kind, rng, m)
+    X[rng.random(X.shape) < 0.6] = 0
+    y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    _, splits = check(scipy.sparse.csr_matrix(X), y, K, seed=K)
+    assert splits
+
+
+@pytest.mark.parametrize("kind", ["ties", "missing"])
+@pytest.mark.parametrize("n_threads", [1, 2, 8])
+def test_many_leaves_with_threads(kind, n_threads):
+    """Enough work for threads, nodes that are split ahead, and histograms that large nodes keep."""
+    rng = np.random.default_rng(5)
+    m, K = 20000, 3
+    X = np.hstack([features(kind, rng, m) for _ in range(3)])
+    y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    X[:60, 0] = 99  # a few rows to be split off, again and again
+    check(X, y, K, seed=3, n_threads=n_threads, max_leaves=40, max_features=0.9)
+
+
+@pytest.mark.parametrize("options", [
+    {"max_depth": 2}, {"max_leaves": 2}, {"min_samples_leaf": 30}, {"min_samples_leaf": 0}, {"max_features": 1e-9},
+    {"max_features": 1.0}, {"max_leaves": 5000},
+])  # fmt: skip
+def test_options(options):
+    rng = np.random.default_rng(1)
+    y = np.concatenate([np.arange(4), rng.integers(0, 4, 196)])
+    check(features("continuous", rng, 200), y, 4, **options)
+
+
+@pytest.mark.parametrize("spread", [0, 3, 300])
+def test_weights(spread):
+    """Also weights 10^-300 and 10^300 times others, and zero."""
+    rng = np.random.default_rng(spread)
+    m, K = 300, 5
+    y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    weight = 10.0 ** rng.uniform(-spread, 1, m)
+    weight[rng.random(m) < 0.1] = 0
+    weight[:K] = 1
+    data, _ = check(features("ties", rng, m), y, K, weight=weight, min_samples_leaf=1)
+    assert data.n_rows == (weight > 0).sum()
+
+
+def test_weights_are_repetitions():
+    """Integer weights give the tree of the rows repeated that often."""
+    rng = np.random.default_rng(2)
+    m, K = 200, 3
+    X, y = features("continuous", rng, m), rng.integers(0, K, m)
+    times = rng.integers(1, 4, m)
+    models = [
+        VectorTreeBoostClassifier(n_estimators=1, max_leaf_nodes=8, random_state=0).fit(X, y, sample_weight=times),
+        VectorTreeBoostClassifier(n_estimators=1, max_leaf_nodes=8, random_state=0).fit(
+            np.repeat(X, times, axis=0), np.repeat(y, times)
+        ),
+    ]
+    trees = [model.model_.ensemble for model in models]
+    np.testing.assert_array_equal(trees[0].feature, trees[1].feature)
+    np.testing.assert_array_equal(trees[0].threshold, trees[1].threshold)
+    np.testing.assert_allclose(trees[0].leaf, trees[1].leaf, rtol=1e-6)
+
+
+def test_a_class_without_rows_and_a_thousand_classes():
+    rng = np.random.default_rng(3)
+    X = features("ties", rng, 60)
+    check(X, rng.choice([0, 2, 5], 60), 7)
+    check(X, rng.integers(0, 1000, 60), 1000, max_leaves=4)
+
+
+def test_nothing_to_split():
+    rng = np.random.default_rng(4)
+    data = TreeData(np.ones((5, 2)), np.arange(5) % 2, 2, np.ones(5))
+    loss, trees = learner(data, "softmax")
+    assert trees.fit(1) is None
+    data = TreeData(np.array([[1.0]]), np.array([0]), 2, np.ones(1))
+    assert learner(data, "softmax")[1].fit(1) is None
+    y = rng.integers(0, 2, 30)
+    check(np.repeat(y[:, None], 2, axis=1).astype(float), y, 2)  # pure after one split
+
+
+def test_two_classes_are_a_binary_mart_tree():
+    """The splits maximise G_L^2/n_L + G_R^2/n_R of one class: that of both is twice as much."""
+    rng = np.random.default_rng(6)
+    m = 300
+    X, y = features("continuous", rng, m), rng.integers(0, 2, m)
+    data = TreeData(X, y, 2, np.ones(m))
+    loss, trees = learner(data, "softmax", rng=rng, max_features=1.0)
+    splits, leaf, A = grown(data, loss, trees, 1)
+    one_class = aligned_zeros((m, 4), np.int64)
+    one_class[:, 1:3] = A[:, 1:3]
+    expected, expected_leaf = twin.grow(
+        bins_of(data, X), data.n_bins, data.has_missing, one_class, 4, 2, 1, data.n_features, 12, None, 2
+    )
+    assert [s[:4] for s in splits] == [s[:4] for s in expected]
+    np.testing.assert_array_equal(leaf, expected_leaf)
+    np.testing.assert_allclose([s[4] for s in splits], [2 * s[4] for s in expected], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(("m", "K"), [(200, 2), (5000, 3), (300, 7), (200, 10), (300, 16), (100, 40)])
+def test_gradients(name, m, K):
+    """Of the twin, those of numerical differences; of the kernel, those of the twin; with restarts and steps."""
+    rng = np.random.default_rng(m + K)
+    y = rng.integers(0, K, m)
+    data = TreeData(rng.normal(size=(m, 1)), y, K, 10.0 ** rng.uniform(-1, 1, m))
+    loss = RowLoss(name, data, 1)
+    F = 2 * rng.normal(size=(m, K))
+    loss.restart(F)
+    value = np.zeros((3, loss.width))
+    value[:, :K] = rng.normal(size=(3, K))
+    leaf = rng.integers(0, 3, m).astype(np.int32)
+    loss.add(value, leaf)
+    F += value[leaf, :K]
+    np.testing.assert_array_equal(loss.F[:, :K], F)
+    expected = twin.gradient_of(F, data.y, name)
+    found = loss.gradient[:, :K].astype(np.float64)
+    if name == "exp":  # up to a common factor
+        factor = np.linalg.norm(expected) / np.linalg.norm(found)
+        found *= factor
+    np.testing.assert_allclose(found, expected, rtol=3e-6, atol=1e-9 * np.abs(expected).max())
+    assert not loss.gradient[:, K:].any()
+    step, i = 1e-5, np.arange(min(m, 20))
+    for r in range(min(K, 12)):
+        up, down = F[i].copy(), F[i].copy()
+        up[:, r] += step
+        down[:, r] -= step
+        slope = [
+            (twin.loss_of(down[j : j + 1], data.y[j : j + 1], name, np.ones(1))
+             - twin.loss_of(up[j : j + 1], data.y[j : j + 1], name, np.ones(1))) / (2 * step)
+            for j in i
+        ]  # fmt: skip
+        np.testing.assert_allclose(slope, expected[i, r], rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("K", [2, 5, 20])
+def test_leaf_steps(name, K):
+    """Gradient and Hessian of a leaf against the twin's, and the vectors made of them."""
+    rng = np.random.default_rng(K)
+    m = 150
+    X, y = features("continuous", rng, m), np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    data = TreeData(X, y, K, 10.0 ** rng.uniform(-1, 1, m))
+    loss, trees = learner(data, name, max_leaves=5, leaf_step="full")
+    F = rng.normal(size=(m, K))
+    loss.restart(F)
+    tree = trees.fit(3)
+    rows = np.argsort(tree.leaf, kind="stable").astype(np.int32)
+    start = np.searchsorted(tree.leaf[rows], np.arange(6)).astype(np.int64)
+    scale = None
+    for j in range(5):
+        here = rows[start[j] : start[j + 1]]
+        g, H = loss.leaf_newton(rows, start[j], start[j + 1])
+        expected = data.weight[here] @ twin.gradient_of(F[here], data.y[here], name)
+        expected_H = twin.hessian_of(F[here], data.y[here], name, data.weight[here])
+        if name == "exp":
+            scale = scale or np.linalg.norm(expected_H) / np.linalg.norm(H)
+            g, H = g * scale, H * scale
+        np.testing.assert_allclose(g, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+        np.testing.assert_allclose(H, expected_H, rtol=1e-5, atol=1e-6 * np.abs(expected_H).max())
+        np.testing.assert_allclose(tree.value[j].sum(), 0, atol=1e-6)
+    if name == "softmax":
+        sums = loss.leaf_sums(rows, start)
+        p = twin.softmax(F)
+        for j in range(5):
+            here = rows[start[j] : start[j + 1]]
+            np.testing.assert_allclose(sums[j, 1], data.weight[here] @ (p * (1 - p))[here], rtol=1e-5)
+
+
+@pytest.mark.parametrize("leaf_step", ["diagonal", "full"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_training_lowers_the_loss(name, leaf_step):
+    rng = np.random.default_rng(0)
+    m, K = 500, 6
+    y = rng.integers(0, K, m)
+    X = rng.normal(size=(m, 5)) + rng.normal(size=(K, 5))[y]
+    losses = []
+    for rounds in (1, 5, 20):
+        model = VectorTreeBoostClassifier(
+            loss=name, n_estimators=rounds, max_leaf_nodes=10, leaf_step=leaf_step, random_state=0
+        ).fit(X, y)
+        losses.append(twin.loss_of(model.decision_function(X), y, name, np.ones(m)))
+    assert losses[0] > 1.2 * losses[1] > 1.2 * losses[2]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_threads_and_resumption_change_nothing(name):
+    rng = np.random.default_rng(0)
+    m, K = 9000, 4
+    y = rng.integers(0, K, m)
+    X = rng.normal(size=(m, 20)) + rng.normal(size=(K, 20))[y]
+    X[rng.random(X.shape) < 0.05] = np.nan
+
+    def model(n_jobs, rounds=(6,)):
+        found = VectorTreeBoostClassifier(loss=name, random_state=1, n_jobs=n_jobs, warm_start=True)
+        for n in rounds:
+            found.set_params(n_estimators=n).fit(X, y)
+        return found.model_.ensemble
+
+    one = model(1)
+    for other in (model(2), model(8), model(2, (2, 3, 6))):
+        for field in ("offset", "feature", "threshold", "nan_left", "right", "leaf"):
+            np.testing.assert_array_equal(getattr(one, field), getattr(other, field))

@@ -1,0 +1,186 @@
+"""Twin of trees with vector leaves: every node, feature, threshold and direction one after the other, in NumPy.
+
+It knows the rows' bins, not the lanes and cells that the kernel counts in.
+"""
+
+import numpy as np
+
+MASK = (1 << 64) - 1
+GOLDEN = 0x9E3779B97F4A7C15
+TIE = 1 + 1e-10
+
+
+def mix(z):
+    """splitmix64's finaliser."""
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+def child_key(key, right):
+    return mix((key + (3 if right else 2) * GOLDEN + 1) & MASK)
+
+
+def sample(key, n, take):
+    """Indices of `take` of n features, drawn one by one without replacement (selection sampling)."""
+    chosen = []
+    for f in range(n):
+        u = mix((key + (f + 4) * GOLDEN) & MASK) >> 32
+        if (u * (n - f)) >> 32 < take - len(chosen):
+            chosen.append(f)
+    return chosen
+
+
+def pairwise(squares):
+    """Row sums, adding the second half of the columns to the first until one is left."""
+    while squares.shape[1] > 1:
+        half = squares.shape[1] // 2
+        squares = squares[:, :half] + squares[:, half:]
+    return squares[:, 0]
+
+
+def squares_of(G, lanes, n_classes, mean, left):
+    """|G - left mean|^2 per row, block after block, the one with the weights first."""
+    first, total = n_classes // lanes, None
+    blocks = [first] + [b for b in range(G.shape[1] // lanes) if b != first]
+    for b in blocks:
+        part = slice(b * lanes, (b + 1) * lanes)
+        d = G[:, part].astype(np.float64) - left[:, None] * mean[part]
+        here = pairwise(d * d)
+        total = here if total is None else total + here
+    return total
+
+
+def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least):
+    """(score, position, nan_left) of one feature at a node, or None. bins: of the node's rows; A: their integers."""
+    G = A.sum(axis=0)
+    weight = float(G[n_classes])
+    mean = G / weight
+    gone = bins == n_bins if has_missing else np.zeros(len(bins), dtype=bool)
+    values = np.unique(bins[~gone])
+    lefts, codes = [], []
+    for j, b in enumerate(values):
+        last = j + 1 == len(values)
+        if last and not gone.any():
+            break
+        position = n_bins - 1 if last else (b + values[j + 1] - 1) // 2
+        for nan_left in (False, True) if gone.any() and not last else (False,):
+            lefts.append(A[(bins <= b) & ~gone | (gone & nan_left)].sum(axis=0))
+            codes.append((int(position), nan_left))
+    if not lefts:
+        return None
+    L = np.array(lefts)
+    left = L[:, n_classes].astype(np.float64)
+    d2 = squares_of(L, lanes, n_classes, mean, left)
+    right = weight - left
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = np.where((left >= least) & (right >= least) & (d2 > 1), d2 / (left * right), -1)
+    top = score.max()
+    if top < 0:
+        return None
+    at = int(np.flatnonzero(score * TIE >= top)[0])
+    return score[at], *codes[at]
+
+
+def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least):
+    """One tree on integers A (m, width): (splits in preorder, leaf of every row).
+
+    bins: (d, m), n_bins for missing rows. A split is (feature, position, nan_left, right, gain).
+    """
+    m = len(A)
+
+    def node(rows, key, depth):
+        found = {"rows": rows, "key": key, "depth": depth, "gain": -1.0, "children": None}
+        weight = float(A[rows, n_classes].sum())
+        if len(rows) < 2 or weight < 2 * least or (max_depth and depth >= max_depth):
+            return found
+        best = []
+        for f in sample(key, len(bins), take):
+            split = best_of_feature(bins[f][rows], n_bins[f], has_missing[f], A[rows], lanes, n_classes, least)
+            if split is not None:
+                best.append((f, *split))
+        if best:
+            top = max(b[1] for b in best)
+            f, score, position, nan_left = next(b for b in best if b[1] * TIE >= top)
+            found.update(gain=score * weight, split=(f, position, nan_left))
+        return found
+
+    root = node(np.arange(m), key, 0)
+    leaves, n_splits = [root], 0
+    while n_splits < max_leaves - 1:
+        gains = [leaf["gain"] for leaf in leaves]
+        at = int(np.argmax(gains))
+        if gains[at] < 0:
+            break
+        leaf = leaves.pop(at)
+        f, position, nan_left = leaf["split"]
+        b = bins[f][leaf["rows"]]
+        gone = (b == n_bins[f]) & bool(has_missing[f])
+        left = np.where(gone, nan_left, b <= position)
+        leaf["children"] = [
+            node(leaf["rows"][left], child_key(leaf["key"], 0), leaf["depth"] + 1),
+            node(leaf["rows"][~left], child_key(leaf["key"], 1), leaf["depth"] + 1),
+        ]
+        leaves += leaf["children"]
+        n_splits += 1
+    splits, leaf_of_row = [], np.empty(m, dtype=np.int64)
+
+    def walk(at, n_leaves):
+        if at["children"] is None:
+            leaf_of_row[at["rows"]] = n_leaves
+            return n_leaves + 1
+        here = len(splits)
+        splits.append([*at["split"], 0, at["gain"]])
+        n_leaves = walk(at["children"][0], n_leaves)
+        splits[here][3] = len(splits) - here
+        return walk(at["children"][1], n_leaves)
+
+    walk(root, 0)
+    return [tuple(s) for s in splits], leaf_of_row
+
+
+def softmax(F):
+    e = np.exp(F - F.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def loss_of(F, y, name, weight):
+    """Training loss of scores F (m, K)."""
+    own = F[np.arange(len(y)), y][:, None]
+    if name == "softmax":
+        top = F.max(axis=1)
+        return float(weight @ (np.log(np.exp(F - top[:, None]).sum(axis=1)) + top - own[:, 0]))
+    off = np.arange(F.shape[1]) != y[:, None]
+    terms = np.exp(F - own) if name == "exp" else np.log1p(np.exp(F - own))
+    return float((weight[:, None] * terms * off).sum())
+
+
+def gradient_of(F, y, name):
+    """Negative gradient of the loss of every row."""
+    Y = np.arange(F.shape[1]) == y[:, None]
+    if name == "softmax":
+        return Y - softmax(F)
+    u = np.exp(F - F[np.arange(len(y)), y][:, None])
+    if name == "log":
+        u = u / (1 + u)
+    u[Y] = 0
+    return np.where(Y, u.sum(axis=1, keepdims=True), -u)
+
+
+def hessian_of(F, y, name, weight):
+    """Hessian of the loss with respect to a vector added to all rows."""
+    K = F.shape[1]
+    H = np.zeros((K, K))
+    for f, label, w in zip(F, y, weight, strict=True):
+        if name == "softmax":
+            p = softmax(f[None])[0]
+            H += w * (np.diag(p) - np.outer(p, p))
+            continue
+        u = np.exp(f - f[label])
+        c = u if name == "exp" else u / (1 + u) ** 2
+        for r in range(K):
+            if r != label:
+                e = np.zeros(K)
+                e[label], e[r] = 1, -1
+                H += w * c[r] * np.outer(e, e)
+    return H
