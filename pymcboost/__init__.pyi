@@ -166,6 +166,28 @@ class MartClassifier(_ClassTrees): ...
 class ABCLogitBoostClassifier(_AdaptiveBase): ...
 class ABCMartClassifier(_AdaptiveBase): ...
 
+class VectorTreeBoostClassifier(_Estimator):
+    def __init__(
+        self,
+        loss: Literal["softmax", "exp", "log"] = "softmax",
+        n_estimators: int = 200,
+        learning_rate: float = 0.1,
+        max_leaf_nodes: int = 100,
+        max_depth: int | None = None,
+        min_samples_leaf: float = 2,
+        max_features: float = 0.4,
+        leaf_step: Literal["diagonal", "full"] = "diagonal",
+        max_bins: int = 256,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: _ClassWeight = None,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
+
 class Checkpoint:
     path: _Path
     every: float

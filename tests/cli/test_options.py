@@ -48,6 +48,11 @@ ADAPTIVE = {
     "warmup_rounds": [("--warmup-rounds 0", 0), ("--warmup-rounds 20", 20)],
 }
 MCBOOST_ONLY = {"loss", "nu", "max_step", "fixed_step", "weak_learner", "min_weight_fraction_leaf"}
+VECTOR = {
+    "loss": [("", "softmax"), ("-l softmax", "softmax"), ("-l exp", "exp"), ("--loss log", "log")],
+    "leaf_step": [("--leaf-step full", "full"), ("--leaf-step diagonal", "diagonal")],
+    **{name: TREES[name] for name in ("min_samples_leaf", "max_features")},
+}
 COMMON = {name: rows for name, rows in GIVEN.items() if name not in MCBOOST_ONLY}
 TABLES = {
     "mcboost": GIVEN,
@@ -55,6 +60,7 @@ TABLES = {
     "mart": {**COMMON, **TREES},
     "abc-logitboost": {**COMMON, **TREES, **ADAPTIVE},
     "abc-mart": {**COMMON, **TREES, **ADAPTIVE},
+    "vector-tree": {**COMMON, **VECTOR},
 }
 
 
@@ -72,7 +78,7 @@ def test_every_parameter_has_help_and_a_valid_default(algorithm):
         assert param(cls, name).allows(parameter.default), f"default of {name}"
 
 
-@pytest.mark.parametrize("algorithm", sorted(TABLES))
+@pytest.mark.parametrize("algorithm", sorted(REGISTRY))
 def test_table_is_complete(algorithm):
     assert sorted(TABLES[algorithm]) == sorted(on_command_line(get_class(algorithm)))
 
@@ -116,6 +122,7 @@ def test_help_is_that_of_the_algorithm(capsys):
     assert "options of MartClassifier: " in text
     assert "--gap" not in text
     assert "-l, --loss {exp,log} Exponential" in help_of(capsys, "mcboost")
+    assert "-l, --loss {softmax,exp,log} Multinomial" in help_of(capsys, "vector-tree")
 
 
 def test_interval_tables_are_for_stumps():

@@ -15,6 +15,7 @@ from pymcboost import (
     Model,
     ModelFormatError,
     SvmlightError,
+    VectorTreeBoostClassifier,
     __version__,
     dump_svmlight,
     get_include,
@@ -43,6 +44,7 @@ def train_trees(path: Path, X: NDArray[np.float32], y: NDArray[np.int64]) -> ABC
     for estimator in estimators:
         importances: NDArray[np.float64] = estimator.fit(X, y).feature_importances_
         print(importances.argmax(), estimator.history_["missing"][-1], estimator.gain_.sum())
+    VectorTreeBoostClassifier(loss="softmax", leaf_step="full").fit(X, y).save(path)
     checkpoint = Checkpoint(path, every=60, note=print)
     model = checkpoint.fit(ABCMartClassifier(n_estimators=10_000, n_candidates=3), X, y)
     model.model_.save(path.with_suffix(".mcb"), leaves="float16")
