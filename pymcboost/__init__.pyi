@@ -1,6 +1,6 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from os import PathLike
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ _Features: TypeAlias = Any
 _Path: TypeAlias = str | PathLike[str]
 _Layout: TypeAlias = Literal["list", "interval"]
 _Leaves: TypeAlias = Literal["float32", "float16"]
+_ClassWeight: TypeAlias = dict[Any, float] | Literal["balanced"] | None
+_RandomState: TypeAlias = int | np.random.RandomState | None
+_AnyEstimator = TypeVar("_AnyEstimator", bound=_Estimator)
 
 def get_include() -> str: ...
 def load_model(path: _Path) -> Model: ...
@@ -48,7 +51,7 @@ class Model:
     @property
     def n_rounds(self) -> int | None: ...
     @property
-    def leaves(self) -> str: ...
+    def leaves(self) -> _Leaves: ...
     @classmethod
     def from_bytes(cls, data: bytes) -> Self: ...
     def to_bytes(self) -> bytes: ...
@@ -59,32 +62,16 @@ class Model:
     def predict(self, X: _Features, n_jobs: int | None = None) -> NDArray[Any]: ...
     def predict_proba(self, X: _Features, n_jobs: int | None = None) -> NDArray[np.float64]: ...
     def staged_decision_function(self, X: _Features) -> Iterator[NDArray[np.float64]]: ...
+    def feature_importances(self) -> NDArray[np.float64]: ...
 
-class MCBoostClassifier:
+# What all estimators share; not a name of the package itself.
+class _Estimator:
     classes_: NDArray[Any]
     n_features_in_: int
     n_estimators_: int
     model_: Model
     history_: dict[str, NDArray[Any]]
-    def __init__(
-        self,
-        loss: Literal["exp", "log"] = "exp",
-        n_estimators: int = 500,
-        learning_rate: float = 0.5,
-        nu: float = 1e-9,
-        max_step: float | None = None,
-        fixed_step: float | None = None,
-        max_bins: int = 256,
-        min_weight_fraction_leaf: float = 0.0,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 20,
-        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None: ...
+    gain_: NDArray[np.float64]
     @property
     def feature_importances_(self) -> NDArray[np.float64]: ...
     def fit(
@@ -104,3 +91,94 @@ class MCBoostClassifier:
     def save(self, path: _Path, layout: _Layout = "list") -> None: ...
     def get_params(self, deep: bool = True) -> dict[str, Any]: ...
     def set_params(self, **params: Any) -> Self: ...
+
+class MCBoostClassifier(_Estimator):
+    def __init__(
+        self,
+        loss: Literal["exp", "log"] = "exp",
+        n_estimators: int = 500,
+        learning_rate: float = 0.5,
+        nu: float = 1e-9,
+        max_step: float | None = None,
+        fixed_step: float | None = None,
+        weak_learner: Literal["stump", "tree"] = "stump",
+        max_leaf_nodes: int = 20,
+        max_depth: int | None = None,
+        max_bins: int = 256,
+        min_weight_fraction_leaf: float = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: _ClassWeight = None,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
+
+class _ClassTrees(_Estimator):
+    def __init__(
+        self,
+        n_estimators: int = 200,
+        learning_rate: float = 0.1,
+        max_leaf_nodes: int = 20,
+        max_depth: int | None = None,
+        min_samples_leaf: float = 1,
+        max_features: float = 1.0,
+        subsample: float = 1.0,
+        max_bins: int = 256,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: _ClassWeight = None,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
+
+class _AdaptiveBase(_Estimator):
+    def __init__(
+        self,
+        n_estimators: int = 200,
+        learning_rate: float = 0.1,
+        max_leaf_nodes: int = 20,
+        gap: int = 10,
+        n_candidates: int | None = None,
+        warmup_rounds: int = 0,
+        max_depth: int | None = None,
+        min_samples_leaf: float = 1,
+        max_features: float = 1.0,
+        subsample: float = 1.0,
+        max_bins: int = 256,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: _ClassWeight = None,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
+
+class LogitBoostClassifier(_ClassTrees): ...
+class MartClassifier(_ClassTrees): ...
+class ABCLogitBoostClassifier(_AdaptiveBase): ...
+class ABCMartClassifier(_AdaptiveBase): ...
+
+class Checkpoint:
+    path: _Path
+    every: float
+    note: Callable[[str], object] | None
+    resumed: int
+    def __init__(self, path: _Path, every: float = 300.0, note: Callable[[str], object] | None = None) -> None: ...
+    def fit(
+        self,
+        estimator: _AnyEstimator,
+        X: _Features,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: _Features | None = None,
+        y_val: ArrayLike | None = None,
+    ) -> _AnyEstimator: ...
+    def remove(self) -> None: ...

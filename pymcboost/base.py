@@ -15,9 +15,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from pymcboost import __version__
 from pymcboost.data import TrainingData
 from pymcboost.ensemble import EnsembleBuilder
-from pymcboost.params import PARAMS
+from pymcboost.params import Param, param
 from pymcboost.scoring import Model
 from pymcboost.threads import resolve_n_jobs
+from pymcboost.tree_data import TreeData
 
 # Below this many table updates per scan, starting threads costs more than they save.
 SMALL_WORK = 1_000_000
@@ -36,12 +37,12 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     algorithm: str
     data_class = TrainingData
-    # Called after every round with (self, rounds so far, function that makes the model), by the command line.
+    # A `Checkpoint` while it fits the estimator.
     _checkpoint = None
     # Rounds after which the state is rebuilt from the scores; None where it does not drift.
-    restart_every = None
+    restart_every: int | None = None
     # Parameters that have other values here than `PARAMS` says.
-    own_params = {}
+    own_params: dict[str, Param] = {}
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
@@ -108,6 +109,13 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
                 f"the data has {len(present)} class{'' if len(present) == 1 else 'es'}"
             )
         X, codes, weight, validation = self._split_validation(X, codes, weight, classes, X_val, y_val)
+        best_gain = None
+        if self._checkpoint is not None:
+            saved = self._checkpoint.begin(self, X, classes, codes, weight, validation)
+            if saved is not None:
+                continued = True
+                self.model_, self.history_, self.gain_, best_gain = saved
+                self.n_estimators_ = self.model_.n_rounds
         n_threads = resolve_n_jobs(self.n_jobs)
         if X.shape[0] * X.shape[1] < SMALL_WORK:
             n_threads = 1
@@ -132,11 +140,11 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             self.n_estimators_ = 0
             self.gain_ = np.zeros(data.n_features)
         self.classes_ = classes
-        self._seed = int(check_random_state(self.random_state).randint(2**31))
+        self._seed = int(check_random_state(self._random_state()).randint(2**31))
         self._start(data, n_threads)
         self._restart(scores)
         try:
-            self._loop(data, builder, history, validation)
+            self._loop(data, builder, history, validation, best_gain)
         except KeyboardInterrupt:  # the rounds done are a usable model
             self._freeze(builder, history)
             raise
@@ -152,7 +160,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_params(self):
         for name, value in self.get_params(deep=False).items():
-            row = self.own_params.get(name, PARAMS.get(name))
+            row = param(type(self), name)
             if row is None or (name == "class_weight" and isinstance(value, dict)):
                 continue
             if name == "random_state" and isinstance(value, np.random.RandomState):
@@ -188,7 +196,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
                 used[~lone],
                 test_size=self.validation_fraction,
                 stratify=codes[used[~lone]],
-                random_state=self.random_state,
+                random_state=self._random_state(),
             )
         except ValueError as error:
             raise ValueError(
@@ -202,55 +210,75 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         kept[train] = weight[train]
         return X, codes, kept, validation
 
+    def _random_state(self):
+        if self.random_state is None and self._checkpoint is not None:
+            return self._checkpoint.seed
+        return self.random_state
+
     def _continue(self, data):
         builder = self._new_builder(data.n_classes, data.n_features)
         builder.extend(self.model_.ensemble)
         return builder, self.model_.raw_scores(data.X)[data.rows]
 
-    def _loop(self, data, builder, history, validation):
+    def _loop(self, data, builder, history, validation, best_gain):
+        """All rounds; ``best_gain`` is that of the best round so far where a checkpoint is continued, else None."""
         done = self.n_estimators_
+        resumed = best_gain is not None
+        best_error, best_round = np.inf, done
         if validation is not None:
             errors = history.setdefault("val_error", [])
             errors += [np.nan] * (done - len(errors))
-            validation.add(builder.tail(0))
-        best_error, best_round = (validation.error() if validation is not None and done else np.inf), done
-        best_gain = self.gain_.copy()
-        if self.n_estimators == done:
+            validation.add_rounds(builder)
+            if resumed:
+                best_round = int(np.argmin(errors)) + 1
+                best_error = errors[best_round - 1]
+            elif done:
+                best_error = validation.error()
+        gain = self.gain_.copy()
+        if not resumed:
+            best_gain = gain
+        if self.n_estimators == done and not resumed:
             warnings.warn(f"warm_start: the model already has n_estimators={done} rounds; nothing to add", stacklevel=3)
-        for t in _progress(range(done, self.n_estimators), self.verbose, type(self).__name__):
-            if self.restart_every and t > done and t % self.restart_every == 0:
-                partial = Model.from_ensemble(builder.freeze(), np.arange(data.n_classes))
-                self._restart(partial.raw_scores(data.X)[data.rows])
-            learners = len(builder)
-            found = self._round(builder)
-            if found is None:
-                break
-            for name, value in found.items():
-                history.setdefault(name, []).append(value)
-            self.n_estimators_ = t + 1
-            if self._checkpoint is not None:
-                self._checkpoint(self, t + 1, lambda: self._model(builder, history))
-            if validation is None:
-                continue
-            validation.add(builder.tail(learners))
-            error = validation.error()
-            history["val_error"].append(error)
-            if error < best_error:
-                best_error, best_round, best_gain = error, t + 1, self.gain_.copy()
-            if self.early_stopping and t + 1 - best_round >= self.n_iter_no_change:
-                break
-        if self.early_stopping and validation is not None and best_round < self.n_estimators_:
-            builder.truncate_rounds(best_round)
-            for values in history.values():
-                del values[best_round:]
+        watched = self.early_stopping and validation is not None
+        try:
+            for t in _progress(range(done, self.n_estimators), self.verbose, type(self).__name__):
+                if watched and t - best_round >= self.n_iter_no_change:
+                    break
+                if self.restart_every and t > done and t % self.restart_every == 0:
+                    partial = Model.from_ensemble(builder.freeze(), np.arange(data.n_classes))
+                    self._restart(partial.raw_scores(data.X)[data.rows])
+                learners = len(builder)
+                found = self._round(builder)
+                if found is None:
+                    break
+                for name, value in found.items():
+                    history.setdefault(name, []).append(value)
+                error = np.inf
+                if validation is not None:
+                    validation.add(builder.tail(learners))
+                    error = validation.error()
+                    history["val_error"].append(error)
+                gain, self.n_estimators_ = self.gain_.copy(), t + 1
+                if error < best_error:
+                    best_error, best_round, best_gain = error, t + 1, gain
+                if self._checkpoint is not None:
+                    self._checkpoint.after_round(
+                        self, lambda more: self._model(builder, {**self._meta(), **more}), history, gain, best_gain
+                    )
+        except KeyboardInterrupt:  # a round is in the model in full or not at all
+            _cut(builder, history, self.n_estimators_)
+            self.gain_ = gain
+            raise
+        if watched and best_round < self.n_estimators_:
+            _cut(builder, history, best_round)
             self.n_estimators_, self.gain_ = best_round, best_gain
 
     def _freeze(self, builder, history):
         self.history_ = {name: np.asarray(values) for name, values in history.items()}
-        self.model_ = self._model(builder, history)
+        self.model_ = self._model(builder, self._meta())
 
-    def _model(self, builder, history):
-        """The rounds so far as a model."""
+    def _meta(self):
+        """What the model file says about its training."""
         meta = {
             "algorithm": self.algorithm,
             "params": {name: _plain(v) for name, v in self.get_params(deep=False).items() if name not in NOT_IN_MODEL},
@@ -258,7 +286,16 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         }
         if hasattr(self, "feature_names_in_"):
             meta["feature_names"] = [str(name) for name in self.feature_names_in_]
+        return meta
+
+    def _model(self, builder, meta):
+        """The rounds so far as a model."""
         return Model.from_ensemble(builder.freeze(), _labels(self.classes_), link=self._link(), meta=meta)
+
+    @property
+    def grows_trees(self):
+        """Whether the weak learners are trees rather than stumps."""
+        return issubclass(self._training_data(), TreeData)
 
     def _training_data(self):
         """The form of the training data that the weak learners need."""
@@ -367,8 +404,22 @@ class _Validation:
                 goes_left |= np.isnan(column)
             self.scores += np.where(goes_left[:, None], left, right)
 
+    def add_rounds(self, builder):
+        """All rounds of a builder, one by one: the same sums as while they were trained."""
+        learners = builder.tail(0)
+        if not hasattr(learners, "rounds"):
+            return self.add(learners)
+        for start in learners.rounds[:-1].tolist():
+            self.add(builder.tail(start).truncate_rounds(1))
+
     def error(self):
         return float(np.mean(self.scores.argmax(axis=1) != self.codes))
+
+
+def _cut(builder, history, rounds):
+    builder.truncate_rounds(rounds)
+    for values in history.values():
+        del values[rounds:]
 
 
 def _check_sparse(X):

@@ -295,7 +295,7 @@ def write(path, data):
         mode = None
     if mode is not None and not stat.S_ISREG(mode):
         raise OSError(f"{os.fsdecode(path)} is not a regular file, a model cannot be saved there")
-    _remove_leftovers(target)
+    remove_leftovers(target)
     temporary, file = _temporary(target)
     try:
         try:
@@ -350,7 +350,7 @@ def _lock(file):
     return True
 
 
-def _remove_leftovers(target):
+def remove_leftovers(target):
     """Remove temporary files of this target that no process is writing (their lock died with the writer)."""
     if fcntl is None:
         return

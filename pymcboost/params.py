@@ -55,8 +55,23 @@ class Param:
         return self.high is None or value <= self.high
 
 
+def param(cls, name):
+    """Row of a parameter of an estimator class, which may narrow those of `PARAMS` in its ``own_params``.
+
+    Parameters
+    ----------
+    cls : type
+    name : str
+
+    Returns
+    -------
+    Param or None
+    """
+    return cls.own_params.get(name, PARAMS.get(name))
+
+
 PARAMS = {
-    "loss": Param(str, choices=("exp", "log")),
+    "loss": Param(str, choices=("softmax", "exp", "log")),
     "n_estimators": Param(int, low=1),
     "learning_rate": Param(float, low=0, open_low=True, high=1),
     "nu": Param(float, low=0),

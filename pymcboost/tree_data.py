@@ -341,7 +341,7 @@ class Units:
     planes : 1 or 2
         See `_kernels.trees.Grower`.
     min_samples_leaf : float
-        Least sum of sample weights in a leaf.
+        Least sum of sample weights in a leaf; weights with a mean below 1 are first divided by it.
 
     Attributes
     ----------
@@ -365,6 +365,8 @@ class Units:
         counts = room if planes == 1 else 2.0**24 - 2 * m
         if counts <= 0:
             raise ValueError(f"{m} rows are too many for trees with this min_samples_leaf; at most 8 million")
-        self.per_count = 1.0 if uniform else counts / weight.sum()
-        least = min_samples_leaf * data.weight_unit / (weight[0] if uniform else 1.0)
-        self.least = max(1, math.ceil(least * self.per_count * (1 - 1e-9)))
+        # A power of two: whole weights stay whole, and a row of weight 1 may fill a leaf of least weight 1.
+        self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / weight.sum())[1])
+        one = weight[0] if uniform else 1.0
+        least = min_samples_leaf * min(data.weight_unit, one if uniform else weight.mean()) / one
+        self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), np.iinfo(np.int32).max)))

@@ -35,7 +35,8 @@ PARAMETERS = """
     max_depth : int or None, default=None
         Most splits on the way to a leaf; None for no bound.
     min_samples_leaf : float, default=1
-        Least sum of sample weights in a leaf, at least 0; the number of samples when they all weigh 1.
+        Least sum of sample weights in a leaf, at least 0; the number of samples when they all weigh 1. Weights with a
+        mean below 1 are first divided by it.
     max_features : float, default=1.0
         Share of the features that the trees of a round may split on, in (0, 1]; drawn anew every round.
     subsample : float, default=1.0

@@ -18,6 +18,7 @@ from pymcboost.coefficients import SOLVERS
 from pymcboost.data import TrainingData
 from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
 from pymcboost.losses import LOSSES
+from pymcboost.params import Param
 from pymcboost.tree_data import TreeData
 from pymcboost.weak_learners import SharedStump, SharedTree
 
@@ -105,6 +106,7 @@ class MCBoostClassifier(BoostingClassifier):
     """
 
     algorithm = "mcboost"
+    own_params = {"loss": Param(str, choices=("exp", "log"))}
     # Multiplied weights are rebuilt from the scores, against rounding drift and lost small weights.
     restart_every = 512
 

@@ -8,7 +8,7 @@ import inspect
 import re
 
 from pymcboost.cli.console import UsageError, bounded
-from pymcboost.params import PARAMS
+from pymcboost.params import param
 
 # LIBSVM-style short names. Long names are derived; these are chosen by hand and never change their meaning.
 SHORT = {
@@ -75,7 +75,7 @@ def add_algorithm_options(parser, cls):
     parser : argparse.ArgumentParser or argument group
         Receives the options.
     cls : type
-        Estimator class; each parameter of its signature must have a row in ``pymcboost.params.PARAMS``.
+        Estimator class; each parameter of its signature must have a row in ``pymcboost.params``.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def add_algorithm_options(parser, cls):
     texts = parameter_help(cls)
     names = []
     for name, parameter in inspect.signature(cls).parameters.items():
-        row = PARAMS[name]
+        row = param(cls, name)
         if row.python_only:
             continue
         flags = [flag for flag in (SHORT.get(name), "--" + name.replace("_", "-")) if flag]

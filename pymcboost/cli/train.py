@@ -1,5 +1,6 @@
 """mcboost-train: train a model on a LIBSVM file, or cross-validate."""
 
+import functools
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
 Train a boosted classifier on a file in LIBSVM format and write it as a .mcb model file."""
 CLASSES_SHOWN = 20
+CHECKPOINT_EVERY = 300
 
 
 def main(argv=None):
@@ -81,7 +83,19 @@ def parse(argv):
         "--layout",
         choices=("list", "interval"),
         default="list",
-        help="layout of the model file: the stumps in order, or merged per feature (default: list)",
+        help="layout of the model file: all in order, or stumps merged per feature (default: list)",
+    )
+    group.add_argument(
+        "--checkpoint",
+        metavar="file",
+        help="keep the state of the training in this file, and go on from it when it is there; it is removed when the "
+        "model has been written",
+    )
+    group.add_argument(
+        "--checkpoint-every",
+        metavar="s",
+        type=bounded(float, "a number of seconds >= 0", lambda s: 0 <= s < float("inf")),
+        help=f"seconds from one writing of the checkpoint to the next, 0 for every round (default: {CHECKPOINT_EVERY})",
     )
     parser.add_common()
     arguments = parser.parse_args(argv)
@@ -94,6 +108,10 @@ def parse(argv):
     if arguments.cross_validation and (arguments.validation_file or arguments.model_file):
         what = "-P" if arguments.validation_file else "a model file"
         parser.error(f"-v writes no model and validates on its own folds; leave out {what}")
+    if arguments.cross_validation and arguments.checkpoint:
+        parser.error("-v trains a model per fold and keeps none of them; leave out --checkpoint")
+    if arguments.checkpoint_every is not None and not arguments.checkpoint:
+        parser.error("--checkpoint-every needs --checkpoint file")
     if arguments.training_file == "-" and not (arguments.model_file or arguments.cross_validation):
         parser.error("training on standard input needs the name of a model file")
     if arguments.training_file == arguments.validation_file == "-":
@@ -103,22 +121,27 @@ def parse(argv):
     quiet = arguments.quiet or arguments.cross_validation
     given["verbose"] = 0 if quiet else given.get("verbose", DEFAULTS["verbose"])
     arguments.model_file = arguments.model_file or os.path.basename(arguments.training_file) + ".mcb"
-    return arguments, cls(**given), weights
+    if arguments.checkpoint and os.path.realpath(arguments.checkpoint) == os.path.realpath(arguments.model_file):
+        parser.error("--checkpoint names the model file, but is removed when that has been written; name another file")
+    estimator = cls(**given)
+    if arguments.layout == "interval" and estimator.grows_trees:
+        parser.error("--layout interval is for stumps; trees can only be saved as a list")
+    return arguments, estimator, weights
 
 
-def check_target(path):
-    """Find out before hours of training that the model cannot be written, or would overwrite something else."""
+def check_target(path, what="model file"):
+    """Find out before hours of training that a file cannot be written, or would overwrite something else."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
-        raise IsADirectoryError(21, "is a folder, not a model file", path)
+        raise IsADirectoryError(21, f"is a folder, not a {what}", path)
     if not os.path.isdir(folder):
-        raise FileNotFoundError(2, "no such folder for the model file", folder)
+        raise FileNotFoundError(2, f"no such folder for the {what}", folder)
     if not os.access(folder, os.W_OK):
-        raise PermissionError(13, "cannot write the model file into this folder", folder)
+        raise PermissionError(13, f"cannot write the {what} into this folder", folder)
     if os.path.isfile(path) and os.path.getsize(path):
         with open(path, "rb") as stream:
             if stream.read(4) != b"\x89MCB":
-                raise UsageError(f"model file {path} exists and is not a model; remove it first if you mean it")
+                raise UsageError(f"{what} {path} exists and is not a model; remove it first if you mean it")
 
 
 def read(path, note, **how):
@@ -168,6 +191,8 @@ def train(argv):
     note = notifier(PROGRAM, arguments.quiet)
     if not arguments.cross_validation:
         check_target(arguments.model_file)
+        if arguments.checkpoint:
+            check_target(arguments.checkpoint, "checkpoint")
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
     data = read(arguments.training_file, note, base=base, n_features=arguments.n_features)
     X, y = data.X, data.y
@@ -203,9 +228,16 @@ def save(estimator, base, path, layout):
 
 def fit_and_save(estimator, X, y, base, validation, arguments, note):
     """Train, save and report; after Ctrl-C save the rounds that are done."""
-    status, start = 0, time.perf_counter()
+    status, fit, checkpoint = 0, estimator.fit, None
+    if arguments.checkpoint:
+        from pymcboost.checkpoint import Checkpoint
+
+        every = CHECKPOINT_EVERY if arguments.checkpoint_every is None else arguments.checkpoint_every
+        checkpoint = Checkpoint(arguments.checkpoint, every, note)
+        fit = functools.partial(checkpoint.fit, estimator)
+    start = time.perf_counter()
     try:
-        estimator.fit(X, y, **validation)
+        fit(X, y, **validation)
     except KeyboardInterrupt:
         if not getattr(estimator, "n_estimators_", 0):
             raise
@@ -218,7 +250,11 @@ def fit_and_save(estimator, X, y, base, validation, arguments, note):
             f"{PROGRAM}: interrupted; the {estimator.n_estimators_} rounds done are saved in {arguments.model_file}",
             file=sys.stderr,
         )
+        if checkpoint and os.path.exists(arguments.checkpoint):
+            note(f"the same command goes on from the checkpoint {arguments.checkpoint}")
         return status
+    if checkpoint:
+        checkpoint.remove()
     error = (estimator.model_.predict(X) != y).mean()
     rounds = estimator.n_estimators_
     note(f"{arguments.algorithm}: {rounds} rounds in {seconds:.3g} s, training error {100 * error:.4g}%")

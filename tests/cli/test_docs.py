@@ -1,5 +1,7 @@
 """docs/commandline.md shows the programs' own help.
 
+A block after ``<!-- help: train -->`` is all of it, one after ``<!-- help: train -a name -->`` the algorithm's options.
+
 After a change of an option, write the help into the page again::
 
     PYTHONPATH=.:tests python tests/cli/test_docs.py
@@ -11,22 +13,35 @@ from pathlib import Path
 import pytest
 from cli.programs import run
 
+from pymcboost.algorithms import REGISTRY
 from pymcboost.cli.console import EXIT_CODES
 
 PAGE = Path(__file__).parents[2] / "docs" / "commandline.md"
-MARK = r"(<!-- help: {} -->\n)(?:\n```text\n(.*?)```\n)?"
+BLOCK = re.compile(r"<!-- help: (.*?) -->\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
+SHOWN = ["train", "train -a abc-logitboost", "predict", "info"]
 
 
-def help_text(program):
-    done = run(program, "--help", COLUMNS="112")
+def help_text(what):
+    program, *arguments = what.split()
+    done = run(program, *arguments, "--help", COLUMNS="112")
     assert done.returncode == 0, done.stderr
-    return done.stdout.replace(EXIT_CODES, "").rstrip() + "\n"
+    text = done.stdout.replace(EXIT_CODES, "")
+    if arguments:
+        text = text[text.index("options of ") : text.index("data, validation and output")]
+    return text.rstrip() + "\n"
 
 
-@pytest.mark.parametrize("program", ["train", "predict", "info"])
-def test_page_shows_the_help(program):
-    found = re.search(MARK.format(program), PAGE.read_text(), re.DOTALL)
-    assert found[2] == help_text(program), "see the top of this file for how to write it again"
+@pytest.mark.parametrize("what", SHOWN)
+def test_page_shows_the_help(what):
+    assert dict(BLOCK.findall(PAGE.read_text()))[what] == help_text(what), "the top of this file says how to rewrite it"
+
+
+def test_page_has_these_blocks():
+    assert [what for what, _ in BLOCK.findall(PAGE.read_text())] == SHOWN
+
+
+def test_page_names_every_algorithm():
+    assert sorted(re.findall(r"^\| `(\S+)` \|", PAGE.read_text(), re.MULTILINE)) == sorted(REGISTRY)
 
 
 def test_page_lists_every_exit_status():
@@ -35,12 +50,9 @@ def test_page_lists_every_exit_status():
 
 
 def rewrite():
-    page = PAGE.read_text()
-    for program in ("train", "predict", "info"):
-        text = help_text(program)
-        block = f"\n```text\n{text}```\n"
-        page = re.sub(MARK.format(program), lambda found, block=block: found[1] + block, page, flags=re.DOTALL)
-    PAGE.write_text(page)
+    PAGE.write_text(
+        BLOCK.sub(lambda found: f"<!-- help: {found[1]} -->\n\n```text\n{help_text(found[1])}```\n", PAGE.read_text())
+    )
 
 
 if __name__ == "__main__":

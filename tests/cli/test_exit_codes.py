@@ -2,14 +2,15 @@
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
-from cli.programs import call, command, environment, run, run_python, start
+from cli.programs import call, command, environment, run, run_python, start, write_svm
 
-from pymcboost import __version__
+from pymcboost import Checkpoint, MartClassifier, __version__, load_svmlight
 from pymcboost.cli.console import run as run_body
 
 
@@ -48,10 +49,64 @@ def test_2_data(files, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.svm", "cut.svm.gz", "inf.svm"]
 
 
+def test_2_checkpoint_of_another_training(files, tmp_path, blobs):
+    """What differs is named, and nothing is written or removed."""
+    shutil.copy(files / "train.svm", tmp_path)
+    options = ["-q", "-a", "mart", "--checkpoint", "part"]
+    checkpoint = Checkpoint(tmp_path / "part", 0)
+    data = load_svmlight(tmp_path / "train.svm")
+    checkpoint.fit(MartClassifier(n_estimators=3), data.X, data.y)
+    before = (tmp_path / "part").read_bytes()
+    X, y = blobs
+    write_svm(tmp_path / "other.svm", X[:180] + 1, y[:180])
+    remedy = "remove the file (or name another) to begin anew"
+    for more, message in [
+        (["-r", "0.2", "train.svm"], "learning_rate was 0.1, it is 0.2"),
+        (["-a", "logitboost", "train.svm"], "the algorithm was mart, it is logitboost"),
+        (["-n", "2", "train.svm"], "part has 3 rounds, more than n_estimators=2"),
+        (["other.svm"], "part is the checkpoint of another training: the features differ"),
+        (["-w2", "3", "train.svm"], "class_weight was None"),
+        (["-P", "other.svm", "train.svm"], "the validation set differ"),
+    ]:
+        check(call("train", *options, *more, "m.mcb", cwd=tmp_path), 2, message, remedy)
+    check(
+        call("train", "-q", "--checkpoint", files / "model.mcb", "train.svm", "m.mcb", cwd=tmp_path),
+        2,
+        "is a model, but not a checkpoint",
+        remedy,
+    )
+    assert (tmp_path / "part").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.svm", "part", "train.svm"]
+    check(call("train", *options, "train.svm", "m.mcb", cwd=tmp_path), 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.mcb", "other.svm", "train.svm"]
+
+
+def test_other_checkpoint_errors(files, tmp_path):
+    train = files / "train.svm"
+    (tmp_path / "notes").write_text("keep me")
+    (tmp_path / "cut").write_bytes((files / "model.mcb").read_bytes()[:-1])
+    check(
+        call("train", "--checkpoint", "notes", train, "m", cwd=tmp_path),
+        1,
+        "checkpoint notes exists and is not a model",
+    )
+    check(call("train", "-q", "--checkpoint", "cut", train, "m", cwd=tmp_path), 3, "cut: ")
+    check(
+        call("train", "--checkpoint", "no/part", train, "m", cwd=tmp_path), 4, "no: no such folder for the checkpoint"
+    )
+    check(call("train", "--checkpoint", tmp_path, train, "m", cwd=tmp_path), 4, "is a folder, not a checkpoint")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut", "notes"]
+
+
 def test_3_model(files, tmp_path):
     good = (files / "model.mcb").read_bytes()
-    bad = {"empty.mcb": b"", "text.mcb": b"svm_type c_svc\n" * 9, "cut.mcb": good[:-1], "long.mcb": good + b"\0",
-           "flip.mcb": good[:-5] + bytes([good[-5] ^ 1]) + good[-4:]}
+    bad = {
+        "empty.mcb": b"",
+        "text.mcb": b"svm_type c_svc\n" * 9,
+        "cut.mcb": good[:-1],
+        "long.mcb": good + b"\0",
+        "flip.mcb": good[:-5] + bytes([good[-5] ^ 1]) + good[-4:],
+    }
     for name, content in bad.items():
         (tmp_path / name).write_bytes(content)
         check(run("info", name, cwd=tmp_path), 3, f"mcboost-info: error: {name}: ")
@@ -84,8 +139,11 @@ def test_4_forbidden_folder(files, tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's full device")
 def test_4_disk_full(files):
     check(run("predict", files / "test.svm", files / "model.mcb", "/dev/full"), 4, "No space left on device")
-    for program, arguments in [("info", [files / "model.mcb"]), ("info", ["--help"]),
-                               ("predict", [files / "test.svm", files / "model.mcb", "-"])]:
+    for program, arguments in [
+        ("info", [files / "model.mcb"]),
+        ("info", ["--help"]),
+        ("predict", [files / "test.svm", files / "model.mcb", "-"]),
+    ]:
         with open("/dev/full", "w") as full:
             done = run(program, *arguments, stdout=full)
         assert done.returncode == 4, done.stderr
@@ -98,8 +156,10 @@ def test_4_no_room_keeps_the_old_files(files, tmp_path):
     old = {"m.mcb": (files / "model.mcb").read_bytes(), "out": b"old"}
     for name, content in old.items():
         (tmp_path / name).write_bytes(content)
-    for program, arguments in [("train", [str(files / "train.svm"), "m.mcb"]),
-                               ("predict", ["-b", "1", str(files / "test.svm"), "m.mcb", "out"])]:
+    for program, arguments in [
+        ("train", [str(files / "train.svm"), "m.mcb"]),
+        ("predict", ["-b", "1", str(files / "test.svm"), "m.mcb", "out"]),
+    ]:
         code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
         code += f"from pymcboost.cli.{program} import main; sys.exit(main({arguments!r}))"
         check(run_python(code, cwd=tmp_path), 4, "File too large")
@@ -131,8 +191,9 @@ def test_closed_streams_do_not_mix(files, tmp_path):
     (tmp_path / "t.svm").write_text("99 1:1\n")
     line = shlex.join([*command("predict"), "t.svm", str(files / "model.mcb"), "-"])
     for closing in ("2>&-", ">&-"):
-        done = subprocess.run(["sh", "-c", f"{line} {closing}"], cwd=tmp_path, env=environment(), capture_output=True,
-                              text=True)
+        done = subprocess.run(
+            ["sh", "-c", f"{line} {closing}"], cwd=tmp_path, env=environment(), capture_output=True, text=True
+        )
         assert done.returncode == 0
         assert ("Accuracy" in done.stderr, "Accuracy" in done.stdout) == (closing == ">&-", False)
         assert (len(done.stdout.splitlines()) == 1) == (closing == "2>&-")
@@ -150,15 +211,18 @@ def test_130_interrupted_prediction_leaves_no_file(files, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("error", "status", "message"), [
-    (MemoryError(), 5, "error: not enough memory"),
-    (MemoryError("3 TiB"), 5, "error: not enough memory: 3 TiB"),
-    (KeyboardInterrupt(), 130, "interrupted"),
-    (FileNotFoundError(2, "No such file", "a.txt"), 4, "error: a.txt: No such file"),
-    (OSError("odd"), 4, "error: odd"),
-    (ValueError("bad rows"), 2, "error: bad rows"),
-    (SystemExit(0), 0, None),
-])
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (MemoryError(), 5, "error: not enough memory"),
+        (MemoryError("3 TiB"), 5, "error: not enough memory: 3 TiB"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (FileNotFoundError(2, "No such file", "a.txt"), 4, "error: a.txt: No such file"),
+        (OSError("odd"), 4, "error: odd"),
+        (ValueError("bad rows"), 2, "error: bad rows"),
+        (SystemExit(0), 0, None),
+    ],
+)
 def test_exceptions_become_statuses(capsys, error, status, message):
     def body(argv):
         raise error

@@ -8,7 +8,7 @@ from pymcboost.algorithms import REGISTRY, get_class
 from pymcboost.cli.console import UsageError
 from pymcboost.cli.options import parameter_help, take_class_weights
 from pymcboost.cli.train import main, parse
-from pymcboost.params import PARAMS
+from pymcboost.params import param
 
 # Every command-line parameter of MCBoostClassifier: arguments, and what the estimator must then hold.
 GIVEN = {
@@ -18,10 +18,17 @@ GIVEN = {
     "nu": [("--nu 1e-3", 1e-3), ("--nu=0", 0.0)],
     "max_step": [("--max-step 0.5", 0.5), ("--max-step none", None)],
     "fixed_step": [("--fixed-step 0.01", 0.01)],
+    "weak_learner": [("--weak-learner tree", "tree"), ("--weak-learner stump", "stump")],
+    "max_leaf_nodes": [("--max-leaf-nodes 2", 2)],
+    "max_depth": [("--max-depth 500", 500), ("--max-depth none", None)],
     "max_bins": [("--max-bins 2", 2)],
     "min_weight_fraction_leaf": [("--min-weight-fraction-leaf 0.1", 0.1)],
-    "early_stopping": [("--early-stopping", True), ("--no-early-stopping", False), ("-E 5", True),
-                       ("-E 5 --no-early-stopping", False)],
+    "early_stopping": [
+        ("--early-stopping", True),
+        ("--no-early-stopping", False),
+        ("-E 5", True),
+        ("-E 5 --no-early-stopping", False),
+    ],
     "validation_fraction": [("--validation-fraction 0.3", 0.3)],
     "n_iter_no_change": [("--n-iter-no-change 4", 4), ("-E 6", 6)],
     "class_weight": [("--class-weight balanced", "balanced"), ("--class-weight none", None)],
@@ -29,10 +36,30 @@ GIVEN = {
     "n_jobs": [("--n-jobs 2", 2), ("-j -1", -1)],
     "verbose": [("--verbose 2", 2), ("", 1), ("-q", 0), ("-v 3", 0)],
 }
+# What class-wise trees have besides; a base class only those with "abc".
+TREES = {
+    "min_samples_leaf": [("--min-samples-leaf 2.5", 2.5), ("--min-samples-leaf 0", 0.0)],
+    "max_features": [("--max-features 0.1", 0.1)],
+    "subsample": [("--subsample 1", 1.0)],
+}
+ADAPTIVE = {
+    "gap": [("--gap 1", 1)],
+    "n_candidates": [("--n-candidates 3", 3), ("--n-candidates none", None)],
+    "warmup_rounds": [("--warmup-rounds 0", 0), ("--warmup-rounds 20", 20)],
+}
+MCBOOST_ONLY = {"loss", "nu", "max_step", "fixed_step", "weak_learner", "min_weight_fraction_leaf"}
+COMMON = {name: rows for name, rows in GIVEN.items() if name not in MCBOOST_ONLY}
+TABLES = {
+    "mcboost": GIVEN,
+    "logitboost": {**COMMON, **TREES},
+    "mart": {**COMMON, **TREES},
+    "abc-logitboost": {**COMMON, **TREES, **ADAPTIVE},
+    "abc-mart": {**COMMON, **TREES, **ADAPTIVE},
+}
 
 
 def on_command_line(cls):
-    return [name for name in inspect.signature(cls).parameters if not PARAMS[name].python_only]
+    return [name for name in inspect.signature(cls).parameters if not param(cls, name).python_only]
 
 
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
@@ -42,26 +69,66 @@ def test_every_parameter_has_help_and_a_valid_default(algorithm):
     for name in on_command_line(cls):
         assert texts.get(name), f"{cls.__name__} does not document {name}"
     for name, parameter in inspect.signature(cls).parameters.items():
-        assert PARAMS[name].allows(parameter.default), f"default of {name}"
+        assert param(cls, name).allows(parameter.default), f"default of {name}"
 
 
-def test_table_is_complete():
-    assert sorted(GIVEN) == sorted(on_command_line(get_class("mcboost")))
+@pytest.mark.parametrize("algorithm", sorted(TABLES))
+def test_table_is_complete(algorithm):
+    assert sorted(TABLES[algorithm]) == sorted(on_command_line(get_class(algorithm)))
 
 
-@pytest.mark.parametrize(("name", "text", "value"), [(n, t, v) for n, rows in GIVEN.items() for t, v in rows])
-def test_option_sets_parameter(name, text, value):
-    _, estimator, _ = parse([*text.split(), "train.svm"])
+@pytest.mark.parametrize(
+    ("algorithm", "name", "text", "value"),
+    [(a, n, t, v) for a, table in TABLES.items() for n, rows in table.items() for t, v in rows],
+)
+def test_option_sets_parameter(algorithm, name, text, value):
+    _, estimator, _ = parse(["-a", algorithm, *text.split(), "train.svm"])
+    assert type(estimator) is get_class(algorithm)
     parameters = estimator.get_params()
     assert parameters[name] == value
     assert type(parameters[name]) is type(value)
 
 
-def test_options_not_given_keep_the_signature_default():
-    cls = get_class("mcboost")
-    _, estimator, _ = parse(["train.svm"])
+@pytest.mark.parametrize("algorithm", sorted(REGISTRY))
+def test_options_not_given_keep_the_signature_default(algorithm):
+    cls = get_class(algorithm)
+    _, estimator, _ = parse(["train.svm", "-a", algorithm])
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
     assert estimator.get_params() == {**defaults, "verbose": 1}
+
+
+def test_algorithm_is_mcboost_where_none_is_named():
+    assert type(parse(["train.svm"])[1]) is get_class("mcboost")
+
+
+def help_of(capsys, algorithm):
+    assert main(["-a", algorithm, "--help"]) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_help_is_that_of_the_algorithm(capsys):
+    text = help_of(capsys, "abc-logitboost")
+    assert "options of ABCLogitBoostClassifier: " in text
+    assert "--gap n Rounds between searches for the base class; 1 searches in every round (an integer >= 1" in text
+    assert "--max-depth n Most splits on the way to a leaf; None for no bound (an integer >= 1 and <= 500" in text
+    assert "--nu" not in text
+    text = help_of(capsys, "mart")
+    assert "options of MartClassifier: " in text
+    assert "--gap" not in text
+    assert "-l, --loss {exp,log} Exponential" in help_of(capsys, "mcboost")
+
+
+def test_interval_tables_are_for_stumps():
+    assert parse(["--layout", "interval", "t"])[0].layout == "interval"
+    for arguments in (["-a", "mart"], ["--weak-learner", "tree"]):
+        with pytest.raises(UsageError, match="--layout interval is for stumps; trees can only be saved as a list"):
+            parse([*arguments, "--layout", "interval", "t"])
+
+
+def test_checkpoint():
+    arguments = parse(["--checkpoint", "a/b", "--checkpoint-every", "0", "t"])[0]
+    assert (arguments.checkpoint, arguments.checkpoint_every) == ("a/b", 0.0)
+    assert parse(["t"])[0].checkpoint is None
 
 
 @pytest.mark.parametrize(("training", "model"), [("train.svm", "train.svm.mcb"), ("/data/a.svm.gz", "a.svm.gz.mcb")])
@@ -133,6 +200,17 @@ BAD_TRAIN = [
     ("--base 2 t", "argument --base: invalid choice: '2'"),
     ("--n-features 0 t", "argument --n-features: '0' is not an integer >= 1"),
     ("--layout tree t", "argument --layout: invalid choice: 'tree'"),
+    ("--gap 3 t", "unrecognized arguments: --gap"),
+    ("-a mart --gap 3 t", "unrecognized arguments: --gap"),
+    ("-a mart -l log t", "unrecognized arguments: -l"),
+    ("-a abc-mart --gap 0 t", "argument --gap: '0' is not an integer >= 1"),
+    ("-l softmax t", "argument -l/--loss: 'softmax' is not one of 'exp', 'log'"),
+    ("--checkpoint", "argument --checkpoint: expected one argument"),
+    ("--checkpoint c -v 5 t", "-v trains a model per fold and keeps none of them; leave out --checkpoint"),
+    ("--checkpoint-every 5 t", "--checkpoint-every needs --checkpoint file"),
+    ("--checkpoint c --checkpoint-every -1 t", "argument --checkpoint-every: '-1' is not a number of seconds >= 0"),
+    ("--checkpoint c --checkpoint-every inf t", "argument --checkpoint-every: 'inf' is not a number of seconds >= 0"),
+    ("--checkpoint ./m t m", "--checkpoint names the model file, but is removed when that has been written"),
     ("-w3 t", "argument -w3: 't' is not a finite number > 0"),
     ("-", "training on standard input needs the name of a model file"),
     ("-P - - m", "only one of the training and the validation file can be standard input"),

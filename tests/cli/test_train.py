@@ -13,6 +13,7 @@ import pytest
 from cli.programs import call, command, environment, run, start, write_svm
 
 from pymcboost import MCBoostClassifier, load_model, load_svmlight
+from pymcboost.algorithms import REGISTRY, get_class
 
 
 def meta(path):
@@ -35,8 +36,22 @@ def test_report_on_standard_error_only(files, tmp_path):
     assert not {"\r", "\x1b"} & set(done.stderr), "a progress bar belongs on a terminal only"
 
 
-@pytest.mark.parametrize("options", [{}, {"loss": "log", "n_estimators": 12, "learning_rate": 0.3, "nu": 1e-4,
-                                          "max_step": 0.7, "max_bins": 16, "random_state": 5, "n_jobs": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {
+            "loss": "log",
+            "n_estimators": 12,
+            "learning_rate": 0.3,
+            "nu": 1e-4,
+            "max_step": 0.7,
+            "max_bins": 16,
+            "random_state": 5,
+            "n_jobs": 2,
+        },
+    ],
+)
 def test_same_bytes_as_python(files, tmp_path, options):
     options = {"n_estimators": 20, **options}
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
@@ -45,7 +60,22 @@ def test_same_bytes_as_python(files, tmp_path, options):
     MCBoostClassifier(**options).fit(data.X, data.y).save(tmp_path / "python.mcb")
     assert (tmp_path / "cli.mcb").read_bytes() == (tmp_path / "python.mcb").read_bytes()
     assert {name: meta(tmp_path / "cli.mcb")["params"][name] for name in options if name != "n_jobs"} == {
-        name: value for name, value in options.items() if name != "n_jobs"}
+        name: value for name, value in options.items() if name != "n_jobs"
+    }
+
+
+@pytest.mark.parametrize("algorithm", sorted(REGISTRY))
+def test_every_algorithm_gives_the_bytes_of_python(files, tmp_path, algorithm):
+    done = call("train", "-a", algorithm, "-n", 6, "-S", 1, files / "train.svm", "cli.mcb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(rf"{algorithm}: 6 rounds in \S+ s, training error", done.stderr)
+    data = load_svmlight(files / "train.svm")
+    estimator = get_class(algorithm)(n_estimators=6, random_state=1).fit(data.X, data.y)
+    estimator.save(tmp_path / "python.mcb")
+    assert (tmp_path / "cli.mcb").read_bytes() == (tmp_path / "python.mcb").read_bytes()
+    predicted = call("predict", "-q", files / "test.svm", "cli.mcb", "-", cwd=tmp_path)
+    held = load_svmlight(files / "test.svm", n_features=5)
+    assert [int(line) for line in predicted.stdout.split()] == estimator.predict(held.X).tolist()
 
 
 def test_class_weights_match_python(files, tmp_path):
@@ -79,15 +109,24 @@ def test_cross_validation_prints_libsvms_line_and_writes_nothing(files, tmp_path
 
     seeds = ([], ["-S", 0], ["-S", 8])
     ways = (run, call, call)
-    runs = [way("train", "-q", "-n", 15, "-v", 4, *seed, files / "train.svm", cwd=tmp_path)
-            for way, seed in zip(ways, seeds, strict=True)]
+    runs = [
+        way("train", "-q", "-n", 15, "-v", 4, *seed, files / "train.svm", cwd=tmp_path)
+        for way, seed in zip(ways, seeds, strict=True)
+    ]
     assert [done.returncode for done in runs] == [0, 0, 0]
     assert [done.stderr for done in runs] == ["", "", ""]
     assert runs[0].stdout == runs[1].stdout
     data = load_svmlight(files / "train.svm")
     for done, seed in zip(runs, (0, 0, 8), strict=True):
-        hits = cross_val_predict(MCBoostClassifier(n_estimators=15), data.X, data.y,
-                                 cv=StratifiedKFold(4, shuffle=True, random_state=seed)) == data.y
+        hits = (
+            cross_val_predict(
+                MCBoostClassifier(n_estimators=15),
+                data.X,
+                data.y,
+                cv=StratifiedKFold(4, shuffle=True, random_state=seed),
+            )
+            == data.y
+        )
         assert done.stdout == f"Cross Validation Accuracy = {100 * hits.mean():g}%\n"
     assert list(tmp_path.iterdir()) == []
 
@@ -134,14 +173,17 @@ def test_base_zero(files, tmp_path, blobs):
     assert "zero.svm:1:" in done.stderr
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("1 1:2\n1:3\n", "row 2 has no label"),
-    ("1 1:2\n2.5 1:3\n", "row 2 has the label 2.5; class labels must be integers"),
-    ("1 1:2\n1 1:3\n", "class"),
-    ("1 1:2\n2 1:x\n", "t.svm:2:"),
-    ("1 2:2 1:3\n", "t.svm:1:"),
-    ("", "t.svm"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 1:2\n1:3\n", "row 2 has no label"),
+        ("1 1:2\n2.5 1:3\n", "row 2 has the label 2.5; class labels must be integers"),
+        ("1 1:2\n1 1:3\n", "class"),
+        ("1 1:2\n2 1:x\n", "t.svm:2:"),
+        ("1 2:2 1:3\n", "t.svm:1:"),
+        ("", "t.svm"),
+    ],
+)
 def test_wrong_data_exits_2(tmp_path, text, message):
     (tmp_path / "t.svm").write_text(text)
     done = call("train", "-q", "t.svm", cwd=tmp_path)
@@ -252,3 +294,80 @@ def test_zero_based_training_is_remembered(tmp_path, blobs, layout):
     assert f"validation error {100 - 100 * hits:.4g}%" in done.stderr
     shifted = call("predict", "-q", "--base", 1, "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert shifted.stdout != predicted.stdout
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A file that trees need some seconds for."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, size=2000)
+    return write_svm(tmp_path / "big.svm", rng.normal(size=(2000, 20)) + 0.5 * y[:, None], y)
+
+
+def trees(large, rounds, *more):
+    return ["-a", "mart", "-n", rounds, "-S", 5, "--subsample", 0.7, *more, large.name]
+
+
+def wait_until(found, process):
+    end = time.monotonic() + 120
+    while not found():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_killed_training_goes_on_to_the_same_bytes(large, tmp_path):
+    arguments = trees(large, 60, "--checkpoint", "part", "--checkpoint-every", 0)
+    part = tmp_path / "part"
+    rounds = 0
+    for more in (5, 10):
+        process = start("train", *arguments, "m.mcb", cwd=tmp_path)
+        wait_until(lambda least=rounds + more: part.exists() and load_model(part).n_rounds >= least, process)
+        process.kill()
+        process.communicate(timeout=60)
+        rounds = load_model(part).n_rounds
+    assert not (tmp_path / "m.mcb").exists()
+    # What was done until then is a model like any other.
+    assert call("predict", "-q", "big.svm", "part", "out", cwd=tmp_path).returncode == 0
+    done = call("train", *arguments, "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"mcboost-train: going on from the {rounds} rounds in part\n" in done.stderr
+    assert call("train", *trees(large, 60), "whole.mcb", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["big.svm", "m.mcb", "out", "whole.mcb"]
+
+
+def test_interrupt_writes_a_last_checkpoint(large, tmp_path):
+    process = start("train", *trees(large, 100_000, "--checkpoint", "part"), "m.mcb", cwd=tmp_path)
+    wait_for(process, "big.svm: 2000 rows")
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    rounds = load_model(tmp_path / "m.mcb").n_rounds
+    assert f"interrupted; the {rounds} rounds done are saved in m.mcb" in err
+    assert "the same command goes on from the checkpoint part" in err
+    assert load_model(tmp_path / "part").n_rounds == rounds
+    done = call("train", *trees(large, rounds + 5, "--checkpoint", "part"), "m.mcb", cwd=tmp_path)
+    assert f"going on from the {rounds} rounds" in done.stderr
+    assert not (tmp_path / "part").exists()
+    call("train", *trees(large, rounds + 5), "whole.mcb", cwd=tmp_path)
+    assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()
+
+
+def test_interrupted_mcboost_keeps_the_last_rebuilding(large, tmp_path):
+    """Its checkpoints lie on multiples of 512 rounds, the model of Ctrl-C does not."""
+    process = start(
+        "train", "-n", 1_000_000, "--checkpoint", "part", "--checkpoint-every", 0, "big.svm", "m.mcb", cwd=tmp_path
+    )
+    wait_until((tmp_path / "part").exists, process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    rounds = load_model(tmp_path / "part").n_rounds
+    assert rounds % 512 == 0 < rounds <= load_model(tmp_path / "m.mcb").n_rounds < rounds + 512
+    done = call("train", "-n", rounds + 99, "--checkpoint", "part", "big.svm", "m.mcb", cwd=tmp_path)
+    assert f"going on from the {rounds} rounds" in done.stderr
+    call("train", "-n", rounds + 99, "big.svm", "whole.mcb", cwd=tmp_path)
+    assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()

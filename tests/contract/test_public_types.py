@@ -7,9 +7,19 @@ from pathlib import Path
 import pytest
 
 import pymcboost
+from pymcboost.algorithms import REGISTRY, get_class
 
 STUB = ast.parse(Path(pymcboost.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 DEFINITIONS = {node.name: node for node in STUB.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+
+
+def methods(node):
+    """Methods of a class of the stub, by name; those of its bases in the stub come with it."""
+    found = {}
+    for base in node.bases:
+        found.update(methods(DEFINITIONS[base.id]))
+    found.update({item.name: item for item in node.body if isinstance(item, ast.FunctionDef)})
+    return found
 
 
 def public_names():
@@ -56,6 +66,12 @@ def test_stub_lists_the_public_names():
     assert public_names() == set(pymcboost.__all__)
 
 
+def test_every_algorithm_has_a_public_name():
+    for name in REGISTRY:
+        cls = get_class(name)
+        assert getattr(pymcboost, cls.__name__) is cls
+
+
 def test_every_lazy_name_loads():
     for name in pymcboost.__all__:
         assert getattr(pymcboost, name) is not None
@@ -76,9 +92,8 @@ def test_functions_have_the_signature_of_the_stub(name):
     [
         (name, item)
         for name, node in DEFINITIONS.items()
-        if isinstance(node, ast.ClassDef)
-        for item in node.body
-        if isinstance(item, ast.FunctionDef)
+        if isinstance(node, ast.ClassDef) and not name.startswith("_")
+        for item in methods(node).values()
     ],
     ids=lambda value: value if isinstance(value, str) else value.name,
 )

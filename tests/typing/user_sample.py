@@ -6,6 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pymcboost import (
+    ABCLogitBoostClassifier,
+    ABCMartClassifier,
+    Checkpoint,
+    LogitBoostClassifier,
+    MartClassifier,
     MCBoostClassifier,
     Model,
     ModelFormatError,
@@ -30,6 +35,20 @@ def train(path: Path) -> MCBoostClassifier:
         print(float(np.mean(prediction == data.y)))
     fitted.save(path.with_suffix(".mcb"), layout="interval")
     return fitted.set_params(learning_rate=0.1)
+
+
+def train_trees(path: Path, X: NDArray[np.float32], y: NDArray[np.int64]) -> ABCMartClassifier:
+    """Every tree learner, and one that goes on where it was stopped."""
+    estimators = [LogitBoostClassifier(max_depth=6), MartClassifier(subsample=0.5), ABCLogitBoostClassifier(gap=5)]
+    for estimator in estimators:
+        importances: NDArray[np.float64] = estimator.fit(X, y).feature_importances_
+        print(importances.argmax(), estimator.history_["missing"][-1], estimator.gain_.sum())
+    checkpoint = Checkpoint(path, every=60, note=print)
+    model = checkpoint.fit(ABCMartClassifier(n_estimators=10_000, n_candidates=3), X, y)
+    model.model_.save(path.with_suffix(".mcb"), leaves="float16")
+    checkpoint.remove()
+    print(checkpoint.resumed, model.model_.n_rounds)
+    return model
 
 
 def score(path: Path, rows: NDArray[np.float32]) -> NDArray[np.float64]:

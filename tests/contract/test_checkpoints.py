@@ -1,0 +1,265 @@
+"""Trainings that were stopped and go on from a checkpoint give the same bytes as those without a stop."""
+
+import os
+import pickle
+import signal
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from pymcboost import Checkpoint, ModelFormatError, load_model
+from pymcboost.algorithms import REGISTRY, get_class
+
+# Every algorithm, and what else has a part in its state.
+TRAININGS = [
+    pytest.param(get_class(name), more, id="-".join([name, *more]))
+    for name in sorted(REGISTRY)
+    for more in (
+        {},
+        {"early_stopping": True, "n_iter_no_change": 9, "random_state": 4},
+        {"subsample": 0.5, "random_state": 3},
+        {"max_features": 0.5, "random_state": 3},
+        {"weak_learner": "tree"},
+        {"loss": "log"},
+        {"class_weight": {"bee": 2.0}},
+    )
+    if set(more) <= set(get_class(name)().get_params())
+]
+
+
+def some_data(K=4, m=240, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, m)
+    return rng.normal(size=(m, d)) + 0.4 * y[:, None], np.array(["ape", "bee", "cat", "dog"])[y]
+
+
+def stop_after(monkeypatch, cls, rounds):
+    """Make Ctrl-C come inside a round, after its trees have been added."""
+    original, count = cls._round, [0]
+
+    def interrupted(self, builder):
+        found = original(self, builder)
+        count[0] += 1
+        if count[0] > rounds:
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(cls, "_round", interrupted)
+
+
+def agree(one, other):
+    assert one.model_.to_bytes() == other.model_.to_bytes()
+    assert one.n_estimators_ == other.n_estimators_
+    np.testing.assert_array_equal(one.gain_, other.gain_)
+    assert one.history_.keys() == other.history_.keys()
+    for name, values in other.history_.items():
+        np.testing.assert_array_equal(one.history_[name], values)
+        assert one.history_[name].dtype == values.dtype
+
+
+@pytest.mark.parametrize(("cls", "more"), TRAININGS)
+@pytest.mark.parametrize("every", [0, 1000])
+def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
+    if cls.restart_every:
+        monkeypatch.setattr(cls, "restart_every", 4)
+    X, y = some_data()
+    path = tmp_path / "m.part"
+    whole = cls(n_estimators=24, **more).fit(X, y)
+    seen = 0
+    for rounds in (5, 4, 6, 1):
+        with monkeypatch.context() as patch:
+            stop_after(patch, cls, rounds)
+            try:
+                Checkpoint(path, every).fit(cls(n_estimators=24, **more), X, y)
+            except KeyboardInterrupt:
+                model = load_model(path)  # a model like any other
+                assert model.n_rounds >= seen
+                assert model.predict(X).shape == y.shape
+                seen = model.n_rounds
+    assert seen >= 4
+    checkpoint = Checkpoint(path, every)
+    agree(checkpoint.fit(cls(n_estimators=24, **more), X, y), whole)
+    assert checkpoint.resumed >= seen
+    # Asked again, the end of the training is found in the file, or near.
+    agree(Checkpoint(path, every).fit(cls(n_estimators=24, **more), X, y), whole)
+    more_rounds = Checkpoint(path, every).fit(cls(n_estimators=30), X, y) if not more else None
+    if more_rounds is not None:
+        agree(more_rounds, cls(n_estimators=30).fit(X, y))
+    checkpoint.remove()
+    assert list(tmp_path.iterdir()) == []
+    checkpoint.remove()
+
+
+def test_draws_without_a_seed_go_on(tmp_path, monkeypatch):
+    """random_state=None draws one seed for the whole training, in the first process."""
+    cls = get_class("mart")
+    X, y = some_data()
+    parts, ends, draw = [], [], cls._draw
+    monkeypatch.setattr(cls, "_draw", lambda self, t: parts.append(self._seed) or draw(self, t))
+    for stop in (3, 3, 99):
+        with monkeypatch.context() as patch:
+            stop_after(patch, cls, stop)
+            checkpoint = Checkpoint(tmp_path / "m.part")
+            try:
+                ends.append(checkpoint.fit(cls(n_estimators=8, early_stopping=True), X, y))
+            except KeyboardInterrupt:
+                ends.append(checkpoint.seed)
+    assert len(set(parts)) == 1
+    assert ends[0] == ends[1] == checkpoint.seed
+    other = Checkpoint(tmp_path / "other.part")
+    other.fit(cls(n_estimators=1), X, y)
+    assert other.seed != checkpoint.seed
+
+
+def test_validation_set_of_ones_own(tmp_path, monkeypatch):
+    cls = get_class("abc-mart")
+    X, y = some_data()
+    X_val, y_val = some_data(seed=1)
+    kwargs = {"n_estimators": 40, "early_stopping": True, "n_iter_no_change": 6}
+    whole = cls(**kwargs).fit(X, y, X_val=X_val, y_val=y_val)
+    with monkeypatch.context() as patch:
+        stop_after(patch, cls, 7)
+        with pytest.raises(KeyboardInterrupt):
+            Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val)
+    agree(Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val), whole)
+
+
+@pytest.fixture
+def stopped(tmp_path):
+    """Path of a checkpoint of 5 rounds, and how to go on."""
+    X, y = some_data()
+    weight = np.ones(len(y))
+    Checkpoint(tmp_path / "m.part", 0).fit(get_class("mart")(n_estimators=5), X, y, weight, X[:50], y[:50])
+
+    def go_on(name="mart", X=X, y=y, weight=weight, X_val=X[:50], y_val=y[:50], n_estimators=8, **more):
+        estimator = get_class(name)(n_estimators=n_estimators, **more)
+        return Checkpoint(tmp_path / "m.part").fit(estimator, X, y, weight, X_val, y_val)
+
+    before = (tmp_path / "m.part").read_bytes()
+    go_on()
+    yield go_on
+    assert (tmp_path / "m.part").read_bytes() == before
+
+
+def changed(array):
+    array = array.copy()
+    array[7] = array[8]
+    return array
+
+
+def test_another_training_is_refused_by_what_differs(stopped):
+    X, y = some_data()
+    y = np.roll(y, 1)
+    cases = [
+        ({"name": "logitboost"}, "the algorithm was mart, it is logitboost"),
+        ({"learning_rate": 0.2}, "learning_rate was 0.1, it is 0.2"),
+        (
+            {"learning_rate": 0.2, "class_weight": {"bee": 3}},
+            "class_weight was None, it is {'bee': 3}; learning_rate was",
+        ),
+        ({"X": X[:-1], "y": y[:-1], "weight": None}, "the data had 240 rows, they have 239"),
+        ({"X": X[:, :-1], "X_val": X[:50, :-1]}, "the data had 6 features, they have 5"),
+        ({"X": changed(X)}, "training: the features differ. Train with"),
+        ({"y": y}, "training: the labels differ. Train with"),
+        ({"weight": changed(np.arange(240.0))}, "training: the weights of the rows differ. Train with"),
+        ({"X_val": X[50:100]}, "training: the validation set differ. Train with"),
+        ({"X_val": None, "y_val": None}, "training: the validation set differ. Train with"),
+        ({"X": scipy.sparse.csr_matrix(X)}, "the features were dense, they are sparse"),
+        ({"n_estimators": 4}, "has 5 rounds, more than n_estimators=4"),
+        ({"warm_start": True}, "use one"),
+    ]
+    for change, message in cases:
+        with pytest.raises(ValueError) as error:
+            stopped(**change)
+        assert message in str(error.value)
+        assert "m.part" in str(error.value) or "warm_start" in change
+    # What leaves the model as it is may differ.
+    stopped(X=np.asfortranarray(X.astype(np.float32)), n_jobs=2, verbose=1)
+
+
+def test_files_that_are_no_checkpoint(tmp_path):
+    X, y = some_data()
+    cls = get_class("mart")
+    path = tmp_path / "m"
+    cls(n_estimators=2).fit(X, y).save(path)
+    with pytest.raises(ValueError, match="is a model, but not a checkpoint; remove the file"):
+        Checkpoint(path).fit(cls(n_estimators=2), X, y)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ModelFormatError):
+        Checkpoint(path).fit(cls(n_estimators=2), X, y)
+    path.write_bytes(b"")
+    Checkpoint(path, 0).fit(cls(n_estimators=2), X, y)
+    model = load_model(path)
+    model.truncate(1).save(path)
+    with pytest.raises(ValueError, match="is not a checkpoint that pymcboost"):
+        Checkpoint(path).fit(cls(n_estimators=2), X, y)
+
+
+def test_a_file_that_cannot_be_written_costs_a_warning(tmp_path):
+    X, y = some_data()
+    cls = get_class("mart")
+    with pytest.warns(UserWarning, match="no checkpoint after round 1: .*[Nn]o such file"):
+        model = Checkpoint(tmp_path / "none" / "m", 0).fit(cls(n_estimators=2), X, y)
+    assert model.n_estimators_ == 2
+
+
+def test_another_version_is_told(tmp_path, monkeypatch):
+    X, y = some_data()
+    cls = get_class("mart")
+    Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=2), X, y)
+    monkeypatch.setattr("pymcboost.checkpoint.__version__", "99")
+    with pytest.warns(UserWarning, match="was written by pymcboost .*, this is 99"):
+        Checkpoint(tmp_path / "m", 1000).fit(cls(n_estimators=3), X, y)
+
+
+def test_writing_waits_for_its_time(tmp_path, monkeypatch):
+    X, y = some_data()
+    written = []
+    monkeypatch.setattr("pymcboost.modelfile.write", lambda path, data: written.append(len(data)))
+    Checkpoint(tmp_path / "m", 1000).fit(get_class("mart")(n_estimators=9), X, y)
+    assert len(written) == 0
+    clock = iter(range(0, 1000, 10))
+    monkeypatch.setattr("pymcboost.checkpoint.time.monotonic", lambda: next(clock))
+    Checkpoint(tmp_path / "m", 25).fit(get_class("mart")(n_estimators=9), X, y)
+    assert 2 <= len(written) <= 4
+
+
+def test_the_estimator_keeps_nothing_of_it(tmp_path):
+    X, y = some_data()
+    plain = get_class("mart")(n_estimators=2).fit(X, y)
+    model = Checkpoint(tmp_path / "m", 0).fit(get_class("mart")(n_estimators=2), X, y)
+    assert vars(model).keys() == vars(plain).keys()
+    pickle.dumps(model)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("name", ["abc-mart", "mcboost"])
+def test_killed_again_and_again(name, tmp_path, monkeypatch):
+    """The process dies at random moments; whatever it was doing, the next one goes on."""
+    cls, path = get_class(name), tmp_path / "m.part"
+    if cls.restart_every:
+        monkeypatch.setattr(cls, "restart_every", 8)
+    seed = time.time_ns()
+    rng = np.random.default_rng(seed)
+    X, y = some_data(m=2000, d=10)
+    whole = cls(n_estimators=48).fit(X, y).model_.to_bytes()
+    rounds, killed = [0], 0
+    while rounds[-1] < 40:
+        child = os.fork()
+        if not child:
+            Checkpoint(path, 0).fit(cls(n_estimators=48), X, y)
+            os._exit(0)
+        time.sleep(rng.uniform(0.01, 0.15))
+        os.kill(child, signal.SIGKILL)
+        killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        if path.exists():
+            rounds.append(load_model(path).n_rounds)
+    assert killed, f"seed {seed}"
+    assert rounds == sorted(rounds), f"seed {seed}"
+    checkpoint = Checkpoint(path)
+    assert checkpoint.fit(cls(n_estimators=48), X, y).model_.to_bytes() == whole, f"seed {seed}"
+    assert checkpoint.resumed == rounds[-1]
+    checkpoint.remove()
+    assert list(tmp_path.iterdir()) == []
