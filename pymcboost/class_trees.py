@@ -1,46 +1,15 @@
 """Class-wise regression trees under the softmax loss: scores, probabilities and the trees grown on their gradients."""
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 
 from pymcboost._kernels import trees as _trees
+from pymcboost.tree_data import Grown, Units
 
 # A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
 LARGEST_STEP = 50.0
-# Histograms of all leaves are kept, for subtraction, while they take no more than this per thread.
-POOL_BYTES = 1 << 30
 # Training is over when the probability missing from the true classes is rounding, on average.
 MACHINE_ACCURACY = np.finfo(np.float64).eps
 LARGEST_SCALE = 1e30
-
-
-@dataclass
-class Grown:
-    """Trees of one round: n arrays of up to J leaves."""
-
-    feature: np.ndarray
-    pos: np.ndarray
-    right: np.ndarray
-    n_splits: np.ndarray
-    nan_left: np.ndarray
-    gain: np.ndarray
-    value: np.ndarray
-    leaf: np.ndarray
-
-    @classmethod
-    def empty(cls, n, max_leaves, n_rows):
-        """Room for ``n`` trees."""
-        ints = (np.zeros((n, max_leaves), dtype=np.int32) for _ in range(3))
-        floats = (np.zeros((n, max_leaves)) for _ in range(2))
-        return cls(
-            *ints,
-            np.zeros(n, dtype=np.int32),
-            np.zeros((n, max_leaves), dtype=np.uint8),
-            *floats,
-            np.zeros((n, n_rows), dtype=np.uint16),
-        )
 
 
 class ClassTrees:
@@ -60,36 +29,22 @@ class ClassTrees:
 
     def __init__(self, data, *, max_leaves, max_depth, min_samples_leaf, counts, n_threads):
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
-        small = data.dtype == np.float64
-        self._planes = 2 if small or (min_samples_leaf > 1 and not counts) else 1
-        self._set_weights(min_samples_leaf)
-        pool = 8 * self._planes * data.n_cells * max_leaves <= POOL_BYTES
+        planes = 2 if data.dtype == np.float64 or (min_samples_leaf > 1 and not counts) else 1
+        self.units = units = Units(data, planes, min_samples_leaf)
         self._grower = _trees.Grower(
-            data, max_leaves, max_depth or 0, self._least, self._planes, False, pool, n_threads
+            data, max_leaves, max_depth or 0, units.least, planes, False, data.pools(planes, max_leaves), n_threads
         )
+        self.weight = units.weight
+        start = data.class_start
+        self.n_of_class = np.array([w.sum() for w in np.split(units.weight, start[1:-1])])
+        if not len(units.weight):
+            self.n_of_class = np.diff(start).astype(np.float64)
         K, m = data.n_classes, data.n_rows
         self.F = np.zeros((K, m))
         self.P = np.zeros((K, m), dtype=data.dtype)
         self._starts, self._own = _trees.chunks(data.class_start)
         self._sums = np.zeros((len(self._own), 2, K))
         self._grown = None
-
-    def _set_weights(self, min_samples_leaf):
-        """Units of the counts: exact where all weights are equal."""
-        weight = self.data.weight
-        uniform = bool((weight == weight[0]).all())
-        self.weight = np.ones(0) if uniform else weight
-        self.n_of_class = np.diff(self.data.class_start).astype(np.float64)
-        least = min_samples_leaf * self.data.weight_unit / (weight[0] if uniform else 1.0)
-        if not uniform:
-            self.n_of_class = np.array([w.sum() for w in np.split(weight, self.data.class_start[1:-1])])
-        m, total = self.data.n_rows, self.n_of_class.sum()
-        # Rounding adds at most one unit a row.
-        limit = 2.0**31 if self._planes == 1 else 2.0**24
-        self._per_count = 1.0 if uniform else (limit - 2 * m - 4096) / total
-        self._least = max(1, math.ceil(least * self._per_count * (1 - 1e-9)))
-        self._limit_g = 2.0**31 - 2 * m - 4096 if self._planes == 1 else 2.0**46
-        self._limit_h = 2.0**31 - 2 * m - 4096 if self._planes == 1 else 2.0**38
 
     def restart(self, scores):
         """Take over raw scores (m, K), or zeros."""
@@ -139,11 +94,11 @@ class ClassTrees:
         abs_g = np.where(based, self._abs_g[k] + self._abs_g[b], self._abs_g[k])
         sum_h = np.where(based, 2 * (self._sum_h[k] + self._sum_h[b]), self._sum_h[k])
         scale = np.empty((len(jobs), 3))
-        scale[:, 0] = np.minimum(self._limit_g / np.maximum(abs_g, 1 / LARGEST_SCALE), LARGEST_SCALE)
-        scale[:, 1] = np.minimum(self._limit_h / np.maximum(sum_h, 1 / LARGEST_SCALE), LARGEST_SCALE)
-        scale[:, 2] = self._per_count
+        scale[:, 0] = np.minimum(self.units.limit_g / np.maximum(abs_g, 1 / LARGEST_SCALE), LARGEST_SCALE)
+        scale[:, 1] = np.minimum(self.units.limit_h / np.maximum(sum_h, 1 / LARGEST_SCALE), LARGEST_SCALE)
+        scale[:, 2] = self.units.per_count
         if self.counts:
-            scale[:, 1] = self._per_count
+            scale[:, 1] = self.units.per_count
         K = self.data.n_classes
         factor = learning_rate * (1.0 if based.all() else (K - 1) / K)
         self._grower.grow_softmax(
@@ -176,10 +131,5 @@ class ClassTrees:
 
     def tree(self, j, sign=1.0):
         """Arrays of tree j of the last `grow` as `TreesBuilder.add_tree` takes them, and its (column, gain) pairs."""
-        grown, data = self._grown, self.data
-        s = int(grown.n_splits[j])
-        feature, pos = grown.feature[j, :s], grown.pos[j, :s]
-        column = data.column[feature]
-        threshold = data.threshold[data.threshold_ptr[feature] + pos]
-        leaf = sign * grown.value[j, : s + 1]
-        return (column, threshold, grown.nan_left[j, :s], grown.right[j, :s], leaf), (column, grown.gain[j, :s])
+        column, threshold, nan_left, right, value, gain = self._grown.tree(j, self.data)
+        return (column, threshold, nan_left, right, sign * value), (column, gain)

@@ -169,8 +169,11 @@ class TrainingData:
         return columns.indices[part][np.isnan(columns.data[part])]
 
     def _bin_columns(self, X, max_bins, n_threads):
-        """Codes (d, m), cuts (d, 255) and, for every column, value bins, distinct values, missing rows, mode and its
-        rows."""
+        """Bin all columns.
+
+        Returns codes (d, m), cuts (d, 255) and, for every column, value bins, distinct values, missing rows, mode and
+        its rows.
+        """
         m, d = self.n_rows, X.shape[1]
         codes = np.empty((d, m), dtype=np.uint8)
         cuts = np.empty((d, 255), dtype=np.float32)
@@ -295,8 +298,10 @@ class TrainingData:
 
 
 def _moderate(weight):
-    """Weights brought near 1 by a power of two (the second result), which changes no bit of their ratios, when they are
-    far from it."""
+    """Weights brought near 1 by a power of two when they are far from it, and that power.
+
+    A power of two changes no bit of their ratios.
+    """
     mean = float((weight / len(weight)).sum())
     if not np.isfinite(mean):
         raise ValueError("the sample weights, times the class weights, sum to infinity; divide them by a constant")

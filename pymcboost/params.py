@@ -64,6 +64,7 @@ PARAMS = {
     "fixed_step": Param(float, low=0, open_low=True, high=1e6, none=True),
     "tol": Param(float, low=0),
     "max_bins": Param(int, low=2, high=256),
+    "weak_learner": Param(str, choices=("stump", "tree")),
     "max_leaf_nodes": Param(int, low=2, high=65536),
     "max_depth": Param(int, low=1, high=500, none=True),
     "min_samples_leaf": Param(float, low=0),

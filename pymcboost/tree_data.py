@@ -1,5 +1,8 @@
 """Training data for trees: columns as bin codes, column by column and in tiles, or as sparse entries row by row."""
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 
 from pymcboost._kernels import bins as _bins
@@ -13,6 +16,8 @@ BUNDLED, BUNDLED_BINS, BUNDLES_TRIED = 0.6, 32, 64
 BUSY, BUSY_ROWS = 0.75, 4096
 # Columns with at least this share of rows in one bin are put into tiles with those that leave theirs in the same rows.
 ALIKE, ALIKE_SAMPLE = 0.3, 1 << 19
+# Histograms of all leaves are kept, for subtraction, while they take no more than this per thread.
+POOL_BYTES = 1 << 30
 
 
 class TreeData(TrainingData):
@@ -38,7 +43,8 @@ class TreeData(TrainingData):
         First histogram cell of every tile, of the sparse features, and the number of all cells.
     column, lane, cell0, n_bins, has_missing, mode : ndarray of int32 (n_used,)
         Per usable feature, in the order of the columns of X: column, lane, first cell in the lane (or among the sparse
-        cells), value bins, whether bin ``n_bins`` holds missing values, and the bin without a cell of its own (-1: none).
+        cells), value bins, whether bin ``n_bins`` holds missing values, and the bin without a cell of its own (-1:
+        none).
     lane_ptr, lane_feature : ndarray of int32
         Features of every lane; the sparse ones come last.
     row_ptr : ndarray of int64 (m + 1,) or None
@@ -66,6 +72,10 @@ class TreeData(TrainingData):
     def n_cells(self):
         """Cells of one histogram of all features."""
         return int(self.tile_cell[-1])
+
+    def pools(self, planes, max_leaves):
+        """Whether the histograms of all leaves of a tree may be kept."""
+        return 8 * planes * self.n_cells * max_leaves <= POOL_BYTES
 
     def _set_features(self, column, n_bins, has_missing, thresholds):
         self.column = column.astype(np.int32)
@@ -138,17 +148,19 @@ class TreeData(TrainingData):
     def _alike(self, codes, features, mode):
         """The features in an order in which every 16 leave their modes in the same rows, as far as possible."""
         step = -(-self.n_rows // max(64, ALIKE_SAMPLE // max(len(features), 1)))
-        outside = (codes[self.column[features], ::step] != mode[features, None]).astype(np.float32)
+        outside = codes[self.column[features], ::step] != mode[features, None]
         left, order = np.ones(len(features), dtype=bool), []
-        free = np.ones(outside.shape[1], dtype=np.float32)
         for j in range(len(features)):
-            if j % LANES == 0:
-                free[:] = 1
+            if j % LANES == 0:  # the rows that the tile need not count yet, and how many of them a feature would add
+                free = np.ones(outside.shape[1], dtype=bool)
+                adds = outside.sum(axis=1, dtype=np.int64)
                 pick = int(np.argmax(left))
             else:
-                pick = int(np.argmin(np.where(left, outside @ free, np.inf)))
+                pick = int(np.argmin(np.where(left, adds, outside.shape[1] + 1)))
             left[pick] = False
-            free[outside[pick] > 0] = 0
+            counted = outside[pick] & free
+            free &= ~counted
+            adds -= outside[:, counted].sum(axis=1, dtype=np.int64)
             order.append(features[pick])
         return order
 
@@ -266,8 +278,10 @@ class TreeData(TrainingData):
 
 
 def _merge_bins(bins, values, cuts, mode, max_bins):
-    """Bins of one sparse column, merged to at most ``max_bins`` with about equal numbers of entries; the mode stays
-    alone."""
+    """Bins of one sparse column, merged to at most ``max_bins`` with about equal numbers of entries.
+
+    The mode stays alone.
+    """
     n = len(cuts) + 1
     count = np.bincount(bins[values], minlength=n)
     count[mode] = 0
@@ -281,3 +295,76 @@ def _merge_bins(bins, values, cuts, mode, max_bins):
     result = bins.copy()
     result[values] = new[bins[values]]
     return result, cuts[step[1:] > 0], int(new[mode])
+
+
+@dataclass
+class Grown:
+    """Trees of one round: n arrays of up to J leaves."""
+
+    feature: np.ndarray
+    pos: np.ndarray
+    right: np.ndarray
+    n_splits: np.ndarray
+    nan_left: np.ndarray
+    gain: np.ndarray
+    value: np.ndarray
+    leaf: np.ndarray
+
+    @classmethod
+    def empty(cls, n, max_leaves, n_rows):
+        """Room for ``n`` trees."""
+        ints = (np.zeros((n, max_leaves), dtype=np.int32) for _ in range(3))
+        floats = (np.zeros((n, max_leaves)) for _ in range(2))
+        return cls(
+            *ints,
+            np.zeros(n, dtype=np.int32),
+            np.zeros((n, max_leaves), dtype=np.uint8),
+            *floats,
+            np.zeros((n, n_rows), dtype=np.uint16),
+        )
+
+    def tree(self, j, data):
+        """Tree j as (column, threshold, nan_left, right, value, gain), its splits in preorder."""
+        s = int(self.n_splits[j])
+        feature, pos = self.feature[j, :s], self.pos[j, :s]
+        threshold = data.threshold[data.threshold_ptr[feature] + pos]
+        value, gain = self.value[j, : s + 1], self.gain[j, :s]
+        return data.column[feature], threshold, self.nan_left[j, :s], self.right[j, :s], value, gain
+
+
+class Units:
+    """How gradients and weights become integers.
+
+    Parameters
+    ----------
+    data : TreeData
+    planes : 1 or 2
+        See `_kernels.trees.Grower`.
+    min_samples_leaf : float
+        Least sum of sample weights in a leaf.
+
+    Attributes
+    ----------
+    weight : ndarray (m,), empty where all weights are equal (and then taken as 1)
+    per_count : float
+        Units of a weight of 1.
+    least : int
+        ``min_samples_leaf`` in units.
+    limit_g, limit_h : float
+        What the absolute gradients and the second derivatives of all rows may sum to, in units.
+    """
+
+    def __init__(self, data, planes, min_samples_leaf):
+        self.planes = planes
+        weight, m = data.weight, data.n_rows
+        uniform = bool((weight == weight[0]).all())
+        self.weight = np.ones(0) if uniform else weight
+        # Rounding adds at most one unit a row.
+        room = 2.0**31 - 2 * m - 4096
+        self.limit_g, self.limit_h = (room, room) if planes == 1 else (2.0**46, 2.0**38)
+        counts = room if planes == 1 else 2.0**24 - 2 * m
+        if counts <= 0:
+            raise ValueError(f"{m} rows are too many for trees with this min_samples_leaf; at most 8 million")
+        self.per_count = 1.0 if uniform else counts / weight.sum()
+        least = min_samples_leaf * data.weight_unit / (weight[0] if uniform else 1.0)
+        self.least = max(1, math.ceil(least * self.per_count * (1 - 1e-9)))

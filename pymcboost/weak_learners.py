@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymcboost._kernels import stumps as _stumps
+from pymcboost._kernels import trees as _trees
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data import Lists, Tiles
+from pymcboost.tree_data import Grown, Units
 
 # Edges that differ by less than this, relatively, are ties, so that rounding does not decide between equal splits.
 TIE = {np.dtype(np.float32): 1 + 2e-6, np.dtype(np.float64): 1 + 1e-10}
@@ -122,3 +124,59 @@ class SharedStump:
             _stumps.side_sorted(
                 store.order[part], store.n_missing[slot], store.default_at[slot], pos, nan_left, self._h
             )
+
+
+@dataclass(frozen=True)
+class TreeFit:
+    """The tree with leaves +-1 and the largest edge, in the arrays that `TreesBuilder.add_tree` takes.
+
+    ``sign`` holds the output of every leaf, ``h`` (m,) those on the training rows; ``gain`` the gains of the splits.
+    """
+
+    feature: np.ndarray
+    threshold: np.ndarray
+    nan_left: np.ndarray
+    right: np.ndarray
+    sign: np.ndarray
+    gain: np.ndarray
+    cls: int
+    edge: float
+    h: np.ndarray
+
+
+class SharedTree:
+    """Binary classification trees shared by all classes: the one with the largest edge (eq. 10).
+
+    One is grown for every class r against the rest, weighted by ``|a_ir|``.
+
+    Parameters
+    ----------
+    data : TreeData
+    max_leaves : int
+    max_depth : int or None
+    n_threads : int
+    """
+
+    def __init__(self, data, max_leaves, max_depth, n_threads):
+        self.data = data
+        self._units = Units(data, 2 if data.dtype == np.float64 else 1, 0.0)
+        self._grower = _trees.Grower(
+            data, max_leaves, max_depth or 0, self._units.least, self._units.planes, True,
+            data.pools(self._units.planes, max_leaves), n_threads,
+        )  # fmt: skip
+        self._grown = Grown.empty(data.n_classes, max_leaves, data.n_rows)
+        self._edges = np.zeros(data.n_classes)
+        self._h = aligned_zeros(data.n_rows, np.int8)
+
+    def fit(self, gradient):
+        """Best tree for ``gradient`` (n_blocks, m, lanes), or None where none has any edge."""
+        units = self._units
+        self._grower.grow_edges(
+            gradient, self.data.n_classes, units.weight, units.limit_g, units.per_count, self._edges, self._grown
+        )
+        best = int(np.argmax(self._edges >= self._edges.max() / TIE[self.data.dtype]))
+        if not self._grown.n_splits[best]:
+            return None
+        column, threshold, nan_left, right, sign, gain = self._grown.tree(best, self.data)
+        np.take(sign.astype(np.int8), self._grown.leaf[best], out=self._h)
+        return TreeFit(column, threshold, nan_left, right, sign, gain, best, float(self._edges[best]), self._h)

@@ -122,7 +122,7 @@ class Limits:
         dram = 4 * max(sizes.values())
         found["read_DRAM_GBps"] = self.read(dram, repeat=min(repeat, 3))
         found["read_DRAM_2_threads_GBps"] = self.read(dram, threads=2, repeat=min(repeat, 3))
-        for width in (64, 32, 16):
+        for width in (64, 32, 16, 8):
             found[f"rmw_{width}B_L1_ns"] = self.rmw(width, repeat=repeat)
         found["rmw_64B_L2_ns"] = self.rmw(64, rows=sizes.get("L2", 1 << 20) // 2 // 64, repeat=repeat)
         found["rmw_64B_one_row_ns"] = self.rmw(64, rows=1, repeat=min(repeat, 3))
@@ -726,7 +726,7 @@ def main(arguments=None):
         parser.error(f"unknown benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     if options.repeat < 1:
         parser.error("--repeat must be at least 1")
-    if (options.rounds or 1) < 1 or options.leaves < 2 or min(options.threads) < 1:
+    if (options.rounds is not None and options.rounds < 1) or options.leaves < 2 or min(options.threads) < 1:
         parser.error("--rounds and --threads must be at least 1, --leaves at least 2")
     try:
         bench_trees.check(options.data or (), options.algorithms or ())

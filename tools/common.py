@@ -371,9 +371,7 @@ def compile_c(source, target, flags, libraries=("-lm",)):
     try:
         subprocess.run(command, capture_output=True, text=True, check=True)
     except OSError as error:
-        raise SystemExit(
-            f"cannot run the C compiler {compiler()[0]!r} ({error}); set CC or install gcc"
-        ) from error
+        raise SystemExit(f"cannot run the C compiler {compiler()[0]!r} ({error}); set CC or install gcc") from error
     except subprocess.CalledProcessError as error:
         raise SystemExit(f"{' '.join(command)} failed:\n{error.stderr}") from error
 

@@ -1,4 +1,4 @@
-"""Trainings of hours that survive a kill: checkpoints, errors on a grid of rounds, and a second look at the first rounds.
+"""Trainings of hours that survive a kill: checkpoints, and errors on a grid of rounds.
 
 A training goes in steps. After every step the whole estimator is pickled to a temporary file that then takes the place
 of the last checkpoint, so that at any moment one of the two is complete; then, on rounds of the grid, the test errors

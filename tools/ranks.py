@@ -73,7 +73,7 @@ def cliques(ranking):
     ordered = np.sort(ranking.mean_ranks)
     groups = []
     for first, low in enumerate(ordered):
-        last = int(np.searchsorted(ordered, low + ranking.critical, side="right")) - 1
+        last = int(np.searchsorted(ordered, low + ranking.critical, side="left")) - 1
         if last > first and not (groups and groups[-1][1] >= last):
             groups.append((first, last))
     return groups

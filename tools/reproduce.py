@@ -674,9 +674,9 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one or more of {', '.join(TABLES)}")
     parser.add_argument("--results", default="results", help="folder of the CSV files and pictures (default results)")
-    parser.add_argument("--jobs", type=int, default=0, help="processes, or threads of the long runs (default: all CPUs)")
+    parser.add_argument("--jobs", type=int, default=0, help="processes, or threads of long runs (default: all CPUs)")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="random samples of the small tables (default 50)")
-    parser.add_argument("--rounds", type=int, default=None, help="rounds of mnist-hog and of the trees (defaults differ)")
+    parser.add_argument("--rounds", type=int, default=None, help="rounds of mnist-hog and trees (defaults differ)")
     parser.add_argument("--cache", default="results-local", help="folder of features and checkpoints (results-local)")
     parser.add_argument("--fresh", action="store_true", help="do everything again instead of going on")
     trees = parser.add_argument_group("trees")
@@ -686,9 +686,15 @@ def main(arguments=None):
     trees.add_argument("--sets", nargs="+", metavar="SET", help="data sets of vector-trees and vector-defaults")
     trees.add_argument("--seeds", type=int, default=10, help="seeds of vector-trees (default 10)")
     trees.add_argument("--budget", type=float, metavar="MINUTES", help="begin no further fit of vector-* after this")
-    trees.add_argument("--verify", type=int, nargs="?", const=25, metavar="N",
-                       help="compare with the result file: rounds up to N, or the N cheapest fits (default 25)")  # fmt: skip
-    trees.add_argument("--tolerance", type=float, default=0.0, help="with --verify: percent that may differ (default 0)")
+    trees.add_argument(
+        "--verify",
+        type=int,
+        nargs="?",
+        const=25,
+        metavar="N",
+        help="compare with the result file: rounds up to N, or the N cheapest fits (default 25)",
+    )
+    trees.add_argument("--tolerance", type=float, default=0.0, help="with --verify: percent that may differ (0)")
     parser.add_argument("--markdown", metavar="FOLDER", help="print the tables of a results folder and stop")
     parser.add_argument("--into", metavar="FILE", help="with --markdown: put the tables into this file")
     options = parser.parse_args(arguments)
@@ -704,7 +710,8 @@ def main(arguments=None):
         parser.error(f"name one or more of {', '.join(TABLES)}")
     if options.verify is not None and not set(options.tables) <= set(reproduce_trees.VERIFY):
         parser.error(f"--verify is for {', '.join(reproduce_trees.VERIFY)}")
-    if min(options.seeds, options.rounds or 1, options.verify or 1, *(options.gaps or [1])) < 1 or options.minutes <= 0:
+    counts = [options.seeds, options.rounds, options.verify, *(options.gaps or [])]
+    if min(count for count in counts if count is not None) < 1 or options.minutes <= 0:
         parser.error("--seeds, --rounds, --gaps and --verify must be at least 1, --minutes positive")
     if options.jobs <= 0:
         from pymcboost.threads import available_cpus
@@ -712,7 +719,7 @@ def main(arguments=None):
         options.jobs = available_cpus()
     try:
         if options.verify is not None:
-            return int(any([reproduce_trees.VERIFY[table](options) for table in options.tables]))
+            return min(1, sum(reproduce_trees.VERIFY[table](options) for table in options.tables))
         for table in options.tables:
             TABLES[table](options)
     except DataMissing as error:

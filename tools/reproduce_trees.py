@@ -56,9 +56,7 @@ class LongRun:
         """(method, gap) of this run, gap 0 for the methods without one."""
         methods = options.methods or [*self.published, *self.peers]
         gaps = options.gaps or self.gaps
-        return [
-            (method, gap) for method in methods for gap in (gaps if method.startswith("abc-") else (0,))
-        ]
+        return [(method, gap) for method in methods for gap in (gaps if method.startswith("abc-") else (0,))]
 
 
 LONG = {
@@ -157,7 +155,7 @@ def run_long(run, options, make=new_estimator):
             print(f"{run.name}: {method} skipped, {reason} is absent", file=sys.stderr)
             continue
         key = setting(run, method, gap)
-        if finished(journal, key, rounds):
+        if finished_rows(journal.rows, key, rounds):
             continue
         if parts is None:
             parts = coded(run.data())
@@ -211,9 +209,9 @@ def curve(rows, key):
     return {int(row["rounds"]): int(row["errors"]) for row in sorted(mine, key=lambda row: int(row["rounds"]))}
 
 
-def finished(journal, key, rounds):
+def finished_rows(rows, key, rounds):
     """Whether a training has come to ``rounds``, or to its own end."""
-    mine = [row for row in journal.rows if all(str(row[name]) == str(value) for name, value in key.items())]
+    mine = [row for row in rows if all(str(row[name]) == str(value) for name, value in key.items())]
     return any(int(row["rounds"]) >= rounds or int(row["ended"]) for row in mine)
 
 
@@ -261,11 +259,13 @@ def long_text(run, rows):
         line = [method, gap or "-", published or "-", *(points.get(g, "-") for g in shown)]
         line += [f"{points[last]} ({last} rounds)", f"{hours:.2f}"]
         if run.within is not None:
-            line.append(within_words(points[last], published, run.within))
+            over = finished_rows(rows, setting(run, method, gap), run.rounds)
+            line.append(within_words(points[last], published, run.within) if over else "not there yet")
         cells.append(line)
     commits = sorted({commit for row in rows for commit in row["trained_by"].split()})
-    tail = [run.notes, order_words(run, rows), f"Trained by commit {', '.join(f'`{commit}`' for commit in commits)}."]
-    return "Wrong test rows.\n\n" + common.markdown_table(head, cells) + "\n\n" + " ".join(word for word in tail if word)
+    trained = f"Trained by commit {', '.join(f'`{commit}`' for commit in commits)}."
+    tail = " ".join(words for words in (run.notes, order_words(run, rows), trained) if words)
+    return f"Wrong test rows.\n\n{common.markdown_table(head, cells)}\n\n{tail}"
 
 
 def within_words(ours, published, within):
@@ -473,9 +473,9 @@ def vector_text(rows, rounds=VECTOR_ROUNDS):
             ["", *heads], [["mean rank", *(f"{mean:.2f}" for mean in ranking.mean_ranks)]]
         )
         text += (
-            f"\n\n{len(names)} sets; Friedman {ranking.friedman:.1f} (p = {ranking.friedman_p:.2g}), Iman and Davenport "
-            f"{ranking.iman_davenport:.2f} (p = {ranking.iman_davenport_p:.2g}); critical difference of mean ranks "
-            f"(Nemenyi, {ranking.level:g}) {ranking.critical:.2f}."
+            f"\n\n{len(names)} sets; Friedman {ranking.friedman:.1f} (p = {ranking.friedman_p:.2g}), Iman and "
+            f"Davenport {ranking.iman_davenport:.2f} (p = {ranking.iman_davenport_p:.2g}); critical difference of mean "
+            f"ranks (Nemenyi, {ranking.level:g}) {ranking.critical:.2f}."
         )
     return "Test error in percent, mean (standard deviation) over the seeds; the lowest mean in bold.\n\n" + text
 
@@ -546,18 +546,24 @@ DEFAULTS_KEY = ["data", "setting", "fold", "rounds"]
 DEFAULTS_COLUMNS = ["error", "n_train", "n_test"]
 
 
-def default_settings(known=None):
-    """List the settings as dictionaries; parameters that the estimator does not know are left out (``known``)."""
-    settings = [
-        dict(zip(DEFAULTS_GRID, values, strict=True)) for values in itertools.product(*DEFAULTS_GRID.values())
-    ]
-    settings += [
-        {**DEFAULTS_MIDDLE, name: value}
-        for name, values in DEFAULTS_AROUND.items()
-        for value in values
-        if known is None or name in known
-    ]
+def default_settings():
+    """List the settings as dictionaries."""
+    settings = [dict(zip(DEFAULTS_GRID, values, strict=True)) for values in itertools.product(*DEFAULTS_GRID.values())]
+    settings += [{**DEFAULTS_MIDDLE, name: value} for name, values in DEFAULTS_AROUND.items() for value in values]
     return settings
+
+
+def accepted(settings):
+    """Split settings into those that this build's estimator takes and {setting: its words} of the others."""
+    X, codes = np.arange(40, dtype=np.float32).reshape(20, 2), np.arange(20) % 3
+    kept, refused = [], {}
+    for setting in settings:
+        try:
+            peers.fit(Spec("vector", 1, leaves=None, learning_rate=None, more=setting), X, codes, 3)
+            kept.append(setting)
+        except (ValueError, TypeError) as error:
+            refused[json.dumps(setting, sort_keys=True)] = str(error)
+    return kept, refused
 
 
 def fold_rows(y, fold, folds=DEFAULTS_FOLDS):
@@ -637,11 +643,11 @@ def defaults_text(rows, best=15):
 
 def run_defaults(options):
     """Choose defaults of the vector-leaf trees on training parts only."""
-    known = set(peers.ours("vector")().get_params())
+    settings, refused = accepted(default_settings())
+    for setting, words in refused.items():
+        print(f"vector-defaults: {setting} skipped: {words}", file=sys.stderr)
     journal = defaults_journal(options.results, options.fresh)
-    units = defaults_units(
-        sets_by_cost(options.sets or DEFAULTS_SETS), default_settings(known), options.rounds or VECTOR_ROUNDS
-    )
+    units = defaults_units(sets_by_cost(options.sets or DEFAULTS_SETS), settings, options.rounds or VECTOR_ROUNDS)
     run_units(journal, fit_defaults, units, options.jobs, "vector-defaults", options.budget)
     print(defaults_text(journal.rows))
 

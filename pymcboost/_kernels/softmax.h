@@ -59,6 +59,51 @@ PMB_INLINE double pmb_exp_d_0(double x) {
     return f * r;
 }
 
+/* P = exp(F - top) of n rows, added to total. */
+PMB_INLINE void pmb_exps_f_0(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top, int64_t n,
+                             float *PMB_RESTRICT P, float *PMB_RESTRICT total) {
+    int64_t i = 0;
+#if PMB_VECTORS
+    /* pmb_exp_f_0, step by step, for 8 rows; bits of positive floats are ordered like integers */
+    typedef float floats __attribute__((vector_size(32), aligned(4), may_alias));
+    typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
+    typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
+    const float most = 87.0f;
+    int32_t limit;
+    memcpy(&limit, &most, sizeof limit);
+    for (; i + 8 <= n; i += 8) {
+        floats x = __builtin_convertvector(*(const doubles *)(F + i) - *(const doubles *)(top + i), floats);
+        ints size = (ints)x & INT32_MAX, small = (size - limit) >> 31;
+        size = (size & small) | (limit & ~small);
+        floats t = -(floats)size;
+        ints k = __builtin_convertvector(t * 1.44269504f - 0.5f, ints);
+        floats whole = __builtin_convertvector(k, floats), r = t - whole * 0.693359375f;
+        r = r + whole * 2.12194440e-4f;
+        floats f = 1.9875691e-4f * r + 1.3981999e-3f;
+        f = f * r + 8.3334519e-3f;
+        f = f * r + 4.1665796e-2f;
+        f = f * r + 1.6666665e-1f;
+        f = f * r + 5.0000001e-1f;
+        f = f * (r * r) + r + 1.0f;
+        f = f * (floats)((k + 127) << 23);
+        *(floats *)(P + i) = f;
+        *(floats *)(total + i) += f;
+    }
+#endif
+    for (; i < n; i++) {
+        P[i] = pmb_exp_f_0((float)(F[i] - top[i]));
+        total[i] += P[i];
+    }
+}
+
+PMB_INLINE void pmb_exps_d_0(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top, int64_t n,
+                             double *PMB_RESTRICT P, double *PMB_RESTRICT total) {
+    for (int64_t i = 0; i < n; i++) {
+        P[i] = pmb_exp_d_0(F[i] - top[i]);
+        total[i] += P[i];
+    }
+}
+
 #define REAL float
 #define RTAG f
 #include "softmax_body.h"
@@ -190,6 +235,35 @@ PMB_STATIC void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options 
         v = v > cap ? cap : v < -cap ? -cap : v;
         out->value[j] = (double)(float)(v * shrinkage);
     }
+}
+
+/* One binary tree with leaves +-1 for one class: g = a, h = |a|, a being every stride-th number of A. Its leaves are the
+ * signs of their sums of a. Returns its edge, the sum of a_i h(x_i). */
+PMB_STATIC double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
+                                int is_double, int stride, const double *weight, double limit, double per_count,
+                                const pmb_tree_out *out) {
+    double sum = 0, edge = 0;
+#define A_OF(i) (is_double ? ((const double *)A)[(i) * stride] : (double)((const float *)A)[(i) * stride])
+    for (int64_t i = 0; i < d->m; i++) sum += fabs(A_OF(i));
+    double scale = limit / (sum > 1e-300 ? sum : 1e-300);
+    for (int64_t i = 0; i < d->m; i++) {
+        double g = A_OF(i) * scale;
+        if (o->planes == 2) {
+            pmb_pack_2(g, fabs(g) / 256, weight ? weight[i] * per_count : per_count, w->gh + 2 * i);
+        } else {
+            int32_t gq = (int32_t)(g + (g < 0 ? -0.5 : 0.5)), hq = gq < 0 ? -gq : gq;
+            w->gh[i] = (int64_t)((uint64_t)(int64_t)gq << 32) + (hq < 1 ? 1 : hq);
+        }
+    }
+#undef A_OF
+    int n_leaves = pmb_grow_to(d, o, w, NULL, 0, 1 / scale, out);
+    const int32_t *leaves = w->order + 2 * o->max_leaves;
+    for (int j = 0; j < n_leaves; j++) {
+        int64_t g = w->nodes[leaves[j]].sums.g;
+        out->value[j] = g < 0 ? -1 : 1;
+        edge += fabs((double)g);
+    }
+    return edge / scale;
 }
 
 #endif

@@ -59,6 +59,41 @@ PMB_STATIC void FN(pmb_leaf_sums_)(const REAL *p, const REAL *q, const int32_t *
     sums[1] = H;
 }
 
+/* Sums of w p and w p^2, in 8 parts added in a fixed order. */
+PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_RESTRICT weight, int64_t n, double *one_,
+                                  double *two_) {
+    double one[8] = {0}, two[8] = {0};
+    int64_t i = 0;
+#if PMB_VECTORS
+    typedef REAL reals __attribute__((vector_size(8 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+    typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
+    doubles one8 = {0}, two8 = {0};
+    for (; i + 8 <= n; i += 8) {
+        doubles v = __builtin_convertvector(*(const reals *)(p + i), doubles);
+        doubles wv = v;
+        if (weight) wv *= *(const doubles *)(weight + i);
+        one8 += wv;
+        two8 += wv * v;
+    }
+    memcpy(one, &one8, sizeof one);
+    memcpy(two, &two8, sizeof two);
+#else
+    for (; i + 8 <= n; i += 8)
+        for (int l = 0; l < 8; l++) {
+            double v = (double)p[i + l], wv = (weight ? weight[i + l] : 1) * v;
+            one[l] += wv;
+            two[l] += wv * v;
+        }
+#endif
+    for (; i < n; i++) {
+        double v = (double)p[i], wv = (weight ? weight[i] : 1) * v;
+        one[0] += wv;
+        two[0] += wv * v;
+    }
+    *one_ = ((one[0] + one[1]) + (one[2] + one[3])) + ((one[4] + one[5]) + (one[6] + one[7]));
+    *two_ = ((two[0] + two[1]) + (two[2] + two[3])) + ((two[4] + two[5]) + (two[6] + two[7]));
+}
+
 /* P = softmax(F) of n rows; their sums of w p and w p^2 for every class to sums (2, K). F, P: (K, m), at the first row.
  * top, total: scratch of n. */
 PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_t m, int K, int64_t n,
@@ -68,33 +103,12 @@ PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_
     for (int k = 1; k < K; k++)
         for (int64_t i = 0; i < n; i++) top[i] = F[k * m + i] > top[i] ? F[k * m + i] : top[i];
     for (int64_t i = 0; i < n; i++) total[i] = 0;
-    for (int k = 0; k < K; k++)
-        for (int64_t i = 0; i < n; i++) {
-            REAL e = FN(pmb_exp_)((REAL)(F[k * m + i] - top[i]));
-            P[k * m + i] = e;
-            total[i] += e;
-        }
+    for (int k = 0; k < K; k++) FN(pmb_exps_)(F + k * m, top, n, P + k * m, total);
     for (int64_t i = 0; i < n; i++) total[i] = 1 / total[i];
     for (int k = 0; k < K; k++) {
-        double one[8] = {0}, two[8] = {0};
         REAL *PMB_RESTRICT p = P + k * m;
-        int64_t i = 0;
-        for (; i + 8 <= n; i += 8)
-            for (int l = 0; l < 8; l++) {
-                REAL v = p[i + l] * total[i + l];
-                double w = weight ? weight[i + l] : 1;
-                p[i + l] = v;
-                one[l] += w * (double)v;
-                two[l] += w * (double)v * (double)v;
-            }
-        for (; i < n; i++) {
-            double w = weight ? weight[i] : 1;
-            p[i] *= total[i];
-            one[0] += w * (double)p[i];
-            two[0] += w * (double)p[i] * (double)p[i];
-        }
-        sums[k] = ((one[0] + one[1]) + (one[2] + one[3])) + ((one[4] + one[5]) + (one[6] + one[7]));
-        sums[K + k] = ((two[0] + two[1]) + (two[2] + two[3])) + ((two[4] + two[5]) + (two[6] + two[7]));
+        for (int64_t i = 0; i < n; i++) p[i] *= total[i];
+        FN(pmb_two_sums_)(p, weight, n, sums + k, sums + K + k);
     }
 }
 

@@ -57,6 +57,9 @@ cdef extern from "softmax.h" nogil:
                           int is_double, int K, int k, int b, const int32_t *y, const int64_t *class_start,
                           const double *weight, int counts, pmb_scale scale, const int32_t *sample, int64_t n_sample,
                           double shrinkage, double cap, const pmb_tree_out *out)
+    double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
+                         int is_double, int stride, const double *weight, double limit, double per_count,
+                         const pmb_tree_out *out)
     void pmb_softmax_f_0(const double *F, int64_t m, int K, int64_t n, const double *weight, double *top, float *total,
                          float *P, double *sums)
     void pmb_softmax_d_0(const double *F, int64_t m, int K, int64_t n, const double *weight, double *top,
@@ -231,6 +234,57 @@ cdef class Grower:
                             jobs[j, 1], &y[0], &class_start[0], weights, counts, &scale[j, 0], rows, n_sample,
                             shrinkage, cap, &feature[j, 0], &pos[j, 0], &right[j, 0], &n_splits[j], &nan_left[j, 0],
                             &gain[j, 0], &value[j, 0], &leaf[j, 0])
+
+
+    def grow_edges(self, const real[:, :, ::1] A, int n_classes, const double[::1] weight, double limit,
+                   double per_count, double[::1] edge, out):
+        """Grow a tree with leaves +-1 for every class.
+
+        Parameters
+        ----------
+        A : IN (n_blocks, m, lanes) gradient
+        weight : IN (m,), or empty where all are 1
+        limit, per_count : units of the sum of abs(a), and of a weight of 1
+        edge : OUT (n_classes,)
+        out : Grown
+        """
+        cdef int r, n = n_classes, outer = min(n, self.n_threads), lanes = A.shape[2], J = self.options.max_leaves
+        cdef int is_double = real is double
+        cdef int32_t[:, ::1] feature = out.feature, pos = out.pos, right = out.right
+        cdef int32_t[::1] n_splits = out.n_splits
+        cdef uint8_t[:, ::1] nan_left = out.nan_left
+        cdef double[:, ::1] gain = out.gain, value = out.value
+        cdef uint16_t[:, ::1] leaf = out.leaf
+        cdef const double *weights = &weight[0] if weight.shape[0] else NULL
+        if (A.shape[1] != self.data.m or leaf.shape[1] != self.data.m or feature.shape[1] != J or leaf.shape[0] < n
+                or edge.shape[0] != n or A.shape[0] * lanes < n):
+            raise ValueError("the arrays do not fit the data")
+        self.options.active = NULL
+        self.options.threads = self.n_threads // outer
+        self.prepare(outer)
+        if outer == 1:
+            with nogil:
+                for r in range(n):
+                    edge[r] = edge_job(&self.data, &self.options, &self.work[0], &A[r // lanes, 0, r % lanes],
+                                       is_double, lanes, weights, limit, per_count, &feature[r, 0], &pos[r, 0],
+                                       &right[r, 0], &n_splits[r], &nan_left[r, 0], &gain[r, 0], &value[r, 0],
+                                       &leaf[r, 0])
+        else:
+            for r in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+                edge[r] = edge_job(&self.data, &self.options, &self.work[threadid()], &A[r // lanes, 0, r % lanes],
+                                   is_double, lanes, weights, limit, per_count, &feature[r, 0], &pos[r, 0],
+                                   &right[r, 0], &n_splits[r], &nan_left[r, 0], &gain[r, 0], &value[r, 0],
+                                   &leaf[r, 0])
+
+
+cdef double edge_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *A,
+                     int is_double, int stride, const double *weight, double limit, double per_count,
+                     int32_t *feature, int32_t *pos, int32_t *right, int32_t *n_splits, uint8_t *nan_left,
+                     double *gain, double *value, uint16_t *leaf) noexcept nogil:
+    cdef pmb_tree_out out
+    out.feature, out.pos, out.right, out.n_splits = feature, pos, right, n_splits
+    out.nan_left, out.gain, out.value, out.leaf = nan_left, gain, value, leaf
+    return pmb_edge_tree(data, options, work, A, is_double, stride, weight, limit, per_count, &out)
 
 
 cdef void softmax_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *P,

@@ -279,31 +279,45 @@ BASE_PARAMETERS = """
 """
 
 
-def _document(summary, parameters=PARAMETERS):
-    return f"{summary}\n\n    Parameters\n    ----------{parameters}{REFERENCES}"
-
-
 _AFTER_LEAVES = "    max_depth : int or None"
 _WITH_BASE = PARAMETERS.replace(_AFTER_LEAVES, BASE_PARAMETERS.lstrip("\n") + _AFTER_LEAVES, 1)
 
 
+def _documented(parameters):
+    """Class decorator: parameters and references after the summary."""
+
+    def document(cls):
+        cls.__doc__ = f"{cls.__doc__}\n\n    Parameters\n    ----------{parameters}{REFERENCES}"
+        return cls
+
+    return document
+
+
+@_documented(PARAMETERS)
 class LogitBoostClassifier(ClassTreesClassifier):
-    __doc__ = _document("Robust logitboost: a regression tree per class and round, split by second-order gains.")
+    """Robust logitboost: a regression tree per class and round, split by second-order gains."""
+
     algorithm = "logitboost"
 
 
+@_documented(PARAMETERS)
 class MartClassifier(ClassTreesClassifier):
-    __doc__ = _document("mart: a regression tree per class and round, split by first-order gains.")
+    """mart: a regression tree per class and round, split by first-order gains."""
+
     algorithm = "mart"
     counts = True
 
 
+@_documented(_WITH_BASE)
 class ABCLogitBoostClassifier(AdaptiveBaseClassifier):
-    __doc__ = _document("Robust logitboost with an adaptive base class, chosen by the training loss.", _WITH_BASE)
+    """Robust logitboost with an adaptive base class, chosen by the training loss."""
+
     algorithm = "abc-logitboost"
 
 
+@_documented(_WITH_BASE)
 class ABCMartClassifier(AdaptiveBaseClassifier):
-    __doc__ = _document("mart with an adaptive base class, chosen by the training loss.", _WITH_BASE)
+    """mart with an adaptive base class, chosen by the training loss."""
+
     algorithm = "abc-mart"
     counts = True

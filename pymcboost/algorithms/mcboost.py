@@ -15,8 +15,11 @@ import numpy as np
 
 from pymcboost.base import BoostingClassifier
 from pymcboost.coefficients import SOLVERS
+from pymcboost.data import TrainingData
+from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
 from pymcboost.losses import LOSSES
-from pymcboost.weak_learners import SharedStump
+from pymcboost.tree_data import TreeData
+from pymcboost.weak_learners import SharedStump, SharedTree
 
 # An edge below this share of the off-diagonal weights is rounding, not learning; edges this close to nu have reached
 # it.
@@ -24,10 +27,10 @@ SMALLEST_EDGE = 1e-7
 
 
 class MCBoostClassifier(BoostingClassifier):
-    """Multi-class boosting that maximises the pairwise margins directly, one shared decision stump per round.
+    """Multi-class boosting that maximises the pairwise margins directly, one shared weak learner per round.
 
-    Every round picks the stump and class with the largest edge and gives the stump one coefficient per class, so that a
-    model of T rounds is T stumps, not T trees per class.
+    Every round picks the stump (or tree) and class with the largest edge and gives it one coefficient per class, so
+    that a model of T rounds is T weak learners, not T per class.
 
     Parameters
     ----------
@@ -45,6 +48,13 @@ class MCBoostClassifier(BoostingClassifier):
     fixed_step : float or None, default=None
         If set, every round adds this step to the selected class alone, with no optimisation and no shrinkage: traces
         the coefficient paths of Fig. 1.
+    weak_learner : {"stump", "tree"}, default="stump"
+        What every round adds. A tree has leaves +1 and -1; one is grown for each class, and the one with the largest
+        edge kept.
+    max_leaf_nodes : int, default=20
+        Most leaves of a tree, 2 to 65536.
+    max_depth : int or None, default=None
+        Most splits on the way to a leaf of a tree; None for no bound.
     max_bins : int, default=256
         Most bins per feature, 2 to 256, missing values included. Features with no more distinct values, and small data,
         are searched exactly.
@@ -106,6 +116,9 @@ class MCBoostClassifier(BoostingClassifier):
         nu=1e-9,
         max_step=None,
         fixed_step=None,
+        weak_learner="stump",
+        max_leaf_nodes=20,
+        max_depth=None,
         max_bins=256,
         min_weight_fraction_leaf=0.0,
         early_stopping=False,
@@ -123,6 +136,9 @@ class MCBoostClassifier(BoostingClassifier):
         self.nu = nu
         self.max_step = max_step
         self.fixed_step = fixed_step
+        self.weak_learner = weak_learner
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
         self.max_bins = max_bins
         self.min_weight_fraction_leaf = min_weight_fraction_leaf
         self.early_stopping = early_stopping
@@ -136,7 +152,19 @@ class MCBoostClassifier(BoostingClassifier):
 
     def _start(self, data, n_threads):
         loss = LOSSES[self.loss](data, n_threads)
-        self._state = (loss, SharedStump(data, n_threads), SOLVERS[self.loss](data.n_classes, self.nu))
+        if self.weak_learner == "stump":
+            learner = SharedStump(data, n_threads)
+        else:
+            learner = SharedTree(data, self.max_leaf_nodes, self.max_depth, n_threads)
+        self._state = (loss, learner, SOLVERS[self.loss](data.n_classes, self.nu))
+
+    def _training_data(self):
+        return TrainingData if self.weak_learner == "stump" else TreeData
+
+    def _new_builder(self, n_classes, n_features):
+        if self.weak_learner == "stump":
+            return EnsembleBuilder(n_classes, n_features)
+        return TreesBuilder(n_classes, n_features, vector=True)
 
     def _restart(self, scores):
         self._state[0].restart(scores)
@@ -146,23 +174,31 @@ class MCBoostClassifier(BoostingClassifier):
 
     def _round(self, builder):
         loss, learner, solver = self._state
-        stump = learner.fit(loss.gradient)
-        if stump is None:
+        found = learner.fit(loss.gradient)
+        if found is None:
             return None
-        edge = loss.stopping_edge(stump.edge)
-        if edge <= self.nu * (1 + SMALLEST_EDGE) or stump.edge <= SMALLEST_EDGE * loss.mass:
+        edge = loss.stopping_edge(found.edge)
+        if edge <= self.nu * (1 + SMALLEST_EDGE) or found.edge <= SMALLEST_EDGE * loss.mass:
             return None
         if self.fixed_step is not None:
-            w = np.where(np.arange(loss.data.n_classes) == stump.cls, self.fixed_step, 0.0)
-            tables = loss.tables_at(stump.h, w)
+            w = np.where(np.arange(loss.data.n_classes) == found.cls, self.fixed_step, 0.0)
+            tables = loss.tables_at(found.h, w)
         else:
-            w, tables = solver.fit(loss, stump.h)
+            w, tables = solver.fit(loss, found.h)
             if self.max_step is not None:
                 w = np.minimum(w, self.max_step)
             w = w * self.learning_rate
-        right = (stump.polarity * w).astype(np.float32)
-        if not right.any():
+        w = w.astype(np.float32)
+        if not w.any():
             return None
-        loss.update(stump.h, stump.polarity * right.astype(np.float64), tables)
-        builder.add_stump(stump.feature, stump.threshold, stump.nan_left, right)
-        return {"feature": stump.feature, "threshold": float(stump.threshold), "cls": stump.cls, "edge": edge}
+        loss.update(found.h, w.astype(np.float64), tables)
+        if self.weak_learner == "stump":
+            builder.add_stump(found.feature, found.threshold, found.nan_left, found.polarity * w)
+            first = (found.feature, found.threshold)
+        else:
+            leaf = found.sign[:, None] * w
+            builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, leaf)
+            builder.end_round()
+            np.add.at(self.gain_, found.feature, found.gain)
+            first = (found.feature[0], found.threshold[0])
+        return {"feature": int(first[0]), "threshold": float(first[1]), "cls": found.cls, "edge": edge}

@@ -75,8 +75,11 @@ def lines(facts):
     if trees:
         n, size = facts["n_learners"], facts["bytes"]
         yield "trees", f"{n} in {facts['n_rounds']} rounds" + (f", {size / n:.4g} bytes each" if n else "")
-        yield "leaves", f"{trees['leaves']}" + (f", {trees['leaves'] / n:.4g} a tree" if n else "") + (
-            f"; {trees['leaf_values']} x {trees['leaf_type']}"
+        yield (
+            "leaves",
+            f"{trees['leaves']}"
+            + (f", {trees['leaves'] / n:.4g} a tree" if n else "")
+            + (f"; {trees['leaf_values']} x {trees['leaf_type']}"),
         )
         yield "depth", f"at most {trees['depth']}, mean {trees['mean_depth']:.4g}"
     else:

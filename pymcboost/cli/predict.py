@@ -32,18 +32,42 @@ def parse(argv):
     parser.add_argument("test_file", help="LIBSVM text, also .gz, .bz2 or .xz; - for standard input")
     parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
     parser.add_argument("output_file", help="one predicted label per line; - for standard output")
-    parser.add_argument("-b", "--probability", choices=(0, 1), type=int, default=0,
-                        help="1: a line 'labels ...', then each label with the probability of every class (default: 0)")
-    parser.add_argument("-d", "--decision-values", choices=(0, 1), type=int, default=0,
-                        help="1: the same with the score of every class in place of probabilities (default: 0)")
-    parser.add_argument("-j", "--n-jobs", type=thread_count, metavar="n",
-                        help="number of threads, -1 for all CPUs (default: 1 below 10,000 rows, else all)")
-    parser.add_argument("--rounds", metavar="t",
-                        type=bounded(int, "a number of rounds: 0 or more", lambda value: value >= 0),
-                        help="use only the first t rounds of the model (default: all)")
-    parser.add_argument("--base", choices=("auto", "0", "1"), default="auto",
-                        help="number of the first feature in the file (default: auto, 0 if the model was trained on a "
-                        "zero-based file or an index 0 occurs)")
+    parser.add_argument(
+        "-b",
+        "--probability",
+        choices=(0, 1),
+        type=int,
+        default=0,
+        help="1: a line 'labels ...', then each label with the probability of every class (default: 0)",
+    )
+    parser.add_argument(
+        "-d",
+        "--decision-values",
+        choices=(0, 1),
+        type=int,
+        default=0,
+        help="1: the same with the score of every class in place of probabilities (default: 0)",
+    )
+    parser.add_argument(
+        "-j",
+        "--n-jobs",
+        type=thread_count,
+        metavar="n",
+        help="number of threads, -1 for all CPUs (default: 1 below 10,000 rows, else all)",
+    )
+    parser.add_argument(
+        "--rounds",
+        metavar="t",
+        type=bounded(int, "a number of rounds: 0 or more", lambda value: value >= 0),
+        help="use only the first t rounds of the model (default: all)",
+    )
+    parser.add_argument(
+        "--base",
+        choices=("auto", "0", "1"),
+        default="auto",
+        help="number of the first feature in the file (default: auto, 0 if the model was trained on a "
+        "zero-based file or an index 0 occurs)",
+    )
     parser.add_common()
     arguments = parser.parse_args(argv)
     if arguments.probability and arguments.decision_values:

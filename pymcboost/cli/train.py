@@ -21,8 +21,13 @@ def main(argv=None):
 
 
 def _algorithm_option(parser, registry):
-    parser.add_argument("-a", "--algorithm", choices=sorted(registry), default="mcboost",
-                        help="boosting algorithm; -a name --help shows its options (default: mcboost)")
+    parser.add_argument(
+        "-a",
+        "--algorithm",
+        choices=sorted(registry),
+        default="mcboost",
+        help="boosting algorithm; -a name --help shows its options (default: mcboost)",
+    )
 
 
 def parse(argv):
@@ -37,24 +42,47 @@ def parse(argv):
 
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
     parser.add_argument("training_file", help="LIBSVM text, also .gz, .bz2 or .xz; - for standard input")
-    parser.add_argument("model_file", nargs="?",
-                        help="default: the training file's base name with .mcb added, in the current folder")
+    parser.add_argument(
+        "model_file", nargs="?", help="default: the training file's base name with .mcb added, in the current folder"
+    )
     _algorithm_option(parser, REGISTRY)
     names = add_algorithm_options(parser.add_argument_group(f"options of {cls.__name__}"), cls)
     group = parser.add_argument_group("data, validation and output")
     # Only for the help text: take_class_weights has removed these from the arguments.
-    group.add_argument("-w<label>", dest="weight", metavar="x",
-                       help="weight of the class with this label, as in -w3 2.5 (default: 1)")
-    group.add_argument("-v", "--cross-validation", type=bounded(int, "an integer >= 2", lambda n: n >= 2), metavar="n",
-                       help="n-fold stratified cross-validation, shuffled by seed -S or 0; writes no model")
-    group.add_argument("-P", "--validation-file", metavar="file",
-                       help="LIBSVM file whose error is followed during training (what --early-stopping then watches)")
-    group.add_argument("--base", choices=("auto", "0", "1"), default="auto",
-                       help="number of the first feature in the files (default: auto, 0 when an index 0 occurs)")
-    group.add_argument("--n-features", type=bounded(int, "an integer >= 1", lambda n: n >= 1), metavar="n",
-                       help="number of features (default: as many as the training file has)")
-    group.add_argument("--layout", choices=("list", "interval"), default="list",
-                       help="layout of the model file: the stumps in order, or merged per feature (default: list)")
+    group.add_argument(
+        "-w<label>", dest="weight", metavar="x", help="weight of the class with this label, as in -w3 2.5 (default: 1)"
+    )
+    group.add_argument(
+        "-v",
+        "--cross-validation",
+        type=bounded(int, "an integer >= 2", lambda n: n >= 2),
+        metavar="n",
+        help="n-fold stratified cross-validation, shuffled by seed -S or 0; writes no model",
+    )
+    group.add_argument(
+        "-P",
+        "--validation-file",
+        metavar="file",
+        help="LIBSVM file whose error is followed during training (what --early-stopping then watches)",
+    )
+    group.add_argument(
+        "--base",
+        choices=("auto", "0", "1"),
+        default="auto",
+        help="number of the first feature in the files (default: auto, 0 when an index 0 occurs)",
+    )
+    group.add_argument(
+        "--n-features",
+        type=bounded(int, "an integer >= 1", lambda n: n >= 1),
+        metavar="n",
+        help="number of features (default: as many as the training file has)",
+    )
+    group.add_argument(
+        "--layout",
+        choices=("list", "interval"),
+        default="list",
+        help="layout of the model file: the stumps in order, or merged per feature (default: list)",
+    )
     parser.add_common()
     arguments = parser.parse_args(argv)
 
@@ -104,16 +132,20 @@ def read(path, note, **how):
     for notice in data.notices:
         note(notice)
     if not data.labelled.all():
-        raise ValueError(f"{path}: row {np.argmin(data.labelled) + 1} has no label; training and validation need "
-                         "one in every row, an integer before the first index:value pair")
+        raise ValueError(
+            f"{path}: row {np.argmin(data.labelled) + 1} has no label; training and validation need "
+            "one in every row, an integer before the first index:value pair"
+        )
     if data.y.dtype.kind == "f":
         row = np.argmax(data.y != np.floor(data.y))
         raise ValueError(f"{path}: row {row + 1} has the label {data.y[row]:g}; class labels must be integers")
     classes, counts = np.unique(data.y, return_counts=True)
     shown = ", ".join(f"{label}: {count}" for label, count in zip(classes, counts, strict=True))
     storage = "sparse" if hasattr(data.X, "indptr") else "dense"
-    note(f"{path}: {data.X.shape[0]} rows, {data.X.shape[1]} features ({storage}), {classes.size} classes"
-         + (f" ({shown})" if classes.size <= CLASSES_SHOWN else ""))
+    note(
+        f"{path}: {data.X.shape[0]} rows, {data.X.shape[1]} features ({storage}), {classes.size} classes"
+        + (f" ({shown})" if classes.size <= CLASSES_SHOWN else "")
+    )
     return data
 
 
@@ -182,8 +214,10 @@ def fit_and_save(estimator, X, y, base, validation, arguments, note):
     save(estimator, base, arguments.model_file, arguments.layout)
     size = os.path.getsize(arguments.model_file)
     if status:
-        print(f"{PROGRAM}: interrupted; the {estimator.n_estimators_} rounds done are saved in {arguments.model_file}",
-              file=sys.stderr)
+        print(
+            f"{PROGRAM}: interrupted; the {estimator.n_estimators_} rounds done are saved in {arguments.model_file}",
+            file=sys.stderr,
+        )
         return status
     error = (estimator.model_.predict(X) != y).mean()
     rounds = estimator.n_estimators_

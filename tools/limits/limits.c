@@ -162,6 +162,7 @@ double lim_read(long bytes, long passes, float *out)
 RMW(lim_rmw_64, v64)
 RMW(lim_rmw_32, v32)
 RMW(lim_rmw_16, v16)
+RMW(lim_rmw_8, int64_t)
 
 /* One pass that reads and writes m floats, repeated. */
 double lim_pass(long m, long passes, float *out)
