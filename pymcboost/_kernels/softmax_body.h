@@ -59,43 +59,51 @@ PMB_STATIC void FN(pmb_leaf_sums_)(const REAL *p, const REAL *q, const int32_t *
     sums[1] = H;
 }
 
-/* Sums of w p and w p^2, in 8 parts added in a fixed order. */
-PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_RESTRICT weight, int64_t n, double *one_,
-                                  double *two_) {
-    double one[8] = {0}, two[8] = {0};
+/* Sums of w p, w (1 - p) and w p (1 - p), in 8 parts added in a fixed order, to sums[0], sums[K] and sums[2 K]. */
+PMB_INLINE void FN(pmb_three_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_RESTRICT weight, int64_t n, int K,
+                                    double *PMB_RESTRICT sums) {
+    double part[3][8] = {{0}};
     int64_t i = 0;
 #if PMB_VECTORS
     typedef REAL reals __attribute__((vector_size(8 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
     typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
-    doubles one8 = {0}, two8 = {0};
+    doubles one = {0}, rest = {0}, both = {0};
     for (; i + 8 <= n; i += 8) {
-        doubles v = __builtin_convertvector(*(const reals *)(p + i), doubles);
-        doubles wv = v;
-        if (weight) wv *= *(const doubles *)(weight + i);
-        one8 += wv;
-        two8 += wv * v;
+        doubles v = __builtin_convertvector(*(const reals *)(p + i), doubles), wv = v, wr = 1 - v;
+        if (weight) {
+            wv *= *(const doubles *)(weight + i);
+            wr *= *(const doubles *)(weight + i);
+        }
+        one += wv;
+        rest += wr;
+        both += wv * (1 - v);
     }
-    memcpy(one, &one8, sizeof one);
-    memcpy(two, &two8, sizeof two);
+    memcpy(part[0], &one, sizeof one);
+    memcpy(part[1], &rest, sizeof rest);
+    memcpy(part[2], &both, sizeof both);
 #else
     for (; i + 8 <= n; i += 8)
         for (int l = 0; l < 8; l++) {
-            double v = (double)p[i + l], wv = (weight ? weight[i + l] : 1) * v;
-            one[l] += wv;
-            two[l] += wv * v;
+            double v = (double)p[i + l], w = weight ? weight[i + l] : 1;
+            part[0][l] += w * v;
+            part[1][l] += w * (1 - v);
+            part[2][l] += w * v * (1 - v);
         }
 #endif
     for (; i < n; i++) {
-        double v = (double)p[i], wv = (weight ? weight[i] : 1) * v;
-        one[0] += wv;
-        two[0] += wv * v;
+        double v = (double)p[i], w = weight ? weight[i] : 1;
+        part[0][0] += w * v;
+        part[1][0] += w * (1 - v);
+        part[2][0] += w * v * (1 - v);
     }
-    *one_ = ((one[0] + one[1]) + (one[2] + one[3])) + ((one[4] + one[5]) + (one[6] + one[7]));
-    *two_ = ((two[0] + two[1]) + (two[2] + two[3])) + ((two[4] + two[5]) + (two[6] + two[7]));
+    for (int j = 0; j < 3; j++) {
+        const double *s = part[j];
+        sums[j * K] = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+    }
 }
 
-/* P = softmax(F) of n rows; their sums of w p and w p^2 for every class to sums (2, K). F, P: (K, m), at the first row.
- * top, total: scratch of n. */
+/* P = softmax(F) of n rows; their sums of w p, w (1 - p) and w p (1 - p) for every class to sums (3, K). F, P: (K, m),
+ * at the first row. top, total: scratch of n. */
 PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_t m, int K, int64_t n,
                                             const double *PMB_RESTRICT weight, double *PMB_RESTRICT top,
                                             REAL *PMB_RESTRICT total, REAL *PMB_RESTRICT P, double *PMB_RESTRICT sums) {
@@ -108,7 +116,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_
     for (int k = 0; k < K; k++) {
         REAL *PMB_RESTRICT p = P + k * m;
         for (int64_t i = 0; i < n; i++) p[i] *= total[i];
-        FN(pmb_two_sums_)(p, weight, n, sums + k, sums + K + k);
+        FN(pmb_three_sums_)(p, weight, n, K, sums + k);
     }
 }
 

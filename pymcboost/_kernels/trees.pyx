@@ -303,7 +303,7 @@ cdef void softmax_job(const pmb_tree_data *data, const pmb_grow_options *options
 
 def softmax(const double[:, ::1] F, const int64_t[::1] starts, const double[::1] weight, real[:, ::1] P,
             double[:, :, ::1] sums, int n_threads):
-    """P = softmax(F) and, for every chunk of rows, the sums of w p and w p^2 of each class.
+    """P = softmax(F) and, for every chunk of rows, the sums of w p, w (1 - p) and w p (1 - p) of each class.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ def softmax(const double[:, ::1] F, const int64_t[::1] starts, const double[::1]
     starts : IN (n_chunks + 1,)
     weight : IN (m,), or empty where all are 1
     P : OUT (K, m)
-    sums : OUT (n_chunks, 2, K)
+    sums : OUT (n_chunks, 3, K)
     """
     cdef int64_t c, n_chunks = starts.shape[0] - 1, m = F.shape[1]
     cdef int K = F.shape[0]
