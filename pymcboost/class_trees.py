@@ -29,8 +29,10 @@ class ClassTrees:
 
     def __init__(self, data, *, max_leaves, max_depth, min_samples_leaf, counts, n_threads):
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
-        planes = 2 if data.dtype == np.float64 or (min_samples_leaf > 1 and not counts) else 1
-        self.units = units = Units(data, planes, min_samples_leaf)
+        # One plane has no counts: h is what bounds a leaf, which is the weight in mart alone.
+        bounded = min_samples_leaf * data.weight_unit > data.weight.min()
+        planes = 2 if data.dtype == np.float64 or (bounded and not counts) else 1
+        self.units = units = Units(data, planes, min_samples_leaf if bounded else 0.0)
         self._grower = _trees.Grower(
             data, max_leaves, max_depth or 0, units.least, planes, False, data.pools(planes, max_leaves), n_threads
         )
@@ -43,7 +45,7 @@ class ClassTrees:
         self.F = np.zeros((K, m))
         self.P = np.zeros((K, m), dtype=data.dtype)
         self._starts, self._own = _trees.chunks(data.class_start)
-        self._sums = np.zeros((len(self._own), 2, K))
+        self._sums = np.zeros((len(self._own), 3, K))
         self._grown = None
 
     def restart(self, scores):
@@ -54,12 +56,12 @@ class ClassTrees:
     def refresh(self):
         """Probabilities, and what the scales of the gradients need, from the scores."""
         _trees.softmax(self.F, self._starts, self.weight, self.P, self._sums, self.n_threads)
-        one, two = self._sums.sum(axis=0)
-        own = np.bincount(self._own, self._sums[np.arange(len(self._own)), 0, self._own], self.data.n_classes)
-        # What is missing from the own class, as the probability of the others: no cancellation.
-        self.missing = float((one - own).sum())
-        self._abs_g = (one - own) + np.maximum(self.n_of_class - own, 0)
-        self._sum_h = np.maximum(one - two, 0)
+        p, rest, h = (self._sums[:, j] for j in range(3))
+        own = self._own[:, None] == np.arange(self.data.n_classes)
+        # Sums of small numbers alone, never differences of large ones: the units follow them down to the last round.
+        self.missing = float(p[~own].sum())
+        self._abs_g = np.where(own, rest, p).sum(axis=0)
+        self._sum_h = h.sum(axis=0)
 
     @property
     def finished(self):

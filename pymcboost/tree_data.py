@@ -365,6 +365,7 @@ class Units:
         counts = room if planes == 1 else 2.0**24 - 2 * m
         if counts <= 0:
             raise ValueError(f"{m} rows are too many for trees with this min_samples_leaf; at most 8 million")
-        self.per_count = 1.0 if uniform else counts / weight.sum()
+        # A power of two, so that integer weights are counted exactly.
+        self.per_count = 1.0 if uniform else 2.0 ** math.floor(math.log2(counts / weight.sum()))
         least = min_samples_leaf * data.weight_unit / (weight[0] if uniform else 1.0)
         self.least = max(1, math.ceil(least * self.per_count * (1 - 1e-9)))
