@@ -736,6 +736,7 @@ def test_leaves_weigh_enough(cls, repeats):
         (np.full(len(y), 3.0), 30.0),
         (rng.uniform(1, 3, len(y)), 6.0),
     ):
+        weight = weight / (1 if repeats == 1 else 20)
         model = cls(min_samples_leaf=least, **options).fit(X, y, weight)
         found = np.concatenate(leaf_weights(model, X, weight))
         assert found.min() >= least * (1 - 1e-4)
@@ -797,10 +798,10 @@ def test_classes_that_are_all_but_certain(counts, repeats):
             G, H = (np.bincount(grown.leaf[j], a, n_leaves) for a in (g, h))
             expected = np.clip(G / np.maximum(H, 1e-300), -LARGEST_STEP, LARGEST_STEP) * 2 / 3
             np.testing.assert_allclose(grown.value[j, :n_leaves], expected, rtol=1e-2, atol=1e-3)
-            root = (g.sum() ** 2 / (len(g) if counts else h.sum())) if b < 0 else 0
-            total = (G**2 / (np.bincount(grown.leaf[j]) if counts else H)).sum()
-            if b < 0:
-                assert grown.gain[j, :7].sum() == pytest.approx(total - root, rel=1e-3, abs=1e-6 * total)
+            divisor = np.bincount(grown.leaf[j]) if counts else np.maximum(H, 1e-300)
+            total = (G**2 / divisor).sum()
+            gain = total - g.sum() ** 2 / divisor.sum()
+            assert grown.gain[j, :7].sum() == pytest.approx(gain, rel=1e-3, abs=1e-3 * total)
 
 
 VARIANTS = [{}, {"subsample": 0.6, "max_features": 0.5}, {"subsample": 0.3}]
@@ -920,7 +921,7 @@ def lightgbms_splits(X, y, weight, K, cls):
     """The splits of LightGBM's first tree of a class in the order made: (rows left, rows right)."""
     lightgbm = pytest.importorskip("lightgbm")
     params = dict(
-        objective="multiclass", num_class=K, num_leaves=20, min_data_in_leaf=1, min_sum_hessian_in_leaf=1e-9,
+        objective="multiclass", num_class=K, num_leaves=20, min_data_in_leaf=0, min_sum_hessian_in_leaf=1e-9,
         boost_from_average=False, learning_rate=1.0, max_bin=255, min_data_in_bin=1, feature_pre_filter=False,
         enable_bundle=False, use_missing=False, verbose=-1, num_threads=1, deterministic=True, force_col_wise=True,
     )  # fmt: skip
@@ -954,7 +955,8 @@ def compare_with_lightgbm(X, y, weight, K, cls, tolerance=1e-5):
     same_tree({**arrays, "threshold": threshold}, tree)
     agreed = 0
     for (node, other_leaves), theirs in zip(tree.splits, lightgbms_splits(X, y, weight, K, cls), strict=True):
-        if max([node.best.runner_up, *other_leaves]) >= node.best.gain * (1 - tolerance):
+        gain = node.best.gain
+        if max(node.best.runner_up, *other_leaves, 0) >= gain * (1 - tolerance) or gain < 1e-9 * tree.root.best.gain:
             break
         ours = {frozenset(data.rows[child.rows].tolist()) for child in (node.left, node.right)}
         assert ours == {frozenset(rows.tolist()) for rows in theirs}
@@ -965,7 +967,7 @@ def compare_with_lightgbm(X, y, weight, K, cls, tolerance=1e-5):
 def test_first_tree_is_lightgbms():
     X, y = load_digits(return_X_y=True)
     weight = np.random.default_rng(40).integers(1, 1000, len(y)).astype(float)
-    assert sum(compare_with_lightgbm(X, y, weight, 10, cls) for cls in (0, 3, 8)) > 40
+    assert [compare_with_lightgbm(X, y, weight, 10, cls) for cls in (0, 3, 8)] == [14, 19, 19]
 
 
 @pytest.mark.slow
