@@ -173,7 +173,8 @@ class TreeData(TrainingData):
         rest = sorted(set(plain) - set(skewed), key=lambda f: (self.has_missing[f], self.n_bins[f], f))
         lanes = [[int(f)] for f in skewed] + [[f] for f in rest if not self.has_missing[f]]
         gone = [[f] for f in rest if self.has_missing[f]]
-        if gone and self.code_bytes == 1 and any(self.n_bins[f] == 256 for (f,) in lanes[len(lanes) // LANES * LANES :]):
+        last = lanes[len(lanes) // LANES * LANES :]
+        if gone and self.code_bytes == 1 and any(self.n_bins[f] == 256 for (f,) in last):
             lanes += [[]] * (-len(lanes) % LANES)  # no code is left for missing values in this tile
         lanes += gone + bundles
         m, n_tiles = self.n_rows, -(-len(lanes) // LANES)
