@@ -1,4 +1,4 @@
-"""Twin of the trees: every split of every node tried from the raw features, and rounds written straight from the papers.
+"""Twin of the trees: every split of every node tried from the raw features, and rounds as in the papers.
 
 Thresholds come from the training data's lists; bins, integers, sums, ties and partitions are worked out here again.
 """

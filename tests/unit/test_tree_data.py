@@ -1,4 +1,4 @@
-"""Binned data for trees: codes, tiles, bundles, sparse cells and thresholds agree with each other and with the features."""
+"""Binned data for trees: codes, tiles, bundles, sparse cells and thresholds agree with each other and the features."""
 
 import numpy as np
 import pytest
