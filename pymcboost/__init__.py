@@ -11,6 +11,7 @@ _LAZY = {
     "MartClassifier": "pymcboost.algorithms.abcboost",
     "ABCLogitBoostClassifier": "pymcboost.algorithms.abcboost",
     "ABCMartClassifier": "pymcboost.algorithms.abcboost",
+    "VectorTreeBoostClassifier": "pymcboost.algorithms.vector_tree",
     "Checkpoint": "pymcboost.checkpoint",
     "Model": "pymcboost.scoring",
     "load_model": "pymcboost.scoring",
