@@ -363,7 +363,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         total = self.gain_.sum()
         return self.gain_ / total if total > 0 else self.model_.feature_importances()
 
-    def save(self, path, layout="list"):
+    def save(self, path, layout="list", leaves="float32"):
         """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
 
         Parameters
@@ -372,9 +372,11 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             Written to a temporary file first and then renamed: a failure leaves an older file whole.
         layout : {"list", "interval"}, default="list"
             "interval" merges the stumps of each feature into a table: faster for single rows, equal within 1e-12.
+        leaves : {"float32", "float16"}, default="float32"
+            "float16" halves the leaves of trees in size; their values keep 11 bits.
         """
         check_is_fitted(self, "model_")
-        self.model_.save(path, layout=layout)
+        self.model_.save(path, layout=layout, leaves=None if leaves == "float32" else leaves)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -15,8 +15,8 @@ LARGEST_SCALE = 1e30
 class ClassTrees:
     """Scores F (K, m) of the training rows, what is left to learn, and regression trees on its gradients.
 
-    ``S[k]`` is the probability of class k on the rows of other classes, and what is missing from it on those of class k:
-    the size of the gradient, to full precision however small.
+    ``S[k]`` is the probability of class k on the rows of other classes, and what is missing from it on those of class
+    k: the size of the gradient, to full precision however small.
 
     Parameters
     ----------
@@ -57,8 +57,7 @@ class ClassTrees:
     def refresh(self):
         """What is left to learn, and what the scales of the gradients need, from the scores."""
         _trees.softmax(self.F, self._starts, self._own, self.weight, self.S, self._sums, self.n_threads)
-        self._abs_g, squares = self._sums.sum(axis=0)
-        self._sum_h = np.maximum(self._abs_g - squares, 0)
+        self._abs_g, self._sum_h = self._sums.sum(axis=0)
         # Probability missing from the true classes.
         self.missing = float(self._sums[np.arange(len(self._own)), 0, self._own].sum())
 

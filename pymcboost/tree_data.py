@@ -139,7 +139,7 @@ class TreeData(TrainingData):
                 b = len(bundles)
                 bundles.append([])
                 taken.append(np.zeros(self.n_rows, dtype=bool))
-                room.append(255)
+                room.append(254)  # code 0, and one for the missing values of the tile
             bundles[b].append(int(f))
             taken[b][rows] = True
             room[b] -= cells[f]
@@ -171,7 +171,12 @@ class TreeData(TrainingData):
         if self.n_rows >= BUSY_ROWS and len(skewed) > LANES:
             skewed = self._alike(codes, np.array(skewed), mode)
         rest = sorted(set(plain) - set(skewed), key=lambda f: (self.has_missing[f], self.n_bins[f], f))
-        lanes = [[int(f)] for f in skewed] + [[f] for f in rest] + bundles
+        lanes = [[int(f)] for f in skewed] + [[f] for f in rest if not self.has_missing[f]]
+        gone = [[f] for f in rest if self.has_missing[f]]
+        last = lanes[len(lanes) // LANES * LANES :]
+        if gone and self.code_bytes == 1 and any(self.n_bins[f] == 256 for (f,) in last):
+            lanes += [[]] * (-len(lanes) % LANES)  # no code is left for missing values in this tile
+        lanes += gone + bundles
         m, n_tiles = self.n_rows, -(-len(lanes) // LANES)
         self.n_tiles, self.n_lanes = n_tiles, n_tiles * LANES
         dtype = np.uint8 if self.code_bytes == 1 else np.uint16
@@ -184,7 +189,7 @@ class TreeData(TrainingData):
         busy = np.zeros((-(-n_tiles // 64), m), dtype=np.uint64)
         for t in range(n_tiles):
             members = lanes[LANES * t : LANES * (t + 1)]
-            self.tile_lanes[t] = len(members)
+            self.tile_lanes[t] = sum(map(bool, members))
             rows = 1
             for k, features in enumerate(members):
                 at = LANES * t + k
@@ -243,7 +248,8 @@ class TreeData(TrainingData):
         cuts = [cuts[indptr[f] + f : indptr[f] + f + n_cuts[f]] for f in range(d)]
         before = np.where(default_at >= 0, indptr[:-1] + np.maximum(default_at, 0), indptr[:-1])
         mode = np.where(default_at >= 0, runs[before] - runs[indptr[:-1]], 0)
-        for f in np.flatnonzero(n_bins > max_bins):
+        lossy = n_bins > max_bins if self.dtype == np.float32 else np.zeros(d, dtype=bool)
+        for f in np.flatnonzero(lossy):
             part = slice(indptr[f], indptr[f + 1])
             values = ~missing_entry[part]
             bins[part], cuts[f], mode[f] = _merge_bins(bins[part], values, cuts[f], mode[f], max_bins)

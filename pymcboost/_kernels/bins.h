@@ -96,8 +96,8 @@ PMB_STATIC int pmb_cut_column(const uint64_t *keys, int64_t n, const double *wei
                 mass += weight ? weight[(uint32_t)keys[stop]] : 1;
                 stop++;
             } while (stop < values && keys[stop] >> 32 == keys[stop - 1] >> 32);
-        } while (stop < values && ((!exact && (bins == max_bins - 1 || mass < share)) || before + mass < least ||
-                                   left - mass < least));
+        } while (stop < values && ((!exact && (bins == max_bins - 1 || mass < share)) ||
+                                   (least > 0 && (before + mass < least || left - mass < least))));
         for (int64_t i = start; i < stop; i++) codes[(uint32_t)keys[i]] = (uint8_t)bins;
         if (stop - start > *mode_rows) {
             *mode_rows = stop - start;

@@ -140,7 +140,7 @@ cdef int64_t emit_sorted(uint64_t *keys, int64_t n, double default_weight, const
         if j == values and not default_due:
             break
         # close the run after this value?
-        if left >= least and right >= least:
+        if least <= 0 or (left >= least and right >= least):
             previous = value
             value = 0 if default_due and (j == values or pmb_key_value(keys[j]) > 0) else pmb_key_value(keys[j])
             thresholds[cuts] = pmb_between(previous, value)

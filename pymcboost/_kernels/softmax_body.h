@@ -62,7 +62,7 @@ PMB_STATIC void FN(pmb_leaf_sums_)(const REAL *p, const REAL *q, const int32_t *
     sums[1] = H;
 }
 
-/* Sums of w p and w p^2, in 8 parts added in a fixed order. */
+/* Sums of w p and w p (1 - p), in 8 parts added in a fixed order. */
 PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_RESTRICT weight, int64_t n, double *one_,
                                   double *two_) {
     double one[8] = {0}, two[8] = {0};
@@ -76,7 +76,7 @@ PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_
         doubles wv = v;
         if (weight) wv *= *(const doubles *)(weight + i);
         one8 += wv;
-        two8 += wv * v;
+        two8 += wv * (1 - v);
     }
     memcpy(one, &one8, sizeof one);
     memcpy(two, &two8, sizeof two);
@@ -85,20 +85,20 @@ PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_
         for (int l = 0; l < 8; l++) {
             double v = (double)p[i + l], wv = (weight ? weight[i + l] : 1) * v;
             one[l] += wv;
-            two[l] += wv * v;
+            two[l] += wv * (1 - v);
         }
 #endif
     for (; i < n; i++) {
         double v = (double)p[i], wv = (weight ? weight[i] : 1) * v;
         one[0] += wv;
-        two[0] += wv * v;
+        two[0] += wv * (1 - v);
     }
     *one_ = ((one[0] + one[1]) + (one[2] + one[3])) + ((one[4] + one[5]) + (one[6] + one[7]));
     *two_ = ((two[0] + two[1]) + (two[2] + two[3])) + ((two[4] + two[5]) + (two[6] + two[7]));
 }
 
-/* S of n rows of class own from their scores F, and the sums of w s and w s^2 for every class to sums (2, K). F, S: (K, m)
- * at the first row. top, total: scratch of n. */
+/* S of n rows of class own from their scores F, and the sums of w s and w s (1 - s) for every class to sums (2, K).
+ * F, S: (K, m) at the first row. top, total: scratch of n. */
 PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_t m, int K, int own, int64_t n,
                                             const double *PMB_RESTRICT weight, double *PMB_RESTRICT top,
                                             REAL *PMB_RESTRICT total, REAL *PMB_RESTRICT S, double *PMB_RESTRICT sums) {

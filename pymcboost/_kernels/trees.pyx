@@ -311,7 +311,7 @@ def softmax(const double[:, ::1] F, const int64_t[::1] starts, const int32_t[::1
     starts, own : IN (n_chunks + 1,) and (n_chunks,) chunks of rows and their classes
     weight : IN (m,), or empty where all are 1
     S : OUT (K, m)
-    sums : OUT (n_chunks, 2, K) sums of w s and w s^2 in every chunk
+    sums : OUT (n_chunks, 2, K) sums of w s and w s (1 - s) in every chunk
     """
     cdef int64_t c, n_chunks = starts.shape[0] - 1, m = F.shape[1]
     cdef int K = F.shape[0]

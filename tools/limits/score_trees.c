@@ -84,6 +84,10 @@ int main(int argc, char **argv)
     int status = mcb_open(&model, bytes, size);
     if (status != MCB_OK)
         give_up(mcb_strerror(status));
+    size_t room = mcb_prepared_size(&model);
+    void *memory = malloc(room + 1);
+    if (!memory || mcb_prepare(&model, memory, room) != MCB_OK)
+        give_up("no memory to prepare the trees");
     void *fast = NULL;
     predict_function predict = NULL;
     if (scorers == 2) {

@@ -1,0 +1,1089 @@
+"""Trees and their boosting rounds against their twins, and the identities that the papers promise."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse
+import scipy.special
+from reference import trees as twin
+from sklearn.datasets import load_digits
+
+from pymcboost import (
+    ABCLogitBoostClassifier,
+    ABCMartClassifier,
+    LogitBoostClassifier,
+    MartClassifier,
+)
+from pymcboost._kernels import trees as kernel
+from pymcboost.class_trees import LARGEST_STEP, ClassTrees
+from pymcboost.tree_data import BUSY_ROWS, Grown, TreeData, Units
+
+PLAIN = [LogitBoostClassifier, MartClassifier]
+BASED = [ABCLogitBoostClassifier, ABCMartClassifier]
+# Arithmetic of small data, of large data, and of large data with a bound on the weight of leaves.
+ARITHMETIC = [(np.float64, 2), (np.float32, 1), (np.float32, 2)]
+KINDS = {
+    "few": lambda rng, m: rng.integers(0, 3, m),
+    "ties": lambda rng, m: rng.integers(0, 40, m),
+    "continuous": lambda rng, m: rng.normal(size=m),
+    "skewed": lambda rng, m: np.where(rng.random(m) < 0.85, 7.0, rng.integers(0, 30, m)),
+    "constant": lambda rng, m: np.full(m, 3.5),
+    "missing": lambda rng, m: np.where(rng.random(m) < 0.3, np.nan, rng.integers(0, 20, m)),
+    "all missing": lambda rng, m: np.full(m, np.nan),
+    "mostly missing": lambda rng, m: np.where(rng.random(m) < 0.9, np.nan, rng.normal(size=m)),
+    "one value or missing": lambda rng, m: np.where(rng.random(m) < 0.2, np.nan, 1.0),
+    "huge": lambda rng, m: rng.choice([-3.4e38, -1.0, 0.0, 3.4e38], m),
+    "signed zero": lambda rng, m: rng.choice([-0.0, 0.0, 1e-45, -1e-45], m),
+}
+
+
+def mixture(m, rng, kinds=KINDS):
+    """A column of every kind, and the third once more."""
+    X = [np.asarray(KINDS[kind](rng, m), dtype=float) for kind in kinds]
+    return np.column_stack([*X, X[2 % len(X)]])
+
+
+def labels(m, K, rng):
+    """Every class at least once, the first the most frequent."""
+    others = np.minimum(rng.integers(0, K, m - K), rng.integers(0, K, m - K))
+    return rng.permutation(np.concatenate([np.arange(K), others]))
+
+
+def dense(X):
+    return X.toarray() if scipy.sparse.issparse(X) else X
+
+
+def probabilities(data, rng, spread=1.5):
+    """Random P (K, m), nearer to the truth than not."""
+    F = rng.normal(size=(data.n_classes, data.n_rows)) * spread
+    F[data.y, np.arange(data.n_rows)] += 1
+    return scipy.special.softmax(F, axis=0)
+
+
+def all_pairs(K):
+    return [(k, -1) for k in range(K)] + list(itertools.permutations(range(K), 2))
+
+
+def scales(data, P, jobs, counts, planes):
+    """Units as large as the integers allow."""
+    m = data.n_rows
+    limit_g, limit_h, limit_n = (
+        (2.0**31 - 2 * m - 4096,) * 3 if planes == 1 else (2.0**46, 2.0**38, 2.0**24 - 2 * m - 4096)
+    )
+    result = []
+    for k, b in jobs:
+        g, h = (a.astype(float) for a in twin.gradients(P, data.y, k, b))
+        n = limit_n / data.weight.sum()
+        sum_h = (data.weight * h).sum()
+        result.append((limit_g / (data.weight * abs(g)).sum(), n if counts else limit_h / max(sum_h, 1e-300), n))
+    return np.array(result)
+
+
+def grow(
+    data,
+    P,
+    jobs,
+    *,
+    planes,
+    scale,
+    counts=False,
+    max_leaves=12,
+    max_depth=0,
+    least=1,
+    pool=True,
+    n_threads=1,
+    sample=(),
+    active=(),
+    shrinkage=1.0,
+):
+    """Trees of the kernel, as a list of dictionaries."""
+    grower = kernel.Grower(data, max_leaves, max_depth, least, planes, False, pool, n_threads)
+    jobs = np.array(jobs, dtype=np.int32).reshape(-1, 2)
+    out = Grown.empty(len(jobs), max_leaves, data.n_rows)
+    out.leaf[:] = 65535
+    grower.grow_softmax(
+        P,
+        jobs,
+        data.y,
+        data.class_start,
+        data.weight,
+        counts,
+        np.asarray(scale, dtype=float),
+        np.array(sample, dtype=np.int32),
+        np.array(active, dtype=np.uint8),
+        shrinkage,
+        LARGEST_STEP,
+        out,
+    )
+    result = []
+    for j in range(len(jobs)):
+        s = out.n_splits[j]
+        feature = out.feature[j, :s]
+        result.append(
+            {
+                "column": data.column[feature].tolist(),
+                "threshold": data.threshold[data.threshold_ptr[feature] + out.pos[j, :s]].tolist(),
+                "nan_left": out.nan_left[j, :s].astype(bool).tolist(),
+                "right": out.right[j, :s].tolist(),
+                "gain": out.gain[j, :s].copy(),
+                "value": out.value[j, : s + 1].copy(),
+                "leaf": out.leaf[j].astype(int),
+            }
+        )
+    return result
+
+
+def identical(one, two):
+    """Whether two lists of trees agree to the last bit."""
+    return len(one) == len(two) and all(
+        np.array_equal(a[name], b[name]) for a, b in zip(one, two, strict=True) for name in a
+    )
+
+
+def same_tree(found, tree):
+    """Structure of a tree of the kernel against the twin's."""
+    for name in ("column", "nan_left", "right"):
+        assert found[name] == getattr(tree, name), name
+    np.testing.assert_array_equal(np.float32(found["threshold"]), np.float32(tree.threshold))
+
+
+def check(
+    data,
+    X,
+    P,
+    jobs,
+    *,
+    planes,
+    counts=False,
+    max_leaves=12,
+    max_depth=0,
+    least=1,
+    sample=(),
+    active=(),
+    modes=((True, 1),),
+):
+    """The kernel's trees equal the twin's split by split, row by row, whatever the pool and the threads."""
+    view = twin.View(data, X)
+    scale = scales(data, P, jobs, counts, planes)
+    options = {
+        "planes": planes,
+        "scale": scale,
+        "counts": counts,
+        "max_leaves": max_leaves,
+        "max_depth": max_depth,
+        "least": least,
+        "sample": sample,
+        "active": active,
+        "shrinkage": 0.3,
+    }
+    grown = [grow(data, P, jobs, pool=pool, n_threads=n_threads, **options) for pool, n_threads in modes]
+    columns = {int(c) for c, on in zip(data.column, active, strict=True) if on} if len(active) else None
+    splits = 0
+    for j, (k, b) in enumerate(jobs):
+        g, h = twin.gradients(P, data.y, k, b)
+        ints = twin.rounded(g, h, data.weight, counts, scale[j], planes)
+        tree = twin.grow(
+            view,
+            *ints,
+            least=least,
+            max_leaves=max_leaves,
+            max_depth=max_depth,
+            columns=columns,
+            real=np.float32 if planes == 1 else np.float64,
+            rows=sample if len(sample) else None,
+        )
+        value = twin.leaf_values(tree, g, h, data.weight, 0.3)
+        leaf = tree.leaf_of(view, np.arange(data.n_rows))
+        unit = scale[j, 1] / scale[j, 0] ** 2
+        for trees in grown:
+            found = trees[j]
+            same_tree(found, tree)
+            np.testing.assert_array_equal(found["leaf"], leaf)
+            # Sums that cancel are as good as the terms; with one plane, g and h have 31 bits between all rows.
+            rtol, atol = (1e-6, 1e-9) if planes == 2 else (2e-4, 1e-6)
+            np.testing.assert_allclose(found["value"], value, rtol=rtol, atol=atol * max(1, abs(value).max()))
+            np.testing.assert_allclose(found["gain"], np.array(tree.gain) * unit, rtol=1e-12)
+        splits += len(tree.column)
+    return splits
+
+
+# -- trees against the twin -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize(("m", "K"), [(40, 2), (300, 3), (700, 5)])
+def test_mixed_columns(real, planes, counts, m, K):
+    rng = np.random.default_rng(m)
+    X = mixture(m, rng)
+    data = TreeData(X, labels(m, K, rng), K, np.ones(m))
+    if data.code_bytes == 2 and planes == 1:
+        data = TreeData(np.round(X, 1), labels(m, K, rng), K, np.ones(m))
+        X = np.round(X, 1)
+    P = probabilities(data, rng).astype(real)
+    jobs = all_pairs(K)[:: max(1, K // 2)]
+    assert check(data, X, P, jobs, planes=planes, counts=counts, modes=[(True, 1), (False, 1)]) > 5 * len(jobs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
+def test_each_kind_of_column(kind, real, planes):
+    rng = np.random.default_rng(3)
+    for m in (2, 17, 600):
+        X = mixture(m, rng, [kind])
+        X = np.round(X, 1) if kind == "continuous" else X
+        data = TreeData(X, labels(m, 2, rng), 2, np.ones(m))
+        P = probabilities(data, rng).astype(real)
+        splits = check(data, X, P, [(1, -1), (0, 1)], planes=planes, modes=[(True, 1), (False, 1)])
+        assert (splits == 0) == (kind in ("constant", "all missing")) or m < 600
+
+
+@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
+def test_exact_ties_go_to_the_first(real, planes):
+    """Every column twice, or mirrored: scores are equal to the last bit, in lanes, bundles and sparse cells."""
+    rng = np.random.default_rng(0)
+    for m in (60, 900):
+        one = rng.integers(0, 4, (m, 3)).astype(float)
+        rare = np.where(rng.random((m, 1)) < 0.2, rng.integers(1, 4, (m, 1)), 0.0)
+        gone = np.where(rng.random((m, 1)) < 0.2, np.nan, one[:, :1])
+        X = np.hstack([-rare, one[:, ::-1], rare, gone, one, -one, -gone, 2 * rare, rare * 0, gone, rare])
+        for made in (X, scipy.sparse.csr_matrix(X)):
+            data = TreeData(made, labels(m, 3, rng), 3, np.ones(m))
+            P = np.full((3, m), 1 / 3, dtype=real)
+            check(data, X, P, [(0, -1), (2, 1)], planes=planes, modes=[(True, 1), (False, 1)])
+
+
+@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
+def test_missing_values_in_part_of_the_classes(real, planes):
+    rng = np.random.default_rng(5)
+    y = labels(800, 4, rng)
+    X = mixture(800, rng, ["few", "ties", "skewed", "missing"])
+    X[y == 1, 1] = np.nan
+    X[y != 2, 2] = np.nan
+    X[:, 3] = np.where(y == 3, np.nan, 5.0)
+    data = TreeData(X, y, 4, np.ones(800))
+    P = probabilities(data, rng).astype(real)
+    check(data, X, P, all_pairs(4), planes=planes, modes=[(True, 1), (False, 1)])
+    found = grow(data, P, [(3, -1)], planes=planes, scale=scales(data, P, [(3, -1)], False, planes), max_leaves=2)[0]
+    assert found["column"] == [3]
+    assert found["threshold"] == [np.finfo(np.float32).max]
+
+
+@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
+@pytest.mark.parametrize("counts", [False, True])
+def test_weights(real, planes, counts):
+    """Weights over twelve orders of magnitude, and zero weights, whose rows are not there at all."""
+    rng = np.random.default_rng(6)
+    X = np.round(mixture(500, rng), 1)
+    weight = 10.0 ** rng.uniform(-6, 6, 500)
+    weight[rng.random(500) < 0.3] = 0
+    y = labels(500, 3, rng)
+    data = TreeData(X, y, 3, weight)
+    P = probabilities(data, rng).astype(real)
+    check(data, X, P, all_pairs(3), planes=planes, counts=counts, modes=[(True, 1), (False, 1)])
+    kept = weight > 0
+    other = TreeData(X[kept], y[kept], 3, weight[kept])
+    scale = scales(data, P, all_pairs(3), counts, planes)
+    a, b = (grow(d, P, all_pairs(3), planes=planes, counts=counts, scale=scale) for d in (data, other))
+    assert identical(a, b)
+
+
+@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
+def test_bounds_on_leaves(real, planes):
+    rng = np.random.default_rng(7)
+    X = np.round(mixture(400, rng), 1)
+    data = TreeData(X, labels(400, 3, rng), 3, rng.integers(1, 5, 400).astype(float))
+    P = probabilities(data, rng).astype(real)
+    jobs = [(0, -1), (2, 1)]
+    unit = scales(data, P, jobs, True, planes)[0, 2]
+    sizes = []
+    for least in (1.0, 3.0, 20.0, 150.0, 1e6):
+        check(data, X, P, jobs, planes=planes, counts=True, least=int(least * unit), modes=[(True, 1), (False, 1)])
+        found = grow(
+            data,
+            P,
+            jobs,
+            planes=planes,
+            counts=True,
+            scale=scales(data, P, jobs, True, planes),
+            least=int(least * unit),
+        )
+        leaf = found[0]["leaf"]
+        sizes.append(np.bincount(leaf, data.weight).min())
+        assert sizes[-1] >= least - 0.01 or len(found[0]["column"]) == 0
+    assert len(set(sizes)) > 2
+    for max_depth, max_leaves in itertools.product((1, 2, 3, 500), (2, 3, 40)):
+        check(data, X, P, jobs, planes=planes, max_depth=max_depth, max_leaves=max_leaves)
+
+
+def test_many_leaves():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(300, 2))
+    data = TreeData(X, labels(300, 3, rng), 3, np.ones(300))
+    P = probabilities(data, rng)
+    assert check(data, X, P, [(1, 2)], planes=2, max_leaves=1000, modes=[(True, 1), (False, 1)]) == 299
+
+
+@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_samples_of_rows_and_features(real, planes, sparse):
+    """Rows outside the sample go down the tree as new rows would."""
+    rng = np.random.default_rng(9)
+    m = 900
+    X = np.round(mixture(m, rng), 1)
+    X = np.hstack([X, np.eye(7)[rng.integers(0, 7, m)]])
+    data = TreeData(scipy.sparse.csr_matrix(X) if sparse else X, labels(m, 3, rng), 3, np.ones(m))
+    P = probabilities(data, rng).astype(real)
+    d = len(data.column)
+    for share, part in ((0.5, 1.0), (1.0, 0.4), (0.02, 0.5), (1e-9, 1.0), (0.999, 0.1)):
+        sample = np.sort(rng.choice(m, max(1, round(share * m)), replace=False)) if share < 1 else ()
+        active = np.zeros(d, dtype=np.uint8) if part < 1 else ()
+        if part < 1:
+            active[rng.choice(d, max(1, round(part * d)), replace=False)] = 1
+        check(data, X, P, [(1, -1), (2, 0)], planes=planes, sample=sample, active=active, modes=[(True, 1), (False, 1)])
+
+
+@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
+def test_sparse_input_equals_dense_input(real, planes):
+    rng = np.random.default_rng(10)
+    m = 700
+    X = np.where(rng.random((m, 12)) < 0.8, 0.0, rng.integers(-3, 4, (m, 12)))
+    X[:, 3] = 0
+    X[rng.random(m) < 0.1, 5] = np.nan
+    X[rng.random(m) < 0.9, 6] = np.nan  # the mode is missing, or zero once the values are gone
+    X[:, 7] = 2.0
+    X[:, 8] = rng.integers(1, 9, m)  # no zero at all
+    X[:, 9] = -X[:, 8]
+    y = labels(m, 3, rng)
+    data = TreeData(X, y, 3, np.ones(m))
+    P = probabilities(data, rng).astype(real)
+    pairs = all_pairs(3)
+    scale = scales(data, P, pairs, False, planes)
+    expected = grow(data, P, pairs, planes=planes, scale=scale)
+    for make in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix, scipy.sparse.coo_array):
+        other = TreeData(make(X), y, 3, np.ones(m))
+        assert other.row_ptr is not None
+        assert identical(grow(other, P, pairs, planes=planes, scale=scale), expected)
+    check(other, X, P, pairs, planes=planes, modes=[(True, 1), (False, 1)])
+
+
+def blocks(m, rng, n=6, values=9):
+    """One-hot blocks, of which some rows are in none."""
+    parts = []
+    for j in range(n):
+        code = rng.integers(-1 - j, values, m)
+        parts.append(np.where(code[:, None] == np.arange(values), rng.integers(1, 4, (m, 1)), 0.0))
+    return np.hstack(parts)
+
+
+@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
+def test_bundles(real, planes):
+    """Exclusive columns share lanes; also where the mode is not zero, or missing values are the mode."""
+    rng = np.random.default_rng(11)
+    m = 1500
+    X = np.hstack([np.round(mixture(m, rng), 1), blocks(m, rng)])
+    X[:, 20:29] = 5 - X[:, 20:29]
+    X[:, 30:34] = np.where(X[:, 30:34] == 0, np.nan, X[:, 30:34])
+    X[:, 40:44] = np.where(X[:, 40:44] == 2, np.nan, X[:, 40:44])
+    y = labels(m, 4, rng)
+    data = TreeData(X, y, 4, np.ones(m))
+    sizes = np.diff(data.lane_ptr)
+    assert (sizes > 1).sum() >= 5
+    assert (
+        data.mode[np.isin(data.lane, np.flatnonzero(sizes > 1))]
+        == data.n_bins[np.isin(data.lane, np.flatnonzero(sizes > 1))]
+    ).any()
+    F = rng.normal(size=(4, m)) + (X[:, 12:54] == X[:, 12:54].max(axis=0)).astype(float)[:, [3, 14, 20, 33]].T * 3
+    P = scipy.special.softmax(F, axis=0).astype(real)
+    check(data, X, P, [(0, -1), (1, -1), (3, 2)], planes=planes, max_leaves=8, modes=[(True, 1), (False, 1)])
+    active = np.zeros(len(data.column), dtype=np.uint8)
+    active[rng.choice(len(active), len(active) // 3, replace=False)] = 1
+    sample = np.sort(rng.choice(m, 600, replace=False))
+    check(data, X, P, [(2, 0)], planes=planes, sample=sample, active=active, modes=[(True, 1), (False, 1)])
+
+
+def busy_setting(rng, missing=True):
+    """Columns that leave their modes together, and others; some tiles skip rows."""
+    m = BUSY_ROWS + 100
+    away = rng.random(m) < 0.3
+    skewed = np.where(away[:, None], rng.integers(0, 60, (m, 24)), rng.integers(3, 50, 24))
+    plain = rng.integers(0, 12, (m, 6)).astype(float)
+    gone = np.where(away[:, None], rng.integers(0, 40, (m, 12)), np.nan)
+    if missing:
+        plain[rng.random((m, 6)) < 0.1] = np.nan
+    X = np.hstack([skewed[:, :10], plain, gone[:, : 12 if missing else 0], skewed[:, 10:], blocks(m, rng, 2)])
+    return X, labels(m, 3, rng)
+
+
+@pytest.mark.parametrize(("real", "planes"), ARITHMETIC[1:])
+def test_tiles_that_skip_rows(real, planes):
+    rng = np.random.default_rng(12)
+    X, y = busy_setting(rng)
+    weight = rng.integers(1, 4, len(y)).astype(float)
+    data = TreeData(X, y, 3, weight)
+    assert 0 < data.tile_skip.sum() < data.n_tiles
+    assert data.busy is not None
+    assert (data.tile_mode[data.tile_skip == 1] != 0).any()
+    P = probabilities(data, rng).astype(real)
+    modes = [(True, 1), (False, 1), (True, 3)]
+    check(data, X, P, [(0, -1), (1, 2)], planes=planes, modes=modes)
+    sample = np.sort(rng.choice(len(y), 2500, replace=False))
+    check(data, X, P, [(2, 0)], planes=planes, sample=sample, max_leaves=8, modes=modes)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_more_distinct_values_than_a_byte_holds(counts):
+    rng = np.random.default_rng(13)
+    m = 1200
+    X = np.column_stack([rng.normal(size=(m, 3)), mixture(m, rng, ["missing", "few", "skewed"])])
+    X[rng.random(m) < 0.2, 1] = np.nan
+    data = TreeData(X, labels(m, 3, rng), 3, rng.integers(1, 3, m).astype(float))
+    assert data.code_bytes == 2
+    assert data.n_bins.max() > 1000
+    P = probabilities(data, rng)
+    check(data, X, P, all_pairs(3), planes=2, counts=counts, modes=[(True, 1), (False, 1)])
+    check(data, X, P, [(1, 0)], planes=2, sample=np.arange(0, m, 3))
+
+
+def test_a_thousand_classes():
+    """One row of each of most classes; the jobs are but a few of the half million pairs."""
+    rng = np.random.default_rng(14)
+    K = 1000
+    for m in (K, K + 30):
+        X = rng.integers(0, 9, (m, 5)).astype(float)
+        data = TreeData(X, labels(m, K, rng), K, np.ones(m))
+        P = probabilities(data, rng).astype(np.float32)
+        jobs = [(0, -1), (999, -1), (0, 999), (500, 2)]
+        check(data, X, P, jobs, planes=1, modes=[(True, 1), (False, 1)])
+        check(data, X, P, jobs, planes=1, counts=True)
+
+
+def test_a_node_that_several_threads_share():
+    """Tiles in parallel within one tree, when there are more threads than trees: the same tree, bit by bit."""
+    rng = np.random.default_rng(15)
+    m, d = 7000, 16 * 32
+    assert m * d // 16 > 200_000
+    X = rng.integers(0, 6, (m, d)).astype(np.float32)
+    X[:, 100:180] = np.where(rng.random((m, 1)) < 0.2, X[:, 100:180], 2)
+    data = TreeData(X, labels(m, 3, rng), 3, np.ones(m))
+    assert data.tile_skip.any()
+    P = probabilities(data, rng).astype(np.float32)
+    scale = scales(data, P, [(1, -1)], False, 1)
+    one = grow(data, P, [(1, -1)], planes=1, scale=scale)
+    for n_threads, pool in ((2, True), (8, True), (8, False)):
+        assert identical(grow(data, P, [(1, -1)], planes=1, scale=scale, n_threads=n_threads, pool=pool), one)
+    check(data, X, P, [(1, -1)], planes=1, max_leaves=3)
+
+
+@pytest.mark.parametrize("pool", [True, False])
+def test_trees_in_parallel(pool):
+    """Fewer, as many and more trees than threads."""
+    rng = np.random.default_rng(16)
+    X, y = busy_setting(rng)
+    data = TreeData(X, y, 3, np.ones(len(y)))
+    P = probabilities(data, rng).astype(np.float32)
+    for jobs in ([(0, -1)], [(0, -1), (2, 1)], all_pairs(3)):
+        scale = scales(data, P, jobs, False, 1)
+        one = grow(data, P, jobs, planes=1, scale=scale)
+        for n_threads in (2, 3, 8, 64):
+            assert identical(grow(data, P, jobs, planes=1, scale=scale, n_threads=n_threads, pool=pool), one)
+
+
+# -- gradients, probabilities, losses -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+@pytest.mark.parametrize("K", [2, 3, 11])
+def test_softmax(real, K):
+    rng = np.random.default_rng(K)
+    m = 2 * 2048 + 700
+    y = np.sort(rng.integers(0, K, m))
+    starts, own = kernel.chunks(np.searchsorted(y, np.arange(K + 1)))
+    assert len(starts) == len(own) + 1
+    for spread, weight in ((1, np.ones(0)), (30, rng.exponential(size=m)), (400, np.ones(0))):
+        F = rng.normal(size=(K, m)) * spread
+        expected = scipy.special.softmax(F, axis=0)
+        P, sums = np.empty((K, m), dtype=real), np.empty((len(own), 3, K))
+        for n_threads in (1, 3):
+            kernel.softmax(F, starts, weight, P, sums, n_threads)
+            rtol, tiny = (1e-6, 1e-36) if real is np.float32 else (1e-13, 1e-290)
+            likely = expected > tiny
+            # Differences of scores are rounded to float32 before the exponential: their error grows with them.
+            grow = (F.max(axis=0) - F)[likely] if real is np.float32 else 0
+            assert (abs(P[likely] / expected[likely] - 1) <= rtol * (1 + 0.1 * grow)).all()
+            assert (P > 0).all()
+            w = weight if len(weight) else np.ones(m)
+            for c, start in enumerate(starts[:-1]):
+                rows = slice(start, starts[c + 1])
+                assert (y[rows] == own[c]).all()
+                p = P[:, rows].astype(float)
+                expected_sums = [(w[rows] * a).sum(axis=1) for a in (p, 1 - p, p * (1 - p))]
+                np.testing.assert_allclose(sums[c], expected_sums, rtol=1e-12)
+
+
+def state_of(data, *, counts=False, max_leaves=8, min_samples_leaf=1, max_depth=None, n_threads=1):
+    return ClassTrees(
+        data,
+        max_leaves=max_leaves,
+        max_depth=max_depth,
+        min_samples_leaf=min_samples_leaf,
+        counts=counts,
+        n_threads=n_threads,
+    )
+
+
+NONE = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_gradients_are_derivatives_of_the_loss(counts):
+    """Steps and gains of one and two rows, against differences of the loss along e_k or e_k - e_b."""
+    rng = np.random.default_rng(17)
+    m, K, e = 12, 4, 1e-4
+    weight = rng.exponential(size=m) + 0.1
+    data = TreeData(np.arange(m)[:, None].astype(float), np.arange(m) % K, K, weight)
+    state = state_of(data, counts=counts, max_leaves=2, min_samples_leaf=0)
+    F = rng.normal(size=(m, K))
+    state.restart(F)
+
+    def loss(i, k, b, step):
+        f = F[i].copy()
+        f[k] += step
+        if b >= 0:
+            f[b] -= step
+        return data.weight[i] * (scipy.special.logsumexp(f) - f[data.y[i]])
+
+    for k, b in all_pairs(K):
+        g = np.array([(loss(i, k, b, -e) - loss(i, k, b, e)) / (2 * e) for i in range(m)])
+        h = np.array([(loss(i, k, b, e) - 2 * loss(i, k, b, 0) + loss(i, k, b, -e)) / e**2 for i in range(m)])
+        factor = 1 if b >= 0 else (K - 1) / K
+        for i in range(m):
+            grown = state.grow([(k, b)], 0.1, np.array([i], dtype=np.int32), NONE[1])
+            assert grown.n_splits[0] == 0
+            step = np.clip(g / h, -LARGEST_STEP, LARGEST_STEP)
+            assert grown.value[0, 0] == pytest.approx(0.1 * factor * step[i], rel=1e-5)
+            j = (i + 1) % m
+            if data.y[i] == data.y[j]:
+                continue
+            rows = np.sort([i, j])
+            grown = state.grow([(k, b)], 0.1, rows.astype(np.int32), NONE[1])
+            d = data.weight if counts else h
+            expected = (g[i] * d[j] - g[j] * d[i]) ** 2 / (d[i] * d[j] * (d[i] + d[j]))
+            assert grown.n_splits[0] == 1
+            assert grown.gain[0, 0] == pytest.approx(expected, rel=1e-4)
+            left_first = data.X[data.rows[rows], 0].argsort()
+            np.testing.assert_allclose(grown.value[0, :2], 0.1 * factor * step[rows[left_first]], rtol=1e-5)
+
+
+def setting(m, d, K, seed):
+    """Overlapping classes with weights that no two sums share."""
+    rng = np.random.default_rng(seed)
+    y = labels(m, K, rng)
+    X = (rng.normal(size=(m, d)) * 2 + rng.normal(size=(K, d))[y]).round(1)
+    X[rng.random((m, d)) < 0.03] = np.nan
+    return X, y, rng.uniform(1, 3, m)
+
+
+@pytest.mark.parametrize("K", [3, 5])
+@pytest.mark.parametrize("repeats", [1, 60])
+def test_losses_with_each_base_class(K, repeats):
+    X, y, weight = setting(300, 4, K, 18)
+    X, y, weight = (np.concatenate([a] * repeats) for a in (X, y, weight))
+    data = TreeData(X, y, K, weight)
+    assert data.dtype == (np.float64 if repeats == 1 else np.float32)
+    state = state_of(data)
+    F = np.random.default_rng(1).normal(size=(len(y), K))
+    state.restart(F[data.rows])
+    before = twin.loss(F[data.rows].T, data.y, data.weight)
+    assert state.class_losses().sum() == pytest.approx(before, rel=1e-6)
+    pairs = list(itertools.combinations(range(K), 2))
+    grown = state.grow(pairs, 0.5, *NONE)
+
+    def trees_of(b):
+        classes = [k for k in range(K) if k != b]
+        return (
+            classes,
+            [pairs.index((min(k, b), max(k, b))) for k in classes],
+            [1.0 if k < b else -1.0 for k in classes],
+        )
+
+    found = state.base_losses(range(K), trees_of)
+    expected = []
+    for b in range(K):
+        after = F[data.rows].T.copy()
+        for k, j, sign in zip(*trees_of(b), strict=True):
+            after[k] += sign * grown.value[j][grown.leaf[j]]
+            after[b] -= sign * grown.value[j][grown.leaf[j]]
+        expected.append(twin.loss(after, data.y, data.weight) - before)
+    np.testing.assert_allclose(found, expected, rtol=1e-10 if repeats == 1 else 1e-5)
+
+
+@pytest.mark.parametrize("repeats", [1, 60])
+@pytest.mark.parametrize("counts", [False, True])
+def test_trees_of_swapped_classes_are_negatives(counts, repeats):
+    """K (K - 1) / 2 trees serve all base classes: those of (b, k) are the negatives of those of (k, b)."""
+    X, y, weight = setting(250, 4, 4, 19)
+    X, y, weight = (np.concatenate([a] * repeats) for a in (X, y, weight))
+    data = TreeData(X, y, 4, weight)
+    state = state_of(data, counts=counts)
+    state.restart(np.random.default_rng(2).normal(size=(len(y), 4)))
+    pairs = list(itertools.permutations(range(4), 2))
+    grown = state.grow(pairs, 0.1, *NONE)
+    for j, (k, b) in enumerate(pairs):
+        i = pairs.index((b, k))
+        s = grown.n_splits[j]
+        assert s == 7
+        for name in ("feature", "pos", "right", "nan_left"):
+            np.testing.assert_array_equal(getattr(grown, name)[j, :s], getattr(grown, name)[i, :s])
+        rtol = 0 if repeats == 1 else 1e-6  # p + q is rounded in either order where P is float32
+        np.testing.assert_allclose(grown.value[j, : s + 1], -grown.value[i, : s + 1], rtol=rtol)
+        np.testing.assert_array_equal(grown.leaf[j], grown.leaf[i])
+
+
+# -- rounds against the twin ----------------------------------------------------------------------------------------
+
+
+def same_round(found, steps, rtol=1e-5):
+    """Trees of one round of a model (as `Trees.each` yields them) against the twin's."""
+    assert [tree[5:] for tree in found] == [(step.cls, step.base) for step in steps]
+    for (column, threshold, nan_left, right, leaf, _, _), step in zip(found, steps, strict=True):
+        arrays = {"column": column.tolist(), "nan_left": nan_left.tolist(), "right": right.tolist()}
+        same_tree({**arrays, "threshold": threshold}, step.tree)
+        np.testing.assert_allclose(leaf, step.value, rtol=rtol, atol=1e-7)
+
+
+def rounds_of(model):
+    trees, rounds = list(model.model_.ensemble.each()), model.model_.ensemble.rounds
+    return [trees[a:b] for a, b in itertools.pairwise(rounds)]
+
+
+def boosting(model, X, y, weight, **options):
+    """The twin for a fitted model."""
+    K = len(model.classes_)
+    data = TreeData(X, y, K, weight)
+    return twin.Boosting(
+        twin.View(data, X),
+        data.y,
+        data.weight,
+        K,
+        counts="mart" in model.algorithm,
+        shrinkage=model.learning_rate,
+        max_leaves=model.max_leaf_nodes,
+        least=model.min_samples_leaf * data.weight_unit,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("cls", PLAIN)
+@pytest.mark.parametrize("K", [3, 5])
+def test_plain_rounds_equal_the_twins(cls, K):
+    X, y, weight = setting(260, 4, K, 20)
+    model = cls(n_estimators=4, max_leaf_nodes=6, learning_rate=0.3, min_samples_leaf=5).fit(X, y, weight)
+    naive = boosting(model, X, y, weight)
+    for found in rounds_of(model):
+        same_round(found, naive.plain_round())
+    assert (model.history_["base"] == -1).all()
+
+
+@pytest.mark.parametrize("cls", BASED)
+@pytest.mark.parametrize("K", [3, 5])
+@pytest.mark.parametrize(("gap", "s", "warmup"), [(1, None, 0), (3, None, 0), (1, 2, 0), (2, 1, 1), (4, 2, 3)])
+def test_adaptive_rounds_equal_the_twins(cls, K, gap, s, warmup):
+    """Searches written out: each base class, K - 1 trees for each, and copies of the scores."""
+    X, y, weight = setting(200, 4, K, 21 + gap)
+    rounds = 5 if K == 3 else 4
+    model = cls(n_estimators=rounds, max_leaf_nodes=6, learning_rate=0.3, gap=gap, n_candidates=s, warmup_rounds=warmup)
+    model.fit(X, y, weight)
+    naive = boosting(model, X, y, weight)
+    base = None
+    for t, found in enumerate(rounds_of(model)):
+        if t < warmup:
+            same_round(found, naive.plain_round())
+            assert model.history_["base"][t] == -1
+            continue
+        if (t - warmup) % gap == 0:
+            bases = range(K) if s is None else naive.worst(s)
+            base, steps, _ = naive.base_round(bases)
+        else:
+            _, steps, _ = naive.base_round([base])
+        same_round(found, steps)
+        assert model.history_["base"][t] == base
+    assert t == rounds - 1
+
+
+@pytest.mark.parametrize("cls", BASED)
+def test_all_candidates_are_no_restriction(cls):
+    X, y, weight = setting(300, 4, 4, 30)
+    one = cls(n_estimators=6, gap=2).fit(X, y, weight)
+    for s in (4, 9):
+        other = cls(n_estimators=6, gap=2, n_candidates=s).fit(X, y, weight)
+        np.testing.assert_array_equal(one.model_.ensemble.leaf, other.model_.ensemble.leaf)
+        np.testing.assert_array_equal(one.history_["base"], other.history_["base"])
+
+
+@pytest.mark.parametrize("cls", BASED)
+def test_the_base_class_stays_between_searches(cls):
+    X, y, weight = setting(400, 5, 5, 31)
+    base = cls(n_estimators=23, gap=4, warmup_rounds=3, max_leaf_nodes=5).fit(X, y, weight).history_["base"]
+    assert (base[:3] == -1).all()
+    runs = [base[a : a + 4] for a in range(3, 23, 4)]
+    assert all((run == run[0]).all() and run[0] >= 0 for run in runs)
+    assert len({run[0] for run in runs}) > 1
+
+
+@pytest.mark.parametrize("cls", BASED)
+@pytest.mark.parametrize("repeats", [1, 40])
+def test_scores_sum_to_zero(cls, repeats):
+    X, y, weight = setting(300, 4, 5, 32)
+    X, y = np.concatenate([X] * repeats), np.concatenate([y] * repeats)
+    scores = cls(n_estimators=30, gap=3, max_leaf_nodes=6).fit(X, y).model_.raw_scores(X)
+    assert abs(scores).max() > 0.5
+    np.testing.assert_allclose(scores.sum(axis=1), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("cls", "based"), list(zip(PLAIN, BASED, strict=True)))
+def test_two_classes(cls, based):
+    """With two classes the base class makes no difference: one tree a round, either way binary boosting."""
+    X, y, weight = setting(300, 4, 2, 33)
+    options = {"n_estimators": 8, "max_leaf_nodes": 6, "learning_rate": 0.3}
+    one = cls(**options).fit(X, y, weight)
+    for extra in ({}, {"gap": 1}, {"n_candidates": 1}, {"warmup_rounds": 3}):
+        other = based(**options, **extra).fit(X, y, weight)
+        np.testing.assert_array_equal(other.model_.raw_scores(X), one.model_.raw_scores(X))
+    assert len(one.model_.ensemble) == 8
+    plain, base0 = boosting(one, X, y, weight), boosting(one, X, y, weight)
+    rows = TreeData(X, y, 2, weight).rows
+    for t in range(1, 9):
+        plain.plain_round()
+        base0.base_round([0])
+        expected = one.model_.truncate(t).raw_scores(X)[rows].T
+        np.testing.assert_allclose(plain.F, expected, atol=1e-5)
+        np.testing.assert_allclose(base0.F, expected, atol=1e-5)
+
+
+# -- training as a whole --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", PLAIN + BASED)
+@pytest.mark.parametrize("repeats", [1, 40])
+@pytest.mark.parametrize("min_samples_leaf", [1, 4])
+def test_integer_weights_are_repeated_rows(cls, repeats, min_samples_leaf):
+    rng = np.random.default_rng(34)
+    X, y, _ = setting(300, 4, 3, 34)
+    X, y = np.concatenate([X] * repeats), np.concatenate([y] * repeats)
+    X = X + rng.normal(size=X.shape) * 0.3 if repeats > 1 else X
+    times = rng.integers(1, 5, len(y))
+    options = {
+        "n_estimators": 6,
+        "max_leaf_nodes": 8,
+        "learning_rate": 0.3,
+        "min_samples_leaf": min_samples_leaf,
+        "max_bins": 64,
+    }
+    one = cls(**options).fit(X, y, times.astype(float)).model_.ensemble
+    two = cls(**options).fit(np.repeat(X, times, axis=0), np.repeat(y, times)).model_.ensemble
+    for name in ("offset", "feature", "threshold", "nan_left", "right", "cls", "base"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
+    np.testing.assert_allclose(one.leaf, two.leaf, rtol=1e-5 if repeats == 1 else 1e-3, atol=1e-5)
+
+
+def leaf_weights(model, X, weight):
+    """Sum of the weights in every leaf of every tree, and which leaf each row is in."""
+    result = []
+    for column, threshold, nan_left, right, leaf, _, _ in model.model_.ensemble.each():
+        at = np.empty(len(X), dtype=int)
+
+        def descend(rows, i, end, number, at=at, arrays=(column, threshold, nan_left, right)):
+            if i == end:
+                at[rows] = number
+                return
+            column, threshold, nan_left, right = (a[i] for a in arrays)
+            values = X[rows, column].astype(np.float32)
+            left = (values <= threshold) | (np.isnan(values) & nan_left)
+            descend(rows[left], i + 1, i + right, number)
+            descend(rows[~left], i + right, end, number + right)
+
+        descend(np.arange(len(X)), 0, len(column), 0)
+        result.append(np.bincount(at, weight, len(leaf)))
+    return result
+
+
+@pytest.mark.parametrize("cls", PLAIN + BASED)
+@pytest.mark.parametrize("repeats", [1, 40])
+def test_leaves_weigh_enough(cls, repeats):
+    """min_samples_leaf bounds sums of weights, not of second derivatives, however large or small the weights are."""
+    X, y, _ = setting(300, 4, 3, 42)
+    X, y = np.concatenate([X] * repeats), np.concatenate([y] * repeats)
+    X = X + np.random.default_rng(42).normal(size=X.shape) * 0.3
+    rng = np.random.default_rng(43)
+    options = {"n_estimators": 3, "max_leaf_nodes": 30, "learning_rate": 1.0}
+    for weight, least in (
+        (np.full(len(y), 0.25), 1.0),
+        (np.full(len(y), 1e-9), 3e-9),
+        (rng.uniform(0.01, 1, len(y)), 1.0),
+        (np.full(len(y), 3.0), 30.0),
+        (rng.uniform(1, 3, len(y)), 6.0),
+    ):
+        weight = weight / (1 if repeats == 1 else 20)
+        model = cls(min_samples_leaf=least, **options).fit(X, y, weight)
+        found = np.concatenate(leaf_weights(model, X, weight))
+        assert found.min() >= least * (1 - 1e-4)
+        assert found.min() < least * 3  # the bound is met
+        free = cls(min_samples_leaf=0, **options).fit(X, y, weight)
+        assert np.concatenate(leaf_weights(free, X, weight)).min() < least * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("cls", PLAIN + BASED)
+@pytest.mark.parametrize("repeats", [1, 40])
+def test_a_bound_below_all_weights_is_none(cls, repeats):
+    X, y, weight = (np.concatenate([a] * repeats) for a in setting(300, 4, 3, 44))
+    options = {"n_estimators": 6, "max_leaf_nodes": 30, "learning_rate": 1.0}
+    for w in (weight, weight * 1e-7, np.full(len(y), 1e5)):
+        models = [cls(min_samples_leaf=least, **options).fit(X, y, w).model_ for least in (0, w.min())]
+        np.testing.assert_array_equal(models[0].ensemble.leaf, models[1].ensemble.leaf)
+        np.testing.assert_array_equal(models[0].ensemble.threshold, models[1].ensemble.threshold)
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+def test_integer_weights_are_counted_exactly(planes):
+    """A leaf of exactly min_samples_leaf is allowed, whatever the total."""
+    rng = np.random.default_rng(45)
+    for m in (50, 333, 901):
+        weight = rng.integers(1, 9, m).astype(float)
+        data = TreeData(rng.normal(size=(m, 1)), labels(m, 2, rng), 2, weight)
+        for least in (1, 3, 10):
+            units = Units(data, planes, least)
+            assert units.least == least * units.per_count
+            assert (units.per_count * data.weight == np.rint(units.per_count * data.weight)).all()
+
+
+@pytest.mark.parametrize("repeats", [1, 60])
+@pytest.mark.parametrize("counts", [False, True])
+def test_classes_that_are_all_but_certain(counts, repeats):
+    """Own probabilities of 1 up to rounding must not hide the tiny ones of the other rows, which set the units."""
+    rng = np.random.default_rng(46)
+    X, y, _ = setting(300, 4, 3, 46)
+    X, y = np.concatenate([X] * repeats), np.concatenate([y] * repeats)
+    data = TreeData(X, y, 3, np.ones(len(y)))
+    state = state_of(data, counts=counts)
+    y = data.y
+    for far in (20.0, 37.0, 60.0):
+        F = np.zeros((len(y), 3))
+        F[y == 0, 0] = 45
+        F[y != 0, 0] = -far + rng.normal(size=(y != 0).sum())
+        F[y != 0, 1:] += rng.normal(size=((y != 0).sum(), 2))
+        state.restart(F)
+        P = state.P.astype(float)
+        others = P.copy()
+        others[y, np.arange(len(y))] = 0
+        assert state.missing == pytest.approx(others.sum(), rel=1e-6)
+        jobs = [(0, -1), (1, -1), (0, 1)]
+        grown = state.grow(jobs, 1.0, *NONE)
+        for j, (k, b) in enumerate(jobs):
+            g, h = (a.astype(float) for a in twin.gradients(state.P, y, k, b))
+            n_leaves = grown.n_splits[j] + 1
+            assert n_leaves == 8
+            G, H = (np.bincount(grown.leaf[j], a, n_leaves) for a in (g, h))
+            expected = np.clip(G / np.maximum(H, 1e-300), -LARGEST_STEP, LARGEST_STEP) * 2 / 3
+            np.testing.assert_allclose(grown.value[j, :n_leaves], expected, rtol=1e-2, atol=1e-3)
+            divisor = np.bincount(grown.leaf[j]) if counts else np.maximum(H, 1e-300)
+            total = (G**2 / divisor).sum()
+            gain = total - g.sum() ** 2 / divisor.sum()
+            assert grown.gain[j, :7].sum() == pytest.approx(gain, rel=1e-3, abs=1e-3 * total)
+
+
+VARIANTS = [{}, {"subsample": 0.6, "max_features": 0.5}, {"subsample": 0.3}]
+
+
+@pytest.mark.parametrize("cls", PLAIN + BASED)
+@pytest.mark.parametrize("extra", VARIANTS, ids=str)
+@pytest.mark.parametrize("repeats", [1, 40])
+def test_warm_start_in_parts(cls, extra, repeats):
+    """Cut in the middle of a gap; the bytes are those of one go."""
+    X, y, weight = setting(300, 4, 4, 35)
+    X, y, weight = (np.concatenate([a] * repeats) for a in (X, y, weight))
+    options = {"max_leaf_nodes": 5, "random_state": 3, **extra}
+    if cls in BASED:
+        options.update(gap=10, warmup_rounds=2)
+    whole = cls(n_estimators=25, **options).fit(X, y, weight)
+    parts = cls(n_estimators=7, warm_start=True, **options).fit(X, y, weight)
+    for n in (8, 19, 25):
+        parts.set_params(n_estimators=n).fit(X, y, weight)
+    assert parts.model_.to_bytes() == whole.model_.to_bytes()
+    np.testing.assert_array_equal(parts.gain_, whole.gain_)
+    for name, values in whole.history_.items():
+        np.testing.assert_array_equal(parts.history_[name], values)
+
+
+@pytest.mark.parametrize("cls", PLAIN + BASED)
+@pytest.mark.parametrize("extra", VARIANTS, ids=str)
+@pytest.mark.parametrize("repeats", [1, 40])
+def test_training_scores_are_the_models(cls, extra, repeats, monkeypatch):
+    X, y, weight = setting(300, 4, 3, 36)
+    X, y, weight = (np.concatenate([a] * repeats) for a in (X, y, weight))
+    rounds = []
+
+    def compare(estimator, t, make):
+        state = estimator._state
+        expected = make().raw_scores(X)[state.data.rows]
+        np.testing.assert_array_equal(state.F.T, expected)
+        rounds.append(t)
+
+    monkeypatch.setattr(cls, "_checkpoint", staticmethod(compare))
+    options = {"gap": 2} if cls in BASED else {}
+    cls(n_estimators=5, max_leaf_nodes=7, random_state=0, **options, **extra).fit(X, y, weight)
+    assert rounds == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("cls", PLAIN + BASED)
+@pytest.mark.parametrize("K", [2, 4])
+def test_any_number_of_threads_gives_the_same_bytes(cls, K, monkeypatch):
+    monkeypatch.setattr("pymcboost.base.SMALL_WORK", 0)
+    rng = np.random.default_rng(37)
+    X, y, weight = (np.concatenate([a] * 40) for a in setting(300, 4, K, 37))
+    X = np.hstack([X + rng.normal(size=X.shape).round(1), blocks(len(y), rng, 2)])
+    options = {"gap": 2} if cls in BASED else {}
+    models = [
+        cls(n_estimators=4, max_leaf_nodes=7, n_jobs=n, subsample=share, random_state=1, **options).fit(X, y, weight)
+        for share in (1.0, 0.7)
+        for n in ((1, 2, 8) if share == 1 else (1, 3))
+    ]
+    bytes_ = [model.model_.to_bytes() for model in models]
+    assert bytes_[0] == bytes_[1] == bytes_[2]
+    assert bytes_[3] == bytes_[4]
+    assert bytes_[0] != bytes_[3]
+
+
+@pytest.mark.parametrize("cls", PLAIN + BASED)
+@pytest.mark.parametrize("repeats", [1, 100])
+def test_stops_at_machine_accuracy(cls, repeats):
+    """Separable classes: the probability that is missing falls to rounding, and training ends with it."""
+    rng = np.random.default_rng(38)
+    x = np.repeat(np.arange(4.0), 30)
+    X = np.column_stack([x + rng.uniform(-0.4, 0.4, 120), rng.normal(size=120)])
+    X, y = np.concatenate([X] * repeats), np.concatenate([x.astype(int)] * repeats)
+    model = cls(n_estimators=2000, learning_rate=0.7).fit(X, y)
+    assert 10 < model.n_estimators_ < 1000
+    scores = model.model_.raw_scores(X)
+    assert np.isfinite(scores).all()
+    np.testing.assert_array_equal(scores.argmax(axis=1), y)
+    missing = model.history_["missing"]
+    assert (np.diff(missing) < 0).all()
+    assert missing[-1] < 1e-13
+    own = scipy.special.softmax(scores, axis=1)
+    own[np.arange(len(y)), y] = 0
+    assert own.sum(axis=1).mean() <= 2 * np.finfo(float).eps
+
+
+@pytest.mark.parametrize("cls", [LogitBoostClassifier, ABCMartClassifier])
+def test_early_stopping_keeps_the_best_round(cls):
+    X, y, _ = setting(260, 4, 3, 39)
+    X_val, y_val, _ = setting(200, 4, 3, 39)
+    rng = np.random.default_rng(0)
+    y_val = np.where(rng.random(200) < 0.3, rng.integers(0, 3, 200), y_val)
+    X_val = X_val + rng.normal(size=X_val.shape)
+    options = {"n_estimators": 150, "learning_rate": 0.3, "n_iter_no_change": 12}
+    model = cls(early_stopping=True, **options).fit(X, y, X_val=X_val, y_val=y_val)
+    free = cls(**options).fit(X, y, X_val=X_val, y_val=y_val)
+    errors = free.history_["val_error"]
+    assert len(errors) == 150
+    expected = [np.mean(codes != y_val) for codes in free.staged_predict(X_val)]
+    np.testing.assert_allclose(errors, expected, atol=1e-12)
+    n = model.n_estimators_
+    # The first best round that no better one follows within the patience.
+    best = 0
+    while (errors[best + 1 : best + 13] < errors[best]).any():
+        best += 1 + int(np.argmax(errors[best + 1 : best + 13] < errors[best]))
+    assert n == best + 1 < 138
+    np.testing.assert_array_equal(model.history_["val_error"], errors[:n])
+    assert len(model.history_["base"]) == n
+    np.testing.assert_array_equal(model.model_.raw_scores(X), free.model_.truncate(n).raw_scores(X))
+    shorter = cls(**{**options, "n_estimators": n}).fit(X, y)
+    np.testing.assert_array_equal(model.gain_, shorter.gain_)
+
+
+# -- LightGBM -------------------------------------------------------------------------------------------------------
+
+
+def lightgbms_splits(X, y, weight, K, cls):
+    """The splits of LightGBM's first tree of a class in the order made: (rows left, rows right)."""
+    lightgbm = pytest.importorskip("lightgbm")
+    params = {
+        "objective": "multiclass",
+        "num_class": K,
+        "num_leaves": 20,
+        "min_data_in_leaf": 0,
+        "min_sum_hessian_in_leaf": 1e-9,
+        "boost_from_average": False,
+        "learning_rate": 1.0,
+        "max_bin": 255,
+        "min_data_in_bin": 1,
+        "feature_pre_filter": False,
+        "enable_bundle": False,
+        "use_missing": False,
+        "verbose": -1,
+        "num_threads": 1,
+        "deterministic": True,
+        "force_col_wise": True,
+    }
+    booster = lightgbm.train(params, lightgbm.Dataset(X, y, weight=weight, params=params), 1)
+    splits = {}
+
+    def visit(node, rows):
+        if "split_index" not in node:
+            return
+        left = X[rows, node["split_feature"]] <= node["threshold"]
+        splits[node["split_index"]] = rows[left], rows[~left]
+        visit(node["left_child"], rows[left])
+        visit(node["right_child"], rows[~left])
+
+    visit(booster.dump_model()["tree_info"][cls]["tree_structure"], np.arange(len(y)))
+    return [splits[j] for j in range(len(splits))]
+
+
+def compare_with_lightgbm(X, y, weight, K, cls, tolerance=1e-5):
+    """How many splits of the first tree agree before two gains are too close to call."""
+    model = LogitBoostClassifier(n_estimators=1, max_leaf_nodes=20, min_samples_leaf=0).fit(X, y, weight)
+    data = TreeData(X, y, K, weight)
+    view = twin.View(data, X)
+    planes = 2 if data.dtype == np.float64 else 1
+    P = np.full((K, len(y)), 1 / K, dtype=data.dtype)
+    scale = scales(data, P, [(cls, -1)], False, planes)[0]
+    ints = twin.rounded(*twin.gradients(P, data.y, cls), data.weight, False, scale, planes)
+    tree = twin.grow(view, *ints, real=data.dtype.type)
+    column, threshold, nan_left, right = list(model.model_.ensemble.each())[cls][:4]
+    arrays = {"column": column.tolist(), "nan_left": nan_left.tolist(), "right": right.tolist()}
+    same_tree({**arrays, "threshold": threshold}, tree)
+    agreed = 0
+    for (node, other_leaves), theirs in zip(tree.splits, lightgbms_splits(X, y, weight, K, cls), strict=True):
+        gain = node.best.gain
+        if max(node.best.runner_up, *other_leaves, 0) >= gain * (1 - tolerance) or gain < 1e-9 * tree.root.best.gain:
+            break
+        ours = {frozenset(data.rows[child.rows].tolist()) for child in (node.left, node.right)}
+        assert ours == {frozenset(rows.tolist()) for rows in theirs}
+        agreed += 1
+    return agreed
+
+
+def test_first_tree_is_lightgbms():
+    X, y = load_digits(return_X_y=True)
+    weight = np.random.default_rng(40).integers(1, 1000, len(y)).astype(float)
+    assert [compare_with_lightgbm(X, y, weight, 10, cls) for cls in (0, 3, 8)] == [14, 19, 19]
+
+
+@pytest.mark.slow
+@pytest.mark.needs_data
+@pytest.mark.parametrize(("name", "K"), [("pendigits", 10), ("letter", 26), ("satimage", 6), ("optdigits", 10)])
+def test_first_trees_are_lightgbms_on_real_data(data_folder, name, K):
+    """All classes; float32 sums, so that gains need to be further apart."""
+    from pymcboost import load_svmlight
+
+    path = data_folder / f"{name}.train.libsvm.gz"
+    part = load_svmlight(path if path.exists() else data_folder / f"{name}.libsvm.gz")
+    X = part.X.toarray() if scipy.sparse.issparse(part.X) else part.X
+    X = np.round(X * (1 if abs(X).max() > 1 else 100))
+    y = np.unique(part.y, return_inverse=True)[1]
+    weight = np.random.default_rng(41).integers(1, 1000, len(y)).astype(float)
+    agreed = [compare_with_lightgbm(X, y, weight, K, cls, 1e-3) for cls in range(K)]
+    assert sum(agreed) > 5 * K, agreed

@@ -1,0 +1,305 @@
+"""Twin of the trees: every split of every node tried from the raw features, and rounds as in the papers.
+
+Thresholds come from the training data's lists; bins, integers, sums, ties and partitions are worked out here again.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+LARGEST_STEP = 50.0
+CLOSE = 1e-3  # gains within this share of the best are looked at as its rivals
+
+
+class View:
+    """Features of the training rows: values, thresholds by column and the number of thresholds below every value."""
+
+    def __init__(self, data, X):
+        X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+        self.X = X[data.rows].astype(np.float32)
+        self.cuts, self.bins = {}, {}
+        for f, column in enumerate(data.column):
+            cuts = data.threshold[data.threshold_ptr[f] : data.threshold_ptr[f + 1]]
+            values = self.X[:, column]
+            self.cuts[int(column)] = cuts
+            self.bins[int(column)] = np.where(np.isnan(values), -1, (values[:, None] > cuts).sum(axis=1))
+
+    def goes_left(self, rows, split):
+        values = self.X[rows, split.column]
+        return (values <= split.threshold) | (np.isnan(values) & split.nan_left)
+
+
+@dataclass
+class Split:
+    """One split of one node; ``runner_up`` is the gain of the next best partition of its rows, 0 if far below."""
+
+    score: float
+    column: int
+    pos: int
+    nan_left: bool
+    threshold: float
+    gain: float = 0.0
+    runner_up: float = 0.0
+
+
+@dataclass
+class Node:
+    rows: np.ndarray
+    depth: int
+    best: Split | None
+    left: "Node | None" = None
+    right: "Node | None" = None
+
+
+@dataclass
+class Tree:
+    """Splits in preorder and leaves from left to right, as `pymcboost.ensemble.Trees` has them."""
+
+    column: list = field(default_factory=list)
+    threshold: list = field(default_factory=list)
+    nan_left: list = field(default_factory=list)
+    right: list = field(default_factory=list)
+    gain: list = field(default_factory=list)
+    leaf_rows: list = field(default_factory=list)
+    splits: list = field(default_factory=list)
+    root: Node | None = None
+
+    def leaf_of(self, view, rows):
+        """Leaf of each of the rows."""
+        leaf = np.empty(len(rows), dtype=int)
+        number = iter(range(len(self.leaf_rows)))
+
+        def descend(node, places):
+            if node.left is None:
+                leaf[places] = next(number)
+                return
+            left = view.goes_left(rows[places], node.best)
+            descend(node.left, places[left])
+            descend(node.right, places[~left])
+
+        descend(self.root, np.arange(len(rows)))
+        return leaf
+
+
+def score(left, right, real):
+    """(G_L H_R - G_R H_L)^2 / (H_L H_R) in the arithmetic of the kernel: float32 for one plane, float64 for two."""
+    gl, hl, gr, hr = (a.astype(real) for a in (left[0], left[1], right[0], right[1]))
+    with np.errstate(all="ignore"):
+        d = gl * hr - gr * hl
+        return d * d / (hl * hr)
+
+
+def gain_of(left, right):
+    """G_L^2/H_L + G_R^2/H_R - G_T^2/H_T."""
+    gl, hl, gr, hr = (a.astype(float) for a in (left[0], left[1], right[0], right[1]))
+    with np.errstate(all="ignore"):
+        d = gl * hr - gr * hl
+        return d / hl * (d / hr) / (hl + hr)
+
+
+def best_split(view, rows, values, least, real, columns):
+    """The best split of a node: lower columns, thresholds and missing right first among equals; or None."""
+    total = np.array([v[rows].sum() for v in values])
+    best, gains = None, {}
+    for column, cuts in view.cuts.items():
+        if columns is not None and column not in columns:
+            continue
+        bins = view.bins[column][rows]
+        size = len(cuts) + 1
+        # Sums below 2^53 are exact in float64.
+        by_bin = np.array([np.bincount(bins + 1, v[rows], size + 1) for v in values]).astype(np.int64)
+        by_bin, gone = by_bin[:, 1:], by_bin[:, :1]
+        left = by_bin.cumsum(axis=1)[:, : len(cuts)]
+        sides = 2 if (view.bins[column] < 0).any() else 1
+        left = np.stack([left, left + gone][:sides], axis=2).reshape(3, -1)
+        right = total[:, None] - left
+        allowed = (left[2] >= least) & (right[2] >= least)
+        if not allowed.any():
+            continue
+        found = np.where(allowed, score(left, right, real), -1)
+        at = int(np.argmax(found))
+        gain = gain_of(left, right)
+        close = allowed & (gain >= (1 - CLOSE) * max([np.max(gain[allowed]), *gains.values()]))
+        for j in np.flatnonzero(close):  # each partition once, from whatever side or column it is seen
+            gains[min(tuple(left[:, j]), tuple(right[:, j]))] = gain[j]
+        if best is None or found[at] > best.score:
+            pos, nan_left = at // sides, bool(at % sides)
+            empty = pos + 1
+            while empty < size and by_bin[1, empty] == 0:
+                empty += 1
+            if empty < size:
+                pos = (pos + empty - 1) // 2
+            best = Split(float(found[at]), column, pos, nan_left, float(cuts[pos]), float(gain[at]))
+    if best is not None:
+        best.runner_up = max(sorted(gains.values())[:-1], default=0.0)
+    return best
+
+
+def grow(view, g, h, n, *, least=1, max_leaves=20, max_depth=0, real=np.float64, rows=None, columns=None):
+    """The tree grown best-first on the integers g, h and n of the rows; among equal gains the older node is split."""
+    values = [np.asarray(v, dtype=np.int64) for v in (g, h, n)]
+
+    def node(rows, depth):
+        deep = max_depth and depth >= max_depth
+        best = None if deep else best_split(view, rows, values, least, real, columns)
+        return Node(rows, depth, best if best is not None and best.gain > 0 else None)
+
+    nodes = [node(np.arange(len(g)) if rows is None else np.asarray(rows), 0)]
+    tree = Tree(root=nodes[0])
+    for _ in range(max_leaves - 1):
+        leaves = [a for a in nodes if a.left is None and a.best is not None]
+        if not leaves:
+            break
+        at = max(leaves, key=lambda a: a.best.gain)
+        left = view.goes_left(at.rows, at.best)
+        tree.splits.append((at, sorted((a.best.gain for a in leaves), reverse=True)[1:2]))
+        at.left, at.right = node(at.rows[left], at.depth + 1), node(at.rows[~left], at.depth + 1)
+        nodes += [at.left, at.right]
+    _preorder(tree.root, tree)
+    return tree
+
+
+def _preorder(node, tree):
+    if node.left is None:
+        tree.leaf_rows.append(node.rows)
+        return
+    at = len(tree.column)
+    tree.column.append(node.best.column)
+    tree.threshold.append(node.best.threshold)
+    tree.nan_left.append(node.best.nan_left)
+    tree.gain.append(node.best.gain)
+    tree.right.append(0)
+    _preorder(node.left, tree)
+    tree.right[at] = len(tree.column) - at
+    _preorder(node.right, tree)
+
+
+# -- gradients -----------------------------------------------------------------------------------------------------
+
+
+def gradients(P, y, k, b=-1):
+    """g and h of class k against base class b (-1: none), in the type of P (K, m)."""
+    one = P.dtype.type(1)
+    p, r = P[k], ((y == k).astype(int) - (y == b)).astype(P.dtype)
+    g, h = r - p, p * (one - p)
+    if b >= 0:
+        q = P[b]
+        g = g + q
+        h = h + (q * (one - q) + (p + p) * q)
+    return g, h
+
+
+def rounded(g, h, weight, counts, scale, planes):
+    """Integers g, h and n in units of 1 / scale; h and n at least 1. One plane: in float32, and h is n."""
+    real = g.dtype.type if planes == 1 else np.float64
+    g, h, weight = (np.asarray(a, dtype=real) for a in (g, h, weight))
+    sg, sh, sn = (real(s) for s in scale)
+    if counts:
+        h = np.ones_like(h)
+    g = g * (weight * sg) if planes == 1 else g * weight * sg
+    h = h * weight * sh
+    half = real(0.5)
+    g = (g + np.where(g < 0, -half, half)).astype(np.int64)
+    h = np.maximum((h + half).astype(np.int64), 1)
+    return g, h, h if planes == 1 else np.maximum((weight * sn + half).astype(np.int64), 1)
+
+
+def leaf_values(tree, g, h, weight, shrinkage):
+    """Shrunken Newton steps of the leaves, rounded to float32."""
+    G = np.array([(weight[rows] * g[rows].astype(float)).sum() for rows in tree.leaf_rows])
+    H = np.array([(weight[rows] * h[rows].astype(float)).sum() for rows in tree.leaf_rows])
+    step = np.clip(G / np.maximum(H, 1e-300), -LARGEST_STEP, LARGEST_STEP)
+    return (step * shrinkage).astype(np.float32).astype(np.float64)
+
+
+# -- rounds, in float64 --------------------------------------------------------------------------------------------
+
+
+def softmax(F):
+    e = np.exp(F - F.max(axis=0))
+    return e / e.sum(axis=0)
+
+
+def loss(F, y, weight):
+    """Sum of the weighted -log p of the true classes, for scores F (K, m)."""
+    top = F.max(axis=0)
+    log_p = F - top - np.log(np.exp(F - top).sum(axis=0))
+    return float(-(weight * log_p[y, np.arange(len(y))]).sum())
+
+
+@dataclass
+class Step:
+    """One tree of a round: F[cls] += value of the leaf, F[base] -= it."""
+
+    cls: int
+    base: int
+    tree: Tree
+    value: np.ndarray
+    leaf: np.ndarray
+
+
+class Boosting:
+    """mart, logitboost, abc-mart and abc-logitboost, one tree after the other.
+
+    Parameters
+    ----------
+    view, y, weight, n_classes
+        Training rows, sorted by class or not.
+    counts : bool
+        mart.
+    shrinkage : float
+    options : dict
+        ``max_leaves``, ``max_depth``, ``least`` (in weight) of `grow`.
+    """
+
+    def __init__(self, view, y, weight, n_classes, *, counts, shrinkage=0.1, least=1.0, **options):
+        self.view, self.y, self.weight, self.K = view, y, np.asarray(weight, dtype=float), n_classes
+        self.counts, self.shrinkage, self.least, self.options = counts, shrinkage, least, options
+        self.F = np.zeros((n_classes, len(y)))
+
+    def step(self, k, b):
+        """Fit a tree to class k against base class b (-1: none) on the present scores."""
+        g, h = gradients(softmax(self.F), self.y, k, b)
+        wg, wh = np.abs(self.weight * g).sum(), (self.weight * (1 if self.counts else h)).sum()
+        unit = 2.0**23 / 2 ** np.ceil(np.log2(self.weight.sum()))
+        ints = rounded(g, h, self.weight, self.counts, (2.0**45 / wg, 2.0**37 / wh, unit), 2)
+        tree = grow(self.view, *ints, least=max(1, self.least * unit), **self.options)
+        factor = self.shrinkage * (1 if b >= 0 else (self.K - 1) / self.K)
+        leaf = np.empty(len(self.y), dtype=int)
+        for j, rows in enumerate(tree.leaf_rows):
+            leaf[rows] = j
+        return Step(k, b, tree, leaf_values(tree, g, h, self.weight, factor), leaf)
+
+    def after(self, steps):
+        F = self.F.copy()
+        for step in steps:
+            F[step.cls] += step.value[step.leaf]
+            if step.base >= 0:
+                F[step.base] -= step.value[step.leaf]
+        return F
+
+    def plain_round(self):
+        """A tree for every class; returns the steps."""
+        steps = [self.step(k, -1) for k in range(self.K)]
+        self.F = self.after(steps)
+        return steps
+
+    def base_round(self, bases):
+        """Try the base classes, each on a copy of the scores; keep the one with the smallest loss, the first of equals.
+
+        Returns
+        -------
+        base, steps, losses
+        """
+        tried = {b: [self.step(k, b) for k in range(self.K) if k != b] for b in bases}
+        losses = {b: loss(self.after(steps), self.y, self.weight) for b, steps in tried.items()}
+        base = min(losses, key=losses.get)
+        self.F = self.after(tried[base])
+        return base, tried[base], losses
+
+    def worst(self, s):
+        """The s classes with the largest summed loss, lower codes first among equals."""
+        P = softmax(self.F)
+        own = -self.weight * np.log(P[self.y, np.arange(len(self.y))])
+        sums = np.bincount(self.y, own, self.K)
+        return sorted(sorted(range(self.K), key=lambda k: (-sums[k], k))[:s])
