@@ -121,19 +121,21 @@ class TrainingData:
 
     def _check_memory(self, X, gradient_bytes, n_threads):
         """Refuse before anything large is taken: what the stores and two gradients need while they are made."""
-        m, d = X.shape
-        if hasattr(X, "tocsc"):
-            stores = X.nnz * 24 + 16 * d
-        else:
-            per_entry = 2 if self.dtype == np.float32 else 10
-            stores = m * d * per_entry + 1100 * d + n_threads * m * 80
-        room, needed = available_memory(), stores + 2 * gradient_bytes
+        room, needed = available_memory(), self._store_bytes(X, n_threads) + 2 * gradient_bytes
         if room is not None and needed > room:
             raise MemoryError(
-                f"training on {m} rows, {d} features and {self.n_classes} classes needs about {in_words(needed)} "
-                f"({in_words(2 * gradient_bytes)} of it for weights); {in_words(room)} are free. "
+                f"training on {X.shape[0]} rows, {X.shape[1]} features and {self.n_classes} classes needs about "
+                f"{in_words(needed)} ({in_words(2 * gradient_bytes)} of it for weights); {in_words(room)} are free. "
                 "Use fewer rows or features, or a machine with more memory"
             )
+
+    def _store_bytes(self, X, n_threads):
+        """Bytes of the columns in the form that is scanned, while it is made."""
+        m, d = X.shape
+        if hasattr(X, "tocsc"):
+            return X.nnz * 24 + 16 * d
+        per_entry = 2 if self.dtype == np.float32 else 10
+        return m * d * per_entry + 1100 * d + n_threads * m * 80
 
     def gradient_buffer(self):
         """Aligned zeros (n_blocks, m, lanes) for a gradient or weights."""

@@ -62,6 +62,15 @@ class TreeData(TrainingData):
         else:
             self._prepare_dense(X, max_bins, n_threads)
 
+    def _store_bytes(self, X, n_threads):
+        m, d = X.shape
+        # Scores and gradients of every class, and per thread the rows of the tree being grown.
+        rows = m * (14 * self.n_classes + 48 * n_threads)
+        if hasattr(X, "tocsc"):
+            return X.nnz * 60 + 40 * d + rows
+        per_entry = 3 if self.dtype == np.float32 else 18
+        return m * d * per_entry + 1100 * d + n_threads * m * 80 + rows
+
     @property
     def n_entries(self):
         """Numbers touched by one scan of all rows."""
