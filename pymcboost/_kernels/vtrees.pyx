@@ -34,6 +34,7 @@ cdef extern from "vtrees.h" nogil:
         const int32_t *lane_cells
         const int64_t *row_ptr
         const int32_t *row_cell
+        const int32_t *entry_feature
         const int32_t *cell_feature
         const int32_t *skip
         const uint64_t *others
@@ -112,11 +113,11 @@ cdef extern from * nogil:
 
 cdef enum:
     BATCH = 16          # most nodes split side by side
-    SHARED_WORK = 60000 # updates of histogram rows below which starting threads costs more than it saves
+    SHARED_WORK = 60000  # updates of histogram rows below which starting threads costs more than it saves
     BLOCK_ROWS = 4096
     SKIP_ROWS = 4096    # in data of at least so many rows, large nodes count only the rows outside the usual code
     SLOTS = 16          # most nodes that keep the histograms of all their columns
-    SLOT_BYTES = 1 << 28 # for all of them
+    SLOT_BYTES = 1 << 28  # for all of them
 
 LOSS_CODES = {"softmax": PMB_SOFTMAX, "exp": PMB_EXP, "log": PMB_LOG}
 
@@ -220,10 +221,14 @@ cdef class Grower:
         d.others = &others[0, 0] if any_skip else NULL
         self.in_node = np.zeros((2 * BATCH, words if any_skip else 0), dtype=np.uint64)
         self.marked = np.zeros(2 * BATCH, dtype=np.uint8)
-        self.kept = [lane_at_, skip_, others_, codes, lane, cell0, n_bins, has_missing, mode, lane_ptr, lane_feature, row_ptr, row_cell,
-                     lane_cells, cell_feature]
+        self.kept = [lane_at_, skip_, others_, codes, lane, cell0, n_bins, has_missing, mode, lane_ptr, lane_feature,
+                     row_ptr, row_cell, lane_cells, cell_feature]
         cells = cell_feature
         d.cell_feature = &cells[0]
+        entry_feature = np.append(cell_feature[np.asarray(row_cell)], np.int32(0))
+        self.kept.append(entry_feature)
+        cells = entry_feature
+        d.entry_feature = &cells[0]
         self.max_leaves, self.max_depth, self.least, self.take = max_leaves, max_depth, least, take
         self.middle, self.n_threads = middle, n_threads
         self.entries_of_row = <int32_t> (row_cell.shape[0] // max(m, 1))
@@ -314,7 +319,8 @@ cdef class Grower:
         pmb_vt_search(&self.d, self.nodes, at, self.totals_of(at), &self.chosen[place, 0],
                       NULL if first < 0 else &self.lanes_used[place, first], n_group, &self.rows[0], A,
                       &self.in_node[place, 0] if self.marked[place] else NULL, self.all_A,
-                      NULL if slot < 0 else self.slots[slot], self.least, self.middle, &self.scratch[thread], &self.score[place, 0], &self.codes_found[place, 0])
+                      NULL if slot < 0 else self.slots[slot], self.least, self.middle,
+                      &self.scratch[thread], &self.score[place, 0], &self.codes_found[place, 0])
 
     cdef void evaluate(self, const int32_t *A, const int32_t *children, int32_t n_children, int threads) noexcept nogil:
         """Best splits of prepared nodes."""
@@ -404,9 +410,9 @@ cdef class Grower:
         cdef int32_t *totals = self.totals_of(at)
         cdef int32_t *all_ = self.totals_of(parent)
         cdef int32_t *others = self.totals_of(self.nodes[at].sibling)
-        cdef int32_t l
-        for l in range(self.d.blocks * self.d.lanes):
-            totals[l] = all_[l] - others[l]
+        cdef int32_t j
+        for j in range(self.d.blocks * self.d.lanes):
+            totals[j] = all_[j] - others[j]
         self.nodes[at].weight = totals[self.d.n_classes]
 
     cdef void split(self, const int32_t *A, const int32_t *batch, int32_t n_batch, bint last) noexcept nogil:
@@ -602,7 +608,8 @@ cdef class Grower:
                         self.leaf_of_row[self.rows[i]] = leaf
                     leaf = leaf + 1
                     to_start[leaf] = node.start + node.n
-        return (feature, pos, nan_left, right, gain, np.asarray(self.rows)[: self.d.m], leaf_start, np.asarray(self.leaf_of_row))
+        rows = np.asarray(self.rows)[: self.d.m]
+        return feature, pos, nan_left, right, gain, rows, leaf_start, np.asarray(self.leaf_of_row)
 
 
 def add_leaves(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, int lanes, bint largest,

@@ -114,14 +114,23 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_others_)(const uint8_t *PMB_RESTRICT c
 PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_sparse_)(const pmb_vt_data *d, const int32_t *rows, int64_t n,
                                                    const int32_t *A, const uint8_t *chosen, int32_t *hist,
                                                    uint64_t *bits) {
+    int32_t cells[256];
     for (int64_t i = 0; i < n; i++) {
-        int64_t row = rows[i];
         const int32_t *a = A + i * LANES;
-        for (int64_t e = d->row_ptr[row]; e < d->row_ptr[row + 1]; e++) {
-            int64_t c = d->row_cell[e];
-            if (!chosen[d->cell_feature[c]]) continue;
-            ROW_ADD(hist + c * LANES, a);
-            if (bits) bits[c >> 6] |= (uint64_t)1 << (c & 63);
+        int64_t end = d->row_ptr[rows[i] + 1];
+        for (int64_t from = d->row_ptr[rows[i]]; from < end; from += 255) {
+            int64_t to = end - from < 255 ? end : from + 255;
+            int count = 0;
+            for (int64_t e = from; e < to; e++) {
+                cells[count] = d->row_cell[e];
+                count += chosen[d->entry_feature[e]];
+            }
+            for (int j = 0; j < count; j++) PMB_PREFETCH(hist + (int64_t)cells[j] * LANES);
+            for (int j = 0; j < count; j++) {
+                int64_t c = cells[j];
+                ROW_ADD(hist + c * LANES, a);
+                if (bits) bits[c >> 6] |= (uint64_t)1 << (c & 63);
+            }
         }
     }
 }
