@@ -16,7 +16,8 @@ PMB_INLINE float FN(pmb_vr_sum_)(const float *from) {
 #if PMB_SHUFFLES
     FN(floats_) v = *(const FN(floats_) *)from;
 #if LANES == 16
-    pmb_vr_8 e = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    pmb_vr_8 e = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+                 __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
     pmb_vr_4 q = __builtin_shufflevector(e, e, 0, 1, 2, 3) + __builtin_shufflevector(e, e, 4, 5, 6, 7);
 #elif LANES == 8
     pmb_vr_4 q = __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
@@ -198,7 +199,7 @@ PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y
             for (int64_t l = 0; l < L; l++) top = f[l] > top ? f[l] : top;
         for (int b = 0; b < blocks; b++) {
             float x[LANES], *e = g + b * LANES;
-            PMB_LANES(l, LANES) x[l] = loss == PMB_LOG ? -(float)(f[b * LANES + l] - top) : (float)(f[b * LANES + l] - top);
+            PMB_LANES(l, LANES) x[l] = (float)(f[b * LANES + l] - top) * (loss == PMB_LOG ? -1 : 1);
             FN(pmb_vr_exp_)(x, e);
             PMB_LANES(l, LANES) e[l] = fabsf(x[l]) > 1e29f ? 0 : loss == PMB_LOG ? 1 / (1 + e[l]) : e[l];
         }

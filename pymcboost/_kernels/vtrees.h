@@ -4,9 +4,9 @@
  * sum_k (G_Lk^2 / n_L + G_Rk^2 / n_R - G_Tk^2 / n_T) = |G_L - n_L G_T / n_T|^2 n_T / (n_L n_R) is largest, on a fresh
  * random share of the features at every node.
  *
- * G and n are int32, scaled so that no sum overflows: sums are exact, in whatever order and by however many threads they
- * are formed, and a set of rows is empty if and only if its n is 0. Class k is in lane k, n in lane K; more than
- * 15 classes take several blocks of 16 lanes.
+ * G and n are int32, scaled so that no sum overflows: sums are exact, in whatever order and by however many threads
+ * they are formed, and a set of rows is empty if and only if its n is 0. Class k is in lane k, n in lane K; more than 15
+ * classes take several blocks of 16 lanes.
  */
 #ifndef PYMCBOOST_VTREES_H
 #define PYMCBOOST_VTREES_H
@@ -35,10 +35,9 @@ typedef struct {
     const int32_t *lane, *cell0, *n_bins, *has_missing, *mode; /* by feature */
     const int32_t *lane_ptr, *lane_feature, *lane_cells;       /* by lane */
     const int64_t *row_ptr;      /* sparse entries of each row, NULL if there are none */
-    const int32_t *row_cell, *cell_feature;
+    const int32_t *row_cell, *entry_feature, *cell_feature; /* cells and features of the entries, features of the cells */
     const int32_t *skip;         /* by lane: code of most rows, which need not be counted; -1: none */
     const uint64_t *others;      /* (n_lanes, words of m bits) rows with other codes */
-    const int64_t *lane_at;      /* first cell of each lane in a histogram of all of them, and their number */
 } pmb_vt_data;
 
 typedef struct {
@@ -46,15 +45,12 @@ typedef struct {
     uint64_t key;      /* of its random numbers */
     double gain;       /* < 0: cannot be split */
     int32_t depth, left, right, feature, pos, nan_left, is_split;
-    int32_t slot;      /* of its histogram of all lanes, -1: none */
-    int32_t fill;      /* how its histogram comes about: 0 for the search alone, 1 anew, 2 the parent's minus `sibling` */
-    int32_t sibling;
 } pmb_vt_node;
 
 /* One feature in a group: its occupied value bins in order are steps [first, first + count). */
 typedef struct {
     int32_t feature, first, count, gone, mode_at;
-    /* gone: cell of the missing rows, NONE: there are none. REST in place of a cell: the mode, all rows but the others */
+    /* gone: cell of the missing rows, NONE: there are none. REST for a cell: the mode, all rows but the others */
     int64_t n_gone;
 } pmb_vt_run;
 
@@ -64,7 +60,7 @@ typedef struct {
     uint64_t *bits;
     int32_t *occupied; /* cells in use, ascending; PMB_GROUP lists, or one of sparse cells */
     int32_t *slot, *bin;
-    double *left, *d2, *d2_gone; /* of each step: weight on the left, squares, squares with the missing rows on the left */
+    double *left, *d2, *d2_gone; /* of each step: weight on the left, squares, the same with missing rows on the left */
     pmb_vt_run *runs;
 } pmb_vt_scratch;
 
@@ -257,7 +253,8 @@ PMB_CLONES PMB_STATIC double pmb_vt_scores(const double *PMB_RESTRICT left, doub
 PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const pmb_vt_scratch *s, int64_t weight,
                             int64_t least, int middle, double *score, int32_t *code) {
     const double *left = s->left + run->first;
-    double *d2 = s->d2 + run->first, *d2_gone = s->d2_gone + run->first, total = (double)weight, low = (double)least, top;
+    double *d2 = s->d2 + run->first, *d2_gone = s->d2_gone + run->first, top;
+    double total = (double)weight, low = (double)least;
     const int32_t *bin = s->bin + run->first;
     int any_gone = run->gone != PMB_VT_NONE, cuts = run->count - !any_gone, turned = any_gone ? run->count - 1 : 0;
     top = pmb_vt_scores(left, d2, cuts, 0, total, low);
@@ -277,43 +274,38 @@ PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const p
     }
 }
 
-/* Fill the histograms of a group of lanes, and search those of its features that are chosen. lanes NULL: the sparse
- * features, all of them. A: gradients in the order of `rows`, all_A in that of the data; in_node: bits of the node's rows,
- * or NULL. own: histograms of all lanes that the node keeps, or NULL. */
-PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, int at, const int32_t *totals,
+/* Fill the histograms of a group of lanes, and search their chosen features. group NULL: the sparse ones.
+ * A: gradients in the order of `rows`, all_A in that of the data; in_node: bits of the node's rows, or NULL. */
+PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *node, const int32_t *totals,
                               const uint8_t *chosen, const int32_t *group, int n_group, const int32_t *rows,
-                              const int32_t *A, const uint64_t *in_node, const int32_t *all_A, int32_t *own,
-                              int64_t least, int middle, pmb_vt_scratch *s, double *score, int32_t *code) {
-    const pmb_vt_node *node = nodes + at, *from_node = node->fill == 2 ? nodes + node->sibling : node;
+                              const int32_t *A, const uint64_t *in_node, const int32_t *all_A, int64_t least,
+                              int middle, pmb_vt_scratch *s, double *score, int32_t *code) {
     const void *cols[PMB_GROUP];
-    int64_t n = from_node->n, base[PMB_GROUP], cap = group ? d->max_cells : d->n_sparse_cells, words = (cap + 63) / 64;
+    const int32_t *its_rows = rows + node->start;
+    int64_t n = node->n, base[PMB_GROUP], cap = group ? d->max_cells : d->n_sparse_cells, words = (cap + 63) / 64;
     int L = d->lanes, n_lane = d->n_classes % L, n_runs = 0, n_lists = group ? n_group : 1;
-    int marked = !own && (!group || n < d->max_cells);
+    int marked = !group || n < d->max_cells;
     int32_t n_occupied[PMB_GROUP] = {0}, next = 0, n_counted = 0;
     int64_t counted_at[PMB_GROUP];
     int skipped[PMB_GROUP] = {0};
     for (int q = 0; q < n_lists; q++) {
-        base[q] = own ? d->lane_at[group[q]] : q * cap;
+        base[q] = q * cap;
         if (!group) continue;
-        skipped[q] = !own && !marked && in_node && d->skip[group[q]] >= 0;
+        skipped[q] = !marked && in_node && d->skip[group[q]] >= 0;
         if (skipped[q]) continue;
         cols[n_counted] = (const char *)d->codes + (int64_t)group[q] * d->m * d->code_bytes;
         counted_at[n_counted++] = base[q];
     }
     for (int turn = 0; turn < d->blocks; turn++) {
         int b = pmb_vt_block(d, turn);
-        const int32_t *a = A + ((int64_t)b * d->m + from_node->start) * L, *total = totals + b * L;
-        int32_t *hist = own ? own + (int64_t)b * d->lane_at[d->n_lanes] * L : s->hist;
+        const int32_t *a = A + ((int64_t)b * d->m + node->start) * L, *total = totals + b * L;
+        int32_t *hist = s->hist;
         uint64_t *bits = marked && turn == 0 ? s->bits : NULL;
-        int how = node->fill == 2 ? 2 : bits != NULL;
-        if (node->fill == 1)
-            for (int q = 0; q < n_lists; q++)
-                memset(hist + base[q] * L, 0, sizeof(int32_t) * (size_t)d->lane_cells[group[q]] * (size_t)L);
-        if (!group) PMB_VT(L, pmb_vt_fill_sparse_, d, rows + from_node->start, n, a, chosen, hist, bits);
+        if (!group) PMB_VT(L, pmb_vt_fill_sparse_, d, its_rows, n, a, chosen, hist, bits);
         else if (n_counted && d->code_bytes == 1)
-            PMB_VT(L, pmb_vt_fill_8_, cols, n_counted, rows + from_node->start, n, a, hist, counted_at, bits, words, how);
+            PMB_VT(L, pmb_vt_fill_8_, cols, n_counted, its_rows, n, a, hist, counted_at, bits, words);
         else if (n_counted)
-            PMB_VT(L, pmb_vt_fill_16_, cols, n_counted, rows + from_node->start, n, a, hist, counted_at, bits, words, how);
+            PMB_VT(L, pmb_vt_fill_16_, cols, n_counted, its_rows, n, a, hist, counted_at, bits, words);
         for (int q = 0; q < n_lists; q++)
             if (skipped[q])
                 PMB_VT(L, pmb_vt_fill_others_, (const uint8_t *)d->codes + (int64_t)group[q] * d->m,
@@ -323,12 +315,6 @@ PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, in
             for (int q = 0; q < n_lists; q++) {
                 int32_t *cells = s->occupied + q * cap, from = 0, to, count;
                 int64_t used = group ? d->lane_cells[group[q]] : cap;
-                if (own) {
-                    int any = 0;
-                    for (int j = d->lane_ptr[group[q]]; j < d->lane_ptr[group[q] + 1]; j++)
-                        any |= chosen[d->lane_feature[j]];
-                    if (!any) continue;
-                }
                 count = pmb_vt_occupied(hist, L, n_lane, base[q], used, bits ? bits + q * words : NULL, cells);
                 n_occupied[q] = count;
                 if (!group) {
@@ -357,9 +343,7 @@ PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, in
             }
         for (int j = 0; j < n_runs; j++)
             PMB_VT(L, pmb_vt_squares_, hist, s, s->runs + j, total, node->weight, turn > 0);
-        if (!own)
-            for (int q = 0; q < n_lists; q++)
-                PMB_VT(L, pmb_vt_clear_, hist, s->occupied + q * cap, n_occupied[q]);
+        for (int q = 0; q < n_lists; q++) PMB_VT(L, pmb_vt_clear_, hist, s->occupied + q * cap, n_occupied[q]);
     }
     for (int j = 0; j < n_runs; j++) {
         int f = s->runs[j].feature;
@@ -473,12 +457,6 @@ PMB_STATIC int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint
         for (; word; word &= word - 1) n++;
     }
     return n;
-}
-
-/* Memory for the histograms of all lanes, on a cache line; NULL where there is not enough. */
-PMB_STATIC int32_t *pmb_vt_slot_new(int64_t words, void **memory) {
-    *memory = malloc(sizeof(int32_t) * (size_t)words + 64);
-    return *memory ? (int32_t *)(((uintptr_t)*memory + 63) / 64 * 64) : NULL;
 }
 
 #endif

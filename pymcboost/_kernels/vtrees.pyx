@@ -34,15 +34,15 @@ cdef extern from "vtrees.h" nogil:
         const int32_t *lane_cells
         const int64_t *row_ptr
         const int32_t *row_cell
+        const int32_t *entry_feature
         const int32_t *cell_feature
         const int32_t *skip
         const uint64_t *others
-        const int64_t *lane_at
     ctypedef struct pmb_vt_node:
         int64_t start, n, weight
         uint64_t key
         double gain
-        int32_t depth, left, right, feature, pos, nan_left, is_split, slot, fill, sibling
+        int32_t depth, left, right, feature, pos, nan_left, is_split
     ctypedef struct pmb_vt_scratch:
         pass
     uint64_t pmb_vt_child_key(uint64_t key, int right)
@@ -50,13 +50,12 @@ cdef extern from "vtrees.h" nogil:
     void pmb_vt_gather(const pmb_vt_data *d, const int32_t *A, const int32_t *rows, int64_t start, int64_t n,
                        int32_t *out, int32_t *totals)
     void pmb_vt_totals(const pmb_vt_data *d, const int32_t *A, int32_t *totals)
-    void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *nodes, int at, const int32_t *totals,
+    void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *node, const int32_t *totals,
                        const uint8_t *chosen, const int32_t *group, int n_group, const int32_t *rows, const int32_t *A,
-                       const uint64_t *in_node, const int32_t *all_A, int32_t *own, int64_t least, int middle,
+                       const uint64_t *in_node, const int32_t *all_A, int64_t least, int middle,
                        pmb_vt_scratch *s, double *score, int32_t *code)
     void pmb_vt_mark(const int32_t *rows, int64_t n, int64_t m, uint64_t *bits)
     int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint64_t *bits)
-    int32_t *pmb_vt_slot_new(int64_t words, void **memory)
     void pmb_vt_choose(const pmb_vt_data *d, const double *score, const int32_t *code, pmb_vt_node *node)
     int64_t pmb_vt_partition(const pmb_vt_data *d, const pmb_vt_node *node, int32_t *rows, int32_t *spare,
                              uint8_t *side)
@@ -112,11 +111,9 @@ cdef extern from * nogil:
 
 cdef enum:
     BATCH = 16          # most nodes split side by side
-    SHARED_WORK = 60000 # updates of histogram rows below which starting threads costs more than it saves
+    SHARED_WORK = 60000  # updates of histogram rows below which starting threads costs more than it saves
     BLOCK_ROWS = 4096
     SKIP_ROWS = 4096    # in data of at least so many rows, large nodes count only the rows outside the usual code
-    SLOTS = 16          # most nodes that keep the histograms of all their columns
-    SLOT_BYTES = 1 << 28 # for all of them
 
 LOSS_CODES = {"softmax": PMB_SOFTMAX, "exp": PMB_EXP, "log": PMB_LOG}
 
@@ -145,11 +142,7 @@ cdef class Grower:
     cdef pmb_vt_node *nodes
     cdef pmb_vt_scratch *scratch
     cdef int32_t max_leaves, max_depth, take, n_threads, n_nodes, room, entries_of_row
-    cdef int64_t least, slot_words
-    cdef int32_t n_slots, n_free
-    cdef int32_t *slots[SLOTS]
-    cdef void *slot_memory[SLOTS]
-    cdef int32_t[SLOTS] free_slots
+    cdef int64_t least
     cdef bint middle
     cdef object kept
     cdef int32_t[::1] rows, spare, totals, open_, leaf_of_row
@@ -196,13 +189,6 @@ cdef class Grower:
         if row_ptr.shape[0]:
             d.row_ptr = &row_ptr[0]
             d.row_cell = &row_cell[0] if row_cell.shape[0] else NULL
-        lane_at_ = np.concatenate(([0], np.cumsum(lane_cells[:n_lanes]))).astype(np.int64)
-        cdef int64_t[::1] lane_at = lane_at_
-        d.lane_at = &lane_at[0]
-        self.slot_words = int(lane_at_[n_lanes]) * lanes * blocks
-        self.n_slots = 0
-        if n_lanes:
-            self.n_slots = <int32_t> min(<int64_t> SLOTS, <int64_t> SLOT_BYTES // (4 * self.slot_words + 1))
         # Rows outside the code that most rows of a lane have, as bits.
         words = (m + 63) // 64
         skip_ = np.full(n_lanes + 1, -1, dtype=np.int32)
@@ -220,10 +206,14 @@ cdef class Grower:
         d.others = &others[0, 0] if any_skip else NULL
         self.in_node = np.zeros((2 * BATCH, words if any_skip else 0), dtype=np.uint64)
         self.marked = np.zeros(2 * BATCH, dtype=np.uint8)
-        self.kept = [lane_at_, skip_, others_, codes, lane, cell0, n_bins, has_missing, mode, lane_ptr, lane_feature, row_ptr, row_cell,
-                     lane_cells, cell_feature]
+        self.kept = [skip_, others_, codes, lane, cell0, n_bins, has_missing, mode, lane_ptr, lane_feature,
+                     row_ptr, row_cell, lane_cells, cell_feature]
         cells = cell_feature
         d.cell_feature = &cells[0]
+        entry_feature = np.append(cell_feature[np.asarray(row_cell)], np.int32(0))
+        self.kept.append(entry_feature)
+        cells = entry_feature
+        d.entry_feature = &cells[0]
         self.max_leaves, self.max_depth, self.least, self.take = max_leaves, max_depth, least, take
         self.middle, self.n_threads = middle, n_threads
         self.entries_of_row = <int32_t> (row_cell.shape[0] // max(m, 1))
@@ -261,8 +251,6 @@ cdef class Grower:
         if self.scratch != NULL:
             for t in range(self.n_threads):
                 pmb_vt_scratch_free(&self.scratch[t])
-        for t in range(SLOTS):
-            free(self.slot_memory[t])
         free(self.scratch)
         free(self.nodes)
 
@@ -280,41 +268,27 @@ cdef class Grower:
         cdef int32_t lane, j, n = 0
         cdef uint8_t *chosen = &self.chosen[place, 0]
         pmb_vt_sample(self.nodes[at].key, d.n_features, self.take, chosen)
-        if self.nodes[at].slot >= 0:
-            for lane in range(d.n_lanes):
-                if d.lane_ptr[lane + 1] > d.lane_ptr[lane]:
-                    self.lanes_used[place, n] = lane
-                    n = n + 1
-        else:
-            n = self.list_lanes(place)
-        self.n_used[place] = n
-        self.marked[place] = 0
-        if d.others != NULL and self.nodes[at].slot < 0 and self.nodes[at].n * 64 >= d.m:
-            pmb_vt_mark(&self.rows[self.nodes[at].start], self.nodes[at].n, d.m, &self.in_node[place, 0])
-            self.marked[place] = 1
-        for j in range(d.n_features):
-            self.score[place, j] = -1
-
-    cdef int32_t list_lanes(self, int32_t place) noexcept nogil:
-        cdef pmb_vt_data *d = &self.d
-        cdef int32_t lane, j, n = 0
-        cdef uint8_t *chosen = &self.chosen[place, 0]
         for lane in range(d.n_lanes):
             for j in range(d.lane_ptr[lane], d.lane_ptr[lane + 1]):
                 if chosen[d.lane_feature[j]]:
                     self.lanes_used[place, n] = lane
                     n = n + 1
                     break
-        return n
+        self.n_used[place] = n
+        self.marked[place] = 0
+        if d.others != NULL and self.nodes[at].n * 64 >= d.m:
+            pmb_vt_mark(&self.rows[self.nodes[at].start], self.nodes[at].n, d.m, &self.in_node[place, 0])
+            self.marked[place] = 1
+        for j in range(d.n_features):
+            self.score[place, j] = -1
 
     cdef void search(self, const int32_t *A, int32_t place, int32_t at, int32_t first, int thread) noexcept nogil:
         """One task: PMB_GROUP lanes from `first` on, or the sparse features (first < 0)."""
         cdef int32_t n_group = min(<int32_t> PMB_GROUP, self.n_used[place] - first)
-        cdef int32_t slot = self.nodes[at].slot
-        pmb_vt_search(&self.d, self.nodes, at, self.totals_of(at), &self.chosen[place, 0],
+        pmb_vt_search(&self.d, &self.nodes[at], self.totals_of(at), &self.chosen[place, 0],
                       NULL if first < 0 else &self.lanes_used[place, first], n_group, &self.rows[0], A,
                       &self.in_node[place, 0] if self.marked[place] else NULL, self.all_A,
-                      NULL if slot < 0 else self.slots[slot], self.least, self.middle, &self.scratch[thread], &self.score[place, 0], &self.codes_found[place, 0])
+                      self.least, self.middle, &self.scratch[thread], &self.score[place, 0], &self.codes_found[place, 0])
 
     cdef void evaluate(self, const int32_t *A, const int32_t *children, int32_t n_children, int threads) noexcept nogil:
         """Best splits of prepared nodes."""
@@ -352,62 +326,16 @@ cdef class Grower:
         right.start = node.start + left.n
         right.n = node.n - left.n
 
-    cdef void keep(self, int32_t at) noexcept nogil:
-        """Decide how the children of a node get their histograms.
-
-        Best-first trees often split a few rows off a large node, again and again. Then the large child's histograms
-        of all columns are its parent's less those few rows: less work than summing the chosen columns anew.
-        """
-        cdef pmb_vt_node *node = &self.nodes[at]
-        cdef pmb_vt_node *child = &self.nodes[node.left]
-        cdef pmb_vt_node *other = &self.nodes[node.right]
-        if child.n < other.n:
-            child, other = other, child
-        cdef int64_t few = other.n + self.d.max_cells // 8, share = child.n * self.take // self.d.n_features
-        if node.slot >= 0:
-            if few < share and self.worth_of(child):
-                child.slot = node.slot
-                child.fill = 2
-                child.sibling = node.right if child == &self.nodes[node.left] else node.left
-            else:
-                self.free_slots[self.n_free] = node.slot
-                self.n_free = self.n_free + 1
-            node.slot = -1
-        elif 4 * few < share and 16 * child.n >= self.d.m and self.n_free and self.worth_of(child):
-            self.n_free = self.n_free - 1
-            child.slot = self.free_slots[self.n_free]
-            if self.slots[child.slot] == NULL:
-                self.slots[child.slot] = pmb_vt_slot_new(self.slot_words, &self.slot_memory[child.slot])
-            if self.slots[child.slot] == NULL:
-                child.slot = -1
-            else:
-                child.fill = 1
-
-    cdef bint worth_of(self, const pmb_vt_node *node) noexcept nogil:
-        """`worth` before the weight of the node is known."""
-        return node.n > 1 and (self.max_depth == 0 or node.depth < self.max_depth)
-
     cdef int32_t collect(self, const int32_t *A, int32_t place, int32_t at) noexcept nogil:
         """Gather a child's gradient rows and choose its features; -1 if it need not be searched."""
         cdef pmb_vt_node *node = &self.nodes[at]
         cdef int32_t *totals = self.totals_of(at)
-        if node.fill != 2:
-            pmb_vt_gather(&self.d, A, &self.rows[0], node.start, node.n, &self.gathered[0, 0, 0], totals)
-            node.weight = totals[self.d.n_classes]
-            if not self.worth(node):
-                return -1
+        pmb_vt_gather(&self.d, A, &self.rows[0], node.start, node.n, &self.gathered[0, 0, 0], totals)
+        node.weight = totals[self.d.n_classes]
+        if not self.worth(node):
+            return -1
         self.prepare(place, at)
         return at
-
-    cdef void subtract(self, int32_t parent, int32_t at) noexcept nogil:
-        """Totals of a node from those of its parent and its sibling."""
-        cdef int32_t *totals = self.totals_of(at)
-        cdef int32_t *all_ = self.totals_of(parent)
-        cdef int32_t *others = self.totals_of(self.nodes[at].sibling)
-        cdef int32_t l
-        for l in range(self.d.blocks * self.d.lanes):
-            totals[l] = all_[l] - others[l]
-        self.nodes[at].weight = totals[self.d.n_classes]
 
     cdef void split(self, const int32_t *A, const int32_t *batch, int32_t n_batch, bint last) noexcept nogil:
         """Split the nodes of a batch and, unless they are the last of the tree, search their children."""
@@ -426,7 +354,6 @@ cdef class Grower:
                 self.nodes[at].depth = node.depth + 1
                 self.nodes[at].left = self.nodes[at].right = -1
                 self.nodes[at].gain = -1
-                self.nodes[at].slot = -1
                 if c:
                     node.right = at
                 else:
@@ -442,17 +369,12 @@ cdef class Grower:
                 self.part(b, batch[b])
         if last:
             return
-        for b in range(n_batch):
-            self.keep(batch[b])
         if threads == 1:
             for c in range(2 * n_batch):
                 children[c] = self.collect(A, c, children[c])
         else:
             for c in prange(2 * n_batch, num_threads=threads, schedule="dynamic"):
                 children[c] = self.collect(A, c, children[c])
-        for c in range(2 * n_batch):
-            if children[c] >= 0 and self.nodes[children[c]].fill == 2:
-                self.subtract(batch[c // 2], children[c])
         self.evaluate(&self.gathered[0, 0, 0], children, 2 * n_batch, threads)
 
     cdef int64_t take_work(self) noexcept nogil:
@@ -507,10 +429,6 @@ cdef class Grower:
         top.key = key
         top.left = top.right = -1
         top.gain = -1
-        top.slot = -1
-        self.n_free = self.n_slots
-        for at in range(self.n_slots):
-            self.free_slots[at] = at
         pmb_vt_totals(&self.d, A, self.totals_of(0))
         top.weight = self.totals_of(0)[self.d.n_classes]
         root[0] = 0
@@ -542,7 +460,7 @@ cdef class Grower:
             n_splits = n_splits + 1
         return n_splits
 
-    def grow(self, const int32_t[:, :, ::1] A, key):
+    def grow(self, const int32_t[:, :, ::1] A not None, key):
         """Grow one tree on integer gradients A (blocks, m, lanes).
 
         Returns
@@ -602,7 +520,8 @@ cdef class Grower:
                         self.leaf_of_row[self.rows[i]] = leaf
                     leaf = leaf + 1
                     to_start[leaf] = node.start + node.n
-        return (feature, pos, nan_left, right, gain, np.asarray(self.rows)[: self.d.m], leaf_start, np.asarray(self.leaf_of_row))
+        rows = np.asarray(self.rows)[: self.d.m]
+        return feature, pos, nan_left, right, gain, rows, leaf_start, np.asarray(self.leaf_of_row)
 
 
 def add_leaves(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, int lanes, bint largest,

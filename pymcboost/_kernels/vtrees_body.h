@@ -43,9 +43,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, int32_t 
     {                                                                            \
         size_t c_ = c##q[row];                                                   \
         PMB_PREFETCH(c##q + rows[i + PMB_VT_FAR]);                               \
-        if (how == 2) ROW_TAKE(h##q + c_ * LANES, a);                            \
-        else ROW_ADD(h##q + c_ * LANES, a);                                      \
-        if (how == 1) bits[(q) * words + (c_ >> 6)] |= (uint64_t)1 << (c_ & 63); \
+        ROW_ADD(h##q + c_ * LANES, a);                                           \
+        if (marks) bits[(q) * words + (c_ >> 6)] |= (uint64_t)1 << (c_ & 63); \
     }
 #define FILL_ROWS(body)                                \
     for (int64_t i = 0; i < n; i++, a += LANES) {      \
@@ -55,13 +54,12 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, int32_t 
 #define COL(CODE, q) ((const CODE *)cols[n_cols > (q) ? (q) : 0])
 #define HIST(q) (hist + base[n_cols > (q) ? (q) : 0] * LANES)
 
-/* Histograms of one to eight columns, side by side: a chain of additions to one cell is as slow as several.
- * how: 0 add, 1 add and mark the cells, 2 subtract. */
+/* Histograms of one to eight columns, side by side: a chain of additions to one cell is as slow as several. */
 #define DEFINE_FILL(bytes, CODE)                                                                                     \
     PMB_INLINE void FN(pmb_vt_fill_inner_##bytes##_)(                                                                \
         const void *const *cols, int n_cols, const int32_t *PMB_RESTRICT rows, int64_t n,                            \
         const int32_t *PMB_RESTRICT A, int32_t *hist, const int64_t *base, uint64_t *bits, int64_t words,            \
-        const int how) {                                                                                             \
+        const int marks) {                                                                                           \
         const CODE *c0 = (const CODE *)cols[0], *c1 = COL(CODE, 1), *c2 = COL(CODE, 2), *c3 = COL(CODE, 3), *c4 = COL(CODE, 4), *c5 = COL(CODE, 5);    \
         const CODE *c6 = COL(CODE, 6), *c7 = COL(CODE, 7);                                                                       \
         int32_t *h0 = hist + base[0] * LANES, *h1 = HIST(1), *h2 = HIST(2), *h3 = HIST(3), *h4 = HIST(4);            \
@@ -80,10 +78,9 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, int32_t 
     }                                                                                                                \
     PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_##bytes##_)(                                                           \
         const void *const *cols, int n_cols, const int32_t *rows, int64_t n, const int32_t *A, int32_t *hist,        \
-        const int64_t *base, uint64_t *bits, int64_t words, int how) {                                               \
-        if (how == 0) FN(pmb_vt_fill_inner_##bytes##_)(cols, n_cols, rows, n, A, hist, base, bits, words, 0);        \
-        else if (how == 1) FN(pmb_vt_fill_inner_##bytes##_)(cols, n_cols, rows, n, A, hist, base, bits, words, 1);   \
-        else FN(pmb_vt_fill_inner_##bytes##_)(cols, n_cols, rows, n, A, hist, base, bits, words, 2);                 \
+        const int64_t *base, uint64_t *bits, int64_t words) {                                                        \
+        if (bits) FN(pmb_vt_fill_inner_##bytes##_)(cols, n_cols, rows, n, A, hist, base, bits, words, 1);            \
+        else FN(pmb_vt_fill_inner_##bytes##_)(cols, n_cols, rows, n, A, hist, base, bits, words, 0);                 \
     }
 
 DEFINE_FILL(8, uint8_t)
@@ -114,14 +111,23 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_others_)(const uint8_t *PMB_RESTRICT c
 PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_sparse_)(const pmb_vt_data *d, const int32_t *rows, int64_t n,
                                                    const int32_t *A, const uint8_t *chosen, int32_t *hist,
                                                    uint64_t *bits) {
+    int32_t cells[256];
     for (int64_t i = 0; i < n; i++) {
-        int64_t row = rows[i];
         const int32_t *a = A + i * LANES;
-        for (int64_t e = d->row_ptr[row]; e < d->row_ptr[row + 1]; e++) {
-            int64_t c = d->row_cell[e];
-            if (!chosen[d->cell_feature[c]]) continue;
-            ROW_ADD(hist + c * LANES, a);
-            if (bits) bits[c >> 6] |= (uint64_t)1 << (c & 63);
+        int64_t end = d->row_ptr[rows[i] + 1];
+        for (int64_t from = d->row_ptr[rows[i]]; from < end; from += 255) {
+            int64_t to = end - from < 255 ? end : from + 255;
+            int count = 0;
+            for (int64_t e = from; e < to; e++) {
+                cells[count] = d->row_cell[e];
+                count += chosen[d->entry_feature[e]];
+            }
+            for (int j = 0; j < count; j++) PMB_PREFETCH(hist + (int64_t)cells[j] * LANES);
+            for (int j = 0; j < count; j++) {
+                int64_t c = cells[j];
+                ROW_ADD(hist + c * LANES, a);
+                if (bits) bits[c >> 6] |= (uint64_t)1 << (c & 63);
+            }
         }
     }
 }

@@ -6,8 +6,8 @@ Problem
 Round
     G = negative gradient (m, K). The tree grows best-first by the split with the largest
     sum_k (G_Lk^2 / n_L + G_Rk^2 / n_R - G_Tk^2 / n_T), over a fresh random share of the features at every node.
-    Leaf vectors are damped Newton steps, of softmax with the diagonal of the Hessian (K-1)/K sum g_k / sum p_k (1 - p_k),
-    less their mean; F += learning_rate * vector.
+    Leaf vectors are damped Newton steps; with the diagonal of softmax's Hessian alone, they are
+    (K-1)/K sum g_k / sum p_k (1 - p_k) less their mean. F += learning_rate * vector.
 
 MCBoost shares one weak learner among all classes and gives it one coefficient per class; this is the same for trees.
 """
@@ -32,7 +32,7 @@ class VectorTreeBoostClassifier(BoostingClassifier):
     n_estimators : int, default=200
         Number of boosting rounds, that is of trees, at least 1. Training stops earlier when the training loss has
         reached machine accuracy.
-    learning_rate : float, default=0.1
+    learning_rate : float, default=0.2
         Shrinkage of the leaf vectors, in (0, 1].
     max_leaf_nodes : int, default=100
         Most leaves of a tree, 2 to 65536. Trees grow best-first: the split with the largest gain comes next.
@@ -40,7 +40,7 @@ class VectorTreeBoostClassifier(BoostingClassifier):
         Most splits on the way to a leaf; None for no bound.
     min_samples_leaf : float, default=2
         Least sum of sample weights in a leaf, at least 0; the number of samples when they all weigh the same.
-    max_features : float, default=0.4
+    max_features : float, default=0.2
         Share of the features that a node may be split on, in (0, 1]; drawn anew at every node, at least one.
     leaf_step : {"diagonal", "full"}, default="diagonal"
         With the softmax loss: whether leaf vectors are Newton steps with the diagonal of the Hessian or all of it. The
@@ -99,11 +99,11 @@ class VectorTreeBoostClassifier(BoostingClassifier):
         self,
         loss="softmax",
         n_estimators=200,
-        learning_rate=0.1,
+        learning_rate=0.2,
         max_leaf_nodes=100,
         max_depth=None,
         min_samples_leaf=2,
-        max_features=0.4,
+        max_features=0.2,
         leaf_step="diagonal",
         max_bins=256,
         early_stopping=False,

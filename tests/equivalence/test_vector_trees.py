@@ -87,9 +87,10 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=1, **options):
     bins = bins_of(data, X)
     for key in (seed, 2**63 + 17 * seed):
         splits, leaf, A = grown(data, loss, trees, key)
+        take = max(1, round(settings["max_features"] * len(bins)))
         expected, expected_leaf = twin.grow(
-            bins, data.n_bins, data.has_missing, A, loss.lanes, K, key, max(1, round(settings["max_features"] * len(bins))),
-            settings["max_leaves"], settings["max_depth"], loss.least(settings["min_samples_leaf"]),
+            bins, data.n_bins, data.has_missing, A, loss.lanes, K, key, take, settings["max_leaves"],
+            settings["max_depth"], loss.least(settings["min_samples_leaf"]),
         )  # fmt: skip
         assert splits == expected
         np.testing.assert_array_equal(leaf, expected_leaf)
