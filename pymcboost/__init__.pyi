@@ -171,7 +171,7 @@ class VectorTreeBoostClassifier(_Estimator):
         self,
         loss: Literal["softmax", "exp", "log"] = "softmax",
         n_estimators: int = 200,
-        learning_rate: float = 0.1,
+        learning_rate: float = 0.2,
         max_leaf_nodes: int = 100,
         max_depth: int | None = None,
         min_samples_leaf: float = 2,

@@ -54,7 +54,7 @@ def test_scikit_learn_check(estimator, check):
     if name == "check_class_weight_classifiers" and estimator.grows_trees:
         # Trees fit separable rows at last, however little they weigh: GradientBoostingClassifier(n_estimators=200)
         # does not pass, either.
-        estimator = estimator.set_params(n_estimators=min(estimator.n_estimators, 100))
+        estimator = estimator.set_params(n_estimators=min(estimator.n_estimators, 50))
     check(estimator)
 
 
@@ -286,8 +286,8 @@ def test_class_weight(algorithm):
     rng = np.random.default_rng(0)
     y = (rng.random(2000) < 0.05).astype(int)
     X = rng.normal(size=(2000, 2)) + 0.7 * y[:, None]
-    plain = algorithm(n_estimators=20).fit(X, y).predict(X)
-    balanced = algorithm(n_estimators=20, class_weight="balanced").fit(X, y).predict(X)
+    plain = algorithm(n_estimators=20, learning_rate=0.1).fit(X, y).predict(X)
+    balanced = algorithm(n_estimators=20, learning_rate=0.1, class_weight="balanced").fit(X, y).predict(X)
     assert (balanced == 1).sum() > 1.5 * (plain == 1).sum()
 
 
