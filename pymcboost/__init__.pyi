@@ -175,7 +175,7 @@ class VectorTreeBoostClassifier(_Estimator):
         max_leaf_nodes: int = 100,
         max_depth: int | None = None,
         min_samples_leaf: float = 2,
-        max_features: float = 0.4,
+        max_features: float = 0.2,
         leaf_step: Literal["diagonal", "full"] = "diagonal",
         max_bins: int = 256,
         early_stopping: bool = False,
