@@ -8,6 +8,7 @@ REGISTRY = {
     "mart": "pymcboost.algorithms.abcboost:MartClassifier",
     "abc-logitboost": "pymcboost.algorithms.abcboost:ABCLogitBoostClassifier",
     "abc-mart": "pymcboost.algorithms.abcboost:ABCMartClassifier",
+    "vector-tree": "pymcboost.algorithms.vector_tree:VectorTreeBoostClassifier",
 }
 
 
