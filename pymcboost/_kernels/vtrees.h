@@ -5,8 +5,8 @@
  * random share of the features at every node.
  *
  * G and n are int32, scaled so that no sum overflows: sums are exact, in whatever order and by however many threads
- * they are formed, and a set of rows is empty if and only if its n is 0. Class k is in lane k, n in lane K; more than 15
- * classes take several blocks of 16 lanes.
+ * they are formed, and a set of rows is empty if and only if its n is 0. Class k is in lane k, n in lane K; more than
+ * 15 classes take several blocks of 16 lanes.
  */
 #ifndef PYMCBOOST_VTREES_H
 #define PYMCBOOST_VTREES_H
@@ -35,7 +35,7 @@ typedef struct {
     const int32_t *lane, *cell0, *n_bins, *has_missing, *mode; /* by feature */
     const int32_t *lane_ptr, *lane_feature, *lane_cells;       /* by lane */
     const int64_t *row_ptr;      /* sparse entries of each row, NULL if there are none */
-    const int32_t *row_cell, *entry_feature, *cell_feature; /* cells and features of the entries, features of the cells */
+    const int32_t *row_cell, *entry_feature, *cell_feature; /* of the entries: cells, features; features of the cells */
     const int32_t *skip;         /* by lane: code of most rows, which need not be counted; -1: none */
     const uint64_t *others;      /* (n_lanes, words of m bits) rows with other codes */
 } pmb_vt_data;

@@ -288,7 +288,8 @@ cdef class Grower:
         pmb_vt_search(&self.d, &self.nodes[at], self.totals_of(at), &self.chosen[place, 0],
                       NULL if first < 0 else &self.lanes_used[place, first], n_group, &self.rows[0], A,
                       &self.in_node[place, 0] if self.marked[place] else NULL, self.all_A,
-                      self.least, self.middle, &self.scratch[thread], &self.score[place, 0], &self.codes_found[place, 0])
+                      self.least, self.middle, &self.scratch[thread], &self.score[place, 0],
+                      &self.codes_found[place, 0])
 
     cdef void evaluate(self, const int32_t *A, const int32_t *children, int32_t n_children, int threads) noexcept nogil:
         """Best splits of prepared nodes."""

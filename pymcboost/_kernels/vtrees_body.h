@@ -60,8 +60,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, int32_t 
         const void *const *cols, int n_cols, const int32_t *PMB_RESTRICT rows, int64_t n,                            \
         const int32_t *PMB_RESTRICT A, int32_t *hist, const int64_t *base, uint64_t *bits, int64_t words,            \
         const int marks) {                                                                                           \
-        const CODE *c0 = (const CODE *)cols[0], *c1 = COL(CODE, 1), *c2 = COL(CODE, 2), *c3 = COL(CODE, 3), *c4 = COL(CODE, 4), *c5 = COL(CODE, 5);    \
-        const CODE *c6 = COL(CODE, 6), *c7 = COL(CODE, 7);                                                                       \
+        const CODE *c0 = (const CODE *)cols[0], *c1 = COL(CODE, 1), *c2 = COL(CODE, 2), *c3 = COL(CODE, 3);          \
+        const CODE *c4 = COL(CODE, 4), *c5 = COL(CODE, 5), *c6 = COL(CODE, 6), *c7 = COL(CODE, 7);                   \
         int32_t *h0 = hist + base[0] * LANES, *h1 = HIST(1), *h2 = HIST(2), *h3 = HIST(3), *h4 = HIST(4);            \
         int32_t *h5 = HIST(5), *h6 = HIST(6), *h7 = HIST(7);                                                         \
         const int32_t *a = A;                                                                                        \
