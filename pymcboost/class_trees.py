@@ -32,8 +32,11 @@ class ClassTrees:
 
     def __init__(self, data, *, max_leaves, max_depth, min_samples_leaf, counts, n_threads):
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
-        planes = 2 if data.dtype == np.float64 or (min_samples_leaf > 1 and not counts) else 1
-        self.units = units = Units(data, planes, min_samples_leaf)
+        # One plane has no counts: h is what bounds a leaf, which is the weight in mart alone.
+        least = min_samples_leaf * min(data.weight_unit, data.weight.mean())
+        bounded = least > data.weight.min() * (1 + 1e-9)
+        planes = 2 if data.dtype == np.float64 or (bounded and not counts) else 1
+        self.units = units = Units(data, planes, min_samples_leaf if bounded else 0.0)
         self._grower = _trees.Grower(
             data, max_leaves, max_depth or 0, units.least, planes, False, data.pools(planes, max_leaves), n_threads
         )
