@@ -228,7 +228,7 @@ PMB_STATIC void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options 
     for (int j = 0; j < n_leaves; j++) {
         const pmb_node *node = w->nodes + leaves[j];
         double sums[2] = {(double)node->sums.g / scale.g, (double)node->sums.h / scale.h}, v;
-        if (counts || (o->planes == 1 && node->sums.h < PMB_RESOLVED * node->n)) {
+        if (counts || node->sums.h < PMB_RESOLVED * node->n) {
             const int32_t *rows = w->rows + node->start;
             if (is_double) pmb_leaf_sums_d_0(pd, qd, y, k, b, rows, node->n, weight, sums);
             else pmb_leaf_sums_f_0(pf, qf, y, k, b, rows, node->n, weight, sums);

@@ -54,18 +54,18 @@ def dense(X):
     return X.toarray() if scipy.sparse.issparse(X) else X
 
 
-def probabilities(data, rng, spread=1.5):
-    """Random P (K, m), nearer to the truth than not."""
+def remainders(data, rng, spread=1.5):
+    """What is left to learn, S (K, m), of random scores that are nearer to the truth than not."""
     F = rng.normal(size=(data.n_classes, data.n_rows)) * spread
     F[data.y, np.arange(data.n_rows)] += 1
-    return scipy.special.softmax(F, axis=0)
+    return twin.remaining(scipy.special.softmax(F, axis=0), data.y)
 
 
 def all_pairs(K):
     return [(k, -1) for k in range(K)] + list(itertools.permutations(range(K), 2))
 
 
-def scales(data, P, jobs, counts, planes):
+def scales(data, S, jobs, counts, planes):
     """Units as large as the integers allow."""
     m = data.n_rows
     limit_g, limit_h, limit_n = (
@@ -73,7 +73,7 @@ def scales(data, P, jobs, counts, planes):
     )
     result = []
     for k, b in jobs:
-        g, h = (a.astype(float) for a in twin.gradients(P, data.y, k, b))
+        g, h = (a.astype(float) for a in twin.gradients(S, data.y, k, b))
         n = limit_n / data.weight.sum()
         sum_h = (data.weight * h).sum()
         result.append((limit_g / (data.weight * abs(g)).sum(), n if counts else limit_h / max(sum_h, 1e-300), n))
@@ -82,7 +82,7 @@ def scales(data, P, jobs, counts, planes):
 
 def grow(
     data,
-    P,
+    S,
     jobs,
     *,
     planes,
@@ -103,7 +103,7 @@ def grow(
     out = Grown.empty(len(jobs), max_leaves, data.n_rows)
     out.leaf[:] = 65535
     grower.grow_softmax(
-        P,
+        S,
         jobs,
         data.y,
         data.class_start,
@@ -151,7 +151,7 @@ def same_tree(found, tree):
 def check(
     data,
     X,
-    P,
+    S,
     jobs,
     *,
     planes,
@@ -165,7 +165,7 @@ def check(
 ):
     """The kernel's trees equal the twin's split by split, row by row, whatever the pool and the threads."""
     view = twin.View(data, X)
-    scale = scales(data, P, jobs, counts, planes)
+    scale = scales(data, S, jobs, counts, planes)
     options = {
         "planes": planes,
         "scale": scale,
@@ -177,11 +177,11 @@ def check(
         "active": active,
         "shrinkage": 0.3,
     }
-    grown = [grow(data, P, jobs, pool=pool, n_threads=n_threads, **options) for pool, n_threads in modes]
+    grown = [grow(data, S, jobs, pool=pool, n_threads=n_threads, **options) for pool, n_threads in modes]
     columns = {int(c) for c, on in zip(data.column, active, strict=True) if on} if len(active) else None
     splits = 0
     for j, (k, b) in enumerate(jobs):
-        g, h = twin.gradients(P, data.y, k, b)
+        g, h = twin.gradients(S, data.y, k, b)
         ints = twin.rounded(g, h, data.weight, counts, scale[j], planes)
         tree = twin.grow(
             view,
@@ -221,9 +221,9 @@ def test_mixed_columns(real, planes, counts, m, K):
     if data.code_bytes == 2 and planes == 1:
         data = TreeData(np.round(X, 1), labels(m, K, rng), K, np.ones(m))
         X = np.round(X, 1)
-    P = probabilities(data, rng).astype(real)
+    S = remainders(data, rng).astype(real)
     jobs = all_pairs(K)[:: max(1, K // 2)]
-    assert check(data, X, P, jobs, planes=planes, counts=counts, modes=[(True, 1), (False, 1)]) > 5 * len(jobs)
+    assert check(data, X, S, jobs, planes=planes, counts=counts, modes=[(True, 1), (False, 1)]) > 5 * len(jobs)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -234,8 +234,8 @@ def test_each_kind_of_column(kind, real, planes):
         X = mixture(m, rng, [kind])
         X = np.round(X, 1) if kind == "continuous" else X
         data = TreeData(X, labels(m, 2, rng), 2, np.ones(m))
-        P = probabilities(data, rng).astype(real)
-        splits = check(data, X, P, [(1, -1), (0, 1)], planes=planes, modes=[(True, 1), (False, 1)])
+        S = remainders(data, rng).astype(real)
+        splits = check(data, X, S, [(1, -1), (0, 1)], planes=planes, modes=[(True, 1), (False, 1)])
         assert (splits == 0) == (kind in ("constant", "all missing")) or m < 600
 
 
@@ -250,8 +250,8 @@ def test_exact_ties_go_to_the_first(real, planes):
         X = np.hstack([-rare, one[:, ::-1], rare, gone, one, -one, -gone, 2 * rare, rare * 0, gone, rare])
         for made in (X, scipy.sparse.csr_matrix(X)):
             data = TreeData(made, labels(m, 3, rng), 3, np.ones(m))
-            P = np.full((3, m), 1 / 3, dtype=real)
-            check(data, X, P, [(0, -1), (2, 1)], planes=planes, modes=[(True, 1), (False, 1)])
+            S = twin.remaining(np.full((3, m), 1 / 3), data.y).astype(real)
+            check(data, X, S, [(0, -1), (2, 1)], planes=planes, modes=[(True, 1), (False, 1)])
 
 
 @pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
@@ -263,9 +263,9 @@ def test_missing_values_in_part_of_the_classes(real, planes):
     X[y != 2, 2] = np.nan
     X[:, 3] = np.where(y == 3, np.nan, 5.0)
     data = TreeData(X, y, 4, np.ones(800))
-    P = probabilities(data, rng).astype(real)
-    check(data, X, P, all_pairs(4), planes=planes, modes=[(True, 1), (False, 1)])
-    found = grow(data, P, [(3, -1)], planes=planes, scale=scales(data, P, [(3, -1)], False, planes), max_leaves=2)[0]
+    S = remainders(data, rng).astype(real)
+    check(data, X, S, all_pairs(4), planes=planes, modes=[(True, 1), (False, 1)])
+    found = grow(data, S, [(3, -1)], planes=planes, scale=scales(data, S, [(3, -1)], False, planes), max_leaves=2)[0]
     assert found["column"] == [3]
     assert found["threshold"] == [np.finfo(np.float32).max]
 
@@ -280,12 +280,12 @@ def test_weights(real, planes, counts):
     weight[rng.random(500) < 0.3] = 0
     y = labels(500, 3, rng)
     data = TreeData(X, y, 3, weight)
-    P = probabilities(data, rng).astype(real)
-    check(data, X, P, all_pairs(3), planes=planes, counts=counts, modes=[(True, 1), (False, 1)])
+    S = remainders(data, rng).astype(real)
+    check(data, X, S, all_pairs(3), planes=planes, counts=counts, modes=[(True, 1), (False, 1)])
     kept = weight > 0
     other = TreeData(X[kept], y[kept], 3, weight[kept])
-    scale = scales(data, P, all_pairs(3), counts, planes)
-    a, b = (grow(d, P, all_pairs(3), planes=planes, counts=counts, scale=scale) for d in (data, other))
+    scale = scales(data, S, all_pairs(3), counts, planes)
+    a, b = (grow(d, S, all_pairs(3), planes=planes, counts=counts, scale=scale) for d in (data, other))
     assert identical(a, b)
 
 
@@ -294,19 +294,19 @@ def test_bounds_on_leaves(real, planes):
     rng = np.random.default_rng(7)
     X = np.round(mixture(400, rng), 1)
     data = TreeData(X, labels(400, 3, rng), 3, rng.integers(1, 5, 400).astype(float))
-    P = probabilities(data, rng).astype(real)
+    S = remainders(data, rng).astype(real)
     jobs = [(0, -1), (2, 1)]
-    unit = scales(data, P, jobs, True, planes)[0, 2]
+    unit = scales(data, S, jobs, True, planes)[0, 2]
     sizes = []
     for least in (1.0, 3.0, 20.0, 150.0, 1e6):
-        check(data, X, P, jobs, planes=planes, counts=True, least=int(least * unit), modes=[(True, 1), (False, 1)])
+        check(data, X, S, jobs, planes=planes, counts=True, least=int(least * unit), modes=[(True, 1), (False, 1)])
         found = grow(
             data,
-            P,
+            S,
             jobs,
             planes=planes,
             counts=True,
-            scale=scales(data, P, jobs, True, planes),
+            scale=scales(data, S, jobs, True, planes),
             least=int(least * unit),
         )
         leaf = found[0]["leaf"]
@@ -314,15 +314,15 @@ def test_bounds_on_leaves(real, planes):
         assert sizes[-1] >= least - 0.01 or len(found[0]["column"]) == 0
     assert len(set(sizes)) > 2
     for max_depth, max_leaves in itertools.product((1, 2, 3, 500), (2, 3, 40)):
-        check(data, X, P, jobs, planes=planes, max_depth=max_depth, max_leaves=max_leaves)
+        check(data, X, S, jobs, planes=planes, max_depth=max_depth, max_leaves=max_leaves)
 
 
 def test_many_leaves():
     rng = np.random.default_rng(8)
     X = rng.normal(size=(300, 2))
     data = TreeData(X, labels(300, 3, rng), 3, np.ones(300))
-    P = probabilities(data, rng)
-    assert check(data, X, P, [(1, 2)], planes=2, max_leaves=1000, modes=[(True, 1), (False, 1)]) == 299
+    S = remainders(data, rng)
+    assert check(data, X, S, [(1, 2)], planes=2, max_leaves=1000, modes=[(True, 1), (False, 1)]) == 299
 
 
 @pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
@@ -334,14 +334,14 @@ def test_samples_of_rows_and_features(real, planes, sparse):
     X = np.round(mixture(m, rng), 1)
     X = np.hstack([X, np.eye(7)[rng.integers(0, 7, m)]])
     data = TreeData(scipy.sparse.csr_matrix(X) if sparse else X, labels(m, 3, rng), 3, np.ones(m))
-    P = probabilities(data, rng).astype(real)
+    S = remainders(data, rng).astype(real)
     d = len(data.column)
     for share, part in ((0.5, 1.0), (1.0, 0.4), (0.02, 0.5), (1e-9, 1.0), (0.999, 0.1)):
         sample = np.sort(rng.choice(m, max(1, round(share * m)), replace=False)) if share < 1 else ()
         active = np.zeros(d, dtype=np.uint8) if part < 1 else ()
         if part < 1:
             active[rng.choice(d, max(1, round(part * d)), replace=False)] = 1
-        check(data, X, P, [(1, -1), (2, 0)], planes=planes, sample=sample, active=active, modes=[(True, 1), (False, 1)])
+        check(data, X, S, [(1, -1), (2, 0)], planes=planes, sample=sample, active=active, modes=[(True, 1), (False, 1)])
 
 
 @pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
@@ -357,15 +357,15 @@ def test_sparse_input_equals_dense_input(real, planes):
     X[:, 9] = -X[:, 8]
     y = labels(m, 3, rng)
     data = TreeData(X, y, 3, np.ones(m))
-    P = probabilities(data, rng).astype(real)
+    S = remainders(data, rng).astype(real)
     pairs = all_pairs(3)
-    scale = scales(data, P, pairs, False, planes)
-    expected = grow(data, P, pairs, planes=planes, scale=scale)
+    scale = scales(data, S, pairs, False, planes)
+    expected = grow(data, S, pairs, planes=planes, scale=scale)
     for make in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix, scipy.sparse.coo_array):
         other = TreeData(make(X), y, 3, np.ones(m))
         assert other.row_ptr is not None
-        assert identical(grow(other, P, pairs, planes=planes, scale=scale), expected)
-    check(other, X, P, pairs, planes=planes, modes=[(True, 1), (False, 1)])
+        assert identical(grow(other, S, pairs, planes=planes, scale=scale), expected)
+    check(other, X, S, pairs, planes=planes, modes=[(True, 1), (False, 1)])
 
 
 def blocks(m, rng, n=6, values=9):
@@ -395,12 +395,12 @@ def test_bundles(real, planes):
         == data.n_bins[np.isin(data.lane, np.flatnonzero(sizes > 1))]
     ).any()
     F = rng.normal(size=(4, m)) + (X[:, 12:54] == X[:, 12:54].max(axis=0)).astype(float)[:, [3, 14, 20, 33]].T * 3
-    P = scipy.special.softmax(F, axis=0).astype(real)
-    check(data, X, P, [(0, -1), (1, -1), (3, 2)], planes=planes, max_leaves=8, modes=[(True, 1), (False, 1)])
+    S = twin.remaining(scipy.special.softmax(F, axis=0), data.y).astype(real)
+    check(data, X, S, [(0, -1), (1, -1), (3, 2)], planes=planes, max_leaves=8, modes=[(True, 1), (False, 1)])
     active = np.zeros(len(data.column), dtype=np.uint8)
     active[rng.choice(len(active), len(active) // 3, replace=False)] = 1
     sample = np.sort(rng.choice(m, 600, replace=False))
-    check(data, X, P, [(2, 0)], planes=planes, sample=sample, active=active, modes=[(True, 1), (False, 1)])
+    check(data, X, S, [(2, 0)], planes=planes, sample=sample, active=active, modes=[(True, 1), (False, 1)])
 
 
 def busy_setting(rng, missing=True):
@@ -425,11 +425,11 @@ def test_tiles_that_skip_rows(real, planes):
     assert 0 < data.tile_skip.sum() < data.n_tiles
     assert data.busy is not None
     assert (data.tile_mode[data.tile_skip == 1] != 0).any()
-    P = probabilities(data, rng).astype(real)
+    S = remainders(data, rng).astype(real)
     modes = [(True, 1), (False, 1), (True, 3)]
-    check(data, X, P, [(0, -1), (1, 2)], planes=planes, modes=modes)
+    check(data, X, S, [(0, -1), (1, 2)], planes=planes, modes=modes)
     sample = np.sort(rng.choice(len(y), 2500, replace=False))
-    check(data, X, P, [(2, 0)], planes=planes, sample=sample, max_leaves=8, modes=modes)
+    check(data, X, S, [(2, 0)], planes=planes, sample=sample, max_leaves=8, modes=modes)
 
 
 @pytest.mark.parametrize("counts", [False, True])
@@ -441,9 +441,9 @@ def test_more_distinct_values_than_a_byte_holds(counts):
     data = TreeData(X, labels(m, 3, rng), 3, rng.integers(1, 3, m).astype(float))
     assert data.code_bytes == 2
     assert data.n_bins.max() > 1000
-    P = probabilities(data, rng)
-    check(data, X, P, all_pairs(3), planes=2, counts=counts, modes=[(True, 1), (False, 1)])
-    check(data, X, P, [(1, 0)], planes=2, sample=np.arange(0, m, 3))
+    S = remainders(data, rng)
+    check(data, X, S, all_pairs(3), planes=2, counts=counts, modes=[(True, 1), (False, 1)])
+    check(data, X, S, [(1, 0)], planes=2, sample=np.arange(0, m, 3))
 
 
 def test_a_thousand_classes():
@@ -453,10 +453,10 @@ def test_a_thousand_classes():
     for m in (K, K + 30):
         X = rng.integers(0, 9, (m, 5)).astype(float)
         data = TreeData(X, labels(m, K, rng), K, np.ones(m))
-        P = probabilities(data, rng).astype(np.float32)
+        S = remainders(data, rng).astype(np.float32)
         jobs = [(0, -1), (999, -1), (0, 999), (500, 2)]
-        check(data, X, P, jobs, planes=1, modes=[(True, 1), (False, 1)])
-        check(data, X, P, jobs, planes=1, counts=True)
+        check(data, X, S, jobs, planes=1, modes=[(True, 1), (False, 1)])
+        check(data, X, S, jobs, planes=1, counts=True)
 
 
 def test_a_node_that_several_threads_share():
@@ -468,12 +468,12 @@ def test_a_node_that_several_threads_share():
     X[:, 100:180] = np.where(rng.random((m, 1)) < 0.2, X[:, 100:180], 2)
     data = TreeData(X, labels(m, 3, rng), 3, np.ones(m))
     assert data.tile_skip.any()
-    P = probabilities(data, rng).astype(np.float32)
-    scale = scales(data, P, [(1, -1)], False, 1)
-    one = grow(data, P, [(1, -1)], planes=1, scale=scale)
+    S = remainders(data, rng).astype(np.float32)
+    scale = scales(data, S, [(1, -1)], False, 1)
+    one = grow(data, S, [(1, -1)], planes=1, scale=scale)
     for n_threads, pool in ((2, True), (8, True), (8, False)):
-        assert identical(grow(data, P, [(1, -1)], planes=1, scale=scale, n_threads=n_threads, pool=pool), one)
-    check(data, X, P, [(1, -1)], planes=1, max_leaves=3)
+        assert identical(grow(data, S, [(1, -1)], planes=1, scale=scale, n_threads=n_threads, pool=pool), one)
+    check(data, X, S, [(1, -1)], planes=1, max_leaves=3)
 
 
 @pytest.mark.parametrize("pool", [True, False])
@@ -482,12 +482,12 @@ def test_trees_in_parallel(pool):
     rng = np.random.default_rng(16)
     X, y = busy_setting(rng)
     data = TreeData(X, y, 3, np.ones(len(y)))
-    P = probabilities(data, rng).astype(np.float32)
+    S = remainders(data, rng).astype(np.float32)
     for jobs in ([(0, -1)], [(0, -1), (2, 1)], all_pairs(3)):
-        scale = scales(data, P, jobs, False, 1)
-        one = grow(data, P, jobs, planes=1, scale=scale)
+        scale = scales(data, S, jobs, False, 1)
+        one = grow(data, S, jobs, planes=1, scale=scale)
         for n_threads in (2, 3, 8, 64):
-            assert identical(grow(data, P, jobs, planes=1, scale=scale, n_threads=n_threads, pool=pool), one)
+            assert identical(grow(data, S, jobs, planes=1, scale=scale, n_threads=n_threads, pool=pool), one)
 
 
 # -- gradients, probabilities, losses -------------------------------------------------------------------------------
@@ -504,21 +504,22 @@ def test_softmax(real, K):
     for spread, weight in ((1, np.ones(0)), (30, rng.exponential(size=m)), (400, np.ones(0))):
         F = rng.normal(size=(K, m)) * spread
         expected = scipy.special.softmax(F, axis=0)
-        P, sums = np.empty((K, m), dtype=real), np.empty((len(own), 3, K))
+        expected = twin.remaining(expected, y)
+        S, sums = np.empty((K, m), dtype=real), np.empty((len(own), 2, K))
         for n_threads in (1, 3):
-            kernel.softmax(F, starts, weight, P, sums, n_threads)
-            rtol, tiny = (1e-6, 1e-36) if real is np.float32 else (1e-13, 1e-290)
+            kernel.softmax(F, starts, own, weight, S, sums, n_threads)
+            rtol, tiny = (1e-6, 1e-30) if real is np.float32 else (1e-13, 1e-290)
             likely = expected > tiny
             # Differences of scores are rounded to float32 before the exponential: their error grows with them.
-            grow = (F.max(axis=0) - F)[likely] if real is np.float32 else 0
-            assert (abs(P[likely] / expected[likely] - 1) <= rtol * (1 + 0.1 * grow)).all()
-            assert (P > 0).all()
+            off = (0.1 * np.ptp(F, axis=0) * np.ones((K, 1)))[likely] if real is np.float32 else 0
+            assert (abs(S[likely] / expected[likely] - 1) <= rtol * (1 + off)).all()
+            assert (S > 0).all()
             w = weight if len(weight) else np.ones(m)
             for c, start in enumerate(starts[:-1]):
                 rows = slice(start, starts[c + 1])
                 assert (y[rows] == own[c]).all()
-                p = P[:, rows].astype(float)
-                expected_sums = [(w[rows] * a).sum(axis=1) for a in (p, 1 - p, p * (1 - p))]
+                left = S[:, rows].astype(float)
+                expected_sums = [(w[rows] * a).sum(axis=1) for a in (left, left * (1 - left))]
                 np.testing.assert_allclose(sums[c], expected_sums, rtol=1e-12)
 
 
@@ -615,7 +616,7 @@ def test_losses_with_each_base_class(K, repeats):
         for k, j, sign in zip(*trees_of(b), strict=True):
             after[k] += sign * grown.value[j][grown.leaf[j]]
             after[b] -= sign * grown.value[j][grown.leaf[j]]
-        expected.append(twin.loss(after, data.y, data.weight) - before)
+        expected.append(twin.loss(after, data.y, data.weight))
     np.testing.assert_allclose(found, expected, rtol=1e-10 if repeats == 1 else 1e-5)
 
 
@@ -636,7 +637,7 @@ def test_trees_of_swapped_classes_are_negatives(counts, repeats):
         assert s == 7
         for name in ("feature", "pos", "right", "nan_left"):
             np.testing.assert_array_equal(getattr(grown, name)[j, :s], getattr(grown, name)[i, :s])
-        rtol = 0 if repeats == 1 else 1e-6  # p + q is rounded in either order where P is float32
+        rtol = 0 if repeats == 1 else 1e-6  # p + q is rounded in either order where S is float32
         np.testing.assert_allclose(grown.value[j, : s + 1], -grown.value[i, : s + 1], rtol=rtol)
         np.testing.assert_array_equal(grown.leaf[j], grown.leaf[i])
 
@@ -812,7 +813,7 @@ def leaf_weights(model, X, weight):
 @pytest.mark.parametrize("cls", PLAIN + BASED)
 @pytest.mark.parametrize("repeats", [1, 40])
 def test_leaves_weigh_enough(cls, repeats):
-    """min_samples_leaf bounds sums of weights, not of second derivatives, however large or small the weights are."""
+    """min_samples_leaf bounds sums of weights (over their mean where it is small), not of second derivatives."""
     X, y, _ = setting(300, 4, 3, 42)
     X, y = np.concatenate([X] * repeats), np.concatenate([y] * repeats)
     X = X + np.random.default_rng(42).normal(size=X.shape) * 0.3
@@ -826,7 +827,7 @@ def test_leaves_weigh_enough(cls, repeats):
         (rng.uniform(1, 3, len(y)), 6.0),
     ):
         weight = weight / (1 if repeats == 1 else 20)
-        model = cls(min_samples_leaf=least, **options).fit(X, y, weight)
+        model = cls(min_samples_leaf=least / min(1, weight.mean()), **options).fit(X, y, weight)
         found = np.concatenate(leaf_weights(model, X, weight))
         assert found.min() >= least * (1 - 1e-4)
         assert found.min() < least * 3  # the bound is met
@@ -840,7 +841,8 @@ def test_a_bound_below_all_weights_is_none(cls, repeats):
     X, y, weight = (np.concatenate([a] * repeats) for a in setting(300, 4, 3, 44))
     options = {"n_estimators": 6, "max_leaf_nodes": 30, "learning_rate": 1.0}
     for w in (weight, weight * 1e-7, np.full(len(y), 1e5)):
-        models = [cls(min_samples_leaf=least, **options).fit(X, y, w).model_ for least in (0, w.min())]
+        bounds = (0, w.min() / min(1, w.mean()) * (1 - 1e-6))
+        models = [cls(min_samples_leaf=least, **options).fit(X, y, w).model_ for least in bounds]
         np.testing.assert_array_equal(models[0].ensemble.leaf, models[1].ensemble.leaf)
         np.testing.assert_array_equal(models[0].ensemble.threshold, models[1].ensemble.threshold)
 
@@ -874,14 +876,11 @@ def test_classes_that_are_all_but_certain(counts, repeats):
         F[y != 0, 0] = -far + rng.normal(size=(y != 0).sum())
         F[y != 0, 1:] += rng.normal(size=((y != 0).sum(), 2))
         state.restart(F)
-        P = state.P.astype(float)
-        others = P.copy()
-        others[y, np.arange(len(y))] = 0
-        assert state.missing == pytest.approx(others.sum(), rel=1e-6)
+        assert state.missing == pytest.approx(state.S[y, np.arange(len(y))].astype(float).sum(), rel=1e-6)
         jobs = [(0, -1), (1, -1), (0, 1)]
         grown = state.grow(jobs, 1.0, *NONE)
         for j, (k, b) in enumerate(jobs):
-            g, h = (a.astype(float) for a in twin.gradients(state.P, y, k, b))
+            g, h = (a.astype(float) for a in twin.gradients(state.S, y, k, b))
             n_leaves = grown.n_splits[j] + 1
             assert n_leaves == 8
             G, H = (np.bincount(grown.leaf[j], a, n_leaves) for a in (g, h))
@@ -891,6 +890,30 @@ def test_classes_that_are_all_but_certain(counts, repeats):
             total = (G**2 / divisor).sum()
             gain = total - g.sum() ** 2 / divisor.sum()
             assert grown.gain[j, :7].sum() == pytest.approx(gain, rel=1e-3, abs=1e-3 * total)
+
+
+@pytest.mark.parametrize("cls", [MartClassifier, ABCLogitBoostClassifier])
+def test_samples_are_drawn_anew_every_round(cls, monkeypatch):
+    X, y, weight = setting(300, 6, 3, 47)
+    samples = []
+    grow = ClassTrees.grow
+    monkeypatch.setattr(
+        ClassTrees,
+        "grow",
+        lambda self, jobs, rate, sample, active: (
+            samples.append((sample, active)) or grow(self, jobs, rate, sample, active)
+        ),
+    )
+    options = {"n_estimators": 12, "subsample": 0.4, "max_features": 1 / 6}
+    models = [cls(random_state=seed, **options).fit(X, y, weight) for seed in (1, 1, 2)]
+    assert all(len(rows) == 120 and (np.diff(rows) > 0).all() and active.sum() == 1 for rows, active in samples)
+    first, again, other = ([(a.tobytes(), b.tobytes()) for a, b in samples[i : i + 12]] for i in (0, 12, 24))
+    assert first == again != other
+    assert len({rows for rows, _ in first}) == 12
+    assert len({active for _, active in first}) >= 4
+    assert models[0].model_.to_bytes() == models[1].model_.to_bytes()
+    for trees in rounds_of(models[0]):
+        assert len({int(f) for tree in trees for f in tree[0]}) <= 1
 
 
 VARIANTS = [{}, {"subsample": 0.6, "max_features": 0.5}, {"subsample": 0.3}]
@@ -924,13 +947,16 @@ def test_training_scores_are_the_models(cls, extra, repeats, monkeypatch):
     X, y, weight = (np.concatenate([a] * repeats) for a in (X, y, weight))
     rounds = []
 
-    def compare(estimator, t, make):
-        state = estimator._state
-        expected = make().raw_scores(X)[state.data.rows]
-        np.testing.assert_array_equal(state.F.T, expected)
-        rounds.append(t)
+    class Compare:
+        def begin(self, *args):
+            return None
 
-    monkeypatch.setattr(cls, "_checkpoint", staticmethod(compare))
+        def after_round(self, estimator, make, *args):
+            state = estimator._state
+            np.testing.assert_array_equal(state.F.T, make({}).raw_scores(X)[state.data.rows])
+            rounds.append(estimator.n_estimators_)
+
+    monkeypatch.setattr(cls, "_checkpoint", Compare())
     options = {"gap": 2} if cls in BASED else {}
     cls(n_estimators=5, max_leaf_nodes=7, random_state=0, **options, **extra).fit(X, y, weight)
     assert rounds == [1, 2, 3, 4, 5]
@@ -1048,9 +1074,9 @@ def compare_with_lightgbm(X, y, weight, K, cls, tolerance=1e-5):
     data = TreeData(X, y, K, weight)
     view = twin.View(data, X)
     planes = 2 if data.dtype == np.float64 else 1
-    P = np.full((K, len(y)), 1 / K, dtype=data.dtype)
-    scale = scales(data, P, [(cls, -1)], False, planes)[0]
-    ints = twin.rounded(*twin.gradients(P, data.y, cls), data.weight, False, scale, planes)
+    S = twin.remaining(np.full((K, len(y)), 1 / K), data.y).astype(data.dtype)
+    scale = scales(data, S, [(cls, -1)], False, planes)[0]
+    ints = twin.rounded(*twin.gradients(S, data.y, cls), data.weight, False, scale, planes)
     tree = twin.grow(view, *ints, real=data.dtype.type)
     column, threshold, nan_left, right = list(model.model_.ensemble.each())[cls][:4]
     arrays = {"column": column.tolist(), "nan_left": nan_left.tolist(), "right": right.tolist()}

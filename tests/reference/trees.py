@@ -177,15 +177,27 @@ def _preorder(node, tree):
 # -- gradients -----------------------------------------------------------------------------------------------------
 
 
-def gradients(P, y, k, b=-1):
-    """g and h of class k against base class b (-1: none), in the type of P (K, m)."""
-    one = P.dtype.type(1)
-    p, r = P[k], ((y == k).astype(int) - (y == b)).astype(P.dtype)
-    g, h = r - p, p * (one - p)
+def remaining(P, y):
+    """What is left to learn: P (K, m), but 1 - p of the own class, as the sum of the others."""
+    S, own = P.copy(), (y, np.arange(len(y)))
+    S[own] = 0
+    S[own] = S.sum(axis=0)
+    return S
+
+
+def gradients(S, y, k, b=-1):
+    """g and h of class k against base class b (-1: none), in the type of S (K, m) and in steps that cancel nothing.
+
+    That is (r_k - p_k) - (r_b - p_b) and p_k (1 - p_k) + p_b (1 - p_b) + 2 p_k p_b, or the parts without b.
+    """
+    one = S.dtype.type(1)
+    s = S[k]
+    g, h = np.where(y == k, s, -s), s * (one - s)
     if b >= 0:
-        q = P[b]
-        g = g + q
-        h = h + (q * (one - q) + (p + p) * q)
+        t = S[b]
+        both = np.where(y == k, t * (one - s), np.where(y == b, s * (one - t), s * t))
+        g = g + np.where(y == b, -t, t)
+        h = h + (t * (one - t) + (both + both))
     return g, h
 
 
@@ -259,7 +271,7 @@ class Boosting:
 
     def step(self, k, b):
         """Fit a tree to class k against base class b (-1: none) on the present scores."""
-        g, h = gradients(softmax(self.F), self.y, k, b)
+        g, h = gradients(remaining(softmax(self.F), self.y), self.y, k, b)
         wg, wh = np.abs(self.weight * g).sum(), (self.weight * (1 if self.counts else h)).sum()
         unit = 2.0**23 / 2 ** np.ceil(np.log2(self.weight.sum()))
         ints = rounded(g, h, self.weight, self.counts, (2.0**45 / wg, 2.0**37 / wh, unit), 2)

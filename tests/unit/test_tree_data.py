@@ -212,6 +212,14 @@ def test_rows_that_tiles_skip(dense):
         assert 0 < data.tile_skip.sum() < data.n_tiles
 
 
+def test_missing_values_may_be_what_a_tile_skips():
+    rng = np.random.default_rng(11)
+    m = BUSY_ROWS
+    data = make(np.where(rng.random((m, 1)) < 0.3, rng.integers(0, 9, (m, 16)), np.nan))
+    assert data.tile_skip.tolist() == [1]
+    assert (data.tile_mode[0] == data.tile_rows[0] - 1).all()
+
+
 def test_more_tiles_than_bits_in_a_word():
     rng = np.random.default_rng(3)
     m, d = BUSY_ROWS, 16 * 66
@@ -349,7 +357,7 @@ def test_units(planes):
     rng = np.random.default_rng(10)
     X = rng.normal(size=(500, 1))
     same = Units(make(X, weight=np.full(500, 0.5)), planes, 2.0)
-    assert (len(same.weight), same.per_count, same.least) == (0, 1.0, 4)
+    assert (len(same.weight), same.per_count, same.least) == (0, 1.0, 2)
     weight = rng.uniform(0.1, 3, 500)
     data = make(X, weight=weight)
     units = Units(data, planes, 2.0)
