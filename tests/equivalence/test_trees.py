@@ -839,7 +839,8 @@ def test_leaves_weigh_enough(cls, repeats):
 @pytest.mark.parametrize("repeats", [1, 40])
 def test_a_bound_below_all_weights_is_none(cls, repeats):
     X, y, weight = (np.concatenate([a] * repeats) for a in setting(300, 4, 3, 44))
-    options = {"n_estimators": 6, "max_leaf_nodes": 30, "learning_rate": 1.0}
+    X = X + np.random.default_rng(44).normal(size=X.shape) * 0.1
+    options = {"n_estimators": 15, "max_leaf_nodes": 30, "learning_rate": 1.0}
     for w in (weight, weight * 1e-7, np.full(len(y), 1e5)):
         bounds = (0, w.min() / min(1, w.mean()) * (1 - 1e-6))
         models = [cls(min_samples_leaf=least, **options).fit(X, y, w).model_ for least in bounds]
