@@ -49,27 +49,36 @@ class VectorTrees:
     ):
         self.data, self.loss = data, loss
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
-        n_used = len(data.column)
-        self._grower = None
-        if n_used == 0:
-            return
+        self._limits = min(max_leaves, data.n_rows), max_depth or 0, loss.least(min_samples_leaf)
+        self._n_used = len(data.column)
+        self._n_drawn = max(1, round(max_features * self._n_used))
+        self._grower = self._new_grower(self._n_drawn) if self._n_used else None
+
+    def _new_grower(self, n_drawn):
+        """A kernel that draws this many features at every node."""
+        data, loss = self.data, self.loss
         sparse = data.row_ptr is not None
-        self._grower = _vtrees.Grower(
+        return _vtrees.Grower(
             data.codes, data.lane, data.cell0, data.n_bins, data.has_missing, data.mode, data.lane_ptr,
             data.lane_feature, data.row_ptr if sparse else np.zeros(0, dtype=np.int64),
             data.row_cell if sparse else np.zeros(0, dtype=np.int32), data.n_cells if sparse else 0, data.n_classes,
-            loss.lanes, loss.blocks, min(max_leaves, data.n_rows), max_depth or 0, loss.least(min_samples_leaf),
-            max(1, round(max_features * n_used)), True, n_threads,
+            loss.lanes, loss.blocks, *self._limits, n_drawn, True, self.n_threads,
         )  # fmt: skip
 
     def fit(self, key):
-        """Next tree, or None where no split is left. ``key``: 64 bits that decide about the random features."""
+        """Next tree, or None where no split is left. ``key``: 64 bits that decide about the random features.
+
+        Where the features drawn for the root cannot split it, the tree chooses among all.
+        """
         if self._grower is None:
             return None
         A = self.loss.integers()
         if A is None:
             return None
-        feature, pos, nan_left, right, gain, rows, leaf_start, leaf = self._grower.grow(A, key)
+        grown = self._grower.grow(A, key)
+        if not len(grown[0]) and self._n_drawn < self._n_used:
+            grown = self._new_grower(self._n_used).grow(A, key)
+        feature, pos, nan_left, right, gain, rows, leaf_start, leaf = grown
         if not len(feature):
             return None
         value = np.zeros((len(leaf_start) - 1, self.loss.width))

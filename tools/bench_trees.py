@@ -290,7 +290,7 @@ def bench_trees(options):
             "leaves": options.leaves,
             "learning_rate": options.learning_rate,
             "bins": "256 (scikit-learn and LightGBM: 255 and one for missing values)",
-            "lightgbm": "min_data_in_leaf=1 min_sum_hessian_in_leaf=0 boost_from_average=false; the faster of "
+            "lightgbm": "min_data_in_leaf=1 min_sum_hessian_in_leaf=1e-6 boost_from_average=false; the faster of "
             "force_row_wise and force_col_wise by the first turn",
             "xgboost": "hist, lossguide, max_depth=0, min_child_weight=0, reg_lambda=0",
             "catboost": "Lossguide, depth at most 16, l2_leaf_reg=0, no bootstrap; one tree a round for all classes",

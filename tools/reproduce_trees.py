@@ -76,8 +76,8 @@ LONG = {
             {"mart": 2815, "abc-mart": 2440, "logitboost": 2381, "abc-logitboost": 2102},
             None,
             within=0.03,
-            notes="The paper trains to the machine accuracy of the loss, at most 10,000 rounds. It does not give the least "
-            "number of rows in a leaf: mart and abc-mart have 10 here, logitboost and abc-logitboost 1.",
+            notes="The paper trains to the machine accuracy of the loss, at most 10,000 rounds. It does not give "
+            "the least number of rows in a leaf: mart and abc-mart have 10 here, logitboost and abc-logitboost 1.",
         ),
         LongRun(
             "covtype-abc",
@@ -426,6 +426,7 @@ def fit_vector(unit):
         at_half = model.predict(X_test, half)
     else:
         # A training that ended early keeps its last labels.
+        at_half = model.predict(X_test)
         for count, at_half in enumerate(model.staged(X_test), 1):  # noqa: B007
             if count == half:
                 break

@@ -28,8 +28,16 @@ def environment(**more):
 
 def run(program, *arguments, cwd=None, stdin=None, stdout=subprocess.PIPE, **more):
     """Run ``mcboost-<program>`` and return its CompletedProcess with text streams; ``more`` goes to the environment."""
-    return subprocess.run([*command(program), *map(str, arguments)], cwd=cwd, input=stdin, env=environment(**more),
-                          stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300)
+    return subprocess.run(
+        [*command(program), *map(str, arguments)],
+        cwd=cwd,
+        input=stdin,
+        env=environment(**more),
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=300,
+    )
 
 
 def call(program, *arguments, cwd=None):
@@ -43,8 +51,9 @@ def call(program, *arguments, cwd=None):
 
 def run_python(code, cwd=None):
     """Run a piece of Python with this interpreter and return its CompletedProcess with text streams."""
-    return subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment(), capture_output=True, text=True,
-                          timeout=300)
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=300
+    )
 
 
 STARTED = []
@@ -57,9 +66,16 @@ def start(program, *arguments, cwd=None):
     ``no_process_is_left`` kills what a failed test leaves behind.
     """
     pipe = subprocess.PIPE
-    process = subprocess.Popen([*command(program), *map(str, arguments)], cwd=cwd, env=environment(), text=True,
-                               stdin=pipe, stdout=pipe, stderr=pipe,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    process = subprocess.Popen(
+        [*command(program), *map(str, arguments)],
+        cwd=cwd,
+        env=environment(),
+        text=True,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     STARTED.append(process)
     return process
 

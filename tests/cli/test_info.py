@@ -28,7 +28,9 @@ def test_text(capsys, tmp_path, known):
     assert main([str(path)]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out == f"""\
+    assert (
+        out
+        == f"""\
 file          {path}: {path.stat().st_size:,} bytes, checksums good
 kind          1 (list of stumps)
 algorithm     mcboost (pymcboost 1.2)
@@ -41,6 +43,7 @@ top features  share in what moves the scores
   5           0.6000
   2           0.4000
 """
+    )
 
 
 @pytest.mark.parametrize("layout", ["list", "interval"])
@@ -51,10 +54,18 @@ def test_json(capsys, tmp_path, known, layout):
     assert main(["--json", str(path)]) == 0
     facts = json.loads(capsys.readouterr().out)
     top = facts.pop("top_features")
-    assert facts == {"file": str(path), "bytes": path.stat().st_size, "kind": 1 if layout == "list" else 2,
-                     "link": "none", "classes": [3, 8], "n_features": 6, "n_features_used": 2,
-                     "n_learners": 3 if layout == "list" else None,
-                     "n_rounds": 3 if layout == "list" else None, "meta": meta}
+    assert facts == {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "kind": 1 if layout == "list" else 2,
+        "link": "none",
+        "classes": [3, 8],
+        "n_features": 6,
+        "n_features_used": 2,
+        "n_learners": 3 if layout == "list" else None,
+        "n_rounds": 3 if layout == "list" else None,
+        "meta": meta,
+    }
     assert [(row["column"], row["name"]) for row in top] == [(4, "e"), (1, "b")]
     np.testing.assert_allclose([row["importance"] for row in top], [0.6, 0.4])
 
@@ -65,11 +76,18 @@ def test_importances_are_the_estimators(files):
     assert importances.shape == (5,)
     assert importances.sum() == pytest.approx(1)
     assert {row["column"]: row["importance"] for row in facts["top_features"]} == {
-        j: v for j, v in enumerate(importances) if v > 0}
+        j: v for j, v in enumerate(importances) if v > 0
+    }
 
 
-@pytest.mark.parametrize("meta", [{"params": 5, "feature_names": "ab", "algorithm": ["\x1b[31m"], "index_base": "x"},
-                                  {"feature_names": [], "index_base": None}, {}])
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"params": 5, "feature_names": "ab", "algorithm": ["\x1b[31m"], "index_base": "x"},
+        {"feature_names": [], "index_base": None},
+        {},
+    ],
+)
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_odd_information_does_no_harm(capsys, tmp_path, known, meta, options):
     path = tmp_path / "m.mcb"
@@ -105,7 +123,9 @@ def test_trees_as_text(capsys, tmp_path, trees):
     Model.from_ensemble(trees, [1, 2, 3], link="softmax", leaves="float16").save(path)
     assert main([str(path)]) == 0
     size = path.stat().st_size
-    assert capsys.readouterr().out == f"""\
+    assert (
+        capsys.readouterr().out
+        == f"""\
 file          {path}: {size:,} bytes, checksums good
 kind          3 (trees)
 classes       3: 1 2 3
@@ -118,6 +138,7 @@ top features  share in the splits
   2           0.7500
   5           0.2500
 """
+    )
 
 
 def test_trees_as_json(capsys, tmp_path, trees):
@@ -130,9 +151,15 @@ def test_trees_as_json(capsys, tmp_path, trees):
         facts = json.loads(capsys.readouterr().out)
         empty = model.n_rounds == 0
         assert (facts["kind"], facts["n_learners"], facts["n_rounds"]) == ((3, 0, 0) if empty else (3, 3, 2))
-        assert facts["trees"] == {"splits": 0 if empty else 4, "leaves": 0 if empty else 7, "depth": 0 if empty else 3,
-                                  "mean_depth": 0.0 if empty else 4 / 3, "leaf_values": 1, "leaf_type": "float32",
-                                  "base_classes": not empty}
+        assert facts["trees"] == {
+            "splits": 0 if empty else 4,
+            "leaves": 0 if empty else 7,
+            "depth": 0 if empty else 3,
+            "mean_depth": 0.0 if empty else 4 / 3,
+            "leaf_values": 1,
+            "leaf_type": "float32",
+            "base_classes": not empty,
+        }
 
 
 def test_many_classes_are_cut(capsys, tmp_path):
@@ -145,11 +172,14 @@ def test_many_classes_are_cut(capsys, tmp_path):
     assert "top features" not in out
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("", "the following arguments are required: model_file"),
-    ("a b", "unrecognized arguments: b"),
-    ("--js a", "unrecognized arguments: --js"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the following arguments are required: model_file"),
+        ("a b", "unrecognized arguments: b"),
+        ("--js a", "unrecognized arguments: --js"),
+    ],
+)
 def test_bad_usage_exits_1(capsys, text, message):
     assert main(text.split()) == 1
     out, err = capsys.readouterr()

@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 from cli.programs import call, run, run_python, write_svm
 
-BLOCKED = ("sklearn", "scipy", "joblib", "threadpoolctl", "tqdm", "libsvm", "pandas", "pymcboost.base",
-           "pymcboost.algorithms", "pymcboost.params")
+BLOCKED = (
+    "sklearn",
+    "scipy",
+    "joblib",
+    "threadpoolctl",
+    "tqdm",
+    "libsvm",
+    "pandas",
+    "pymcboost.base",
+    "pymcboost.algorithms",
+    "pymcboost.params",
+)
 
 BLOCKER = f"""
 import sys

@@ -225,22 +225,25 @@ def test_output_is_replaced_whole_with_the_usual_permissions(files, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "out"]
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("", "the following arguments are required: test_file, model_file, output_file"),
-    ("a b", "the following arguments are required: output_file"),
-    ("a b c d", "unrecognized arguments: d"),
-    ("-b 2 a b c", "argument -b/--probability: invalid choice: 2"),
-    ("-b yes a b c", "argument -b/--probability: invalid int value: 'yes'"),
-    ("-d 2 a b c", "argument -d/--decision-values: invalid choice: 2"),
-    ("-b 1 -d 1 a b c", "-b 1 and -d 1 exclude each other"),
-    ("-j 0 a b c", "argument -j/--n-jobs: '0' is not a number of threads"),
-    ("--rounds -1 a b c", "argument --rounds: '-1' is not a number of rounds: 0 or more"),
-    ("--rounds x a b c", "argument --rounds: 'x' is not a number of rounds"),
-    ("-j x a b c", "argument -j/--n-jobs: 'x' is not a number of threads"),
-    ("--base one a b c", "argument --base: invalid choice: 'one'"),
-    ("--prob 1 a b c", "unrecognized arguments: --prob"),
-    ("-n 5 a b c", "unrecognized arguments: -n"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the following arguments are required: test_file, model_file, output_file"),
+        ("a b", "the following arguments are required: output_file"),
+        ("a b c d", "unrecognized arguments: d"),
+        ("-b 2 a b c", "argument -b/--probability: invalid choice: 2"),
+        ("-b yes a b c", "argument -b/--probability: invalid int value: 'yes'"),
+        ("-d 2 a b c", "argument -d/--decision-values: invalid choice: 2"),
+        ("-b 1 -d 1 a b c", "-b 1 and -d 1 exclude each other"),
+        ("-j 0 a b c", "argument -j/--n-jobs: '0' is not a number of threads"),
+        ("--rounds -1 a b c", "argument --rounds: '-1' is not a number of rounds: 0 or more"),
+        ("--rounds x a b c", "argument --rounds: 'x' is not a number of rounds"),
+        ("-j x a b c", "argument -j/--n-jobs: 'x' is not a number of threads"),
+        ("--base one a b c", "argument --base: invalid choice: 'one'"),
+        ("--prob 1 a b c", "unrecognized arguments: --prob"),
+        ("-n 5 a b c", "unrecognized arguments: -n"),
+    ],
+)
 def test_bad_usage_exits_1(capsys, text, message):
     assert main(text.split()) == 1
     out, err = capsys.readouterr()

@@ -311,3 +311,14 @@ def test_threads_and_resumption_change_nothing(name):
     for other in (model(2), model(8), model(2, (2, 3, 6))):
         for field in ("offset", "feature", "threshold", "nan_left", "right", "leaf"):
             np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
+
+
+def test_a_root_that_drew_useless_features_draws_again():
+    rng = np.random.default_rng(3)
+    X = np.zeros((300, 6))
+    X[:, 0] = rng.normal(size=300)
+    X[np.arange(5), np.arange(1, 6)] = 1  # one row each: too few for a leaf
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    model = VectorTreeBoostClassifier(n_estimators=30, max_features=0.2, min_samples_leaf=2, random_state=0).fit(X, y)
+    assert model.n_estimators_ == 30
+    assert model.score(X, y) == 1
