@@ -60,8 +60,8 @@ cdef extern from "softmax.h" nogil:
     double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
                          int is_double, int stride, const double *weight, double limit, double per_count,
                          const pmb_tree_out *out)
-    void pmb_softmax_f_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top, float *total,
-                         float *P, double *sums)
+    void pmb_softmax_f_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
+                         float *total, float *S, double *sums)
     void pmb_softmax_d_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
                          double *total, double *P, double *sums)
     double pmb_try_base_f_0(const float *P, int64_t m, int n_steps, const int32_t *cls, const int32_t *tree,
@@ -146,7 +146,8 @@ cdef class Grower:
         self.data.busy = <const uint64_t *> address(data.busy)
         self.data.tile_cell = <const int64_t *> address(data.tile_cell)
         self.data.column, self.data.lane = <const int32_t *> address(data.column), <const int32_t *> address(data.lane)
-        self.data.cell0, self.data.n_bins = <const int32_t *> address(data.cell0), <const int32_t *> address(data.n_bins)
+        self.data.cell0 = <const int32_t *> address(data.cell0)
+        self.data.n_bins = <const int32_t *> address(data.n_bins)
         self.data.has_missing = <const int32_t *> address(data.has_missing)
         self.data.mode = <const int32_t *> address(data.mode)
         self.data.lane_ptr = <const int32_t *> address(data.lane_ptr)
@@ -204,7 +205,7 @@ cdef class Grower:
         shrinkage, cap : leaf value = shrinkage * clip(sum g / sum h, -cap, cap), rounded to float32
         out : Grown
         """
-        cdef int j, t, n = jobs.shape[0], outer = min(n, self.n_threads), K = S.shape[0], J = self.options.max_leaves
+        cdef int j, n = jobs.shape[0], outer = min(n, self.n_threads), K = S.shape[0], J = self.options.max_leaves
         cdef int is_double = real is double
         cdef int32_t[:, ::1] feature = out.feature, pos = out.pos, right = out.right
         cdef int32_t[::1] n_splits = out.n_splits
@@ -214,8 +215,8 @@ cdef class Grower:
         cdef const double *weights = &weight[0] if weight.shape[0] else NULL
         cdef const int32_t *rows = &sample[0] if sample.shape[0] else NULL
         cdef int64_t n_sample = sample.shape[0]
-        cdef pmb_tree_out o
-        cdef pmb_scale s
+        if is_double and self.options.planes != 2:
+            raise ValueError("double precision needs planes=2")
         if S.shape[1] != self.data.m or leaf.shape[1] != self.data.m or feature.shape[1] != J or leaf.shape[0] < n:
             raise ValueError("the arrays do not fit the data")
         self.options.active = &active[0] if active.shape[0] else NULL
@@ -234,7 +235,6 @@ cdef class Grower:
                             jobs[j, 1], &y[0], &class_start[0], weights, counts, &scale[j, 0], rows, n_sample,
                             shrinkage, cap, &feature[j, 0], &pos[j, 0], &right[j, 0], &n_splits[j], &nan_left[j, 0],
                             &gain[j, 0], &value[j, 0], &leaf[j, 0])
-
 
     def grow_edges(self, const real[:, :, ::1] A, int n_classes, const double[::1] weight, double limit,
                    double per_count, double[::1] edge, out):
