@@ -146,13 +146,13 @@ class ClassTreesClassifier(BoostingClassifier):
         missing = trees.missing / trees.n_of_class.sum()
         sample, active = self._draw(builder.n_rounds)
         base, kept = self._grow(trees, builder, sample, active)
-        if not any(trees.tree(j)[0][4].any() for j, *_ in kept):
+        grown = [trees.tree(j, sign) for j, _, _, sign in kept]
+        if not any(leaf.any() for (*_, leaf), _ in grown):
             return None
         tree, cls, lost, sign = zip(*kept, strict=True)
         trees.add([*tree], [c if s > 0 else b for c, b, s in zip(cls, lost, sign, strict=True)],
                   [b if s > 0 else c for c, b, s in zip(cls, lost, sign, strict=True)])  # fmt: skip
-        for j, k, b, s in kept:
-            arrays, (column, gain) = trees.tree(j, s)
+        for (_, k, b, _), (arrays, (column, gain)) in zip(kept, grown, strict=True):
             builder.add_tree(*arrays, cls=k, base=b)
             np.add.at(self.gain_, column, gain)
         builder.end_round()
