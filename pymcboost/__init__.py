@@ -11,6 +11,8 @@ _LAZY = {
     "MartClassifier": "pymcboost.algorithms.abcboost",
     "ABCLogitBoostClassifier": "pymcboost.algorithms.abcboost",
     "ABCMartClassifier": "pymcboost.algorithms.abcboost",
+    "MultiBoostClassifier": "pymcboost.algorithms.multiboost",
+    "MultiBoostCWClassifier": "pymcboost.algorithms.multiboost",
     "VectorTreeBoostClassifier": "pymcboost.algorithms.vector_tree",
     "Checkpoint": "pymcboost.checkpoint",
     "Model": "pymcboost.scoring",

@@ -51,6 +51,8 @@ class Model:
     @property
     def n_rounds(self) -> int | None: ...
     @property
+    def has_stages(self) -> bool: ...
+    @property
     def leaves(self) -> _Leaves: ...
     @classmethod
     def from_bytes(cls, data: bytes) -> Self: ...
@@ -165,6 +167,56 @@ class LogitBoostClassifier(_ClassTrees): ...
 class MartClassifier(_ClassTrees): ...
 class ABCLogitBoostClassifier(_AdaptiveBase): ...
 class ABCMartClassifier(_AdaptiveBase): ...
+
+class MultiBoostClassifier(_Estimator):
+    @property
+    def sparsity_(self) -> dict[str, int]: ...
+    def __init__(
+        self,
+        loss: Literal["exp", "log"] = "exp",
+        n_estimators: int = 200,
+        C: float = 10000.0,
+        solver: Literal["auto", "fcd", "lbfgs"] = "auto",
+        max_passes: int = 5,
+        tol: float = 1e-06,
+        weak_learner: Literal["stump", "tree"] = "stump",
+        max_leaf_nodes: int = 20,
+        max_depth: int | None = None,
+        max_bins: int = 256,
+        min_weight_fraction_leaf: float = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: _ClassWeight = None,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
+
+class MultiBoostCWClassifier(_Estimator):
+    @property
+    def sparsity_(self) -> dict[str, int]: ...
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        C: float = 10000.0,
+        max_passes: int = 5,
+        tol: float = 1e-06,
+        weak_learner: Literal["stump", "tree"] = "stump",
+        max_leaf_nodes: int = 20,
+        max_depth: int | None = None,
+        max_bins: int = 256,
+        min_weight_fraction_leaf: float = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: _ClassWeight = None,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
 
 class VectorTreeBoostClassifier(_Estimator):
     def __init__(

@@ -115,7 +115,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             if saved is not None:
                 continued = True
                 self.model_, self.history_, self.gain_, best_gain = saved
-                self.n_estimators_ = self.model_.n_rounds
+                self.n_estimators_ = self._checkpoint.resumed
         n_threads = resolve_n_jobs(self.n_jobs)
         if X.shape[0] * X.shape[1] < SMALL_WORK:
             n_threads = 1
@@ -255,12 +255,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
                     history.setdefault(name, []).append(value)
                 error = np.inf
                 if validation is not None:
-                    validation.add(builder.tail(learners))
+                    self._validate_round(validation, builder, learners)
                     error = validation.error()
                     history["val_error"].append(error)
                 gain, self.n_estimators_ = self.gain_.copy(), t + 1
                 if error < best_error:
                     best_error, best_round, best_gain = error, t + 1, gain
+                    if self._checkpoint is not None:
+                        self._checkpoint.best = self._bytes_of_best(builder)
                 if self._checkpoint is not None:
                     self._checkpoint.after_round(
                         self, lambda more: self._model(builder, {**self._meta(), **more}), history, gain, best_gain
@@ -272,6 +274,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         if watched and best_round < self.n_estimators_:
             _cut(builder, history, best_round)
             self.n_estimators_, self.gain_ = best_round, best_gain
+
+    def _validate_round(self, validation, builder, learners):
+        """Bring the scores of the validation rows up to date; the round's learners begin at number ``learners``."""
+        validation.add(builder.tail(learners))
+
+    def _bytes_of_best(self, builder):
+        """The model of the round just ended, where cutting a later one would not give it; else None."""
+        return None
 
     def _freeze(self, builder, history):
         self.history_ = {name: np.asarray(values) for name, values in history.items()}
@@ -348,9 +358,10 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     def staged_predict(self, X):
         """Yield `predict` after every round."""
-        for scores in self.staged_decision_function(X):
-            codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-            yield self.classes_[codes]
+        return (
+            self.classes_[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
+            for scores in self.staged_decision_function(X)
+        )
 
     @property
     def feature_importances_(self):

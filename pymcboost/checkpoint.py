@@ -94,6 +94,8 @@ class Checkpoint:
         # Where the estimator has no seed, the same one must serve all parts of the training.
         self.seed = int.from_bytes(os.urandom(8), "little") % SEEDS if self._saved is None else self._saved["seed"]
         self._last = None
+        # Bytes of the model of the best round, where cutting the last one would not give it.
+        self.best = None if self._saved is None else self._saved["best"]
         estimator._checkpoint = self
         try:
             estimator.fit(X, y, sample_weight=sample_weight, X_val=X_val, y_val=y_val)
@@ -126,7 +128,7 @@ class Checkpoint:
                 f"{self._name()} is the checkpoint of another training: {'; '.join(found)}. Train with the parameters "
                 f"and data of then, or {AGAIN}"
             )
-        rounds = model.n_rounds
+        rounds = saved["rounds"]
         if rounds > estimator.n_estimators:
             raise ValueError(
                 f"{self._name()} has {rounds} rounds, more than n_estimators={estimator.n_estimators}. Raise that, or "
@@ -164,6 +166,8 @@ class Checkpoint:
         file = io.BytesIO()
         np.savez_compressed(file, **state)
         meta = {"format": FORMAT, "rounds": rounds, "seed": self.seed, "data": self._data}
+        if self.best is not None:
+            meta["best"] = base64.b64encode(self.best).decode()
         meta["state"] = base64.b64encode(file.getvalue()).decode()
         try:
             modelfile.write(self.path, make_model({"checkpoint": meta}).to_bytes())
@@ -173,10 +177,14 @@ class Checkpoint:
 
     def _write_last(self, estimator):
         model = getattr(estimator, "model_", None)
-        if self._last is None or self._last[0] <= self._written or model is None or model.n_rounds < self._last[0]:
+        done = getattr(estimator, "n_estimators_", 0)
+        if self._last is None or self._last[0] <= self._written or model is None or done < self._last[0]:
             return
         rounds = self._last[0]
-        model = model.truncate(rounds)
+        if rounds < done:
+            if not model.has_stages:
+                return
+            model = model.truncate(rounds)
         history = {name: values[:rounds] for name, values in estimator.history_.items()}
         self._write(lambda more: _with_meta(model, more), history, *self._last)
 
@@ -191,15 +199,24 @@ class Checkpoint:
         meta = model.meta.get("checkpoint")
         if not isinstance(meta, dict):
             raise ValueError(f"{self._name()} is a model, but not a checkpoint; {AGAIN}")
-        if meta.get("format") != FORMAT or meta.get("rounds") != model.n_rounds:
+        if meta.get("format") != FORMAT or (model.has_stages and meta.get("rounds") != model.n_rounds):
             raise ValueError(f"{self._name()} is not a checkpoint that pymcboost {__version__} can use; {AGAIN}")
         with np.load(io.BytesIO(base64.b64decode(meta["state"])), allow_pickle=False) as state:
             arrays = dict(state)
         history = {
             name.removeprefix("history."): array for name, array in arrays.items() if name.startswith("history.")
         }
-        return {"model": model, "seed": meta["seed"], "data": meta["data"], "history": history,
-                "gain": arrays["gain"], "best_gain": arrays["best_gain"]}  # fmt: skip
+        best = base64.b64decode(meta["best"]) if "best" in meta else None
+        return {
+            "model": model,
+            "best": best,
+            "rounds": meta["rounds"],
+            "seed": meta["seed"],
+            "data": meta["data"],
+            "history": history,
+            "gain": arrays["gain"],
+            "best_gain": arrays["best_gain"],
+        }
 
 
 def fingerprint(X, classes, codes, weight, validation=None):

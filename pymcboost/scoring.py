@@ -285,9 +285,10 @@ class Model:
         Raises
         ------
         ValueError
-            For an interval table.
+            For an interval table, or a totally corrective model.
         """
         self._need_list("it has no stages")
+        self._need_stages()
         X = self._checked(X)
         model = self
         if hasattr(X, "indptr"):
@@ -364,6 +365,7 @@ class Model:
         Model
         """
         self._need_list("it cannot be cut")
+        self._need_stages()
         ensemble = self.ensemble.truncate_rounds(t)
         return self.from_bytes(modelfile.encode(ensemble, self.classes_, self.link, self.meta, self.leaves))
 
@@ -410,6 +412,18 @@ class Model:
     def _need_list(self, why):
         if self.kind == modelfile.KIND_INTERVALS:
             raise ValueError(f"this model is an interval table, in which the stumps of a feature are merged: {why}")
+
+    @property
+    def has_stages(self):
+        """Whether the first rounds are a model, too: not so where every round changes all coefficients."""
+        return self.meta.get("stages") is not False
+
+    def _need_stages(self):
+        if not self.has_stages:
+            raise ValueError(
+                "this model is totally corrective: every round changed the coefficients of all weak learners, so that "
+                "its first rounds are no model; train one with fewer rounds"
+            )
 
     def _decision(self, scores):
         return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 else scores

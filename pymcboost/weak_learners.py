@@ -1,4 +1,4 @@
-"""Weak learners: fit one binary learner h(x) in {-1, +1} to the gradient of all classes in one scan of the data."""
+"""Weak learners: fit binary learners h(x) in {-1, +1} to the gradient of all classes in one scan of the data."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ TIE = {np.dtype(np.float32): 1 + 2e-6, np.dtype(np.float64): 1 + 1e-10}
 
 @dataclass(frozen=True)
 class StumpFit:
-    """The stump with the largest edge.
+    """The stump with the largest edge, of all classes or of one.
 
     ``polarity`` is +1 when h = +1 means ``x > threshold``; ``h`` (m,) holds its outputs on the training rows; ``edge``
     is positive, in the scale of the gradient.
@@ -31,14 +31,8 @@ class StumpFit:
     h: np.ndarray
 
 
-class SharedStump:
-    """Decision stumps shared by all classes (eq. 10): the largest |edge| over features, thresholds and classes.
-
-    Parameters
-    ----------
-    data : TrainingData
-    n_threads : int
-    """
+class _StumpSearch:
+    """Scan of all columns for decision stumps."""
 
     def __init__(self, data, n_threads):
         self.data = data
@@ -49,16 +43,14 @@ class SharedStump:
         self._needs_sums = any(not isinstance(store, Tiles) for store in data.stores)
         lengths = [len(store.feature) for store in data.stores]
         self._first = np.concatenate(([0], np.cumsum(lengths))).astype(int)
-        self._best = _stumps.new_best(int(self._first[-1]))
         self._feature = np.concatenate([store.feature for store in data.stores] or [np.empty(0, dtype=np.int32)])
-        self._h = aligned_zeros(data.n_rows, np.int8)
 
-    def fit(self, gradient):
-        """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge."""
+    def _scan(self, gradient, best_of):
+        """Fill the results ``best_of(slots)`` of every store."""
         if self._needs_sums:
             _stumps.totals(gradient, self._sums)
         for s, store in enumerate(self.data.stores):
-            best = self._best[self._first[s] : self._first[s + 1]]
+            best = best_of(slice(self._first[s], self._first[s + 1]))
             if isinstance(store, Tiles):
                 _stumps.search_tiles(
                     gradient, store.codes, store.byte_cells, store.byte_ptr, store.stride, store.bins, store.missing,
@@ -74,61 +66,95 @@ class SharedStump:
                     gradient, self._sums, store.ptr, store.order, store.n_missing, store.default_at,
                     store.split_missing, self._tie, best, self.n_threads,
                 )  # fmt: skip
-        at = _stumps.pick(self._best, self._feature, self._tie)
-        if at < 0:
-            return None
+
+    def _stump(self, at, edge, pos, cls, nan_left, h):
+        """The stump of slot ``at``; its outputs go into ``h``."""
         s = int(np.searchsorted(self._first, at, side="right")) - 1
         slot = at - self._first[s]
         store = self.data.stores[s]
-        edge, pos, cls, nan_left = self._best[at].item()
-        self._sides(store, slot, pos, bool(nan_left))
+        self._sides(store, slot, pos, nan_left, h)
         if edge < 0:
-            np.negative(self._h, out=self._h)
+            np.negative(h, out=h)
         return StumpFit(
-            int(store.feature[slot]),
-            store.thresholds[slot][pos],
-            bool(nan_left),
-            1 if edge > 0 else -1,
-            cls,
-            abs(edge),
-            self._h,
+            int(store.feature[slot]), store.thresholds[slot][pos], nan_left, 1 if edge > 0 else -1, cls, abs(edge), h
         )
 
-    def _sides(self, store, slot, pos, nan_left):
+    @staticmethod
+    def _sides(store, slot, pos, nan_left, h):
         if isinstance(store, Tiles):
             byte = int(np.searchsorted(store.byte_ptr, slot, side="right")) - 1
             _stumps.side_tile(
-                store.codes[byte // 4],
-                byte % 4,
-                store.stride[slot],
-                store.bins[slot],
-                pos,
-                nan_left,
-                store.missing[slot],
-                self._h,
-            )
+                store.codes[byte // 4], byte % 4, store.stride[slot], store.bins[slot], pos, nan_left,
+                store.missing[slot], h,
+            )  # fmt: skip
         elif isinstance(store, Lists):
             part = slice(store.ptr[slot], store.ptr[slot + 1])
             _stumps.side_list(
-                store.rows[part],
-                store.codes[part],
-                store.mode[slot],
-                store.bins[slot],
-                pos,
-                nan_left,
-                store.missing[slot],
-                self._h,
-            )
+                store.rows[part], store.codes[part], store.mode[slot], store.bins[slot], pos, nan_left,
+                store.missing[slot], h,
+            )  # fmt: skip
         else:
             part = slice(store.ptr[slot], store.ptr[slot + 1])
-            _stumps.side_sorted(
-                store.order[part], store.n_missing[slot], store.default_at[slot], pos, nan_left, self._h
-            )
+            _stumps.side_sorted(store.order[part], store.n_missing[slot], store.default_at[slot], pos, nan_left, h)
+
+
+class SharedStump(_StumpSearch):
+    """Decision stumps shared by all classes (eq. 10): the largest |edge| over features, thresholds and classes.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    """
+
+    def __init__(self, data, n_threads):
+        super().__init__(data, n_threads)
+        self._best = _stumps.new_best(int(self._first[-1]))
+        self._h = aligned_zeros(data.n_rows, np.int8)
+
+    def fit(self, gradient):
+        """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge."""
+        self._scan(gradient, lambda slots: self._best[slots])
+        at = _stumps.pick(self._best, self._feature, self._tie)
+        if at < 0:
+            return None
+        edge, pos, cls, nan_left = self._best[at].item()
+        return self._stump(at, edge, pos, cls, bool(nan_left), self._h)
+
+
+class EdgeStumps(_StumpSearch):
+    """Decision stumps of the classes: for each the largest |edge| over features and thresholds, all from one scan.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    """
+
+    def __init__(self, data, n_threads):
+        super().__init__(data, n_threads)
+        self._best = _stumps.new_class_best(int(self._first[-1]), data.n_blocks * data.lanes)
+        self._at = np.zeros(data.n_classes, dtype=np.int64)
+        self._h = aligned_zeros((data.n_classes, data.n_rows), np.int8)
+
+    def fit(self, gradient):
+        """Best stump of every class for ``gradient`` (n_blocks, m, lanes), in order; classes without any are left out.
+
+        Their outputs are overwritten by the next call.
+        """
+        edge, code = self._best
+        self._scan(gradient, lambda slots: (edge[slots], code[slots]))
+        _stumps.pick_classes(self._best, self._feature, self._tie, self._at)
+        return [
+            self._stump(at, float(edge[at, c]), int(code[at, c]) >> 1, c, bool(code[at, c] & 1), self._h[c])
+            for c, at in enumerate(self._at.tolist())
+            if at >= 0
+        ]
 
 
 @dataclass(frozen=True)
 class TreeFit:
-    """The tree with leaves +-1 and the largest edge, in the arrays that `TreesBuilder.add_tree` takes.
+    """A tree with leaves +-1, in the arrays that `TreesBuilder.add_tree` takes.
 
     ``sign`` holds the output of every leaf, ``h`` (m,) those on the training rows; ``gain`` the gains of the splits.
     """
@@ -144,18 +170,8 @@ class TreeFit:
     h: np.ndarray
 
 
-class SharedTree:
-    """Binary classification trees shared by all classes: the one with the largest edge (eq. 10).
-
-    One is grown for every class r against the rest, weighted by ``|a_ir|``.
-
-    Parameters
-    ----------
-    data : TreeData
-    max_leaves : int
-    max_depth : int or None
-    n_threads : int
-    """
+class _EdgeTrees:
+    """Binary classification trees, one for every class r against the rest, weighted by ``|a_ir|``."""
 
     def __init__(self, data, max_leaves, max_depth, n_threads):
         self.data = data
@@ -166,17 +182,61 @@ class SharedTree:
         )  # fmt: skip
         self._grown = Grown.empty(data.n_classes, max_leaves, data.n_rows)
         self._edges = np.zeros(data.n_classes)
-        self._h = aligned_zeros(data.n_rows, np.int8)
 
-    def fit(self, gradient):
-        """Best tree for ``gradient`` (n_blocks, m, lanes), or None where none has any edge."""
+    def _grow(self, gradient):
         units = self._units
         self._grower.grow_edges(
             gradient, self.data.n_classes, units.weight, units.limit_g, units.per_count, self._edges, self._grown
         )
+
+    def _tree(self, c, h):
+        """The tree of class c; its outputs go into ``h``."""
+        column, threshold, nan_left, right, sign, gain = self._grown.tree(c, self.data)
+        np.take(sign.astype(np.int8), self._grown.leaf[c], out=h)
+        return TreeFit(column, threshold, nan_left, right, sign, gain, c, float(self._edges[c]), h)
+
+
+class SharedTree(_EdgeTrees):
+    """Binary classification trees shared by all classes: that of the class with the largest edge (eq. 10).
+
+    Parameters
+    ----------
+    data : TreeData
+    max_leaves : int
+    max_depth : int or None
+    n_threads : int
+    """
+
+    def __init__(self, data, max_leaves, max_depth, n_threads):
+        super().__init__(data, max_leaves, max_depth, n_threads)
+        self._h = aligned_zeros(data.n_rows, np.int8)
+
+    def fit(self, gradient):
+        """Best tree for ``gradient`` (n_blocks, m, lanes), or None where none has any edge."""
+        self._grow(gradient)
         best = int(np.argmax(self._edges >= self._edges.max() / TIE[self.data.dtype]))
-        if not self._grown.n_splits[best]:
-            return None
-        column, threshold, nan_left, right, sign, gain = self._grown.tree(best, self.data)
-        np.take(sign.astype(np.int8), self._grown.leaf[best], out=self._h)
-        return TreeFit(column, threshold, nan_left, right, sign, gain, best, float(self._edges[best]), self._h)
+        return self._tree(best, self._h) if self._grown.n_splits[best] else None
+
+
+class EdgeTrees(_EdgeTrees):
+    """Binary classification trees of the classes: one for each against the rest.
+
+    Parameters
+    ----------
+    data : TreeData
+    max_leaves : int
+    max_depth : int or None
+    n_threads : int
+    """
+
+    def __init__(self, data, max_leaves, max_depth, n_threads):
+        super().__init__(data, max_leaves, max_depth, n_threads)
+        self._h = aligned_zeros((data.n_classes, data.n_rows), np.int8)
+
+    def fit(self, gradient):
+        """Tree of every class for ``gradient`` (n_blocks, m, lanes), in order; classes without any are left out.
+
+        Their outputs are overwritten by the next call.
+        """
+        self._grow(gradient)
+        return [self._tree(c, self._h[c]) for c in range(self.data.n_classes) if self._grown.n_splits[c]]

@@ -30,6 +30,14 @@ PMB_INLINE void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_
     }
 }
 
+/* Where results go: the best of all classes of every slot, or, if edge is set, that of each class. */
+typedef struct {
+    pmb_best *best;
+    double *edge;  /* (slots, width) */
+    int32_t *code; /* (slots, width): 2 pos + nan_left */
+    int64_t width;
+} pmb_found;
+
 #define PMB_BODY "stumps_body.h"
 #include "widths.h"
 
@@ -43,23 +51,23 @@ PMB_INLINE void pmb_totals(int is_double, int lanes, const void *A, int64_t m, d
 PMB_INLINE void pmb_search_tile(int is_double, int lanes, const uint8_t *codes, int64_t m, const void *A,
                                 const int32_t *byte_cells, const int32_t *byte_ptr, const int32_t *slot_stride,
                                 const int32_t *slot_bins, const uint8_t *slot_missing, int cls0, double tie,
-                                void *scratch, pmb_best *slot_best) {
+                                void *scratch, const pmb_found *found) {
     PMB_DISPATCH(pmb_search_tile_, is_double, lanes, codes, m, A, byte_cells, byte_ptr, slot_stride, slot_bins,
-                 slot_missing, cls0, tie, scratch, slot_best);
+                 slot_missing, cls0, tie, scratch, found);
 }
 
 PMB_INLINE void pmb_search_list(int is_double, int lanes, const int32_t *rows, const uint8_t *codes, int64_t n,
                                 const void *A, const double *totals, int mode, int bins, int missing, int cls0,
-                                double tie, void *scratch, pmb_best *best) {
+                                double tie, void *scratch, const pmb_found *found, int64_t slot) {
     PMB_DISPATCH(pmb_search_list_, is_double, lanes, rows, codes, n, A, totals, mode, bins, missing, cls0, tie,
-                 scratch, best);
+                 scratch, found, slot);
 }
 
 PMB_INLINE void pmb_search_sorted(int is_double, int lanes, const int32_t *rows, int64_t n, int64_t n_missing,
                                   int64_t default_at, int split_missing, const void *A, const double *totals, int cls0,
-                                  double tie, pmb_best *best) {
+                                  double tie, const pmb_found *found, int64_t slot) {
     PMB_DISPATCH(pmb_search_sorted_, is_double, lanes, rows, n, n_missing, default_at, split_missing, A, totals, cls0,
-                 tie, best);
+                 tie, found, slot);
 }
 
 #endif

@@ -21,19 +21,24 @@ cdef extern from "stumps.h" nogil:
         int32_t pos
         int32_t cls
         int32_t nan_left
+    ctypedef struct pmb_found:
+        pmb_best *best
+        double *edge
+        int32_t *code
+        int64_t width
     int64_t pmb_stump_scratch_bytes(int lanes)
     void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_left, int32_t cls, double tie)
     void pmb_totals(int is_double, int lanes, const void *A, int64_t m, double *totals)
     void pmb_search_tile(int is_double, int lanes, const uint8_t *codes, int64_t m, const void *A,
                          const int32_t *byte_cells, const int32_t *byte_ptr, const int32_t *slot_stride,
                          const int32_t *slot_bins, const uint8_t *slot_missing, int cls0, double tie, void *scratch,
-                         pmb_best *slot_best)
+                         const pmb_found *found)
     void pmb_search_list(int is_double, int lanes, const int32_t *rows, const uint8_t *codes, int64_t n, const void *A,
                          const double *totals, int mode, int bins, int missing, int cls0, double tie, void *scratch,
-                         pmb_best *best)
+                         const pmb_found *found, int64_t slot)
     void pmb_search_sorted(int is_double, int lanes, const int32_t *rows, int64_t n, int64_t n_missing,
                            int64_t default_at, int split_missing, const void *A, const double *totals, int cls0,
-                           double tie, pmb_best *best)
+                           double tie, const pmb_found *found, int64_t slot)
 
 ctypedef fused real:
     float
@@ -47,8 +52,33 @@ BEST = np.dtype({"names": ["edge", "pos", "cls", "nan_left"], "formats": ["f8", 
 
 
 def new_best(n):
-    """Result records of ``n`` slots (structured array) for the searches to fill."""
+    """Result records of ``n`` slots (structured array) for the searches to fill with the best of all classes."""
     return np.zeros(n, dtype=BEST)
+
+
+def new_class_best(n, width):
+    """Results of ``n`` slots and ``width`` classes, padding included, for the searches to fill: edge and code.
+
+    The code is twice the index of the threshold, plus 1 where missing values go left.
+    """
+    return np.zeros((n, width)), np.zeros((n, width), dtype=np.int32)
+
+
+cdef int64_t unpack(best, pmb_found *found) except -1:
+    """Number of slots of `new_best` or `new_class_best`, and where their results go."""
+    cdef uint8_t[::1] raw
+    cdef double[:, ::1] edge
+    cdef int32_t[:, ::1] code
+    found.best, found.edge, found.code, found.width = NULL, NULL, NULL, 0
+    if isinstance(best, tuple):
+        edge, code = best
+        if edge.shape[0]:
+            found.edge, found.code, found.width = &edge[0, 0], &code[0, 0], edge.shape[1]
+        return edge.shape[0]
+    raw = best.view(np.uint8)
+    if raw.shape[0]:
+        found.best = <pmb_best *> &raw[0]
+    return raw.shape[0] // sizeof(pmb_best)
 
 
 def new_scratch(int lanes, int n_threads):
@@ -62,9 +92,12 @@ cdef int aligned(const void *p, str name) except -1:
     return 0
 
 
-cdef void reset(pmb_best *best, int64_t n) noexcept nogil:
+cdef void reset(const pmb_found *found, int64_t first, int64_t n) noexcept nogil:
     cdef int64_t j
-    for j in range(n):
+    cdef pmb_best *best = found.best
+    if best == NULL:
+        return
+    for j in range(first, first + n):
         best[j].edge = 0
         best[j].pos = UNSET
         best[j].cls = 0
@@ -96,24 +129,23 @@ def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const 
         Mixed-radix stride, bins (missing one included); missing: 0, or the last bin is that of missing values, which
         may (1) or may not (2) be split from all others.
     scratch : (n_threads, bytes) from `new_scratch`
-    best : OUT (s,) from `new_best`
+    best : OUT (s,) from `new_best`, or `new_class_best`
     """
     cdef int64_t g, b, m = A.shape[1]
     cdef int lanes = <int> A.shape[2], is_double = real is double
-    cdef uint8_t[::1] raw = best.view(np.uint8)
+    cdef pmb_found found
     aligned(&A[0, 0, 0], "A")
     aligned(&scratch[0, 0], "scratch")
-    if raw.shape[0] == 0:
+    if unpack(best, &found) == 0:
         return
-    cdef pmb_best *slots = <pmb_best *> &raw[0]
     cdef int64_t first
     for g in prange(tiles.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic"):
         first = byte_ptr[4 * g]
-        reset(slots + first, byte_ptr[4 * g + 4] - first)
+        reset(&found, first, byte_ptr[4 * g + 4] - first)
         for b in range(A.shape[0]):
             pmb_search_tile(is_double, lanes, &tiles[g, 0, 0], m, &A[b, 0, 0], &byte_cells[4 * g], &byte_ptr[4 * g],
                             &slot_stride[0], &slot_bins[0], &slot_missing[0], <int> b * lanes, tie,
-                            &scratch[threadid(), 0], slots)
+                            &scratch[threadid(), 0], &found)
 
 
 def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64_t[::1] ptr, const int32_t[::1] rows,
@@ -130,20 +162,19 @@ def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64
     """
     cdef int64_t s, b
     cdef int lanes = <int> A.shape[2], is_double = real is double
-    cdef uint8_t[::1] raw = best.view(np.uint8)
+    cdef pmb_found found
     aligned(&A[0, 0, 0], "A")
     aligned(&scratch[0, 0], "scratch")
-    if raw.shape[0] == 0:
+    if unpack(best, &found) == 0:
         return
-    cdef pmb_best *slots = <pmb_best *> &raw[0]
     cdef const int32_t *rows_at = &rows[0] if rows.shape[0] else NULL
     cdef const uint8_t *codes_at = &codes[0] if codes.shape[0] else NULL
     for s in prange(ptr.shape[0] - 1, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=4):
-        reset(slots + s, 1)
+        reset(&found, s, 1)
         for b in range(A.shape[0]):
             pmb_search_list(is_double, lanes, rows_at + ptr[s], codes_at + ptr[s], ptr[s + 1] - ptr[s], &A[b, 0, 0],
                             &sums[b, 0], mode[s], bins[s], missing[s], <int> b * lanes, tie, &scratch[threadid(), 0],
-                            slots + s)
+                            &found, s)
 
 
 def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int64_t[::1] ptr, const int32_t[::1] order,
@@ -161,17 +192,16 @@ def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int6
     """
     cdef int64_t s, b
     cdef int lanes = <int> A.shape[2], is_double = real is double
-    cdef uint8_t[::1] raw = best.view(np.uint8)
+    cdef pmb_found found
     aligned(&A[0, 0, 0], "A")
-    if raw.shape[0] == 0:
+    if unpack(best, &found) == 0:
         return
-    cdef pmb_best *slots = <pmb_best *> &raw[0]
     cdef const int32_t *entries = &order[0] if order.shape[0] else NULL
     for s in prange(ptr.shape[0] - 1, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=8):
-        reset(slots + s, 1)
+        reset(&found, s, 1)
         for b in range(A.shape[0]):
             pmb_search_sorted(is_double, lanes, entries + ptr[s], ptr[s + 1] - ptr[s], n_missing[s], default_at[s],
-                              split_missing[s], &A[b, 0, 0], &sums[b, 0], <int> b * lanes, tie, slots + s)
+                              split_missing[s], &A[b, 0, 0], &sums[b, 0], <int> b * lanes, tie, &found, s)
 
 
 def pick(best, const int32_t[::1] feature, double tie):
@@ -190,6 +220,29 @@ def pick(best, const int32_t[::1] feature, double tie):
         if abs(slots[s].edge) * tie >= top and (at < 0 or feature[s] < feature[at]):
             at = s
     return at
+
+
+def pick_classes(best, const int32_t[::1] feature, double tie, int64_t[::1] out):
+    """For each class the slot with the largest |edge|, ties as in `pick`; -1 if all are 0.
+
+    Parameters
+    ----------
+    best : IN from `new_class_best`
+    out : OUT (K,)
+    """
+    cdef double[:, ::1] edge = best[0]
+    cdef int64_t s, n = edge.shape[0]
+    cdef int c
+    cdef double top
+    for c in range(out.shape[0]):
+        top, out[c] = 0, -1
+        for s in range(n):
+            top = max(top, abs(edge[s, c]))
+        if top == 0:
+            continue
+        for s in range(n):
+            if abs(edge[s, c]) * tie >= top and (out[c] < 0 or feature[s] < feature[out[c]]):
+                out[c] = s
 
 
 cdef signed char side_of(int bin_, int bins, int pos, bint nan_left, bint missing) noexcept nogil:

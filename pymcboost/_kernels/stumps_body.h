@@ -96,10 +96,17 @@ PMB_INLINE void FN(start_)(FN(scan_) *s) {
     CLEAR_LANES(s->code);
 }
 
-PMB_INLINE void FN(finish_)(const FN(scan_) *s, int cls0, double tie, pmb_best *best) {
+PMB_INLINE void FN(finish_)(const FN(scan_) *s, int cls0, double tie, const pmb_found *found, int64_t slot) {
     double edge[LANES] ALIGNED_LANES, at[LANES] ALIGNED_LANES, top = 0;
     COPY_LANES(edge, s->edge);
     COPY_LANES(at, s->code);
+    if (found->edge) {
+        for (int l = 0; l < LANES; l++) {
+            found->edge[slot * found->width + cls0 + l] = edge[l];
+            found->code[slot * found->width + cls0 + l] = (int32_t)at[l];
+        }
+        return;
+    }
     for (int l = 0; l < LANES; l++)
         if (fabs(edge[l]) > top) top = fabs(edge[l]);
     if (!(top > 0)) return;
@@ -107,13 +114,13 @@ PMB_INLINE void FN(finish_)(const FN(scan_) *s, int cls0, double tie, pmb_best *
     for (int l = 0; l < LANES; l++)
         if (fabs(edge[l]) * tie >= top && (lane < 0 || at[l] < at[lane])) lane = l;
     int32_t code = (int32_t)at[lane];
-    pmb_offer(best, edge[lane], code >> 1, code & 1, cls0 + lane, tie);
+    pmb_offer(found->best + slot, edge[lane], code >> 1, code & 1, cls0 + lane, tie);
 }
 
 /* Scan the sums G[bins][LANES] of a feature's bins in order of value. missing: 0, or the last bin holds the missing
  * values, which may (1) or may not (2) be split from all others. */
 PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missing, int cls0, double tie,
-                               pmb_best *best) {
+                               const pmb_found *found, int64_t slot) {
     FN(scan_) s;
     FN(lanes_) e, left;
     int values = bins - (missing != 0), cuts = missing == 1 ? values : values - 1;
@@ -129,7 +136,7 @@ PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missi
             FN(consider_)(&s, (const FN(lanes_) *)&left, 2.0 * b + 1, tie);
         }
     }
-    FN(finish_)(&s, cls0, tie, best);
+    FN(finish_)(&s, cls0, tie, found, slot);
 }
 
 #define ADD_ROW(k, cell) ROW_ADD(hist + ((k) * 256 + (cell)) * LANES, a)
@@ -162,7 +169,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_fill_tile_)(const uint8_t *PMB_RESTRICT codes,
 PMB_CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m, const void *A_, const int32_t *byte_cells,
                                                 const int32_t *byte_ptr, const int32_t *slot_stride,
                                                 const int32_t *slot_bins, const uint8_t *slot_missing, int cls0,
-                                                double tie, void *scratch, pmb_best *slot_best) {
+                                                double tie, void *scratch, const pmb_found *found) {
     const REAL *A = (const REAL *)A_;
     REAL *hist = (REAL *)scratch;
     double *sums = (double *)((char *)scratch + 4 * 256 * LANES * sizeof(double));
@@ -187,14 +194,14 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m,
         for (int slot = byte_ptr[k + 1] - 1; slot >= byte_ptr[k]; slot--) {
             int stride = slot_stride[slot], n = slot_bins[slot];
             if (stride == 1) { /* the lowest digit: every higher one has been summed out */
-                FN(scan_bins_)(cells, n, slot_missing[slot], cls0, tie, slot_best + slot);
+                FN(scan_bins_)(cells, n, slot_missing[slot], cls0, tie, found, slot);
                 break;
             }
             memset(bins, 0, sizeof(double) * LANES * n);
             for (int b = 0; b < n; b++)
                 for (int c = 0; c < stride; c++)
                     PMB_LANES(l, LANES) bins[b * LANES + l] += cells[(b * stride + c) * LANES + l];
-            FN(scan_bins_)(bins, n, slot_missing[slot], cls0, tie, slot_best + slot);
+            FN(scan_bins_)(bins, n, slot_missing[slot], cls0, tie, found, slot);
             for (int c = stride; c < n_cells; c++)
                 PMB_LANES(l, LANES) cells[(c % stride) * LANES + l] += cells[c * LANES + l];
             n_cells = stride;
@@ -205,7 +212,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m,
 /* A skewed feature: only the n rows outside its most frequent bin are listed, that bin is the total minus the rest. */
 PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows, const uint8_t *PMB_RESTRICT codes,
                                                 int64_t n, const void *A_, const double *totals, int mode, int bins,
-                                                int missing, int cls0, double tie, void *scratch, pmb_best *best) {
+                                                int missing, int cls0, double tie, void *scratch,
+                                                const pmb_found *found, int64_t slot) {
     const REAL *A = (const REAL *)A_;
     REAL *hist = (REAL *)scratch;
     double *sums = (double *)((char *)scratch + 4 * 256 * LANES * sizeof(double));
@@ -222,7 +230,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows
     double rest[LANES] = {0};
     for (int b = 0; b < bins; b++) PMB_LANES(l, LANES) rest[l] += sums[b * LANES + l];
     PMB_LANES(l, LANES) sums[mode * LANES + l] = totals[l] - rest[l];
-    FN(scan_bins_)(sums, bins, missing, cls0, tie, best);
+    FN(scan_bins_)(sums, bins, missing, cls0, tie, found, slot);
 }
 
 #define ROW_OF(entry) ((entry) < 0 ? ~(entry) : (entry))
@@ -246,7 +254,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows
 PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT rows, int64_t n, int64_t n_missing,
                                                   int64_t default_at, int split_missing, const void *A_,
                                                   const double *totals, int cls0,
-                                                  double tie, pmb_best *best) {
+                                                  double tie, const pmb_found *found, int64_t slot) {
     const REAL *A = (const REAL *)A_;
     FN(scan_) s;
     FN(lanes_) e, gone, rest, left;
@@ -282,7 +290,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT ro
     }
 #undef CLOSE_RUN
 #undef ROW_OF
-    FN(finish_)(&s, cls0, tie, best);
+    FN(finish_)(&s, cls0, tie, found, slot);
 }
 
 #undef FN

@@ -8,6 +8,8 @@ REGISTRY = {
     "mart": "pymcboost.algorithms.abcboost:MartClassifier",
     "abc-logitboost": "pymcboost.algorithms.abcboost:ABCLogitBoostClassifier",
     "abc-mart": "pymcboost.algorithms.abcboost:ABCMartClassifier",
+    "multiboost": "pymcboost.algorithms.multiboost:MultiBoostClassifier",
+    "multiboost-cw": "pymcboost.algorithms.multiboost:MultiBoostCWClassifier",
     "vector-tree": "pymcboost.algorithms.vector_tree:VectorTreeBoostClassifier",
 }
 

@@ -15,6 +15,7 @@ SHORT = {
     "loss": "-l",
     "n_estimators": "-n",
     "learning_rate": "-r",
+    "C": "-c",
     "n_iter_no_change": "-E",
     "n_jobs": "-j",
     "random_state": "-S",

@@ -120,6 +120,10 @@ def predict(argv):
     if arguments.rounds is not None:
         if model.n_rounds is None:
             raise UsageError(f"{arguments.model_file} is an interval table, whose rounds are merged: no --rounds")
+        if not model.has_stages:
+            raise UsageError(
+                f"{arguments.model_file} is totally corrective: its first rounds are no model, so no --rounds"
+            )
         if arguments.rounds > model.n_rounds:
             raise UsageError(f"--rounds must be from 0 to {model.n_rounds}, the rounds of {arguments.model_file}")
         model = model.truncate(arguments.rounds)

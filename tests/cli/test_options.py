@@ -53,6 +53,13 @@ VECTOR = {
     "leaf_step": [("--leaf-step full", "full"), ("--leaf-step diagonal", "diagonal")],
     **{name: TREES[name] for name in ("min_samples_leaf", "max_features")},
 }
+COLUMN_GENERATION = {
+    **{name: rows for name, rows in GIVEN.items() if name not in {*MCBOOST_ONLY, "learning_rate"}},
+    "C": [("-c 10", 10.0), ("--C 1e6", 1e6)],
+    "max_passes": [("--max-passes 1", 1)],
+    "tol": [("--tol 0", 0.0)],
+    **{name: GIVEN[name] for name in ("weak_learner", "min_weight_fraction_leaf")},
+}
 COMMON = {name: rows for name, rows in GIVEN.items() if name not in MCBOOST_ONLY}
 TABLES = {
     "mcboost": GIVEN,
@@ -60,6 +67,12 @@ TABLES = {
     "mart": {**COMMON, **TREES},
     "abc-logitboost": {**COMMON, **TREES, **ADAPTIVE},
     "abc-mart": {**COMMON, **TREES, **ADAPTIVE},
+    "multiboost": {
+        **COLUMN_GENERATION,
+        "loss": [("", "exp"), ("-l log", "log")],
+        "solver": [("--solver fcd", "fcd"), ("--solver lbfgs", "lbfgs"), ("", "auto")],
+    },
+    "multiboost-cw": COLUMN_GENERATION,
     "vector-tree": {**COMMON, **VECTOR},
 }
 

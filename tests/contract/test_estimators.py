@@ -38,6 +38,14 @@ ALGORITHMS = {
     for name in sorted(REGISTRY)
 }
 ALGORITHMS["mcboost-of-trees"] = with_defaults("MCBoostOfTrees", get_class("mcboost"), weak_learner="tree")
+for name in ("multiboost", "multiboost-cw"):
+    ALGORITHMS[f"{name}-stagewise"] = with_defaults(
+        f"Stagewise{get_class(name).__name__}", get_class(name), max_passes=1
+    )
+    ALGORITHMS[f"{name}-of-trees"] = with_defaults(
+        f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", random_state=0
+    )
+ALGORITHMS["multiboost-log"] = with_defaults("LogMultiBoost", get_class("multiboost"), loss="log")
 globals().update({cls.__name__: cls for cls in ALGORITHMS.values()})
 CHECKS = [
     pytest.param(estimator, check, id=f"{name}-{size}-{getattr(check, 'func', check).__name__}")
@@ -148,6 +156,13 @@ def test_probabilities(algorithm):
 def test_stages(algorithm):
     X, y = some_data()
     model = algorithm(n_estimators=12).fit(X, y)
+    if not model.model_.has_stages:
+        for refused in (model.staged_decision_function, model.staged_predict, model.model_.staged_decision_function):
+            with pytest.raises(ValueError, match="coefficients of all weak learners"):
+                refused(X)
+        with pytest.raises(ValueError, match="first rounds are no model"):
+            model.model_.truncate(1)
+        return
     stages = list(model.staged_decision_function(X))
     np.testing.assert_array_equal(stages[-1], model.decision_function(X))
     labels = list(model.staged_predict(X))
@@ -203,7 +218,12 @@ def test_early_stopping(algorithm):
     assert model.n_estimators_ < 400
     assert len(model.history_["val_error"]) == model.n_estimators_
     model = algorithm(n_estimators=60, early_stopping=True, n_iter_no_change=10).fit(X, y, X_val=X_val, y_val=y_val)
-    errors = [np.mean(labels != y_val) for labels in model.staged_predict(X_val)]
+    if model.model_.has_stages:
+        errors = [np.mean(labels != y_val) for labels in model.staged_predict(X_val)]
+    else:  # shorter trainings are what earlier rounds were
+        shorter = [algorithm(n_estimators=t + 1).fit(X, y) for t in range(model.n_estimators_)]
+        errors = [np.mean(one.predict(X_val) != y_val) for one in shorter]
+        np.testing.assert_array_equal(shorter[-1].decision_function(X), model.decision_function(X))
     np.testing.assert_allclose(model.history_["val_error"], errors)
     assert int(np.argmin(errors)) == len(errors) - 1
     with pytest.raises(ValueError, match="give both"):
@@ -246,7 +266,9 @@ def test_interrupt_inside_a_round_keeps_whole_rounds(algorithm, monkeypatch):
         model.fit(X, y)
     monkeypatch.undo()
     same = algorithm(n_estimators=5).fit(X, y)
-    assert model.n_estimators_ == model.model_.n_rounds == 5
+    assert model.n_estimators_ == 5
+    if model.model_.has_stages:
+        assert model.model_.n_rounds == 5
     np.testing.assert_array_equal(model.gain_, same.gain_)
     assert {name: len(values) for name, values in model.history_.items()} == dict.fromkeys(same.history_, 5)
     np.testing.assert_array_equal(model.model_.raw_scores(X), same.model_.raw_scores(X))
@@ -286,8 +308,9 @@ def test_class_weight(algorithm):
     rng = np.random.default_rng(0)
     y = (rng.random(2000) < 0.05).astype(int)
     X = rng.normal(size=(2000, 2)) + 0.7 * y[:, None]
-    plain = algorithm(n_estimators=20, learning_rate=0.1).fit(X, y).predict(X)
-    balanced = algorithm(n_estimators=20, learning_rate=0.1, class_weight="balanced").fit(X, y).predict(X)
+    slow = {"learning_rate": 0.1} if "learning_rate" in algorithm().get_params() else {"C": 100.0}
+    plain = algorithm(n_estimators=20, **slow).fit(X, y).predict(X)
+    balanced = algorithm(n_estimators=20, **slow, class_weight="balanced").fit(X, y).predict(X)
     assert (balanced == 1).sum() > 1.5 * (plain == 1).sum()
 
 

@@ -1,0 +1,72 @@
+/* Fast coordinate descent on the pairwise exponential loss: instantiates fcd_body.h. */
+#ifndef PYMCBOOST_FCD_H
+#define PYMCBOOST_FCD_H
+
+#include "lanes.h"
+
+/* Sums over rows are formed in blocks of this many rows, added in order. */
+#define PMB_FCD_BLOCK 4096
+#define PMB_MARGIN_BLOCK 2048
+
+/* Bits of the rows at, at + 1, ... at + 31 that lie outside [own, own_end). */
+PMB_INLINE uint32_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
+    uint32_t bits = 0;
+    for (int l = 0; l < 32; l++) bits |= (uint32_t)(at + l < own || at + l >= own_end) << l;
+    return bits;
+}
+
+#define REAL float
+#define INT int32_t
+#define RTAG f
+#define WIDE 16
+#include "fcd_body.h"
+#undef REAL
+#undef INT
+#undef RTAG
+#undef WIDE
+#define REAL double
+#define INT int64_t
+#define RTAG d
+#define WIDE 8
+#include "fcd_body.h"
+#undef REAL
+#undef INT
+#undef RTAG
+#undef WIDE
+
+/* F[i] = sum over j of w[j] h_j(x_i), the learners being column[0..n). rows: a multiple of 32. */
+PMB_CLONES PMB_STATIC void pmb_margins(const uint32_t *H, int64_t stride, const int32_t *column, const double *w, int64_t n,
+                                       int64_t rows, double *F) {
+    double total = 0;
+    for (int64_t j = 0; j < n; j++) total += w[j];
+    for (int64_t start = 0; start < rows; start += PMB_MARGIN_BLOCK) {
+        int64_t stop = start + PMB_MARGIN_BLOCK < rows ? start + PMB_MARGIN_BLOCK : rows;
+        for (int64_t i = start; i < stop; i++) F[i] = total;
+        for (int64_t j = 0; j < n; j++) {
+            if (w[j] == 0) continue;
+            const uint32_t *h = H + column[j] * stride;
+            double twice = 2 * w[j];
+#if PMB_VECTORS
+            fmask_d_0 bits = (fmask_d_0)((fvec_d_0){0} + twice);
+            for (int64_t i = start; i < stop; i += 32)
+                for (int q = 0; q < 4; q++) {
+                    fmask_d_0 mask;
+                    fcd_mask_d_0(h[i / 32], 8 * q, &mask);
+                    *(fvec_d_0 *)(F + i + 8 * q) -= (fvec_d_0)(bits & mask);
+                }
+#else
+            for (int64_t i = start; i < stop; i++)
+                if (h[i / 32] >> (i % 32) & 1) F[i] -= twice;
+#endif
+        }
+    }
+}
+
+/* The minimiser over [0, cap] of plus exp(-w) + minus exp(w) + nu w: eq. (12) without its cancellation, rounded to float
+ * as models keep it. */
+PMB_INLINE double pmb_fcd_best(double plus, double minus, double nu, double cap) {
+    if (!(plus > 0)) return 0;
+    double w = log(2 * plus / (nu + sqrt(nu * nu + 4 * plus * minus)));
+    return w > cap ? cap : w > 0 ? (float)w : 0;
+}
+#endif

@@ -1,0 +1,298 @@
+# cython: language_level=3
+"""Fast coordinate descent (FCD) on the pairwise exponential loss with binary weak learners.
+
+Problem
+    minimise over 0 <= w <= cap the sum over rows i and classes y != y_i of
+    U[y, i] = s_i exp(-(F[y_i](x_i) - F[y](x_i))), plus nu sum(w),
+    F[c](x) = sum over the coordinates (c, j) of w[c, j] h_j(x).
+A coordinate of class c sees one number per row, u_i: U[c, i], or for rows of class c the sum of U[y, i] over y != c.
+With delta = h on the rows of class c and -h elsewhere, V+ and V- are the sums of u where delta = +1 and -1 (without
+the coordinate's own part), and its minimiser is in closed form (MultiBoost-cw, eq. 12). All coordinates of a class are
+visited together: a visit costs O(m) once and one pass over u and h for each update, whatever the number of classes.
+
+Buffers
+    U : (K, stride) float32 or float64, rows sorted by class, stride a multiple of 32, padding 0. What U[c] holds on the
+    rows of class c itself is scratch.
+    H : (n, stride / 32) uint32, bit i % 32 of word i / 32 is set where the learner says -1 on row i; padding 0.
+    ptr : (K + 1,) int64; coordinates of class c are ptr[c]..ptr[c + 1]; column : (n_coordinates,) int32 row of H.
+"""
+
+from cython.parallel cimport prange
+from libc.math cimport exp, fabs
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+cdef extern from "fcd.h" nogil:
+    void pmb_fcd_sums_f_0(const float *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
+                          double *sums)
+    void pmb_fcd_sums_d_0(const double *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
+                          double *sums)
+    void pmb_fcd_both_f_0(float *u, const uint32_t *prev, const uint32_t *next, int64_t rows, int64_t own,
+                          int64_t own_end, double f_plus, double f_minus, double *sums)
+    void pmb_fcd_both_d_0(double *u, const uint32_t *prev, const uint32_t *next, int64_t rows, int64_t own,
+                          int64_t own_end, double f_plus, double f_minus, double *sums)
+    void pmb_fcd_scale_f_0(float *u, const uint32_t *prev, int64_t rows, int64_t own, int64_t own_end, double f_plus,
+                           double f_minus)
+    void pmb_fcd_scale_d_0(double *u, const uint32_t *prev, int64_t rows, int64_t own, int64_t own_end, double f_plus,
+                           double f_minus)
+    void pmb_fcd_own_f_0(const float *U, int64_t stride, int n_classes, int c, int64_t own, int64_t own_end, float *to)
+    void pmb_fcd_own_d_0(const double *U, int64_t stride, int n_classes, int c, int64_t own, int64_t own_end,
+                         double *to)
+    void pmb_fcd_leave_f_0(float *U, int64_t stride, int n_classes, int c, int64_t n_rows, int64_t own, int64_t own_end,
+                           float smallest, float *before)
+    void pmb_fcd_leave_d_0(double *U, int64_t stride, int n_classes, int c, int64_t n_rows, int64_t own,
+                           int64_t own_end, double smallest, double *before)
+    double pmb_fcd_total_f_0(const float *u, int64_t n)
+    double pmb_fcd_total_d_0(const double *u, int64_t n)
+    void pmb_margins(const uint32_t *H, int64_t stride, const int32_t *column, const double *w, int64_t n, int64_t rows,
+                     double *F)
+    double pmb_fcd_best(double plus, double minus, double nu, double cap)
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef inline uint64_t next_random(uint64_t *state) noexcept nogil:
+    """Marsaglia's xorshift64 with a multiplier."""
+    cdef uint64_t x = state[0]
+    x ^= x >> 12
+    x ^= x << 25
+    x ^= x >> 27
+    state[0] = x
+    return x * <uint64_t> 2685821657736338717ULL
+
+
+cdef inline void shuffle(int32_t *a, int64_t n, uint64_t *state) noexcept nogil:
+    cdef int64_t i, j
+    cdef int32_t t
+    for i in range(n - 1, 0, -1):
+        j = <int64_t> (next_random(state) % <uint64_t> (i + 1))
+        t = a[i]
+        a[i] = a[j]
+        a[j] = t
+
+
+cdef inline void sums_of(const real *u, const uint32_t *h, int64_t rows, int64_t own, int64_t own_end,
+                         double *out) noexcept nogil:
+    if real is float:
+        pmb_fcd_sums_f_0(u, h, rows, own, own_end, out)
+    else:
+        pmb_fcd_sums_d_0(u, h, rows, own, own_end, out)
+
+
+cdef inline void enter(real *U, int64_t stride, int K, int c, int64_t own, int64_t own_end) noexcept nogil:
+    """Bring U[c] up to date on the rows of class c."""
+    if real is float:
+        pmb_fcd_own_f_0(U, stride, K, c, own, own_end, U + c * stride + own)
+    else:
+        pmb_fcd_own_d_0(U, stride, K, c, own, own_end, U + c * stride + own)
+
+
+cdef void all_sums(const real *u, const uint32_t *H, int64_t stride, const int32_t *column, int64_t n, int64_t own,
+                   int64_t own_end, double *out, int n_threads) noexcept nogil:
+    cdef int64_t j
+    if n_threads > 1:
+        for j in prange(n, num_threads=n_threads, schedule="static"):
+            sums_of(u, H + column[j] * (stride / 32), stride, own, own_end, out + 2 * j)
+    else:
+        for j in range(n):
+            sums_of(u, H + column[j] * (stride / 32), stride, own, own_end, out + 2 * j)
+
+
+cdef double violation(double slope, double w, double cap) noexcept nogil:
+    """By how much a coordinate with this derivative of the objective misses the optimality conditions (eq. 16)."""
+    if w <= 0:
+        return -slope if slope < 0 else 0
+    if w >= cap:
+        return slope if slope > 0 else 0
+    return fabs(slope)
+
+
+cdef int check(int64_t stride, int64_t m, int64_t h_stride, const void *U) except -1:
+    if stride % 32 or 32 * h_stride != stride or m > stride:
+        raise ValueError("U and H must have room for the same rows, a multiple of 32 and at least those there are")
+    if <size_t> U % 64:
+        raise ValueError("U must start on a 64-byte boundary; make it with aligned_zeros")
+    return 0
+
+
+def coordinate_sums(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::1] H, const int64_t[::1] ptr,
+                    const int32_t[::1] column, double[:, ::1] out, int n_threads):
+    """Sums of the weights on both sides of every coordinate, its own part included.
+
+    Parameters
+    ----------
+    out : OUT (n_coordinates, 2)
+        Sums of u where delta = +1 and -1: the loss has the derivative out[:, 1] - out[:, 0].
+    """
+    cdef int c, K = U.shape[0]
+    cdef int64_t stride = U.shape[1], own, own_end
+    check(stride, class_start[K], H.shape[1], &U[0, 0])
+    for c in range(K):
+        if ptr[c] == ptr[c + 1]:
+            continue
+        own, own_end = class_start[c], class_start[c + 1]
+        with nogil:
+            enter(&U[0, 0], stride, K, c, own, own_end)
+            all_sums(&U[c, 0], &H[0, 0], stride, &column[ptr[c]], ptr[c + 1] - ptr[c], own, own_end, &out[ptr[c], 0],
+                     n_threads)
+
+
+def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::1] H, const int64_t[::1] ptr,
+            const int32_t[::1] column, double[::1] w, const uint8_t[::1] listed, double nu, double cap, double tol,
+            double smallest, uint64_t seed, real[::1] before, int32_t[::1] order, int32_t[::1] picks,
+            double[:, ::1] sums, int n_threads):
+    """One pass of FCD over the coordinates, class by class.
+
+    Parameters
+    ----------
+    w : INOUT (n_coordinates,)
+    listed : IN (n_coordinates,), or empty
+        The coordinates to update, in their order. If empty: those that violate the optimality conditions by more than
+        ``tol`` when their class is visited; classes, and coordinates within a class, in random order.
+    smallest : added to every weight of a class that has been visited; keeps denormal numbers away
+    before : scratch (m,); order : scratch (K,); picks : scratch (n_coordinates,); sums : scratch (n_coordinates, 2)
+
+    Returns
+    -------
+    (int, float)
+        Updates made, and the largest violation met (0 where coordinates are listed).
+    """
+    cdef int c, K = U.shape[0]
+    cdef int64_t a, j, k, n, stride = U.shape[1], own, own_end, updates = 0
+    cdef uint64_t state = seed * <uint64_t> 2 + 1
+    cdef double largest = 0, size, old, new, plus, minus, f_plus = 1, f_minus = 1
+    cdef double[2] V
+    cdef const uint32_t *prev
+    cdef real *u
+    cdef bint moved
+    check(stride, class_start[K], H.shape[1], &U[0, 0])
+    for _ in range(8):
+        next_random(&state)
+    for c in range(K):
+        order[c] = c
+    if not listed.shape[0]:
+        shuffle(&order[0], K, &state)
+    for a in range(K):
+        c = order[a]
+        own, own_end = class_start[c], class_start[c + 1]
+        if ptr[c] == ptr[c + 1]:
+            continue
+        u = &U[c, 0]
+        enter(&U[0, 0], stride, K, c, own, own_end)
+        n = 0
+        if listed.shape[0]:
+            for j in range(ptr[c], ptr[c + 1]):
+                if listed[j]:
+                    picks[n] = <int32_t> j
+                    n += 1
+        else:
+            with nogil:
+                all_sums(u, &H[0, 0], stride, &column[ptr[c]], ptr[c + 1] - ptr[c], own, own_end, &sums[ptr[c], 0],
+                         n_threads)
+            for j in range(ptr[c], ptr[c + 1]):
+                picks[j - ptr[c]] = <int32_t> j
+            # All are shuffled before they are picked, so that one more or less does not change the order of the others.
+            shuffle(&picks[0], ptr[c + 1] - ptr[c], &state)
+            for k in range(ptr[c + 1] - ptr[c]):
+                j = picks[k]
+                size = violation(nu + sums[j, 1] - sums[j, 0], w[j], cap)
+                largest = max(largest, size)
+                if size > tol:
+                    picks[n] = <int32_t> j
+                    n += 1
+        if n == 0:
+            continue
+        with nogil:
+            for j in range(own_end - own):
+                before[j] = u[own + j]
+            prev, moved = NULL, False
+            for k in range(n):
+                j = picks[k]
+                if prev == NULL:
+                    sums_of(u, &H[column[j], 0], stride, own, own_end, V)
+                elif real is float:
+                    pmb_fcd_both_f_0(u, prev, &H[column[j], 0], stride, own, own_end, f_plus, f_minus, V)
+                else:
+                    pmb_fcd_both_d_0(u, prev, &H[column[j], 0], stride, own, own_end, f_plus, f_minus, V)
+                old = w[j]
+                plus, minus = V[0] * exp(old), V[1] * exp(-old)
+                new = pmb_fcd_best(plus, minus, nu, cap)
+                prev = NULL
+                if new != old:
+                    w[j] = new
+                    moved = True
+                    prev = &H[column[j], 0]
+                    f_plus, f_minus = exp(old - new), exp(new - old)
+            if prev != NULL:
+                if real is float:
+                    pmb_fcd_scale_f_0(u, prev, stride, own, own_end, f_plus, f_minus)
+                else:
+                    pmb_fcd_scale_d_0(u, prev, stride, own, own_end, f_plus, f_minus)
+            if moved:
+                if real is float:
+                    pmb_fcd_leave_f_0(&U[0, 0], stride, K, c, class_start[K], own, own_end, <float> smallest,
+                                      &before[0])
+                else:
+                    pmb_fcd_leave_d_0(&U[0, 0], stride, K, c, class_start[K], own, own_end, smallest, &before[0])
+        updates += n
+    return updates, largest
+
+
+def total(const real[:, ::1] U, const int64_t[::1] class_start):
+    """Sum of all U[y, i] with y other than the class of i."""
+    cdef int c, K = U.shape[0]
+    cdef double result = 0
+    for c in range(K):
+        if real is float:
+            result += pmb_fcd_total_f_0(&U[c, 0], class_start[c])
+            result += pmb_fcd_total_f_0(&U[c, 0] + class_start[c + 1], class_start[K] - class_start[c + 1])
+        else:
+            result += pmb_fcd_total_d_0(&U[c, 0], class_start[c])
+            result += pmb_fcd_total_d_0(&U[c, 0] + class_start[c + 1], class_start[K] - class_start[c + 1])
+    return result
+
+
+def margins(const uint32_t[:, ::1] H, const int64_t[::1] ptr, const int32_t[::1] column, const double[::1] w,
+            double[:, ::1] F, int n_threads):
+    """F[c] = sum over the coordinates of class c of w h: OUT (K, stride), 64-byte aligned."""
+    cdef int c
+    cdef int64_t stride = F.shape[1]
+    check(stride, 0, H.shape[1], &F[0, 0])
+    cdef const uint32_t *h = &H[0, 0] if H.shape[0] else NULL
+    cdef const int32_t *columns = &column[0] if column.shape[0] else NULL
+    cdef const double *weights = &w[0] if w.shape[0] else NULL
+    for c in prange(F.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=1):
+        pmb_margins(h, stride / 32, columns + ptr[c], weights + ptr[c], ptr[c + 1] - ptr[c], stride, &F[c, 0])
+
+
+def gradient(real[:, ::1] U, const int64_t[::1] class_start, A, int n_threads):
+    """The negative gradient as the weak learners take it: A = -U off the class, the row's sum on it.
+
+    Parameters
+    ----------
+    A : OUT (n_blocks, m, lanes) of float32 or float64; lanes beyond the classes are left as they are
+    """
+    if A.dtype == "float32":
+        gradient_as[real, float](U, class_start, A, n_threads)
+    else:
+        gradient_as[real, double](U, class_start, A, n_threads)
+
+
+ctypedef fused other:
+    float
+    double
+
+
+cdef gradient_as(real[:, ::1] U, const int64_t[::1] class_start, other[:, :, ::1] A, int n_threads):
+    cdef int c, K = U.shape[0], lanes = A.shape[2]
+    cdef int64_t i, m = class_start[K], stride = U.shape[1]
+    for c in range(K):
+        enter(&U[0, 0], stride, K, c, class_start[c], class_start[c + 1])
+    for c in prange(K, nogil=True, num_threads=n_threads, schedule="static"):
+        for i in range(class_start[c]):
+            A[c // lanes, i, c % lanes] = <other> -U[c, i]
+        for i in range(class_start[c], class_start[c + 1]):
+            A[c // lanes, i, c % lanes] = <other> U[c, i]
+        for i in range(class_start[c + 1], m):
+            A[c // lanes, i, c % lanes] = <other> -U[c, i]

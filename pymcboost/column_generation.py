@@ -1,0 +1,387 @@
+"""Column generation: each round adds the weak learners of the most violated dual constraints and solves again for all.
+
+Shared by MultiBoost (one learner a round, for all classes) and MultiBoost-cw (one for every class).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from pymcboost.base import BoostingClassifier
+from pymcboost.data import TrainingData
+from pymcboost.ensemble import EnsembleBuilder, Trees, TreesBuilder
+from pymcboost.scoring import Model
+from pymcboost.threads import available_memory, in_words
+from pymcboost.totally_corrective import FCD, LBFGS, Columns, ExpWeights, LogWeights, pack
+from pymcboost.tree_data import TreeData
+from pymcboost.weak_learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree
+
+# An edge below this share of the weights is rounding, not learning; edges this close to nu have reached it.
+SMALLEST_EDGE = 1e-7
+# Rounds after which stage-wise training rebuilds the weights from the scores, against drift; otherwise each round does.
+RESTART_EVERY = 512
+# Largest violation that FCD and L-BFGS-B leave in a round, relative to that of the new learners.
+SOLVER_TOLERANCE = 1e-3
+SEED_STEP = 1_000_003
+WEIGHTS = {"exp": ExpWeights, "log": LogWeights}
+# Learners whose outputs are found in one scoring of the training rows.
+OUTPUTS_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A weak learner as a tree with leaves +-1 (see `ensemble.Trees`); ``owner`` is its class, -1 for all classes."""
+
+    feature: np.ndarray
+    threshold: np.ndarray
+    nan_left: np.ndarray
+    right: np.ndarray
+    sign: np.ndarray
+    owner: int
+
+    @classmethod
+    def of(cls, found, owner):
+        """From what a weak learner's ``fit`` returns."""
+        if hasattr(found, "sign"):
+            parts = (found.feature, found.threshold, found.nan_left, found.right, found.sign)
+            return cls(*(part.copy() for part in parts), owner)  # the next tree is grown in the same arrays
+        return cls(
+            np.array([found.feature]), np.array([found.threshold], dtype=np.float32), np.array([found.nan_left]),
+            np.array([1]), np.array([-1.0, 1.0]) * found.polarity, owner,
+        )  # fmt: skip
+
+    def key(self):
+        """Bytes that are equal for equal learners."""
+        parts = (self.feature, self.threshold, self.nan_left, self.right, self.sign)
+        return b"".join(np.asarray(part, dtype=np.float32).tobytes() for part in parts) + str(self.owner).encode()
+
+
+def add_to(builder, learner, coef):
+    """Add a learner with its coefficient (of its class), or coefficients (of all), to a builder of an ensemble."""
+    if isinstance(builder, EnsembleBuilder):
+        builder.add_stump(learner.feature[0], learner.threshold[0], learner.nan_left[0], learner.sign[1] * coef)
+        return
+    leaf = learner.sign * coef if learner.owner >= 0 else learner.sign[:, None] * coef
+    builder.add_tree(learner.feature, learner.threshold, learner.nan_left, learner.right, leaf, learner.owner)
+
+
+class CorrectiveBuilder:
+    """Weak learners whose coefficients all change in every round.
+
+    Learners whose coefficients have all vanished are dropped at the end of a round; column generation finds them again
+    should they be needed.
+
+    Parameters
+    ----------
+    new_builder : callable
+        Makes the builder of the ensemble that `freeze` returns.
+    n_classes : int
+    shared : bool
+        Learners have a coefficient in every class.
+    kept_rounds : int
+        How many rounds back `truncate_rounds` may go.
+    """
+
+    def __init__(self, new_builder, n_classes, shared, kept_rounds):
+        self._new_builder, self._n_classes, self._shared, self._kept = new_builder, n_classes, shared, kept_rounds
+        self.learners = []
+        self.coef = np.zeros((0, n_classes) if shared else 0)
+        self.n_rounds = 0
+        self._bits = None
+        self._place = {}
+        self._past = {0: ([], self.coef)}
+
+    def __len__(self):
+        return len(self.learners)
+
+    def add(self, learners, bits):
+        """Add the learners that are new, with coefficients 0, and return the places of all; bits: their outputs."""
+        if self._bits is None:
+            self._bits = np.zeros((16, bits.shape[1]), dtype=np.uint32)
+        places = []
+        for learner, row in zip(learners, bits, strict=True):
+            n = self._place.setdefault(learner.key(), len(self))
+            places.append(n)
+            if n < len(self):
+                continue
+            if n == len(self._bits):
+                self._bits = np.concatenate((self._bits, np.zeros_like(self._bits)))
+            self._bits[n] = row
+            self.learners.append(learner)
+        more = np.zeros((len(self) - len(self.coef), *self.coef.shape[1:]))
+        self.coef = np.concatenate((self.coef, more))
+        return places
+
+    def columns(self):
+        """The learners' outputs and coefficients as a solver takes them."""
+        bits = self._bits[: len(self)]
+        if self._shared:
+            return Columns.shared(bits, self.coef)
+        owner = np.array([learner.owner for learner in self.learners], dtype=np.int64)
+        return Columns.of_classes(bits, self.coef, owner, self._n_classes)
+
+    def end_round(self, columns):
+        """Take over the coefficients, drop learners without any, and remember the round."""
+        self.coef = columns.coefficients(self._n_classes if self._shared else None)
+        keep = self.coef.any(axis=1) if self._shared else self.coef > 0
+        if not keep.all():
+            kept = np.flatnonzero(keep)
+            self._bits[: len(kept)] = self._bits[kept]
+            self.learners = [self.learners[n] for n in kept]
+            self.coef = self.coef[kept]
+            self._place = {learner.key(): n for n, learner in enumerate(self.learners)}
+        self.n_rounds += 1
+        self._past[self.n_rounds] = (list(self.learners), self.coef)
+        self._past.pop(self.n_rounds - self._kept, None)
+
+    def take_over(self, ensemble, n_rounds, X):
+        """Go on from a fitted ensemble; X are the training rows, in their order."""
+        self.remember(ensemble, n_rounds)
+        learners, coef = self._past[n_rounds]
+        for at in range(0, len(learners), OUTPUTS_AT_ONCE):
+            part = learners[at : at + OUTPUTS_AT_ONCE]
+            self.add(part, outputs(part, X, ensemble.n_features))
+        self.coef, self.n_rounds = coef, n_rounds
+
+    def remember(self, ensemble, n_rounds):
+        """Let `truncate_rounds` go back to this ensemble."""
+        learners, coefs = [], []
+        for feature, threshold, nan_left, right, leaf, owner in _as_trees(ensemble):
+            leaf = np.asarray(leaf, dtype=np.float64)
+            coefs.append(np.abs(leaf[0]))
+            sign = np.sign(leaf[:, np.abs(leaf[0]).argmax()] if self._shared else leaf)
+            learners.append(
+                Learner(
+                    np.array(feature),
+                    np.array(threshold, dtype=np.float32),
+                    np.array(nan_left, dtype=bool),
+                    np.array(right),
+                    sign,
+                    owner,
+                )
+            )
+        self._past[n_rounds] = (learners, np.array(coefs).reshape(-1, *self.coef.shape[1:]))
+
+    def truncate_rounds(self, n):
+        """Go back to the learners and coefficients of round n."""
+        self.learners, self.coef = self._past[n]
+        self.n_rounds = n
+
+    def tail(self, start):
+        """All learners, as each round changes all of them."""
+        return self.freeze()
+
+    def freeze(self):
+        """The ensemble with the present coefficients, as one round."""
+        builder = self._new_builder()
+        for learner, coef in zip(self.learners, self.coef, strict=True):
+            add_to(builder, learner, coef)
+        if isinstance(builder, TreesBuilder):
+            builder.end_round()
+        return builder.freeze()
+
+
+def _as_trees(ensemble):
+    """Yield (feature, threshold, nan_left, right, leaf, owner) of every learner of a frozen ensemble."""
+    if isinstance(ensemble, Trees):
+        for tree in ensemble.each():
+            yield tree[:-1]
+        return
+    for feature, threshold, nan_left, right, left in ensemble.each():
+        yield [feature], [threshold], [nan_left], [1], np.stack((left, right)), -1
+
+
+def l1_norm(ensemble):
+    """Sum of the coefficients in an ensemble of learners with outputs +-1."""
+    return float(sum(np.abs(np.asarray(leaf[0], dtype=np.float64)).sum() for *_, leaf, _ in _as_trees(ensemble)))
+
+
+def outputs(learners, X, n_features):
+    """Outputs of weak learners on the rows of X as bits, see `totally_corrective.pack`."""
+    builder = TreesBuilder(max(2, len(learners)), n_features)
+    for n, learner in enumerate(learners):
+        builder.add_tree(learner.feature, learner.threshold, learner.nan_left, learner.right, learner.sign, n)
+    builder.end_round()
+    scores = Model.from_ensemble(builder.freeze(), np.arange(builder.n_classes)).raw_scores(X)
+    return pack(scores[:, : len(learners)].T)
+
+
+@dataclass
+class _State:
+    """What a training has in hand between rounds."""
+
+    weights: object
+    solver: object
+    learner: object
+    l1: float  # sum of the coefficients of a stage-wise training
+    objective: float = np.inf
+    converged: bool = False
+
+
+class ColumnGeneration(BoostingClassifier):
+    """Base of MultiBoost and MultiBoost-cw. Subclasses say whether learners are ``shared`` by all classes."""
+
+    shared: bool
+    loss = "exp"
+    solver = "fcd"
+
+    @property
+    def stagewise(self):
+        """Whether rounds leave the coefficients of earlier ones alone."""
+        return self._solver() == "fcd" and self.max_passes == 1
+
+    @property
+    def restart_every(self):
+        """Rounds after which the weights are rebuilt from the scores; None where every round does so by itself."""
+        return RESTART_EVERY if self.stagewise else None
+
+    @property
+    def sparsity_(self):
+        """Counts: learners generated, learners in the model, their coefficients and how many of those are zero."""
+        check_is_fitted(self, "model_")
+        ensemble = self.model_.ensemble
+        per_learner = len(self.classes_) if self.shared else 1
+        coefficients = np.array([np.abs(leaf[0]) for *_, leaf, _ in _as_trees(ensemble)]).reshape(-1, per_learner)
+        return {
+            "generated": int(np.sum(self.history_["n_found"])) if "n_found" in self.history_ else 0,
+            "learners": len(coefficients),
+            "coefficients": coefficients.size,
+            "zero": int((coefficients == 0).sum()),
+        }
+
+    def _solver(self):
+        return self.solver
+
+    def _training_data(self):
+        return TrainingData if self.weak_learner == "stump" else TreeData
+
+    def _ensemble_builder(self, n_classes, n_features):
+        if self.shared and self.weak_learner == "stump":
+            return EnsembleBuilder(n_classes, n_features)
+        return TreesBuilder(n_classes, n_features, vector=self.shared)
+
+    def _new_builder(self, n_classes, n_features):
+        if self.stagewise:
+            return self._ensemble_builder(n_classes, n_features)
+        # Ctrl-C goes back one round at most, early stopping as far as its patience.
+        kept = 2 + (self.n_iter_no_change if self.early_stopping else 0)
+        return CorrectiveBuilder(lambda: self._ensemble_builder(n_classes, n_features), n_classes, self.shared, kept)
+
+    def _continue(self, data):
+        self._l1 = l1_norm(self.model_.ensemble)
+        if self.stagewise:
+            return super()._continue(data)
+        builder = self._new_builder(data.n_classes, data.n_features)
+        builder.take_over(self.model_.ensemble, self.n_estimators_, data.X[data.rows])
+        best = None if self._checkpoint is None else self._checkpoint.best
+        if best is not None:
+            builder.remember(Model.from_bytes(best).ensemble, int(np.argmin(self.history_["val_error"])) + 1)
+        return builder, self.model_.raw_scores(data.X)[data.rows]
+
+    def _start(self, data, n_threads):
+        self._check_memory(data)
+        # C / p in front of the loss, p the weight of all (row, other class) pairs, is nu = p / C in front of the norm.
+        nu = float(data.weight.sum()) * (data.n_classes - 1) / self.C
+        if self._solver() == "fcd":
+            weights = solver = FCD(data, nu, n_threads=n_threads)
+        else:
+            weights = WEIGHTS[self.loss](data, nu, n_threads=n_threads)
+            solver = LBFGS(weights)
+        if self.weak_learner == "stump":
+            learner = (SharedStump if self.shared else EdgeStumps)(data, n_threads)
+        else:
+            learner = (SharedTree if self.shared else EdgeTrees)(data, self.max_leaf_nodes, self.max_depth, n_threads)
+        self._state = _State(weights, solver, learner, self.__dict__.pop("_l1", 0.0))
+
+    def _check_memory(self, data):
+        """Refuse before anything large is taken: the outputs of all learners that may come, and the weights."""
+        K = data.n_classes
+        learners = (1 if self.shared else K) * (1 if self.stagewise else self.n_estimators)
+        needed, room = data.n_rows * (learners // 8 + 20 * K), available_memory()
+        if room is not None and needed > room:
+            raise MemoryError(
+                f"{type(self).__name__}: the outputs of {learners} weak learners on {data.n_rows} rows of {K} classes "
+                f"need about {in_words(needed)}, weights included; {in_words(room)} are free. Use a smaller "
+                "n_estimators, max_passes=1 with solver 'fcd' (which keeps no outputs), or fewer rows"
+            )
+
+    def _restart(self, scores):
+        state = self._state
+        state.weights.restart(None if scores is None else scores.T)
+        state.objective = state.weights.loss() + state.weights.nu * state.l1
+
+    def _link(self):
+        return WEIGHTS[self.loss].link
+
+    def _meta(self):
+        return super()._meta() | ({} if self.stagewise else {"stages": False})
+
+    def _validate_round(self, validation, builder, learners):
+        if self.stagewise:
+            super()._validate_round(validation, builder, learners)
+        else:
+            model = Model.from_ensemble(builder.freeze(), np.arange(validation.scores.shape[1]))
+            validation.scores = model.raw_scores(validation.X)
+
+    def _bytes_of_best(self, builder):
+        return None if self.stagewise else self._model(builder, self._meta()).to_bytes()
+
+    def _round(self, builder):
+        state = self._state
+        weights = state.weights
+        if state.converged:
+            return None
+        if not self.stagewise and len(builder):
+            columns = builder.columns()
+            loss = weights.restart(weights.scores(columns))
+            state.objective = loss + weights.nu * float(columns.w.sum())
+        found = state.learner.fit(state.weights.gradient())
+        found = found if isinstance(found, list) else [found] if found else []
+        edge = max((one.edge for one in found), default=0.0)
+        if edge <= weights.nu * (1 + SMALLEST_EDGE) or edge <= SMALLEST_EDGE * state.objective:
+            return None
+        learners = [Learner.of(one, -1 if self.shared else one.cls) for one in found]
+        bits = pack(np.stack([one.h for one in found]))
+        part = CorrectiveBuilder(None, weights.data.n_classes, self.shared, 1) if self.stagewise else builder
+        places = part.add(learners, bits)
+        columns = part.columns()
+        fresh = np.zeros(len(part), dtype=bool)
+        fresh[places] = True
+        solved = state.solver.solve(
+            columns, fresh=columns.spread(fresh), max_passes=self.max_passes, tol=SOLVER_TOLERANCE,
+            first=edge - weights.nu, seed=self._seed + SEED_STEP * (self.n_estimators_ + 1),
+        )  # fmt: skip
+        part.end_round(columns)
+        if not len(part):
+            return None
+        objective = solved.objective
+        if self.stagewise:
+            objective += weights.nu * state.l1
+            state.l1 += float(columns.w.sum())
+            for learner, coef in zip(part.learners, part.coef, strict=True):
+                add_to(builder, learner, coef)
+            if isinstance(builder, TreesBuilder):
+                builder.end_round()
+        state.converged = abs(state.objective - objective) <= self.tol * abs(state.objective)
+        state.objective = objective
+        for one in found:
+            if hasattr(one, "gain"):
+                np.add.at(self.gain_, one.feature, one.gain)
+        return {"objective": objective, "edge": edge, "n_found": len(found), "n_learners": len(builder)}
+
+    def staged_decision_function(self, X):
+        """Yield `decision_function` after every round, where ``max_passes=1``; the last equals it bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the model is totally corrective: every round has changed the coefficients of all learners, so that the
+            scores of earlier rounds are no sums over the first learners of this model.
+        """
+        if not self.stagewise:
+            raise ValueError(
+                f"{type(self).__name__}: every round has changed the coefficients of all weak learners, so that this "
+                "model has no stages; use max_passes=1 (with solver 'fcd'), or fit with fewer n_estimators"
+            )
+        return super().staged_decision_function(X)
