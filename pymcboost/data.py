@@ -70,8 +70,8 @@ class TrainingData:
         Class codes 0..n_classes-1.
     n_classes : int
     sample_weight : ndarray of float64 (n,)
-        Non-negative; rows of weight 0 are dropped before thresholds are formed. Where their mean is below 1/1024 or
-        above 1024, all are divided by the power of two next to it.
+        Non-negative; rows of weight 0 are dropped before thresholds are formed. Equal weights become 1; others, where
+        their mean is below 1/1024 or above 1024, are divided by the power of two next to it.
     max_bins : int, default=256
         Most bins per column (2 to 256), missing values included.
     min_weight_fraction_leaf : float, default=0
@@ -300,10 +300,13 @@ class TrainingData:
 
 
 def _moderate(weight):
-    """Weights brought near 1 by a power of two when they are far from it, and that power.
+    """Weights brought near 1, and the factor: equal ones to 1, others that are far from it by a power of two.
 
     A power of two changes no bit of their ratios.
     """
+    if (weight == weight[0]).all() and np.isfinite(weight[0]):
+        with np.errstate(over="ignore"):
+            return np.ones(len(weight)), float(np.minimum(1 / weight[0], np.finfo(np.float64).max))
     mean = float((weight / len(weight)).sum())
     if not np.isfinite(mean):
         raise ValueError("the sample weights, times the class weights, sum to infinity; divide them by a constant")

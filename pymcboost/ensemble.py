@@ -378,8 +378,33 @@ class Trees:
         return result
 
     def merge(self):
-        """Trees have no table of intervals."""
-        raise ValueError("layout='interval' is for stumps; trees can only be saved as a list (layout='list')")
+        """The same function as a table of intervals per feature (see `Intervals`), where no tree has two splits."""
+        splits = np.diff(self.offset)
+        if (splits > 1).any():
+            raise ValueError(
+                "layout='interval' is for stumps; trees with more than one split can only be saved as a list "
+                "(layout='list')"
+            )
+        return _merge(self._as_stumps(splits).canonical())
+
+    def _as_stumps(self, splits):
+        """Trees of one split or none as stumps; those of none are split anywhere, with the same value on both sides."""
+        n, k = len(self), self.n_classes
+        first = np.arange(n) + self.offset[:-1]
+        value = np.zeros((2, n, k), dtype=np.float32)
+        for side, at in ((0, first), (1, first + splits)):
+            if self.cls is None:
+                value[side] = self.leaf[at]
+                continue
+            value[side, np.arange(n), self.cls] = self.leaf[at]
+            based = np.flatnonzero(self.base >= 0) if self.base is not None else np.zeros(0, dtype=np.int64)
+            if len(based):
+                value[side, based, self.base[based]] = -self.leaf[at[based]]
+        feature, threshold = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.float32)
+        nan_left, split = np.zeros(n, dtype=bool), splits > 0
+        for to, values in ((feature, self.feature), (threshold, self.threshold), (nan_left, self.nan_left)):
+            to[split] = values
+        return Stumps(feature, threshold, nan_left, value[1], value[0], self.bias, self.n_features)
 
 
 class TreesBuilder:

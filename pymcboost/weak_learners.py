@@ -182,12 +182,14 @@ class _EdgeTrees:
         )  # fmt: skip
         self._grown = Grown.empty(data.n_classes, max_leaves, data.n_rows)
         self._edges = np.zeros(data.n_classes)
+        self._unit = float(data.weight.min())
 
     def _grow(self, gradient):
         units = self._units
         self._grower.grow_edges(
-            gradient, self.data.n_classes, units.weight, units.limit_g, units.per_count, self._edges, self._grown
-        )
+            gradient, self.data.n_classes, units.weight, units.limit_g, self._unit, units.per_count, self._edges,
+            self._grown,
+        )  # fmt: skip
 
     def _tree(self, c, h):
         """The tree of class c; its outputs go into ``h``."""

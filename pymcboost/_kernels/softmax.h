@@ -240,14 +240,18 @@ PMB_STATIC void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options 
 }
 
 /* One binary tree with leaves +-1 for one class: g = a, h = |a|, a being every stride-th number of A. Its leaves are the
- * signs of their sums of a. Returns its edge, the sum of a_i h(x_i). */
+ * signs of their sums of a. Returns its edge, the sum of a_i h(x_i).
+ * The integers are a / unit times a power of two: as long as all a are whole multiples of the unit, ties are ties. */
 PMB_STATIC double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
-                                int is_double, int stride, const double *weight, double limit, double per_count,
-                                const pmb_tree_out *out) {
+                                int is_double, int stride, const double *weight, double limit, double unit,
+                                double per_count, const pmb_tree_out *out) {
     double sum = 0, edge = 0;
 #define A_OF(i) (is_double ? ((const double *)A)[(i) * stride] : (double)((const float *)A)[(i) * stride])
     for (int64_t i = 0; i < d->m; i++) sum += fabs(A_OF(i));
-    double scale = limit / (sum > 1e-300 ? sum : 1e-300);
+    /* A power of two: weights that are whole multiples of each other, as in the first round, stay so, and ties ties. */
+    int exponent;
+    frexp(limit / (sum > 1e-250 ? sum : 1e-250), &exponent);
+    double scale = ldexp(0.5, exponent);
     for (int64_t i = 0; i < d->m; i++) {
         double g = A_OF(i) * scale;
         if (o->planes == 2) {

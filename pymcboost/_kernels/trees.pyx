@@ -58,8 +58,8 @@ cdef extern from "softmax.h" nogil:
                           const double *weight, int counts, pmb_scale scale, const int32_t *sample, int64_t n_sample,
                           double shrinkage, double cap, const pmb_tree_out *out)
     double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
-                         int is_double, int stride, const double *weight, double limit, double per_count,
-                         const pmb_tree_out *out)
+                         int is_double, int stride, const double *weight, double limit, double unit,
+                         double per_count, const pmb_tree_out *out)
     void pmb_softmax_f_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
                          float *total, float *S, double *sums)
     void pmb_softmax_d_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
@@ -237,7 +237,7 @@ cdef class Grower:
                             &gain[j, 0], &value[j, 0], &leaf[j, 0])
 
     def grow_edges(self, const real[:, :, ::1] A, int n_classes, const double[::1] weight, double limit,
-                   double per_count, double[::1] edge, out):
+                   double unit, double per_count, double[::1] edge, out):
         """Grow a tree with leaves +-1 for every class.
 
         Parameters
@@ -245,6 +245,7 @@ cdef class Grower:
         A : IN (n_blocks, m, lanes) gradient
         weight : IN (m,), or empty where all are 1
         limit, per_count : units of the sum of abs(a), and of a weight of 1
+        unit : what the gradients are whole multiples of at the start of a training, as far as they are
         edge : OUT (n_classes,)
         out : Grown
         """
@@ -266,25 +267,25 @@ cdef class Grower:
             with nogil:
                 for r in range(n):
                     edge[r] = edge_job(&self.data, &self.options, &self.work[0], &A[r // lanes, 0, r % lanes],
-                                       is_double, lanes, weights, limit, per_count, &feature[r, 0], &pos[r, 0],
+                                       is_double, lanes, weights, limit, unit, per_count, &feature[r, 0], &pos[r, 0],
                                        &right[r, 0], &n_splits[r], &nan_left[r, 0], &gain[r, 0], &value[r, 0],
                                        &leaf[r, 0])
         else:
             for r in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
                 edge[r] = edge_job(&self.data, &self.options, &self.work[threadid()], &A[r // lanes, 0, r % lanes],
-                                   is_double, lanes, weights, limit, per_count, &feature[r, 0], &pos[r, 0],
+                                   is_double, lanes, weights, limit, unit, per_count, &feature[r, 0], &pos[r, 0],
                                    &right[r, 0], &n_splits[r], &nan_left[r, 0], &gain[r, 0], &value[r, 0],
                                    &leaf[r, 0])
 
 
 cdef double edge_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *A,
-                     int is_double, int stride, const double *weight, double limit, double per_count,
-                     int32_t *feature, int32_t *pos, int32_t *right, int32_t *n_splits, uint8_t *nan_left,
-                     double *gain, double *value, uint16_t *leaf) noexcept nogil:
+                     int is_double, int stride, const double *weight, double limit, double unit,
+                     double per_count, int32_t *feature, int32_t *pos, int32_t *right, int32_t *n_splits,
+                     uint8_t *nan_left, double *gain, double *value, uint16_t *leaf) noexcept nogil:
     cdef pmb_tree_out out
     out.feature, out.pos, out.right, out.n_splits = feature, pos, right, n_splits
     out.nan_left, out.gain, out.value, out.leaf = nan_left, gain, value, leaf
-    return pmb_edge_tree(data, options, work, A, is_double, stride, weight, limit, per_count, &out)
+    return pmb_edge_tree(data, options, work, A, is_double, stride, weight, limit, unit, per_count, &out)
 
 
 cdef void softmax_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *S,

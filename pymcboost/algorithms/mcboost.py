@@ -158,7 +158,9 @@ class MCBoostClassifier(BoostingClassifier):
             learner = SharedStump(data, n_threads)
         else:
             learner = SharedTree(data, self.max_leaf_nodes, self.max_depth, n_threads)
-        self._state = (loss, learner, SOLVERS[self.loss](data.n_classes, self.nu))
+        # The logistic weights are not normalised: the penalty changes its scale with them.
+        nu = self.nu if self.loss == "exp" else self.nu * data.weight_unit
+        self._state = (loss, learner, SOLVERS[self.loss](data.n_classes, nu))
 
     def _training_data(self):
         return TrainingData if self.weak_learner == "stump" else TreeData
@@ -180,7 +182,7 @@ class MCBoostClassifier(BoostingClassifier):
         if found is None:
             return None
         edge = loss.stopping_edge(found.edge)
-        if edge <= self.nu * (1 + SMALLEST_EDGE) or found.edge <= SMALLEST_EDGE * loss.mass:
+        if edge <= solver.nu * (1 + SMALLEST_EDGE) or found.edge <= SMALLEST_EDGE * loss.mass:
             return None
         if self.fixed_step is not None:
             w = np.where(np.arange(loss.data.n_classes) == found.cls, self.fixed_step, 0.0)

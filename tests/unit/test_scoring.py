@@ -146,13 +146,36 @@ def test_leaves_of_16_bits(tmp_path):
         Model.from_ensemble(random_stumps(3, 2, 3), range(3), leaves="float16")
 
 
+@pytest.mark.parametrize("vector", [False, True])
+def test_trees_of_one_split_have_an_interval_table(vector):
+    """As in models of class-wise stumps; with a base class, without a split, and with bias, too."""
+    rng = np.random.default_rng(3)
+    builder = TreesBuilder(4, 3, vector)
+    builder.bias[:] = [0.5, -1, 0, 2]
+    for t in range(200):
+        s = int(t % 7 > 0)
+        leaf = rng.normal(size=(s + 1, 4) if vector else s + 1)
+        cls = -1 if vector else t % 4
+        base = -1 if vector or t % 3 else (t + 1) % 4
+        split = [rng.integers(0, 3, s), rng.integers(-2, 3, s) / 2, rng.random(s) < 0.5, np.ones(s, dtype=int)]
+        builder.add_tree(*split, leaf, cls, base)
+        builder.end_round()
+    trees = builder.freeze()
+    X = random_rows(300, 3)
+    table = Model.from_ensemble(trees, range(4), layout="interval")
+    assert "interval table" in repr(table)
+    np.testing.assert_allclose(
+        table.raw_scores(X), Model.from_ensemble(trees, range(4)).raw_scores(X), rtol=1e-12, atol=1e-12
+    )
+
+
 def test_trees_have_no_interval_table(tmp_path):
     model = Model.from_ensemble(random_trees(3, 2, 3), range(3))
     for call in (
         lambda: Model.from_ensemble(model.ensemble, range(3), layout="interval"),
         lambda: model.save(tmp_path / "m.mcb", layout="interval"),
     ):
-        with pytest.raises(ValueError, match="layout='interval' is for stumps; trees can only be saved as a list"):
+        with pytest.raises(ValueError, match="layout='interval' is for stumps; trees with more than one split"):
             call()
     with pytest.raises(ValueError, match="cannot keep 4 of 3 rounds; give a number from 0 to 3"):
         model.truncate(4)

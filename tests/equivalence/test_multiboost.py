@@ -1,0 +1,477 @@
+"""FCD, the totally corrective solvers and MultiBoost's rounds against their twins and against SciPy's L-BFGS-B."""
+
+import numpy as np
+import pytest
+from reference import multiboost as twin
+from reference.mcboost import adaboost, weights
+from reference.stumps import best_stump, gradient_of, outputs
+from scipy.optimize import minimize_scalar
+
+from pymcboost import MultiBoostClassifier, MultiBoostCWClassifier
+from pymcboost._kernels import fcd as kernel
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.data import TrainingData
+from pymcboost.totally_corrective import (
+    FCD,
+    LARGEST_COEFFICIENT,
+    LBFGS,
+    Columns,
+    ExpWeights,
+    LogWeights,
+    pack,
+    padded,
+)
+from pymcboost.tree_data import TreeData
+from pymcboost.weak_learners import EdgeStumps, EdgeTrees, SharedTree
+
+REAL = [np.float64, np.float32]
+
+
+class Problem:
+    """Random learners with fixed outputs: right with probability ``skill`` about their class."""
+
+    def __init__(self, m, K, n, shared=False, skill=0.7, seed=0, absent=None, sample_weight=None):
+        rng = np.random.default_rng(seed)
+        y = np.sort(rng.integers(0, K, m))
+        if absent is not None:
+            y[y == absent] = (absent + 1) % K
+        weight = np.ones(m) if sample_weight is None else sample_weight(rng, m)
+        self.data = TrainingData(rng.normal(size=(m, 1)), y, K, weight)
+        self.y, self.s, self.K = self.data.y, self.data.weight, K
+        about = rng.integers(0, K, n)
+        right = rng.random((n, m)) < skill
+        self.h = np.where(right == (self.y == about[:, None]), 1, -1).astype(np.int8)
+        bits = pack(self.h)
+        if shared:
+            self.columns = Columns.shared(bits, np.zeros((n, K)))
+            self.owner = np.repeat(np.arange(K), n)
+        else:
+            self.columns = Columns.of_classes(bits, np.zeros(n), about, K)
+            self.owner = np.sort(about)
+        # One row for each coordinate.
+        self.H = self.h[self.columns.column].astype(float)
+
+    def args(self, nu):
+        return self.H, self.y, self.owner, self.K, self.s, nu
+
+    def fcd(self, nu, dtype=np.float64, cap=LARGEST_COEFFICIENT, n_threads=1):
+        solver = FCD(self.data, nu, cap, n_threads, dtype)
+        solver.restart()
+        return solver
+
+    def weights(self, solver):
+        """The solver's weights as (m, K), those of the own class left out."""
+        u = solver.U[:, : self.data.n_rows].T.astype(float)
+        u[np.arange(len(self.y)), self.y] = 0
+        return u
+
+
+NASTY = [
+    {"m": 1, "K": 2, "n": 3},
+    {"m": 31, "K": 2, "n": 8},
+    {"m": 32, "K": 3, "n": 8, "shared": True},
+    {"m": 33, "K": 4, "n": 9, "absent": 2},
+    {"m": 300, "K": 5, "n": 12, "shared": True, "absent": 0},
+    {"m": 4500, "K": 3, "n": 9},
+    {"m": 700, "K": 26, "n": 40},
+    {"m": 1500, "K": 1000, "n": 30},
+    {"m": 200, "K": 4, "n": 12, "sample_weight": lambda rng, m: 10.0 ** rng.uniform(-6, 6, m)},
+    {"m": 97, "K": 3, "n": 6, "skill": 1.0},
+]
+
+
+def name_of(case):
+    return "-".join(f"{key}{value if not callable(value) else ''}" for key, value in case.items())
+
+
+@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("case", NASTY, ids=name_of)
+def test_sums_and_gradient(case, dtype):
+    p = Problem(**case)
+    rng = np.random.default_rng(1)
+    F = rng.normal(size=(p.data.n_rows, p.K))
+    solver = p.fcd(1.0, dtype)
+    loss = solver.restart(F.T)
+    u = weights(F, p.y, "exp", p.s)
+    tolerance = 1e-11 if dtype == np.float64 else 3e-6
+    np.testing.assert_allclose(loss, u.sum(), rtol=1e-12)
+    np.testing.assert_allclose(solver.loss(), u.sum(), rtol=tolerance)
+    sums = np.zeros((len(p.owner), 2))
+    kernel.coordinate_sums(solver.U, p.data.class_start, p.columns.H, p.columns.ptr, p.columns.column, sums, 1)
+    for j, (h, c) in enumerate(zip(p.H, p.owner, strict=True)):
+        d = twin.delta(h, p.y, c, p.K)
+        np.testing.assert_allclose(
+            sums[j], [u[d > 0].sum(), u[d < 0].sum()], rtol=tolerance, atol=tolerance * u.sum() * 1e-3
+        )
+    lanes = p.data.lanes
+    A = solver.gradient()
+    found = np.stack([A[c // lanes, :, c % lanes] for c in range(p.K)], axis=1)
+    np.testing.assert_allclose(found, gradient_of(u, p.y), rtol=max(tolerance, 2e-6), atol=1e-30)
+
+
+@pytest.mark.parametrize("case", NASTY, ids=name_of)
+def test_margins(case):
+    p = Problem(**case)
+    p.columns.w[:] = np.random.default_rng(0).exponential(size=len(p.columns.w)) * (np.arange(len(p.columns.w)) % 3 > 0)
+    np.testing.assert_allclose(
+        p.fcd(0.0).scores(p.columns).T, twin.scores(p.columns.w, p.H, p.owner, p.K), rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("nu", [0.0, 0.5, 40.0])
+@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("case", [case for case in NASTY if case["K"] < 100], ids=name_of)
+def test_sequential_pass_is_algorithm_2(case, dtype, nu):
+    """Coefficients after each coordinate in turn, and the objective, which never rises."""
+    p = Problem(**case)
+    solver = p.fcd(nu, dtype)
+    n = len(p.owner)
+    w, trace = twin.sweep(np.zeros(n), p.H, p.y, p.owner, p.K, p.s, nu, solver.cap, range(n))
+    updates, _ = solver.descend(p.columns, np.ones(n, dtype=bool))
+    assert updates == n
+    tolerance = 1e-6 if dtype == np.float64 else 2e-4
+    np.testing.assert_allclose(p.columns.w, w, rtol=tolerance, atol=tolerance)
+    assert (np.diff(trace) <= 1e-12 * np.abs(trace[:-1])).all()
+    np.testing.assert_allclose(solver.objective(p.columns), trace[-1], rtol=1e-5 if dtype == np.float32 else 1e-9)
+    u = weights(twin.scores(p.columns.w, p.H, p.owner, p.K), p.y, "exp", p.s)
+    np.testing.assert_allclose(p.weights(solver), u, rtol=2e-5 if dtype == np.float32 else 1e-10, atol=1e-28)
+
+
+def test_the_objective_never_rises_update_by_update():
+    p = Problem(400, 6, 60, skill=0.75)
+    solver, rng = p.fcd(2.0), np.random.default_rng(3)
+    last = solver.objective(p.columns)
+    for j in rng.integers(0, len(p.owner), 1500):
+        listed = np.arange(len(p.owner)) == j
+        solver.descend(p.columns, listed)
+        now = twin.objective(p.columns.w, *p.args(2.0)) if j % 10 == 0 else solver.objective(p.columns)
+        assert now <= last * (1 + 1e-12)
+        last = now
+
+
+PAIRS = [
+    (p, m, b, c)
+    for p in (0.0, 1e-9, 0.3, 7.0)
+    for m in (0.0, 1e-9, 0.3, 7.0)
+    for b in (0, 1e-6, 0.5, 30.0)
+    for c in (3.0, 20.0)
+]
+
+
+@pytest.mark.parametrize(("plus", "minus", "nu", "cap"), PAIRS)
+def test_closed_form(plus, minus, nu, cap):
+    """The step minimises V+ e^-w + V- e^w + nu w on [0, cap]; without mistakes it is log(V+/nu), or the cap."""
+    data = TrainingData(np.zeros((2, 1)) + [[0], [1]], np.array([0, 1]), 2, np.ones(2))
+    solver = FCD(data, nu, cap)
+    # One learner of class 0: right on row 0, wrong on row 1.
+    columns = Columns.of_classes(pack(np.array([[1, 1]], dtype=np.int8)), np.zeros(1), np.zeros(1, dtype=int), 2)
+    solver.U[1, 0], solver.U[0, 1] = plus, minus
+    solver.descend(columns, np.ones(1, dtype=bool))
+    found = columns.w[0]
+    np.testing.assert_allclose(found, twin.step(plus, minus, nu, cap), rtol=1e-6, atol=1e-9)
+
+    def value(w):
+        return plus * np.exp(-w) + minus * np.exp(w) + nu * w
+
+    best = minimize_scalar(value, bounds=(0, cap), method="bounded", options={"xatol": 1e-10})
+    assert value(found) <= best.fun * (1 + 1e-9) + 1e-300
+
+
+@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("nu", [0.0, 1.0, 25.0])
+@pytest.mark.parametrize(("m", "K", "n", "shared"), [(300, 3, 30, False), (500, 5, 24, True), (900, 10, 100, False)])
+def test_same_objective_as_lbfgs(m, K, n, shared, nu, dtype):
+    """On the same H; without regularisation where the classes cannot be separated."""
+    p = Problem(m, K, n, shared, skill=0.6)
+    w = twin.minimiser(*p.args(nu), LARGEST_COEFFICIENT)
+    best = twin.objective(w, *p.args(nu))
+    assert w.max() < 8, "the data must not be separable, else the minimiser is at the cap"
+    solver = p.fcd(nu, dtype)
+    first = twin.violations(np.zeros(len(w)), twin.slopes(np.zeros(len(w)), *p.args(nu)), LARGEST_COEFFICIENT).max()
+    np.testing.assert_allclose(solver.violations(p.columns).max(), first, rtol=1e-5)
+    solved = solver.solve(p.columns, tol=1e-5, seed=4)
+    solver.polish(p.columns)
+    found = twin.objective(p.columns.w, *p.args(nu))
+    np.testing.assert_allclose(found, best, rtol=1e-6)
+    left = twin.violations(p.columns.w, twin.slopes(p.columns.w, *p.args(nu)), LARGEST_COEFFICIENT).max()
+    assert left <= (1e-5 if dtype == np.float64 else 1e-4) * first
+    assert solved.violation <= 1e-5
+
+
+def test_default_tolerance():
+    """Violations end below 1e-3 of the largest one at the start."""
+    p = Problem(1000, 8, 120, skill=0.65)
+    solver = p.fcd(3.0)
+    start = np.zeros(len(p.owner))
+    first = twin.violations(start, twin.slopes(start, *p.args(3.0)), LARGEST_COEFFICIENT).max()
+    solved = solver.solve(p.columns)
+    left = twin.violations(p.columns.w, twin.slopes(p.columns.w, *p.args(3.0)), LARGEST_COEFFICIENT).max()
+    # At the end of the last pass; the one before found no class with a larger violation.
+    assert left <= 1e-3 * first
+    assert solved.passes < 100
+
+
+@pytest.mark.parametrize("loss", ["exp", "log"])
+@pytest.mark.parametrize("nu", [0.0, 5.0])
+def test_lbfgs_on_bits(loss, nu):
+    """The compiled objective gives SciPy the same minimum as the twin's."""
+    p = Problem(300, 4, 25, shared=True, skill=0.6)
+    weights_ = {"exp": ExpWeights, "log": LogWeights}[loss](p.data, nu)
+    solved = LBFGS(weights_, max_iterations=2000).solve(p.columns, tol=1e-7)
+    w = twin.minimiser(*p.args(nu), LARGEST_COEFFICIENT, loss)
+    np.testing.assert_allclose(solved.objective, twin.objective(w, *p.args(nu), loss), rtol=1e-7)
+    np.testing.assert_allclose(solved.objective, twin.objective(p.columns.w, *p.args(nu), loss), rtol=1e-12)
+
+
+@pytest.mark.parametrize("sample_weight", [None, lambda rng, m: rng.exponential(size=m)])
+def test_dual_meets_primal(sample_weight):
+    p = Problem(150, 4, 30, skill=0.65, sample_weight=sample_weight)
+    solver = p.fcd(2.0)
+    gaps = []
+    for tol in (1e-1, 1e-3, 1e-7):
+        solver.solve(p.columns, tol=tol)
+        primal, dual = solver.objective(p.columns), solver.dual(p.columns)
+        assert dual <= primal * (1 + 1e-12)
+        gaps.append((primal - dual) / primal)
+    assert gaps[0] > gaps[2]
+    assert gaps[2] < 1e-6
+    u = p.weights(solver) * min(1, 2.0 / (2.0 - solver.slopes(p.columns)).max())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        naive = np.where(u > 0, u * (1 - np.log(u / p.s[:, None])), 0).sum()
+    np.testing.assert_allclose(solver.dual(p.columns), naive, rtol=1e-10)
+
+
+def test_ten_thousand_updates_in_float64():
+    p = Problem(2000, 5, 50, skill=0.6)
+    solver, rng = p.fcd(0.0), np.random.default_rng(0)
+    updates = 0
+    while updates < 10_000:
+        # Shaken up, so that every update moves.
+        p.columns.w[:] = np.float32(p.columns.w)
+        n, _ = solver.descend(p.columns, rng.random(len(p.owner)) < 0.5)
+        solver.nu = rng.choice([0.0, 5.0, 50.0])
+        updates += n
+    u = weights(twin.scores(p.columns.w, p.H, p.owner, p.K), p.y, "exp", p.s)
+    np.testing.assert_allclose(p.weights(solver), u, rtol=1e-8)
+
+
+def test_float32_with_refresh():
+    """Above 10,000 rows; refreshed every 1,000 updates and ended with a pass in float64, within 1e-5 of the minimum."""
+    p = Problem(12_000, 6, 150, skill=0.68)
+    exact = p.fcd(2.0)
+    best = exact.solve(p.columns, tol=1e-7).objective
+    q = Problem(12_000, 6, 150, skill=0.68)
+    solver = FCD(q.data, 2.0)
+    assert solver.dtype == np.float32
+    assert solver.refresh_every == 1000
+    solver.restart()
+    refreshed = []
+    original = solver.refresh
+    solver.refresh = lambda columns: refreshed.append(solver._since) or original(columns)
+    solved = solver.solve(q.columns, tol=1e-5)
+    assert solved.updates > 2000
+    assert refreshed
+    assert min(refreshed) >= 1000
+    value = solver.polish(q.columns)
+    np.testing.assert_allclose(value, best, rtol=1e-5)
+    np.testing.assert_allclose(twin.objective(q.columns.w, *q.args(2.0)), best, rtol=1e-5)
+
+
+def test_separable_data_end_at_the_cap():
+    """Without regularisation a learner without mistakes gets the largest coefficient; nothing is infinite."""
+    p = Problem(60, 3, 3, skill=1.0)
+    solver = p.fcd(0.0)
+    solver.solve(p.columns, max_passes=30)
+    assert p.columns.w.max() == LARGEST_COEFFICIENT
+    assert np.isfinite(solver.U).all()
+    lbfgs = Problem(60, 3, 3, skill=1.0)
+    LBFGS(ExpWeights(lbfgs.data, 0.0)).solve(lbfgs.columns)
+    assert lbfgs.columns.w.max() <= LARGEST_COEFFICIENT
+
+
+@pytest.mark.parametrize("n_threads", [2, 8])
+def test_threads_change_nothing(n_threads):
+    one, many = (Problem(5000, 7, 80, skill=0.6) for _ in range(2))
+    a, b = one.fcd(1.0), many.fcd(1.0, n_threads=n_threads)
+    a.solve(one.columns, max_passes=6, seed=9)
+    b.solve(many.columns, max_passes=6, seed=9)
+    assert one.columns.w.tobytes() == many.columns.w.tobytes()
+    assert a.U.tobytes() == b.U.tobytes()
+    assert a.gradient().tobytes() == b.gradient().tobytes()
+
+
+def test_wrong_buffers_are_refused():
+    p = Problem(40, 3, 4)
+    solver = p.fcd(1.0)
+    bad = Columns(p.columns.H[:, :1].copy(), p.columns.ptr, p.columns.column, p.columns.w)
+    with pytest.raises(ValueError, match="room for the same rows"):
+        solver.descend(bad)
+    raw = aligned_zeros((3, padded(40) + 16), np.float64)[:, 1 : padded(40) + 1]
+    with pytest.raises(ValueError, match="contiguous"):
+        kernel.total(raw, p.data.class_start)
+
+
+# -- weak learners and rounds -----------------------------------------------------------------------------------------
+
+
+def blobs(m, d, K, seed=0, spread=1.5):
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    return (rng.normal(size=(m, d)) * spread + rng.normal(size=(K, d))[y] * 2).astype(np.float32), y
+
+
+@pytest.mark.parametrize(
+    ("m", "d", "K", "how"),
+    [
+        (60, 3, 2, ""),
+        (120, 4, 5, "nan"),
+        (700, 3, 20, "ties"),
+        (2500, 3, 4, "skew"),
+        (2500, 2, 17, ""),
+        (150, 6, 3, "sparse"),
+    ],
+)
+def test_stumps_of_the_classes(m, d, K, how):
+    X, y = blobs(m, d, K, seed=m)
+    rng = np.random.default_rng(m)
+    if how in ("ties", "skew") or m > 2000:
+        X = np.round(X) if how != "skew" else np.where(rng.random(X.shape) < 0.8, 0, np.round(X))
+    if how == "nan":
+        X[rng.random(X.shape) < 0.2] = np.nan
+    X = np.column_stack([X, np.ones(m)]).astype(np.float32)
+    given = X
+    if how == "sparse":
+        import scipy.sparse
+
+        X[rng.random(X.shape) < 0.6] = 0
+        given = scipy.sparse.csr_matrix(X)
+    data = TrainingData(given, y, K, np.ones(m))
+    u = rng.exponential(size=(m, K))
+    a = gradient_of(u, data.y)
+    buffer = data.gradient_buffer()
+    for c in range(K):
+        buffer[c // data.lanes, :, c % data.lanes] = a[:, c]
+    for n_threads in (1, 2):
+        found = EdgeStumps(data, n_threads).fit(buffer)
+        assert [one.cls for one in found] == list(range(K))
+        for one in found:
+            edge, f, threshold, nan_left, _, signed = best_stump(X[data.rows], a[:, [one.cls]])
+            np.testing.assert_allclose(one.edge, edge, rtol=1e-4 if data.dtype == np.float32 else 1e-10)
+            h = outputs(X[data.rows][:, one.feature], one.threshold, one.nan_left) * one.polarity
+            np.testing.assert_array_equal(one.h, h)
+            np.testing.assert_allclose(h @ a[:, one.cls], edge, rtol=1e-4 if data.dtype == np.float32 else 1e-10)
+            if data.dtype == np.float64:
+                assert (one.feature, one.threshold, one.nan_left, one.polarity) == (
+                    f,
+                    threshold,
+                    nan_left,
+                    np.sign(signed),
+                )
+
+
+def test_a_class_without_edges_has_no_stump():
+    X, y = blobs(80, 2, 3)
+    data = TrainingData(X, y, 3, np.ones(80))
+    buffer = data.gradient_buffer()
+    buffer[0, :, 1] = np.where(data.y == 1, 1.0, -1.0)
+    assert [one.cls for one in EdgeStumps(data, 1).fit(buffer)] == [1]
+    flat = TrainingData(np.ones((80, 2), dtype=np.float32), y, 3, np.ones(80))
+    assert EdgeStumps(flat, 1).fit(buffer) == []
+
+
+def test_trees_of_the_classes():
+    X, y = blobs(900, 4, 5)
+    data = TreeData(X, y, 5, np.ones(900))
+    rng = np.random.default_rng(0)
+    a = gradient_of(rng.exponential(size=(900, 5)), data.y)
+    buffer = data.gradient_buffer()
+    for c in range(5):
+        buffer[0, :, c] = a[:, c]
+    found = EdgeTrees(data, 4, 2, 1).fit(buffer)
+    assert [one.cls for one in found] == list(range(5))
+    for one in found:
+        assert len(one.sign) <= 4
+        np.testing.assert_allclose(one.h @ a[:, one.cls], one.edge, rtol=1e-5)
+    edges = [one.edge for one in found]
+    best = SharedTree(data, 4, 2, 1).fit(buffer)
+    assert best.cls == int(np.argmax(edges))
+    np.testing.assert_array_equal(best.h, found[best.cls].h)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("m", "d", "K", "C"), [(60, 3, 2, 1e8), (90, 2, 3, 1e8), (80, 3, 4, 50.0)])
+def test_stagewise_is_algorithm_1_with_one_pass(m, d, K, C, shared):
+    X, y = blobs(m, d, K, spread=2.5)
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], y[order]
+    expected = twin.multiboost(X, y, K, 12, C, LARGEST_COEFFICIENT, shared)
+    cls = MultiBoostClassifier if shared else MultiBoostCWClassifier
+    model = cls(n_estimators=12, C=C, max_passes=1, tol=0).fit(X, y)
+    F = np.zeros((m, K))
+    for stage, found in zip(expected, model.staged_decision_function(X), strict=True):
+        for f, threshold, polarity, c, w in stage:
+            F[:, c] += w * polarity * np.where(X[:, f] <= threshold, -1, 1)
+        scores = F[:, 1] - F[:, 0] if K == 2 else F
+        np.testing.assert_allclose(found, scores, rtol=1e-5, atol=1e-6)
+    nu = m * (K - 1) / C
+    u = weights(F, y, "exp", np.ones(m)).sum()
+    total = sum(w for stage in expected for *_, w in stage)
+    np.testing.assert_allclose(model.history_["objective"][-1], u + nu * total, rtol=1e-6)
+
+
+def test_two_classes_are_adaboost():
+    """MultiBoost-cw-1 without regularisation: F_1 - F_0 grows by AdaBoost's coefficient of AdaBoost's stump."""
+    X, y = blobs(100, 3, 2, spread=2.5)
+    model = MultiBoostCWClassifier(n_estimators=15, C=1e12, max_passes=1, tol=0).fit(X, y)
+    F = np.zeros(100)
+    stages = list(model.staged_decision_function(X))
+    assert len(stages) == 15
+    for (f, threshold, polarity, alpha), found in zip(adaboost(X, y, 15), stages, strict=True):
+        # The twin's score is that of label 0; the margin of a pair is F_0 - F_1, so that alpha is its coefficient.
+        F -= alpha * polarity * np.where(X[:, f] <= threshold, -1, 1)
+        np.testing.assert_allclose(found, F, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+@pytest.mark.parametrize("cls", [MultiBoostClassifier, MultiBoostCWClassifier])
+def test_totally_corrective_rounds(cls, weak_learner):
+    """The objective is that of the model, never rises, and the model's coefficients are optimal for its learners."""
+    X, y = blobs(400, 4, 5, spread=2.0)
+    model = cls(n_estimators=25, C=300.0, max_passes=50, weak_learner=weak_learner, max_leaf_nodes=4, random_state=0)
+    model.fit(X, y)
+    F = model.model_.raw_scores(X)
+    u = weights(F, y, "exp", np.ones(400)).sum()
+    coefficients = sum(abs(np.asarray(leaf[0], dtype=float)).sum() for leaf in leaves_of(model.model_.ensemble))
+    value = u + 400 * 4 / 300.0 * coefficients
+    np.testing.assert_allclose(model.history_["objective"][-1], value, rtol=1e-6)
+    assert (np.diff(model.history_["objective"]) <= 1e-9 * value).all()
+    kept = model.sparsity_
+    assert kept["learners"] == model.history_["n_learners"][-1] == model.model_.n_learners
+    assert kept["coefficients"] == kept["learners"] * (5 if cls is MultiBoostClassifier else 1)
+    assert kept["generated"] == model.history_["n_found"].sum() >= kept["learners"]
+    if cls is MultiBoostCWClassifier:
+        assert kept["zero"] == 0
+    else:
+        assert 0 < kept["zero"] < kept["coefficients"]
+
+
+def leaves_of(ensemble):
+    if hasattr(ensemble, "rounds"):
+        return [leaf for _, _, _, _, leaf, _, _ in ensemble.each()]
+    return [(right,) for _, _, _, right, _ in ensemble.each()]
+
+
+def test_column_generation_ends_where_the_dual_is_feasible():
+    """Run to its end, no stump of any class has an edge above nu, and FCD and L-BFGS-B agree about the minimum."""
+    X, y = blobs(150, 2, 3, spread=2.0)
+    ends = []
+    for more in ({"solver": "fcd", "max_passes": 500}, {"solver": "lbfgs"}):
+        model = MultiBoostClassifier(n_estimators=400, C=30.0, tol=0, random_state=0, **more).fit(X, y)
+        assert model.n_estimators_ < 400
+        u = weights(model.model_.raw_scores(X), y, "exp", np.ones(150))
+        nu = 150 * 2 / 30.0
+        assert best_stump(X, gradient_of(u, y))[0] <= nu * 1.01
+        ends.append(model.history_["objective"][-1])
+    cw = MultiBoostCWClassifier(n_estimators=400, C=30.0, max_passes=500, tol=0, random_state=0).fit(X, y)
+    ends.append(cw.history_["objective"][-1])
+    np.testing.assert_allclose(ends, ends[0], rtol=1e-4)
