@@ -179,12 +179,14 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
         }
         for (int b = 0; b < blocks; b++) {
 #if LANES == 16
-            pmb_vr_8d one = ((pmb_vr_8d *)(sums + b * LANES))[0], two = ((pmb_vr_8d *)(sums + b * LANES))[1];
+            pmb_vr_8d one, two;
+            memcpy(&two, sums + b * LANES + 8, sizeof two);
 #elif LANES == 8
-            pmb_vr_8d one = *(pmb_vr_8d *)(sums + b * LANES);
+            pmb_vr_8d one;
 #else
-            pmb_vr_4d one = *(pmb_vr_4d *)(sums + b * LANES);
+            pmb_vr_4d one;
 #endif
+            memcpy(&one, sums + b * LANES, sizeof one);
             for (int r = 0; r < n; r++) {
                 FN(floats_) *g = (FN(floats_) *)(G + (start + r) * L) + b, size;
                 FN(floats_) v = *g * -factor[r], self = (FN(floats_)){0} + others[r] * factor[r];
@@ -209,13 +211,9 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
 #endif
             }
 #if LANES == 16
-            ((pmb_vr_8d *)(sums + b * LANES))[0] = one;
-            ((pmb_vr_8d *)(sums + b * LANES))[1] = two;
-#elif LANES == 8
-            *(pmb_vr_8d *)(sums + b * LANES) = one;
-#else
-            *(pmb_vr_4d *)(sums + b * LANES) = one;
+            memcpy(sums + b * LANES + 8, &two, sizeof two);
 #endif
+            memcpy(sums + b * LANES, &one, sizeof one);
         }
     }
 }
