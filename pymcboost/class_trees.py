@@ -115,22 +115,22 @@ class ClassTrees:
         tree, cls, base = (np.asarray(a, dtype=np.int32) for a in (tree, cls, base))
         _trees.add_trees(self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads)
 
-    def base_losses(self, bases, trees_of):
-        """Training loss with each base class; ``trees_of(b)`` gives (cls, tree, sign)."""
+    def base_losses(self, bases, pairs):
+        """Training loss with each base class; ``pairs``: (class, base class) of the trees of the last `grow`.
+
+        The tree of (k, b), k < b, is the negative of that of (b, k), so that it serves both as base classes.
+        """
         value = self._grown.value
         with np.errstate(over="ignore"):
-            factor = np.exp(np.stack([value, -value], axis=1))
-        loss = np.empty(len(self._own))
-        result = []
-        for b in bases:
-            cls, tree, sign = trees_of(b)
-            _trees.try_base(
-                self.S, self._starts, self._own, self._grown.leaf, value, factor,
-                np.asarray(cls, dtype=np.int32), np.asarray(tree, dtype=np.int32), np.asarray(sign, dtype=np.float64),
-                int(b), self.weight, loss, self.n_threads,
-            )  # fmt: skip
-            result.append(loss.sum())
-        return np.array(result)
+            factor = np.exp(np.stack([value, -value]))
+        tried = np.zeros(self.data.n_classes, dtype=np.uint8)
+        tried[bases] = 1
+        loss = np.empty((len(self._own), self.data.n_classes))
+        _trees.try_bases(
+            self.S, self._starts, self._own, self._grown.leaf, value, factor, np.array(pairs, dtype=np.int32), tried,
+            self.weight, loss, self.n_threads,
+        )  # fmt: skip
+        return loss.sum(axis=0)[bases]
 
     def tree(self, j, sign=1.0):
         """Arrays of tree j of the last `grow` as `TreesBuilder.add_tree` takes them, and its (column, gain) pairs."""

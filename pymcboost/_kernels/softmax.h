@@ -35,9 +35,9 @@ PMB_INLINE float pmb_exp_f_0(float x) {
     return f * r;
 }
 
-/* exp(x) for |x| <= 700, relative error below 1e-14, by the same steps on every machine. */
-PMB_INLINE double pmb_exp_d_0(double x) {
-    double t = x < -700 ? -700 : x > 700 ? 700 : x, r, f = 1.0 / 479001600;
+/* exp(t) for |t| <= 700, relative error below 1e-14, by the same steps on every machine. */
+PMB_INLINE double pmb_exp_within(double t) {
+    double r, f = 1.0 / 479001600;
     int32_t n = (int32_t)(t * 1.4426950408889634 + (t < 0 ? -0.5 : 0.5));
     int64_t bits;
     r = t - n * 6.93145751953125e-1;
@@ -58,6 +58,38 @@ PMB_INLINE double pmb_exp_d_0(double x) {
     memcpy(&r, &bits, sizeof r);
     return f * r;
 }
+
+PMB_INLINE double pmb_exp_d_0(double x) { return pmb_exp_within(x < -700 ? -700 : x > 700 ? 700 : x); }
+
+/* log(x) for x >= 1, relative error below 1e-15, by the same steps on every machine and without branches (after
+ * fdlibm: x = 2^e m, log m = 2 atanh((m - 1) / (m + 1))). */
+PMB_INLINE double pmb_log(double x) {
+    uint64_t bits, mantissa, exponent;
+    double m, e, f, s, z, r, half;
+    memcpy(&bits, &x, sizeof x);
+    mantissa = (bits & 0x000fffffffffffffu) | 0x3ff0000000000000u;
+    exponent = (bits >> 52) | 0x4330000000000000u; /* the number 2^52 + exponent */
+    memcpy(&m, &mantissa, sizeof m);
+    memcpy(&e, &exponent, sizeof e);
+    e -= 4503599627370496.0 + 1023;
+    e = m > 1.4142135623730951 ? e + 1 : e;
+    m = m > 1.4142135623730951 ? m * 0.5 : m;
+    f = m - 1;
+    s = f / (2 + f);
+    z = s * s;
+    r = 1.479819860511658591e-01;
+    r = r * z + 1.531383769920937332e-01;
+    r = r * z + 1.818357216161805012e-01;
+    r = r * z + 2.222219843214978396e-01;
+    r = r * z + 2.857142874366239149e-01;
+    r = r * z + 3.999999999940941908e-01;
+    r = r * z + 6.666666666666735130e-01;
+    r = r * z;
+    half = 0.5 * f * f;
+    return e * 6.93147180369123816490e-01 - ((half - (s * (half + r) + e * 1.90821492927058770002e-10)) - f);
+}
+
+#define PMB_TRY_ROWS 128 /* rows whose losses with all base classes are summed up together */
 
 /* P = exp(F - top) of n rows, added to total; P may be NULL. */
 PMB_INLINE void pmb_exps_f_0(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top, int64_t n,

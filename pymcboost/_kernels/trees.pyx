@@ -64,14 +64,16 @@ cdef extern from "softmax.h" nogil:
                          float *total, float *S, double *sums)
     void pmb_softmax_d_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
                          double *total, double *P, double *sums)
-    double pmb_try_base_f_0(const float *P, int64_t m, int n_steps, const int32_t *cls, const int32_t *tree,
-                            const double *sign, int base, int own, int64_t n, const uint16_t *leaf, int J,
-                            const double *value, const double *factor, const double *weight, double *others,
-                            double *mine, double *taken)
-    double pmb_try_base_d_0(const double *P, int64_t m, int n_steps, const int32_t *cls, const int32_t *tree,
-                            const double *sign, int base, int own, int64_t n, const uint16_t *leaf, int J,
-                            const double *value, const double *factor, const double *weight, double *others,
-                            double *mine, double *taken)
+    enum:
+        PMB_TRY_ROWS
+    void pmb_try_bases_f_0(const float *S, int64_t m, int K, const uint8_t *tried, int n_pairs, const int32_t *pair,
+                             int own, int64_t n, const uint16_t *leaf, int64_t J, const double *value,
+                             const double *factor, const double *inverse, const double *weight, double *work,
+                             double *loss)
+    void pmb_try_bases_d_0(const double *S, int64_t m, int K, const uint8_t *tried, int n_pairs, const int32_t *pair,
+                             int own, int64_t n, const uint16_t *leaf, int64_t J, const double *value,
+                             const double *factor, const double *inverse, const double *weight, double *work,
+                             double *loss)
     void pmb_add_leaves(const uint16_t *leaf, const double *value, int64_t n, double *to, double *frm)
 
 ctypedef fused real:
@@ -351,33 +353,32 @@ def add_trees(const uint16_t[:, ::1] leaf, const double[:, ::1] value, const int
                            &F[base[j], start] if base[j] >= 0 else NULL)
 
 
-def try_base(const real[:, ::1] S, const int64_t[::1] starts, const int32_t[::1] own, const uint16_t[:, ::1] leaf,
-             const double[:, ::1] value, const double[:, :, ::1] factor, const int32_t[::1] cls,
-             const int32_t[::1] tree, const double[::1] sign, int base, const double[::1] weight, double[::1] loss,
-             int n_threads):
-    """The training loss with a base class, chunk by chunk, without touching the scores.
+def try_bases(const real[:, ::1] S, const int64_t[::1] starts, const int32_t[::1] own, const uint16_t[:, ::1] leaf,
+              const double[:, ::1] value, const double[:, :, ::1] factor, const int32_t[:, ::1] pair,
+              const uint8_t[::1] tried, const double[::1] weight, double[:, ::1] loss, int n_threads):
+    """The training losses with several base classes, chunk by chunk, without touching the scores.
 
     Parameters
     ----------
     S, starts, own, weight : IN as in `softmax`
     leaf, value : IN as in `add_trees`
-    factor : IN (n, 2, J) exp(value) and exp(-value)
-    cls, tree, sign : IN (K - 1,) classes other than the base, their trees, and +1 or -1 for the side of the pair
-    loss : OUT (n_chunks,)
+    factor : IN (2, n, J) exp(value) and exp(-value)
+    pair : IN (n, 2) classes of the trees: the first receives the value, the second loses it; ascending
+    tried : IN (K,) whether a class is tried as the base; all of its pairs must be there
+    loss : OUT (n_chunks, K), 0 for classes that are not tried
     """
-    cdef int64_t c, n_chunks = starts.shape[0] - 1, m = S.shape[1]
-    cdef int n_steps = cls.shape[0], J = value.shape[1]
-    cdef double[:, ::1] others = np.empty((n_threads, CHUNK)), mine = np.empty((n_threads, CHUNK))
-    cdef double[:, ::1] taken = np.empty((n_threads, CHUNK))
+    cdef int64_t c, n_chunks = starts.shape[0] - 1, m = S.shape[1], J = value.shape[1]
+    cdef int n_pairs = pair.shape[0], K = S.shape[0]
+    cdef double[:, ::1] work = np.empty((n_threads, 3 * K * PMB_TRY_ROWS))
     cdef const double *weights = &weight[0] if weight.shape[0] else NULL
     for c in prange(n_chunks, nogil=True, num_threads=n_threads, schedule="static"):
         if real is float:
-            loss[c] = pmb_try_base_f_0(&S[0, starts[c]], m, n_steps, &cls[0], &tree[0], &sign[0], base, own[c],
-                                       starts[c + 1] - starts[c], &leaf[0, starts[c]], J, &value[0, 0],
-                                       &factor[0, 0, 0], weights + starts[c] if weights != NULL else NULL,
-                                       &others[threadid(), 0], &mine[threadid(), 0], &taken[threadid(), 0])
+            pmb_try_bases_f_0(&S[0, starts[c]], m, K, &tried[0], n_pairs, &pair[0, 0], own[c],
+                              starts[c + 1] - starts[c], &leaf[0, starts[c]], J, &value[0, 0], &factor[0, 0, 0],
+                              &factor[1, 0, 0], weights + starts[c] if weights != NULL else NULL,
+                              &work[threadid(), 0], &loss[c, 0])
         else:
-            loss[c] = pmb_try_base_d_0(&S[0, starts[c]], m, n_steps, &cls[0], &tree[0], &sign[0], base, own[c],
-                                       starts[c + 1] - starts[c], &leaf[0, starts[c]], J, &value[0, 0],
-                                       &factor[0, 0, 0], weights + starts[c] if weights != NULL else NULL,
-                                       &others[threadid(), 0], &mine[threadid(), 0], &taken[threadid(), 0])
+            pmb_try_bases_d_0(&S[0, starts[c]], m, K, &tried[0], n_pairs, &pair[0, 0], own[c],
+                              starts[c + 1] - starts[c], &leaf[0, starts[c]], J, &value[0, 0], &factor[0, 0, 0],
+                              &factor[1, 0, 0], weights + starts[c] if weights != NULL else NULL,
+                              &work[threadid(), 0], &loss[c, 0])

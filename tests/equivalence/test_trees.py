@@ -609,7 +609,8 @@ def test_losses_with_each_base_class(K, repeats):
             [1.0 if k < b else -1.0 for k in classes],
         )
 
-    found = state.base_losses(range(K), trees_of)
+    found = state.base_losses(np.arange(K), pairs)
+    np.testing.assert_array_equal(state.base_losses(np.array([2, 1]), pairs), found[[2, 1]])
     expected = []
     for b in range(K):
         after = F[data.rows].T.copy()
