@@ -9,7 +9,7 @@
 #define FN(name) PMB_CAT2(name, RTAG, 0)
 
 /* r = r_k - r_b; s, t: what is left of k and b. */
-PMB_INLINE void FN(pmb_gh_)(REAL s, REAL t, int based, int r, REAL *g, REAL *h) {
+PMB_INLINE void FN(pmb_gh_)(REAL s, REAL t, const int based, const int r, REAL *g, REAL *h) {
     *g = r > 0 ? s : -s;
     *h = s * (1 - s);
     if (based) {
@@ -18,22 +18,35 @@ PMB_INLINE void FN(pmb_gh_)(REAL s, REAL t, int based, int r, REAL *g, REAL *h) 
     }
 }
 
-/* gh of rows [from, to), all of one class. p, q: rows k and b of S, the same one for no base class. counts: h is the
- * weight (mart). */
-PMB_CLONES PMB_STATIC void FN(pmb_quantise_1_)(const REAL *PMB_RESTRICT p, const REAL *PMB_RESTRICT q, int64_t from,
-                                               int64_t to, int r, const double *PMB_RESTRICT weight, int counts,
-                                               pmb_scale s, int64_t *PMB_RESTRICT gh) {
+PMB_INLINE void FN(pmb_quantise_1_of_)(const REAL *PMB_RESTRICT p, const REAL *PMB_RESTRICT q, int64_t from, int64_t to,
+                                       const int based, const int r, const double *PMB_RESTRICT weight,
+                                       const int counts, pmb_scale s, int64_t *PMB_RESTRICT gh) {
     REAL sg = (REAL)s.g, sh = (REAL)s.h;
     for (int64_t i = from; i < to; i++) {
         REAL g, h, w = weight ? (REAL)weight[i] : 1;
-        FN(pmb_gh_)(p[i], q[i], q != p, r, &g, &h);
+        FN(pmb_gh_)(p[i], q[i], based, r, &g, &h);
         if (counts) h = 1;
         g *= w * sg;
         h = h * w * sh + (REAL)0.5;
         int32_t hq = (int32_t)h, gq = (int32_t)(g + (g < 0 ? (REAL)-0.5 : (REAL)0.5));
         hq = hq < 1 ? 1 : hq;
-        gh[i] = (int64_t)((uint64_t)(int64_t)gq << 32) + hq;
+        gh[i] = (int64_t)((uint64_t)(uint32_t)gq << 32 | (uint32_t)hq);
     }
+}
+
+/* gh of rows [from, to), all of one class. p, q: rows k and b of S, the same one for no base class. counts: h is the
+ * weight (mart). */
+PMB_CLONES PMB_STATIC void FN(pmb_quantise_1_)(const REAL *PMB_RESTRICT p, const REAL *PMB_RESTRICT q, int64_t from,
+                                               int64_t to, int r, const double *PMB_RESTRICT weight, int counts,
+                                               pmb_scale s, int64_t *PMB_RESTRICT gh) {
+#define QUANTISE(based, r, weight, counts) FN(pmb_quantise_1_of_)(p, q, from, to, based, r, weight, counts, s, gh)
+    if (weight || counts) QUANTISE(p != q, r, weight, counts);
+    else if (p == q && r) QUANTISE(0, 1, NULL, 0);
+    else if (p == q) QUANTISE(0, 0, NULL, 0);
+    else if (r > 0) QUANTISE(1, 1, NULL, 0);
+    else if (r < 0) QUANTISE(1, -1, NULL, 0);
+    else QUANTISE(1, 0, NULL, 0);
+#undef QUANTISE
 }
 
 PMB_STATIC void FN(pmb_quantise_2_)(const REAL *p, const REAL *q, int64_t from, int64_t to, int r,
