@@ -166,14 +166,12 @@ PMB_STATIC void pmb_work_free(pmb_grow_work *w) {
     free(w->gathered);
     free(w->memory);
     free(w->rows);
-    free(w->spare);
     free(w->free_slots);
     free(w->nodes);
     free(w->found);
     free(w->goes_left);
     free(w->order);
     free(w->busy);
-    free(w->at);
     memset(w, 0, sizeof *w);
 }
 
@@ -186,16 +184,14 @@ PMB_STATIC int pmb_work_new(pmb_grow_work *w, const pmb_tree_data *d, const pmb_
     w->gathered = malloc(sizeof(int64_t) * (size_t)o->planes * m);
     w->memory = malloc(sizeof(int64_t) * words + 64);
     w->rows = calloc(m + PMB_AHEAD, sizeof(int32_t));
-    w->spare = malloc(sizeof(int32_t) * m);
     w->free_slots = malloc(sizeof(int32_t) * (J + 1));
     w->nodes = malloc(sizeof(pmb_node) * 2 * J);
     w->found = malloc(sizeof(pmb_split) * 2 * parts);
     w->goes_left = malloc(65536);
     w->order = malloc(sizeof(int32_t) * 8 * J);
-    w->busy = malloc(sizeof(uint64_t) * (d->busy ? ((size_t)d->n_tiles + 63) / 64 * m : 1));
-    w->at = calloc(d->busy ? (m + PMB_AHEAD) * (size_t)o->threads : 1, sizeof(int32_t));
-    if (!w->gh || !w->gathered || !w->memory || !w->rows || !w->spare || !w->free_slots || !w->nodes || !w->found ||
-        !w->goes_left || !w->order || !w->busy || !w->at) {
+    w->busy = malloc(d->busy ? ((size_t)d->n_tiles + 7) / 8 * m : 1);
+    if (!w->gh || !w->gathered || !w->memory || !w->rows || !w->free_slots || !w->nodes || !w->found ||
+        !w->goes_left || !w->order || !w->busy) {
         pmb_work_free(w);
         return 0;
     }

@@ -6,7 +6,7 @@ number of threads nor on the order of summation.
 """
 
 from cython.parallel cimport prange, threadid
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
@@ -22,7 +22,7 @@ cdef extern from "softmax.h" nogil:
         const int32_t *tile_missing
         const int32_t *tile_skip
         const int32_t *tile_mode
-        const uint64_t *busy
+        const uint8_t *busy
         const int64_t *tile_cell
         const int32_t *column
         const int32_t *lane
@@ -145,7 +145,7 @@ cdef class Grower:
         self.data.tile_missing = <const int32_t *> address(data.tile_missing)
         self.data.tile_skip = <const int32_t *> address(data.tile_skip)
         self.data.tile_mode = <const int32_t *> address(data.tile_mode)
-        self.data.busy = <const uint64_t *> address(data.busy)
+        self.data.busy = <const uint8_t *> address(data.busy)
         self.data.tile_cell = <const int64_t *> address(data.tile_cell)
         self.data.column, self.data.lane = <const int32_t *> address(data.column), <const int32_t *> address(data.lane)
         self.data.cell0 = <const int32_t *> address(data.cell0)
