@@ -325,6 +325,11 @@ class Grown:
     value: np.ndarray
     leaf: np.ndarray
 
+    @staticmethod
+    def bytes_of(n, max_leaves, n_rows):
+        """Memory of ``n`` trees."""
+        return n * (2 * n_rows + 29 * max_leaves)
+
     @classmethod
     def empty(cls, n, max_leaves, n_rows):
         """Room for ``n`` trees."""

@@ -231,6 +231,12 @@ class AdaptiveBaseClassifier(ClassTreesClassifier):
         self.n_candidates = n_candidates
         self.warmup_rounds = warmup_rounds
 
+    def _start(self, data, n_threads):
+        super()._start(data, n_threads)
+        K = data.n_classes
+        if K > 2 and self.warmup_rounds < self.n_estimators:
+            self._state.refuse_search(K if self.n_candidates is None else min(self.n_candidates, K))
+
     def _grow(self, trees, builder, sample, active):
         t, K = builder.n_rounds, trees.data.n_classes
         if t < self.warmup_rounds or K == 2:

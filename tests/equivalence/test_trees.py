@@ -621,6 +621,36 @@ def test_losses_with_each_base_class(K, repeats):
     np.testing.assert_allclose(found, expected, rtol=1e-10 if repeats == 1 else 1e-5)
 
 
+def test_a_search_that_does_not_fit_is_refused_before_it_takes_memory(monkeypatch):
+    K, m = 6, 600
+    X, y, _ = setting(m, 4, K, 21)
+    size = {n: Grown.bytes_of(n, 20, m) for n in (5, 9, 12, 15)}  # trees of 1, 2, 3 and all candidates
+    grown = Grown.empty(15, 20, m)
+    assert sum(getattr(grown, name).nbytes for name in grown.__dataclass_fields__) <= 1.01 * size[15]
+    for cls in BASED:
+        monkeypatch.setattr("pymcboost.class_trees.available_memory", lambda: size[15] - 1)
+        model = cls(n_estimators=2, gap=2)
+        with pytest.raises(
+            MemoryError,
+            match=r"searching 6 of 6 classes .* grows 15 trees on 600 rows .* need about 2\d\.\d KiB; .*n_cand",
+        ):
+            model.fit(X, y)
+        assert not hasattr(model, "model_")
+        monkeypatch.setattr("pymcboost.class_trees.available_memory", lambda: size[9])
+        with pytest.raises(MemoryError, match="n_candidates=2 fits"):
+            cls(n_estimators=2).fit(X, y)
+        assert cls(n_estimators=2, n_candidates=2).fit(X, y).n_estimators_ == 2
+        assert cls(n_estimators=2, warmup_rounds=2).fit(X, y).n_estimators_ == 2
+        with pytest.raises(MemoryError, match="searching 3 of 6 classes .* grows 12 trees"):
+            cls(n_estimators=2, n_candidates=3).fit(X, y)
+        monkeypatch.setattr("pymcboost.class_trees.available_memory", lambda: size[5] - 1)
+        with pytest.raises(MemoryError, match=r"are free\. Use fewer rows"):
+            cls(n_estimators=2, n_candidates=1).fit(X, y)
+        assert cls(n_estimators=2).fit(X, y % 2).n_estimators_ == 2
+        monkeypatch.setattr("pymcboost.class_trees.available_memory", lambda: None)
+        assert cls(n_estimators=1).fit(X, y).n_estimators_ == 1
+
+
 @pytest.mark.parametrize("repeats", [1, 60])
 @pytest.mark.parametrize("counts", [False, True])
 def test_trees_of_swapped_classes_are_negatives(counts, repeats):
