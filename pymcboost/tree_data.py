@@ -314,7 +314,7 @@ def _merge_bins(bins, values, cuts, mode, max_bins):
 
 @dataclass
 class Grown:
-    """Trees of one round: n arrays of up to J leaves."""
+    """Trees of one round: n arrays of up to J leaves. ``leaf`` has one byte for each row, or two if J > 256."""
 
     feature: np.ndarray
     pos: np.ndarray
@@ -328,7 +328,7 @@ class Grown:
     @staticmethod
     def bytes_of(n, max_leaves, n_rows):
         """Memory of ``n`` trees."""
-        return n * (2 * n_rows + 29 * max_leaves)
+        return n * ((1 if max_leaves <= 256 else 2) * n_rows + 29 * max_leaves)
 
     @classmethod
     def empty(cls, n, max_leaves, n_rows):
@@ -340,7 +340,7 @@ class Grown:
             np.zeros(n, dtype=np.int32),
             np.zeros((n, max_leaves), dtype=np.uint8),
             *floats,
-            np.zeros((n, n_rows), dtype=np.uint16),
+            np.zeros((n, n_rows), dtype=np.uint8 if max_leaves <= 256 else np.uint16),
         )
 
     def tree(self, j, data):

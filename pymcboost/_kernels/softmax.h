@@ -145,21 +145,46 @@ PMB_INLINE void pmb_exps_d_0(const double *PMB_RESTRICT F, const double *PMB_RES
 #define RTAG d
 #include "softmax_body.h"
 
-/* Add the leaf values of one tree to the scores of n rows. */
-PMB_CLONES PMB_STATIC void pmb_add_leaves(const uint16_t *PMB_RESTRICT leaf, const double *PMB_RESTRICT value, int64_t n,
+/* Add the leaf values of one tree to the scores of n rows. leaf: numbers of 1 or 2 bytes. */
+PMB_CLONES PMB_STATIC void pmb_add_leaves(const void *leaf, int bytes, const double *PMB_RESTRICT value, int64_t n,
                                           double *PMB_RESTRICT to, double *PMB_RESTRICT from) {
-    for (int64_t i = 0; i < n; i++) to[i] += value[leaf[i]];
-    if (from)
-        for (int64_t i = 0; i < n; i++) from[i] -= value[leaf[i]];
+    if (bytes == 1) {
+        const uint8_t *PMB_RESTRICT l = leaf;
+        for (int64_t i = 0; i < n; i++) to[i] += value[l[i]];
+        for (int64_t i = 0; i < (from ? n : 0); i++) from[i] -= value[l[i]];
+    } else {
+        const uint16_t *PMB_RESTRICT l = leaf;
+        for (int64_t i = 0; i < n; i++) to[i] += value[l[i]];
+        for (int64_t i = 0; i < (from ? n : 0); i++) from[i] -= value[l[i]];
+    }
 }
 
-/* Where a grown tree goes: arrays of max_leaves - 1 splits, max_leaves leaves and m rows. */
+/* Where a grown tree goes: arrays of max_leaves splits, max_leaves leaves and m rows, whose leaves take 1 or 2 bytes. */
 typedef struct {
     int32_t *feature, *pos, *right, *n_splits;
     uint8_t *nan_left;
     double *gain, *value;
-    uint16_t *leaf;
+    void *leaf;
+    int32_t leaf_bytes;
 } pmb_tree_out;
+
+/* The place of tree j, from that of tree 0. */
+PMB_INLINE pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leaves, int64_t m) {
+    out.feature += j * max_leaves;
+    out.pos += j * max_leaves;
+    out.right += j * max_leaves;
+    out.n_splits += j;
+    out.nan_left += j * max_leaves;
+    out.gain += j * max_leaves;
+    out.value += j * max_leaves;
+    out.leaf = (char *)out.leaf + j * m * out.leaf_bytes;
+    return out;
+}
+
+PMB_INLINE void pmb_set_leaf(const pmb_tree_out *out, int64_t row, int leaf) {
+    if (out->leaf_bytes == 1) ((uint8_t *)out->leaf)[row] = (uint8_t)leaf;
+    else ((uint16_t *)out->leaf)[row] = (uint16_t)leaf;
+}
 
 PMB_STATIC void pmb_work_free(pmb_grow_work *w) {
     free(w->gh);
@@ -207,10 +232,9 @@ PMB_STATIC int pmb_grow_to(const pmb_tree_data *d, const pmb_grow_options *o, pm
     int32_t *order = w->order, *right = order + J, *leaves = right + J, *stack = leaves + J;
     int64_t n = sample ? n_sample : d->m;
     for (int64_t i = 0; i < n; i++) w->rows[i] = sample ? sample[i] : (int32_t)i;
-    int n_nodes = pmb_grow(d, o, w, n);
+    pmb_grow(d, o, w, n);
     const pmb_node *nodes = w->nodes;
     int splits = pmb_preorder(nodes, stack, order, right, leaves);
-    (void)n_nodes;
     *out->n_splits = splits;
     for (int j = 0; j < splits; j++) {
         const pmb_node *node = nodes + order[j];
@@ -222,7 +246,7 @@ PMB_STATIC int pmb_grow_to(const pmb_tree_data *d, const pmb_grow_options *o, pm
     }
     for (int j = 0; j <= splits; j++) {
         const pmb_node *node = nodes + leaves[j];
-        for (int64_t i = node->start; i < node->start + node->n; i++) out->leaf[w->rows[i]] = (uint16_t)j;
+        for (int64_t i = node->start; i < node->start + node->n; i++) pmb_set_leaf(out, w->rows[i], j);
     }
     if (sample) { /* the others go down the tree */
         int32_t *number = stack;
@@ -230,7 +254,7 @@ PMB_STATIC int pmb_grow_to(const pmb_tree_data *d, const pmb_grow_options *o, pm
         for (int j = 0; j <= splits; j++) number[leaves[j]] = j;
         for (int64_t i = 0; i < d->m; i++) {
             if (next < n_sample && sample[next] == i) next++;
-            else out->leaf[i] = (uint16_t)number[pmb_leaf_of(d, nodes, i)];
+            else pmb_set_leaf(out, i, number[pmb_leaf_of(d, nodes, i)]);
         }
     }
     return splits + 1;

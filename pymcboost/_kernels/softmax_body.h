@@ -136,8 +136,9 @@ PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_
  * step of each leaf is value, factor its exp, inverse that of its negative. S: (K, m) at the first row. For either class
  * as the base: others and mine sum up the classes without the base, those of other classes and own; taken: the sum of
  * the steps that the base loses. PMB_TRY_ROWS apart for every class. */
-PMB_CLONES PMB_STATIC void FN(pmb_try_pair_)(const REAL *PMB_RESTRICT S, int64_t m, int k, int b, int own, int n,
-                                             const uint16_t *PMB_RESTRICT leaf, const double *PMB_RESTRICT value,
+PMB_INLINE void FN(pmb_try_pair_of_)(const REAL *PMB_RESTRICT S, int64_t m, int k, int b, int own, int n,
+                                             const void *PMB_RESTRICT leaf, const int bytes,
+                                             const double *PMB_RESTRICT value,
                                              const double *PMB_RESTRICT factor, const double *PMB_RESTRICT inverse,
                                              double *PMB_RESTRICT others, double *PMB_RESTRICT mine,
                                              double *PMB_RESTRICT taken) {
@@ -147,7 +148,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_try_pair_)(const REAL *PMB_RESTRICT S, int64_t
     double *PMB_RESTRICT own_b = mine + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT own_k = mine + (int64_t)k * PMB_TRY_ROWS;
     if (k == own)
         for (int i = 0; i < n; i++) {
-            int l = leaf[i];
+            int l = bytes == 1 ? ((const uint8_t *)leaf)[i] : ((const uint16_t *)leaf)[i];
             own_b[i] = (1 - (double)p[i]) * factor[l];
             with_k[i] += (double)q[i] * inverse[l];
             from_b[i] += value[l];
@@ -155,7 +156,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_try_pair_)(const REAL *PMB_RESTRICT S, int64_t
         }
     else if (b == own)
         for (int i = 0; i < n; i++) {
-            int l = leaf[i];
+            int l = bytes == 1 ? ((const uint8_t *)leaf)[i] : ((const uint16_t *)leaf)[i];
             with_b[i] += (double)p[i] * factor[l];
             own_k[i] = (1 - (double)q[i]) * inverse[l];
             from_b[i] += value[l];
@@ -163,12 +164,21 @@ PMB_CLONES PMB_STATIC void FN(pmb_try_pair_)(const REAL *PMB_RESTRICT S, int64_t
         }
     else
         for (int i = 0; i < n; i++) {
-            int l = leaf[i];
+            int l = bytes == 1 ? ((const uint8_t *)leaf)[i] : ((const uint16_t *)leaf)[i];
             with_b[i] += (double)p[i] * factor[l];
             with_k[i] += (double)q[i] * inverse[l];
             from_b[i] += value[l];
             from_k[i] -= value[l];
         }
+}
+
+PMB_CLONES PMB_STATIC void FN(pmb_try_pair_)(const REAL *S, int64_t m, int k, int b, int own, int n, const void *leaf,
+                                             int bytes, const double *value, const double *factor,
+                                             const double *inverse, double *others, double *mine, double *taken) {
+    if (bytes == 1)
+        FN(pmb_try_pair_of_)(S, m, k, b, own, n, leaf, 1, value, factor, inverse, others, mine, taken);
+    else
+        FN(pmb_try_pair_of_)(S, m, k, b, own, n, leaf, 2, value, factor, inverse, others, mine, taken);
 }
 
 /* Loss sum_i w_i log(1 / p_own) of n rows with one base class, from what `pmb_try_pair_` summed up, p: row `base` of S.
@@ -202,10 +212,10 @@ PMB_CLONES PMB_STATIC double FN(pmb_try_loss_)(const REAL *PMB_RESTRICT p, int i
 }
 
 /* Losses of n rows of class own with each of the base classes in `tried` (K flags), added to loss (K,). pair: (n_pairs,
- * 2) classes (k, b), k < b, in ascending order, and their trees: leaf (n_pairs, m), value, factor (n_pairs, J), and
+ * 2) classes (k, b), k < b, in ascending order, and their trees: leaf (n_pairs, m) of 1 or 2 bytes, value, factor (n_pairs, J), and
  * inverse. work: (3, K, PMB_TRY_ROWS). */
 PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_t *tried, int n_pairs,
-                                   const int32_t *pair, int own, int64_t n, const uint16_t *leaf, int64_t J,
+                                   const int32_t *pair, int own, int64_t n, const void *leaf, int bytes, int64_t J,
                                    const double *value, const double *factor, const double *inverse,
                                    const double *weight, double *work, double *loss) {
     int64_t part = (int64_t)K * PMB_TRY_ROWS;
@@ -215,7 +225,8 @@ PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_
         int here = n - start < PMB_TRY_ROWS ? (int)(n - start) : PMB_TRY_ROWS;
         memset(work, 0, sizeof(double) * 3 * (size_t)part);
         for (int j = 0; j < n_pairs; j++)
-            FN(pmb_try_pair_)(S + start, m, pair[2 * j], pair[2 * j + 1], own, here, leaf + j * m + start,
+            FN(pmb_try_pair_)(S + start, m, pair[2 * j], pair[2 * j + 1], own, here,
+                              (const char *)leaf + (j * m + start) * bytes, bytes,
                               value + j * J, factor + j * J, inverse + j * J, others, mine, taken);
         for (int b = 0; b < K; b++)
             if (tried[b])

@@ -519,9 +519,9 @@ PMB_INLINE int pmb_splittable(const pmb_node *node, const pmb_grow_options *o) {
     return node->n > 1 && node->sums.n >= 2 * o->min_h && (o->max_depth == 0 || node->depth < o->max_depth);
 }
 
-/* Grow a tree on the n rows in w->rows (ascending) with the values w->gh of all rows. Returns the number of nodes,
- * w->nodes[0] being the root; leaves are nodes with left == -1, their rows in w->rows. */
-PMB_STATIC int pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, int64_t n) {
+/* Grow a tree on the n rows in w->rows (ascending) with the values w->gh of all rows. w->nodes[0] is then the
+ * root; leaves are nodes with left == -1, their rows in w->rows. */
+PMB_STATIC void pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, int64_t n) {
     int n_nodes = 1, n_leaves = 1, n_slots = 1, n_free = 0, parts = d->n_tiles + (d->row_ptr != NULL);
     pmb_node *nodes = w->nodes;
     memset(nodes, 0, sizeof *nodes);
@@ -532,7 +532,7 @@ PMB_STATIC int pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_g
         const int64_t *v = w->gh + o->planes * (int64_t)w->rows[i];
         pmb_sums_add(&nodes[0].sums, pmb_cell(v, o->planes, 1), 1);
     }
-    if (parts == 0) return 1;
+    if (parts == 0) return;
     if (o->max_leaves > 1 && pmb_splittable(nodes, o)) pmb_evaluate(d, o, w, 0, -1, 1, 0);
     while (n_leaves < o->max_leaves) {
         int at = -1;
@@ -575,7 +575,6 @@ PMB_STATIC int pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_g
             if (!want_small) w->free_slots[n_free++] = nodes[small].slot;
         }
     }
-    return n_nodes;
 }
 
 /* A grown tree in preorder: splits only, right = distance to the right child; leaf_node: node of each leaf from left to
