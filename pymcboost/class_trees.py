@@ -3,6 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import trees as _trees
+from pymcboost.threads import available_memory, in_words
 from pymcboost.tree_data import Grown, Units
 
 # A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
@@ -51,6 +52,21 @@ class ClassTrees:
         self._starts, self._own = _trees.chunks(data.class_start)
         self._sums = np.zeros((len(self._own), 2, K))
         self._grown = None
+
+    def refuse_search(self, n_candidates):
+        """Say so before any of it is taken where the trees that a search for the base class grows do not fit."""
+        K, m, room = self.data.n_classes, self.data.n_rows, available_memory()
+        counts = [K * (K - 1) // 2 - (K - c) * (K - c - 1) // 2 for c in range(K + 1)]
+        sizes = [Grown.bytes_of(n, self.max_leaves, m) for n in counts]
+        if room is None or sizes[n_candidates] <= room:
+            return
+        fitting = [c for c in range(1, K) if sizes[c] <= room]
+        remedy = f"n_candidates={fitting[-1]} fits; or use" if fitting else "Use"
+        raise MemoryError(
+            f"searching {n_candidates} of {K} classes for the base class grows {counts[n_candidates]:,} trees on {m} "
+            f"rows at once, whose leaves need about {in_words(sizes[n_candidates])}; {in_words(room)} are free. "
+            f"{remedy} fewer rows, an algorithm without base class, or a machine with more memory"
+        )
 
     def restart(self, scores):
         """Take over raw scores (m, K), or zeros."""
@@ -115,22 +131,22 @@ class ClassTrees:
         tree, cls, base = (np.asarray(a, dtype=np.int32) for a in (tree, cls, base))
         _trees.add_trees(self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads)
 
-    def base_losses(self, bases, trees_of):
-        """Training loss with each base class; ``trees_of(b)`` gives (cls, tree, sign)."""
+    def base_losses(self, bases, pairs):
+        """Training loss with each base class; ``pairs``: (class, base class) of the trees of the last `grow`.
+
+        The tree of (k, b), k < b, is the negative of that of (b, k), so that it serves both as base classes.
+        """
         value = self._grown.value
         with np.errstate(over="ignore"):
-            factor = np.exp(np.stack([value, -value], axis=1))
-        loss = np.empty(len(self._own))
-        result = []
-        for b in bases:
-            cls, tree, sign = trees_of(b)
-            _trees.try_base(
-                self.S, self._starts, self._own, self._grown.leaf, value, factor,
-                np.asarray(cls, dtype=np.int32), np.asarray(tree, dtype=np.int32), np.asarray(sign, dtype=np.float64),
-                int(b), self.weight, loss, self.n_threads,
-            )  # fmt: skip
-            result.append(loss.sum())
-        return np.array(result)
+            factor = np.exp(np.stack([value, -value]))
+        tried = np.zeros(self.data.n_classes, dtype=np.uint8)
+        tried[bases] = 1
+        loss = np.empty((len(self._own), self.data.n_classes))
+        _trees.try_bases(
+            self.S, self._starts, self._own, self._grown.leaf, value, factor, np.array(pairs, dtype=np.int32), tried,
+            self.weight, loss, self.n_threads,
+        )  # fmt: skip
+        return loss.sum(axis=0)[bases]
 
     def tree(self, j, sign=1.0):
         """Arrays of tree j of the last `grow` as `TreesBuilder.add_tree` takes them, and its (column, gain) pairs."""

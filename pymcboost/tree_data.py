@@ -37,8 +37,8 @@ class TreeData(TrainingData):
         Lanes in use, codes in use, whether the last code means missing.
     tile_skip : ndarray of int32 (n_tiles,)
         1: rows in which every lane has the code ``tile_mode`` (n_tiles, 16) are not counted one by one.
-    busy : ndarray of uint64 (words, m) or None
-        Bit t % 64 of word t // 64 is set in the rows that tile t counts; None where no tile skips any.
+    busy : ndarray of uint8 (bytes, m) or None
+        Bit t % 8 of byte t // 8 is set in the rows that tile t counts; None where no tile skips any.
     tile_cell : ndarray of int64 (n_tiles + 2,)
         First histogram cell of every tile, of the sparse features, and the number of all cells.
     column, lane, cell0, n_bins, has_missing, mode : ndarray of int32 (n_used,)
@@ -195,7 +195,7 @@ class TreeData(TrainingData):
         self.tile_rows, self.tile_missing = self.tile_lanes.copy(), self.tile_lanes.copy()
         self.tile_skip = self.tile_lanes.copy()
         self.tile_mode = np.zeros((n_tiles, LANES), dtype=np.int32)
-        busy = np.zeros((-(-n_tiles // 64), m), dtype=np.uint64)
+        busy = np.zeros((-(-n_tiles // 8), m), dtype=np.uint8)
         for t in range(n_tiles):
             members = lanes[LANES * t : LANES * (t + 1)]
             self.tile_lanes[t] = sum(map(bool, members))
@@ -230,7 +230,7 @@ class TreeData(TrainingData):
                 counted = (self.tiles[t] != self.tile_mode[t].astype(dtype)).any(axis=1)
                 if counted.mean() <= BUSY:
                     self.tile_skip[t] = 1
-                    busy[t // 64] |= counted.astype(np.uint64) << np.uint64(t % 64)
+                    busy[t // 8] |= counted.astype(np.uint8) << np.uint8(t % 8)
         self.busy = busy if self.tile_skip.any() else None
         self.lane_feature = np.array([f for features in lanes for f in features], dtype=np.int32)
         lengths = [len(features) for features in lanes] + [0] * (self.n_lanes - len(lanes))
@@ -314,7 +314,7 @@ def _merge_bins(bins, values, cuts, mode, max_bins):
 
 @dataclass
 class Grown:
-    """Trees of one round: n arrays of up to J leaves."""
+    """Trees of one round: n arrays of up to J leaves. ``leaf`` has one byte for each row, or two if J > 256."""
 
     feature: np.ndarray
     pos: np.ndarray
@@ -324,6 +324,11 @@ class Grown:
     gain: np.ndarray
     value: np.ndarray
     leaf: np.ndarray
+
+    @staticmethod
+    def bytes_of(n, max_leaves, n_rows):
+        """Memory of ``n`` trees."""
+        return n * ((1 if max_leaves <= 256 else 2) * n_rows + 29 * max_leaves)
 
     @classmethod
     def empty(cls, n, max_leaves, n_rows):
@@ -335,7 +340,7 @@ class Grown:
             np.zeros(n, dtype=np.int32),
             np.zeros((n, max_leaves), dtype=np.uint8),
             *floats,
-            np.zeros((n, n_rows), dtype=np.uint16),
+            np.zeros((n, n_rows), dtype=np.uint8 if max_leaves <= 256 else np.uint16),
         )
 
     def tree(self, j, data):

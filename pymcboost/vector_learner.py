@@ -90,13 +90,13 @@ class VectorTrees:
     def _leaf_vectors(self, rows, leaf_start):
         loss, K = self.loss, self.data.n_classes
         if loss.name == "softmax" and self.leaf_step == "diagonal":
-            g, h = np.moveaxis(loss.leaf_sums(rows, leaf_start), 1, 0)
-            step = (K - 1) / K * g / np.maximum(h, 1e-30)
+            sums = loss.leaf_sums(rows, leaf_start)
+            step = (K - 1) / K * sums[:, 0] / np.maximum(sums[:, 1], 1e-30)
         else:
             step = np.empty((len(leaf_start) - 1, K))
             for j in range(len(step)):
                 g, H = loss.leaf_newton(rows, leaf_start[j], leaf_start[j + 1])
                 H[np.diag_indices(K)] += RIDGE * np.trace(H) / K + 1e-30
                 step[j] = np.linalg.solve(H, g)
-        step = np.clip(step, -LARGEST_STEP, LARGEST_STEP)
-        return step - step.mean(axis=1, keepdims=True)
+        step = np.minimum(np.maximum(step, -LARGEST_STEP), LARGEST_STEP)
+        return step - np.add.reduce(step, axis=1, keepdims=True) / K

@@ -37,6 +37,9 @@ ALGORITHMS = {
     "abc-mart gap=100": ("abc-mart", {"gap": 100}),
     "vector": ("vector", {}),
 }
+# What is asked: LightGBM's time for 100 rounds over that of the vector-leaf trees, their file (leaves of 32 and of 16
+# bits) over its text of 200 rounds, abc-logitboost over logitboost, the search over growing all K (K - 1) trees.
+VECTOR_TIME, VECTOR_FILE, VECTOR_FILE_16, GAP_100, SEARCH = 4, 1 / 3, 1 / 5, 1.15, 0.55
 DEFAULT_ALGORITHMS = ("logitboost", "abc-logitboost gap=1", "abc-logitboost gap=10", "abc-logitboost gap=100")
 
 
@@ -99,7 +102,25 @@ def work(task):
         X_test, truth = np.load(folder / "X_test.npy"), np.load(folder / "codes_test.npy")
         found["errors"] = [error_percent(truth, predicted) for predicted in model.staged(X_test)]
         found["error"] = error_percent(truth, model.predict(X_test))
+        if task["sizes"]:
+            found["sizes"] = file_sizes(model, X_test, truth)
     return found
+
+
+def file_sizes(fitted, X, truth):
+    """Bytes of the model's file, LightGBM's in its text format; ours with leaves of 16 bits as well, and its error."""
+    with tempfile.TemporaryDirectory(prefix="mcboost-trees-") as folder:
+        path = Path(folder, "model")
+        if not hasattr(fitted.model, "save"):
+            fitted.model.save_model(path)
+            return {"file_bytes": path.stat().st_size}
+        import pymcboost
+
+        fitted.model.save(path)
+        found = {"file_bytes": path.stat().st_size}
+        fitted.model.save(path, leaves="float16")
+        error = error_percent(truth, pymcboost.load_model(path).predict(X))
+        return {**found, "file_bytes_16": path.stat().st_size, "error_16": round(error, 3)}
 
 
 def run_process(task):
@@ -126,6 +147,7 @@ class Outcome:
     timing: Timing = field(default_factory=lambda: Timing([]))
     memory: dict = field(default_factory=dict)
     errors: list = field(default_factory=list)
+    sizes: dict = field(default_factory=dict)
     error: float = float("nan")
     rounds: int = 0
     trees: int | None = None
@@ -138,11 +160,13 @@ class Outcome:
         self.rounds, self.trees = found["rounds"], found["trees"]
         if "errors" in found:
             self.errors, self.error = found["errors"], found["error"]
+        self.sizes |= found.get("sizes", {})
 
     def row(self, what):
         more = {"rounds": self.rounds, "trees": self.trees}
         if self.errors:
             more["test_error_percent"] = round(self.error, 3)
+        more |= self.sizes
         return self.timing.row(what, **more, **{key: round(value) for key, value in self.memory.items()})
 
 
@@ -161,7 +185,7 @@ def save_arrays(folder, X, y, X_test, y_test):
     return len(classes)
 
 
-def race_processes(folder, competitors, repeat, errors=True, failed=None):
+def race_processes(folder, competitors, repeat, errors=True, failed=None, sizes=False):
     """Time competitors in turn, each fit in its own process.
 
     Parameters
@@ -170,6 +194,8 @@ def race_processes(folder, competitors, repeat, errors=True, failed=None):
         Names that differ only behind " | " are variants of one: after the first turn the fastest alone goes on.
     failed : dict
         Gets {name: words} of competitors that failed; they take no further turn.
+    sizes : bool
+        Whether to measure the files of the models, too; goes with ``errors``.
 
     Returns
     -------
@@ -179,7 +205,8 @@ def race_processes(folder, competitors, repeat, errors=True, failed=None):
     for turn in range(repeat):
         for name, spec in list(running.items()):
             try:
-                one = run_process({"folder": str(folder), "spec": asdict(spec), "errors": errors and turn == 0})
+                task = {"folder": str(folder), "spec": asdict(spec), "errors": errors and turn == 0, "sizes": sizes}
+                one = run_process(task)
             except RuntimeError as error:
                 failed[name] = str(error)
                 del running[name]
@@ -320,6 +347,7 @@ def bench_trees(options):
                 found = race_processes(folder, competitors, repeat, failed=entrants.failed)
                 report.rows += [outcome.row(f"{title}: {entrant}") for entrant, outcome in found.items()]
                 add_ratios(report, title, found, algorithms)
+                add_memory(report, title, found, algorithms)
                 equal_error(report, title, folder, found, competitors, algorithms, repeat, entrants)
     entrants.tell(report)
     return report
@@ -339,6 +367,17 @@ def add_ratios(report, title, found, algorithms, suffix=""):
     if slow in found and fast in found:
         ratio = found[slow].timing.best / found[fast].timing.best
         report.rows.append({"what": f"{title}{suffix}: {slow}'s time / {fast}'s", "best": ratio, "unit": "x"})
+        if not suffix:
+            report.target(f"{title}: {slow}'s time / {fast}'s", ratio, GAP_100, at_most=True)
+
+
+def add_memory(report, title, found, algorithms):
+    """Highest memory of our first algorithm against LightGBM's."""
+    first = next((name for name in algorithms if name in found), None)
+    _, outcome = best_variant(found, "LightGBM")
+    if first is not None and outcome is not None:
+        ratio = found[first].memory["peak_MB"] / outcome.memory["peak_MB"]
+        report.target(f"{title}: {first}'s peak memory / LightGBM's", ratio, 1, at_most=True)
 
 
 def equal_error(report, title, folder, found, competitors, algorithms, repeat, entrants):
@@ -374,6 +413,7 @@ def bench_vector(options):
             "plain": f"num_leaves={options.leaves}, other parameters default",
             "sampled": "feature_fraction_bynode=0.4 min_child_samples=2 as well",
             "data_preparation": PREPARATION,
+            "file_bytes": "model file, list layout, or save_model's text; 16: leaves of 16 bits, and the error then",
             "seed": "0 throughout; errors over several seeds: tools/reproduce.py vector-trees",
         }
     )
@@ -392,11 +432,26 @@ def bench_vector(options):
                     )
                 title = f"{name} ({len(parts[0])} x {parts[0].shape[1]}, {n_classes} classes), {said(threads)}"
                 repeat = min(options.repeat, 3) if name in BIG else options.repeat
-                found = race_processes(folder, entrants.keep(specs), repeat, failed=entrants.failed)
+                found = race_processes(folder, entrants.keep(specs), repeat, failed=entrants.failed, sizes=True)
                 report.rows += [outcome.row(f"{title}: {entrant}") for entrant, outcome in found.items()]
                 add_ratios(report, title, found, ("vector",))
+                vector_targets(report, title, found, rounds)
     entrants.tell(report)
     return report
+
+
+def vector_targets(report, title, found, rounds):
+    """Time and files of the vector-leaf trees against plain LightGBM."""
+    ours, half = found.get("vector"), found.get(f"LightGBM plain, {rounds // 2} rounds")
+    full = found.get(f"LightGBM plain, {rounds} rounds")
+    if ours and half:
+        ratio = half.timing.best / ours.timing.best
+        report.target(f"{title}: LightGBM plain, {rounds // 2} rounds's time / vector's", ratio, VECTOR_TIME)
+    if ours and full:
+        text = full.sizes["file_bytes"]
+        for name, key, bound in (("", "file_bytes", VECTOR_FILE), (", 16-bit leaves", "file_bytes_16", VECTOR_FILE_16)):
+            what = f"{title}: vector's file{name} / LightGBM's text, {rounds} rounds"
+            report.target(what, ours.sizes[key] / text, bound, at_most=True)
 
 
 @benchmark("trees-abc")
@@ -446,6 +501,8 @@ def bench_abc(options):
                     report.rows.append(
                         {"what": f"{title}: all K(K-1) trees / search", "best": n_classes * plain / search, "unit": "x"}
                     )
+                    share = search / (n_classes * plain)
+                    report.target(f"{title}: a search's time / all K(K-1) trees'", share, SEARCH, at_most=True)
                 if plain and logit:
                     report.rows.append(
                         {"what": f"{title}: a round without search / logitboost's", "best": plain / logit, "unit": "x"}

@@ -31,6 +31,8 @@ cdef double FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 cdef enum:
     COLUMNS = 16  # columns read together: one cache line of float32 per row
+    FEWEST_COLUMNS = 4
+    COLUMNS_BYTES = 4194304  # of one thread's columns, beyond which fewer are read together
 
 
 cdef void gather(const real[:, :] X, const int64_t[::1] rows, int64_t first, int64_t n, float *out) noexcept nogil:
@@ -76,17 +78,18 @@ def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] w
     cdef int64_t m = rows.shape[0], d = X.shape[1], f, c, g, n
     cdef int found
     cdef uint64_t[:, ::1] scratch = np.empty((n_threads, 2 * max(m, 1)), dtype=np.uint64)
-    cdef float[:, ::1] columns = np.empty((n_threads, COLUMNS * max(m, 1)), dtype=np.float32)
+    cdef int64_t together = max(FEWEST_COLUMNS, min(<int64_t> COLUMNS, COLUMNS_BYTES // (4 * max(m, 1))))
+    cdef float[:, ::1] columns = np.empty((n_threads, together * max(m, 1)), dtype=np.float32)
     cdef const double *weights = &weight[0] if weight.shape[0] else NULL
     cdef uint64_t *keys
     cdef float *block
-    for g in prange((d + COLUMNS - 1) // COLUMNS, nogil=True, num_threads=n_threads, schedule="dynamic"):
+    for g in prange((d + together - 1) // together, nogil=True, num_threads=n_threads, schedule="dynamic"):
         keys = &scratch[threadid(), 0]
         block = &columns[threadid(), 0]
-        n = min(<int64_t> COLUMNS, d - g * COLUMNS)
-        gather(X, rows, g * COLUMNS, n, block)
+        n = min(together, d - g * together)
+        gather(X, rows, g * together, n, block)
         for c in range(n):
-            f = g * COLUMNS + c
+            f = g * together + c
             bad[f] = fill_keys(block + c * m, m, keys)
             pmb_sort_keys(keys, keys + m, m)
             found = max_bins

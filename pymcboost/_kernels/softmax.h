@@ -35,9 +35,9 @@ PMB_INLINE float pmb_exp_f_0(float x) {
     return f * r;
 }
 
-/* exp(x) for |x| <= 700, relative error below 1e-14, by the same steps on every machine. */
-PMB_INLINE double pmb_exp_d_0(double x) {
-    double t = x < -700 ? -700 : x > 700 ? 700 : x, r, f = 1.0 / 479001600;
+/* exp(t) for |t| <= 700, relative error below 1e-14, by the same steps on every machine. */
+PMB_INLINE double pmb_exp_within(double t) {
+    double r, f = 1.0 / 479001600;
     int32_t n = (int32_t)(t * 1.4426950408889634 + (t < 0 ? -0.5 : 0.5));
     int64_t bits;
     r = t - n * 6.93145751953125e-1;
@@ -58,6 +58,38 @@ PMB_INLINE double pmb_exp_d_0(double x) {
     memcpy(&r, &bits, sizeof r);
     return f * r;
 }
+
+PMB_INLINE double pmb_exp_d_0(double x) { return pmb_exp_within(x < -700 ? -700 : x > 700 ? 700 : x); }
+
+/* log(x) for x >= 1, relative error below 1e-15, by the same steps on every machine and without branches (after
+ * fdlibm: x = 2^e m, log m = 2 atanh((m - 1) / (m + 1))). */
+PMB_INLINE double pmb_log(double x) {
+    uint64_t bits, mantissa, exponent;
+    double m, e, f, s, z, r, half;
+    memcpy(&bits, &x, sizeof x);
+    mantissa = (bits & 0x000fffffffffffffu) | 0x3ff0000000000000u;
+    exponent = (bits >> 52) | 0x4330000000000000u; /* the number 2^52 + exponent */
+    memcpy(&m, &mantissa, sizeof m);
+    memcpy(&e, &exponent, sizeof e);
+    e -= 4503599627370496.0 + 1023;
+    e = m > 1.4142135623730951 ? e + 1 : e;
+    m = m > 1.4142135623730951 ? m * 0.5 : m;
+    f = m - 1;
+    s = f / (2 + f);
+    z = s * s;
+    r = 1.479819860511658591e-01;
+    r = r * z + 1.531383769920937332e-01;
+    r = r * z + 1.818357216161805012e-01;
+    r = r * z + 2.222219843214978396e-01;
+    r = r * z + 2.857142874366239149e-01;
+    r = r * z + 3.999999999940941908e-01;
+    r = r * z + 6.666666666666735130e-01;
+    r = r * z;
+    half = 0.5 * f * f;
+    return e * 6.93147180369123816490e-01 - ((half - (s * (half + r) + e * 1.90821492927058770002e-10)) - f);
+}
+
+#define PMB_TRY_ROWS 128 /* rows whose losses with all base classes are summed up together */
 
 /* P = exp(F - top) of n rows, added to total; P may be NULL. */
 PMB_INLINE void pmb_exps_f_0(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top, int64_t n,
@@ -113,35 +145,58 @@ PMB_INLINE void pmb_exps_d_0(const double *PMB_RESTRICT F, const double *PMB_RES
 #define RTAG d
 #include "softmax_body.h"
 
-/* Add the leaf values of one tree to the scores of n rows. */
-PMB_CLONES PMB_STATIC void pmb_add_leaves(const uint16_t *PMB_RESTRICT leaf, const double *PMB_RESTRICT value, int64_t n,
+/* Add the leaf values of one tree to the scores of n rows. leaf: numbers of 1 or 2 bytes. */
+PMB_CLONES PMB_STATIC void pmb_add_leaves(const void *leaf, int bytes, const double *PMB_RESTRICT value, int64_t n,
                                           double *PMB_RESTRICT to, double *PMB_RESTRICT from) {
-    for (int64_t i = 0; i < n; i++) to[i] += value[leaf[i]];
-    if (from)
-        for (int64_t i = 0; i < n; i++) from[i] -= value[leaf[i]];
+    if (bytes == 1) {
+        const uint8_t *PMB_RESTRICT l = leaf;
+        for (int64_t i = 0; i < n; i++) to[i] += value[l[i]];
+        for (int64_t i = 0; i < (from ? n : 0); i++) from[i] -= value[l[i]];
+    } else {
+        const uint16_t *PMB_RESTRICT l = leaf;
+        for (int64_t i = 0; i < n; i++) to[i] += value[l[i]];
+        for (int64_t i = 0; i < (from ? n : 0); i++) from[i] -= value[l[i]];
+    }
 }
 
-/* Where a grown tree goes: arrays of max_leaves - 1 splits, max_leaves leaves and m rows. */
+/* Where a grown tree goes: arrays of max_leaves splits, max_leaves leaves and m rows, whose leaves take 1 or 2 bytes. */
 typedef struct {
     int32_t *feature, *pos, *right, *n_splits;
     uint8_t *nan_left;
     double *gain, *value;
-    uint16_t *leaf;
+    void *leaf;
+    int32_t leaf_bytes;
 } pmb_tree_out;
+
+/* The place of tree j, from that of tree 0. */
+PMB_INLINE pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leaves, int64_t m) {
+    out.feature += j * max_leaves;
+    out.pos += j * max_leaves;
+    out.right += j * max_leaves;
+    out.n_splits += j;
+    out.nan_left += j * max_leaves;
+    out.gain += j * max_leaves;
+    out.value += j * max_leaves;
+    out.leaf = (char *)out.leaf + j * m * out.leaf_bytes;
+    return out;
+}
+
+PMB_INLINE void pmb_set_leaf(const pmb_tree_out *out, int64_t row, int leaf) {
+    if (out->leaf_bytes == 1) ((uint8_t *)out->leaf)[row] = (uint8_t)leaf;
+    else ((uint16_t *)out->leaf)[row] = (uint16_t)leaf;
+}
 
 PMB_STATIC void pmb_work_free(pmb_grow_work *w) {
     free(w->gh);
     free(w->gathered);
     free(w->memory);
     free(w->rows);
-    free(w->spare);
     free(w->free_slots);
     free(w->nodes);
     free(w->found);
     free(w->goes_left);
     free(w->order);
     free(w->busy);
-    free(w->at);
     memset(w, 0, sizeof *w);
 }
 
@@ -154,16 +209,14 @@ PMB_STATIC int pmb_work_new(pmb_grow_work *w, const pmb_tree_data *d, const pmb_
     w->gathered = malloc(sizeof(int64_t) * (size_t)o->planes * m);
     w->memory = malloc(sizeof(int64_t) * words + 64);
     w->rows = calloc(m + PMB_AHEAD, sizeof(int32_t));
-    w->spare = malloc(sizeof(int32_t) * m);
     w->free_slots = malloc(sizeof(int32_t) * (J + 1));
     w->nodes = malloc(sizeof(pmb_node) * 2 * J);
     w->found = malloc(sizeof(pmb_split) * 2 * parts);
     w->goes_left = malloc(65536);
     w->order = malloc(sizeof(int32_t) * 8 * J);
-    w->busy = malloc(sizeof(uint64_t) * (d->busy ? ((size_t)d->n_tiles + 63) / 64 * m : 1));
-    w->at = calloc(d->busy ? (m + PMB_AHEAD) * (size_t)o->threads : 1, sizeof(int32_t));
-    if (!w->gh || !w->gathered || !w->memory || !w->rows || !w->spare || !w->free_slots || !w->nodes || !w->found ||
-        !w->goes_left || !w->order || !w->busy || !w->at) {
+    w->busy = malloc(d->busy ? ((size_t)d->n_tiles + 7) / 8 * m : 1);
+    if (!w->gh || !w->gathered || !w->memory || !w->rows || !w->free_slots || !w->nodes || !w->found ||
+        !w->goes_left || !w->order || !w->busy) {
         pmb_work_free(w);
         return 0;
     }
@@ -179,10 +232,9 @@ PMB_STATIC int pmb_grow_to(const pmb_tree_data *d, const pmb_grow_options *o, pm
     int32_t *order = w->order, *right = order + J, *leaves = right + J, *stack = leaves + J;
     int64_t n = sample ? n_sample : d->m;
     for (int64_t i = 0; i < n; i++) w->rows[i] = sample ? sample[i] : (int32_t)i;
-    int n_nodes = pmb_grow(d, o, w, n);
+    pmb_grow(d, o, w, n);
     const pmb_node *nodes = w->nodes;
     int splits = pmb_preorder(nodes, stack, order, right, leaves);
-    (void)n_nodes;
     *out->n_splits = splits;
     for (int j = 0; j < splits; j++) {
         const pmb_node *node = nodes + order[j];
@@ -194,7 +246,7 @@ PMB_STATIC int pmb_grow_to(const pmb_tree_data *d, const pmb_grow_options *o, pm
     }
     for (int j = 0; j <= splits; j++) {
         const pmb_node *node = nodes + leaves[j];
-        for (int64_t i = node->start; i < node->start + node->n; i++) out->leaf[w->rows[i]] = (uint16_t)j;
+        for (int64_t i = node->start; i < node->start + node->n; i++) pmb_set_leaf(out, w->rows[i], j);
     }
     if (sample) { /* the others go down the tree */
         int32_t *number = stack;
@@ -202,7 +254,7 @@ PMB_STATIC int pmb_grow_to(const pmb_tree_data *d, const pmb_grow_options *o, pm
         for (int j = 0; j <= splits; j++) number[leaves[j]] = j;
         for (int64_t i = 0; i < d->m; i++) {
             if (next < n_sample && sample[next] == i) next++;
-            else out->leaf[i] = (uint16_t)number[pmb_leaf_of(d, nodes, i)];
+            else pmb_set_leaf(out, i, number[pmb_leaf_of(d, nodes, i)]);
         }
     }
     return splits + 1;

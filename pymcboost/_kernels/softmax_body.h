@@ -9,7 +9,7 @@
 #define FN(name) PMB_CAT2(name, RTAG, 0)
 
 /* r = r_k - r_b; s, t: what is left of k and b. */
-PMB_INLINE void FN(pmb_gh_)(REAL s, REAL t, int based, int r, REAL *g, REAL *h) {
+PMB_INLINE void FN(pmb_gh_)(REAL s, REAL t, const int based, const int r, REAL *g, REAL *h) {
     *g = r > 0 ? s : -s;
     *h = s * (1 - s);
     if (based) {
@@ -18,22 +18,35 @@ PMB_INLINE void FN(pmb_gh_)(REAL s, REAL t, int based, int r, REAL *g, REAL *h) 
     }
 }
 
-/* gh of rows [from, to), all of one class. p, q: rows k and b of S, the same one for no base class. counts: h is the
- * weight (mart). */
-PMB_CLONES PMB_STATIC void FN(pmb_quantise_1_)(const REAL *PMB_RESTRICT p, const REAL *PMB_RESTRICT q, int64_t from,
-                                               int64_t to, int r, const double *PMB_RESTRICT weight, int counts,
-                                               pmb_scale s, int64_t *PMB_RESTRICT gh) {
+PMB_INLINE void FN(pmb_quantise_1_of_)(const REAL *PMB_RESTRICT p, const REAL *PMB_RESTRICT q, int64_t from, int64_t to,
+                                       const int based, const int r, const double *PMB_RESTRICT weight,
+                                       const int counts, pmb_scale s, int64_t *PMB_RESTRICT gh) {
     REAL sg = (REAL)s.g, sh = (REAL)s.h;
     for (int64_t i = from; i < to; i++) {
         REAL g, h, w = weight ? (REAL)weight[i] : 1;
-        FN(pmb_gh_)(p[i], q[i], q != p, r, &g, &h);
+        FN(pmb_gh_)(p[i], q[i], based, r, &g, &h);
         if (counts) h = 1;
         g *= w * sg;
         h = h * w * sh + (REAL)0.5;
         int32_t hq = (int32_t)h, gq = (int32_t)(g + (g < 0 ? (REAL)-0.5 : (REAL)0.5));
         hq = hq < 1 ? 1 : hq;
-        gh[i] = (int64_t)((uint64_t)(int64_t)gq << 32) + hq;
+        gh[i] = (int64_t)((uint64_t)(uint32_t)gq << 32 | (uint32_t)hq);
     }
+}
+
+/* gh of rows [from, to), all of one class. p, q: rows k and b of S, the same one for no base class. counts: h is the
+ * weight (mart). */
+PMB_CLONES PMB_STATIC void FN(pmb_quantise_1_)(const REAL *PMB_RESTRICT p, const REAL *PMB_RESTRICT q, int64_t from,
+                                               int64_t to, int r, const double *PMB_RESTRICT weight, int counts,
+                                               pmb_scale s, int64_t *PMB_RESTRICT gh) {
+#define QUANTISE(based, r, weight, counts) FN(pmb_quantise_1_of_)(p, q, from, to, based, r, weight, counts, s, gh)
+    if (weight || counts) QUANTISE(p != q, r, weight, counts);
+    else if (p == q && r) QUANTISE(0, 1, NULL, 0);
+    else if (p == q) QUANTISE(0, 0, NULL, 0);
+    else if (r > 0) QUANTISE(1, 1, NULL, 0);
+    else if (r < 0) QUANTISE(1, -1, NULL, 0);
+    else QUANTISE(1, 0, NULL, 0);
+#undef QUANTISE
 }
 
 PMB_STATIC void FN(pmb_quantise_2_)(const REAL *p, const REAL *q, int64_t from, int64_t to, int r,
@@ -119,42 +132,108 @@ PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_
     }
 }
 
-/* Loss sum_i w_i log(1 / p_own) of n rows of class own, were the steps of n_steps trees added to their classes and taken
- * from the base class: log(1 + sum of p_k exp(step_k) over the others / (p_own exp(step_own))). value: the step of each
- * leaf; factor: exp(step), then exp(-step); leaf: (n_trees, m) and S (K, m) at the first row; others, mine, taken:
- * scratch of n. */
-PMB_CLONES PMB_STATIC double FN(pmb_try_base_)(const REAL *PMB_RESTRICT S, int64_t m, int n_steps, const int32_t *cls,
-                                               const int32_t *tree, const double *sign, int base, int own, int64_t n,
-                                               const uint16_t *PMB_RESTRICT leaf, int J,
-                                               const double *PMB_RESTRICT value, const double *PMB_RESTRICT factor,
+/* Scores of n rows of class own, as exponentials, were the steps of the tree of (k, b) added to k and taken from b: the
+ * step of each leaf is value, factor its exp, inverse that of its negative. S: (K, m) at the first row. For either class
+ * as the base: others and mine sum up the classes without the base, those of other classes and own; taken: the sum of
+ * the steps that the base loses. PMB_TRY_ROWS apart for every class. */
+PMB_INLINE void FN(pmb_try_pair_of_)(const REAL *PMB_RESTRICT S, int64_t m, int k, int b, int own, int n,
+                                             const void *PMB_RESTRICT leaf, const int bytes,
+                                             const double *PMB_RESTRICT value,
+                                             const double *PMB_RESTRICT factor, const double *PMB_RESTRICT inverse,
+                                             double *PMB_RESTRICT others, double *PMB_RESTRICT mine,
+                                             double *PMB_RESTRICT taken) {
+    const REAL *PMB_RESTRICT p = S + k * m, *PMB_RESTRICT q = S + b * m;
+    double *PMB_RESTRICT with_b = others + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT with_k = others + (int64_t)k * PMB_TRY_ROWS;
+    double *PMB_RESTRICT from_b = taken + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT from_k = taken + (int64_t)k * PMB_TRY_ROWS;
+    double *PMB_RESTRICT own_b = mine + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT own_k = mine + (int64_t)k * PMB_TRY_ROWS;
+    if (k == own)
+        for (int i = 0; i < n; i++) {
+            int l = bytes == 1 ? ((const uint8_t *)leaf)[i] : ((const uint16_t *)leaf)[i];
+            own_b[i] = (1 - (double)p[i]) * factor[l];
+            with_k[i] += (double)q[i] * inverse[l];
+            from_b[i] += value[l];
+            from_k[i] -= value[l];
+        }
+    else if (b == own)
+        for (int i = 0; i < n; i++) {
+            int l = bytes == 1 ? ((const uint8_t *)leaf)[i] : ((const uint16_t *)leaf)[i];
+            with_b[i] += (double)p[i] * factor[l];
+            own_k[i] = (1 - (double)q[i]) * inverse[l];
+            from_b[i] += value[l];
+            from_k[i] -= value[l];
+        }
+    else
+        for (int i = 0; i < n; i++) {
+            int l = bytes == 1 ? ((const uint8_t *)leaf)[i] : ((const uint16_t *)leaf)[i];
+            with_b[i] += (double)p[i] * factor[l];
+            with_k[i] += (double)q[i] * inverse[l];
+            from_b[i] += value[l];
+            from_k[i] -= value[l];
+        }
+}
+
+PMB_CLONES PMB_STATIC void FN(pmb_try_pair_)(const REAL *S, int64_t m, int k, int b, int own, int n, const void *leaf,
+                                             int bytes, const double *value, const double *factor,
+                                             const double *inverse, double *others, double *mine, double *taken) {
+    if (bytes == 1)
+        FN(pmb_try_pair_of_)(S, m, k, b, own, n, leaf, 1, value, factor, inverse, others, mine, taken);
+    else
+        FN(pmb_try_pair_of_)(S, m, k, b, own, n, leaf, 2, value, factor, inverse, others, mine, taken);
+}
+
+/* Loss sum_i w_i log(1 / p_own) of n rows with one base class, from what `pmb_try_pair_` summed up, p: row `base` of S.
+ * log(1 / p_own) = log(1 + sum of p_k exp(step_k) over the others / (p_own exp(step_own))). */
+PMB_CLONES PMB_STATIC double FN(pmb_try_loss_)(const REAL *PMB_RESTRICT p, int is_own, int n,
                                                const double *PMB_RESTRICT weight, double *PMB_RESTRICT others,
                                                double *PMB_RESTRICT mine, double *PMB_RESTRICT taken) {
-    double loss = 0;
-    const REAL *PMB_RESTRICT b = S + base * m;
-    for (int64_t i = 0; i < n; i++) others[i] = taken[i] = 0;
-    for (int j = 0; j < n_steps; j++) {
-        const uint16_t *PMB_RESTRICT l = leaf + tree[j] * m;
-        const double *PMB_RESTRICT v = value + (int64_t)tree[j] * J;
-        const double *PMB_RESTRICT e = factor + 2 * (int64_t)tree[j] * J + (sign[j] < 0 ? J : 0);
-        const REAL *PMB_RESTRICT s = S + cls[j] * m;
-        double side = sign[j];
-        if (cls[j] == own)
-            for (int64_t i = 0; i < n; i++) mine[i] = (1 - (double)s[i]) * e[l[i]];
-        else
-            for (int64_t i = 0; i < n; i++) others[i] += (double)s[i] * e[l[i]];
-        for (int64_t i = 0; i < n; i++) taken[i] += side * v[l[i]];
+    double part[8] = {0};
+    for (int i = 0; i < n; i++) {
+        double lost = taken[i] > 700 ? 700 : taken[i];
+        taken[i] = lost < -700 ? -700 : lost;
     }
-    if (own == base)
-        for (int64_t i = 0; i < n; i++) mine[i] = (1 - (double)b[i]) * pmb_exp_d_0(-taken[i]);
+    if (is_own)
+        for (int i = 0; i < n; i++) mine[i] = (1 - (double)p[i]) * pmb_exp_within(-taken[i]);
     else
-        for (int64_t i = 0; i < n; i++) others[i] += (double)b[i] * pmb_exp_d_0(-taken[i]);
-    for (int64_t i = 0; i < n; i++) {
+        for (int i = 0; i < n; i++) others[i] += (double)p[i] * pmb_exp_within(-taken[i]);
+    for (int i = 0; i < n; i++) {
         double x = others[i] / (mine[i] > 1e-300 ? mine[i] : 1e-300);
-        /* the series is exact to 1e-16 there, and spares the call for most rows of a trained model */
-        double l = x < 0.003 ? x * (1 - x * (0.5 - x * (1.0 / 3 - x * (0.25 - x * (0.2 - x / 6))))) : log1p(x);
-        loss += weight ? weight[i] * l : l;
+        /* where 1 + x has lost digits of x, the series is exact to 1e-16 */
+        double small = x * (1 - x * (0.5 - x * (1.0 / 3 - x * (0.25 - x * (0.2 - x / 6)))));
+        double large = pmb_log(1 + x);
+        others[i] = x < 0.003 ? small : large;
     }
-    return loss;
+    if (weight)
+        for (int i = 0; i < n; i++) others[i] *= weight[i];
+    int i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (int l = 0; l < 8; l++) part[l] += others[i + l];
+    for (; i < n; i++) part[0] += others[i];
+    return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+}
+
+/* Losses of n rows of class own with each of the base classes in `tried` (K flags), added to loss (K,). pair: (n_pairs,
+ * 2) classes (k, b), k < b, in ascending order, and their trees: leaf (n_pairs, m) of 1 or 2 bytes, value, factor (n_pairs, J), and
+ * inverse. work: (3, K, PMB_TRY_ROWS). */
+PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_t *tried, int n_pairs,
+                                   const int32_t *pair, int own, int64_t n, const void *leaf, int bytes, int64_t J,
+                                   const double *value, const double *factor, const double *inverse,
+                                   const double *weight, double *work, double *loss) {
+    int64_t part = (int64_t)K * PMB_TRY_ROWS;
+    double *others = work, *mine = work + part, *taken = work + 2 * part;
+    for (int k = 0; k < K; k++) loss[k] = 0;
+    for (int64_t start = 0; start < n; start += PMB_TRY_ROWS) {
+        int here = n - start < PMB_TRY_ROWS ? (int)(n - start) : PMB_TRY_ROWS;
+        memset(work, 0, sizeof(double) * 3 * (size_t)part);
+        for (int j = 0; j < n_pairs; j++)
+            FN(pmb_try_pair_)(S + start, m, pair[2 * j], pair[2 * j + 1], own, here,
+                              (const char *)leaf + (j * m + start) * bytes, bytes,
+                              value + j * J, factor + j * J, inverse + j * J, others, mine, taken);
+        for (int b = 0; b < K; b++)
+            if (tried[b])
+                loss[b] += FN(pmb_try_loss_)(S + b * m + start, b == own, here, weight ? weight + start : NULL,
+                                             others + (int64_t)b * PMB_TRY_ROWS, mine + (int64_t)b * PMB_TRY_ROWS,
+                                             taken + (int64_t)b * PMB_TRY_ROWS);
+    }
 }
 
 #undef FN

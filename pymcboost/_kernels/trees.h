@@ -17,6 +17,7 @@
 #endif
 
 #define PMB_AHEAD 24       /* rows between the prefetched row and the current one */
+#define PMB_COMPACTED 4096 /* rows of a node that are listed together where a tile skips rows */
 #define PMB_COUNT_BITS 24  /* PLANES 2: bits of the weight count below h */
 #define PMB_COUNT_MASK ((1 << PMB_COUNT_BITS) - 1)
 #define PMB_RESOLVED 1024  /* units of h per row from which integer sums are as good as the numbers behind them */
@@ -32,7 +33,7 @@ typedef struct {
     const int32_t *tile_missing; /* 1: the last row of the histogram holds the missing values of the plain lanes */
     const int32_t *tile_skip;   /* 1: rows with every lane in its mode are left out, and make up the rest of the node */
     const int32_t *tile_mode;   /* (n_tiles, 16) */
-    const uint64_t *busy;       /* (words, m): bit t of a row's words says that tile t counts it; NULL: no such tile */
+    const uint8_t *busy;        /* (bytes, m): bit t of a row's bytes says that tile t counts it; NULL: no such tile */
     const int64_t *tile_cell;   /* (n_tiles + 2,) first cell of each tile, of the sparse cells, and the number of all */
     const int32_t *column, *lane, *cell0, *n_bins, *has_missing, *mode; /* by feature */
     const int32_t *lane_ptr, *lane_feature;                             /* features of each lane, then the sparse ones */
@@ -69,14 +70,13 @@ typedef struct {
 
 /* One thread's memory. */
 typedef struct {
-    int64_t *gh, *gathered, *hist;
-    int32_t *rows, *spare, *free_slots;
+    int64_t *gh, *gathered, *hist; /* `gathered` is scratch while rows are parted */
+    int32_t *rows, *free_slots;
     pmb_node *nodes;
     pmb_split *found;
     uint8_t *goes_left; /* 65536 */
     int32_t *order;     /* 8 * max_leaves */
-    uint64_t *busy;     /* of the gathered rows, (words, m) */
-    int32_t *at;        /* (threads, m + PMB_AHEAD) */
+    uint8_t *busy;      /* of the gathered rows, (bytes, m) */
     void *memory;       /* of hist, which is 64-byte aligned */
 } pmb_grow_work;
 
@@ -292,11 +292,11 @@ PMB_STATIC int pmb_scan_feature(const pmb_tree_data *d, int f, const int64_t *ce
 #define PLANES 2
 #include "trees_body.h"
 
-/* Positions, among n rows, of those that count in a tile. */
-PMB_CLONES PMB_STATIC int64_t pmb_compact(const uint64_t *PMB_RESTRICT busy, int bit, int64_t n,
+/* Positions, from `start` on, of those of n rows that count in a tile. */
+PMB_CLONES PMB_STATIC int64_t pmb_compact(const uint8_t *PMB_RESTRICT busy, int bit, int64_t start, int64_t n,
                                           int32_t *PMB_RESTRICT at) {
     int64_t count = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = start; i < start + n; i++) {
         at[count] = (int32_t)i;
         count += busy[i] >> bit & 1;
     }
@@ -305,9 +305,9 @@ PMB_CLONES PMB_STATIC int64_t pmb_compact(const uint64_t *PMB_RESTRICT busy, int
 }
 
 /* Histogram of one tile (or of the sparse cells, tile == n_tiles) over the n rows of a node with these sums; rows NULL:
- * the first n. busy: the bits of these rows, word by word, `stride` apart; at: scratch of n + PMB_AHEAD. */
+ * the first n. busy: the bits of these rows, byte by byte, `stride` apart. */
 PMB_INLINE void pmb_fill_part(const pmb_tree_data *d, int planes, int tile, const int32_t *rows, int64_t n,
-                              const int64_t *gh, pmb_sums sums, const uint64_t *busy, int64_t stride, int32_t *at,
+                              const int64_t *gh, pmb_sums sums, const uint8_t *busy, int64_t stride,
                               int64_t *hist) {
     memset(hist, 0, sizeof(int64_t) * (size_t)planes * (size_t)(d->tile_cell[tile + 1] - d->tile_cell[tile]));
     if (tile == d->n_tiles) {
@@ -322,14 +322,25 @@ PMB_INLINE void pmb_fill_part(const pmb_tree_data *d, int planes, int tile, cons
         return;
     }
     int lanes = d->tile_lanes[tile];
-    int64_t first = (int64_t)tile * d->m * 16, done[2];
-    int skip = d->tile_skip[tile];
-    if (skip) n = pmb_compact(busy + tile / 64 * stride, tile % 64, n, at);
-    else at = NULL;
-    if (d->code_bytes == 2) pmb_fill_16_2((const uint16_t *)d->tiles + first, rows, at, n, lanes, gh, hist, done);
-    else if (planes == 2) pmb_fill_8_2((const uint8_t *)d->tiles + first, rows, at, n, lanes, gh, hist, done);
-    else pmb_fill_8_1((const uint8_t *)d->tiles + first, rows, at, n, lanes, gh, hist, done);
-    if (!skip) return;
+    int64_t first = (int64_t)tile * d->m * 16, done[2] = {0, 0}, part[2];
+    const uint16_t *tile16 = (const uint16_t *)d->tiles + first;
+    const uint8_t *tile8 = (const uint8_t *)d->tiles + first;
+    if (!d->tile_skip[tile]) {
+        if (d->code_bytes == 2) pmb_fill_16_2(tile16, rows, NULL, n, lanes, gh, hist, part);
+        else if (planes == 2) pmb_fill_8_2(tile8, rows, NULL, n, lanes, gh, hist, part);
+        else pmb_fill_8_1(tile8, rows, NULL, n, lanes, gh, hist, part);
+        return;
+    }
+    for (int64_t start = 0; start < n; start += PMB_COMPACTED) {
+        int32_t at[PMB_COMPACTED + PMB_AHEAD];
+        int64_t count = pmb_compact(busy + tile / 8 * stride, tile % 8, start,
+                                    n - start < PMB_COMPACTED ? n - start : PMB_COMPACTED, at);
+        if (d->code_bytes == 2) pmb_fill_16_2(tile16, rows, at, count, lanes, gh, hist, part);
+        else if (planes == 2) pmb_fill_8_2(tile8, rows, at, count, lanes, gh, hist, part);
+        else pmb_fill_8_1(tile8, rows, at, count, lanes, gh, hist, part);
+        done[0] += part[0];
+        done[1] += part[1];
+    }
     for (int k = 0; k < lanes; k++) {
         int64_t *cell = hist + (int64_t)d->tile_mode[16 * tile + k] * 16 * planes + k;
         if (planes == 1) {
@@ -411,20 +422,21 @@ PMB_INLINE int pmb_sparse_left(const pmb_tree_data *d, const pmb_split *s, int64
 PMB_STATIC int64_t pmb_partition(const pmb_tree_data *d, const pmb_split *s, int32_t *rows, int64_t n,
                                  pmb_grow_work *w) {
     int lane = d->lane[s->feature];
+    int32_t *spare = (int32_t *)w->gathered;
     if (lane < 0) {
         int64_t left = 0, right = 0;
         for (int64_t i = 0; i < n; i++) {
             int32_t row = rows[i];
             if (pmb_sparse_left(d, s, row)) rows[left++] = row;
-            else w->spare[right++] = row;
+            else spare[right++] = row;
         }
-        memcpy(rows + left, w->spare, sizeof(int32_t) * (size_t)right);
+        memcpy(rows + left, spare, sizeof(int32_t) * (size_t)right);
         return left;
     }
     pmb_directions(d, s, w->goes_left);
     if (d->code_bytes == 2)
-        return pmb_part_16_2((const uint16_t *)d->codes + lane * d->m, w->goes_left, rows, n, w->spare);
-    return pmb_part_8_1((const uint8_t *)d->codes + lane * d->m, w->goes_left, rows, n, w->spare);
+        return pmb_part_16_2((const uint16_t *)d->codes + lane * d->m, w->goes_left, rows, n, spare);
+    return pmb_part_8_1((const uint8_t *)d->codes + lane * d->m, w->goes_left, rows, n, spare);
 }
 
 PMB_INLINE double pmb_gain(pmb_sums total, const pmb_split *s, int edge) {
@@ -463,10 +475,10 @@ PMB_STATIC void pmb_evaluate(const pmb_tree_data *d, const pmb_grow_options *o, 
                 to[2 * i] = gh[2 * (int64_t)rows[i]];
                 to[2 * i + 1] = gh[2 * (int64_t)rows[i] + 1];
             }
-        for (int word = 0; d->busy && word <= (d->n_tiles - 1) / 64; word++)
-            for (int64_t i = 0; i < n; i++) w->busy[word * d->m + i] = d->busy[word * d->m + rows[i]];
+        for (int byte = 0; d->busy && byte <= (d->n_tiles - 1) / 8; byte++)
+            for (int64_t i = 0; i < n; i++) w->busy[byte * d->m + i] = d->busy[byte * d->m + rows[i]];
     }
-    const uint64_t *busy = whole ? d->busy : w->busy;
+    const uint8_t *busy = whole ? d->busy : w->busy;
     int64_t begin = !pooled && rest && rest->start < fill->start ? rest->start : fill->start;
     int threads = o->threads > 1 && fill->n * d->n_tiles > PMB_SHARED_WORK ? o->threads : 1;
     (void)threads;
@@ -476,13 +488,9 @@ PMB_STATIC void pmb_evaluate(const pmb_tree_data *d, const pmb_grow_options *o, 
     for (int t = 0; t < parts; t++) {
         int64_t at = planes * d->tile_cell[t], n_words = planes * d->tile_cell[t + 1] - at;
         int64_t *hist = w->hist + (o->pool ? fill->slot * words + at : at);
-        int32_t *at_rows = w->at;
-#ifdef _OPENMP
-        at_rows += (threads > 1 ? omp_get_thread_num() : 0) * (d->m + PMB_AHEAD);
-#endif
         pmb_fill_part(d, planes, t, whole ? NULL : w->rows + fill->start, fill->n,
                       whole ? gh : w->gathered + planes * (fill->start - begin), fill->sums,
-                      busy ? busy + (fill->start - begin) : NULL, d->m, at_rows, hist);
+                      busy ? busy + (fill->start - begin) : NULL, d->m, hist);
         if (want_filled) pmb_scan_part(d, o, t, hist, fill->sums, w->found + 2 * t);
         if (!rest) continue;
         if (pooled) {
@@ -492,7 +500,7 @@ PMB_STATIC void pmb_evaluate(const pmb_tree_data *d, const pmb_grow_options *o, 
         } else if (want_other) {
             pmb_fill_part(d, planes, t, w->rows + rest->start, rest->n,
                           w->gathered + planes * (rest->start - begin), rest->sums,
-                          busy ? busy + (rest->start - begin) : NULL, d->m, at_rows, hist);
+                          busy ? busy + (rest->start - begin) : NULL, d->m, hist);
             pmb_scan_part(d, o, t, hist, rest->sums, w->found + 2 * t + 1);
         }
     }
@@ -511,9 +519,9 @@ PMB_INLINE int pmb_splittable(const pmb_node *node, const pmb_grow_options *o) {
     return node->n > 1 && node->sums.n >= 2 * o->min_h && (o->max_depth == 0 || node->depth < o->max_depth);
 }
 
-/* Grow a tree on the n rows in w->rows (ascending) with the values w->gh of all rows. Returns the number of nodes,
- * w->nodes[0] being the root; leaves are nodes with left == -1, their rows in w->rows. */
-PMB_STATIC int pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, int64_t n) {
+/* Grow a tree on the n rows in w->rows (ascending) with the values w->gh of all rows. w->nodes[0] is then the
+ * root; leaves are nodes with left == -1, their rows in w->rows. */
+PMB_STATIC void pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, int64_t n) {
     int n_nodes = 1, n_leaves = 1, n_slots = 1, n_free = 0, parts = d->n_tiles + (d->row_ptr != NULL);
     pmb_node *nodes = w->nodes;
     memset(nodes, 0, sizeof *nodes);
@@ -524,7 +532,7 @@ PMB_STATIC int pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_g
         const int64_t *v = w->gh + o->planes * (int64_t)w->rows[i];
         pmb_sums_add(&nodes[0].sums, pmb_cell(v, o->planes, 1), 1);
     }
-    if (parts == 0) return 1;
+    if (parts == 0) return;
     if (o->max_leaves > 1 && pmb_splittable(nodes, o)) pmb_evaluate(d, o, w, 0, -1, 1, 0);
     while (n_leaves < o->max_leaves) {
         int at = -1;
@@ -567,7 +575,6 @@ PMB_STATIC int pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_g
             if (!want_small) w->free_slots[n_free++] = nodes[small].slot;
         }
     }
-    return n_nodes;
 }
 
 /* A grown tree in preorder: splits only, right = distance to the right child; leaf_node: node of each leaf from left to

@@ -6,7 +6,7 @@ number of threads nor on the order of summation.
 """
 
 from cython.parallel cimport prange, threadid
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
@@ -22,7 +22,7 @@ cdef extern from "softmax.h" nogil:
         const int32_t *tile_missing
         const int32_t *tile_skip
         const int32_t *tile_mode
-        const uint64_t *busy
+        const uint8_t *busy
         const int64_t *tile_cell
         const int32_t *column
         const int32_t *lane
@@ -50,7 +50,9 @@ cdef extern from "softmax.h" nogil:
         uint8_t *nan_left
         double *gain
         double *value
-        uint16_t *leaf
+        void *leaf
+        int32_t leaf_bytes
+    pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leaves, int64_t m)
     int pmb_work_new(pmb_grow_work *w, const pmb_tree_data *d, const pmb_grow_options *o)
     void pmb_work_free(pmb_grow_work *w)
     void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *S,
@@ -64,15 +66,17 @@ cdef extern from "softmax.h" nogil:
                          float *total, float *S, double *sums)
     void pmb_softmax_d_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
                          double *total, double *P, double *sums)
-    double pmb_try_base_f_0(const float *P, int64_t m, int n_steps, const int32_t *cls, const int32_t *tree,
-                            const double *sign, int base, int own, int64_t n, const uint16_t *leaf, int J,
-                            const double *value, const double *factor, const double *weight, double *others,
-                            double *mine, double *taken)
-    double pmb_try_base_d_0(const double *P, int64_t m, int n_steps, const int32_t *cls, const int32_t *tree,
-                            const double *sign, int base, int own, int64_t n, const uint16_t *leaf, int J,
-                            const double *value, const double *factor, const double *weight, double *others,
-                            double *mine, double *taken)
-    void pmb_add_leaves(const uint16_t *leaf, const double *value, int64_t n, double *to, double *frm)
+    enum:
+        PMB_TRY_ROWS
+    void pmb_try_bases_f_0(const float *S, int64_t m, int K, const uint8_t *tried, int n_pairs, const int32_t *pair,
+                           int own, int64_t n, const void *leaf, int bytes, int64_t J, const double *value,
+                           const double *factor, const double *inverse, const double *weight, double *work,
+                           double *loss)
+    void pmb_try_bases_d_0(const double *S, int64_t m, int K, const uint8_t *tried, int n_pairs, const int32_t *pair,
+                           int own, int64_t n, const void *leaf, int bytes, int64_t J, const double *value,
+                           const double *factor, const double *inverse, const double *weight, double *work,
+                           double *loss)
+    void pmb_add_leaves(const void *leaf, int bytes, const double *value, int64_t n, double *to, double *frm)
 
 ctypedef fused real:
     float
@@ -100,6 +104,21 @@ cdef const void *address(array):
         return NULL
     view = array.reshape(-1).view(np.uint8)
     return <const void *> &view[0]
+
+
+cdef pmb_tree_out outputs(out, int n, int64_t J, int64_t m) except *:
+    """Where the first of n trees goes; the caller keeps the `Grown` alive."""
+    cdef pmb_tree_out first
+    if out.leaf.shape[1] != m or out.feature.shape[1] != J or len(out.leaf) < n or out.leaf.dtype.itemsize > 2:
+        raise ValueError("the arrays do not fit the data")
+    if J > 1 << 8 * out.leaf.dtype.itemsize:
+        raise ValueError("leaf has too few bytes for so many leaves")
+    first.feature, first.pos = <int32_t *> address(out.feature), <int32_t *> address(out.pos)
+    first.right, first.n_splits = <int32_t *> address(out.right), <int32_t *> address(out.n_splits)
+    first.nan_left = <uint8_t *> address(out.nan_left)
+    first.gain, first.value = <double *> address(out.gain), <double *> address(out.value)
+    first.leaf, first.leaf_bytes = <void *> address(out.leaf), out.leaf.dtype.itemsize
+    return first
 
 
 cdef class Grower:
@@ -143,7 +162,7 @@ cdef class Grower:
         self.data.tile_missing = <const int32_t *> address(data.tile_missing)
         self.data.tile_skip = <const int32_t *> address(data.tile_skip)
         self.data.tile_mode = <const int32_t *> address(data.tile_mode)
-        self.data.busy = <const uint64_t *> address(data.busy)
+        self.data.busy = <const uint8_t *> address(data.busy)
         self.data.tile_cell = <const int64_t *> address(data.tile_cell)
         self.data.column, self.data.lane = <const int32_t *> address(data.column), <const int32_t *> address(data.lane)
         self.data.cell0 = <const int32_t *> address(data.cell0)
@@ -207,17 +226,13 @@ cdef class Grower:
         """
         cdef int j, n = jobs.shape[0], outer = min(n, self.n_threads), K = S.shape[0], J = self.options.max_leaves
         cdef int is_double = real is double
-        cdef int32_t[:, ::1] feature = out.feature, pos = out.pos, right = out.right
-        cdef int32_t[::1] n_splits = out.n_splits
-        cdef uint8_t[:, ::1] nan_left = out.nan_left
-        cdef double[:, ::1] gain = out.gain, value = out.value
-        cdef uint16_t[:, ::1] leaf = out.leaf
+        cdef pmb_tree_out first = outputs(out, n, J, self.data.m)
         cdef const double *weights = &weight[0] if weight.shape[0] else NULL
         cdef const int32_t *rows = &sample[0] if sample.shape[0] else NULL
         cdef int64_t n_sample = sample.shape[0]
         if is_double and self.options.planes != 2:
             raise ValueError("double precision needs planes=2")
-        if S.shape[1] != self.data.m or leaf.shape[1] != self.data.m or feature.shape[1] != J or leaf.shape[0] < n:
+        if S.shape[1] != self.data.m:
             raise ValueError("the arrays do not fit the data")
         self.options.active = &active[0] if active.shape[0] else NULL
         self.options.threads = self.n_threads // outer
@@ -227,14 +242,12 @@ cdef class Grower:
                 for j in range(n):
                     softmax_job(&self.data, &self.options, &self.work[0], &S[0, 0], is_double, K, jobs[j, 0],
                                 jobs[j, 1], &y[0], &class_start[0], weights, counts, &scale[j, 0], rows, n_sample,
-                                shrinkage, cap, &feature[j, 0], &pos[j, 0], &right[j, 0], &n_splits[j],
-                                &nan_left[j, 0], &gain[j, 0], &value[j, 0], &leaf[j, 0])
+                                shrinkage, cap, pmb_out_of(first, j, J, self.data.m))
         else:
             for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
                 softmax_job(&self.data, &self.options, &self.work[threadid()], &S[0, 0], is_double, K, jobs[j, 0],
                             jobs[j, 1], &y[0], &class_start[0], weights, counts, &scale[j, 0], rows, n_sample,
-                            shrinkage, cap, &feature[j, 0], &pos[j, 0], &right[j, 0], &n_splits[j], &nan_left[j, 0],
-                            &gain[j, 0], &value[j, 0], &leaf[j, 0])
+                            shrinkage, cap, pmb_out_of(first, j, J, self.data.m))
 
     def grow_edges(self, const real[:, :, ::1] A, int n_classes, const double[::1] weight, double limit,
                    double unit, double per_count, double[::1] edge, out):
@@ -251,14 +264,9 @@ cdef class Grower:
         """
         cdef int r, n = n_classes, outer = min(n, self.n_threads), lanes = A.shape[2], J = self.options.max_leaves
         cdef int is_double = real is double
-        cdef int32_t[:, ::1] feature = out.feature, pos = out.pos, right = out.right
-        cdef int32_t[::1] n_splits = out.n_splits
-        cdef uint8_t[:, ::1] nan_left = out.nan_left
-        cdef double[:, ::1] gain = out.gain, value = out.value
-        cdef uint16_t[:, ::1] leaf = out.leaf
+        cdef pmb_tree_out first = outputs(out, n, J, self.data.m)
         cdef const double *weights = &weight[0] if weight.shape[0] else NULL
-        if (A.shape[1] != self.data.m or leaf.shape[1] != self.data.m or feature.shape[1] != J or leaf.shape[0] < n
-                or edge.shape[0] != n or A.shape[0] * lanes < n):
+        if A.shape[1] != self.data.m or edge.shape[0] != n or A.shape[0] * lanes < n:
             raise ValueError("the arrays do not fit the data")
         self.options.active = NULL
         self.options.threads = self.n_threads // outer
@@ -267,36 +275,26 @@ cdef class Grower:
             with nogil:
                 for r in range(n):
                     edge[r] = edge_job(&self.data, &self.options, &self.work[0], &A[r // lanes, 0, r % lanes],
-                                       is_double, lanes, weights, limit, unit, per_count, &feature[r, 0], &pos[r, 0],
-                                       &right[r, 0], &n_splits[r], &nan_left[r, 0], &gain[r, 0], &value[r, 0],
-                                       &leaf[r, 0])
+                                       is_double, lanes, weights, limit, unit, per_count,
+                                       pmb_out_of(first, r, J, self.data.m))
         else:
             for r in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
                 edge[r] = edge_job(&self.data, &self.options, &self.work[threadid()], &A[r // lanes, 0, r % lanes],
-                                   is_double, lanes, weights, limit, unit, per_count, &feature[r, 0], &pos[r, 0],
-                                   &right[r, 0], &n_splits[r], &nan_left[r, 0], &gain[r, 0], &value[r, 0],
-                                   &leaf[r, 0])
+                                   is_double, lanes, weights, limit, unit, per_count,
+                                   pmb_out_of(first, r, J, self.data.m))
 
 
 cdef double edge_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *A,
                      int is_double, int stride, const double *weight, double limit, double unit,
-                     double per_count, int32_t *feature, int32_t *pos, int32_t *right, int32_t *n_splits,
-                     uint8_t *nan_left, double *gain, double *value, uint16_t *leaf) noexcept nogil:
-    cdef pmb_tree_out out
-    out.feature, out.pos, out.right, out.n_splits = feature, pos, right, n_splits
-    out.nan_left, out.gain, out.value, out.leaf = nan_left, gain, value, leaf
+                     double per_count, pmb_tree_out out) noexcept nogil:
     return pmb_edge_tree(data, options, work, A, is_double, stride, weight, limit, unit, per_count, &out)
 
 
 cdef void softmax_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *S,
                       int is_double, int K, int k, int b, const int32_t *y, const int64_t *class_start,
                       const double *weight, bint counts, const double *scale, const int32_t *sample, int64_t n_sample,
-                      double shrinkage, double cap, int32_t *feature, int32_t *pos, int32_t *right, int32_t *n_splits,
-                      uint8_t *nan_left, double *gain, double *value, uint16_t *leaf) noexcept nogil:
-    cdef pmb_tree_out out
+                      double shrinkage, double cap, pmb_tree_out out) noexcept nogil:
     cdef pmb_scale s
-    out.feature, out.pos, out.right, out.n_splits = feature, pos, right, n_splits
-    out.nan_left, out.gain, out.value, out.leaf = nan_left, gain, value, leaf
     s.g, s.h, s.n = scale[0], scale[1], scale[2]
     pmb_softmax_tree(data, options, work, S, is_double, K, k, b, y, class_start, weight, counts, s, sample, n_sample,
                      shrinkage, cap, &out)
@@ -330,55 +328,57 @@ def softmax(const double[:, ::1] F, const int64_t[::1] starts, const int32_t[::1
                             &total[threadid(), 0], &S[0, starts[c]], &sums[c, 0, 0])
 
 
-def add_trees(const uint16_t[:, ::1] leaf, const double[:, ::1] value, const int32_t[::1] tree,
+def add_trees(leaf, const double[:, ::1] value, const int32_t[::1] tree,
               const int32_t[::1] cls, const int32_t[::1] base, double[:, ::1] F, int n_threads):
     """F += the leaf values of the listed trees, in order.
 
     Parameters
     ----------
-    leaf : IN (n, m) leaf of every row in every tree
+    leaf : IN (n, m) uint8 or uint16, leaf of every row in every tree
     value : IN (n, J)
     tree, cls, base : IN (t,) trees to add, the class that receives the value, and that from which it is taken (or -1)
     F : IN/OUT (K, m)
     """
     cdef int64_t m = F.shape[1], c, start, n
-    cdef int j, t, T = tree.shape[0]
+    cdef int j, t, T = tree.shape[0], bytes_ = leaf.dtype.itemsize
+    cdef const uint8_t[:, ::1] leaves = leaf.view(np.uint8)
     for c in prange((m + CHUNK - 1) // CHUNK, nogil=True, num_threads=n_threads, schedule="static"):
         start = c * CHUNK
         n = min(<int64_t> CHUNK, m - start)
         for j in range(T):
             t = tree[j]
-            pmb_add_leaves(&leaf[t, start], &value[t, 0], n, &F[cls[j], start],
+            pmb_add_leaves(&leaves[t, start * bytes_], bytes_, &value[t, 0], n, &F[cls[j], start],
                            &F[base[j], start] if base[j] >= 0 else NULL)
 
 
-def try_base(const real[:, ::1] S, const int64_t[::1] starts, const int32_t[::1] own, const uint16_t[:, ::1] leaf,
-             const double[:, ::1] value, const double[:, :, ::1] factor, const int32_t[::1] cls,
-             const int32_t[::1] tree, const double[::1] sign, int base, const double[::1] weight, double[::1] loss,
-             int n_threads):
-    """The training loss with a base class, chunk by chunk, without touching the scores.
+def try_bases(const real[:, ::1] S, const int64_t[::1] starts, const int32_t[::1] own, leaf,
+              const double[:, ::1] value, const double[:, :, ::1] factor, const int32_t[:, ::1] pair,
+              const uint8_t[::1] tried, const double[::1] weight, double[:, ::1] loss, int n_threads):
+    """The training losses with several base classes, chunk by chunk, without touching the scores.
 
     Parameters
     ----------
     S, starts, own, weight : IN as in `softmax`
     leaf, value : IN as in `add_trees`
-    factor : IN (n, 2, J) exp(value) and exp(-value)
-    cls, tree, sign : IN (K - 1,) classes other than the base, their trees, and +1 or -1 for the side of the pair
-    loss : OUT (n_chunks,)
+    factor : IN (2, n, J) exp(value) and exp(-value)
+    pair : IN (n, 2) classes of the trees: the first receives the value, the second loses it; ascending
+    tried : IN (K,) whether a class is tried as the base; all of its pairs must be there
+    loss : OUT (n_chunks, K), 0 for classes that are not tried
     """
-    cdef int64_t c, n_chunks = starts.shape[0] - 1, m = S.shape[1]
-    cdef int n_steps = cls.shape[0], J = value.shape[1]
-    cdef double[:, ::1] others = np.empty((n_threads, CHUNK)), mine = np.empty((n_threads, CHUNK))
-    cdef double[:, ::1] taken = np.empty((n_threads, CHUNK))
+    cdef int64_t c, n_chunks = starts.shape[0] - 1, m = S.shape[1], J = value.shape[1]
+    cdef int n_pairs = pair.shape[0], K = S.shape[0]
+    cdef double[:, ::1] work = np.empty((n_threads, 3 * K * PMB_TRY_ROWS))
     cdef const double *weights = &weight[0] if weight.shape[0] else NULL
+    cdef int bytes_ = leaf.dtype.itemsize
+    cdef const uint8_t[:, ::1] leaves = leaf.view(np.uint8)
     for c in prange(n_chunks, nogil=True, num_threads=n_threads, schedule="static"):
         if real is float:
-            loss[c] = pmb_try_base_f_0(&S[0, starts[c]], m, n_steps, &cls[0], &tree[0], &sign[0], base, own[c],
-                                       starts[c + 1] - starts[c], &leaf[0, starts[c]], J, &value[0, 0],
-                                       &factor[0, 0, 0], weights + starts[c] if weights != NULL else NULL,
-                                       &others[threadid(), 0], &mine[threadid(), 0], &taken[threadid(), 0])
+            pmb_try_bases_f_0(&S[0, starts[c]], m, K, &tried[0], n_pairs, &pair[0, 0], own[c],
+                              starts[c + 1] - starts[c], &leaves[0, starts[c] * bytes_], bytes_, J, &value[0, 0],
+                              &factor[0, 0, 0], &factor[1, 0, 0], weights + starts[c] if weights != NULL else NULL,
+                              &work[threadid(), 0], &loss[c, 0])
         else:
-            loss[c] = pmb_try_base_d_0(&S[0, starts[c]], m, n_steps, &cls[0], &tree[0], &sign[0], base, own[c],
-                                       starts[c + 1] - starts[c], &leaf[0, starts[c]], J, &value[0, 0],
-                                       &factor[0, 0, 0], weights + starts[c] if weights != NULL else NULL,
-                                       &others[threadid(), 0], &mine[threadid(), 0], &taken[threadid(), 0])
+            pmb_try_bases_d_0(&S[0, starts[c]], m, K, &tried[0], n_pairs, &pair[0, 0], own[c],
+                              starts[c + 1] - starts[c], &leaves[0, starts[c] * bytes_], bytes_, J, &value[0, 0],
+                              &factor[0, 0, 0], &factor[1, 0, 0], weights + starts[c] if weights != NULL else NULL,
+                              &work[threadid(), 0], &loss[c, 0])

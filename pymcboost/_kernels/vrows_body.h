@@ -1,6 +1,7 @@
 /* Template body: define LANES (4, 8 or 16) before each inclusion. */
 #ifdef LANES
 #define FN(name) PMB_CAT2(name, r, LANES)
+#define GROUP 8 /* rows */
 
 #if PMB_VECTORS
 #define ALIGNED_LANES __attribute__((aligned(64)))
@@ -47,13 +48,14 @@ PMB_INLINE double FN(pmb_vr_top_)(const double *from) {
     return a > b ? a : b;
 }
 
-/* exp of a block, relative error below 1e-7, arguments cut at -87 and 87. */
-PMB_INLINE void FN(pmb_vr_exp_)(const float *x, float *e) {
+/* exp of a block, relative error below 1e-7, arguments cut at -87 and 87. low: no argument is above 0. */
+PMB_INLINE void FN(pmb_vr_exp_)(const float *x, float *e, const int low) {
 #if PMB_VECTORS
-    FN(floats_) t = *(const FN(floats_) *)x, low = (FN(floats_)){0} - 87.0f, half = (FN(floats_)){0} + 0.5f, r, f;
-    t = VPICK(t < low, low, t);
-    t = VPICK(t > -low, -low, t);
-    FN(ints_) n = __builtin_convertvector(t * 1.44269504f + VPICK(t < 0, -half, half), FN(ints_));
+    FN(floats_) t = *(const FN(floats_) *)x, least = (FN(floats_)){0} - 87.0f, half = (FN(floats_)){0} + 0.5f, r, f;
+    t = VPICK(t < least, least, t);
+    if (!low) t = VPICK(t > -least, -least, t);
+    half = low ? -half : (FN(floats_))((FN(ints_))half | ((FN(ints_))t & INT32_MIN));
+    FN(ints_) n = __builtin_convertvector(t * 1.44269504f + half, FN(ints_));
     FN(floats_) fn = __builtin_convertvector(n, FN(floats_));
     r = t - fn * PMB_LN2_HIGH;
     r = r + fn * PMB_LN2_LOW;
@@ -67,6 +69,7 @@ PMB_INLINE void FN(pmb_vr_exp_)(const float *x, float *e) {
 #else
     int32_t bits[LANES] ALIGNED_LANES;
     float scale[LANES] ALIGNED_LANES;
+    (void)low;
     PMB_LANES(l, LANES) {
         float t = x[l] < -87.0f ? -87.0f : x[l] > 87.0f ? 87.0f : x[l], r, f = 1.9875691e-4f;
         int32_t n = (int32_t)(t * 1.44269504f + (t < 0 ? -0.5f : 0.5f));
@@ -124,63 +127,109 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double 
 #else
 #define WIDE_TOP(f) pmb_vr_top4(*(const pmb_vr_4d *)(f))
 #endif
+/* Rows go in groups, stage by stage: the stages of one row wait for each other, those of several do not. */
+PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
+                                        const double *PMB_RESTRICT weight, const int blocks, int64_t from, int64_t to,
+                                        double shift, float *PMB_RESTRICT G, double *PMB_RESTRICT sums) {
+    static const float iota[16] ALIGNED_LANES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    int64_t L = (int64_t)blocks * LANES;
+    const FN(floats_) lanes = *(const FN(floats_) *)iota;
+    for (int64_t start = from; start < to; start += GROUP) {
+        int n = to - start < GROUP ? (int)(to - start) : GROUP;
+        double top[GROUP];
+        float rest[GROUP][LANES] ALIGNED_LANES, others[GROUP], factor[GROUP];
+        for (int r = 0; r < n; r++) {
+            const double *f = F + (start + r) * L;
+            if (loss == PMB_SOFTMAX) {
+                top[r] = WIDE_TOP(f);
+                for (int b = 1; b < blocks; b++) {
+                    double here = WIDE_TOP(f + b * LANES);
+                    top[r] = here > top[r] ? here : top[r];
+                }
+            } else top[r] = f[y[start + r]] + shift;
+        }
+        for (int r = 0; r < n; r++) {
+            const double *f = F + (start + r) * L;
+            float *g = G + (start + r) * L;
+            FN(floats_) sum = {0};
+            for (int b = 0; b < blocks; b++) {
+                const double *fb = f + b * LANES;
+#if LANES == 16
+                pmb_vr_8 x0 = __builtin_convertvector(((const pmb_vr_8d *)fb)[0] - top[r], pmb_vr_8);
+                pmb_vr_8 x1 = __builtin_convertvector(((const pmb_vr_8d *)fb)[1] - top[r], pmb_vr_8);
+                FN(floats_) x = JOIN(x0, x1), e;
+#elif LANES == 8
+                FN(floats_) x = __builtin_convertvector(((const pmb_vr_8d *)fb)[0] - top[r], FN(floats_)), e;
+#else
+                FN(floats_) x = __builtin_convertvector(((const pmb_vr_4d *)fb)[0] - top[r], FN(floats_)), e;
+#endif
+                FN(ints_) used = x > -1e29f, mine = lanes == (float)(y[start + r] - b * LANES);
+                if (loss == PMB_LOG) x = -x;
+                FN(pmb_vr_exp_)((const float *)&x, (float *)&e, loss == PMB_SOFTMAX);
+                if (loss == PMB_LOG) e = 1 / (1 + e);
+                e = (FN(floats_))((FN(ints_))e & used);
+                ((FN(floats_) *)g)[b] = e;
+                sum += (FN(floats_))((FN(ints_))e & ~mine);
+            }
+            *(FN(floats_) *)rest[r] = sum;
+        }
+        for (int r = 0; r < n; r++) {
+            others[r] = FN(pmb_vr_sum_)(rest[r]);
+            factor[r] = loss == PMB_SOFTMAX ? 1 / (others[r] + G[(start + r) * L + y[start + r]]) : 1;
+        }
+        for (int b = 0; b < blocks; b++) {
+#if LANES == 16
+            pmb_vr_8d one, two;
+            memcpy(&two, sums + b * LANES + 8, sizeof two);
+#elif LANES == 8
+            pmb_vr_8d one;
+#else
+            pmb_vr_4d one;
+#endif
+            memcpy(&one, sums + b * LANES, sizeof one);
+            for (int r = 0; r < n; r++) {
+                FN(floats_) *g = (FN(floats_) *)(G + (start + r) * L) + b, size;
+                FN(floats_) v = *g * -factor[r], self = (FN(floats_)){0} + others[r] * factor[r];
+                v = VPICK(lanes == (float)(y[start + r] - b * LANES), self, v);
+                *g = v;
+                size = (FN(floats_))((FN(ints_))v & 0x7fffffff);
+#if LANES == 16
+                pmb_vr_8d low = __builtin_convertvector(LOW(size), pmb_vr_8d);
+                pmb_vr_8d high = __builtin_convertvector(HIGH(size), pmb_vr_8d);
+                if (weight) low *= weight[start + r];
+                if (weight) high *= weight[start + r];
+                one += low;
+                two += high;
+#elif LANES == 8
+                pmb_vr_8d low = __builtin_convertvector(size, pmb_vr_8d);
+                if (weight) low *= weight[start + r];
+                one += low;
+#else
+                pmb_vr_4d low = __builtin_convertvector(size, pmb_vr_4d);
+                if (weight) low *= weight[start + r];
+                one += low;
+#endif
+            }
+#if LANES == 16
+            memcpy(sums + b * LANES + 8, &two, sizeof two);
+#endif
+            memcpy(sums + b * LANES, &one, sizeof one);
+        }
+    }
+}
+
 PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
                                                 const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
                                                 double shift, float *PMB_RESTRICT G, double *PMB_RESTRICT sums) {
-    static const int32_t iota[16] ALIGNED_LANES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    int64_t L = (int64_t)blocks * LANES;
-    const FN(ints_) lanes = *(const FN(ints_) *)iota;
-    for (int64_t l = 0; l < L; l++) sums[l] = 0;
-    for (int64_t i = from; i < to; i++) {
-        const double *f = F + i * L;
-        float *g = G + i * L, others, factor;
-        double top = f[y[i]] + shift, w = weight ? weight[i] : 1;
-        FN(floats_) rest = {0}, own = {0};
-        if (loss == PMB_SOFTMAX) {
-            top = WIDE_TOP(f);
-            for (int b = 1; b < blocks; b++) {
-                double here = WIDE_TOP(f + b * LANES);
-                top = here > top ? here : top;
-            }
-        }
-        for (int b = 0; b < blocks; b++) {
-            const double *fb = f + b * LANES;
-#if LANES == 16
-            pmb_vr_8 x0 = __builtin_convertvector(((const pmb_vr_8d *)fb)[0] - top, pmb_vr_8);
-            pmb_vr_8 x1 = __builtin_convertvector(((const pmb_vr_8d *)fb)[1] - top, pmb_vr_8);
-            FN(floats_) x = JOIN(x0, x1), e;
-#elif LANES == 8
-            FN(floats_) x = __builtin_convertvector(((const pmb_vr_8d *)fb)[0] - top, FN(floats_)), e;
-#else
-            FN(floats_) x = __builtin_convertvector(((const pmb_vr_4d *)fb)[0] - top, FN(floats_)), e;
-#endif
-            FN(ints_) used = x > -1e29f, mine = lanes == y[i] - b * LANES;
-            if (loss == PMB_LOG) x = -x;
-            FN(pmb_vr_exp_)((const float *)&x, (float *)&e);
-            if (loss == PMB_LOG) e = 1 / (1 + e);
-            e = (FN(floats_))((FN(ints_))e & used);
-            own += (FN(floats_))((FN(ints_))e & mine);
-            e = (FN(floats_))((FN(ints_))e & ~mine);
-            rest += e;
-            ((FN(floats_) *)g)[b] = e;
-        }
-        others = FN(pmb_vr_sum_)((const float *)&rest);
-        factor = loss == PMB_SOFTMAX ? 1 / (others + FN(pmb_vr_sum_)((const float *)&own)) : 1;
-        for (int b = 0; b < blocks; b++) {
-            FN(floats_) v = ((FN(floats_) *)g)[b] * -factor, size, self = (FN(floats_)){0} + others * factor;
-            v = VPICK(lanes == y[i] - b * LANES, self, v);
-            ((FN(floats_) *)g)[b] = v;
-            size = (FN(floats_))((FN(ints_))v & 0x7fffffff);
-#if LANES == 16
-            ((pmb_vr_8d *)(sums + b * LANES))[0] += w * __builtin_convertvector(LOW(size), pmb_vr_8d);
-            ((pmb_vr_8d *)(sums + b * LANES))[1] += w * __builtin_convertvector(HIGH(size), pmb_vr_8d);
-#elif LANES == 8
-            ((pmb_vr_8d *)(sums + b * LANES))[0] += w * __builtin_convertvector(size, pmb_vr_8d);
-#else
-            ((pmb_vr_4d *)(sums + b * LANES))[0] += w * __builtin_convertvector(size, pmb_vr_4d);
-#endif
-        }
-    }
+    for (int64_t l = 0; l < (int64_t)blocks * LANES; l++) sums[l] = 0;
+#define GRADIENT(loss, weight, blocks) \
+    FN(pmb_vr_gradient_of_)(loss, F, y, weight, blocks, from, to, shift, G, sums)
+    if (loss == PMB_EXP) GRADIENT(PMB_EXP, weight, blocks);
+    else if (loss == PMB_LOG) GRADIENT(PMB_LOG, weight, blocks);
+    else if (weight) GRADIENT(PMB_SOFTMAX, weight, blocks);
+    else if (blocks == 1) GRADIENT(PMB_SOFTMAX, NULL, 1);
+    else GRADIENT(PMB_SOFTMAX, NULL, blocks);
+#undef GRADIENT
 }
 #undef LOW
 #undef HIGH
@@ -200,7 +249,7 @@ PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y
         for (int b = 0; b < blocks; b++) {
             float x[LANES], *e = g + b * LANES;
             PMB_LANES(l, LANES) x[l] = (float)(f[b * LANES + l] - top) * (loss == PMB_LOG ? -1 : 1);
-            FN(pmb_vr_exp_)(x, e);
+            FN(pmb_vr_exp_)(x, e, 0);
             PMB_LANES(l, LANES) e[l] = fabsf(x[l]) > 1e29f ? 0 : loss == PMB_LOG ? 1 / (1 + e[l]) : e[l];
         }
         own = g[y[i]];
@@ -219,19 +268,31 @@ PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y
 PMB_CLONES PMB_STATIC void FN(pmb_vr_quantise_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,
                                                 int blocks, int K, int64_t m, int64_t from, int64_t to, double scale,
                                                 double units, int32_t *PMB_RESTRICT A) {
-    int64_t L = (int64_t)blocks * LANES;
-    for (int64_t i = from; i < to; i++) {
-        float s = (float)(weight ? weight[i] * scale : scale);
-        double n = weight ? floor(weight[i] * units + 0.5) : 1;
-        for (int b = 0; b < blocks; b++) {
-            const float *g = G + i * L + b * LANES;
-            int32_t *a = A + ((int64_t)b * m + i) * LANES;
+    for (int b = 0; b < blocks; b++) {
+        int32_t *to_b = A + (int64_t)b * m * LANES, counts = b == K / LANES;
+#if PMB_VECTORS
+        FN(ints_) own = {0};
+        if (counts) own[K % LANES] = -1;
+#endif
+        for (int64_t i = from; i < to; i++) {
+            const float *g = G + (i * blocks + b) * LANES;
+            int32_t *a = to_b + i * LANES;
+            float s = (float)(weight ? weight[i] * scale : scale);
+            double n = weight ? floor(weight[i] * units + 0.5) : 1;
+            int32_t count = n < 1 ? 1 : (int32_t)n;
+#if PMB_VECTORS
+            FN(floats_) v = *(const FN(floats_) *)g * s, half = (FN(floats_)){0} + 0.5f;
+            FN(ints_) rounded = __builtin_convertvector(
+                v + (FN(floats_))((FN(ints_))half | ((FN(ints_))v & INT32_MIN)), FN(ints_));
+            *(FN(ints_) *)a = (rounded & ~own) | (count & own);
+#else
             PMB_LANES(l, LANES) {
                 float v = g[l] * s;
                 a[l] = (int32_t)(v + (v < 0 ? -0.5f : 0.5f));
             }
+            if (counts) a[K % LANES] = count;
+#endif
         }
-        A[((int64_t)(K / LANES) * m + i) * LANES + K % LANES] = n < 1 ? 1 : (int32_t)n;
     }
 }
 
@@ -290,6 +351,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G, cons
 }
 
 #undef FN
+#undef GROUP
 #undef VPICK
 #undef PARTS
 #undef ALIGNED_LANES

@@ -83,13 +83,18 @@ PMB_INLINE uint64_t pmb_vt_child_key(uint64_t key, int right) {
 }
 
 /* Mark `take` of the n features, all sets equally likely (Knuth's selection sampling). */
-PMB_STATIC void pmb_vt_sample(uint64_t key, int32_t n, int32_t take, uint8_t *chosen) {
+PMB_CLONES PMB_STATIC void pmb_vt_sample(uint64_t key, int32_t n, int32_t take, uint8_t *PMB_RESTRICT chosen) {
+    uint32_t u[64]; /* ahead of the decisions, which wait for each other */
     uint64_t needed = (uint64_t)take;
-    for (int32_t f = 0; f < n; f++) {
-        uint64_t u = pmb_vt_mix(key + (uint64_t)(f + 4) * PMB_VT_GOLDEN) >> 32;
-        uint8_t yes = (u * (uint64_t)(n - f)) >> 32 < needed;
-        chosen[f] = yes;
-        needed -= yes;
+    for (int32_t from = 0; from < n; from += 64) {
+        int32_t count = n - from < 64 ? n - from : 64;
+        for (int32_t j = 0; j < 64; j++)
+            u[j] = (uint32_t)(pmb_vt_mix(key + ((uint64_t)from + (uint64_t)j + 4) * PMB_VT_GOLDEN) >> 32);
+        for (int32_t j = 0; j < count; j++) {
+            uint8_t yes = ((uint64_t)u[j] * (uint64_t)(n - from - j)) >> 32 < needed;
+            chosen[from + j] = yes;
+            needed -= yes;
+        }
     }
 }
 
@@ -367,6 +372,22 @@ PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const double *score, const i
         }
 }
 
+/* Stable partition of n row numbers by the side of their codes: left ones to `at`, right ones to `right`. */
+#define PMB_VT_PART(bits)                                                                                  \
+    PMB_STATIC int64_t pmb_vt_part_##bits(const uint##bits##_t *PMB_RESTRICT codes,                        \
+                                          const uint8_t *PMB_RESTRICT side, int32_t *PMB_RESTRICT at,      \
+                                          int64_t n, int32_t *PMB_RESTRICT right) {                        \
+        int64_t l = 0;                                                                                     \
+        for (int64_t i = 0; i < n; i++) {                                                                  \
+            int32_t row = at[i];                                                                           \
+            at[l] = right[i - l] = row;                                                                    \
+            l += side[codes[row]];                                                                         \
+        }                                                                                                  \
+        return l;                                                                                          \
+    }
+PMB_VT_PART(8)
+PMB_VT_PART(16)
+
 /* Rows of a node to its children, those of each in order. Returns the number on the left. */
 PMB_STATIC int64_t pmb_vt_partition(const pmb_vt_data *d, const pmb_vt_node *node, int32_t *rows, int32_t *spare,
                                     uint8_t *side) {
@@ -374,19 +395,17 @@ PMB_STATIC int64_t pmb_vt_partition(const pmb_vt_data *d, const pmb_vt_node *nod
     int32_t cell0 = d->cell0[f], *at = rows + node->start, *right = spare + node->start;
     int cells = bins + d->has_missing[f];
     int64_t l = 0, r = 0;
-    uint8_t rest = mode < 0 ? 0 : mode == bins ? (uint8_t)node->nan_left : mode <= node->pos;
-    for (int b = 0; b < cells; b++) side[b] = b == bins ? (uint8_t)node->nan_left : b <= node->pos;
+    uint8_t rest = mode < 0 ? 0 : mode == bins ? (uint8_t)node->nan_left : mode <= node->pos, *its_side = side;
+    if (lane >= 0) { /* side of every code of the lane */
+        memset(side, rest, (size_t)d->lane_cells[lane]);
+        its_side += cell0;
+    }
+    for (int b = 0; b < cells; b++) its_side[b] = b == bins ? (uint8_t)node->nan_left : b <= node->pos;
     if (lane >= 0) {
-        const uint8_t *c8 = (const uint8_t *)d->codes + (int64_t)lane * d->m;
-        const uint16_t *c16 = (const uint16_t *)d->codes + (int64_t)lane * d->m;
-        for (int64_t i = 0; i < node->n; i++) {
-            int32_t row = at[i], c = (d->code_bytes == 1 ? c8[row] : c16[row]) - cell0;
-            uint8_t left = c < 0 || c >= cells ? rest : side[c];
-            at[l] = row;
-            right[r] = row;
-            l += left;
-            r += !left;
-        }
+        const char *codes = (const char *)d->codes + (int64_t)lane * d->m * d->code_bytes;
+        if (d->code_bytes == 1) l = pmb_vt_part_8((const uint8_t *)codes, side, at, node->n, right);
+        else l = pmb_vt_part_16((const uint16_t *)codes, side, at, node->n, right);
+        r = node->n - l;
     } else {
         for (int64_t i = 0; i < node->n; i++) {
             int32_t row = at[i];

@@ -236,7 +236,8 @@ cdef class Grower:
         self.gathered = aligned_zeros((blocks, m, lanes), np.int32)
         self.totals = aligned_zeros(self.room * blocks * lanes, np.int32)
         self.chosen = np.empty((2 * BATCH, n_features), dtype=np.uint8)
-        self.side = np.empty((BATCH, max(256, int((ends - np.asarray(cell0)).max()))), dtype=np.uint8)
+        self.side = np.empty((BATCH, max(256, int(lane_cells.max()), int((ends - np.asarray(cell0)).max()))),
+                             dtype=np.uint8)
         self.score = np.empty((2 * BATCH, n_features), dtype=np.float64)
         self.codes_found = np.empty((2 * BATCH, n_features), dtype=np.int32)
         self.lanes_used = np.empty((2 * BATCH, n_lanes + 1), dtype=np.int32)
@@ -561,7 +562,7 @@ def gradient(const double[:, ::1] F, const int32_t[::1] y, const double[::1] wei
     cdef int64_t b, m = F.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
     cdef int blocks = <int> F.shape[1] // lanes
     cdef const double *w = or_null(weight)
-    sums_ = aligned_zeros((n, F.shape[1]), np.float64)
+    sums_ = np.empty((n, F.shape[1]))
     cdef double[:, ::1] sums = sums_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), shift,

@@ -231,6 +231,12 @@ class AdaptiveBaseClassifier(ClassTreesClassifier):
         self.n_candidates = n_candidates
         self.warmup_rounds = warmup_rounds
 
+    def _start(self, data, n_threads):
+        super()._start(data, n_threads)
+        K = data.n_classes
+        if K > 2 and self.warmup_rounds < self.n_estimators:
+            self._state.refuse_search(K if self.n_candidates is None else min(self.n_candidates, K))
+
     def _grow(self, trees, builder, sample, active):
         t, K = builder.n_rounds, trees.data.n_classes
         if t < self.warmup_rounds or K == 2:
@@ -248,18 +254,9 @@ class AdaptiveBaseClassifier(ClassTreesClassifier):
         pairs = [(k, b) for k in range(K) for b in range(k + 1, K) if k in tried or b in tried]
         number = {pair: j for j, pair in enumerate(pairs)}
         trees.grow(pairs, self.learning_rate, sample, active)
-
-        def trees_of(b):
-            """Classes, trees and signs that belong to base class b."""
-            classes = [k for k in range(K) if k != b]
-            return (
-                classes,
-                [number[min(k, b), max(k, b)] for k in classes],
-                [1.0 if k < b else -1.0 for k in classes],
-            )
-
-        base = int(candidates[np.argmin(trees.base_losses(candidates, trees_of))])
-        return base, [(j, k, base, s) for k, j, s in zip(*trees_of(base), strict=True)]
+        base = int(candidates[np.argmin(trees.base_losses(candidates, pairs))])
+        kept = [(number[min(k, base), max(k, base)], k, base, 1.0 if k < base else -1.0) for k in range(K) if k != base]
+        return base, kept
 
 
 REFERENCES = """

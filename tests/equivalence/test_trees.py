@@ -101,7 +101,7 @@ def grow(
     grower = kernel.Grower(data, max_leaves, max_depth, least, planes, False, pool, n_threads)
     jobs = np.array(jobs, dtype=np.int32).reshape(-1, 2)
     out = Grown.empty(len(jobs), max_leaves, data.n_rows)
-    out.leaf[:] = 65535
+    out.leaf[:] = np.iinfo(out.leaf.dtype).max
     grower.grow_softmax(
         S,
         jobs,
@@ -609,7 +609,8 @@ def test_losses_with_each_base_class(K, repeats):
             [1.0 if k < b else -1.0 for k in classes],
         )
 
-    found = state.base_losses(range(K), trees_of)
+    found = state.base_losses(np.arange(K), pairs)
+    np.testing.assert_array_equal(state.base_losses(np.array([2, 1]), pairs), found[[2, 1]])
     expected = []
     for b in range(K):
         after = F[data.rows].T.copy()
@@ -618,6 +619,66 @@ def test_losses_with_each_base_class(K, repeats):
             after[b] -= sign * grown.value[j][grown.leaf[j]]
         expected.append(twin.loss(after, data.y, data.weight))
     np.testing.assert_allclose(found, expected, rtol=1e-10 if repeats == 1 else 1e-5)
+
+
+def test_a_search_that_does_not_fit_is_refused_before_it_takes_memory(monkeypatch):
+    K, m = 6, 600
+    X, y, _ = setting(m, 4, K, 21)
+    size = {n: Grown.bytes_of(n, 20, m) for n in (5, 9, 12, 15)}  # trees of 1, 2, 3 and all candidates
+    grown = Grown.empty(15, 20, m)
+    assert sum(getattr(grown, name).nbytes for name in grown.__dataclass_fields__) <= 1.01 * size[15]
+    for cls in BASED:
+        monkeypatch.setattr("pymcboost.class_trees.available_memory", lambda: size[15] - 1)
+        model = cls(n_estimators=2, gap=2)
+        with pytest.raises(
+            MemoryError,
+            match=r"searching 6 of 6 classes .* grows 15 trees on 600 rows .* need about 1\d\.\d KiB; .*n_cand",
+        ):
+            model.fit(X, y)
+        assert not hasattr(model, "model_")
+        monkeypatch.setattr("pymcboost.class_trees.available_memory", lambda: size[9])
+        with pytest.raises(MemoryError, match="n_candidates=2 fits"):
+            cls(n_estimators=2).fit(X, y)
+        assert cls(n_estimators=2, n_candidates=2).fit(X, y).n_estimators_ == 2
+        assert cls(n_estimators=2, warmup_rounds=2).fit(X, y).n_estimators_ == 2
+        with pytest.raises(MemoryError, match="searching 3 of 6 classes .* grows 12 trees"):
+            cls(n_estimators=2, n_candidates=3).fit(X, y)
+        monkeypatch.setattr("pymcboost.class_trees.available_memory", lambda: size[5] - 1)
+        with pytest.raises(MemoryError, match=r"are free\. Use fewer rows"):
+            cls(n_estimators=2, n_candidates=1).fit(X, y)
+        assert cls(n_estimators=2).fit(X, y % 2).n_estimators_ == 2
+        monkeypatch.setattr("pymcboost.class_trees.available_memory", lambda: None)
+        assert cls(n_estimators=1).fit(X, y).n_estimators_ == 1
+
+
+@pytest.mark.parametrize("cls", [LogitBoostClassifier, ABCMartClassifier])
+@pytest.mark.parametrize("m", [200, 1200])
+def test_leaves_of_one_and_of_two_bytes(cls, m, monkeypatch):
+    """Up to 256 leaves are numbered in one byte; more need two, and the scores while training stay the model's."""
+    K = 3
+    X, y, _ = setting(m, 6, K, 23)
+    seen = []
+    refresh = ClassTrees.refresh
+
+    def watch(state):
+        refresh(state)
+        if state._grown:
+            seen.append((state._grown.leaf.dtype, state.F[:, np.argsort(state.data.rows)].T.copy()))
+
+    monkeypatch.setattr(ClassTrees, "refresh", watch)
+    models = {}
+    for J in (256, 257, 600):
+        model = cls(n_estimators=2, max_leaf_nodes=J, min_samples_leaf=1).fit(X, y)
+        dtype, F = seen[-1]
+        assert dtype == (np.uint8 if J == 256 else np.uint16)
+        np.testing.assert_allclose(F, model.model_.raw_scores(X), rtol=0, atol=1e-12)
+        models[J] = model.model_.ensemble
+    most = {J: np.diff(model.offset).max() + 1 for J, model in models.items()}
+    if m == 200:
+        assert most[600] <= 200
+        np.testing.assert_array_equal(models[256].leaf, models[600].leaf)
+    else:
+        assert most[256] == 256 and most[257] == 257 and most[600] > 257
 
 
 @pytest.mark.parametrize("repeats", [1, 60])

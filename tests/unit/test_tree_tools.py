@@ -191,6 +191,67 @@ def test_the_slower_variant_goes_no_further(small, monkeypatch):
     assert bench_trees.best_variant(found, "M") == (None, None)
 
 
+def test_files_of_the_models(small):
+    """Bytes of both kinds of leaves, the error of the smaller one, and none where they are not asked for."""
+    specs = {"vector": peers.Spec("vector", rounds=4, leaves=None, learning_rate=None)}
+    one = bench_trees.race_processes(small, specs, 1, sizes=True)["vector"]
+    assert 0 < one.sizes["file_bytes_16"] < one.sizes["file_bytes"] < 20_000
+    assert abs(one.sizes["error_16"] - one.error) < 5
+    assert one.row("vector")["file_bytes"] == one.sizes["file_bytes"]
+    assert bench_trees.race_processes(small, specs, 1)["vector"].sizes == {}
+
+
+def outcome(seconds, memory=1.0, **sizes):
+    one = bench_trees.Outcome(sizes=sizes)
+    one.add({"seconds": seconds, "cpu": seconds, "peak_MB": memory, "grown_MB": 0, "rounds": 1, "trees": 1})
+    return one
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_targets(good):
+    """What is asked of the figures is judged, on the right side of each bound."""
+    report = common.Report()
+    found = {
+        "vector": outcome(1.0, file_bytes=330 if good else 340, file_bytes_16=199 if good else 201),
+        "LightGBM plain, 100 rounds": outcome(4.01 if good else 3.99),
+        "LightGBM plain, 200 rounds": outcome(9.0, file_bytes=1000),
+    }
+    bench_trees.vector_targets(report, "set", found, 200)
+    found = {
+        "logitboost": outcome(1.0, memory=99 if good else 102),
+        "abc-logitboost gap=100": outcome(1.14 if good else 1.16),
+        "LightGBM | row-wise": outcome(2.0, memory=100),
+        "LightGBM | col-wise": outcome(3.0, memory=105 if good else 50),
+    }
+    bench_trees.add_memory(report, "set", found, ("logitboost",))
+    bench_trees.add_ratios(report, "set", found, ("logitboost",))
+    bench_trees.add_ratios(report, "set", found, ("logitboost",), ", to 1%")
+    assert [target["ok"] for target in report.targets] == [good] * 5
+    assert [target["target"] for target in report.targets] == [
+        ">= 4 x", "<= 0.333333 x", "<= 0.2 x", "<= 1 x", "<= 1.15 x"
+    ]  # fmt: skip
+    bench_trees.vector_targets(report, "set", {"vector": outcome(1.0)}, 200)
+    bench_trees.add_memory(report, "set", {"logitboost": outcome(1.0)}, ("logitboost",))
+    assert len(report.targets) == 5
+
+
+def test_a_variant_of_a_method():
+    run = reproduce_trees.LONG["mnist10k"]
+    options = SimpleNamespace(methods=None, gaps=None)
+    assert ("mart-leaf1", 0) in run.trainings(options)
+    assert ("mart-leaf1", 0) not in reproduce_trees.LONG["covtype-abc"].trainings(options)
+    mart, one = (reproduce_trees.new_estimator(run, method, 0, 1) for method in ("mart", "mart-leaf1"))
+    assert type(mart) is type(one) and (mart.min_samples_leaf, one.min_samples_leaf) == (10, 1)
+    settings = [reproduce_trees.setting(run, method, 0) for method in ("mart", "mart-leaf1")]
+    assert [found["min_leaf"] for found in settings] == [10, 1]
+    rows = [
+        {**found, "rounds": 50, "errors": errors, "n_test": 100, "ended": 1, "hours": 0.1, "trained_by": "abc"}
+        for found, errors in zip(settings, (20, 30), strict=True)
+    ]
+    text = reproduce_trees.long_text(run, rows)
+    assert text.index("| mart | - | 2815 | 20 |") < text.index("| mart-leaf1 | - | - | 30 |")
+
+
 def test_absent_ones_are_named_and_counted(monkeypatch):
     def require(method):
         if method == "xgboost":
