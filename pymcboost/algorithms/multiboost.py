@@ -28,14 +28,14 @@ class MultiBoostClassifier(ColumnGeneration):
         Exponential or logistic loss of the pairwise margins.
     n_estimators : int, default=200
         Number of boosting rounds, at least 1. Training stops earlier when no learner has an edge above p/C.
-    C : float, default=1e4
+    C : float, default=1e6
         Weight of the loss against the sum of the coefficients, above 0: the mean loss of all pairs is multiplied by it.
     solver : {"auto", "fcd", "lbfgs"}, default="auto"
         How coefficients are optimised: fast coordinate descent, which is for the exponential loss, or L-BFGS-B with at
         most 100 iterations a round. "auto" is "fcd" for "exp" and "lbfgs" for "log".
-    max_passes : int, default=5
-        Most passes of fast coordinate descent in a round; 1 makes training stage-wise: only the new coefficients are
-        fitted.
+    max_passes : int, default=2
+        Most passes of fast coordinate descent in a round: the first over the new coefficients, the others over all that
+        can be improved. 1 makes training stage-wise: only the new coefficients are fitted.
     tol : float, default=1e-6
         Training stops when a round changes the objective by no more than this, relatively; at least 0.
     weak_learner : {"stump", "tree"}, default="stump"
@@ -103,9 +103,9 @@ class MultiBoostClassifier(ColumnGeneration):
         self,
         loss="exp",
         n_estimators=200,
-        C=1e4,
+        C=1e6,
         solver="auto",
-        max_passes=5,
+        max_passes=2,
         tol=1e-6,
         weak_learner="stump",
         max_leaf_nodes=20,
@@ -164,12 +164,12 @@ class MultiBoostCWClassifier(ColumnGeneration):
     n_estimators : int, default=100
         Number of boosting rounds, at least 1, each of one learner for every class. Training stops earlier when no
         learner has an edge above p/C.
-    C : float, default=1e4
+    C : float, default=1e6
         Weight of the loss against the sum of the coefficients, above 0: the mean loss of all pairs is multiplied by it.
         The paper's MultiBoost-cw-1 has 1e8.
-    max_passes : int, default=5
-        Most passes of fast coordinate descent in a round. 1 is MultiBoost-cw-1: training is stage-wise, only the new
-        coefficients are fitted.
+    max_passes : int, default=2
+        Most passes of fast coordinate descent in a round: the first over the new coefficients, the others over all that
+        can be improved. 1 is MultiBoost-cw-1: training is stage-wise, only the new coefficients are fitted.
     tol : float, default=1e-6
         Training stops when a round changes the objective by no more than this, relatively; at least 0.
     weak_learner : {"stump", "tree"}, default="stump"
@@ -236,8 +236,8 @@ class MultiBoostCWClassifier(ColumnGeneration):
     def __init__(
         self,
         n_estimators=100,
-        C=1e4,
-        max_passes=5,
+        C=1e6,
+        max_passes=2,
         tol=1e-6,
         weak_learner="stump",
         max_leaf_nodes=20,
