@@ -416,7 +416,10 @@ class Model:
     @property
     def has_stages(self):
         """Whether the first rounds are a model, too: not so where every round changes all coefficients."""
-        return self.meta.get("stages") is not False
+        try:
+            return self.meta.get("stages") is not False
+        except ModelFormatError:  # information that cannot be read keeps nobody from using the model
+            return True
 
     def _need_stages(self):
         if not self.has_stages:
