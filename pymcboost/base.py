@@ -123,6 +123,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         data = self._training_data()(
             X, codes, len(classes), weight, max_bins=self.max_bins, min_weight_fraction_leaf=least, n_threads=n_threads
         )
+        del y, codes, weight  # the training data have what they need of them
         if data.n_entries * data.n_blocks < SMALL_WORK:
             n_threads = 1
         if continued:

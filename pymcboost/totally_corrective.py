@@ -35,7 +35,7 @@ LBFGS_MEMORY = 10
 
 def padded(n_rows):
     """Rows, rounded up to what the kernels take at a time."""
-    return -(-n_rows // 32) * 32
+    return -(-n_rows // 64) * 64
 
 
 def pack(h):
@@ -212,9 +212,10 @@ class LogWeights(_Weights):
 class FCD(ExpWeights):
     """Fast coordinate descent for the exponential loss (Algorithm 2).
 
-    The first pass updates the new coordinates in order; later ones those that violate the optimality conditions, class
-    after class, both in random order. (The paper picks at random among all classes; to stay in one class is what makes
-    an update cost one pass over the rows.) Violations are measured when a class is visited.
+    The first pass updates the new coordinates in order. Later ones visit all, class after class, both in random order,
+    and update those that violate the optimality conditions. (The paper picks at random among the coordinates that did
+    so before the pass. To stay in one class is what makes an update cost one pass over the rows; and that pass measures
+    the violation, too, so that no working set has to be found before.)
 
     Parameters
     ----------
@@ -256,8 +257,7 @@ class FCD(ExpWeights):
         listed = np.zeros(0, dtype=np.uint8) if listed is None else listed.astype(np.uint8)
         updates, largest = _fcd.descend(
             self.U, self.data.class_start, columns.H, columns.ptr, columns.column, columns.w, listed, self.nu, self.cap,
-            tol, SMALLEST[self.dtype], seed, self._before, self._order, np.empty(n, dtype=np.int32), np.empty((n, 2)),
-            self.n_threads,
+            tol, SMALLEST[self.dtype], seed, self._before, self._order, np.empty(n, dtype=np.int32),
         )  # fmt: skip
         self._since += updates
         return updates, largest

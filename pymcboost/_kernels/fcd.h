@@ -4,14 +4,21 @@
 
 #include "lanes.h"
 
+/* Functions for CPUs with AVX-512, chosen when they are called. */
+#if PMB_VECTORS && defined(__x86_64__) && !defined(__clang__) && defined(__linux__)
+#include <immintrin.h>
+#define PMB_FCD_512 __attribute__((target("avx512f")))
+PMB_INLINE int pmb_fcd_has_512(void) { return __builtin_cpu_supports("avx512f"); }
+#endif
+
 /* Sums over rows are formed in blocks of this many rows, added in order. */
 #define PMB_FCD_BLOCK 4096
 #define PMB_MARGIN_BLOCK 2048
 
-/* Bits of the rows at, at + 1, ... at + 31 that lie outside [own, own_end). */
-PMB_INLINE uint32_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
-    uint32_t bits = 0;
-    for (int l = 0; l < 32; l++) bits |= (uint32_t)(at + l < own || at + l >= own_end) << l;
+/* Bits of the rows at, at + 1, ... at + 63 that lie outside [own, own_end). */
+PMB_INLINE uint64_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
+    uint64_t bits = 0;
+    for (int l = 0; l < 64; l++) bits |= (uint64_t)(at + l < own || at + l >= own_end) << l;
     return bits;
 }
 
@@ -19,7 +26,23 @@ PMB_INLINE uint32_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
 #define INT int32_t
 #define RTAG f
 #define WIDE 16
+#define M512 __m512
+#define MASK512 __mmask16
+#define SET512 _mm512_set1_ps
+#define LOAD512 _mm512_load_ps
+#define STORE512 _mm512_store_ps
+#define MUL512 _mm512_mul_ps
+#define BLEND512 _mm512_mask_blend_ps
+#define ADD512 _mm512_mask_add_ps
 #include "fcd_body.h"
+#undef M512
+#undef MASK512
+#undef SET512
+#undef LOAD512
+#undef STORE512
+#undef MUL512
+#undef BLEND512
+#undef ADD512
 #undef REAL
 #undef INT
 #undef RTAG
@@ -28,13 +51,29 @@ PMB_INLINE uint32_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
 #define INT int64_t
 #define RTAG d
 #define WIDE 8
+#define M512 __m512d
+#define MASK512 __mmask8
+#define SET512 _mm512_set1_pd
+#define LOAD512 _mm512_load_pd
+#define STORE512 _mm512_store_pd
+#define MUL512 _mm512_mul_pd
+#define BLEND512 _mm512_mask_blend_pd
+#define ADD512 _mm512_mask_add_pd
 #include "fcd_body.h"
+#undef M512
+#undef MASK512
+#undef SET512
+#undef LOAD512
+#undef STORE512
+#undef MUL512
+#undef BLEND512
+#undef ADD512
 #undef REAL
 #undef INT
 #undef RTAG
 #undef WIDE
 
-/* F[i] = sum over j of w[j] h_j(x_i), the learners being column[0..n). rows: a multiple of 32. */
+/* F[i] = sum over j of w[j] h_j(x_i), the learners being column[0..n). rows: a multiple of 64. */
 PMB_CLONES PMB_STATIC void pmb_margins(const uint32_t *H, int64_t stride, const int32_t *column, const double *w, int64_t n,
                                        int64_t rows, double *F) {
     double total = 0;

@@ -11,7 +11,7 @@ the coordinate's own part), and its minimiser is in closed form (MultiBoost-cw, 
 visited together: a visit costs O(m) once and one pass over u and h for each update, whatever the number of classes.
 
 Buffers
-    U : (K, stride) float32 or float64, rows sorted by class, stride a multiple of 32, padding 0. What U[c] holds on the
+    U : (K, stride) float32 or float64, rows sorted by class, stride a multiple of 64, padding 0. What U[c] holds on the
     rows of class c itself is scratch.
     H : (n, stride / 32) uint32, bit i % 32 of word i / 32 is set where the learner says -1 on row i; padding 0.
     ptr : (K + 1,) int64; coordinates of class c are ptr[c]..ptr[c + 1]; column : (n_coordinates,) int32 row of H.
@@ -109,8 +109,8 @@ cdef double violation(double slope, double w, double cap) noexcept nogil:
 
 
 cdef int check(int64_t stride, int64_t m, int64_t h_stride, const void *U) except -1:
-    if stride % 32 or 32 * h_stride != stride or m > stride:
-        raise ValueError("U and H must have room for the same rows, a multiple of 32 and at least those there are")
+    if stride % 64 or 32 * h_stride != stride or m > stride:
+        raise ValueError("U and H must have room for the same rows, a multiple of 64 and at least those there are")
     if <size_t> U % 64:
         raise ValueError("U must start on a 64-byte boundary; make it with aligned_zeros")
     return 0
@@ -140,8 +140,7 @@ def coordinate_sums(real[:, ::1] U, const int64_t[::1] class_start, const uint32
 
 def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::1] H, const int64_t[::1] ptr,
             const int32_t[::1] column, double[::1] w, const uint8_t[::1] listed, double nu, double cap, double tol,
-            double smallest, uint64_t seed, real[::1] before, int32_t[::1] order, int32_t[::1] picks,
-            double[:, ::1] sums, int n_threads):
+            double smallest, uint64_t seed, real[::1] before, int32_t[::1] order, int32_t[::1] picks):
     """One pass of FCD over the coordinates, class by class.
 
     Parameters
@@ -149,29 +148,29 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
     w : INOUT (n_coordinates,)
     listed : IN (n_coordinates,), or empty
         The coordinates to update, in their order. If empty: those that violate the optimality conditions by more than
-        ``tol`` when their class is visited; classes, and coordinates within a class, in random order.
+        ``tol`` when their turn comes; classes, and coordinates within a class, in an order drawn from the seed.
     smallest : added to every weight of a class that has been visited; keeps denormal numbers away
-    before : scratch (m,); order : scratch (K,); picks : scratch (n_coordinates,); sums : scratch (n_coordinates, 2)
+    before : scratch (m,); order : scratch (K,); picks : scratch (n_coordinates,)
 
     Returns
     -------
     (int, float)
-        Updates made, and the largest violation met (0 where coordinates are listed).
+        Updates made, and the largest violation met.
     """
     cdef int c, K = U.shape[0]
     cdef int64_t a, j, k, n, stride = U.shape[1], own, own_end, updates = 0
     cdef uint64_t state = seed * <uint64_t> 2 + 1
-    cdef double largest = 0, size, old, new, plus, minus, f_plus = 1, f_minus = 1
+    cdef double largest = 0, size, old, new, out, f_plus = 1, f_minus = 1
     cdef double[2] V
     cdef const uint32_t *prev
     cdef real *u
-    cdef bint moved
+    cdef bint moved, chosen = listed.shape[0] > 0
     check(stride, class_start[K], H.shape[1], &U[0, 0])
     for _ in range(8):
         next_random(&state)
     for c in range(K):
         order[c] = c
-    if not listed.shape[0]:
+    if not chosen:
         shuffle(&order[0], K, &state)
     for a in range(K):
         c = order[a]
@@ -181,26 +180,16 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
         u = &U[c, 0]
         enter(&U[0, 0], stride, K, c, own, own_end)
         n = 0
-        if listed.shape[0]:
+        if chosen:
             for j in range(ptr[c], ptr[c + 1]):
                 if listed[j]:
                     picks[n] = <int32_t> j
                     n += 1
         else:
-            with nogil:
-                all_sums(u, &H[0, 0], stride, &column[ptr[c]], ptr[c + 1] - ptr[c], own, own_end, &sums[ptr[c], 0],
-                         n_threads)
-            for j in range(ptr[c], ptr[c + 1]):
-                picks[j - ptr[c]] = <int32_t> j
-            # All are shuffled before they are picked, so that one more or less does not change the order of the others.
-            shuffle(&picks[0], ptr[c + 1] - ptr[c], &state)
-            for k in range(ptr[c + 1] - ptr[c]):
-                j = picks[k]
-                size = violation(nu + sums[j, 1] - sums[j, 0], w[j], cap)
-                largest = max(largest, size)
-                if size > tol:
-                    picks[n] = <int32_t> j
-                    n += 1
+            n = ptr[c + 1] - ptr[c]
+            for k in range(n):
+                picks[k] = <int32_t> (ptr[c] + k)
+            shuffle(&picks[0], n, &state)
         if n == 0:
             continue
         with nogil:
@@ -216,14 +205,20 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
                 else:
                     pmb_fcd_both_d_0(u, prev, &H[column[j], 0], stride, own, own_end, f_plus, f_minus, V)
                 old = w[j]
-                plus, minus = V[0] * exp(old), V[1] * exp(-old)
-                new = pmb_fcd_best(plus, minus, nu, cap)
                 prev = NULL
+                size = violation(nu + V[1] - V[0], old, cap)
+                largest = max(largest, size)
+                if size <= tol and not chosen:
+                    continue
+                updates += 1
+                out = exp(old) if old else 1
+                new = pmb_fcd_best(V[0] * out, V[1] / out, nu, cap)
                 if new != old:
                     w[j] = new
                     moved = True
                     prev = &H[column[j], 0]
-                    f_plus, f_minus = exp(old - new), exp(new - old)
+                    f_plus = exp(old - new)
+                    f_minus = 1 / f_plus
             if prev != NULL:
                 if real is float:
                     pmb_fcd_scale_f_0(u, prev, stride, own, own_end, f_plus, f_minus)
@@ -235,7 +230,6 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
                                       &before[0])
                 else:
                     pmb_fcd_leave_d_0(&U[0, 0], stride, K, c, class_start[K], own, own_end, smallest, &before[0])
-        updates += n
     return updates, largest
 
 

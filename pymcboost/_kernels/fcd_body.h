@@ -3,17 +3,17 @@
  *
  * One class c of the pairwise exponential loss: u[i] is the weight of row i in every coordinate of the class; bit i of h
  * is set where the weak learner says -1. Rows of the class itself (own) have delta = h, others -h. Rows are padded to a
- * multiple of 32, padding has weight 0.
+ * multiple of 64, padding has weight 0.
  */
 #ifdef REAL
 #define FN(name) PMB_CAT2(name, RTAG, 0)
+#define UNIT (4 * WIDE)
 
 #if PMB_VECTORS
 typedef REAL FN(fvec_) __attribute__((vector_size(64), may_alias));
 typedef INT FN(fmask_) __attribute__((vector_size(64), may_alias));
 #define VEC FN(fvec_)
 #define MASKV FN(fmask_)
-#define PARTS (32 / WIDE)
 #define BITS (8 * (int)sizeof(INT))
 
 /* All bits of lane l are bit l + first of the word. */
@@ -23,23 +23,23 @@ PMB_INLINE void FN(fcd_mask_)(uint32_t word, int first, MASKV *mask) {
     *mask = (((MASKV){0} + (INT)word) << shift) >> (BITS - 1);
 }
 
-/* 32 rows: u *= the factor of prev, then sums of u on both sides of next. flip: bits of the rows of other classes, whose
- * side is the opposite. */
-#define FCD_WORD(i, flip)                                                     \
+/* One unit of rows: u *= the factor of prev, then sums of u on both sides of next. flip: bits of the rows of other
+ * classes, whose side is the opposite. */
+#define FCD_UNIT(i, flip)                                                     \
     do {                                                                      \
-        uint32_t was = prev ? prev[(i) / 32] ^ (flip) : 0;                    \
-        uint32_t is = next ? next[(i) / 32] ^ (flip) : 0;                     \
-        for (int q = 0; q < PARTS; q++) {                                     \
-            VEC a = *(VEC *)(u + (i) + q * WIDE);                             \
+        for (int q = 0; q < 4; q++) {                                         \
+            int at = q * WIDE;                                                \
+            uint32_t turn = (uint32_t)((flip) >> (at / 32 * 32));             \
+            VEC a = *(VEC *)(u + (i) + at);                                   \
             if (prev) {                                                       \
                 MASKV s;                                                      \
-                FN(fcd_mask_)(was, q * WIDE, &s);                             \
+                FN(fcd_mask_)(prev[((i) + at) / 32] ^ turn, at % 32, &s);     \
                 a *= (VEC)((s & minus) | (~s & plus));                        \
-                *(VEC *)(u + (i) + q * WIDE) = a;                             \
+                *(VEC *)(u + (i) + at) = a;                                   \
             }                                                                 \
             if (next) {                                                       \
                 MASKV s;                                                      \
-                FN(fcd_mask_)(is, q * WIDE, &s);                              \
+                FN(fcd_mask_)(next[((i) + at) / 32] ^ turn, at % 32, &s);     \
                 low[q] += (VEC)((MASKV)a & s);                                \
                 high[q] += (VEC)((MASKV)a & ~s);                              \
             }                                                                 \
@@ -47,14 +47,14 @@ PMB_INLINE void FN(fcd_mask_)(uint32_t word, int first, MASKV *mask) {
     } while (0)
 
 PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const uint32_t *next, int64_t begin, int64_t end,
-                              uint32_t flip, REAL f_plus, REAL f_minus, double *sums) {
+                              uint64_t flip, REAL f_plus, REAL f_minus, double *sums) {
     const MASKV plus = (MASKV)((VEC){0} + f_plus), minus = (MASKV)((VEC){0} + f_minus);
     for (int64_t start = begin; start < end; start += PMB_FCD_BLOCK) {
         int64_t stop = start + PMB_FCD_BLOCK < end ? start + PMB_FCD_BLOCK : end;
-        VEC high[PARTS] = {{0}}, low[PARTS] = {{0}};
-        for (int64_t i = start; i < stop; i += 32) FCD_WORD(i, flip);
+        VEC high[4] = {{0}}, low[4] = {{0}};
+        for (int64_t i = start; i < stop; i += UNIT) FCD_UNIT(i, flip);
         if (next) {
-            for (int q = 1; q < PARTS; q++) {
+            for (int q = 1; q < 4; q++) {
                 high[0] += high[q];
                 low[0] += low[q];
             }
@@ -68,20 +68,19 @@ PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const 
         }
     }
 }
-#undef FCD_WORD
+#undef FCD_UNIT
 #undef VEC
 #undef MASKV
-#undef PARTS
 #undef BITS
 #else
 PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const uint32_t *next, int64_t begin, int64_t end,
-                              uint32_t flip, REAL f_plus, REAL f_minus, double *sums) {
+                              uint64_t flip, REAL f_plus, REAL f_minus, double *sums) {
     for (int64_t start = begin; start < end; start += PMB_FCD_BLOCK) {
         int64_t stop = start + PMB_FCD_BLOCK < end ? start + PMB_FCD_BLOCK : end;
         REAL part[2] = {0, 0};
         for (int64_t i = start; i < stop; i++) {
-            if (prev) u[i] *= (prev[i / 32] ^ flip) >> (i % 32) & 1 ? f_minus : f_plus;
-            if (next) part[(next[i / 32] ^ flip) >> (i % 32) & 1] += u[i];
+            if (prev) u[i] *= (prev[i / 32] >> (i % 32) ^ flip >> (i % UNIT)) & 1 ? f_minus : f_plus;
+            if (next) part[(next[i / 32] >> (i % 32) ^ flip >> (i % UNIT)) & 1] += u[i];
         }
         if (next) {
             sums[0] += part[0];
@@ -91,34 +90,122 @@ PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const 
 }
 #endif
 
-PMB_INLINE void FN(fcd_zones_)(REAL *u, const uint32_t *prev, const uint32_t *next, int64_t rows, int64_t own,
-                               int64_t own_end, double f_plus, double f_minus, double *sums) {
-    int64_t a0 = own / 32 * 32, a1 = (own + 31) / 32 * 32, b0 = own_end / 32 * 32, b1 = (own_end + 31) / 32 * 32;
-#define ZONE(begin, end, flip) FN(fcd_zone_)(u, prev, next, begin, end, flip, (REAL)f_plus, (REAL)f_minus, sums)
-    ZONE(0, a0, UINT32_MAX);
-    if (a0 < a1) ZONE(a0, a1, pmb_fcd_others(a0, own, own_end));
-    ZONE(a1, b0, 0);
-    if (b0 < b1 && b0 >= a1) ZONE(b0, b1, pmb_fcd_others(b0, own, own_end));
-    ZONE(a1 > b1 ? a1 : b1, rows, UINT32_MAX);
-#undef ZONE
+/* All rows: outside [own, own_end), inside, and the units with both. */
+#define FCD_ZONES(zone, prev, next)                                                                                  \
+    do {                                                                                                             \
+        int64_t a0 = own / UNIT * UNIT, a1 = (own + UNIT - 1) / UNIT * UNIT;                                          \
+        int64_t b0 = own_end / UNIT * UNIT, b1 = (own_end + UNIT - 1) / UNIT * UNIT;                                  \
+        const REAL plus = (REAL)f_plus, minus = (REAL)f_minus;                                                       \
+        zone(u, prev, next, 0, a0, UINT64_MAX, plus, minus, sums);                                                   \
+        if (a0 < a1) zone(u, prev, next, a0, a1, pmb_fcd_others(a0, own, own_end), plus, minus, sums);               \
+        zone(u, prev, next, a1, b0, 0, plus, minus, sums);                                                           \
+        if (b0 < b1 && b0 >= a1) zone(u, prev, next, b0, b1, pmb_fcd_others(b0, own, own_end), plus, minus, sums);   \
+        zone(u, prev, next, a1 > b1 ? a1 : b1, rows, UINT64_MAX, plus, minus, sums);                                 \
+    } while (0)
+
+#define FCD_ARGUMENTS                                                                                                \
+    REAL *u, const uint32_t *prev, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end, double f_plus,  \
+        double f_minus, double *sums
+
+PMB_CLONES PMB_STATIC void FN(fcd_sums_any_)(FCD_ARGUMENTS) {
+    (void)prev;
+    FCD_ZONES(FN(fcd_zone_), NULL, next);
 }
 
-PMB_CLONES PMB_STATIC void FN(pmb_fcd_sums_)(const REAL *u, const uint32_t *next, int64_t rows, int64_t own,
-                                             int64_t own_end, double *sums) {
+PMB_CLONES PMB_STATIC void FN(fcd_both_any_)(FCD_ARGUMENTS) { FCD_ZONES(FN(fcd_zone_), prev, next); }
+
+PMB_CLONES PMB_STATIC void FN(fcd_scale_any_)(FCD_ARGUMENTS) {
+    (void)next;
+    FCD_ZONES(FN(fcd_zone_), prev, NULL);
+}
+
+#ifdef PMB_FCD_512
+/* The same with AVX-512's masked instructions, bit for bit: the bits of h are masks as they are. */
+PMB_INLINE PMB_FCD_512 void FN(fcd_zone_512_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const uint32_t *next,
+                                              int64_t begin, int64_t end, uint64_t flip, REAL f_plus, REAL f_minus,
+                                              double *sums) {
+    const M512 plus = SET512(f_plus), minus = SET512(f_minus);
+    for (int64_t start = begin; start < end; start += PMB_FCD_BLOCK) {
+        int64_t stop = start + PMB_FCD_BLOCK < end ? start + PMB_FCD_BLOCK : end;
+        M512 high[4], low[4];
+        for (int q = 0; q < 4; q++) high[q] = low[q] = SET512(0);
+        for (int64_t i = start; i < stop; i += UNIT) {
+#pragma GCC unroll 4
+            for (int q = 0; q < 4; q++) {
+                const int64_t at = i / WIDE + q;
+                const MASK512 turn = (MASK512)(flip >> (q * WIDE));
+                M512 a = LOAD512(u + at * WIDE);
+                if (prev) {
+                    a = MUL512(a, BLEND512((MASK512)(((const MASK512 *)prev)[at] ^ turn), plus, minus));
+                    STORE512(u + at * WIDE, a);
+                }
+                if (next) {
+                    const MASK512 k = (MASK512)(((const MASK512 *)next)[at] ^ turn);
+                    low[q] = ADD512(low[q], k, low[q], a);
+                    high[q] = ADD512(high[q], (MASK512)~k, high[q], a);
+                }
+            }
+        }
+        if (next) {
+            const MASK512 all = (MASK512)~0;
+            for (int q = 1; q < 4; q++) {
+                high[0] = ADD512(high[0], all, high[0], high[q]);
+                low[0] = ADD512(low[0], all, low[0], low[q]);
+            }
+            REAL h[WIDE], l[WIDE];
+            memcpy(h, high, sizeof h);
+            memcpy(l, low, sizeof l);
+            double p = 0, m = 0;
+            for (int j = 0; j < WIDE; j++) {
+                p += h[j];
+                m += l[j];
+            }
+            sums[0] += p;
+            sums[1] += m;
+        }
+    }
+}
+
+PMB_STATIC PMB_FCD_512 void FN(fcd_sums_512_)(FCD_ARGUMENTS) {
+    (void)prev;
+    FCD_ZONES(FN(fcd_zone_512_), NULL, next);
+}
+
+PMB_STATIC PMB_FCD_512 void FN(fcd_both_512_)(FCD_ARGUMENTS) { FCD_ZONES(FN(fcd_zone_512_), prev, next); }
+
+PMB_STATIC PMB_FCD_512 void FN(fcd_scale_512_)(FCD_ARGUMENTS) {
+    (void)next;
+    FCD_ZONES(FN(fcd_zone_512_), prev, NULL);
+}
+#define FCD_RUN(what, ...)                                                  \
+    do {                                                                    \
+        if (pmb_fcd_has_512()) FN(fcd_##what##_512_)(__VA_ARGS__);          \
+        else FN(fcd_##what##_any_)(__VA_ARGS__);                            \
+    } while (0)
+#else
+#define FCD_RUN(what, ...) FN(fcd_##what##_any_)(__VA_ARGS__)
+#endif
+
+PMB_STATIC void FN(pmb_fcd_sums_)(const REAL *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
+                                  double *sums) {
     sums[0] = sums[1] = 0;
-    FN(fcd_zones_)((REAL *)u, NULL, next, rows, own, own_end, 1, 1, sums);
+    FCD_RUN(sums, (REAL *)u, NULL, next, rows, own, own_end, 1, 1, sums);
 }
 
-PMB_CLONES PMB_STATIC void FN(pmb_fcd_both_)(REAL *u, const uint32_t *prev, const uint32_t *next, int64_t rows, int64_t own,
-                                             int64_t own_end, double f_plus, double f_minus, double *sums) {
+PMB_STATIC void FN(pmb_fcd_both_)(REAL *u, const uint32_t *prev, const uint32_t *next, int64_t rows, int64_t own,
+                                  int64_t own_end, double f_plus, double f_minus, double *sums) {
     sums[0] = sums[1] = 0;
-    FN(fcd_zones_)(u, prev, next, rows, own, own_end, f_plus, f_minus, sums);
+    FCD_RUN(both, u, prev, next, rows, own, own_end, f_plus, f_minus, sums);
 }
 
-PMB_CLONES PMB_STATIC void FN(pmb_fcd_scale_)(REAL *u, const uint32_t *prev, int64_t rows, int64_t own, int64_t own_end,
-                                              double f_plus, double f_minus) {
-    FN(fcd_zones_)(u, prev, NULL, rows, own, own_end, f_plus, f_minus, NULL);
+PMB_STATIC void FN(pmb_fcd_scale_)(REAL *u, const uint32_t *prev, int64_t rows, int64_t own, int64_t own_end,
+                                   double f_plus, double f_minus) {
+    double sums[2];
+    FCD_RUN(scale, u, prev, NULL, rows, own, own_end, f_plus, f_minus, sums);
 }
+#undef FCD_RUN
+#undef FCD_ZONES
+#undef FCD_ARGUMENTS
 
 /* Weights of the rows [own, own_end) of class c in its own coordinates: their sums over the other classes. */
 PMB_CLONES PMB_STATIC void FN(pmb_fcd_own_)(const REAL *U, int64_t stride, int n_classes, int c, int64_t own,
@@ -162,5 +249,6 @@ PMB_CLONES PMB_STATIC double FN(pmb_fcd_total_)(const REAL *u, int64_t n) {
     }
     return total;
 }
+#undef UNIT
 #undef FN
 #endif
