@@ -300,6 +300,22 @@ def test_threads_change_nothing(n_threads):
     assert a.gradient().tobytes() == b.gradient().tobytes()
 
 
+@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("case", [case for case in NASTY if case["m"] > 1], ids=name_of)
+def test_vector_instructions_change_nothing(case, dtype):
+    ends = []
+    for allowed in (True, False):
+        kernel.allow_512(allowed)
+        try:
+            p = Problem(**case)
+            solver = p.fcd(0.7, dtype)
+            solver.solve(p.columns, max_passes=4)
+        finally:
+            kernel.allow_512(True)
+        ends.append((p.columns.w.tobytes(), solver.U.tobytes()))
+    assert ends[0] == ends[1]
+
+
 def test_wrong_buffers_are_refused():
     p = Problem(40, 3, 4)
     solver = p.fcd(1.0)
