@@ -3,6 +3,7 @@
     python tools/reproduce.py table4|table2|table1|official|mnist-hog|figure1 [--results results] [--jobs 2]
     python tools/reproduce.py mnist10k|covtype-abc|poker-abc [--rounds N] [--gaps 1 10] [--methods mart ...]
     python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
+    python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost|multiboost-defaults [--sets usps ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
 
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import common
 import numpy as np
+import reproduce_multiboost
 import reproduce_trees
 from common import DataMissing, error_percent
 from journal import Journal, pyplot, run_units
@@ -655,7 +657,7 @@ def markdown(folder):
             rows = journal(folder).rows
             commits = ", ".join(f"`{c}`" for c in sorted({row["commit"] for row in rows}))
             parts.append(f"### {title}\n\n{text(rows)}\n\nCommit {commits}.")
-    parts += reproduce_trees.markdown(folder)
+    parts += reproduce_trees.markdown(folder) + reproduce_multiboost.markdown(folder)
     return "\n\n".join(parts)
 
 
@@ -667,7 +669,9 @@ TABLES = {
     "mnist-hog": run_mnist,
     "figure1": run_figure1,
     **reproduce_trees.RUNS,
+    **reproduce_multiboost.RUNS,
 }
+VERIFY = {**reproduce_trees.VERIFY, **reproduce_multiboost.VERIFY}
 
 
 def main(arguments=None):
@@ -708,8 +712,8 @@ def main(arguments=None):
     unknown = [table for table in options.tables if table not in TABLES]
     if unknown or not options.tables:
         parser.error(f"name one or more of {', '.join(TABLES)}")
-    if options.verify is not None and not set(options.tables) <= set(reproduce_trees.VERIFY):
-        parser.error(f"--verify is for {', '.join(reproduce_trees.VERIFY)}")
+    if options.verify is not None and not set(options.tables) <= set(VERIFY):
+        parser.error(f"--verify is for {', '.join(VERIFY)}")
     counts = [options.seeds, options.rounds, options.verify, *(options.gaps or [])]
     if min(count for count in counts if count is not None) < 1 or options.minutes <= 0:
         parser.error("--seeds, --rounds, --gaps and --verify must be at least 1, --minutes positive")
@@ -719,7 +723,7 @@ def main(arguments=None):
         options.jobs = available_cpus()
     try:
         if options.verify is not None:
-            return min(1, sum(reproduce_trees.VERIFY[table](options) for table in options.tables))
+            return min(1, sum(VERIFY[table](options) for table in options.tables))
         for table in options.tables:
             TABLES[table](options)
     except DataMissing as error:
