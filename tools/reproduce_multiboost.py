@@ -605,7 +605,7 @@ def fcd_text(rows):
         "relative to L-BFGS-B's", "seconds to 1.01 times L-BFGS-B's objective", "test error",
     ]  # fmt: skip
     return (
-        f"MultiBoost-cw, C = {FCD_C:g}, {FCD_ROUNDS} rounds of stumps; CPU seconds of all rounds together in the solver "
+        f"MultiBoost-cw, C = {FCD_C:g}, {FCD_ROUNDS} rounds of stumps; CPU seconds of all rounds in the solver "
         "and in the weights that it leaves, one thread; means over the splits.\n\n"
         + common.markdown_table(head, lines)
         + "\n\n"
