@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import common
 import numpy as np
@@ -14,8 +15,13 @@ GRID = (1e2, 1e4, 1e6)
 ROUNDS = 100
 # Reached is what comes within this of the objective of L-BFGS-B, relatively.
 WITHIN = 1e-4
-LBFGS_ITERATIONS = 15_000
-LBFGS_TOLERANCE = 1e-6
+LBFGS_ITERATIONS = 3000
+LBFGS_MEMORIES = (10, 40)
+LBFGS_TOLERANCE = 1e-9
+FCD_PASSES = 3000
+FCD_TOLERANCE = 1e-9
+# Seconds for the further runs on one problem.
+BUDGET = 20
 DEPTH_2 = {"weak_learner": "tree", "max_leaf_nodes": 4, "max_depth": 2}
 # Published by the authors for their MATLAB code with depth-2 trees.
 AUTHORS = {("pendigits", 100, 1): 11.0, ("pendigits", 100, 5): 25.0, ("usps", 50, 1): 13.5}
@@ -120,103 +126,139 @@ def generated_columns(X, codes, rounds, **parameters):
     return kept["data"], np.stack(list(kept["columns"].values())), owner
 
 
+LEVELS = (1e-1, 1e-2, 1e-3, 1e-4)
+
+
 @dataclass
-class Solutions:
-    """What the two solvers needed on one problem; times in seconds, Timing where measured several times."""
+class Path:
+    """Coefficients on the way of one solver, and the seconds at which it had them, from the start of the solving."""
 
-    coordinates: int
-    objective: float  # of L-BFGS-B at its end
-    fcd: Timing
-    fcd_passes: int
-    fcd_updates: int
-    fcd_end: float  # objective of FCD when it is given all the passes it wants
-    reach: Timing
-    reach_iterations: int
-    total: float
-    total_iterations: int
-    memory: int
-    exact: bool
+    seconds: list
+    coefficients: list
+
+    @classmethod
+    def record(cls, solve):
+        """Run ``solve(note)``, which calls ``note(w)`` at every step."""
+        path = cls([], [])
+        begin = time.perf_counter()
+
+        def note(w):
+            path.seconds.append(time.perf_counter() - begin)
+            path.coefficients.append(w.copy())
+
+        path.solved = solve(note)
+        path.total = time.perf_counter() - begin
+        return path
+
+    def first_below(self, level, objective):
+        """Number of steps to the first coefficients whose objective is at most ``level``; None if there are none."""
+        low, high = 0, len(self.coefficients)
+        while low < high:  # objectives fall from step to step
+            middle = (low + high) // 2
+            low, high = (low, middle) if objective(self.coefficients[middle]) <= level else (middle + 1, high)
+        return low + 1 if low < len(self.coefficients) else None
 
 
-def solve_both(data, bits, owner, C, options):
-    """Time FCD and L-BFGS-B from w = 0 to the level of L-BFGS-B's final objective."""
-    from pymcboost import totally_corrective as tc
+class Problem:
+    """All coefficients of given learners, from w = 0, by either solver."""
 
-    K = data.n_classes
-    nu = float(data.weight.sum()) * (K - 1) / C
+    def __init__(self, data, bits, owner, C):
+        self.data, self.bits, self.owner = data, bits, owner
+        self.nu = float(data.weight.sum()) * (data.n_classes - 1) / C
 
-    def columns():
-        return tc.Columns.of_classes(bits, np.zeros(len(owner)), owner, K)
+    def columns(self):
+        from pymcboost.totally_corrective import Columns
 
-    def minimise(memory, iterations, callback=None):
-        """L-BFGS-B as it is, but with its memory and iterations; the library's own are for one round of many."""
+        return Columns.of_classes(self.bits, np.zeros(len(self.owner)), self.owner, self.data.n_classes)
+
+    def objective(self, w):
+        from pymcboost.totally_corrective import LBFGS, ExpWeights
+
+        at = self.columns()
+        at.w[:] = w
+        return LBFGS(ExpWeights(self.data, self.nu)).objective(at)
+
+    def lbfgs(self, memory, iterations, note=None):
+        """L-BFGS-B as it is, but with this memory and number of iterations: the library's own are those of a round."""
+        from pymcboost import totally_corrective as tc
+
         kept = tc.LBFGS_MEMORY
         tc.LBFGS_MEMORY = memory
         try:
-            at = columns()
-            return tc.LBFGS(tc.ExpWeights(data, nu), iterations).solve(at, tol=LBFGS_TOLERANCE, callback=callback)
+            solver = tc.LBFGS(tc.ExpWeights(self.data, self.nu), iterations)
+            return solver.solve(self.columns(), tol=LBFGS_TOLERANCE, callback=note)
         finally:
             tc.LBFGS_MEMORY = kept
 
-    # The run to the end, with each memory; the iterates are kept and their objectives found after it.
-    runs = {}
+    def fcd(self, passes, note=None):
+        """FCD as it is."""
+        from pymcboost.totally_corrective import FCD
+
+        class Noting(FCD):
+            def descend(self, columns, *arguments, **more):
+                found = super().descend(columns, *arguments, **more)
+                note(columns.w)
+                return found
+
+        columns = self.columns()
+        solver = (Noting if note else FCD)(self.data, self.nu, dtype=np.float64)
+        solver.restart()
+        return solver.solve(columns, max_passes=passes, tol=FCD_TOLERANCE, seed=1)
+
+
+def bench_problem(what, problem, options, report):
+    """Time both solvers to several levels above the lowest objective that L-BFGS-B comes to."""
     most = 50 if options.quick else LBFGS_ITERATIONS
-    for memory in (10, 40):
-        iterates = []
-        begin = time.perf_counter()
-        solved = minimise(memory, most, lambda w, kept=iterates: kept.append(w.copy()))
-        runs[memory] = (solved, time.perf_counter() - begin, iterates)
+    paths = {f"L-BFGS-B {m}": Path.record(lambda note, m=m: problem.lbfgs(m, most, note)) for m in LBFGS_MEMORIES}
     # The level is that of the better of the two; a memory that does not come so low is no peer.
-    final = min(solved.objective for solved, _, _ in runs.values())
-    level = final * (1 + WITHIN)
-    weights = tc.LBFGS(tc.ExpWeights(data, nu))
-    first_at = {}
-    for memory, (_, _, iterates) in runs.items():
-        low, high = 0, len(iterates)  # objectives of iterates fall: the first below the level by bisection
-        while low < high:
-            middle = (low + high) // 2
-            at = columns()
-            at.w[:] = iterates[middle]
-            low, high = (low, middle) if weights.objective(at) <= level else (middle + 1, high)
-        if low < len(iterates):
-            first_at[memory] = low + 1
-    timed = {f"L-BFGS-B {memory}": (lambda m=memory, n=n: minimise(m, n)) for memory, n in first_at.items()}
-
-    class Watched(tc.FCD):
-        """Notes the objective after every pass, and ends at the level."""
-
-        def descend(self, columns, *arguments, **more):
-            found = super().descend(columns, *arguments, **more)
-            self.passes += 1
-            if self.objective(columns) <= level:
-                raise StopIteration
-            return found
-
-    def descend(passes):
-        at = columns()
-        fcd = tc.FCD(data, nu)
-        fcd.restart()
-        return fcd.solve(at, max_passes=passes, tol=0.0, seed=1)
-
-    watched = Watched(data, nu)
-    watched.passes = 0
-    watched.restart()
-    try:
-        watched.solve(columns(), max_passes=5000, tol=0.0, seed=1)
-        passes = None
-    except StopIteration:
-        passes = watched.passes
-    timed["FCD"] = lambda: descend(passes or 5000)
-    timings = race(timed, options.repeat, budget=60)
-    memory = min(first_at, key=lambda memory: timings[f"L-BFGS-B {memory}"].best)
-    fcd = tc.FCD(data, nu)
-    fcd.restart()
-    end = fcd.solve(columns(), max_passes=2000, tol=1e-6, seed=1).objective
-    solved, total, _ = runs[memory]
-    return Solutions(
-        len(owner), final, timings["FCD"], passes, timings["FCD"].value.updates, end, timings[f"L-BFGS-B {memory}"],
-        first_at[memory], total, solved.passes, memory, solved.passes < most,
-    )  # fmt: skip
+    final = min(path.solved.objective for path in paths.values())
+    paths["FCD"] = Path.record(lambda note: problem.fcd(100 if options.quick else FCD_PASSES, note))
+    steps = {
+        name: [path.first_below(final * (1 + within), problem.objective) for within in LEVELS]
+        for name, path in paths.items()
+    }
+    runs = {name: [path] for name, path in paths.items()}
+    begin = time.perf_counter()
+    for _ in range(options.repeat - 1):
+        if time.perf_counter() - begin > BUDGET:
+            break
+        for name in paths:
+            if steps[name][-1]:
+                solve = problem.fcd if name == "FCD" else partial(problem.lbfgs, int(name.split()[-1]))
+                runs[name].append(Path.record(lambda note, s=solve, n=steps[name][-1]: s(n, note)))
+    best = {
+        name: [min(path.seconds[n - 1] for path in runs[name]) if n else np.inf for n in steps[name]] for name in paths
+    }
+    peer = min((name for name in paths if name != "FCD"), key=lambda name: best[name][-1])
+    for name in (peer, "FCD"):
+        path = paths[name]
+        report.rows.append(
+            {
+                "what": f"{what}: {name} to {1 + WITHIN:g}",
+                "best": best[name][-1] * 1e3,
+                "median": float(np.median([run.seconds[steps[name][-1] - 1] for run in runs[name]])) * 1e3
+                if steps[name][-1]
+                else np.inf,
+                "runs": len(runs[name]),
+                "unit": "ms",
+                "steps": steps[name][-1],
+                **{f"ms_to_{1 + w:g}": round(t * 1e3, 2) for w, t in zip(LEVELS[:-1], best[name], strict=False)},
+                "total_ms": round(path.total * 1e3, 1),
+                "total_steps": path.solved.passes,
+                "objective_at_its_end": path.solved.objective,
+                "coordinates": len(problem.owner),
+            }
+        )
+        if path.solved.passes >= (most if name != "FCD" else FCD_PASSES):
+            report.notes.append(f"{what}: {name} was still going on after {path.solved.passes} steps")
+    for at, within in enumerate(LEVELS):
+        ratio = best[peer][at] / best["FCD"][at]
+        if within == WITHIN:
+            report.target(f"{what}, to {1 + within:g}: L-BFGS-B's time / FCD's", ratio, 10)
+        else:
+            report.rows.append(
+                {"what": f"{what}, to {1 + within:g}: L-BFGS-B's time / FCD's", "best": ratio, "unit": "x"}
+            )
 
 
 def bench_solvers(options, report):
@@ -227,36 +269,7 @@ def bench_solvers(options, report):
         codes = np.searchsorted(np.unique(y), y)
         data, bits, owner = generated_columns(X, codes, rounds)
         for C in GRID:
-            one = solve_both(data, bits, owner, C, options)
-            what = f"{name}, C={C:.0e}"
-            report.rows.append(
-                one.fcd.row(
-                    f"{what}: FCD to the level",
-                    1e3,
-                    "ms",
-                    coordinates=one.coordinates,
-                    passes=one.fcd_passes,
-                    updates=one.fcd_updates,
-                    objective_at_its_end=one.fcd_end,
-                )
-            )
-            report.rows.append(
-                one.reach.row(
-                    f"{what}: L-BFGS-B to the level",
-                    1e3,
-                    "ms",
-                    iterations=one.reach_iterations,
-                    total_ms=round(one.total * 1e3, 1),
-                    total_iterations=one.total_iterations,
-                    memory=one.memory,
-                    objective_at_its_end=one.objective,
-                )
-            )
-            report.target(f"{what}: L-BFGS-B's time / FCD's", one.reach.best / one.fcd.best, 10)
-            if not one.exact:
-                report.notes.append(f"{what}: L-BFGS-B was still going on after {one.total_iterations} iterations")
-            if one.fcd_passes is None:
-                report.notes.append(f"{what}: FCD did NOT reach the level")
+            bench_problem(f"{name}, C={C:.0e}", Problem(data, bits, owner, C), options, report)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -310,10 +323,11 @@ def bench_fcd(options):
             "loop that multiplies as many numbers of the type, measured in turn with it",
             "solvers": f"all learners that {ROUNDS} rounds of MultiBoost-cw (defaults) generated on the official "
             f"training part, from w = 0 to {1 + WITHIN:g} times the final objective of L-BFGS-B, in float64",
-            "L-BFGS-B": "SciPy's, compiled objective, memory 10 and 40 (the faster counts), at most "
-            f"{LBFGS_ITERATIONS} iterations, projected gradient {LBFGS_TOLERANCE:g} of the first, no bound on the "
-            "change; timed to the first iterate below the level, with only so many iterations",
-            "FCD": "with as many passes as come below the level, tolerance 0",
+            "L-BFGS-B": f"SciPy's, compiled objective, memory {' and '.join(map(str, LBFGS_MEMORIES))} (the faster "
+            f"counts), at most {LBFGS_ITERATIONS} iterations, projected gradient {LBFGS_TOLERANCE:g} of the first, no "
+            "bound on the change; timed to the first iterate below the level",
+            "FCD": f"at most {FCD_PASSES} passes, violation {FCD_TOLERANCE:g} of the first; timed to the first pass "
+            "below the level",
             "threads": 1,
             "data_preparation": "fits: timed; solvers: none on either side",
         }
