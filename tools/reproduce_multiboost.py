@@ -275,16 +275,30 @@ def curve_split(name, repeat):
 
 
 def fit_with_curve(model, X, codes, X_test, truth):
-    """Fit, and return the (rounds, learners, error in percent) after every round and the CPU seconds of the fit."""
+    """Fit, and return {rounds: (learners, error in percent)} on the grid and the CPU seconds of the fit without this.
+
+    A training that changes all coefficients in a round is scored anew each time, so only on the grid.
+    """
     stopwatch = Stopwatch()
+    validate = model._validate_round
+    staged = getattr(model, "stagewise", True)
+
+    def on_the_grid(*arguments):
+        if staged or model.n_estimators_ + 1 in CURVE_POINTS:
+            validate(*arguments)
+
+    model._validate_round = on_the_grid
     stopwatch.watch(model, "_validate_round")
     begin = time.process_time()
     model.fit(X, codes, X_val=X_test, y_val=truth)
     seconds = time.process_time() - begin - stopwatch.seconds
     del model._validate_round
     history = model.history_
-    rounds = np.arange(1, len(history["val_error"]) + 1)
-    return rounds, np.asarray(history.get("n_learners", rounds)), 100 * np.asarray(history["val_error"]), seconds
+    last = len(history["val_error"])
+    learners = history.get("n_learners", np.arange(1, last + 1))
+    curve = {t: (int(learners[t - 1]), 100 * float(history["val_error"][t - 1])) for t in CURVE_POINTS if t < last}
+    curve[last] = (int(learners[-1]), error_percent(truth, model.predict(X_test)))
+    return curve, seconds
 
 
 def choose_C(method, X, codes, repeat):
@@ -304,17 +318,17 @@ def fit_curve(unit):
     begin = time.perf_counter()
     C, errors = choose_C(unit["method"], X, codes, int(unit["repeat"])) if method.chosen else (STAGEWISE_C, {})
     model = method.make(int(unit["rounds"]), C)
-    rounds, learners, error, seconds = fit_with_curve(model, X, codes, X_test, truth)
-    points = sorted({t for t in CURVE_POINTS if t <= len(rounds)} | {len(rounds)})
+    curve, seconds = fit_with_curve(model, X, codes, X_test, truth)
+    last = max(curve)
     return {
         **unit,
         "C": f"{C:.0e}" if method.chosen or "cw-1" in unit["method"] else "-",
         "n_train": len(codes),
         "n_test": len(truth),
-        "rounds_fitted": len(rounds),
-        "learners": int(learners[-1]),
-        "error": round(float(error[-1]), 4),
-        "curve": " ".join(f"{t}:{learners[t - 1]}:{error[t - 1]:.2f}" for t in points),
+        "rounds_fitted": last,
+        "learners": curve[last][0],
+        "error": round(curve[last][1], 4),
+        "curve": " ".join(f"{t}:{learners}:{error:.2f}" for t, (learners, error) in curve.items()),
         "choice": " ".join(f"{C:.0e}:{one:.2f}" for C, one in errors.items()),
         "fit_seconds": round(seconds, 3),
         "seconds": round(time.perf_counter() - begin, 3),
