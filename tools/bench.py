@@ -710,7 +710,11 @@ def main(arguments=None):
     trees.add_argument("--leaves", type=int, default=20, help="leaves of a tree (default 20)")
     trees.add_argument("--learning-rate", type=float, default=0.1, help="learning rate (default 0.1)")
     parser.add_argument("--markdown", metavar="FILE", help="print the tables of a results file and stop")
-    parser.add_argument("--into", metavar="FILE", help="with --markdown: put the tables into this file")
+    parser.add_argument(
+        "--into",
+        metavar="FILE",
+        help="with --markdown: put the tables into this file, between the marks with the name of the results file",
+    )
     options = parser.parse_args(arguments)
     if options.list:
         for name, function in BENCHMARKS.items():
@@ -719,7 +723,7 @@ def main(arguments=None):
     if options.markdown:
         text = markdown(json.loads(Path(options.markdown).read_text()))
         if options.into:
-            common.put_between(options.into, "bench", text)
+            common.put_between(options.into, Path(options.markdown).stem, text)
         else:
             print(text)
         return 0
