@@ -72,14 +72,15 @@ def bench_update(options, report):
                     found[K].cpu += inner["descend"].cpu
                     moved[K] = int((columns.w != before).sum())
             for K, timing in found.items():
-                per_row[name, m, K] = timing.best / (UPDATES * m) * 1e9
+                # CPU seconds: a busy machine would lengthen the clock's, and the limit is the best of many short loops.
+                per_row[name, m, K] = min(timing.cpu) / (UPDATES * m) * 1e9
                 ratio = per_row[name, m, K] / limit
                 report.rows.append(
                     timing.row(
                         f"one update, {name}, {m:,} rows, K={K}",
                         1e9 / (UPDATES * m),
                         "ns/row",
-                        us_per_update=round(timing.best / UPDATES * 1e6, 2),
+                        us_per_update=round(min(timing.cpu) / UPDATES * 1e6, 2),
                         limit_ns=round(limit, 4),
                         ratio=round(ratio, 2),
                         moved=f"{moved[K]} of {UPDATES}",
