@@ -518,7 +518,9 @@ def verify_curves(options):
 # Figure 6: the objective against the time spent in solving
 
 FCD_SETS = ("vowel", "usps", "pendigits")
-FCD_SOLVERS = ("fcd-1", "fcd-2", "fcd-5", "lbfgs")
+FCD_SOLVERS = ("fcd-1", "fcd-2", "fcd-5", "lbfgs", "lbfgs-default")
+# With SciPy's own bound on the change of the objective, L-BFGS-B stops earlier than the library lets it.
+SCIPY_FTOL = 2.220446049250313e-09
 FCD_C = 1e4
 FCD_ROUNDS = 100
 FCD_REPEATS = 3
@@ -528,13 +530,27 @@ FCD_COLUMNS = ["n_train", "rounds_fitted", "solver_seconds", "objective", "error
 
 def corrective(solver, rounds, C):
     """MultiBoost-cw by one of the solvers; all rounds are made."""
-    if solver != "lbfgs":
+    if not solver.startswith("lbfgs"):
         return multiboost("multiboost-cw", n_estimators=rounds, C=C, max_passes=int(solver.split("-")[1]), tol=0.0)
-    from pymcboost import MultiBoostCWClassifier
+    from pymcboost import MultiBoostCWClassifier, totally_corrective
 
     class ByLBFGS(MultiBoostCWClassifier):
         def _solver(self):
             return "lbfgs"
+
+        def fit(self, *arguments, **more):
+            if solver == "lbfgs":
+                return super().fit(*arguments, **more)
+            kept = totally_corrective.minimize
+
+            def by_default(*problem, options, **rest):
+                return kept(*problem, options={**options, "ftol": SCIPY_FTOL}, **rest)
+
+            totally_corrective.minimize = by_default
+            try:
+                return super().fit(*arguments, **more)
+            finally:
+                totally_corrective.minimize = kept
 
     return ByLBFGS(n_estimators=rounds, C=C, n_jobs=1, random_state=0, tol=0.0)
 
@@ -607,7 +623,7 @@ def fcd_text(rows):
         says = {
             "one pass is the fastest": min(seconds, key=seconds.get) == "fcd-1",
             "two and five passes take less time than L-BFGS-B": max(seconds["fcd-2"], seconds["fcd-5"])
-            < seconds["lbfgs"],
+            < min(seconds["lbfgs"], seconds["lbfgs-default"]),
             "two passes come within 5% of its objective": value["fcd-2"] <= 1.05 * value["lbfgs"],
             "five passes within 1%": value["fcd-5"] <= 1.01 * value["lbfgs"],
         }
@@ -790,6 +806,7 @@ def table4_text(rows):
         seconds = {m: {row["repeat"]: float(row["solver_seconds"]) for row in found} for m, found in mine.items()}
         for m in TABLE4_METHODS:
             line.append(f"{np.mean(list(seconds[m].values())):.3g}" if seconds[m] else "-")
+        rounds = {m: {row["repeat"]: int(row["rounds_fitted"]) for row in found} for m, found in mine.items()}
         slow = seconds["multiboost-lbfgs"]
         for m, published in zip(("mcboost-exp", "mcboost-log"), SPEEDUPS[data], strict=True):
             same = sorted(set(slow) & set(seconds[m]))
@@ -797,12 +814,16 @@ def table4_text(rows):
                 line.append("-")
                 continue
             ratio = sum(slow[r] for r in same) / sum(seconds[m][r] for r in same)
-            line.append(f"{published} / {ratio:.0f} ({'yes' if ratio >= published else 'NO'})")
+            share = sum(rounds["multiboost-lbfgs"][r] for r in same) / sum(rounds[m][r] for r in same)
+            line.append(
+                f"{published} / {ratio:.0f} ({'yes' if ratio >= published else 'NO'}), {ratio / share:.0f} a round"
+            )
+        line.append(f"{np.mean(list(rounds['multiboost-lbfgs'].values())):.0f}")
         lines.append(line)
     head = [
         "data", "paper", "MultiBoost, log, L-BFGS-B", "within one sd of the paper", "repeats", "C",
         "MultiBoost, exp, FCD", *(f"solving, {m}, CPU s" for m in TABLE4_METHODS),
-        "paper's factor / ours, exp", "paper's factor / ours, log",
+        "paper's factor / ours, exp", "paper's factor / ours, log", "rounds of MultiBoost",
     ]  # fmt: skip
     return common.markdown_table(head, lines)
 
