@@ -62,7 +62,7 @@ def bench_update(options, report):
             found = {K: Timing([]) for K in problems}
             limit, moved = np.inf, {}
             for _ in range(max(options.repeat, 3)):
-                limit = min(limit, options.limits.plain_pass(m, 2, dtype))
+                limit = min(limit, options.limits.plain_pass(m, 10, dtype))
                 for K, (fcd, columns) in problems.items():
                     columns.w[:] = 1.0
                     fcd.restart()
