@@ -639,8 +639,7 @@ def fcd_text(rows):
         "and in the weights that it leaves, one thread; means over the splits.\n\n"
         + common.markdown_table(head, lines)
         + "\n\n"
-        + ". ".join(verdicts)
-        + "."
+        + "\n".join(verdicts)
     )
 
 
