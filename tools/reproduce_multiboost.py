@@ -628,7 +628,7 @@ def fcd_text(rows):
             "five passes within 1%": value["fcd-5"] <= 1.01 * value["lbfgs"],
         }
         verdicts.append(
-            f"{data}: " + "; ".join(f"{words}: {'true' if ok else 'NOT true'}" for words, ok in says.items())
+            f"- {data}: " + "; ".join(f"{words}: {'true' if ok else 'NOT true'}" for words, ok in says.items())
         )
     head = [
         "data", "solver", "splits", "solver seconds", "L-BFGS-B's / these", "objective at the end",
@@ -818,11 +818,13 @@ def table4_text(rows):
                 f"{published} / {ratio:.0f} ({'yes' if ratio >= published else 'NO'}), {ratio / share:.0f} a round"
             )
         line.append(f"{np.mean(list(rounds['multiboost-lbfgs'].values())):.0f}")
+        line.append(f"{100 * np.mean([float(row['zero_share']) for row in mine['multiboost-lbfgs']]):.0f}%")
         lines.append(line)
     head = [
         "data", "paper", "MultiBoost, log, L-BFGS-B", "within one sd of the paper", "repeats", "C",
         "MultiBoost, exp, FCD", *(f"solving, {m}, CPU s" for m in TABLE4_METHODS),
         "paper's factor / ours, exp", "paper's factor / ours, log", "rounds of MultiBoost",
+        "its zero coefficients",
     ]  # fmt: skip
     return common.markdown_table(head, lines)
 
