@@ -61,7 +61,7 @@ def bench_update(options, report):
             problems = {K: random_problem(m, K, dtype) for K in (10, 26)}
             found = {K: Timing([]) for K in problems}
             limit, moved = np.inf, {}
-            for _ in range(max(options.repeat, 3)):
+            for _ in range(max(options.repeat, 9)):
                 limit = min(limit, options.limits.plain_pass(m, 10, dtype))
                 for K, (fcd, columns) in problems.items():
                     columns.w[:] = 1.0
