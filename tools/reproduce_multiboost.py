@@ -457,8 +457,8 @@ def claims_text(found):
         f"lowest at {EQUAL_LEARNERS} learners",
     ]  # fmt: skip
     return (
-        "Rounds to the mean error that MultiBoost has after 200 rounds (the level), the paper's two claims, and the method "
-        "with the lowest error at equal numbers of learners:\n\n" + common.markdown_table(head, lines)
+        "Rounds to the mean error that MultiBoost has after 200 rounds (the level), the paper's two claims, and the "
+        "method with the lowest error at equal numbers of learners:\n\n" + common.markdown_table(head, lines)
     )
 
 
