@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import bench_multiboost  # noqa: F401
 import bench_trees
 import common
 import numpy as np
@@ -105,10 +106,11 @@ class Limits:
         seconds = self._best(f"lim_rmw_{row_bytes}", rows, draws, passes, int(draw), repeat=repeat)
         return seconds / (draws * passes) * 1e9
 
-    def plain_pass(self, m, repeat=5):
-        """Nanoseconds per float of reading and writing m floats once."""
+    def plain_pass(self, m, repeat=5, dtype=np.float32):
+        """Nanoseconds per number of reading and writing m floats (or doubles) once."""
         passes = max(1, (1 << 26) // m)
-        return self._best("lim_pass", m, passes, repeat=repeat) / (m * passes) * 1e9
+        name = "lim_pass" if dtype == np.float32 else "lim_pass_double"
+        return self._best(name, m, passes, repeat=repeat) / (m * passes) * 1e9
 
     def all(self, repeat=5):
         """Every limit, as a flat dictionary with units in the names."""
@@ -699,7 +701,7 @@ def main(arguments=None):
     parser.add_argument("--json", metavar="FILE", help="write results there; entries of other benchmarks in it stay")
     parser.add_argument("--repeat", type=int, default=5, help="timed runs of each competitor (default 5)")
     parser.add_argument("--quick", action="store_true", help="small sizes, only to see that it runs")
-    trees = parser.add_argument_group("benchmarks of trees (names that begin with trees)")
+    trees = parser.add_argument_group("benchmarks of trees (names that begin with trees), and fcd")
     trees.add_argument("--data", nargs="+", metavar="SET", help="data sets; poker is the generated one")
     trees.add_argument("--algorithms", nargs="+", metavar="NAME", help=f"ours: {', '.join(bench_trees.ALGORITHMS)}")
     trees.add_argument("--peers", nargs="*", choices=peers.PEERS, help="other libraries (default: all)")
@@ -708,7 +710,11 @@ def main(arguments=None):
     trees.add_argument("--leaves", type=int, default=20, help="leaves of a tree (default 20)")
     trees.add_argument("--learning-rate", type=float, default=0.1, help="learning rate (default 0.1)")
     parser.add_argument("--markdown", metavar="FILE", help="print the tables of a results file and stop")
-    parser.add_argument("--into", metavar="FILE", help="with --markdown: put the tables into this file")
+    parser.add_argument(
+        "--into",
+        metavar="FILE",
+        help="with --markdown: put the tables into this file, between the marks with the name of the results file",
+    )
     options = parser.parse_args(arguments)
     if options.list:
         for name, function in BENCHMARKS.items():
@@ -717,7 +723,7 @@ def main(arguments=None):
     if options.markdown:
         text = markdown(json.loads(Path(options.markdown).read_text()))
         if options.into:
-            common.put_between(options.into, "bench", text)
+            common.put_between(options.into, Path(options.markdown).stem, text)
         else:
             print(text)
         return 0

@@ -3,6 +3,7 @@
     python tools/reproduce.py table4|table2|table1|official|mnist-hog|figure1 [--results results] [--jobs 2]
     python tools/reproduce.py mnist10k|covtype-abc|poker-abc [--rounds N] [--gaps 1 10] [--methods mart ...]
     python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
+    python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost|multiboost-defaults [--sets usps ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
 
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import common
 import numpy as np
+import reproduce_multiboost
 import reproduce_trees
 from common import DataMissing, error_percent
 from journal import Journal, pyplot, run_units
@@ -225,7 +227,7 @@ def grid_rows(rows, table, values, name):
 def run_small(table, options):
     """Tables I, II and IV."""
     journal = small_journal(options.results, options.fresh)
-    run_units(journal, fit_sample, small_units(small_settings(table), options.repeats), options.jobs, table)
+    run_units(journal, fit_sample, small_units(small_settings(table), options.repeats or REPEATS), options.jobs, table)
     print(small_text(table, journal.rows))
     plot_small(table, journal.rows, Path(options.results, f"{table}.png"))
 
@@ -655,7 +657,7 @@ def markdown(folder):
             rows = journal(folder).rows
             commits = ", ".join(f"`{c}`" for c in sorted({row["commit"] for row in rows}))
             parts.append(f"### {title}\n\n{text(rows)}\n\nCommit {commits}.")
-    parts += reproduce_trees.markdown(folder)
+    parts += reproduce_trees.markdown(folder) + reproduce_multiboost.markdown(folder)
     return "\n\n".join(parts)
 
 
@@ -667,7 +669,9 @@ TABLES = {
     "mnist-hog": run_mnist,
     "figure1": run_figure1,
     **reproduce_trees.RUNS,
+    **reproduce_multiboost.RUNS,
 }
+VERIFY = {**reproduce_trees.VERIFY, **reproduce_multiboost.VERIFY}
 
 
 def main(arguments=None):
@@ -675,17 +679,19 @@ def main(arguments=None):
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one or more of {', '.join(TABLES)}")
     parser.add_argument("--results", default="results", help="folder of the CSV files and pictures (default results)")
     parser.add_argument("--jobs", type=int, default=0, help="processes, or threads of long runs (default: all CPUs)")
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="random samples of the small tables (default 50)")
+    parser.add_argument("--repeats", type=int, default=None, help="random samples or splits (default: the papers')")
     parser.add_argument("--rounds", type=int, default=None, help="rounds of mnist-hog and trees (defaults differ)")
     parser.add_argument("--cache", default="results-local", help="folder of features and checkpoints (results-local)")
     parser.add_argument("--fresh", action="store_true", help="do everything again instead of going on")
-    trees = parser.add_argument_group("trees")
+    trees = parser.add_argument_group("trees and MultiBoost")
     trees.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods (mart, abc-logitboost, ...)")
     trees.add_argument("--gaps", nargs="+", type=int, metavar="G", help="gaps of the abc methods (defaults differ)")
     trees.add_argument("--minutes", type=float, default=15, help="longest time between two checkpoints (default 15)")
-    trees.add_argument("--sets", nargs="+", metavar="SET", help="data sets of vector-trees and vector-defaults")
+    trees.add_argument(
+        "--sets", nargs="+", metavar="SET", help="data sets of vector-*, multiboost-* and table4-multiboost"
+    )
     trees.add_argument("--seeds", type=int, default=10, help="seeds of vector-trees (default 10)")
-    trees.add_argument("--budget", type=float, metavar="MINUTES", help="begin no further fit of vector-* after this")
+    trees.add_argument("--budget", type=float, metavar="MINUTES", help="begin no further fit of them after this")
     trees.add_argument(
         "--verify",
         type=int,
@@ -708,18 +714,18 @@ def main(arguments=None):
     unknown = [table for table in options.tables if table not in TABLES]
     if unknown or not options.tables:
         parser.error(f"name one or more of {', '.join(TABLES)}")
-    if options.verify is not None and not set(options.tables) <= set(reproduce_trees.VERIFY):
-        parser.error(f"--verify is for {', '.join(reproduce_trees.VERIFY)}")
-    counts = [options.seeds, options.rounds, options.verify, *(options.gaps or [])]
+    if options.verify is not None and not set(options.tables) <= set(VERIFY):
+        parser.error(f"--verify is for {', '.join(VERIFY)}")
+    counts = [options.seeds, options.repeats, options.rounds, options.verify, *(options.gaps or [])]
     if min(count for count in counts if count is not None) < 1 or options.minutes <= 0:
-        parser.error("--seeds, --rounds, --gaps and --verify must be at least 1, --minutes positive")
+        parser.error("--seeds, --repeats, --rounds, --gaps and --verify must be at least 1, --minutes positive")
     if options.jobs <= 0:
         from pymcboost.threads import available_cpus
 
         options.jobs = available_cpus()
     try:
         if options.verify is not None:
-            return min(1, sum(reproduce_trees.VERIFY[table](options) for table in options.tables))
+            return min(1, sum(VERIFY[table](options) for table in options.tables))
         for table in options.tables:
             TABLES[table](options)
     except DataMissing as error:

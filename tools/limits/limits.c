@@ -164,22 +164,26 @@ RMW(lim_rmw_32, v32)
 RMW(lim_rmw_16, v16)
 RMW(lim_rmw_8, int64_t)
 
-/* One pass that reads and writes m floats, repeated. */
-double lim_pass(long m, long passes, float *out)
-{
-    float *x = aligned((size_t)m * sizeof(float)), factor = out[0];
-    if (!x)
-        return -1.0;
-    for (long i = 0; i < m; i++)
-        x[i] = 1.0f;
-    double start = now();
-    for (long pass = 0; pass < passes; pass++) {
-        for (long i = 0; i < m; i++)
-            x[i] *= factor;
-        __asm__ volatile("" ::: "memory");
+/* One pass that reads and writes m numbers, repeated. */
+#define PASS(name, type)                                                                                               \
+    double name(long m, long passes, float *out)                                                                       \
+    {                                                                                                                  \
+        type *x = aligned((size_t)m * sizeof(type)), factor = (type)out[0];                                            \
+        if (!x)                                                                                                        \
+            return -1.0;                                                                                               \
+        for (long i = 0; i < m; i++)                                                                                   \
+            x[i] = 1;                                                                                                  \
+        double start = now();                                                                                          \
+        for (long pass = 0; pass < passes; pass++) {                                                                   \
+            for (long i = 0; i < m; i++)                                                                               \
+                x[i] *= factor;                                                                                        \
+            __asm__ volatile("" ::: "memory");                                                                         \
+        }                                                                                                              \
+        double seconds = now() - start;                                                                                \
+        out[0] = (float)x[m / 2];                                                                                      \
+        free(x);                                                                                                       \
+        return seconds;                                                                                                \
     }
-    double seconds = now() - start;
-    out[0] = x[m / 2];
-    free(x);
-    return seconds;
-}
+
+PASS(lim_pass, float)
+PASS(lim_pass_double, double)
