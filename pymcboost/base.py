@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from pymcboost import __version__
 from pymcboost.data import TrainingData
-from pymcboost.ensemble import EnsembleBuilder
+from pymcboost.ensemble import EnsembleBuilder, Stumps
 from pymcboost.params import Param, param
 from pymcboost.scoring import Model
 from pymcboost.threads import resolve_n_jobs
@@ -218,8 +218,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     def _continue(self, data):
         builder = self._new_builder(data.n_classes, data.n_features)
+        self._check_learners(builder)
         builder.extend(self.model_.ensemble)
         return builder, self.model_.raw_scores(data.X)[data.rows]
+
+    def _check_learners(self, builder):
+        """Refuse to add to a model what its kind of builder cannot hold."""
+        if isinstance(builder, EnsembleBuilder) != isinstance(self.model_.ensemble, Stumps):
+            raise ValueError("warm_start: the model so far has other weak learners; keep to them, or begin anew")
 
     def _loop(self, data, builder, history, validation, best_gain):
         """All rounds; ``best_gain`` is that of the best round so far where a checkpoint is continued, else None."""

@@ -269,9 +269,13 @@ class ColumnGeneration(BoostingClassifier):
         return CorrectiveBuilder(lambda: self._ensemble_builder(n_classes, n_features), n_classes, self.shared, kept)
 
     def _continue(self, data):
+        if self.model_.has_stages != self.stagewise:
+            was = "stage-wise (max_passes=1)" if self.model_.has_stages else "totally corrective"
+            raise ValueError(f"warm_start: the model so far is {was}; keep to its solver and max_passes, or begin anew")
         self._l1 = l1_norm(self.model_.ensemble)
         if self.stagewise:
             return super()._continue(data)
+        self._check_learners(self._ensemble_builder(data.n_classes, data.n_features))
         builder = self._new_builder(data.n_classes, data.n_features)
         builder.take_over(self.model_.ensemble, self.n_estimators_, data.X[data.rows])
         best = None if self._checkpoint is None else self._checkpoint.best

@@ -220,6 +220,27 @@ def test_warm_start(algorithm):
         model.set_params(n_estimators=30).fit(X, y % 2)
 
 
+@pytest.mark.parametrize("name", ["multiboost", "multiboost-cw"])
+def test_warm_start_does_not_mix_solvers(name):
+    X, y = some_data()
+    for before, after in (({"max_passes": 1}, {"max_passes": 3}), ({"max_passes": 3}, {"max_passes": 1})):
+        model = get_class(name)(n_estimators=5, warm_start=True, **before).fit(X, y)
+        with pytest.raises(ValueError, match="keep to its solver and max_passes"):
+            model.set_params(n_estimators=8, **after).fit(X, y)
+        assert model.n_estimators_ == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [("mcboost", {}), ("multiboost", {"max_passes": 1}), ("multiboost", {"max_passes": 2})]
+)
+def test_warm_start_does_not_mix_weak_learners(name, more):
+    X, y = some_data()
+    for before, after in (("stump", "tree"), ("tree", "stump")):
+        model = get_class(name)(n_estimators=5, warm_start=True, weak_learner=before, **more).fit(X, y)
+        with pytest.raises(ValueError, match="has other weak learners"):
+            model.set_params(n_estimators=8, weak_learner=after).fit(X, y)
+
+
 def test_early_stopping(algorithm):
     X, y = some_data(m=600, seed=3)
     X_val, y_val = some_data(m=300, seed=4)
