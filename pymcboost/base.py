@@ -142,9 +142,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             self.gain_ = np.zeros(data.n_features)
         self.classes_ = classes
         self._seed = int(check_random_state(self._random_state()).randint(2**31))
-        self._start(data, n_threads)
-        self._restart(scores)
         try:
+            self._start(data, n_threads)
+            self._restart(scores)
             self._loop(data, builder, history, validation, best_gain)
         except KeyboardInterrupt:  # the rounds done are a usable model
             self._freeze(builder, history)
@@ -153,11 +153,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             self._stop()
         self._freeze(builder, history)
         if not self.n_estimators_:
-            warnings.warn(
-                "no weak learner separates the classes at all: the model is constant. Are all features constant or "
-                "missing, or is a bound on the weak learners out of proportion?",
-                stacklevel=3,
-            )
+            warnings.warn(self._why_constant(), stacklevel=3)
+
+    def _why_constant(self):
+        """What to say of a model without rounds."""
+        return (
+            "no weak learner separates the classes at all: the model is constant. Are all features constant or "
+            "missing, or is a bound on the weak learners out of proportion?"
+        )
 
     def _check_params(self):
         for name, value in self.get_params(deep=False).items():
@@ -265,11 +268,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
                     self._validate_round(validation, builder, learners)
                     error = validation.error()
                     history["val_error"].append(error)
+                best = None
+                if watched and self._checkpoint is not None and error < best_error:
+                    best = self._bytes_of_best(builder)
                 gain, self.n_estimators_ = self.gain_.copy(), t + 1
                 if error < best_error:
                     best_error, best_round, best_gain = error, t + 1, gain
                     if self._checkpoint is not None:
-                        self._checkpoint.best = self._bytes_of_best(builder)
+                        self._checkpoint.best = best
                 if self._checkpoint is not None:
                     self._checkpoint.after_round(
                         self, lambda more: self._model(builder, {**self._meta(), **more}), history, gain, best_gain
@@ -360,8 +366,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     def staged_decision_function(self, X):
         """Yield `decision_function` after every round; the last equals it bit for bit."""
-        X = self._check_X(X)
-        yield from self.model_.staged_decision_function(X)
+        return self.model_.staged_decision_function(self._check_X(X))
 
     def staged_predict(self, X):
         """Yield `predict` after every round."""

@@ -32,7 +32,7 @@ class Checkpoint:
 
     The file is a model file of the rounds done so far, which can be loaded and scored like any other. It is replaced in
     one step: at any moment the last state is there in full. A training that goes on gives the same bytes as one without
-    a stop. (MCBoost rebuilds its weights every 512 rounds, and its checkpoints lie there.)
+    a stop. (Stage-wise algorithms that rebuild their weights every 512 rounds, as MCBoost, have checkpoints there.)
 
     Parameters
     ----------
@@ -178,15 +178,20 @@ class Checkpoint:
     def _write_last(self, estimator):
         model = getattr(estimator, "model_", None)
         done = getattr(estimator, "n_estimators_", 0)
-        if self._last is None or self._last[0] <= self._written or model is None or done < self._last[0]:
+        if model is None or not done:
             return
-        rounds = self._last[0]
-        if rounds < done:
-            if not model.has_stages:
+        if model.has_stages:
+            if self._last is None or done < self._last[0]:
                 return
+            rounds, gain, best_gain = self._last
             model = model.truncate(rounds)
+        else:  # its rounds cannot be told apart, but all that are done are whole
+            rounds, gain = done, estimator.gain_
+            best_gain = gain if self._last is None else self._last[2]
+        if rounds <= self._written:
+            return
         history = {name: values[:rounds] for name, values in estimator.history_.items()}
-        self._write(lambda more: _with_meta(model, more), history, *self._last)
+        self._write(lambda more: _with_meta(model, more), history, rounds, gain, best_gain)
 
     def _read(self):
         """What the file holds, None where there is none."""

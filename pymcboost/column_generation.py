@@ -26,7 +26,7 @@ SOLVER_TOLERANCE = 1e-3
 SEED_STEP = 1_000_003
 WEIGHTS = {"exp": ExpWeights, "log": LogWeights}
 # Learners whose outputs are found in one scoring of the training rows.
-OUTPUTS_AT_ONCE = 64
+OUTPUTS_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,10 @@ class Learner:
         )  # fmt: skip
 
     def key(self):
-        """Bytes that are equal for equal learners."""
-        parts = (self.feature, self.threshold, self.nan_left, self.right, self.sign)
-        return b"".join(np.asarray(part, dtype=np.float32).tobytes() for part in parts) + str(self.owner).encode()
+        """Bytes that are equal for equal learners, before and after they have been in a model file."""
+        threshold = np.asarray(self.threshold, dtype=np.float32) + np.float32(0)  # -0 becomes +0
+        whole = (np.asarray(part, dtype=np.int64) for part in (self.feature, self.nan_left, self.right, self.sign))
+        return b"".join([*(part.tobytes() for part in whole), threshold.tobytes(), str(self.owner).encode()])
 
 
 def add_to(builder, learner, coef):
@@ -106,7 +107,9 @@ class CorrectiveBuilder:
             if n < len(self):
                 continue
             if n == len(self._bits):
-                self._bits = np.concatenate((self._bits, np.zeros_like(self._bits)))
+                more = np.zeros((2 * n, self._bits.shape[1]), dtype=np.uint32)
+                more[:n] = self._bits
+                self._bits = more
             self._bits[n] = row
             self.learners.append(learner)
         more = np.zeros((len(self) - len(self.coef), *self.coef.shape[1:]))
@@ -135,13 +138,14 @@ class CorrectiveBuilder:
         self._past[self.n_rounds] = (list(self.learners), self.coef)
         self._past.pop(self.n_rounds - self._kept, None)
 
-    def take_over(self, ensemble, n_rounds, X):
-        """Go on from a fitted ensemble; X are the training rows, in their order."""
+    def take_over(self, ensemble, n_rounds, X, rows):
+        """Go on from a fitted ensemble; ``X[rows]`` are the training rows, in their order."""
         self.remember(ensemble, n_rounds)
         learners, coef = self._past[n_rounds]
         for at in range(0, len(learners), OUTPUTS_AT_ONCE):
             part = learners[at : at + OUTPUTS_AT_ONCE]
-            self.add(part, outputs(part, X, ensemble.n_features))
+            self.add(part, outputs(part, X, rows, ensemble.n_features))
+        assert len(self) == len(coef), "a learner stands twice in the model"
         self.coef, self.n_rounds = coef, n_rounds
 
     def remember(self, ensemble, n_rounds):
@@ -197,14 +201,14 @@ def l1_norm(ensemble):
     return float(sum(np.abs(np.asarray(leaf[0], dtype=np.float64)).sum() for *_, leaf, _ in _as_trees(ensemble)))
 
 
-def outputs(learners, X, n_features):
-    """Outputs of weak learners on the rows of X as bits, see `totally_corrective.pack`."""
+def outputs(learners, X, rows, n_features):
+    """Outputs of weak learners on the listed rows of X as bits, see `totally_corrective.pack`."""
     builder = TreesBuilder(max(2, len(learners)), n_features)
     for n, learner in enumerate(learners):
         builder.add_tree(learner.feature, learner.threshold, learner.nan_left, learner.right, learner.sign, n)
     builder.end_round()
     scores = Model.from_ensemble(builder.freeze(), np.arange(builder.n_classes)).raw_scores(X)
-    return pack(scores[:, : len(learners)].T)
+    return pack(np.stack([scores[rows, n] for n in range(len(learners))]))
 
 
 @dataclass
@@ -214,9 +218,10 @@ class _State:
     weights: object
     solver: object
     learner: object
-    l1: float  # sum of the coefficients of a stage-wise training
+    l1: float = 0.0  # sum of the coefficients of a stage-wise training
     objective: float = np.inf
     converged: bool = False
+    begun: bool = False
 
 
 class ColumnGeneration(BoostingClassifier):
@@ -272,12 +277,12 @@ class ColumnGeneration(BoostingClassifier):
         if self.model_.has_stages != self.stagewise:
             was = "stage-wise (max_passes=1)" if self.model_.has_stages else "totally corrective"
             raise ValueError(f"warm_start: the model so far is {was}; keep to its solver and max_passes, or begin anew")
-        self._l1 = l1_norm(self.model_.ensemble)
         if self.stagewise:
             return super()._continue(data)
+        self._check_memory(data)
         self._check_learners(self._ensemble_builder(data.n_classes, data.n_features))
         builder = self._new_builder(data.n_classes, data.n_features)
-        builder.take_over(self.model_.ensemble, self.n_estimators_, data.X[data.rows])
+        builder.take_over(self.model_.ensemble, self.n_estimators_, data.X, data.rows)
         best = None if self._checkpoint is None else self._checkpoint.best
         if best is not None:
             builder.remember(Model.from_bytes(best).ensemble, int(np.argmin(self.history_["val_error"])) + 1)
@@ -296,30 +301,47 @@ class ColumnGeneration(BoostingClassifier):
             learner = (SharedStump if self.shared else EdgeStumps)(data, n_threads)
         else:
             learner = (SharedTree if self.shared else EdgeTrees)(data, self.max_leaf_nodes, self.max_depth, n_threads)
-        self._state = _State(weights, solver, learner, self.__dict__.pop("_l1", 0.0))
+        self._state = _State(weights, solver, learner)
 
     def _check_memory(self, data):
-        """Refuse before anything large is taken: the outputs of all learners that may come, and the weights."""
-        K = data.n_classes
+        """Refuse before anything large is taken: the outputs of all learners that may come, weights and scores."""
+        K, padded_K = data.n_classes, data.lanes * data.n_blocks
         learners = (1 if self.shared else K) * (1 if self.stagewise else self.n_estimators)
-        needed, room = data.n_rows * (learners // 8 + 20 * K), available_memory()
+        # Weights and scores in float64, gradients, outputs of a round; and what rows are scored with at a resumption.
+        needed = data.n_rows * (learners // 8 + 16 * K + 4 * padded_K + 2 * K + 8 * OUTPUTS_AT_ONCE)
+        room = available_memory()
         if room is not None and needed > room:
+            remedy = "a smaller n_estimators, or fewer rows"
+            if self._solver() == "fcd" and not self.stagewise:
+                remedy = f"max_passes=1, which keeps no outputs, {remedy}"
             raise MemoryError(
                 f"{type(self).__name__}: the outputs of {learners} weak learners on {data.n_rows} rows of {K} classes "
-                f"need about {in_words(needed)}, weights included; {in_words(room)} are free. Use a smaller "
-                "n_estimators, max_passes=1 with solver 'fcd' (which keeps no outputs), or fewer rows"
+                f"need about {in_words(needed)}, weights included; {in_words(room)} are free. Use {remedy}"
             )
 
     def _restart(self, scores):
         state = self._state
+        if not state.begun and scores is not None:  # goes on from a model
+            state.l1 = l1_norm(self.model_.ensemble)
+            change = self.history_.get("change", [])
+            state.converged = len(change) > 0 and change[-1] <= self.tol
+        state.begun = True
         state.weights.restart(None if scores is None else scores.T)
         state.objective = state.weights.loss() + state.weights.nu * state.l1
+
+    def _why_constant(self):
+        return (
+            f"no weak learner has an edge above p/C with C={self.C:g}: the model is constant. Raise C; or are all "
+            "features constant or missing?"
+        )
 
     def _link(self):
         return WEIGHTS[self.loss].link
 
     def _meta(self):
-        return super()._meta() | ({} if self.stagewise else {"stages": False})
+        return super()._meta() | (
+            {} if self.stagewise else {"stages": False, "rounds": getattr(self, "n_estimators_", 0)}
+        )
 
     def _validate_round(self, validation, builder, learners):
         if self.stagewise:
@@ -367,25 +389,22 @@ class ColumnGeneration(BoostingClassifier):
                 add_to(builder, learner, coef)
             if isinstance(builder, TreesBuilder):
                 builder.end_round()
-        state.converged = abs(state.objective - objective) <= self.tol * abs(state.objective)
-        state.objective = objective
-        for one in found:
-            if hasattr(one, "gain"):
-                np.add.at(self.gain_, one.feature, one.gain)
-        return {"objective": objective, "edge": edge, "n_found": len(found), "n_learners": len(builder)}
-
-    def staged_decision_function(self, X):
-        """Yield `decision_function` after every round, where ``max_passes=1``; the last equals it bit for bit.
-
-        Raises
-        ------
-        ValueError
-            If the model is totally corrective: every round has changed the coefficients of all learners, so that the
-            scores of earlier rounds are no sums over the first learners of this model.
-        """
-        if not self.stagewise:
-            raise ValueError(
-                f"{type(self).__name__}: every round has changed the coefficients of all weak learners, so that this "
-                "model has no stages; use max_passes=1 (with solver 'fcd'), or fit with fewer n_estimators"
+        if not np.isfinite(objective):
+            raise FloatingPointError(
+                f"{type(self).__name__}: the loss is {objective} after round {self.n_estimators_ + 1}; are some sample "
+                "weights hundreds of orders of magnitude larger than others?"
             )
-        return super().staged_decision_function(X)
+        change = abs(state.objective - objective) / abs(state.objective)
+        state.converged = change <= self.tol
+        state.objective = objective
+        if self.stagewise:  # other trainings drop learners again: there the splits of the model are what counts
+            for one in found:
+                if hasattr(one, "gain"):
+                    np.add.at(self.gain_, one.feature, one.gain)
+        return {
+            "objective": objective,
+            "change": change,
+            "edge": edge,
+            "n_found": len(found),
+            "n_learners": len(builder),
+        }

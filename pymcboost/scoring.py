@@ -57,6 +57,7 @@ class Model:
         Number of stumps or trees; None for an interval table, in which they are merged.
     n_rounds : int or None
         Number of rounds of the training: a stump is one, a round of trees may have several. None for an interval table.
+        Not the rounds of a totally corrective training (see `has_stages`), which ``meta["rounds"]`` has.
     meta : dict
         What the training left for information; empty if nothing.
     """
@@ -407,6 +408,8 @@ class Model:
             modelfile.KIND_INTERVALS: "interval table",
             modelfile.KIND_TREES: f"{self.n_learners} trees in {self.n_rounds} rounds",
         }[self.kind]
+        if not self.has_stages:
+            kind = f"{kind.split(' in ')[0]}, totally corrective"
         return f"<Model: {kind}, {self.n_classes_} classes, {self.n_features_in_} features>"
 
     def _need_list(self, why):

@@ -28,7 +28,8 @@ SMALLEST = {np.dtype(np.float32): 1e-30, np.dtype(np.float64): 1e-200}
 # Updates after which weights in float32 are computed anew from the coefficients.
 REFRESH = 1000
 # exp() of more than this is not formed; odds beyond it are those of a lost case anyway.
-LARGEST_EXPONENT = 600.0
+LARGEST_EXPONENT = {np.dtype(np.float32): 60.0, np.dtype(np.float64): 600.0}
+BLOCK_ROWS = 4096
 LBFGS_ITERATIONS = 100
 LBFGS_MEMORY = 10
 
@@ -144,10 +145,12 @@ class _Weights:
         data = self.data
         start = data.class_start
         value = 0.0
-        for c in range(data.n_classes):
-            rows = slice(start[c], start[c + 1])
-            if rows.start == rows.stop:
-                continue
+        blocks = (
+            (c, slice(at, min(at + BLOCK_ROWS, start[c + 1])))
+            for c in range(data.n_classes)
+            for at in range(start[c], start[c + 1], BLOCK_ROWS)
+        )
+        for c, rows in blocks:
             minus = np.zeros((data.n_classes, rows.stop - rows.start)) if F is None else F[:, rows] - F[c, rows]
             part, u = keep(minus, data.weight[rows])
             u[c] = 0.0
@@ -166,9 +169,9 @@ class ExpWeights(_Weights):
         """Weights of scores F (K, m), or of zeros; returns the loss."""
 
         def keep(minus, weight):
-            u = np.exp(np.minimum(minus, LARGEST_EXPONENT, out=minus), out=minus)
+            u = np.exp(np.minimum(minus, LARGEST_EXPONENT[self.dtype], out=minus), out=minus)
             u *= weight
-            return u, u + SMALLEST[self.dtype] if self.dtype == np.float32 else u
+            return u, u + SMALLEST[self.dtype]
 
         return self._set(F, keep)
 

@@ -123,6 +123,22 @@ cdef int check(int64_t stride, int64_t m, int64_t h_stride, const void *U) excep
     return 0
 
 
+cdef int check_coordinates(int64_t n, const int64_t[::1] ptr, const int32_t[::1] column, int64_t n_w,
+                           int K) except -1:
+    """Refuse coordinates that lie outside of H or outside of each other's arrays."""
+    cdef int64_t j
+    cdef int c
+    if ptr.shape[0] != K + 1 or ptr[0] != 0 or ptr[K] != column.shape[0] or n_w != column.shape[0]:
+        raise ValueError("ptr, column and w do not fit each other")
+    for c in range(K):
+        if ptr[c] > ptr[c + 1]:
+            raise ValueError("ptr must not fall")
+    for j in range(column.shape[0]):
+        if not 0 <= column[j] < n:
+            raise ValueError("column must hold rows of H")
+    return 0
+
+
 def coordinate_sums(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::1] H, const int64_t[::1] ptr,
                     const int32_t[::1] column, double[:, ::1] out, int n_threads):
     """Sums of the weights on both sides of every coordinate, its own part included.
@@ -135,6 +151,7 @@ def coordinate_sums(real[:, ::1] U, const int64_t[::1] class_start, const uint32
     cdef int c, K = U.shape[0]
     cdef int64_t stride = U.shape[1], own, own_end
     check(stride, class_start[K], H.shape[1], &U[0, 0])
+    check_coordinates(H.shape[0], ptr, column, out.shape[0], K)
     for c in range(K):
         if ptr[c] == ptr[c + 1]:
             continue
@@ -173,6 +190,10 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
     cdef real *u
     cdef bint moved, chosen = listed.shape[0] > 0
     check(stride, class_start[K], H.shape[1], &U[0, 0])
+    check_coordinates(H.shape[0], ptr, column, w.shape[0], K)
+    if (chosen and listed.shape[0] != w.shape[0]) or picks.shape[0] < w.shape[0] or order.shape[0] < K \
+            or before.shape[0] < class_start[K]:
+        raise ValueError("listed, picks, order and before do not fit the coordinates and rows")
     for _ in range(8):
         next_random(&state)
     for c in range(K):
@@ -260,6 +281,7 @@ def margins(const uint32_t[:, ::1] H, const int64_t[::1] ptr, const int32_t[::1]
     cdef int c
     cdef int64_t stride = F.shape[1]
     check(stride, 0, H.shape[1], &F[0, 0])
+    check_coordinates(H.shape[0], ptr, column, w.shape[0], F.shape[0])
     cdef const uint32_t *h = &H[0, 0] if H.shape[0] else NULL
     cdef const int32_t *columns = &column[0] if column.shape[0] else NULL
     cdef const double *weights = &w[0] if w.shape[0] else NULL
@@ -285,6 +307,14 @@ ctypedef fused other:
     double
 
 
+cdef inline other narrow(real value, other like) noexcept nogil:
+    """A weight in the type of the gradient; the largest ones stay finite."""
+    if other is float and real is double:
+        return <float> 1e30 if value > 1e30 else <float> value
+    else:
+        return <other> value
+
+
 cdef gradient_as(real[:, ::1] U, const int64_t[::1] class_start, other[:, :, ::1] A, int n_threads):
     cdef int c, K = U.shape[0], lanes = A.shape[2]
     cdef int64_t i, m = class_start[K], stride = U.shape[1]
@@ -292,8 +322,8 @@ cdef gradient_as(real[:, ::1] U, const int64_t[::1] class_start, other[:, :, ::1
         enter(&U[0, 0], stride, K, c, class_start[c], class_start[c + 1])
     for c in prange(K, nogil=True, num_threads=n_threads, schedule="static"):
         for i in range(class_start[c]):
-            A[c // lanes, i, c % lanes] = <other> -U[c, i]
+            A[c // lanes, i, c % lanes] = -narrow(U[c, i], A[0, 0, 0])
         for i in range(class_start[c], class_start[c + 1]):
-            A[c // lanes, i, c % lanes] = <other> U[c, i]
+            A[c // lanes, i, c % lanes] = narrow(U[c, i], A[0, 0, 0])
         for i in range(class_start[c + 1], m):
-            A[c // lanes, i, c % lanes] = <other> -U[c, i]
+            A[c // lanes, i, c % lanes] = -narrow(U[c, i], A[0, 0, 0])

@@ -93,6 +93,20 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
     checkpoint.remove()
 
 
+@pytest.mark.parametrize("more", [{}, {"max_passes": 1}, {"loss": "log"}])
+@pytest.mark.parametrize("name", ["multiboost", "multiboost-cw"])
+def test_a_training_that_has_converged_stays_so(name, more, tmp_path):
+    cls = get_class(name)
+    if not set(more) <= set(cls().get_params()):
+        pytest.skip("no such parameter")
+    X, y = some_data()
+    estimator = {"n_estimators": 200, "C": 50.0, "tol": 1e-2, "random_state": 0, **more}
+    path = tmp_path / "m.part"
+    first = Checkpoint(path, 0).fit(cls(**estimator), X, y)
+    assert 1 < first.n_estimators_ < 200
+    agree(Checkpoint(path, 0).fit(cls(**estimator), X, y), first)
+
+
 def test_draws_without_a_seed_go_on(tmp_path, monkeypatch):
     """random_state=None draws one seed for the whole training, in the first process."""
     cls = get_class("mart")

@@ -7,7 +7,7 @@ from reference.mcboost import adaboost, weights
 from reference.stumps import best_stump, gradient_of, outputs
 from scipy.optimize import minimize_scalar
 
-from pymcboost import MultiBoostClassifier, MultiBoostCWClassifier
+from pymcboost import MultiBoostClassifier, MultiBoostCWClassifier, column_generation
 from pymcboost._kernels import fcd as kernel
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data import TrainingData
@@ -456,6 +456,12 @@ def test_totally_corrective_rounds(cls, weak_learner):
     model = cls(n_estimators=25, C=300.0, max_passes=50, weak_learner=weak_learner, max_leaf_nodes=4, random_state=0)
     model.fit(X, y)
     F = model.model_.raw_scores(X)
+    a = gradient_of(weights(F, y, "exp", np.ones(400)), y)
+    nu = 400 * 4 / 300.0
+    for owner, h, coef in learners_of(model, X):
+        slope = nu - h @ a[:, owner]
+        # 50 passes: far below the violations of the new learners, which are the edges less nu.
+        assert abs(slope) <= 0.02 * model.history_["edge"].max() if coef > 0 else slope >= -0.02 * nu
     u = weights(F, y, "exp", np.ones(400)).sum()
     coefficients = sum(abs(np.asarray(leaf[0], dtype=float)).sum() for leaf in leaves_of(model.model_.ensemble))
     value = u + 400 * 4 / 300.0 * coefficients
@@ -469,6 +475,26 @@ def test_totally_corrective_rounds(cls, weak_learner):
         assert kept["zero"] == 0
     else:
         assert 0 < kept["zero"] < kept["coefficients"]
+
+
+def learners_of(model, X):
+    """(class, outputs of +-1, coefficient) of every coefficient of a fitted model."""
+    trees = column_generation._as_trees(model.model_.ensemble)
+    for feature, threshold, nan_left, right, leaf, owner in trees:
+        coef = np.abs(np.asarray(leaf[0], dtype=float))
+        sign = np.sign(leaf if owner >= 0 else leaf[:, coef.argmax()])
+        learner = column_generation.Learner(
+            np.array(feature),
+            np.array(threshold, dtype=np.float32),
+            np.array(nan_left, dtype=bool),
+            np.array(right),
+            sign,
+            owner,
+        )
+        bits = column_generation.outputs([learner], X, np.arange(len(X)), X.shape[1])
+        h = 1.0 - 2.0 * np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[0, : len(X)]
+        for c in [owner] if owner >= 0 else range(5):
+            yield c, h, float(coef if owner >= 0 else coef[c])
 
 
 def leaves_of(ensemble):
@@ -491,3 +517,67 @@ def test_column_generation_ends_where_the_dual_is_feasible():
     cw = MultiBoostCWClassifier(n_estimators=400, C=30.0, max_passes=500, tol=0, random_state=0).fit(X, y)
     ends.append(cw.history_["objective"][-1])
     np.testing.assert_allclose(ends, ends[0], rtol=1e-4)
+
+
+def test_learners_on_features_far_apart_are_not_taken_for_one():
+    """Feature numbers that are equal in float32."""
+    from scipy.sparse import csr_matrix
+
+    X, y = blobs(120, 2, 3, spread=1.0)
+    at = 2**24 + np.tile([0, 1], 120)
+    far = csr_matrix((X.ravel(), at, np.arange(0, 241, 2)), shape=(120, 2**24 + 2))
+    one = MultiBoostClassifier(n_estimators=20, C=100.0, random_state=0).fit(csr_matrix(X), y)
+    other = MultiBoostClassifier(n_estimators=20, C=100.0, random_state=0).fit(far, y)
+    np.testing.assert_array_equal(one.history_["objective"], other.history_["objective"])
+
+
+@pytest.mark.parametrize("cls", [MultiBoostClassifier, MultiBoostCWClassifier])
+@pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-200])
+def test_weights_hundreds_of_orders_apart(cls, tiny):
+    X, y = blobs(150, 3, 3)
+    weight = np.ones(150)
+    weight[::7] = tiny
+    model = cls(n_estimators=10, C=1e3, random_state=0).fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.history_["objective"]).all()
+    assert model.n_estimators_ == 10
+    assert (model.predict(X) == y)[weight == 1].mean() > 0.7
+
+
+def test_scores_far_apart_overflow_nothing():
+    p = Problem(60, 3, 4)
+    F = np.zeros((60, 3))
+    F[::5, 0] = 400.0
+    for dtype in REAL:
+        solver = p.fcd(1.0, dtype)
+        assert np.isfinite(solver.restart(F.T))
+        assert np.isfinite(solver.U).all()
+        assert np.isfinite(solver.gradient()).all()
+        solver.descend(p.columns)
+        assert np.isfinite(p.columns.w).all()
+
+
+@pytest.mark.parametrize("cls", [MultiBoostClassifier, MultiBoostCWClassifier])
+def test_more_than_ten_thousand_rows(cls):
+    """Weights in float32: about the objective that float64 finds, and the objective of the model."""
+    X, y = blobs(12_000, 3, 4, spread=2.0)
+    model = cls(n_estimators=15, C=1e3, max_passes=8, random_state=0).fit(X, y)
+    u = weights(model.model_.raw_scores(X), y, "exp", np.ones(len(y))).sum()
+    l1 = sum(abs(np.asarray(leaf[0], dtype=float)).sum() for leaf in leaves_of(model.model_.ensemble))
+    np.testing.assert_allclose(model.history_["objective"][-1], u + len(y) * 3 / 1e3 * l1, rtol=1e-5)
+    assert (np.diff(model.history_["objective"]) < 0).all()
+
+
+def test_outputs_that_do_not_fit_are_refused(monkeypatch):
+    X, y = blobs(3000, 3, 4)
+    monkeypatch.setattr(column_generation, "available_memory", lambda: 3_000_000)
+    with pytest.raises(MemoryError, match=r"outputs of 80000 weak learners on 3000 rows of 4 classes .*max_passes=1"):
+        MultiBoostCWClassifier(n_estimators=20_000).fit(X, y)
+    MultiBoostCWClassifier(n_estimators=5).fit(X, y)
+    with pytest.raises(MemoryError, match="Use a smaller n_estimators, or fewer rows"):
+        MultiBoostClassifier(n_estimators=80_000, solver="lbfgs").fit(X, y)
+
+
+def test_a_penalty_too_large_is_named():
+    X, y = blobs(90, 2, 3)
+    with pytest.warns(UserWarning, match="no weak learner has an edge above p/C with C=0.5.* Raise C"):
+        MultiBoostClassifier(C=0.5).fit(X, y)
