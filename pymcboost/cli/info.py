@@ -38,6 +38,7 @@ def describe(model, path):
         "n_features_used": len(features),
         "n_learners": model.n_learners,
         "n_rounds": model.n_rounds,
+        "totally_corrective": not model.has_stages,
         "meta": meta,
         "top_features": [
             {"column": column, "name": str(names[column] if names else column + base), "importance": share}
@@ -74,7 +75,8 @@ def lines(facts):
     trees = facts.get("trees")
     if trees:
         n, size = facts["n_learners"], facts["bytes"]
-        yield "trees", f"{n} in {facts['n_rounds']} rounds" + (f", {size / n:.4g} bytes each" if n else "")
+        rounds = ", totally corrective" if facts["totally_corrective"] else f" in {facts['n_rounds']} rounds"
+        yield "trees", f"{n}{rounds}" + (f", {size / n:.4g} bytes each" if n else "")
         yield (
             "leaves",
             f"{trees['leaves']}"
@@ -83,7 +85,7 @@ def lines(facts):
         )
         yield "depth", f"at most {trees['depth']}, mean {trees['mean_depth']:.4g}"
     else:
-        yield "learners", learners
+        yield "learners", f"{learners}, totally corrective" if facts["totally_corrective"] else learners
     yield "link", LINKS[facts["link"]]
     if isinstance(params, dict):
         yield "parameters", " ".join(f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items()))

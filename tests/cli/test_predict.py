@@ -186,6 +186,21 @@ def test_rounds_of_an_interval_table(files, tmp_path):
     assert "m.mcb is an interval table, whose rounds are merged: no --rounds" in done.stderr
 
 
+@pytest.mark.parametrize("algorithm", ["multiboost", "multiboost-cw"])
+def test_rounds_of_a_totally_corrective_model(files, tmp_path, algorithm):
+    train = files / "train.svm"
+    assert call("train", "-q", "-a", algorithm, "-n", 5, train, "m.mcb", cwd=tmp_path).returncode == 0
+    done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "m.mcb is totally corrective: its first rounds are no model, so no --rounds" in done.stderr
+    assert call("predict", files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
+    assert "totally corrective" in call("info", "m.mcb", cwd=tmp_path).stdout
+    assert (
+        call("train", "-q", "-a", algorithm, "-n", 5, "--max-passes", 1, train, "m.mcb", cwd=tmp_path).returncode == 0
+    )
+    assert call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
+
+
 def test_string_classes(files, tmp_path, blobs):
     X, y = blobs
     names = np.array(["sea bass", "2", "trout"])[np.searchsorted([-1, 2, 7], y)]
