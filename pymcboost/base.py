@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from pymcboost import __version__
 from pymcboost.data import TrainingData
-from pymcboost.ensemble import EnsembleBuilder, Stumps
+from pymcboost.ensemble import EnsembleBuilder
 from pymcboost.params import Param, param
 from pymcboost.scoring import Model
 from pymcboost.threads import resolve_n_jobs
@@ -132,6 +132,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
                     f"warm_start: n_estimators={self.n_estimators} is less than the {self.n_estimators_} rounds "
                     "already fitted; raise it to add rounds"
                 )
+            self._check_kept()
             builder, scores = self._continue(data)
             history = {name: list(values) for name, values in self.history_.items()}
         else:
@@ -221,14 +222,18 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     def _continue(self, data):
         builder = self._new_builder(data.n_classes, data.n_features)
-        self._check_learners(builder)
         builder.extend(self.model_.ensemble)
         return builder, self.model_.raw_scores(data.X)[data.rows]
 
-    def _check_learners(self, builder):
-        """Refuse to add to a model what its kind of builder cannot hold."""
-        if isinstance(builder, EnsembleBuilder) != isinstance(self.model_.ensemble, Stumps):
-            raise ValueError("warm_start: the model so far has other weak learners; keep to them, or begin anew")
+    def _check_kept(self):
+        """Refuse to add to a model what is made of other weak learners, or for another loss."""
+        was = self.model_.meta.get("params", {})
+        for name in ("weak_learner", "loss"):
+            if name in was and was[name] != getattr(self, name):
+                raise ValueError(
+                    f"warm_start: the model so far has {name}={was[name]!r}, now it is {getattr(self, name)!r}; "
+                    "keep to it, or begin anew"
+                )
 
     def _loop(self, data, builder, history, validation, best_gain):
         """All rounds; ``best_gain`` is that of the best round so far where a checkpoint is continued, else None."""

@@ -280,7 +280,6 @@ class ColumnGeneration(BoostingClassifier):
         if self.stagewise:
             return super()._continue(data)
         self._check_memory(data)
-        self._check_learners(self._ensemble_builder(data.n_classes, data.n_features))
         builder = self._new_builder(data.n_classes, data.n_features)
         builder.take_over(self.model_.ensemble, self.n_estimators_, data.X, data.rows)
         best = None if self._checkpoint is None else self._checkpoint.best

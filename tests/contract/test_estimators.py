@@ -231,14 +231,23 @@ def test_warm_start_does_not_mix_solvers(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "more"), [("mcboost", {}), ("multiboost", {"max_passes": 1}), ("multiboost", {"max_passes": 2})]
+    ("name", "more"),
+    [("mcboost", {}), ("multiboost", {"max_passes": 1}), ("multiboost", {"max_passes": 2}), ("multiboost-cw", {})],
 )
 def test_warm_start_does_not_mix_weak_learners(name, more):
     X, y = some_data()
     for before, after in (("stump", "tree"), ("tree", "stump")):
         model = get_class(name)(n_estimators=5, warm_start=True, weak_learner=before, **more).fit(X, y)
-        with pytest.raises(ValueError, match="has other weak learners"):
+        with pytest.raises(ValueError, match="the model so far has weak_learner="):
             model.set_params(n_estimators=8, weak_learner=after).fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["mcboost", "multiboost", "vector-tree"])
+def test_warm_start_does_not_mix_losses(name):
+    X, y = some_data()
+    model = get_class(name)(n_estimators=5, warm_start=True, loss="exp").fit(X, y)
+    with pytest.raises(ValueError, match="the model so far has loss='exp', now it is 'log'"):
+        model.set_params(n_estimators=8, loss="log").fit(X, y)
 
 
 def test_early_stopping(algorithm):
