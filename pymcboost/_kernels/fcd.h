@@ -12,6 +12,8 @@ static int pmb_fcd_allow_512 = 1;
 #include <immintrin.h>
 #define PMB_FCD_512 __attribute__((target("avx512f")))
 PMB_INLINE int pmb_fcd_has_512(void) { return pmb_fcd_allow_512 && __builtin_cpu_supports("avx512f"); }
+#else
+PMB_INLINE int pmb_fcd_has_512(void) { return 0 && pmb_fcd_allow_512; }
 #endif
 
 /* Sums over rows are formed in blocks of this many rows, added in order. */

@@ -23,6 +23,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "fcd.h" nogil:
     int pmb_fcd_allow_512
+    int pmb_fcd_has_512()
     void pmb_fcd_sums_f_0(const float *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
                           double *sums)
     void pmb_fcd_sums_d_0(const double *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
@@ -54,9 +55,13 @@ ctypedef fused real:
 
 
 def allow_512(bint allowed):
-    """Whether AVX-512 may be used where the CPU has it: for the test that results do not depend on it."""
+    """Whether AVX-512 may be used where the CPU has it: for the test that results do not depend on it.
+
+    Returns whether it will be.
+    """
     global pmb_fcd_allow_512
     pmb_fcd_allow_512 = allowed
+    return bool(pmb_fcd_has_512())
 
 
 cdef inline uint64_t next_random(uint64_t *state) noexcept nogil:

@@ -45,7 +45,7 @@ for name in ("multiboost", "multiboost-cw"):
     ALGORITHMS[f"{name}-of-trees"] = with_defaults(
         f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", random_state=0
     )
-ALGORITHMS["multiboost-log"] = with_defaults("LogMultiBoost", get_class("multiboost"), loss="log", C=1e3)
+ALGORITHMS["multiboost-log"] = with_defaults("LogMultiBoost", get_class("multiboost"), loss="log", C=1e2)
 globals().update({cls.__name__: cls for cls in ALGORITHMS.values()})
 CHECKS = [
     pytest.param(estimator, check, id=f"{name}-{size}-{getattr(check, 'func', check).__name__}")
@@ -181,7 +181,7 @@ def test_weights_equal_repeats_and_zero_weights_vanish(algorithm):
     repeated = algorithm(n_estimators=30).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     if getattr(weighted, "loss", None) == "log" and algorithm.algorithm == "multiboost":
         # L-BFGS-B ends anywhere within its tolerance, which differences in the last bits lead to.
-        np.testing.assert_allclose(weighted.history_["objective"], repeated.history_["objective"], rtol=0.05)
+        np.testing.assert_allclose(weighted.history_["objective"], repeated.history_["objective"], rtol=1e-3)
         assert (weighted.predict(X) == repeated.predict(X)).mean() > 0.99
         return
     np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), rtol=1e-6)
