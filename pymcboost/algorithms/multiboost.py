@@ -35,7 +35,7 @@ class MultiBoostClassifier(ColumnGeneration):
         most 100 iterations a round. "auto" is "fcd" for "exp" and "lbfgs" for "log".
     max_passes : int, default=2
         Most passes of fast coordinate descent in a round: the first over the new coefficients, the others over all that
-        can be improved. 1 makes training stage-wise: only the new coefficients are fitted.
+        can be improved. 1 makes training stage-wise: only the new coefficients are fitted. L-BFGS-B takes no notice.
     tol : float, default=1e-6
         Training stops when a round changes the objective by no more than this, relatively; at least 0.
     weak_learner : {"stump", "tree"}, default="stump"
@@ -61,7 +61,7 @@ class MultiBoostClassifier(ColumnGeneration):
     warm_start : bool, default=False
         Let `fit` add rounds to the model already there.
     random_state : int, RandomState instance or None, default=None
-        Seed of the validation split and of the order of the updates.
+        Seed of the validation split and of the order of the updates, on which a model depends unless max_passes=1.
     n_jobs : int or None, default=None
         Threads; None and -1 mean all CPUs available. The model does not depend on it.
     verbose : int, default=0
@@ -79,8 +79,9 @@ class MultiBoostClassifier(ColumnGeneration):
     sparsity_ : dict
         "generated" and kept "learners", their "coefficients" and how many of those are "zero".
     history_ : dict of ndarray
-        Per round: "objective" (loss and penalty after it, the sum over all pairs), "edge" (largest one before it),
-        "n_found" (learners generated), "n_learners" (in the model) and, with a validation set, "val_error".
+        Per round: "objective" (loss and penalty after it, the sum over all pairs, equal sample weights taken as 1),
+        "change" (relative, of the objective), "edge" (largest one before it), "n_found" (learners generated),
+        "n_learners" (in the model) and, with a validation set, "val_error".
 
     References
     ----------
@@ -195,7 +196,7 @@ class MultiBoostCWClassifier(ColumnGeneration):
     warm_start : bool, default=False
         Let `fit` add rounds to the model already there.
     random_state : int, RandomState instance or None, default=None
-        Seed of the validation split and of the order of the updates.
+        Seed of the validation split and of the order of the updates, on which a model depends unless max_passes=1.
     n_jobs : int or None, default=None
         Threads; None and -1 mean all CPUs available. The model does not depend on it.
     verbose : int, default=0
@@ -213,8 +214,9 @@ class MultiBoostCWClassifier(ColumnGeneration):
     sparsity_ : dict
         "generated" and kept "learners", their "coefficients" and how many of those are "zero".
     history_ : dict of ndarray
-        Per round: "objective" (loss and penalty after it, the sum over all pairs), "edge" (largest one before it),
-        "n_found" (learners generated), "n_learners" (in the model) and, with a validation set, "val_error".
+        Per round: "objective" (loss and penalty after it, the sum over all pairs, equal sample weights taken as 1),
+        "change" (relative, of the objective), "edge" (largest one before it), "n_found" (learners generated),
+        "n_learners" (in the model) and, with a validation set, "val_error".
 
     References
     ----------
