@@ -182,7 +182,8 @@ class _EdgeTrees:
         )  # fmt: skip
         self._grown = Grown.empty(data.n_classes, max_leaves, data.n_rows)
         self._edges = np.zeros(data.n_classes)
-        self._unit = float(data.weight.min())
+        # Of what the gradients are whole multiples at first, as long as weights are not too far apart.
+        self._unit = float(max(data.weight.min(), 1e-9 * data.weight.mean()))
 
     def _grow(self, gradient):
         units = self._units

@@ -300,10 +300,9 @@ PMB_STATIC double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *
     double sum = 0, edge = 0;
 #define A_OF(i) (is_double ? ((const double *)A)[(i) * stride] : (double)((const float *)A)[(i) * stride])
     for (int64_t i = 0; i < d->m; i++) sum += fabs(A_OF(i));
-    /* A power of two: weights that are whole multiples of each other, as in the first round, stay so, and ties ties. */
     int exponent;
-    frexp(limit / (sum > 1e-250 ? sum : 1e-250), &exponent);
-    double scale = ldexp(0.5, exponent);
+    frexp(limit * (unit / (sum > 1e-250 * unit ? sum : 1e-250 * unit)), &exponent);
+    double scale = ldexp(0.5, exponent) / unit;
     for (int64_t i = 0; i < d->m; i++) {
         double g = A_OF(i) * scale;
         if (o->planes == 2) {

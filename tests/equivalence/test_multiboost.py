@@ -534,12 +534,13 @@ def test_learners_on_features_far_apart_are_not_taken_for_one():
 
 
 @pytest.mark.parametrize("cls", [MultiBoostClassifier, MultiBoostCWClassifier])
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
 @pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-200])
-def test_weights_hundreds_of_orders_apart(cls, tiny):
+def test_weights_hundreds_of_orders_apart(cls, tiny, weak_learner):
     X, y = blobs(150, 3, 3)
     weight = np.ones(150)
     weight[::7] = tiny
-    model = cls(n_estimators=10, C=1e3, random_state=0).fit(X, y, sample_weight=weight)
+    model = cls(n_estimators=10, C=1e3, random_state=0, weak_learner=weak_learner).fit(X, y, sample_weight=weight)
     assert np.isfinite(model.history_["objective"]).all()
     assert model.n_estimators_ == 10
     assert (model.predict(X) == y)[weight == 1].mean() > 0.7
