@@ -7,7 +7,7 @@ import numpy as np
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.data import Lists, Tiles
+from pymcboost.data import Lists, Tiles, layout
 from pymcboost.tree_data import Grown, Units
 
 # Edges that differ by less than this, relatively, are ties, so that rounding does not decide between equal splits.
@@ -32,39 +32,59 @@ class StumpFit:
 
 
 class _StumpSearch:
-    """Scan of all columns for decision stumps."""
+    """Scan of all features for decision stumps.
 
-    def __init__(self, data, n_threads):
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+        Columns of the gradient; one for every class if None.
+    """
+
+    def __init__(self, data, n_threads, n_columns=None):
         self.data = data
         self.n_threads = n_threads
+        self.n_columns = data.n_classes if n_columns is None else n_columns
+        lanes, n_blocks = layout(self.n_columns)
         self._tie = TIE[data.dtype]
-        self._scratch = _stumps.new_scratch(data.lanes, n_threads)
-        self._sums = np.zeros((data.n_blocks, data.lanes))
+        self._scratch = _stumps.new_scratch(lanes, n_threads)
+        self._sums = np.zeros((n_blocks, lanes))
         self._needs_sums = any(not isinstance(store, Tiles) for store in data.stores)
         lengths = [len(store.feature) for store in data.stores]
         self._first = np.concatenate(([0], np.cumsum(lengths))).astype(int)
         self._feature = np.concatenate([store.feature for store in data.stores] or [np.empty(0, dtype=np.int32)])
 
-    def _scan(self, gradient, best_of):
-        """Fill the results ``best_of(slots)`` of every store."""
+    def _aim(self, best):
+        """Have the scans fill ``best``."""
+        self._best = best
+        self._targets = [
+            _stumps.Target(best, self._first[s], self._first[s + 1] - self._first[s]) for s in range(len(self._first) - 1)
+        ]
+
+    def _lengths(self):
+        """Number of thresholds of every slot."""
+        return [len(thresholds) for store in self.data.stores for thresholds in store.thresholds]
+
+    def _scan(self, gradient):
+        """Fill the results with what ``gradient`` (n_blocks, m, lanes) gives."""
         if self._needs_sums:
             _stumps.totals(gradient, self._sums)
-        for s, store in enumerate(self.data.stores):
-            best = best_of(slice(self._first[s], self._first[s + 1]))
+        for store, target in zip(self.data.stores, self._targets, strict=True):
             if isinstance(store, Tiles):
                 _stumps.search_tiles(
                     gradient, store.codes, store.byte_cells, store.byte_ptr, store.stride, store.bins, store.missing,
-                    self._tie, self._scratch, best, self.n_threads,
+                    self._tie, self._scratch, target, self.n_threads,
                 )  # fmt: skip
             elif isinstance(store, Lists):
                 _stumps.search_lists(
                     gradient, self._sums, store.ptr, store.rows, store.codes, store.mode, store.bins, store.missing,
-                    self._tie, self._scratch, best, self.n_threads,
+                    self._tie, self._scratch, target, self.n_threads,
                 )  # fmt: skip
             else:
                 _stumps.search_sorted(
                     gradient, self._sums, store.ptr, store.order, store.n_missing, store.default_at,
-                    store.split_missing, self._tie, best, self.n_threads,
+                    store.split_missing, self._tie, target, self.n_threads,
                 )  # fmt: skip
 
     def _stump(self, at, edge, pos, cls, nan_left, h):
@@ -109,41 +129,77 @@ class SharedStump(_StumpSearch):
 
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
-        self._best = _stumps.new_best(int(self._first[-1]))
+        self._aim(_stumps.Best(len(self._feature)))
         self._h = aligned_zeros(data.n_rows, np.int8)
 
     def fit(self, gradient):
         """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge."""
-        self._scan(gradient, lambda slots: self._best[slots])
+        self._scan(gradient)
         at = _stumps.pick(self._best, self._feature, self._tie)
         if at < 0:
             return None
-        edge, pos, cls, nan_left = self._best[at].item()
+        edge, pos, cls, nan_left = self._best.records[at].item()
         return self._stump(at, edge, pos, cls, bool(nan_left), self._h)
 
 
-class EdgeStumps(_StumpSearch):
-    """Decision stumps of the classes: for each the largest |edge| over features and thresholds, all from one scan.
+class TotalStump(_StumpSearch):
+    """Decision stumps shared by all classes, which take them with either sign.
+
+    The stump with the largest sum over the classes of |edge|, or of its square.
 
     Parameters
     ----------
     data : TrainingData
     n_threads : int
+    n_columns : int, optional
+    squares : bool, default=False
     """
 
-    def __init__(self, data, n_threads):
-        super().__init__(data, n_threads)
-        self._best = _stumps.new_class_best(int(self._first[-1]), data.n_blocks * data.lanes)
-        self._at = np.zeros(data.n_classes, dtype=np.int64)
-        self._h = aligned_zeros((data.n_classes, data.n_rows), np.int8)
+    def __init__(self, data, n_threads, n_columns=None, squares=False):
+        super().__init__(data, n_threads, n_columns)
+        self._aim(_stumps.Totals(self._lengths(), squares))
+        self._h = aligned_zeros(data.n_rows, np.int8)
 
     def fit(self, gradient):
-        """Best stump of every class for ``gradient`` (n_blocks, m, lanes), in order; classes without any are left out.
+        """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge.
+
+        Its ``edge`` is the sum that was maximised, its ``cls`` is -1.
+        """
+        self._scan(gradient)
+        total, start = self._best.total, self._best.start
+        top = total.max(initial=0.0)
+        if not top > 0:
+            return None
+        near = np.flatnonzero(total * self._tie >= top)
+        slot = np.searchsorted(start, near, side="right") - 1
+        first = np.lexsort((near, self._feature[slot]))[0]
+        at, code = int(slot[first]), int(near[first] - start[slot[first]])
+        return self._stump(at, float(total[near[first]]), code >> 1, -1, bool(code & 1), self._h)
+
+
+class EdgeStumps(_StumpSearch):
+    """Decision stumps of the columns: for each the largest |edge| over features and thresholds, all from one scan.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+    """
+
+    def __init__(self, data, n_threads, n_columns=None):
+        super().__init__(data, n_threads, n_columns)
+        self._aim(_stumps.BestOfEach(len(self._feature), self._sums.size))
+        self._at = np.zeros(self.n_columns, dtype=np.int64)
+        self._h = aligned_zeros((self.n_columns, data.n_rows), np.int8)
+
+    def fit(self, gradient):
+        """Best stump of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
 
         Their outputs are overwritten by the next call.
         """
-        edge, code = self._best
-        self._scan(gradient, lambda slots: (edge[slots], code[slots]))
+        self._scan(gradient)
+        edge, code = self._best.edge, self._best.code
         _stumps.pick_classes(self._best, self._feature, self._tie, self._at)
         return [
             self._stump(at, float(edge[at, c]), int(code[at, c]) >> 1, c, bool(code[at, c] & 1), self._h[c])
@@ -173,22 +229,23 @@ class TreeFit:
 class _EdgeTrees:
     """Binary classification trees, one for every class r against the rest, weighted by ``|a_ir|``."""
 
-    def __init__(self, data, max_leaves, max_depth, n_threads):
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None):
         self.data = data
+        self.n_columns = data.n_classes if n_columns is None else n_columns
         self._units = Units(data, 2 if data.dtype == np.float64 else 1, 0.0)
         self._grower = _trees.Grower(
             data, max_leaves, max_depth or 0, self._units.least, self._units.planes, True,
             data.pools(self._units.planes, max_leaves), n_threads,
         )  # fmt: skip
-        self._grown = Grown.empty(data.n_classes, max_leaves, data.n_rows)
-        self._edges = np.zeros(data.n_classes)
+        self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows)
+        self._edges = np.zeros(self.n_columns)
         # Of what the gradients are whole multiples at first, as long as weights are not too far apart.
         self._unit = float(max(data.weight.min(), 1e-9 * data.weight.mean()))
 
     def _grow(self, gradient):
         units = self._units
         self._grower.grow_edges(
-            gradient, self.data.n_classes, units.weight, units.limit_g, self._unit, units.per_count, self._edges,
+            gradient, self.n_columns, units.weight, units.limit_g, self._unit, units.per_count, self._edges,
             self._grown,
         )  # fmt: skip
 
@@ -222,7 +279,7 @@ class SharedTree(_EdgeTrees):
 
 
 class EdgeTrees(_EdgeTrees):
-    """Binary classification trees of the classes: one for each against the rest.
+    """Binary classification trees of the columns: one for each.
 
     Parameters
     ----------
@@ -230,16 +287,17 @@ class EdgeTrees(_EdgeTrees):
     max_leaves : int
     max_depth : int or None
     n_threads : int
+    n_columns : int, optional
     """
 
-    def __init__(self, data, max_leaves, max_depth, n_threads):
-        super().__init__(data, max_leaves, max_depth, n_threads)
-        self._h = aligned_zeros((data.n_classes, data.n_rows), np.int8)
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None):
+        super().__init__(data, max_leaves, max_depth, n_threads, n_columns)
+        self._h = aligned_zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):
-        """Tree of every class for ``gradient`` (n_blocks, m, lanes), in order; classes without any are left out.
+        """Tree of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
 
         Their outputs are overwritten by the next call.
         """
         self._grow(gradient)
-        return [self._tree(c, self._h[c]) for c in range(self.data.n_classes) if self._grown.n_splits[c]]
+        return [self._tree(c, self._h[c]) for c in range(self.n_columns) if self._grown.n_splits[c]]
