@@ -207,6 +207,9 @@ class EnsembleBuilder:
     # A stump is a round.
     truncate_rounds = truncate
 
+    def end_round(self):
+        """Nothing, as every stump is a round: for callers that have a `TreesBuilder` at other times."""
+
     def freeze(self):
         """The stumps so far as read-only copies; the builder can go on growing.
 
@@ -484,6 +487,11 @@ class TreesBuilder:
         self._base[t] = base
         self._offset[t + 1] = end
         self._n = t + 1
+
+    def add_stump(self, feature, threshold, nan_left, right, left=None):
+        """Append a stump as a tree, which must have a value for each class; see `EnsembleBuilder.add_stump`."""
+        leaf = np.stack((np.negative(right) if left is None else left, right))
+        self.add_tree([feature], [threshold], [nan_left], [1], leaf)
 
     def end_round(self):
         """The next tree begins a new round."""

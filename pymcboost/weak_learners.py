@@ -30,6 +30,25 @@ class StumpFit:
     edge: float
     h: np.ndarray
 
+    gain = None
+
+    def first_split(self):
+        """Its feature and threshold, as Python numbers."""
+        return self.feature, float(self.threshold)
+
+    def as_tree(self):
+        """Arrays of its own: (feature, threshold, nan_left, right, sign), as those of a `TreeFit`."""
+        return (
+            np.array([self.feature]), np.array([self.threshold], dtype=np.float32), np.array([self.nan_left]),
+            np.array([1]), np.array([-1.0, 1.0]) * self.polarity,
+        )  # fmt: skip
+
+    def add_to(self, builder, plus, minus=None):
+        """Append it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
+        if self.polarity < 0:
+            plus, minus = -plus if minus is None else minus, None if minus is None else plus
+        builder.add_stump(self.feature, self.threshold, self.nan_left, plus, minus)
+
 
 class _StumpSearch:
     """Scan of all features for decision stumps.
@@ -224,6 +243,20 @@ class TreeFit:
     cls: int
     edge: float
     h: np.ndarray
+
+    def first_split(self):
+        """Feature and threshold of the root, as Python numbers."""
+        return int(self.feature[0]), float(self.threshold[0])
+
+    def as_tree(self):
+        """Arrays of its own: (feature, threshold, nan_left, right, sign)."""
+        parts = (self.feature, self.threshold, self.nan_left, self.right, self.sign)
+        return tuple(part.copy() for part in parts)  # the next tree is grown in the same arrays
+
+    def add_to(self, builder, plus, minus=None):
+        """Append it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
+        leaf = np.where(self.sign[:, None] > 0, plus, -plus if minus is None else minus)
+        builder.add_tree(self.feature, self.threshold, self.nan_left, self.right, leaf)
 
 
 class _EdgeTrees:
