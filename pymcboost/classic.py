@@ -2,7 +2,16 @@
 
 import inspect
 
-from pymcboost.binary_boosting import BinaryBoosting
+import numpy as np
+
+from pymcboost._kernels import weights as _weights
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.binary_boosting import SMALLEST_EDGE, BinaryBoosting
+from pymcboost.coding import random_half
+from pymcboost.losses import PairwiseExp
+
+# Random colourings that are tried before a training ends because no weak learner has an edge.
+COLOURINGS = 10
 
 TEXTS = {
     "n_estimators": """int, default=500
@@ -66,6 +75,8 @@ def documented(cls):
 class ClassicBoosting(BinaryBoosting):
     """Base of the classic boosters: rounds of stumps or trees without shrinkage."""
 
+    gini = True
+
     def __init__(
         self,
         n_estimators=500,
@@ -100,3 +111,56 @@ class ClassicBoosting(BinaryBoosting):
 
     def _link(self):
         return "softmax2"
+
+
+class ColouredBoosting(ClassicBoosting):
+    """Base of algorithms that set one half of the classes against the other in every round.
+
+    The pairwise exponential loss gives the weights: u_il = exp(F_l - F_{y_i}), and with a colouring mu of the classes
+    row i has the weight sum_l u_il [mu_l != mu_{y_i}] and the sign mu_{y_i}.
+    """
+
+    def _start(self, data, n_threads):
+        loss = PairwiseExp(data, n_threads)
+        self._state = (loss, self._new_learner(data, n_threads, 1))
+        self._column = data.gradient_buffer(1)
+        self._mu = aligned_zeros(data.n_blocks * data.lanes, data.dtype)
+
+    def _restart(self, scores):
+        self._state[0].restart(scores)
+
+    def _stop(self):
+        super()._stop()
+        for name in ("_column", "_mu"):
+            self.__dict__.pop(name, None)
+
+    def _learn(self, mu):
+        """Best weak learner for a colouring, or None; ``_column`` holds twice the signed weights of the rows."""
+        loss, learner = self._state
+        self._mu[: len(mu)] = mu
+        _weights.combine(loss.gradient, self._mu, self._column, loss.n_threads)
+        found = learner.fit(self._column)
+        return found[0] if found and found[0].edge > SMALLEST_EDGE * loss.mass else None
+
+    def _colour(self, builder):
+        """A random half of the classes, and the best learner for it; other colourings where that has no edge."""
+        generator = np.random.default_rng([self._seed, self.n_estimators_])
+        for _ in range(COLOURINGS):
+            mu = random_half(self._state[0].data.n_classes, generator)
+            found = self._learn(mu)
+            if found is not None:
+                return mu, found
+        return None, None
+
+    def _two_sided(self, builder, mu, found):
+        """Add a learner with one coefficient for each of its outputs: domain-partitioning AdaBoost on the colouring."""
+        loss = self._state[0]
+        d, h = self._column[0, :, 0].astype(np.float64), found.h > 0
+        smoothing = np.abs(d).sum() / (4 * len(d))
+        steps = []
+        for side in (d[h], d[~h]):
+            up, down = side[side > 0].sum(), -side[side < 0].sum()
+            steps.append((0.25 * np.log((up + smoothing) / (down + smoothing)) * mu).astype(np.float32))
+        tables = loss.side_tables(found.h)
+        loss.update(found.h, steps[0].astype(np.float64), tables, steps[1].astype(np.float64))
+        return self._add_round(builder, found, *steps) | {"edge": found.edge / (2 * loss.mass)}

@@ -109,8 +109,8 @@ def code_matrix(code, n_classes, rng):
     matrix = CODES[code](n_classes)
     if matrix.shape[1] > MOST_COLUMNS:
         raise ValueError(
-            f"code={code!r} has {matrix.shape[1]} columns for {n_classes} classes, more than {MOST_COLUMNS}; use 'dense' "
-            "or 'one-vs-all'"
+            f"code={code!r} has {matrix.shape[1]} columns for {n_classes} classes, more than {MOST_COLUMNS}; use "
+            "'dense' or 'one-vs-all'"
         )
     return matrix
 

@@ -105,3 +105,8 @@ def coded_steps(tables, code, cap=LARGEST_COEFFICIENT):
             break
         t = new
     return t / size
+
+
+def common_step(edge, cap=LARGEST_COEFFICIENT):
+    """AdaBoost's coefficient, 1/2 log((1 + edge) / (1 - edge)), for an edge in (0, 1]; at most ``cap``."""
+    return float(min(np.arctanh(min(edge, 1 - 1e-16)), cap))

@@ -272,11 +272,13 @@ class CodedExp:
             Shared by the columns, or one row for each.
         """
         out = np.empty((2, *self.code.shape))
-        _weights.column_sums(
-            self.gradient, h, self._starts, self._classes, self._partial, out, self.n_threads
-        )
+        _weights.column_sums(self.gradient, h, self._starts, self._classes, self._partial, out, self.n_threads)
         out *= self._inverse
         return np.maximum(out, 0.0, out=out)
+
+    def edges(self, tables):
+        """Sums over the rows of w sign(C) h for the columns: (P,)."""
+        return (np.sign(self.code) * (tables[0] - tables[1])).sum(axis=0)
 
     def update(self, h, plus, tables, minus=None):
         """Add ``plus`` (P,) to f where h = +1 and ``minus`` (``-plus`` if None) where h = -1; tables: those of h."""
@@ -296,6 +298,13 @@ LOSSES = {"exp": PairwiseExp, "log": PairwiseLog}
 SMALLEST_GRADIENT = 1e-12
 # Integer sums stay below this.
 INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
+
+
+def row_layout(n_classes):
+    """Lanes of a block, blocks and their product, for the classes and one lane more for the weight."""
+    lanes = 4 if n_classes < 4 else 8 if n_classes < 8 else 16
+    blocks = n_classes // lanes + 1
+    return lanes, blocks, lanes * blocks
 
 
 class RowLoss:
@@ -320,16 +329,14 @@ class RowLoss:
     def __init__(self, name, data, n_threads):
         K, m = data.n_classes, data.n_rows
         self.name, self.data, self.n_threads = name, data, n_threads
-        self.lanes = 4 if K < 4 else 8 if K < 8 else 16
-        self.blocks = K // self.lanes + 1
-        self.width = self.lanes * self.blocks
+        self.lanes, self.blocks, self.width = row_layout(K)
         self.F = aligned_zeros((m, self.width), np.float64)
         self.gradient = aligned_zeros((m, self.width), np.float32)
         self._integers = aligned_zeros((self.blocks, m, self.lanes), np.int32)
         uniform = bool((data.weight == data.weight[0]).all())
         self._weight = data.weight[:0] if uniform else data.weight
         self._total = float(m if uniform else data.weight.sum())
-        self._units = 1.0 if uniform else _power_of_two((INTEGER_ROOM - m) / self._total)
+        self._units = 1.0 if uniform else power_of_two((INTEGER_ROOM - m) / self._total)
 
     @property
     def link(self):
@@ -367,7 +374,7 @@ class RowLoss:
         top = float(self._sums[: self.data.n_classes].max())
         if not top > SMALLEST_GRADIENT * self._total and self.name != "exp":
             return None
-        scale = _power_of_two((INTEGER_ROOM - self.data.n_rows) / top)
+        scale = power_of_two((INTEGER_ROOM - self.data.n_rows) / top)
         _vtrees.quantise(
             self.gradient, self._weight, self.data.n_classes, scale, self._units, self._integers, self.n_threads
         )
@@ -399,6 +406,39 @@ class RowLoss:
 ROW_LINKS = {"softmax": "softmax", "exp": "softmax2", "log": "softmax"}
 
 
-def _power_of_two(x):
+def power_of_two(x):
     """Largest power of two up to x."""
     return 2.0 ** np.floor(np.log2(x))
+
+
+class ClassWeights:
+    """What classification trees are grown on: the rows' weights, as a gradient of each row's own class.
+
+    Parameters
+    ----------
+    data : TreeData
+    n_threads : int
+
+    Attributes
+    ----------
+    weight : ndarray (m,)
+        To be set before every tree.
+    """
+
+    def __init__(self, data, n_threads):
+        K, m = data.n_classes, data.n_rows
+        self.data, self.n_threads, self.weight = data, n_threads, data.weight
+        self.lanes, self.blocks, self.width = row_layout(K)
+        self._own = aligned_zeros((m, self.width), np.float32)
+        self._own[np.arange(m), data.y] = 1.0
+        self._integers = aligned_zeros((self.blocks, m, self.lanes), np.int32)
+
+    def least(self, weight):
+        """No bound: a leaf needs one row."""
+        return 1
+
+    def integers(self):
+        """Weights as integers (blocks, m, lanes), in the column of each row's class and in that of the sums."""
+        units = power_of_two((INTEGER_ROOM - self.data.n_rows) / self.weight.sum())
+        _vtrees.quantise(self._own, self.weight, self.data.n_classes, units, units, self._integers, self.n_threads)
+        return self._integers

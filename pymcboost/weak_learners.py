@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data import Lists, Tiles, layout
+from pymcboost.threads import available_memory, in_words
 from pymcboost.tree_data import Grown, Units
 
 # Edges that differ by less than this, relatively, are ties, so that rounding does not decide between equal splits.
@@ -78,7 +80,8 @@ class _StumpSearch:
         """Have the scans fill ``best``."""
         self._best = best
         self._targets = [
-            _stumps.Target(best, self._first[s], self._first[s + 1] - self._first[s]) for s in range(len(self._first) - 1)
+            _stumps.Target(best, self._first[s], self._first[s + 1] - self._first[s])
+            for s in range(len(self._first) - 1)
         ]
 
     def _lengths(self):
@@ -105,6 +108,24 @@ class _StumpSearch:
                     gradient, self._sums, store.ptr, store.order, store.n_missing, store.default_at,
                     store.split_missing, self._tie, target, self.n_threads,
                 )  # fmt: skip
+
+    def _first_best(self, value):
+        """Number of the split with the largest value > 0, of those listed by `Totals` or `AllEdges`; -1 if none is.
+
+        Ties go to the lower feature, then the lower threshold, then missing values right.
+        """
+        top = value.max(initial=0.0)
+        if not top > 0:
+            return -1
+        near = np.flatnonzero(value * self._tie >= top)
+        slot = np.searchsorted(self._best.start, near, side="right") - 1
+        return int(near[np.lexsort((near, self._feature[slot]))[0]])
+
+    def _stump_of_split(self, split, edge, h):
+        """The stump of a split of `Totals` or `AllEdges`, +1 on its right side; its outputs go into ``h``."""
+        slot = int(np.searchsorted(self._best.start, split, side="right")) - 1
+        code = int(split - self._best.start[slot])
+        return self._stump(slot, edge, code >> 1, -1, bool(code & 1), h)
 
     def _stump(self, at, edge, pos, cls, nan_left, h):
         """The stump of slot ``at``; its outputs go into ``h``."""
@@ -185,15 +206,60 @@ class TotalStump(_StumpSearch):
         Its ``edge`` is the sum that was maximised, its ``cls`` is -1.
         """
         self._scan(gradient)
-        total, start = self._best.total, self._best.start
-        top = total.max(initial=0.0)
-        if not top > 0:
+        split = self._first_best(self._best.total)
+        if split < 0:
             return None
-        near = np.flatnonzero(total * self._tie >= top)
-        slot = np.searchsorted(start, near, side="right") - 1
-        first = np.lexsort((near, self._feature[slot]))[0]
-        at, code = int(slot[first]), int(near[first] - start[slot[first]])
-        return self._stump(at, float(total[near[first]]), code >> 1, -1, bool(code & 1), self._h)
+        return self._stump_of_split(split, float(self._best.total[split]), self._h)
+
+
+class ClassStump(_StumpSearch):
+    """Decision stumps that say one class on the left and another on the right: those with the fewest errors.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    """
+
+    def __init__(self, data, n_threads):
+        super().__init__(data, n_threads)
+        lengths = self._lengths()
+        refuse_edges(lengths, self._sums.size)
+        self._aim(_stumps.AllEdges(lengths, self._sums.size))
+        self._right = np.zeros(len(self._best.edge))
+        self._gradient = data.gradient_buffer()
+        self._h = aligned_zeros(data.n_rows, np.int8)
+
+    def fit(self, weight):
+        """Best stump for ``weight`` (m,) and the classes (left, right) that it says; None where nothing can be split.
+
+        Its ``edge`` is the weight of the rows of which it says the right class.
+        """
+        start, lanes = self.data.class_start, self._gradient.shape[2]
+        for c in range(self.data.n_classes):
+            rows = slice(start[c], start[c + 1])
+            self._gradient[c // lanes, rows, c % lanes] = weight[rows]
+        total = np.array([part.sum() for part in np.split(weight, start[1:-1])])
+        self._scan(self._gradient)
+        _splits.right_weights(self._best.edge, total, self._right, self.n_threads)
+        split = self._first_best(self._right)
+        if split < 0:
+            return None
+        edge = self._best.edge[split, : len(total)]
+        right_if = (total - edge)[:, None] + (total + edge)[None, :]
+        np.fill_diagonal(right_if, -np.inf)
+        classes = np.unravel_index(right_if.argmax(), right_if.shape)
+        return self._stump_of_split(split, float(self._right[split]), self._h), (int(classes[0]), int(classes[1]))
+
+
+def refuse_edges(lengths, width):
+    """Say so before any of it is taken where the edges of all splits (`AllEdges`) do not fit."""
+    n, room = 2 * sum(lengths), available_memory()
+    if room is not None and 8 * n * width > room:
+        raise MemoryError(
+            f"the edges of {n} splits in {width} columns need about {in_words(8 * n * width)}; {in_words(room)} are "
+            "free. Use a smaller max_bins, fewer features, or a machine with more memory"
+        )
 
 
 class EdgeStumps(_StumpSearch):
@@ -210,18 +276,18 @@ class EdgeStumps(_StumpSearch):
         super().__init__(data, n_threads, n_columns)
         self._aim(_stumps.BestOfEach(len(self._feature), self._sums.size))
         self._at = np.zeros(self.n_columns, dtype=np.int64)
-        self._h = aligned_zeros((self.n_columns, data.n_rows), np.int8)
+        self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):
         """Best stump of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
 
-        Their outputs are overwritten by the next call.
+        Their outputs, also the rows of ``outputs``, are overwritten by the next call.
         """
         self._scan(gradient)
         edge, code = self._best.edge, self._best.code
         _stumps.pick_classes(self._best, self._feature, self._tie, self._at)
         return [
-            self._stump(at, float(edge[at, c]), int(code[at, c]) >> 1, c, bool(code[at, c] & 1), self._h[c])
+            self._stump(at, float(edge[at, c]), int(code[at, c]) >> 1, c, bool(code[at, c] & 1), self.outputs[c])
             for c, at in enumerate(self._at.tolist())
             if at >= 0
         ]
@@ -262,12 +328,12 @@ class TreeFit:
 class _EdgeTrees:
     """Binary classification trees, one for every class r against the rest, weighted by ``|a_ir|``."""
 
-    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None):
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False):
         self.data = data
         self.n_columns = data.n_classes if n_columns is None else n_columns
         self._units = Units(data, 2 if data.dtype == np.float64 else 1, 0.0)
         self._grower = _trees.Grower(
-            data, max_leaves, max_depth or 0, self._units.least, self._units.planes, True,
+            data, max_leaves, max_depth or 0, self._units.least, self._units.planes, not gini,
             data.pools(self._units.planes, max_leaves), n_threads,
         )  # fmt: skip
         self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows)
@@ -321,16 +387,18 @@ class EdgeTrees(_EdgeTrees):
     max_depth : int or None
     n_threads : int
     n_columns : int, optional
+    gini : bool, default=False
+        Split by the Gini impurity, which also goes on where no single split changes the number of errors.
     """
 
-    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None):
-        super().__init__(data, max_leaves, max_depth, n_threads, n_columns)
-        self._h = aligned_zeros((self.n_columns, data.n_rows), np.int8)
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False):
+        super().__init__(data, max_leaves, max_depth, n_threads, n_columns, gini)
+        self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):
         """Tree of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
 
-        Their outputs are overwritten by the next call.
+        Their outputs, also the rows of ``outputs``, are overwritten by the next call.
         """
         self._grow(gradient)
-        return [self._tree(c, self._h[c]) for c in range(self.n_columns) if self._grown.n_splits[c]]
+        return [self._tree(c, self.outputs[c]) for c in range(self.n_columns) if self._grown.n_splits[c]]
