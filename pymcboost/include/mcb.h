@@ -60,6 +60,7 @@
 #define MCB_MAX_SECTIONS 64u
 #define MCB_MAX_META (16u << 20)
 #define MCB_MAX_LABEL 4096u
+#define MCB_MAX_DEGREE 1000
 
 /* 1 when double arithmetic is evaluated in double, as the bit identity of scores needs. */
 #if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1)
@@ -140,8 +141,12 @@
     X(MCB_E_BASE_ALONE, 46, "TBAS, the base classes of trees, is there without TCLS, their classes")                   \
     X(MCB_E_LEAF, 47, "the value of a leaf is not finite")                                                             \
     X(MCB_E_ROUNDS, 48, "the rounds do not have as many trees together as there are in the file")                      \
+    X(MCB_E_SUPPORT, 49, "a support vector holds a number that is not finite")                                         \
+    X(MCB_E_KERNEL, 50, "the kernel is unknown to this reader; it needs a newer pymcboost")                            \
+    X(MCB_E_KERNEL_PARAMETER, 51, "a parameter of the kernel is out of range, or not 0 though the kernel has none")    \
+    X(MCB_E_SCALE, 52, "an offset or a factor of the feature scaling is not finite")                                   \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
-    X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: its learners have been merged")                          \
+    X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")
 
 #define MCB__ENUM(name, number, text) name = number,
@@ -163,7 +168,14 @@ MCB_API const char *mcb_strerror(int status) {
 
 /* ------------------------------------------------------------------------------------------------------------ model */
 
-enum mcb_kind { MCB_KIND_STUMPS = 1, MCB_KIND_INTERVALS = 2, MCB_KIND_TREES = 3 };
+enum mcb_kind {
+    MCB_KIND_STUMPS = 1,
+    MCB_KIND_INTERVALS = 2,
+    MCB_KIND_TREES = 3,
+    MCB_KIND_LINEAR = 5,
+    MCB_KIND_KERNEL = 6
+};
+enum mcb_kernel { MCB_KERNEL_LINEAR = 0, MCB_KERNEL_POLY = 1, MCB_KERNEL_RBF = 2, MCB_KERNEL_PERCEPTRON = 5 };
 enum mcb_link { MCB_LINK_NONE = 0, MCB_LINK_SOFTMAX = 1, MCB_LINK_SOFTMAX2 = 2 };
 enum mcb_dtype { MCB_U8 = 1, MCB_U16 = 2, MCB_U32 = 3, MCB_I64 = 4, MCB_F32 = 5, MCB_F64 = 6, MCB_F16 = 7 };
 
@@ -187,6 +199,11 @@ enum mcb_slot {
     MCB_S_TCLS, /* trees: class whose score takes the leaf's value */
     MCB_S_TBAS, /* trees: class whose score loses the leaf's value, n_classes for none; absent: none has one */
     MCB_S_RNDS, /* trees: how many belong to each round */
+    MCB_S_WMAT, /* linear: coefficients, n_classes x n_features */
+    MCB_S_SVEC, /* kernel: support vectors, each of n_features numbers */
+    MCB_S_DUAL, /* kernel: coefficients, support vectors x n_classes */
+    MCB_S_KPAR, /* kernel: which one (enum mcb_kernel), gamma, coef0, degree */
+    MCB_S_SCAL, /* kernel: offsets of the features, then factors; absent: rows are taken as they are */
     MCB_N_SLOTS
 };
 
@@ -391,11 +408,13 @@ typedef struct {
 #define MCB__STUMPS (1u << MCB_KIND_STUMPS)
 #define MCB__INTERVALS (1u << MCB_KIND_INTERVALS)
 #define MCB__TREES (1u << MCB_KIND_TREES)
-#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS | MCB__TREES)
+#define MCB__LINEAR (1u << MCB_KIND_LINEAR)
+#define MCB__KERNEL (1u << MCB_KIND_KERNEL)
+#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS | MCB__TREES | MCB__LINEAR | MCB__KERNEL)
 
 static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"FEAT", MCB__UINTS, MCB__STUMPS | MCB__TREES, MCB__STUMPS | MCB__TREES},
-    {"THRS", 1u << MCB_F32, MCB__KINDS, MCB__KINDS},
+    {"THRS", 1u << MCB_F32, MCB__STUMPS | MCB__INTERVALS | MCB__TREES, MCB__STUMPS | MCB__INTERVALS | MCB__TREES},
     {"COEF", 1u << MCB_F32, MCB__STUMPS, MCB__STUMPS},
     {"COEL", 1u << MCB_F32, 0, MCB__STUMPS},
     {"BIAS", 1u << MCB_F32, MCB__KINDS, MCB__KINDS},
@@ -412,6 +431,11 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"TCLS", MCB__UINTS, 0, MCB__TREES},
     {"TBAS", MCB__UINTS, 0, MCB__TREES},
     {"RNDS", MCB__UINTS, MCB__TREES, MCB__TREES},
+    {"WMAT", 1u << MCB_F32, MCB__LINEAR, MCB__LINEAR},
+    {"SVEC", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
+    {"DUAL", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
+    {"KPAR", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
+    {"SCAL", 1u << MCB_F32, 0, MCB__KERNEL},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
@@ -455,6 +479,14 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) return status;
         m->n_learners = T;
         m->n_rounds = s[MCB_S_RNDS].count;
+    } else if (m->kind == MCB_KIND_LINEAR) {
+        if ((status = mcb__need_product(m, MCB_S_WMAT, K, m->n_features))) return status;
+    } else if (m->kind == MCB_KIND_KERNEL) {
+        uint64_t n = s[MCB_S_DUAL].count / K;
+        if ((status = mcb__need_count(m, MCB_S_KPAR, 4))) return status;
+        if ((status = mcb__need_product(m, MCB_S_DUAL, n, K))) return status;
+        if ((status = mcb__need_product(m, MCB_S_SVEC, n, m->n_features))) return status;
+        if (s[MCB_S_SCAL].data && (status = mcb__need_product(m, MCB_S_SCAL, 2, m->n_features))) return status;
     } else {
         uint64_t used = s[MCB_S_FIDX].count;
         if ((status = mcb__need_count(m, MCB_S_IOFF, used + 1))) return status;
@@ -547,6 +579,22 @@ static inline int mcb__check_trees(mcb_model *m) {
                                           : mcb__finite_f32(m, MCB_S_LEAF, MCB_E_LEAF);
 }
 
+/* A kernel's number and parameters; those that it does not have must be 0. */
+static inline int mcb__check_kernel(mcb_model *m) {
+    const unsigned char *p = m->section[MCB_S_KPAR].data;
+    float kernel = mcb__f32(p), gamma = mcb__f32(p + 4), coef0 = mcb__f32(p + 8), degree = mcb__f32(p + 12);
+    int poly = kernel == MCB_KERNEL_POLY;
+    if (!(kernel == MCB_KERNEL_LINEAR || poly || kernel == MCB_KERNEL_RBF || kernel == MCB_KERNEL_PERCEPTRON))
+        return mcb__wrong_item(m, MCB_E_KERNEL, MCB_S_KPAR, 0);
+    if (!(poly || kernel == MCB_KERNEL_RBF ? gamma > 0 && gamma <= FLT_MAX : gamma == 0))
+        return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 1);
+    if (!(poly ? coef0 >= -FLT_MAX && coef0 <= FLT_MAX : coef0 == 0))
+        return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 2);
+    if (!(poly ? degree >= 0 && degree <= MCB_MAX_DEGREE && degree == (float)(int)degree : degree == 0))
+        return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 3);
+    return MCB_OK;
+}
+
 /* Bytes of the valid UTF-8 character at p, or 0. Refuses overlong forms, surrogates and anything above U+10FFFF. */
 static inline int mcb__utf8(const unsigned char *p, uint64_t left) {
     uint32_t c = p[0], n, i, value;
@@ -620,6 +668,13 @@ static inline int mcb__check_contents(mcb_model *m) {
         if (s[MCB_S_COEL].data && (status = mcb__finite_f32(m, MCB_S_COEL, MCB_E_COEFFICIENT))) return status;
     } else if (m->kind == MCB_KIND_TREES) {
         if ((status = mcb__check_trees(m))) return status;
+    } else if (m->kind == MCB_KIND_LINEAR) {
+        if ((status = mcb__finite_f32(m, MCB_S_WMAT, MCB_E_COEFFICIENT))) return status;
+    } else if (m->kind == MCB_KIND_KERNEL) {
+        if ((status = mcb__check_kernel(m))) return status;
+        if ((status = mcb__finite_f32(m, MCB_S_SCAL, MCB_E_SCALE))) return status;
+        if ((status = mcb__finite_f32(m, MCB_S_SVEC, MCB_E_SUPPORT))) return status;
+        if ((status = mcb__finite_f32(m, MCB_S_DUAL, MCB_E_COEFFICIENT))) return status;
     } else {
         uint64_t j, used = s[MCB_S_FIDX].count, begin = 0;
         for (i = 0; i < used; i++) {
@@ -788,6 +843,11 @@ MCB_API const char *mcb_meta(const mcb_model *m, size_t *length) {
     return (const char *)m->section[MCB_S_META].data;
 }
 
+/* Whether the model is a list of learners: stumps or trees. An interval table and machines have no stages. */
+MCB_API int mcb_has_learners(const mcb_model *m) {
+    return m->kind == MCB_KIND_STUMPS || m->kind == MCB_KIND_TREES;
+}
+
 /* Learners in the first n_rounds rounds: where stages begin and end. n_rounds may be anything up to model->n_rounds. */
 MCB_API uint64_t mcb_learners(const mcb_model *m, uint64_t n_rounds) {
     uint64_t r, n = 0;
@@ -797,11 +857,11 @@ MCB_API uint64_t mcb_learners(const mcb_model *m, uint64_t n_rounds) {
 }
 
 /* Use only the first n_learners learners (stumps or trees) from now on. MCB_E_TRUNCATE for an interval table, whose
- * learners are merged; MCB_E_ARGUMENT if the file has fewer. */
+ * learners are merged, and for linear and kernel machines; MCB_E_ARGUMENT if the file has fewer. */
 MCB_API int mcb_truncate(mcb_model *m, uint64_t n_learners) {
     const mcb_section *rounds = &m->section[MCB_S_RNDS];
     uint64_t r, n = 0;
-    if (m->kind == MCB_KIND_INTERVALS) return MCB_E_TRUNCATE;
+    if (!mcb_has_learners(m)) return MCB_E_TRUNCATE;
     if (n_learners > m->section[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count) return MCB_E_ARGUMENT;
     for (r = 0; r < rounds->count && n + mcb__uint(rounds, r) <= n_learners; r++) n += mcb__uint(rounds, r);
     m->n_learners = n_learners;
@@ -1866,67 +1926,6 @@ static inline void mcb__add_trees(const mcb_model *m, const float *x, size_t n_r
     for (r = 0; r < n_rows; r++) mcb__add_trees_row(m, x + r * stride, from, to, begin, scores + r * m->n_classes);
 }
 
-/* Scores before any learner: the biases, for n_rows rows of n_classes scores. */
-MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores) {
-    size_t r, k, K = m->n_classes;
-    for (r = 0; r < n_rows; r++) {
-        for (k = 0; k < K; k++) scores[r * K + k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k);
-    }
-}
-
-/* Add the learners from <= j < to to the scores of n_rows rows, for staged scores. Adding 0 to 5 and then 5 to n gives
- * the bits of 0 to n. MCB_E_TRUNCATE for an interval table; MCB_E_ARGUMENT unless from <= to <= n_learners. */
-MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
-                             uint64_t to, double *scores) {
-    if (m->kind == MCB_KIND_INTERVALS) return MCB_E_TRUNCATE;
-    if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
-    if (m->kind == MCB_KIND_TREES)
-        mcb__add_trees(m, x, n_rows, stride, from, to, scores);
-    else if (from < to)
-        mcb__add_stumps_batch(m, x, n_rows, stride, from, to, scores);
-    return MCB_OK;
-}
-
-/* Scores of one row: x has n_features floats, scores room for n_classes doubles. */
-MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
-    mcb_start_scores(m, 1, scores);
-    if (m->kind == MCB_KIND_STUMPS)
-        mcb__add_stumps_row(m, x, 0, m->n_learners, scores);
-    else if (m->kind == MCB_KIND_TREES)
-        mcb__add_trees(m, x, 1, 0, 0, m->n_learners, scores);
-    else
-        mcb__add_intervals_row(m, x, scores);
-}
-
-/* Scores of n_rows rows that begin stride floats apart (stride >= n_features); scores is n_rows x n_classes, row after
- * row. The same bits as mcb_scores gives row by row. */
-MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
-    size_t r;
-    mcb_start_scores(m, n_rows, scores);
-    if (m->kind == MCB_KIND_STUMPS) {
-        if (m->n_learners) mcb__add_stumps_batch(m, x, n_rows, stride, 0, m->n_learners, scores);
-    } else if (m->kind == MCB_KIND_TREES) {
-        mcb__add_trees(m, x, n_rows, stride, 0, m->n_learners, scores);
-    } else {
-        for (r = 0; r < n_rows; r++) mcb__add_intervals_row(m, x + r * stride, scores + r * (size_t)m->n_classes);
-    }
-}
-
-/* Class with the highest score; ties go to the lowest index. */
-MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
-    uint32_t k, best = 0;
-    for (k = 1; k < m->n_classes; k++) {
-        if (scores[k] > scores[best]) best = k;
-    }
-    return best;
-}
-
-/* Class of one row; scores (room for n_classes doubles) receives its scores. */
-MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores) {
-    mcb_scores(m, x, scores);
-    return mcb_argmax(m, scores);
-}
-
 /* ----------------------------------------------------------------------------------------------------- exp and sqrt */
 
 static inline uint64_t mcb__mul_high(uint64_t a, uint64_t b) {
@@ -2026,6 +2025,261 @@ MCB_API double mcb_sqrt(double x) {
         }
     }
     return mcb__f64_of(((uint64_t)(exponent + 1022) << 52) + (root >> 1) + (root & 1));
+}
+
+/* ------------------------------------------------------------------------------------- linear and kernel machines */
+
+/* Products x . z of rows with vectors of the file, or squared distances |x - z|^2. Feature j is added to sum number
+ * j mod 8, in ascending order; mcb__total adds the 8 sums. A term is a product of two float32 numbers, which is exact in
+ * double, so that fusing it with the addition changes nothing; and a sum that begins at +0 is never -0, so that leaving
+ * out or adding features of 0 changes nothing either. Tiles of up to 8 rows with 64 vectors go through the features
+ * in steps of 512. */
+enum { MCB__SUMS = 8, MCB__T_ROWS = 8, MCB__T_VECTORS = 64, MCB__T_FEATURES = 512 };
+
+MCB__INLINE double mcb__total(const double *s) {
+    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+/* Sums of n_rows rows, x_stride floats apart, with n_vectors vectors, w_stride floats apart, over n features;
+ * sum is [row][MCB__T_VECTORS][MCB__SUMS]. */
+MCB__INLINE MCB__UNUSED void mcb__sums_1(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
+                                         size_t n_vectors, size_t w_stride, size_t n, int distance, double *sum) {
+    size_t r, v, j;
+    for (r = 0; r < n_rows; r++) {
+        for (v = 0; v < n_vectors; v++) {
+            const float *a = x + r * x_stride;
+            const unsigned char *b = w + 4 * v * w_stride;
+            double *s = sum + (r * MCB__T_VECTORS + v) * MCB__SUMS;
+            if (distance) {
+                for (j = 0; j < n; j++) {
+                    float difference = (float)(a[j] - mcb__f32(b + 4 * j));
+                    s[j % MCB__SUMS] += (double)difference * (double)difference;
+                }
+            } else {
+                for (j = 0; j < n; j++) s[j % MCB__SUMS] += (double)a[j] * (double)mcb__f32(b + 4 * j);
+            }
+        }
+    }
+}
+
+static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w, size_t n_vectors,
+                             size_t w_stride, size_t n, int distance, double *sum) {
+    mcb__sums_1(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, sum);
+}
+
+/* Rounded to 29 significant bits, halves away from 0; 0 below 2^-700; NaN unless finite. Its products with float32
+ * numbers are exact. */
+static inline double mcb__shortened(double v) {
+    uint64_t bits = mcb__bits_of(v), exponent = bits >> 52 & 0x7ff;
+    if (exponent < 1023 - 700) return 0.0;
+    if (exponent == 0x7ff) return mcb__f64_of(UINT64_C(0x7ff8000000000000));
+    return mcb__f64_of((bits + 0x800000) & ~UINT64_C(0xffffff));
+}
+
+/* mcb_sqrt by the processor where that is known to round correctly without a call of the C library. */
+static inline double mcb__quick_sqrt(double v) {
+#if MCB__VECTOR && defined(__x86_64__) && defined(__AVX__)
+    double root;
+    __asm__("vsqrtsd %1, %1, %0" : "=x"(root) : "x"(v));
+    return root;
+#elif MCB__VECTOR && defined(__x86_64__)
+    double root;
+    __asm__("sqrtsd %1, %0" : "=x"(root) : "x"(v));
+    return root;
+#elif MCB__VECTOR && defined(__aarch64__)
+    double root;
+    __asm__("fsqrt %d0, %d1" : "=w"(root) : "w"(v));
+    return root;
+#else
+    return mcb_sqrt(v);
+#endif
+}
+
+typedef struct {
+    double gamma, coef0;
+    int kernel, degree;
+} mcb__kernel;
+
+/* Value of the kernel: v is x . z or |x - z|^2. */
+static inline double mcb__kernel_value(const mcb__kernel *k, double v) {
+    double power = 1, base;
+    int left;
+    switch (k->kernel) {
+        case MCB_KERNEL_POLY:
+            base = k->gamma * mcb__shortened(v) + k->coef0; /* the product is exact */
+            for (left = k->degree; left > 0; left >>= 1) {
+                if (left & 1) power *= base;
+                base *= base;
+            }
+            return mcb__shortened(power);
+        case MCB_KERNEL_RBF:
+            if (!(v <= DBL_MAX)) return mcb__shortened(v);
+            return mcb__shortened(mcb_exp(-(k->gamma * v)));
+        case MCB_KERNEL_PERCEPTRON:
+            return mcb__shortened(-mcb__quick_sqrt(v));
+        default:
+            return mcb__shortened(v);
+    }
+}
+
+/* n features from j on of n_rows rows, scaled, as rows of MCB__T_FEATURES floats. */
+static inline void mcb__scale_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, size_t j, size_t n,
+                                   float *scaled) {
+    const unsigned char *offset = m->section[MCB_S_SCAL].data + 4 * j, *factor = offset + 4 * (size_t)m->n_features;
+    size_t r, i;
+    for (r = 0; r < n_rows; r++) {
+        for (i = 0; i < n; i++) {
+            double shifted = (double)x[r * stride + j + i] - (double)mcb__f32(offset + 4 * i);
+            scaled[r * MCB__T_FEATURES + i] = (float)(shifted * (double)mcb__f32(factor + 4 * i));
+        }
+    }
+}
+
+/* Add to the scores of at most MCB__T_ROWS rows; sum and scaled have room for as many. */
+MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *sum,
+                                   float *scaled, double *scores) {
+    int linear = m->kind == MCB_KIND_LINEAR;
+    const mcb_section *section = &m->section[linear ? MCB_S_WMAT : MCB_S_SVEC];
+    const unsigned char *kpar = m->section[MCB_S_KPAR].data, *dual = m->section[MCB_S_DUAL].data;
+    size_t K = m->n_classes, d = m->n_features, total = (size_t)(section->count / d), first, n, r, v, k, j;
+    int scale = m->section[MCB_S_SCAL].data != 0, distance = 0;
+    mcb__kernel kernel = {0, 0, 0, 0};
+    if (!linear) {
+        kernel.kernel = (int)mcb__f32(kpar);
+        kernel.gamma = (double)mcb__f32(kpar + 4);
+        kernel.coef0 = (double)mcb__f32(kpar + 8);
+        kernel.degree = (int)mcb__f32(kpar + 12);
+        distance = kernel.kernel == MCB_KERNEL_RBF || kernel.kernel == MCB_KERNEL_PERCEPTRON;
+    }
+    if (scale && d <= MCB__T_FEATURES) {
+        mcb__scale_rows(m, x, n_rows, stride, 0, d, scaled);
+        x = scaled;
+        stride = MCB__T_FEATURES;
+        scale = 0;
+    }
+    for (first = 0; first < total; first += n) {
+        const unsigned char *vectors = section->data + 4 * first * d;
+        n = total - first < MCB__T_VECTORS ? total - first : (size_t)MCB__T_VECTORS;
+        for (r = 0; r < n_rows; r++) memset(sum + r * MCB__T_VECTORS * MCB__SUMS, 0, n * MCB__SUMS * sizeof *sum);
+        for (j = 0; j < d; j += MCB__T_FEATURES) {
+            size_t features = d - j < MCB__T_FEATURES ? d - j : (size_t)MCB__T_FEATURES;
+            const float *rows = x + j;
+            size_t step = stride;
+            if (scale) {
+                mcb__scale_rows(m, x, n_rows, stride, j, features, scaled);
+                rows = scaled;
+                step = MCB__T_FEATURES;
+            }
+            mcb__sums(rows, n_rows, step, vectors + 4 * j, n, d, features, distance, sum);
+        }
+        for (r = 0; r < n_rows; r++) {
+            const double *mine = sum + r * MCB__T_VECTORS * MCB__SUMS;
+            double *score = scores + r * K;
+            if (linear) {
+                for (v = 0; v < n; v++) score[first + v] += mcb__total(mine + v * MCB__SUMS);
+                continue;
+            }
+            for (v = 0; v < n; v++) {
+                const unsigned char *coef = dual + 4 * (first + v) * K;
+                double value = mcb__kernel_value(&kernel, mcb__total(mine + v * MCB__SUMS));
+                for (k = 0; k < K; k++) score[k] += (double)mcb__f32(coef + 4 * k) * value;
+            }
+        }
+    }
+    for (r = 0; r < n_rows; r++) {
+        int finite = 1;
+        for (k = 0; k < K; k++) finite &= scores[r * K + k] - scores[r * K + k] == 0;
+        for (k = 0; k < K && !finite; k++) scores[r * K + k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
+    }
+}
+
+/* One row needs less room on the stack than several. */
+MCB__APART void mcb__machine_row(const mcb_model *m, const float *x, double *scores) {
+    double sum[MCB__T_VECTORS * MCB__SUMS];
+    float scaled[MCB__T_FEATURES];
+    mcb__tile_of_rows(m, x, 1, 0, sum, scaled, scores);
+}
+
+MCB__APART void mcb__machine_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+    double sum[MCB__T_ROWS * MCB__T_VECTORS * MCB__SUMS];
+    float scaled[MCB__T_ROWS * MCB__T_FEATURES];
+    size_t n;
+    for (; n_rows; n_rows -= n, x += n * stride, scores += n * m->n_classes) {
+        n = n_rows < MCB__T_ROWS ? n_rows : (size_t)MCB__T_ROWS;
+        mcb__tile_of_rows(m, x, n, stride, sum, scaled, scores);
+    }
+}
+
+static inline void mcb__add_machine(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+    if (n_rows == 1)
+        mcb__machine_row(m, x, scores);
+    else
+        mcb__machine_rows(m, x, n_rows, stride, scores);
+}
+
+/* Scores before any learner: the biases, for n_rows rows of n_classes scores. */
+MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores) {
+    size_t r, k, K = m->n_classes;
+    for (r = 0; r < n_rows; r++) {
+        for (k = 0; k < K; k++) scores[r * K + k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k);
+    }
+}
+
+/* Add the learners from <= j < to to the scores of n_rows rows, for staged scores. Adding 0 to 5 and then 5 to n gives
+ * the bits of 0 to n. MCB_E_TRUNCATE unless mcb_has_learners; MCB_E_ARGUMENT unless from <= to <= n_learners. */
+MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
+                             uint64_t to, double *scores) {
+    if (!mcb_has_learners(m)) return MCB_E_TRUNCATE;
+    if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
+    if (m->kind == MCB_KIND_TREES)
+        mcb__add_trees(m, x, n_rows, stride, from, to, scores);
+    else if (from < to)
+        mcb__add_stumps_batch(m, x, n_rows, stride, from, to, scores);
+    return MCB_OK;
+}
+
+/* Scores of one row: x has n_features floats, scores room for n_classes doubles. */
+MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
+    mcb_start_scores(m, 1, scores);
+    if (m->kind == MCB_KIND_STUMPS)
+        mcb__add_stumps_row(m, x, 0, m->n_learners, scores);
+    else if (m->kind == MCB_KIND_TREES)
+        mcb__add_trees(m, x, 1, 0, 0, m->n_learners, scores);
+    else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL)
+        mcb__add_machine(m, x, 1, 0, scores);
+    else
+        mcb__add_intervals_row(m, x, scores);
+}
+
+/* Scores of n_rows rows that begin stride floats apart (stride >= n_features); scores is n_rows x n_classes, row after
+ * row. The same bits as mcb_scores gives row by row. */
+MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+    size_t r;
+    mcb_start_scores(m, n_rows, scores);
+    if (m->kind == MCB_KIND_STUMPS) {
+        if (m->n_learners) mcb__add_stumps_batch(m, x, n_rows, stride, 0, m->n_learners, scores);
+    } else if (m->kind == MCB_KIND_TREES) {
+        mcb__add_trees(m, x, n_rows, stride, 0, m->n_learners, scores);
+    } else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL) {
+        mcb__add_machine(m, x, n_rows, stride, scores);
+    } else {
+        for (r = 0; r < n_rows; r++) mcb__add_intervals_row(m, x + r * stride, scores + r * (size_t)m->n_classes);
+    }
+}
+
+/* Class with the highest score; ties go to the lowest index. */
+MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
+    uint32_t k, best = 0;
+    for (k = 1; k < m->n_classes; k++) {
+        if (scores[k] > scores[best]) best = k;
+    }
+    return best;
+}
+
+/* Class of one row; scores (room for n_classes doubles) receives its scores. */
+MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores) {
+    mcb_scores(m, x, scores);
+    return mcb_argmax(m, scores);
 }
 
 /* ---------------------------------------------------------------------------------------------------- probabilities */
