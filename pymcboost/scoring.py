@@ -530,7 +530,7 @@ class Model:
             refused = np.isnan(out[:, 0]) if best is None else best < 0
             if refused.any():
                 raise ValueError(
-                    f"row {int(refused.argmax())} of X holds NaN, an infinite number or one too large for float32 or for "
-                    "this model; linear and kernel machines have no missing values: fill them in before (impute)"
+                    f"row {int(refused.argmax())} of X holds NaN, an infinite number, or one too large for float32 or "
+                    "for this model; linear and kernel machines have no missing values: fill them in before (impute)"
                 )
         return out if best is None else best

@@ -2062,10 +2062,132 @@ MCB__INLINE MCB__UNUSED void mcb__sums_1(const float *x, size_t n_rows, size_t x
     }
 }
 
+#if !MCB__VECTOR
+
 static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w, size_t n_vectors,
                              size_t w_stride, size_t n, int distance, double *sum) {
     mcb__sums_1(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, sum);
 }
+
+#else
+
+/* The same with W of the 8 sums in a vector, for up to 4 rows and 4 vectors of the file at a time; n is a multiple of
+ * 8. nr and nv are constants, so that the tests go away and the sums stay in registers. */
+#define MCB__GRID_ROW(X, r, W) X(r, 0, W) X(r, 1, W) X(r, 2, W) X(r, 3, W)
+#define MCB__GRID(X, W) MCB__GRID_ROW(X, 0, W) MCB__GRID_ROW(X, 1, W) MCB__GRID_ROW(X, 2, W) MCB__GRID_ROW(X, 3, W)
+#define MCB__EACH4(X, W) X(0, W) X(1, W) X(2, W) X(3, W)
+#define MCB__GRID_BEGIN(r, v, W) \
+    if (r < nr && v < nv) s[4 * r + v] = *(const mcb__dm##W *)(at + (r * MCB__T_VECTORS + v) * MCB__SUMS);
+#define MCB__GRID_END(r, v, W) \
+    if (r < nr && v < nv) *(mcb__dm##W *)(at + (r * MCB__T_VECTORS + v) * MCB__SUMS) = s[4 * r + v];
+#define MCB__GRID_ROWS(r, W)                                                         \
+    if (r < nr) {                                                                    \
+        single[r] = *(const mcb__fm##W *)(x + r * x_stride + j);                     \
+        if (!distance) a[r] = __builtin_convertvector(single[r], mcb__d##W);         \
+    }
+#define MCB__GRID_VECTORS(v, W)                                                      \
+    if (v < nv) {                                                                    \
+        other[v] = *(const mcb__fm##W *)(w + 4 * (v * w_stride + j));                \
+        if (!distance) b[v] = __builtin_convertvector(other[v], mcb__d##W);          \
+    }
+#define MCB__GRID_ADD(r, v, W)                                                       \
+    if (r < nr && v < nv) {                                                          \
+        if (distance) {                                                              \
+            mcb__d##W c = __builtin_convertvector(single[r] - other[v], mcb__d##W);  \
+            s[4 * r + v] += c * c;                                                   \
+        } else {                                                                     \
+            s[4 * r + v] += a[r] * b[v];                                             \
+        }                                                                            \
+    }
+#define MCB__SUMS_CASE(W, nr, nv, distance) mcb__grid_##W(x, x_stride, w, w_stride, n, nr, nv, distance, sum)
+#define MCB__SUMS_ROWS(W, nr)                                                        \
+    do {                                                                             \
+        if (distance) {                                                              \
+            if (nv == 4)                                                             \
+                MCB__SUMS_CASE(W, nr, 4, 1);                                         \
+            else if (nv == 2)                                                        \
+                MCB__SUMS_CASE(W, nr, 2, 1);                                         \
+            else                                                                     \
+                MCB__SUMS_CASE(W, nr, 1, 1);                                         \
+        } else {                                                                     \
+            if (nv == 4)                                                             \
+                MCB__SUMS_CASE(W, nr, 4, 0);                                         \
+            else if (nv == 2)                                                        \
+                MCB__SUMS_CASE(W, nr, 2, 0);                                         \
+            else                                                                     \
+                MCB__SUMS_CASE(W, nr, 1, 0);                                         \
+        }                                                                            \
+    } while (0)
+
+#define MCB__DEFINE_SUMS(W, ATTRIBUTE)                                                                                \
+    MCB__INLINE void mcb__grid_##W(const float *x, size_t x_stride, const unsigned char *w, size_t w_stride,          \
+                                   size_t n, size_t nr, size_t nv, int distance, double *sum) {                       \
+        size_t lane, j;                                                                                               \
+        for (lane = 0; lane < MCB__SUMS; lane += W) {                                                                 \
+            double *at = sum + lane;                                                                                  \
+            mcb__d##W s[16], a[4], b[4];                                                                              \
+            mcb__f##W single[4], other[4];                                                                            \
+            MCB__GRID(MCB__GRID_BEGIN, W)                                                                             \
+            for (j = lane; j < n; j += MCB__SUMS) {                                                                   \
+                MCB__EACH4(MCB__GRID_ROWS, W)                                                                         \
+                MCB__EACH4(MCB__GRID_VECTORS, W)                                                                      \
+                MCB__GRID(MCB__GRID_ADD, W)                                                                           \
+            }                                                                                                         \
+            MCB__GRID(MCB__GRID_END, W)                                                                               \
+        }                                                                                                             \
+    }                                                                                                                 \
+    ATTRIBUTE MCB__APART void mcb__sums_##W(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,   \
+                                            size_t n_vectors, size_t w_stride, size_t n, int distance, double *sum) { \
+        for (; n_vectors;) {                                                                                          \
+            size_t nv = n_vectors < 2 ? 1 : n_vectors < 4 ? 2 : 4, r = 0;                                             \
+            const float *row = x;                                                                                     \
+            double *first = sum;                                                                                      \
+            for (; r + 4 <= n_rows; r += 4) {                                                                         \
+                MCB__SUMS_ROWS(W, 4);                                                                                 \
+                x += 4 * x_stride;                                                                                    \
+                sum += 4 * MCB__T_VECTORS * MCB__SUMS;                                                                \
+            }                                                                                                         \
+            for (; r < n_rows; r++) {                                                                                 \
+                MCB__SUMS_ROWS(W, 1);                                                                                 \
+                x += x_stride;                                                                                        \
+                sum += MCB__T_VECTORS * MCB__SUMS;                                                                    \
+            }                                                                                                         \
+            x = row;                                                                                                  \
+            sum = first + nv * MCB__SUMS;                                                                             \
+            w += 4 * nv * w_stride;                                                                                   \
+            n_vectors -= nv;                                                                                          \
+        }                                                                                                             \
+    }
+
+MCB__DEFINE_SUMS(2, )
+#if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
+MCB__DEFINE_SUMS(4, MCB__AVX2)
+#endif
+#if MCB__CHOOSE || defined(__AVX512F__)
+MCB__DEFINE_SUMS(8, MCB__AVX512)
+#endif
+
+/* Features of the last incomplete 8 are filled up with zeros, which change no sum. */
+static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w, size_t n_vectors,
+                             size_t w_stride, size_t n, int distance, double *sum) {
+    size_t whole = n / MCB__SUMS * MCB__SUMS, rest = n - whole, i;
+    if (whole)
+        MCB__DISPATCH(mcb__sums_8(x, n_rows, x_stride, w, n_vectors, w_stride, whole, distance, sum),
+                      mcb__sums_4(x, n_rows, x_stride, w, n_vectors, w_stride, whole, distance, sum),
+                      mcb__sums_2(x, n_rows, x_stride, w, n_vectors, w_stride, whole, distance, sum));
+    if (rest) {
+        float rows[MCB__T_ROWS * MCB__SUMS] = {0}, vectors[MCB__T_VECTORS * MCB__SUMS] = {0};
+        const unsigned char *filled = (const unsigned char *)vectors;
+        for (i = 0; i < n_rows; i++) memcpy(rows + i * MCB__SUMS, x + i * x_stride + whole, rest * sizeof *rows);
+        for (i = 0; i < n_vectors; i++)
+            memcpy(vectors + i * MCB__SUMS, w + 4 * (i * w_stride + whole), rest * sizeof *vectors);
+        MCB__DISPATCH(mcb__sums_8(rows, n_rows, 8, filled, n_vectors, 8, 8, distance, sum),
+                      mcb__sums_4(rows, n_rows, 8, filled, n_vectors, 8, 8, distance, sum),
+                      mcb__sums_2(rows, n_rows, 8, filled, n_vectors, 8, 8, distance, sum));
+    }
+}
+
+#endif
 
 /* Rounded to 29 significant bits, halves away from 0; 0 below 2^-700; NaN unless finite. Its products with float32
  * numbers are exact. */
