@@ -2040,16 +2040,21 @@ MCB__INLINE double mcb__total(const double *s) {
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
-/* Sums of n_rows rows, x_stride floats apart, with n_vectors vectors, w_stride floats apart, over n features;
- * sum is [row][MCB__T_VECTORS][MCB__SUMS]. */
-MCB__INLINE MCB__UNUSED void mcb__sums_1(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
-                                         size_t n_vectors, size_t w_stride, size_t n, int distance, double *sum) {
+#if !MCB__VECTOR
+
+/* Sums of n_rows rows, x_stride floats apart, with n_vectors vectors that begin at w, w_stride floats apart, in a section
+ * that ends at `end`, over n features; sum is [row][MCB__T_VECTORS][MCB__SUMS]. fresh: begin with zeros. */
+static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
+                             const unsigned char *end, size_t n_vectors, size_t w_stride, size_t n, int distance,
+                             int fresh, double *sum) {
     size_t r, v, j;
+    (void)end;
     for (r = 0; r < n_rows; r++) {
         for (v = 0; v < n_vectors; v++) {
             const float *a = x + r * x_stride;
             const unsigned char *b = w + 4 * v * w_stride;
             double *s = sum + (r * MCB__T_VECTORS + v) * MCB__SUMS;
+            for (j = 0; j < MCB__SUMS && fresh; j++) s[j] = 0;
             if (distance) {
                 for (j = 0; j < n; j++) {
                     float difference = (float)(a[j] - mcb__f32(b + 4 * j));
@@ -2062,11 +2067,13 @@ MCB__INLINE MCB__UNUSED void mcb__sums_1(const float *x, size_t n_rows, size_t x
     }
 }
 
-#if !MCB__VECTOR
-
-static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w, size_t n_vectors,
-                             size_t w_stride, size_t n, int distance, double *sum) {
-    mcb__sums_1(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, sum);
+/* The totals of n_rows rows with n_vectors vectors: [row][MCB__T_VECTORS]. */
+static inline void mcb__totals(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
+    size_t r, v;
+    for (r = 0; r < n_rows; r++) {
+        for (v = 0; v < n_vectors; v++)
+            total[r * MCB__T_VECTORS + v] = mcb__total(sum + (r * MCB__T_VECTORS + v) * MCB__SUMS);
+    }
 }
 
 #else
@@ -2077,7 +2084,10 @@ static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, con
 #define MCB__GRID(X, W) MCB__GRID_ROW(X, 0, W) MCB__GRID_ROW(X, 1, W) MCB__GRID_ROW(X, 2, W) MCB__GRID_ROW(X, 3, W)
 #define MCB__EACH4(X, W) X(0, W) X(1, W) X(2, W) X(3, W)
 #define MCB__GRID_BEGIN(r, v, W) \
-    if (r < nr && v < nv) s[4 * r + v] = *(const mcb__dm##W *)(at + (r * MCB__T_VECTORS + v) * MCB__SUMS);
+    if (r < nr && v < nv) {                                                                              \
+        s[4 * r + v] = zero;                                                                             \
+        if (!fresh) s[4 * r + v] = *(const mcb__dm##W *)(at + (r * MCB__T_VECTORS + v) * MCB__SUMS);     \
+    }
 #define MCB__GRID_END(r, v, W) \
     if (r < nr && v < nv) *(mcb__dm##W *)(at + (r * MCB__T_VECTORS + v) * MCB__SUMS) = s[4 * r + v];
 #define MCB__GRID_ROWS(r, W)                                                         \
@@ -2099,7 +2109,7 @@ static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, con
             s[4 * r + v] += a[r] * b[v];                                             \
         }                                                                            \
     }
-#define MCB__SUMS_CASE(W, nr, nv, distance) mcb__grid_##W(x, x_stride, w, w_stride, n, nr, nv, distance, sum)
+#define MCB__SUMS_CASE(W, nr, nv, distance) mcb__grid_##W(x, x_stride, w, w_stride, n, nr, nv, distance, fresh, sum)
 #define MCB__SUMS_ROWS(W, nr)                                                        \
     do {                                                                             \
         if (distance) {                                                              \
@@ -2121,11 +2131,11 @@ static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, con
 
 #define MCB__DEFINE_SUMS(W, ATTRIBUTE)                                                                                \
     MCB__INLINE void mcb__grid_##W(const float *x, size_t x_stride, const unsigned char *w, size_t w_stride,          \
-                                   size_t n, size_t nr, size_t nv, int distance, double *sum) {                       \
+                                   size_t n, size_t nr, size_t nv, int distance, int fresh, double *sum) {            \
         size_t lane, j;                                                                                               \
         for (lane = 0; lane < MCB__SUMS; lane += W) {                                                                 \
             double *at = sum + lane;                                                                                  \
-            mcb__d##W s[16], a[4], b[4];                                                                              \
+            mcb__d##W s[16], a[4], b[4], zero = MCB__SPLAT##W(0);                                                     \
             mcb__f##W single[4], other[4];                                                                            \
             MCB__GRID(MCB__GRID_BEGIN, W)                                                                             \
             for (j = lane; j < n; j += MCB__SUMS) {                                                                   \
@@ -2137,7 +2147,8 @@ static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, con
         }                                                                                                             \
     }                                                                                                                 \
     ATTRIBUTE MCB__APART void mcb__sums_##W(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,   \
-                                            size_t n_vectors, size_t w_stride, size_t n, int distance, double *sum) { \
+                                            size_t n_vectors, size_t w_stride, size_t n, int distance, int fresh,     \
+                                            double *sum) {                                                            \
         for (; n_vectors;) {                                                                                          \
             size_t nv = n_vectors < 2 ? 1 : n_vectors < 4 ? 2 : 4, r = 0;                                             \
             const float *row = x;                                                                                     \
@@ -2167,24 +2178,107 @@ MCB__DEFINE_SUMS(4, MCB__AVX2)
 MCB__DEFINE_SUMS(8, MCB__AVX512)
 #endif
 
-/* Features of the last incomplete 8 are filled up with zeros, which change no sum. */
-static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w, size_t n_vectors,
-                             size_t w_stride, size_t n, int distance, double *sum) {
-    size_t whole = n / MCB__SUMS * MCB__SUMS, rest = n - whole, i;
-    if (whole)
-        MCB__DISPATCH(mcb__sums_8(x, n_rows, x_stride, w, n_vectors, w_stride, whole, distance, sum),
-                      mcb__sums_4(x, n_rows, x_stride, w, n_vectors, w_stride, whole, distance, sum),
-                      mcb__sums_2(x, n_rows, x_stride, w, n_vectors, w_stride, whole, distance, sum));
-    if (rest) {
-        float rows[MCB__T_ROWS * MCB__SUMS] = {0}, vectors[MCB__T_VECTORS * MCB__SUMS] = {0};
-        const unsigned char *filled = (const unsigned char *)vectors;
-        for (i = 0; i < n_rows; i++) memcpy(rows + i * MCB__SUMS, x + i * x_stride + whole, rest * sizeof *rows);
-        for (i = 0; i < n_vectors; i++)
-            memcpy(vectors + i * MCB__SUMS, w + 4 * (i * w_stride + whole), rest * sizeof *vectors);
-        MCB__DISPATCH(mcb__sums_8(rows, n_rows, 8, filled, n_vectors, 8, 8, distance, sum),
-                      mcb__sums_4(rows, n_rows, 8, filled, n_vectors, 8, 8, distance, sum),
-                      mcb__sums_2(rows, n_rows, 8, filled, n_vectors, 8, 8, distance, sum));
+/* The totals of n_rows rows with n_vectors vectors: [row][MCB__T_VECTORS]. */
+static inline void mcb__totals_2(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
+    size_t r, v;
+    for (r = 0; r < n_rows; r++) {
+        for (v = 0; v < n_vectors; v++)
+            total[r * MCB__T_VECTORS + v] = mcb__total(sum + (r * MCB__T_VECTORS + v) * MCB__SUMS);
     }
+}
+#if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
+#if defined(__clang__)
+#define MCB__SHUFFLE(to, a, b, i, j, k, l) to = __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define MCB__SHUFFLE(to, a, b, i, j, k, l)       \
+    do {                                         \
+        const mcb__i4 order = {i, j, k, l};      \
+        to = __builtin_shuffle(a, b, order);     \
+    } while (0)
+#endif
+/* Four vectors at a time, the same additions. */
+MCB__AVX2 MCB__APART void mcb__totals_4(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
+    size_t r, v, i;
+    for (r = 0; r < n_rows; r++, sum += MCB__T_VECTORS * MCB__SUMS, total += MCB__T_VECTORS) {
+        for (v = 0; v + 4 <= n_vectors; v += 4) {
+            mcb__d4 half[4], low, high, ac, bd;
+            for (i = 0; i < 4; i++) {
+                const double *s = sum + (v + i) * MCB__SUMS;
+                half[i] = *(const mcb__dm4 *)s + *(const mcb__dm4 *)(s + 4);
+            }
+            MCB__SHUFFLE(low, half[0], half[2], 0, 1, 4, 5);
+            MCB__SHUFFLE(high, half[0], half[2], 2, 3, 6, 7);
+            ac = low + high;
+            MCB__SHUFFLE(low, half[1], half[3], 0, 1, 4, 5);
+            MCB__SHUFFLE(high, half[1], half[3], 2, 3, 6, 7);
+            bd = low + high;
+            MCB__SHUFFLE(low, ac, bd, 0, 4, 2, 6);
+            MCB__SHUFFLE(high, ac, bd, 1, 5, 3, 7);
+            *(mcb__dm4 *)(total + v) = low + high;
+        }
+        for (; v < n_vectors; v++) total[v] = mcb__total(sum + v * MCB__SUMS);
+    }
+}
+#undef MCB__SHUFFLE
+#endif
+
+static inline void mcb__totals(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
+    MCB__DISPATCH(mcb__totals_4(sum, n_rows, n_vectors, total), mcb__totals_4(sum, n_rows, n_vectors, total),
+                  mcb__totals_2(sum, n_rows, n_vectors, total));
+}
+
+static inline void mcb__sums_of_8(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
+                                  size_t n_vectors, size_t w_stride, size_t n, int distance, int fresh, double *sum) {
+    MCB__DISPATCH(mcb__sums_8(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, fresh, sum),
+                  mcb__sums_4(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, fresh, sum),
+                  mcb__sums_2(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, fresh, sum));
+}
+
+/* The features that are left over, at most 7, filled up with zeros to 8. */
+MCB__INLINE void mcb__fill_up(const unsigned char *from, size_t rest, float *to) {
+    size_t i = 0;
+    if (rest & 4) {
+        memcpy(to, from, 4 * sizeof *to);
+        i = 4;
+    }
+    if (rest & 2) {
+        memcpy(to + i, from + 4 * i, 2 * sizeof *to);
+        i += 2;
+    }
+    if (rest & 1) {
+        memcpy(to + i, from + 4 * i, sizeof *to);
+        i++;
+    }
+    for (; i < MCB__SUMS; i++) to[i] = 0;
+}
+
+MCB__APART void mcb__sums_of_rest(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
+                                  const unsigned char *end, size_t n_vectors, size_t w_stride, size_t rest,
+                                  int distance, int fresh, double *sum) {
+    float rows[MCB__T_ROWS * MCB__SUMS], vectors[MCB__T_VECTORS * MCB__SUMS];
+    size_t i, direct = 0;
+    for (i = 0; i < n_rows; i++)
+        mcb__fill_up((const unsigned char *)(x + i * x_stride), rest, rows + i * MCB__SUMS);
+    /* What follows a vector is finite, too, and a product with 0 changes no sum. */
+    if (!distance) {
+        direct = n_vectors;
+        while (direct && (size_t)(end - w) < 4 * ((direct - 1) * w_stride + MCB__SUMS)) direct--;
+        if (direct) mcb__sums_of_8(rows, n_rows, MCB__SUMS, w, direct, w_stride, MCB__SUMS, 0, fresh, sum);
+    }
+    for (i = direct; i < n_vectors; i++) mcb__fill_up(w + 4 * i * w_stride, rest, vectors + i * MCB__SUMS);
+    if (direct < n_vectors)
+        mcb__sums_of_8(rows, n_rows, MCB__SUMS, (const unsigned char *)(vectors + direct * MCB__SUMS), n_vectors - direct,
+                       MCB__SUMS, MCB__SUMS, distance, fresh, sum + direct * MCB__SUMS);
+}
+
+static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
+                             const unsigned char *end, size_t n_vectors, size_t w_stride, size_t n, int distance,
+                             int fresh, double *sum) {
+    size_t rest = n % MCB__SUMS, whole = n - rest;
+    if (whole) mcb__sums_of_8(x, n_rows, x_stride, w, n_vectors, w_stride, whole, distance, fresh, sum);
+    if (rest)
+        mcb__sums_of_rest(x + whole, n_rows, x_stride, w + 4 * whole, end, n_vectors, w_stride, rest, distance,
+                          fresh && !whole, sum);
 }
 
 #endif
@@ -2257,12 +2351,13 @@ static inline void mcb__scale_rows(const mcb_model *m, const float *x, size_t n_
     }
 }
 
-/* Add to the scores of at most MCB__T_ROWS rows; sum and scaled have room for as many. */
+/* Add to the scores of at most MCB__T_ROWS rows; sum, product and scaled have room for as many. */
 MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *sum,
-                                   float *scaled, double *scores) {
+                                   double *product, float *scaled, double *scores) {
     int linear = m->kind == MCB_KIND_LINEAR;
     const mcb_section *section = &m->section[linear ? MCB_S_WMAT : MCB_S_SVEC];
     const unsigned char *kpar = m->section[MCB_S_KPAR].data, *dual = m->section[MCB_S_DUAL].data;
+    const unsigned char *end = section->data + 4 * section->count;
     size_t K = m->n_classes, d = m->n_features, total = (size_t)(section->count / d), first, n, r, v, k, j;
     int scale = m->section[MCB_S_SCAL].data != 0, distance = 0;
     mcb__kernel kernel = {0, 0, 0, 0};
@@ -2282,7 +2377,6 @@ MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_
     for (first = 0; first < total; first += n) {
         const unsigned char *vectors = section->data + 4 * first * d;
         n = total - first < MCB__T_VECTORS ? total - first : (size_t)MCB__T_VECTORS;
-        for (r = 0; r < n_rows; r++) memset(sum + r * MCB__T_VECTORS * MCB__SUMS, 0, n * MCB__SUMS * sizeof *sum);
         for (j = 0; j < d; j += MCB__T_FEATURES) {
             size_t features = d - j < MCB__T_FEATURES ? d - j : (size_t)MCB__T_FEATURES;
             const float *rows = x + j;
@@ -2292,43 +2386,45 @@ MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_
                 rows = scaled;
                 step = MCB__T_FEATURES;
             }
-            mcb__sums(rows, n_rows, step, vectors + 4 * j, n, d, features, distance, sum);
+            mcb__sums(rows, n_rows, step, vectors + 4 * j, end, n, d, features, distance, j == 0, sum);
         }
+        mcb__totals(sum, n_rows, n, product);
         for (r = 0; r < n_rows; r++) {
-            const double *mine = sum + r * MCB__T_VECTORS * MCB__SUMS;
+            const double *mine = product + r * MCB__T_VECTORS;
             double *score = scores + r * K;
             if (linear) {
-                for (v = 0; v < n; v++) score[first + v] += mcb__total(mine + v * MCB__SUMS);
+                for (v = 0; v < n; v++) score[first + v] += mine[v];
                 continue;
             }
             for (v = 0; v < n; v++) {
                 const unsigned char *coef = dual + 4 * (first + v) * K;
-                double value = mcb__kernel_value(&kernel, mcb__total(mine + v * MCB__SUMS));
+                double value = mcb__kernel_value(&kernel, mine[v]);
                 for (k = 0; k < K; k++) score[k] += (double)mcb__f32(coef + 4 * k) * value;
             }
         }
     }
     for (r = 0; r < n_rows; r++) {
+        /* Every coefficient of a linear machine meets every feature, so that one class tells of all. */
         int finite = 1;
-        for (k = 0; k < K; k++) finite &= scores[r * K + k] - scores[r * K + k] == 0;
+        for (k = 0; k < (linear ? 1 : K); k++) finite &= scores[r * K + k] - scores[r * K + k] == 0;
         for (k = 0; k < K && !finite; k++) scores[r * K + k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
     }
 }
 
 /* One row needs less room on the stack than several. */
 MCB__APART void mcb__machine_row(const mcb_model *m, const float *x, double *scores) {
-    double sum[MCB__T_VECTORS * MCB__SUMS];
+    double sum[MCB__T_VECTORS * MCB__SUMS], product[MCB__T_VECTORS];
     float scaled[MCB__T_FEATURES];
-    mcb__tile_of_rows(m, x, 1, 0, sum, scaled, scores);
+    mcb__tile_of_rows(m, x, 1, 0, sum, product, scaled, scores);
 }
 
 MCB__APART void mcb__machine_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
-    double sum[MCB__T_ROWS * MCB__T_VECTORS * MCB__SUMS];
+    double sum[MCB__T_ROWS * MCB__T_VECTORS * MCB__SUMS], product[MCB__T_ROWS * MCB__T_VECTORS];
     float scaled[MCB__T_ROWS * MCB__T_FEATURES];
     size_t n;
     for (; n_rows; n_rows -= n, x += n * stride, scores += n * m->n_classes) {
         n = n_rows < MCB__T_ROWS ? n_rows : (size_t)MCB__T_ROWS;
-        mcb__tile_of_rows(m, x, n, stride, sum, scaled, scores);
+        mcb__tile_of_rows(m, x, n, stride, sum, product, scaled, scores);
     }
 }
 
