@@ -14,6 +14,7 @@ _LAZY = {
     "AdaBoostERPClassifier": "pymcboost.algorithms.adaboost_erp",
     "AdaBoostMHClassifier": "pymcboost.algorithms.adaboost_mh",
     "AdaBoostOCClassifier": "pymcboost.algorithms.adaboost_oc",
+    "PIBoostClassifier": "pymcboost.algorithms.piboost",
     "SAMMEClassifier": "pymcboost.algorithms.samme",
     "ABCMartClassifier": "pymcboost.algorithms.abcboost",
     "MultiBoostClassifier": "pymcboost.algorithms.multiboost",

@@ -402,3 +402,41 @@ class EdgeTrees(_EdgeTrees):
         """
         self._grow(gradient)
         return [self._tree(c, self.outputs[c]) for c in range(self.n_columns) if self._grown.n_splits[c]]
+
+
+class Resampled:
+    """Fits the learners of columns to rows drawn by their weights, with replacement.
+
+    Parameters
+    ----------
+    learner : EdgeStumps or EdgeTrees
+    share : float
+        How many rows are drawn for each column, of all.
+    """
+
+    def __init__(self, learner, share):
+        self._learner, self._share, self._drawn = learner, share, None
+
+    @property
+    def outputs(self):
+        """Those of the learner, on all rows."""
+        return self._learner.outputs
+
+    def fit(self, gradient, generator):
+        """As the learner's ``fit``; the edges are those on the rows drawn."""
+        blocks, m, lanes = gradient.shape
+        if self._drawn is None:
+            self._drawn = aligned_zeros(gradient.shape, gradient.dtype)
+        n = max(1, round(self._share * m))
+        for j in range(self._learner.n_columns):
+            column = gradient[j // lanes, :, j % lanes]
+            counts = draw(np.abs(column), n, generator)
+            self._drawn[j // lanes, :, j % lanes] = counts * np.sign(column)
+        return self._learner.fit(self._drawn)
+
+
+def draw(weight, n, generator):
+    """How often each row comes among n that are drawn by their weights, with replacement: (m,)."""
+    ends = np.cumsum(weight, dtype=np.float64)
+    at = np.searchsorted(ends, generator.random(n) * ends[-1], side="right")
+    return np.bincount(np.minimum(at, len(weight) - 1), minlength=len(weight))

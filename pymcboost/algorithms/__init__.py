@@ -14,6 +14,7 @@ REGISTRY = {
     "adaboost-erp": "pymcboost.algorithms.adaboost_erp:AdaBoostERPClassifier",
     "adaboost-mh": "pymcboost.algorithms.adaboost_mh:AdaBoostMHClassifier",
     "adaboost-oc": "pymcboost.algorithms.adaboost_oc:AdaBoostOCClassifier",
+    "piboost": "pymcboost.algorithms.piboost:PIBoostClassifier",
     "samme": "pymcboost.algorithms.samme:SAMMEClassifier",
     "vector-tree": "pymcboost.algorithms.vector_tree:VectorTreeBoostClassifier",
 }
