@@ -205,6 +205,7 @@ class TotalStump(_StumpSearch):
 
         Its ``edge`` is the sum that was maximised, its ``cls`` is -1.
         """
+        self._best.total[:] = 0  # blocks of columns are added up
         self._scan(gradient)
         split = self._first_best(self._best.total)
         if split < 0:
