@@ -131,7 +131,7 @@ def separators(spec, n_classes):
     """
     every = range(n_classes)
     if isinstance(spec, str):
-        subsets = [(k,) for k in every] + (list(combinations(every, 2)) if spec == "pairs" else [])
+        subsets = [(k,) for k in every] + (list(combinations(every, 2)) if spec == "pairs" and n_classes > 2 else [])
     else:
         subsets = spec
     seen, columns = set(), []
