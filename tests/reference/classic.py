@@ -81,22 +81,17 @@ def confidence_adaboost(X, y, rounds):
 
 def fewest_errors(stumps, y, K, w):
     """(stump number, left class, right class) of the stump with two different classes that gets most weight right."""
-    best = (-1.0, None)
     Y = np.eye(K)[y] * w[:, None]
-    right_of = (stumps.h > 0) @ Y
-    left_of = (stumps.h < 0) @ Y
-    value, named = np.empty(len(stumps.h)), []
-    for j in range(len(stumps.h)):
-        best = (-1.0, None)
-        for a in range(K):
-            for b in range(K):
-                good = left_of[j, a] + right_of[j, b]
-                if a != b and good > best[0] * TIE:
-                    best = (good, (a, b))
-        value[j] = best[0]
-        named.append(best[1])
-    j = stumps.first_best(value)
-    return j, *named[j]
+    right_of, left_of = (stumps.h > 0) @ Y, (stumps.h < 0) @ Y
+    same = np.eye(K, dtype=bool)
+    best = np.concatenate([
+        np.where(same, -1.0, left_of[i : i + 100, :, None] + right_of[i : i + 100, None, :]).max(axis=(1, 2))
+        for i in range(0, len(stumps.h), 100)
+    ])  # fmt: skip
+    j = stumps.first_best(best)
+    good = np.where(same, -1.0, left_of[j][:, None] + right_of[j])
+    first = np.flatnonzero(good.ravel() * TIE >= best[j])[0]
+    return j, first // K, first % K
 
 
 def samme(X, y, K, rounds):
