@@ -205,6 +205,7 @@ class TotalStump(_StumpSearch):
 
         Its ``edge`` is the sum that was maximised, its ``cls`` is -1.
         """
+        self._best.total[:] = 0  # blocks of columns are added up
         self._scan(gradient)
         split = self._first_best(self._best.total)
         if split < 0:
@@ -286,7 +287,7 @@ class ClassStump(_StumpSearch):
         edge = self._best.edge[split, : len(total)]
         right_if = (total - edge)[:, None] + (total + edge)[None, :]
         np.fill_diagonal(right_if, -np.inf)
-        classes = np.unravel_index(right_if.argmax(), right_if.shape)
+        classes = np.unravel_index((right_if * self._tie >= right_if.max()).argmax(), right_if.shape)
         return self._stump_of_split(split, float(self._right[split]), self._h), (int(classes[0]), int(classes[1]))
 
 

@@ -53,6 +53,8 @@ def tree_scores(trees, X):
             value = leaf[leaf_number(tree, row)].astype(np.float64)
             if cls < 0:
                 F[i] += value
+            elif trees.code is not None:
+                F[i] += value * trees.code[cls].astype(np.float64)
             else:
                 F[i, cls] += value
                 if base >= 0:
@@ -75,16 +77,18 @@ def random_right(n_splits, rng, skew=None):
 
 
 def random_trees(n_rounds, n_features, n_classes, mode="scalar", seed=0, few_thresholds=False, splits=(0, 12)):
-    """Random trees: ``mode`` is "scalar", "base" or "vector"; some rounds have no tree, some trees no split."""
+    """Random trees: ``mode`` is "scalar", "base", "vector" or "code"; some rounds have no tree, some trees no split."""
     rng = np.random.default_rng(seed)
-    builder = TreesBuilder(n_classes, n_features, vector=mode == "vector")
+    n_columns = 2 * n_classes - 3 if mode == "code" else n_classes
+    code = np.random.default_rng(n_columns).normal(size=(n_columns, n_classes)).round(1)
+    builder = TreesBuilder(n_classes, n_features, vector=mode == "vector", code=code if mode == "code" else None)
     builder.bias[:] = rng.normal(size=n_classes)
     for r in range(n_rounds):
         for _ in range(0 if r == 3 else rng.integers(1, 4)):
             s = int(rng.integers(splits[0], splits[1] + 1))
             right = random_right(s, rng, skew=[None, None, 0, 1][rng.integers(4)])
             threshold = rng.integers(-2, 3, size=s) / 2 if few_thresholds else rng.normal(size=s)
-            cls = int(rng.integers(n_classes))
+            cls = int(rng.integers(n_columns))
             base = int((cls + rng.integers(1, n_classes)) % n_classes) if rng.random() < 0.7 else -1
             builder.add_tree(
                 rng.integers(n_features, size=s),
