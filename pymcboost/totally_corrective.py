@@ -137,8 +137,9 @@ class _Weights:
 
     def violations(self, columns):
         """By how much every coordinate misses the optimality conditions (eq. 16, times nu)."""
-        slope, w = self.slopes(columns), columns.w
-        return np.where(w <= 0, np.maximum(-slope, 0), np.where(w >= self.cap, np.maximum(slope, 0), np.abs(slope)))
+        out = np.empty(len(columns.w))
+        _fcd.violations(self.slopes(columns), columns.w, self.cap, out)
+        return out
 
     def _set(self, F, keep):
         """Weights (and the loss) from scores F (K, m), or from zero scores; ``keep(exponents, weight)`` gives both."""

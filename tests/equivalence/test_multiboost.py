@@ -198,6 +198,17 @@ def test_same_objective_as_lbfgs(m, K, n, shared, nu, dtype):
     assert solved.violation <= 1e-5
 
 
+def test_violations_at_both_bounds_and_between():
+    w = np.repeat([0.0, 0.5, LARGEST_COEFFICIENT], 3)
+    slope = np.tile([-2.0, 0.0, 3.0], 3)
+    found = np.empty(9)
+    kernel.violations(slope, w, LARGEST_COEFFICIENT, found)
+    np.testing.assert_array_equal(found, twin.violations(w, slope, LARGEST_COEFFICIENT))
+    np.testing.assert_array_equal(found, [2, 0, 0, 2, 0, 3, 0, 0, 3])
+    with pytest.raises(ValueError, match="do not fit"):
+        kernel.violations(slope[1:], w, LARGEST_COEFFICIENT, found)
+
+
 def test_default_tolerance():
     """Violations end below 1e-3 of the largest one at the start."""
     p = Problem(1000, 8, 120, skill=0.65)
