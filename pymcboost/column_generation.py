@@ -333,9 +333,7 @@ class ColumnGeneration(BinaryBoosting):
         if state.converged:
             return None
         if not self.stagewise and len(builder):
-            columns = builder.columns()
-            loss = weights.restart(weights.scores(columns))
-            state.objective = loss + weights.nu * float(columns.w.sum())
+            state.objective = weights.refresh(builder.columns())
         found = state.learner.fit(state.weights.gradient())
         found = found if isinstance(found, list) else [found] if found else []
         edge = max((one.edge for one in found), default=0.0)

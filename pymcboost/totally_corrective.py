@@ -127,6 +127,10 @@ class _Weights:
         _fcd.margins(columns.H, columns.ptr, columns.column, columns.w, self._F, self.n_threads)
         return self._F[:, : self.data.n_rows]
 
+    def refresh(self, columns):
+        """Compute the weights anew from the coefficients; returns the objective, loss and penalty."""
+        return self.restart(self.scores(columns)) + self.nu * float(columns.w.sum())
+
     def slopes(self, columns):
         """Derivative of the objective by every coefficient."""
         sums = np.zeros((len(columns.w), 2))
@@ -245,10 +249,6 @@ class FCD(ExpWeights):
         self._since = 0
         return super().restart(F)
 
-    def refresh(self, columns):
-        """Compute the weights anew from the coefficients."""
-        self.restart(self.scores(columns))
-
     def descend(self, columns, listed=None, tol=0.0, seed=0):
         """One pass; ``listed`` (n_coordinates,) are the coordinates to update, or all that violate by more than tol.
 
@@ -267,7 +267,7 @@ class FCD(ExpWeights):
         return updates, largest
 
     def objective(self, columns):
-        """Loss and penalty."""
+        """Loss and penalty, by the weights at hand."""
         return self.loss() + self.nu * float(columns.w.sum())
 
     def solve(self, columns, fresh=None, max_passes=1000, tol=1e-3, first=None, seed=0):
@@ -329,10 +329,6 @@ class LBFGS:
         self.weights, self.max_iterations = weights, max_iterations
         self._blas = ThreadpoolController()
 
-    def objective(self, columns):
-        """Loss and penalty at the coefficients, whose weights are computed anew."""
-        return self.weights.restart(self.weights.scores(columns)) + self.weights.nu * float(columns.w.sum())
-
     def solve(self, columns, tol=1e-3, callback=None, **_):
         """Minimise the objective from the coefficients in ``columns``, whose ``w`` is updated.
 
@@ -353,10 +349,9 @@ class LBFGS:
 
         def value_and_slopes(w):
             at.w = np.ascontiguousarray(w)
-            value = weights.restart(weights.scores(at)) + weights.nu * float(w.sum())
-            return value / scale, weights.slopes(at) / scale
+            return weights.refresh(at) / scale, weights.slopes(at) / scale
 
-        weights.restart(weights.scores(columns))
+        weights.refresh(columns)
         first = float(weights.violations(columns).max(initial=0.0))
         scale = first if first > 0 else 1.0
         with self._blas.limit(limits=1, user_api="blas"):  # more would spin over vectors of a few thousand numbers
@@ -366,6 +361,6 @@ class LBFGS:
                 options={"maxiter": self.max_iterations, "maxcor": LBFGS_MEMORY, "gtol": tol, "ftol": 0.0, "maxls": 50},
             )  # fmt: skip
         columns.w[:] = np.clip(found.x, 0.0, weights.cap).astype(np.float32)
-        value = self.objective(columns)
+        value = weights.refresh(columns)
         left = float(weights.violations(columns).max(initial=0.0))
         return Solved(value, left / first if first > 0 else 0.0, int(found.nit), int(found.nfev))

@@ -177,11 +177,11 @@ class Problem:
         return Columns.of_classes(self.bits, np.zeros(len(self.owner)), self.owner, self.data.n_classes)
 
     def objective(self, w):
-        from pymcboost.totally_corrective import LBFGS, ExpWeights
+        from pymcboost.totally_corrective import ExpWeights
 
         at = self.columns()
         at.w[:] = w
-        return LBFGS(ExpWeights(self.data, self.nu)).objective(at)
+        return ExpWeights(self.data, self.nu).refresh(at)
 
     def lbfgs(self, memory, iterations, note=None):
         """L-BFGS-B as it is, but with this memory and number of iterations: the library's own are those of a round."""
