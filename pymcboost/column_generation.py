@@ -208,7 +208,6 @@ class _State:
     l1: float = 0.0  # sum of the coefficients of a stage-wise training
     objective: float = np.inf
     converged: bool = False
-    begun: bool = False
 
 
 class ColumnGeneration(BinaryBoosting):
@@ -264,7 +263,7 @@ class ColumnGeneration(BinaryBoosting):
         best = None if self._checkpoint is None else self._checkpoint.best
         if best is not None:
             builder.remember(Model.from_bytes(best).ensemble, int(np.argmin(self.history_["val_error"])) + 1)
-        return builder, self.model_.raw_scores(data.X)[data.rows]
+        return builder, None  # every round computes the weights from the coefficients
 
     def _start(self, data, n_threads):
         self._check_memory(data)
@@ -276,6 +275,10 @@ class ColumnGeneration(BinaryBoosting):
             weights = WEIGHTS[self.loss](data, nu, n_threads=n_threads)
             solver = LBFGS(weights)
         self._state = _State(weights, solver, self._new_learner(data, n_threads))
+        if self.n_estimators_:  # goes on from a model
+            self._state.l1 = l1_norm(self.model_.ensemble)
+            change = self.history_.get("change", [])
+            self._state.converged = len(change) > 0 and change[-1] <= self.tol
 
     def _check_memory(self, data):
         """Refuse before anything large is taken: the outputs of all learners that may come, weights and scores."""
@@ -295,11 +298,6 @@ class ColumnGeneration(BinaryBoosting):
 
     def _restart(self, scores):
         state = self._state
-        if not state.begun and scores is not None:  # goes on from a model
-            state.l1 = l1_norm(self.model_.ensemble)
-            change = self.history_.get("change", [])
-            state.converged = len(change) > 0 and change[-1] <= self.tol
-        state.begun = True
         state.weights.restart(None if scores is None else scores.T)
         state.objective = state.weights.loss() + state.weights.nu * state.l1
 
