@@ -55,6 +55,14 @@ def add_to(builder, learner, coef):
     builder.add_tree(learner.feature, learner.threshold, learner.nan_left, learner.right, leaf, learner.owner)
 
 
+def columns_of(learners, bits, coef, n_classes):
+    """Learners, their outputs and coefficients (n,), or (n, K) where classes share them, as a solver takes them."""
+    if coef.ndim == 2:
+        return Columns.shared(bits, coef)
+    owner = np.array([learner.owner for learner in learners], dtype=np.int64)
+    return Columns.of_classes(bits, coef, owner, n_classes)
+
+
 class CorrectiveBuilder:
     """Weak learners whose coefficients all change in every round.
 
@@ -106,11 +114,7 @@ class CorrectiveBuilder:
 
     def columns(self):
         """The learners' outputs and coefficients as a solver takes them."""
-        bits = self._bits[: len(self)]
-        if self._shared:
-            return Columns.shared(bits, self.coef)
-        owner = np.array([learner.owner for learner in self.learners], dtype=np.int64)
-        return Columns.of_classes(bits, self.coef, owner, self._n_classes)
+        return columns_of(self.learners, self._bits[: len(self)], self.coef, self._n_classes)
 
     def end_round(self, columns):
         """Take over the coefficients, drop learners without any, and remember the round."""
@@ -339,24 +343,30 @@ class ColumnGeneration(BinaryBoosting):
             return None
         learners = [Learner.of(one, -1 if self.shared else one.cls) for one in found]
         bits = pack(np.stack([one.h for one in found]))
-        part = CorrectiveBuilder(None, weights.data.n_classes, self.shared, 1) if self.stagewise else builder
-        places = part.add(learners, bits)
-        columns = part.columns()
-        fresh = np.zeros(len(part), dtype=bool)
-        fresh[places] = True
+        if self.stagewise:
+            K = weights.data.n_classes
+            columns = columns_of(learners, bits, np.zeros((len(found), K) if self.shared else len(found)), K)
+            fresh = np.ones(len(found), dtype=bool)
+        else:
+            places = builder.add(learners, bits)
+            columns = builder.columns()
+            fresh = np.zeros(len(builder), dtype=bool)
+            fresh[places] = True
         solved = state.solver.solve(
             columns, fresh=columns.spread(fresh), max_passes=self.max_passes, tol=SOLVER_TOLERANCE,
             first=edge - weights.nu, seed=self._seed + SEED_STEP * (self.n_estimators_ + 1),
         )  # fmt: skip
-        part.end_round(columns)
-        if not len(part):
+        if not self.stagewise:
+            builder.end_round(columns)
+        if not columns.w.any():
             return None
         objective = solved.objective
         if self.stagewise:
             objective += weights.nu * state.l1
             state.l1 += float(columns.w.sum())
-            for learner, coef in zip(part.learners, part.coef, strict=True):
-                add_to(builder, learner, coef)
+            for learner, coef in zip(learners, columns.coefficients(K if self.shared else None), strict=True):
+                if coef.any():
+                    add_to(builder, learner, coef)
             builder.end_round()
         if not np.isfinite(objective):
             raise FloatingPointError(
