@@ -184,18 +184,6 @@ class ExpWeights(_Weights):
         """Sum of the weights."""
         return _fcd.total(self.U, self.data.class_start)
 
-    def dual(self, columns):
-        """Value of the dual at the weights, scaled down until they are feasible for these learners."""
-        edge = float((self.nu - self.slopes(columns)).max(initial=0.0))
-        share = min(1.0, self.nu / edge) if edge > 0 else 1.0
-        start, value = self.data.class_start, 0.0
-        for c in range(self.data.n_classes):
-            rows = slice(start[c], start[c + 1])
-            u = np.delete(self.U[:, rows], c, axis=0).astype(np.float64) * share
-            with np.errstate(divide="ignore", invalid="ignore"):
-                value += float(np.where(u > 0, u * (1 - np.log(u / self.data.weight[rows])), 0.0).sum())
-        return value
-
 
 class LogWeights(_Weights):
     """Logistic loss: u = s / (1 + exp(margin))."""
@@ -304,16 +292,6 @@ class FCD(ExpWeights):
                 break
         return Solved(self.objective(columns), largest / first if first > 0 else 0.0, passes, updates)
 
-    def polish(self, columns, tol=0.0, seed=0):
-        """A last pass in float64, where weights are in float32."""
-        if self.dtype == np.float32:
-            exact = FCD(self.data, self.nu, self.cap, self.n_threads, np.float64)
-            exact.refresh(columns)
-            exact.descend(columns, None, tol, seed)
-            self.refresh(columns)
-            return exact.objective(columns)
-        return self.objective(columns)
-
 
 class LBFGS:
     """All coefficients by SciPy's L-BFGS-B, for either loss.
@@ -329,7 +307,7 @@ class LBFGS:
         self.weights, self.max_iterations = weights, max_iterations
         self._blas = ThreadpoolController()
 
-    def solve(self, columns, tol=1e-3, callback=None, **_):
+    def solve(self, columns, tol=1e-3, **_):
         """Minimise the objective from the coefficients in ``columns``, whose ``w`` is updated.
 
         Parameters
@@ -337,8 +315,6 @@ class LBFGS:
         columns : Columns
         tol : float
             Largest violation left, relative to that at the start.
-        callback : callable, optional
-            Called with the coefficients after each iteration.
 
         Returns
         -------
@@ -357,7 +333,6 @@ class LBFGS:
         with self._blas.limit(limits=1, user_api="blas"):  # more would spin over vectors of a few thousand numbers
             found = minimize(
                 value_and_slopes, columns.w, jac=True, method="L-BFGS-B", bounds=[(0.0, weights.cap)] * len(columns.w),
-                callback=callback,
                 options={"maxiter": self.max_iterations, "maxcor": LBFGS_MEMORY, "gtol": tol, "ftol": 0.0, "maxls": 50},
             )  # fmt: skip
         columns.w[:] = np.clip(found.x, 0.0, weights.cap).astype(np.float32)
