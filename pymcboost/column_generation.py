@@ -9,11 +9,12 @@ from functools import partial
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.binary_boosting import SMALLEST_EDGE, BinaryBoosting
 from pymcboost.ensemble import EnsembleBuilder, Trees, TreesBuilder
 from pymcboost.scoring import Model
 from pymcboost.threads import available_memory, in_words
-from pymcboost.totally_corrective import FCD, LBFGS, Columns, ExpWeights, LogWeights, pack
+from pymcboost.totally_corrective import FCD, LBFGS, Columns, ExpWeights, LogWeights, pack, padded
 
 # Largest violation that FCD and L-BFGS-B leave in a round, relative to that of the new learners.
 SOLVER_TOLERANCE = 1e-3
@@ -23,9 +24,12 @@ WEIGHTS = {"exp": ExpWeights, "log": LogWeights}
 OUTPUTS_AT_ONCE = 8
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Learner:
-    """A weak learner as a tree with leaves +-1 (see `ensemble.Trees`); ``owner`` is its class, -1 for all classes."""
+    """A weak learner as a tree with leaves +-1 (see `ensemble.Trees`).
+
+    ``owner`` is its class, -1 for all classes; ``held`` has its outputs on the validation rows once they are needed.
+    """
 
     feature: np.ndarray
     threshold: np.ndarray
@@ -33,6 +37,7 @@ class Learner:
     right: np.ndarray
     sign: np.ndarray
     owner: int
+    held: np.ndarray | None = None
 
     @classmethod
     def of(cls, found, owner):
@@ -159,6 +164,18 @@ class CorrectiveBuilder:
             )
         self._past[n_rounds] = (learners, np.array(coefs).reshape(-1, *self.coef.shape[1:]))
 
+    def validation_scores(self, X, n_threads):
+        """Scores (m, K) of the validation rows, always the same X; those of the model but for rounding in float64."""
+        new = [learner for learner in self.learners if learner.held is None]
+        for at in range(0, len(new), OUTPUTS_AT_ONCE):
+            part = new[at : at + OUTPUTS_AT_ONCE]
+            for learner, row in zip(part, outputs(part, X, slice(None), X.shape[1]), strict=True):
+                learner.held = row
+        F = aligned_zeros((self._n_classes, padded(X.shape[0])), np.float64)
+        bits = np.stack([learner.held for learner in self.learners])
+        columns_of(self.learners, bits, self.coef, self._n_classes).scores(F, n_threads)
+        return F[:, : X.shape[0]].T
+
     def truncate_rounds(self, n):
         """Go back to the learners and coefficients of round n."""
         self.learners, self.coef = self._past[n]
@@ -269,6 +286,15 @@ class ColumnGeneration(BinaryBoosting):
             builder.remember(Model.from_bytes(best).ensemble, int(np.argmin(self.history_["val_error"])) + 1)
         return builder, None  # every round computes the weights from the coefficients
 
+    def _split_validation(self, *arguments):
+        *rest, validation = super()._split_validation(*arguments)
+        self._n_held = 0 if validation is None else validation.X.shape[0]
+        return *rest, validation
+
+    def _stop(self):
+        super()._stop()
+        self.__dict__.pop("_n_held", None)
+
     def _start(self, data, n_threads):
         self._check_memory(data)
         # C / p in front of the loss, p the weight of all (row, other class) pairs, is nu = p / C in front of the norm.
@@ -290,6 +316,8 @@ class ColumnGeneration(BinaryBoosting):
         learners = (1 if self.shared else K) * (1 if self.stagewise else self.n_estimators)
         # Weights and scores in float64, gradients, outputs of a round; and what rows are scored with at a resumption.
         needed = data.n_rows * (learners // 8 + 16 * K + 4 * padded_K + 2 * K + 8 * OUTPUTS_AT_ONCE)
+        if not self.stagewise:  # outputs and scores of the validation rows
+            needed += self._n_held * (learners // 8 + 16 * K + 8 * OUTPUTS_AT_ONCE)
         room = available_memory()
         if room is not None and needed > room:
             remedy = "a smaller n_estimators, or fewer rows"
@@ -323,8 +351,7 @@ class ColumnGeneration(BinaryBoosting):
         if self.stagewise:
             super()._validate_round(validation, builder, learners)
         else:
-            model = Model.from_ensemble(builder.freeze(), np.arange(validation.scores.shape[1]))
-            validation.scores = model.raw_scores(validation.X)
+            validation.scores = builder.validation_scores(validation.X, self._state.weights.n_threads)
 
     def _bytes_of_best(self, builder):
         return None if self.stagewise else self._model(builder, self._meta()).to_bytes()

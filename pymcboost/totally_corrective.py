@@ -81,6 +81,10 @@ class Columns:
         ptr = np.searchsorted(owner[order], np.arange(n_classes + 1)).astype(np.int64)
         return cls(H, ptr, order.astype(np.int32), coef[order])
 
+    def scores(self, F, n_threads=1):
+        """Scores of the rows into F (K, stride), float64 on a 64-byte boundary."""
+        _fcd.margins(self.H, self.ptr, self.column, self.w, F, n_threads)
+
     def spread(self, flags):
         """One flag for each learner as one for each coordinate."""
         return np.ascontiguousarray(flags[self.column])
@@ -124,7 +128,7 @@ class _Weights:
         """Scores F (K, m) of the training rows, overwritten by the next call."""
         if self._F is None:
             self._F = aligned_zeros((self.data.n_classes, self.stride), np.float64)
-        _fcd.margins(columns.H, columns.ptr, columns.column, columns.w, self._F, self.n_threads)
+        columns.scores(self._F, self.n_threads)
         return self._F[:, : self.data.n_rows]
 
     def refresh(self, columns):

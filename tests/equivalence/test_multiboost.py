@@ -11,6 +11,7 @@ from pymcboost import MultiBoostClassifier, MultiBoostCWClassifier, column_gener
 from pymcboost._kernels import fcd as kernel
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data import TrainingData
+from pymcboost.scoring import Model
 from pymcboost.totally_corrective import (
     FCD,
     LARGEST_COEFFICIENT,
@@ -594,6 +595,45 @@ def test_outputs_that_do_not_fit_are_refused(monkeypatch):
     MultiBoostCWClassifier(n_estimators=5).fit(X, y)
     with pytest.raises(MemoryError, match="Use a smaller n_estimators, or fewer rows"):
         MultiBoostClassifier(n_estimators=80_000, solver="lbfgs").fit(X, y)
+
+
+def test_outputs_on_validation_rows_are_counted(monkeypatch):
+    X, y = blobs(3000, 3, 4)
+    monkeypatch.setattr(column_generation, "available_memory", lambda: 2_000_000)
+    MultiBoostCWClassifier(n_estimators=500).fit(X, y)
+    with pytest.raises(MemoryError, match="outputs of 2000 weak learners"):
+        MultiBoostCWClassifier(n_estimators=500).fit(X, y, X_val=X, y_val=y)
+    MultiBoostCWClassifier(n_estimators=500, max_passes=1).fit(X, y, X_val=X, y_val=y)
+
+
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+@pytest.mark.parametrize("cls", [MultiBoostClassifier, MultiBoostCWClassifier])
+def test_scores_of_validation_rows_are_those_of_the_model(cls, weak_learner):
+    """Round by round, also where training goes on from a model."""
+    from scipy.sparse import csr_matrix
+
+    X, y = blobs(300, 4, 4)
+    X_val, y_val = blobs(77, 4, 4, seed=1)
+    X_val[::7, 2] = np.nan
+    seen = []
+
+    class Watching(cls):
+        def _validate_round(self, validation, builder, learners):
+            super()._validate_round(validation, builder, learners)
+            expected = Model.from_ensemble(builder.freeze(), np.arange(4)).raw_scores(validation.X)
+            np.testing.assert_allclose(validation.scores, expected, rtol=1e-12, atol=1e-12)
+            seen.append(builder.n_rounds)
+
+    model = Watching(
+        n_estimators=12, C=300.0, tol=0, max_passes=4, weak_learner=weak_learner, max_leaf_nodes=3, random_state=0
+    )
+    model.fit(X, y, X_val=csr_matrix(X_val), y_val=y_val)
+    # Learners that a class has for itself come and go.
+    assert cls.shared or model.sparsity_["generated"] > model.sparsity_["learners"]
+    error = np.mean(model.predict(X_val) != y_val)
+    assert model.history_["val_error"][-1] == error
+    model.set_params(n_estimators=20, warm_start=True).fit(X, y, X_val=X_val, y_val=y_val)
+    assert seen == list(range(1, 21))
 
 
 def test_a_penalty_too_large_is_named():
