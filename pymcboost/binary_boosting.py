@@ -24,6 +24,8 @@ class BinaryBoosting(BoostingClassifier):
 
     # A learner serves all classes, with a value for each; otherwise it belongs to one class.
     shared = True
+    # Trees of single columns are split by the Gini impurity rather than by their edges.
+    gini = False
     restart_every: int | None = RESTART_EVERY
 
     def _training_data(self):
@@ -35,11 +37,18 @@ class BinaryBoosting(BoostingClassifier):
             return EnsembleBuilder(n_classes, n_features)
         return TreesBuilder(n_classes, n_features, vector=self.shared)
 
-    def _new_learner(self, data, n_threads):
-        """A weak learner: its ``fit(gradient)`` gives the best fit (or None) if shared, else a list, one per class."""
+    def _new_learner(self, data, n_threads, n_columns=None):
+        """A weak learner: its ``fit(gradient)`` gives the best fit (or None) if shared, else a list, one per class.
+
+        With ``n_columns``, a list of the best fit for every column of the gradient.
+        """
         if self.weak_learner == "stump":
-            return (SharedStump if self.shared else EdgeStumps)(data, n_threads)
-        return (SharedTree if self.shared else EdgeTrees)(data, self.max_leaf_nodes, self.max_depth, n_threads)
+            if self.shared and n_columns is None:
+                return SharedStump(data, n_threads)
+            return EdgeStumps(data, n_threads, n_columns)
+        if self.shared and n_columns is None:
+            return SharedTree(data, self.max_leaf_nodes, self.max_depth, n_threads)
+        return EdgeTrees(data, self.max_leaf_nodes, self.max_depth, n_threads, n_columns, self.gini)
 
     def _add_round(self, builder, found, plus, minus=None):
         """Add a round of one weak learner.
@@ -66,3 +75,11 @@ class BinaryBoosting(BoostingClassifier):
         """Count the gains of a tree's splits; the importance of stumps is that of their values in the model."""
         if found.gain is not None:
             np.add.at(self.gain_, found.feature, found.gain)
+
+    def _add_columns(self, builder, found, steps):
+        """Add a round of one weak learner for every column, with the step of its column (P,), to a TreesBuilder."""
+        for one in found:
+            *splits, sign = one.as_tree()
+            builder.add_tree(*splits, sign * steps[one.cls], cls=one.cls)
+            self._add_gain(one)
+        builder.end_round()

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.data import Lists, Tiles
+from pymcboost.data import Lists, Tiles, layout
+from pymcboost.threads import available_memory, in_words
 from pymcboost.tree_data import Grown, Units
 
 # Edges that differ by less than this, relatively, are ties, so that rounding does not decide between equal splits.
@@ -51,40 +53,79 @@ class StumpFit:
 
 
 class _StumpSearch:
-    """Scan of all columns for decision stumps."""
+    """Scan of all features for decision stumps.
 
-    def __init__(self, data, n_threads):
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+        Columns of the gradient; one for every class if None.
+    """
+
+    def __init__(self, data, n_threads, n_columns=None):
         self.data = data
         self.n_threads = n_threads
+        self.n_columns = data.n_classes if n_columns is None else n_columns
+        lanes, n_blocks = layout(self.n_columns)
         self._tie = TIE[data.dtype]
-        self._scratch = _stumps.new_scratch(data.lanes, n_threads)
-        self._sums = np.zeros((data.n_blocks, data.lanes))
+        self._scratch = _stumps.new_scratch(lanes, n_threads)
+        self._sums = np.zeros((n_blocks, lanes))
         self._needs_sums = any(not isinstance(store, Tiles) for store in data.stores)
         lengths = [len(store.feature) for store in data.stores]
         self._first = np.concatenate(([0], np.cumsum(lengths))).astype(int)
         self._feature = np.concatenate([store.feature for store in data.stores] or [np.empty(0, dtype=np.int32)])
 
-    def _scan(self, gradient, best_of):
-        """Fill the results ``best_of(slots)`` of every store."""
+    def _aim(self, best):
+        """Have the scans fill ``best``."""
+        self._best = best
+        self._targets = [
+            _stumps.Target(best, self._first[s], self._first[s + 1] - self._first[s])
+            for s in range(len(self._first) - 1)
+        ]
+
+    def _lengths(self):
+        """Number of thresholds of every slot."""
+        return [len(thresholds) for store in self.data.stores for thresholds in store.thresholds]
+
+    def _scan(self, gradient):
+        """Fill the results with what ``gradient`` (n_blocks, m, lanes) gives."""
         if self._needs_sums:
             _stumps.totals(gradient, self._sums)
-        for s, store in enumerate(self.data.stores):
-            best = best_of(slice(self._first[s], self._first[s + 1]))
+        for store, target in zip(self.data.stores, self._targets, strict=True):
             if isinstance(store, Tiles):
                 _stumps.search_tiles(
                     gradient, store.codes, store.byte_cells, store.byte_ptr, store.stride, store.bins, store.missing,
-                    self._tie, self._scratch, best, self.n_threads,
+                    self._tie, self._scratch, target, self.n_threads,
                 )  # fmt: skip
             elif isinstance(store, Lists):
                 _stumps.search_lists(
                     gradient, self._sums, store.ptr, store.rows, store.codes, store.mode, store.bins, store.missing,
-                    self._tie, self._scratch, best, self.n_threads,
+                    self._tie, self._scratch, target, self.n_threads,
                 )  # fmt: skip
             else:
                 _stumps.search_sorted(
                     gradient, self._sums, store.ptr, store.order, store.n_missing, store.default_at,
-                    store.split_missing, self._tie, best, self.n_threads,
+                    store.split_missing, self._tie, target, self.n_threads,
                 )  # fmt: skip
+
+    def _first_best(self, value):
+        """Number of the split with the largest value > 0, of those listed by `Totals` or `AllEdges`; -1 if none is.
+
+        Ties go to the lower feature, then the lower threshold, then missing values right.
+        """
+        top = value.max(initial=0.0)
+        if not top > 0:
+            return -1
+        near = np.flatnonzero(value * self._tie >= top)
+        slot = np.searchsorted(self._best.start, near, side="right") - 1
+        return int(near[np.lexsort((near, self._feature[slot]))[0]])
+
+    def _stump_of_split(self, split, edge, h):
+        """The stump of a split of `Totals` or `AllEdges`, +1 on its right side; its outputs go into ``h``."""
+        slot = int(np.searchsorted(self._best.start, split, side="right")) - 1
+        code = int(split - self._best.start[slot])
+        return self._stump(slot, edge, code >> 1, -1, bool(code & 1), h)
 
     def _stump(self, at, edge, pos, cls, nan_left, h):
         """The stump of slot ``at``; its outputs go into ``h``."""
@@ -128,21 +169,51 @@ class SharedStump(_StumpSearch):
 
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
-        self._best = _stumps.new_best(int(self._first[-1]))
+        self._aim(_stumps.Best(len(self._feature)))
         self._h = aligned_zeros(data.n_rows, np.int8)
 
     def fit(self, gradient):
         """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge."""
-        self._scan(gradient, lambda slots: self._best[slots])
+        self._scan(gradient)
         at = _stumps.pick(self._best, self._feature, self._tie)
         if at < 0:
             return None
-        edge, pos, cls, nan_left = self._best[at].item()
+        edge, pos, cls, nan_left = self._best.records[at].item()
         return self._stump(at, edge, pos, cls, bool(nan_left), self._h)
 
 
-class EdgeStumps(_StumpSearch):
-    """Decision stumps of the classes: for each the largest |edge| over features and thresholds, all from one scan.
+class TotalStump(_StumpSearch):
+    """Decision stumps shared by all classes, which take them with either sign.
+
+    The stump with the largest sum over the classes of |edge|, or of its square.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+    squares : bool, default=False
+    """
+
+    def __init__(self, data, n_threads, n_columns=None, squares=False):
+        super().__init__(data, n_threads, n_columns)
+        self._aim(_stumps.Totals(self._lengths(), squares))
+        self._h = aligned_zeros(data.n_rows, np.int8)
+
+    def fit(self, gradient):
+        """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge.
+
+        Its ``edge`` is the sum that was maximised, its ``cls`` is -1.
+        """
+        self._scan(gradient)
+        split = self._first_best(self._best.total)
+        if split < 0:
+            return None
+        return self._stump_of_split(split, float(self._best.total[split]), self._h)
+
+
+class ClassStump(_StumpSearch):
+    """Decision stumps that say one class on the left and another on the right: those with the fewest errors.
 
     Parameters
     ----------
@@ -152,20 +223,71 @@ class EdgeStumps(_StumpSearch):
 
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
-        self._best = _stumps.new_class_best(int(self._first[-1]), data.n_blocks * data.lanes)
-        self._at = np.zeros(data.n_classes, dtype=np.int64)
-        self._h = aligned_zeros((data.n_classes, data.n_rows), np.int8)
+        lengths = self._lengths()
+        refuse_edges(lengths, self._sums.size)
+        self._aim(_stumps.AllEdges(lengths, self._sums.size))
+        self._right = np.zeros(len(self._best.edge))
+        self._gradient = data.gradient_buffer()
+        self._h = aligned_zeros(data.n_rows, np.int8)
+
+    def fit(self, weight):
+        """Best stump for ``weight`` (m,) and the classes (left, right) that it says; None where nothing can be split.
+
+        Its ``edge`` is the weight of the rows of which it says the right class.
+        """
+        start, lanes = self.data.class_start, self._gradient.shape[2]
+        for c in range(self.data.n_classes):
+            rows = slice(start[c], start[c + 1])
+            self._gradient[c // lanes, rows, c % lanes] = weight[rows]
+        total = np.array([part.sum() for part in np.split(weight, start[1:-1])])
+        self._scan(self._gradient)
+        _splits.right_weights(self._best.edge, total, self._right, self.n_threads)
+        split = self._first_best(self._right)
+        if split < 0:
+            return None
+        edge = self._best.edge[split, : len(total)]
+        right_if = (total - edge)[:, None] + (total + edge)[None, :]
+        np.fill_diagonal(right_if, -np.inf)
+        classes = np.unravel_index(right_if.argmax(), right_if.shape)
+        return self._stump_of_split(split, float(self._right[split]), self._h), (int(classes[0]), int(classes[1]))
+
+
+def refuse_edges(lengths, width):
+    """Say so before any of it is taken where the edges of all splits (`AllEdges`) do not fit."""
+    n, room = 2 * sum(lengths), available_memory()
+    if room is not None and 8 * n * width > room:
+        raise MemoryError(
+            f"the edges of {n} splits in {width} columns need about {in_words(8 * n * width)}; {in_words(room)} are "
+            "free. Use a smaller max_bins, fewer features, or a machine with more memory"
+        )
+
+
+class EdgeStumps(_StumpSearch):
+    """Decision stumps of the columns: for each the largest |edge| over features and thresholds, all from one scan.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+    """
+
+    def __init__(self, data, n_threads, n_columns=None):
+        super().__init__(data, n_threads, n_columns)
+        self._aim(_stumps.BestOfEach(len(self._feature), self._sums.size))
+        self._at = np.zeros(self.n_columns, dtype=np.int64)
+        self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):
-        """Best stump of every class for ``gradient`` (n_blocks, m, lanes), in order; classes without any are left out.
+        """Best stump of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
 
-        Their outputs are overwritten by the next call.
+        Their outputs, also the rows of ``outputs``, are overwritten by the next call.
         """
-        edge, code = self._best
-        self._scan(gradient, lambda slots: (edge[slots], code[slots]))
+        self._scan(gradient)
+        edge, code = self._best.edge, self._best.code
         _stumps.pick_classes(self._best, self._feature, self._tie, self._at)
         return [
-            self._stump(at, float(edge[at, c]), int(code[at, c]) >> 1, c, bool(code[at, c] & 1), self._h[c])
+            self._stump(at, float(edge[at, c]), int(code[at, c]) >> 1, c, bool(code[at, c] & 1), self.outputs[c])
             for c, at in enumerate(self._at.tolist())
             if at >= 0
         ]
@@ -206,22 +328,23 @@ class TreeFit:
 class _EdgeTrees:
     """Binary classification trees, one for every class r against the rest, weighted by ``|a_ir|``."""
 
-    def __init__(self, data, max_leaves, max_depth, n_threads):
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False):
         self.data = data
+        self.n_columns = data.n_classes if n_columns is None else n_columns
         self._units = Units(data, 2 if data.dtype == np.float64 else 1, 0.0)
         self._grower = _trees.Grower(
-            data, max_leaves, max_depth or 0, self._units.least, self._units.planes, True,
+            data, max_leaves, max_depth or 0, self._units.least, self._units.planes, not gini,
             data.pools(self._units.planes, max_leaves), n_threads,
         )  # fmt: skip
-        self._grown = Grown.empty(data.n_classes, max_leaves, data.n_rows)
-        self._edges = np.zeros(data.n_classes)
+        self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows)
+        self._edges = np.zeros(self.n_columns)
         # Of what the gradients are whole multiples at first, as long as weights are not too far apart.
         self._unit = float(max(data.weight.min(), 1e-9 * data.weight.mean()))
 
     def _grow(self, gradient):
         units = self._units
         self._grower.grow_edges(
-            gradient, self.data.n_classes, units.weight, units.limit_g, self._unit, units.per_count, self._edges,
+            gradient, self.n_columns, units.weight, units.limit_g, self._unit, units.per_count, self._edges,
             self._grown,
         )  # fmt: skip
 
@@ -255,7 +378,7 @@ class SharedTree(_EdgeTrees):
 
 
 class EdgeTrees(_EdgeTrees):
-    """Binary classification trees of the classes: one for each against the rest.
+    """Binary classification trees of the columns: one for each.
 
     Parameters
     ----------
@@ -263,16 +386,57 @@ class EdgeTrees(_EdgeTrees):
     max_leaves : int
     max_depth : int or None
     n_threads : int
+    n_columns : int, optional
+    gini : bool, default=False
+        Split by the Gini impurity, which also goes on where no single split changes the number of errors.
     """
 
-    def __init__(self, data, max_leaves, max_depth, n_threads):
-        super().__init__(data, max_leaves, max_depth, n_threads)
-        self._h = aligned_zeros((data.n_classes, data.n_rows), np.int8)
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False):
+        super().__init__(data, max_leaves, max_depth, n_threads, n_columns, gini)
+        self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):
-        """Tree of every class for ``gradient`` (n_blocks, m, lanes), in order; classes without any are left out.
+        """Tree of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
 
-        Their outputs are overwritten by the next call.
+        Their outputs, also the rows of ``outputs``, are overwritten by the next call.
         """
         self._grow(gradient)
-        return [self._tree(c, self._h[c]) for c in range(self.data.n_classes) if self._grown.n_splits[c]]
+        return [self._tree(c, self.outputs[c]) for c in range(self.n_columns) if self._grown.n_splits[c]]
+
+
+class Resampled:
+    """Fits the learners of columns to rows drawn by their weights, with replacement.
+
+    Parameters
+    ----------
+    learner : EdgeStumps or EdgeTrees
+    share : float
+        How many rows are drawn for each column, of all.
+    """
+
+    def __init__(self, learner, share):
+        self._learner, self._share, self._drawn = learner, share, None
+
+    @property
+    def outputs(self):
+        """Those of the learner, on all rows."""
+        return self._learner.outputs
+
+    def fit(self, gradient, generator):
+        """As the learner's ``fit``; the edges are those on the rows drawn."""
+        blocks, m, lanes = gradient.shape
+        if self._drawn is None:
+            self._drawn = aligned_zeros(gradient.shape, gradient.dtype)
+        n = max(1, round(self._share * m))
+        for j in range(self._learner.n_columns):
+            column = gradient[j // lanes, :, j % lanes]
+            counts = draw(np.abs(column), n, generator)
+            self._drawn[j // lanes, :, j % lanes] = counts * np.sign(column)
+        return self._learner.fit(self._drawn)
+
+
+def draw(weight, n, generator):
+    """How often each row comes among n that are drawn by their weights, with replacement: (m,)."""
+    ends = np.cumsum(weight, dtype=np.float64)
+    at = np.searchsorted(ends, generator.random(n) * ends[-1], side="right")
+    return np.bincount(np.minimum(at, len(weight) - 1), minlength=len(weight))
