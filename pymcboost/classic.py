@@ -9,6 +9,7 @@ from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.binary_boosting import SMALLEST_EDGE, BinaryBoosting
 from pymcboost.coding import random_half
 from pymcboost.losses import PairwiseExp
+from pymcboost.weak_learners import Resampled, draw
 
 # Random colourings that are tried before a training ends because no weak learner has an edge.
 COLOURINGS = 10
@@ -22,6 +23,9 @@ TEXTS = {
         Most leaves of a tree, 2 to 65536.""",
     "max_depth": """int or None, default=None
         Most splits on the way to a leaf of a tree; None for no bound.""",
+    "subsample": """float, default=1.0
+        Share of the rows that a weak learner is learnt from, in (0, 1]. Below 1 they are drawn by their weights, with
+        replacement, anew for every weak learner.""",
     "max_bins": """int, default=256
         Most bins per feature, 2 to 256, missing values included. Features with no more distinct values, and small data,
         are searched exactly.""",
@@ -83,6 +87,7 @@ class ClassicBoosting(BinaryBoosting):
         weak_learner="stump",
         max_leaf_nodes=20,
         max_depth=None,
+        subsample=1.0,
         max_bins=256,
         min_weight_fraction_leaf=0.0,
         early_stopping=False,
@@ -98,6 +103,7 @@ class ClassicBoosting(BinaryBoosting):
         self.weak_learner = weak_learner
         self.max_leaf_nodes = max_leaf_nodes
         self.max_depth = max_depth
+        self.subsample = subsample
         self.max_bins = max_bins
         self.min_weight_fraction_leaf = min_weight_fraction_leaf
         self.early_stopping = early_stopping
@@ -112,6 +118,25 @@ class ClassicBoosting(BinaryBoosting):
     def _link(self):
         return "softmax2"
 
+    def _resampled(self, learner):
+        """The learner, or with ``subsample`` one that draws its rows."""
+        return Resampled(learner, self.subsample) if self.subsample < 1 else learner
+
+    def _generator(self, purpose=0):
+        """Random numbers of a round, which a training that goes on from a model draws again."""
+        return np.random.default_rng([self._seed, self.n_estimators_, purpose])
+
+    def _fit_learner(self, learner, gradient):
+        """What the learner of `_resampled` finds."""
+        return learner.fit(gradient, self._generator(1)) if self.subsample < 1 else learner.fit(gradient)
+
+    def _drawn(self, weight):
+        """Weights (m,) for a learner: these, or how often ``subsample`` draws each row."""
+        if self.subsample == 1:
+            return weight
+        n = max(1, round(self.subsample * len(weight)))
+        return draw(weight, n, self._generator(1)).astype(np.float64)
+
 
 class ColouredBoosting(ClassicBoosting):
     """Base of algorithms that set one half of the classes against the other in every round.
@@ -122,7 +147,7 @@ class ColouredBoosting(ClassicBoosting):
 
     def _start(self, data, n_threads):
         loss = PairwiseExp(data, n_threads)
-        self._state = (loss, self._new_learner(data, n_threads, 1))
+        self._state = (loss, self._resampled(self._new_learner(data, n_threads, 1)))
         self._column = data.gradient_buffer(1)
         self._mu = aligned_zeros(data.n_blocks * data.lanes, data.dtype)
 
@@ -139,12 +164,12 @@ class ColouredBoosting(ClassicBoosting):
         loss, learner = self._state
         self._mu[: len(mu)] = mu
         _weights.combine(loss.gradient, self._mu, self._column, loss.n_threads)
-        found = learner.fit(self._column)
+        found = self._fit_learner(learner, self._column)
         return found[0] if found and found[0].edge > SMALLEST_EDGE * loss.mass else None
 
     def _colour(self, builder):
         """A random half of the classes, and the best learner for it; other colourings where that has no edge."""
-        generator = np.random.default_rng([self._seed, self.n_estimators_])
+        generator = self._generator()
         for _ in range(COLOURINGS):
             mu = random_half(self._state[0].data.n_classes, generator)
             found = self._learn(mu)

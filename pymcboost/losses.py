@@ -10,6 +10,8 @@ import numpy as np
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.data import layout
+from pymcboost.threads import available_memory, in_words
 
 # Added to every stored weight (their mean is about 1): far below what a sum can see, far above denormal numbers.
 SMALLEST = 1e-30
@@ -186,6 +188,29 @@ class PairwiseLog(PairwiseLoss):
         self.mass = float(tables[0].sum() + tables[1].sum())
 
 
+class ColumnSums:
+    """Sums of the columns of a gradient over the rows of each class on each side of weak learners.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_columns : int
+    n_threads : int
+    """
+
+    def __init__(self, data, n_columns, n_threads):
+        lanes, blocks = layout(n_columns)
+        self.starts, self.classes = _weights.chunks(data.class_start)
+        self._shape, self._n_threads = (2, data.n_classes, n_columns), n_threads
+        self._partial = np.zeros((len(self.classes), 2, blocks, lanes))
+
+    def __call__(self, gradient, h):
+        """(2, K, P): over the rows with h = +1, and those with h = -1; h: int8 (1, m), or one row for every column."""
+        out = np.empty(self._shape)
+        _weights.column_sums(gradient, h, self.starts, self.classes, self._partial, out, self._n_threads)
+        return out
+
+
 class CodedExp:
     """Exponential loss of coded problems: the sum over rows i and columns j of w_ij = exp(-C[y_i, j] f_j(x_i)).
 
@@ -197,8 +222,8 @@ class CodedExp:
     n_threads : int
     apart : bool, default=False
         Keep the sum of the weights of every column, each on its own, rather than that of all.
-    signs : bool, default=False
-        Let ``gradient`` be sign(C) w, rather than the negative gradient C w.
+    unit : ndarray (K, P), optional
+        What the weights are multiplied with in ``gradient``: C, which makes it the negative gradient, if None.
 
     Attributes
     ----------
@@ -208,18 +233,26 @@ class CodedExp:
         Sums of the weights of the columns, in the same scale.
     """
 
-    def __init__(self, data, code, n_threads, *, apart=False, signs=False):
+    def __init__(self, data, code, n_threads, *, apart=False, unit=None):
         self.data, self.code, self.n_threads, self.apart = data, np.asarray(code, dtype=np.float64), n_threads, apart
         K, P = self.code.shape
-        self._unit = np.sign(self.code) if signs else self.code
+        self._refuse(P)
+        self._unit = self.code if unit is None else np.asarray(unit, dtype=np.float64)
         self._inverse = np.divide(1.0, self._unit, out=np.zeros((K, P)), where=self._unit != 0)
         self.gradient = data.gradient_buffer(P)
-        blocks, _, lanes = self.gradient.shape
-        self._starts, self._classes = _weights.chunks(data.class_start)
-        self._partial = np.zeros((len(self._classes), 2, blocks, lanes))
-        self._rows = aligned_zeros((3, K, blocks * lanes), data.dtype)
+        self._sums = ColumnSums(data, P, n_threads)
+        self._rows = aligned_zeros((3, K, self.gradient.shape[0] * self.gradient.shape[2]), data.dtype)
         of_class = np.array([part.sum() for part in np.split(data.weight, data.class_start[1:-1])])
         self._start_mass = np.abs(np.sign(self.code)).T @ of_class
+
+    def _refuse(self, P):
+        """Say so before any of it is taken where the weights and the learners' outputs do not fit."""
+        needed, room = self.data.n_rows * P * (self.data.dtype.itemsize + 1), available_memory()
+        if room is not None and needed > room:
+            raise MemoryError(
+                f"the weights of {self.data.n_rows} rows in {P} binary problems need about {in_words(needed)}; "
+                f"{in_words(room)} are free. Use fewer problems (class subsets, columns of the code) or rows"
+            )
 
     def restart(self, scores=None):
         """Weights of given scores (m, P) of the columns, or of f = 0."""
@@ -271,8 +304,7 @@ class CodedExp:
         h : ndarray of int8 (1, m) or (P, m)
             Shared by the columns, or one row for each.
         """
-        out = np.empty((2, *self.code.shape))
-        _weights.column_sums(self.gradient, h, self._starts, self._classes, self._partial, out, self.n_threads)
+        out = self._sums(self.gradient, h)
         out *= self._inverse
         return np.maximum(out, 0.0, out=out)
 
@@ -286,8 +318,8 @@ class CodedExp:
         mass = (tables[0] * factors[0] + tables[1] * factors[1]).sum(axis=0)
         scale = self._start_mass / mass if self.apart else np.full(len(mass), self._start_mass.sum() / mass.sum())
         _weights.column_update(
-            self.gradient, h, self._starts, self._classes, factors[0] * scale, factors[1] * scale,
-            SMALLEST * np.sign(self.code), self._rows, self.n_threads,
+            self.gradient, h, self._sums.starts, self._sums.classes, factors[0] * scale, factors[1] * scale,
+            SMALLEST * np.sign(self._unit), self._rows, self.n_threads,
         )  # fmt: skip
         self.mass = mass * scale
 

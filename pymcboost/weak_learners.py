@@ -1,6 +1,6 @@
 """Weak learners: fit binary learners h(x) in {-1, +1} to the gradient of all classes in one scan of the data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -212,6 +212,44 @@ class TotalStump(_StumpSearch):
         return self._stump_of_split(split, float(self._best.total[split]), self._h)
 
 
+class EveryStump(_StumpSearch):
+    """All decision stumps and their edges.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+    """
+
+    def __init__(self, data, n_threads, n_columns=None):
+        super().__init__(data, n_threads, n_columns)
+        lengths = self._lengths()
+        refuse_edges(lengths, self._sums.size)
+        self._aim(_stumps.AllEdges(lengths, self._sums.size))
+        self._h = aligned_zeros(data.n_rows, np.int8)
+        self._splits = None
+
+    def edges(self, gradient):
+        """Sums right minus left of every split for every column (splits, P), and of all rows (P,).
+
+        Splits of lower features come first, and then those at lower thresholds.
+        """
+        self._scan(gradient)
+        if not self._needs_sums:
+            _stumps.totals(gradient, self._sums)
+        edge = self._best.edge
+        if self._splits is None:
+            there = np.flatnonzero(~np.isnan(edge[:, 0])) if len(edge) else np.zeros(0, dtype=np.int64)
+            slot = np.searchsorted(self._best.start, there, side="right") - 1
+            self._splits = there[np.lexsort((there, self._feature[slot]))]
+        return edge[self._splits, : self.n_columns], self._sums.ravel()[: self.n_columns]
+
+    def stump(self, at):
+        """The stump of split number ``at``, +1 on its right side; its outputs are overwritten by the next call."""
+        return self._stump_of_split(int(self._splits[at]), 1.0, self._h)
+
+
 class ClassStump(_StumpSearch):
     """Decision stumps that say one class on the left and another on the right: those with the fewest errors.
 
@@ -405,13 +443,13 @@ class EdgeTrees(_EdgeTrees):
 
 
 class Resampled:
-    """Fits the learners of columns to rows drawn by their weights, with replacement.
+    """Fits weak learners to rows drawn by their weights, with replacement; edges are those on all rows.
 
     Parameters
     ----------
-    learner : EdgeStumps or EdgeTrees
+    learner : EdgeStumps, EdgeTrees or TotalStump
     share : float
-        How many rows are drawn for each column, of all.
+        How many rows are drawn for a column, of all: on average, where one learner serves all columns.
     """
 
     def __init__(self, learner, share):
@@ -423,16 +461,22 @@ class Resampled:
         return self._learner.outputs
 
     def fit(self, gradient, generator):
-        """As the learner's ``fit``; the edges are those on the rows drawn."""
-        blocks, m, lanes = gradient.shape
+        """As the learner's ``fit``."""
+        lanes, P = gradient.shape[2], self._learner.n_columns
         if self._drawn is None:
             self._drawn = aligned_zeros(gradient.shape, gradient.dtype)
-        n = max(1, round(self._share * m))
-        for j in range(self._learner.n_columns):
-            column = gradient[j // lanes, :, j % lanes]
-            counts = draw(np.abs(column), n, generator)
+        columns = [gradient[j // lanes, :, j % lanes] for j in range(P)]
+        n = np.full(P, self._share * gradient.shape[1])
+        if not hasattr(self._learner, "outputs"):
+            mass = np.array([np.abs(column).sum(dtype=np.float64) for column in columns])
+            n *= mass / mass.mean()
+        for j, column in enumerate(columns):
+            counts = draw(np.abs(column), max(1, round(n[j])), generator)
             self._drawn[j // lanes, :, j % lanes] = counts * np.sign(column)
-        return self._learner.fit(self._drawn)
+        found = self._learner.fit(self._drawn)
+        if not isinstance(found, list):
+            return found
+        return [replace(one, edge=float(np.sum(columns[one.cls] * one.h, dtype=np.float64))) for one in found]
 
 
 def draw(weight, n, generator):

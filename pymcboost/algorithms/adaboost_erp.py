@@ -52,6 +52,7 @@ class AdaBoostERPClassifier(ColouredBoosting):
         weak_learner="stump",
         max_leaf_nodes=20,
         max_depth=None,
+        subsample=1.0,
         max_bins=256,
         min_weight_fraction_leaf=0.0,
         early_stopping=False,
@@ -64,8 +65,9 @@ class AdaBoostERPClassifier(ColouredBoosting):
         verbose=0,
     ):
         super().__init__(
-            n_estimators, weak_learner, max_leaf_nodes, max_depth, max_bins, min_weight_fraction_leaf, early_stopping,
-            validation_fraction, n_iter_no_change, class_weight, warm_start, random_state, n_jobs, verbose,
+            n_estimators, weak_learner, max_leaf_nodes, max_depth, subsample, max_bins, min_weight_fraction_leaf,
+            early_stopping, validation_fraction, n_iter_no_change, class_weight, warm_start, random_state, n_jobs,
+            verbose,
         )  # fmt: skip
         self.n_repartitions = n_repartitions
 

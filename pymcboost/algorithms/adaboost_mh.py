@@ -54,14 +54,15 @@ class AdaBoostMHClassifier(ClassicBoosting):
     def _start(self, data, n_threads):
         loss = CodedExp(data, one_vs_all(data.n_classes), n_threads)
         learner = TotalStump(data, n_threads) if self.shared else self._new_learner(data, n_threads)
-        self._state = (loss, learner)
+        self._state = _State(loss, self._resampled(learner))
 
     def _restart(self, scores):
-        self._state[0].restart(scores)
+        self._state.loss.restart(scores)
 
     def _round(self, builder):
-        loss, learner = self._state
-        found = learner.fit(loss.gradient)
+        state = self._state
+        loss, learner = state.loss, state.learner
+        found = None if state.finished else self._fit_learner(learner, loss.gradient)
         if not found:
             return None
         h = found.h[None, :] if self.shared else learner.outputs
@@ -72,9 +73,15 @@ class AdaBoostMHClassifier(ClassicBoosting):
         gamma = np.abs(edges).sum() / loss.mass.sum()
         if gamma <= SMALLEST_EDGE:
             return None
+        state.finished = gamma >= 1 - SMALLEST_EDGE**2  # no weight would change against another
         steps = (common_step(gamma) * np.sign(edges)).astype(np.float32)
         loss.update(h, steps.astype(np.float64), tables)
         if self.shared:
             return self._add_round(builder, found, steps) | {"edge": gamma}
         self._add_columns(builder, found, steps)
         return {"edge": gamma}
+
+
+class _State:
+    def __init__(self, loss, learner):
+        self.loss, self.learner, self.finished = loss, learner, False

@@ -22,7 +22,6 @@ from pymcboost.coefficients import coded_steps
 from pymcboost.ensemble import TreesBuilder
 from pymcboost.losses import CodedExp
 from pymcboost.params import Param
-from pymcboost.weak_learners import Resampled
 
 
 @documented
@@ -37,9 +36,6 @@ class PIBoostClassifier(ClassicBoosting):
     cost_sensitive : bool, default=True
         Learn separators for the gradient of the loss, which weighs the classes of a subset of s among K by K - s and
         the others by s. False learns them for the plain weights, as the paper does; stumps then soon find nothing.
-    subsample : float, default=1.0
-        Share of the rows that a separator is learnt from, in (0, 1]. Below 1 they are drawn by their weights, with
-        replacement, anew for every separator.
     {shared}
 
     {attributes}
@@ -64,17 +60,17 @@ class PIBoostClassifier(ClassicBoosting):
 
     algorithm = "piboost"
     shared = False
-    own_params = {"separators": Param(str, choices=("singles", "pairs"))}
+    own_params = {"separators": Param(str, choices=("singles", "pairs"), lists=True)}
 
     def __init__(
         self,
         n_estimators=200,
         separators="singles",
         cost_sensitive=True,
-        subsample=1.0,
         weak_learner="stump",
         max_leaf_nodes=20,
         max_depth=None,
+        subsample=1.0,
         max_bins=256,
         min_weight_fraction_leaf=0.0,
         early_stopping=False,
@@ -87,31 +83,27 @@ class PIBoostClassifier(ClassicBoosting):
         verbose=0,
     ):
         super().__init__(
-            n_estimators, weak_learner, max_leaf_nodes, max_depth, max_bins, min_weight_fraction_leaf, early_stopping,
-            validation_fraction, n_iter_no_change, class_weight, warm_start, random_state, n_jobs, verbose,
+            n_estimators, weak_learner, max_leaf_nodes, max_depth, subsample, max_bins, min_weight_fraction_leaf,
+            early_stopping, validation_fraction, n_iter_no_change, class_weight, warm_start, random_state, n_jobs,
+            verbose,
         )  # fmt: skip
         self.separators = separators
         self.cost_sensitive = cost_sensitive
-        self.subsample = subsample
 
     def _new_builder(self, n_classes, n_features):
         return TreesBuilder(n_classes, n_features, code=separators(self.separators, n_classes).T)
 
     def _start(self, data, n_threads):
         code = separators(self.separators, data.n_classes)
-        loss = CodedExp(data, code, n_threads, apart=True, signs=not self.cost_sensitive)
-        learner = self._new_learner(data, n_threads, code.shape[1])
-        self._state = (loss, Resampled(learner, self.subsample) if self.subsample < 1 else learner)
+        loss = CodedExp(data, code, n_threads, apart=True, unit=None if self.cost_sensitive else np.sign(code))
+        self._state = (loss, self._resampled(self._new_learner(data, n_threads, code.shape[1])))
 
     def _restart(self, scores):
         self._state[0].restart(scores)
 
     def _round(self, builder):
         loss, learner = self._state
-        if self.subsample < 1:
-            found = learner.fit(loss.gradient, np.random.default_rng([self._seed, self.n_estimators_]))
-        else:
-            found = learner.fit(loss.gradient)
+        found = self._fit_learner(learner, loss.gradient)
         tables = loss.tables(learner.outputs)
         steps = np.zeros(loss.code.shape[1])
         there = [one.cls for one in found]

@@ -70,7 +70,7 @@ class SAMMEClassifier(ClassicBoosting):
         K = state.data.n_classes
         weight = np.exp(state.log_weight - state.log_weight.max())
         weight *= state.data.n_rows / weight.sum()
-        found = None if state.finished else state.learner.fit(weight)
+        found = None if state.finished else state.learner.fit(self._drawn(weight))
         if found is None:
             return None
         if self.weak_learner == "stump":
