@@ -1282,7 +1282,7 @@ MCB__INLINE MCB__UNUSED void mcb__decode(const mcb_model *m, uint64_t j, size_t 
 
 #if defined(MCB_SIMD) && defined(__x86_64__)
 #define MCB__CHOOSE 1
-#define MCB__AVX2 __attribute__((target("avx2")))
+#define MCB__AVX2 __attribute__((target("avx2,fma")))
 #define MCB__AVX512 __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw")))
 #else
 #define MCB__CHOOSE 0
@@ -1327,7 +1327,7 @@ MCB__INLINE int mcb__width(void) {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw"))
         return 8;
-    return __builtin_cpu_supports("avx2") ? 4 : 2;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 4 : 2;
 #elif defined(__AVX512F__)
     return 8;
 #elif defined(__AVX2__)
@@ -1593,6 +1593,7 @@ static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)co
  * over 10,000 splits, or one with over 1024 different features. */
 MCB_API size_t mcb_prepared_size(const mcb_model *m) {
     uint64_t n_blocks, n_columns, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    if (m->kind == MCB_KIND_LINEAR) return mcb__room(m->section[MCB_S_WMAT].count, sizeof(float));
     if (m->kind != MCB_KIND_TREES || !mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)) return 0;
     return mcb__room(1, sizeof(mcb__prepared)) + mcb__room(n_blocks + 1, sizeof(mcb__block)) +
            mcb__room(n_columns, sizeof(mcb__column)) + mcb__room(T + 1, sizeof(mcb__tree)) +
@@ -1601,7 +1602,8 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(m->section[MCB_S_LEAF].count, sizeof(float));
 }
 
-/* Lay trees out for speed, in the caller's memory; scores keep their bits and come several times as fast.
+/* Lay trees out for speed, in the caller's memory; scores keep their bits and come several times as fast. Linear
+ * machines are laid out for mcb_scores_sparse; the other functions do not need that.
  *
  * The memory is aligned as malloc does (to 8 bytes) and has mcb_prepared_size(model) bytes or more. It must stay there,
  * unchanged, while the model or a copy of it is used; there is nothing to undo. Without this call, or where there is
@@ -1621,6 +1623,15 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     size_t needed = mcb_prepared_size(m);
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
+    if (m->kind == MCB_KIND_LINEAR) {
+        size_t k, j, K = m->n_classes, d = m->n_features;
+        float *column = (float *)memory;
+        for (j = 0; j < d; j++) {
+            for (k = 0; k < K; k++) column[j * K + k] = mcb__f32(s[MCB_S_WMAT].data + 4 * (k * d + j));
+        }
+        m->prepared = memory;
+        return MCB_OK;
+    }
     mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
 #define MCB__TAKE(pointer, type, count)          \
     pointer = (type *)(void *)at;                \
@@ -2433,6 +2444,63 @@ static inline void mcb__add_machine(const mcb_model *m, const float *x, size_t n
         mcb__machine_row(m, x, scores);
     else
         mcb__machine_rows(m, x, n_rows, stride, scores);
+}
+
+/* Add x * coefficients of n classes to sums of 8 x MCB__T_CLASSES. */
+enum { MCB__T_CLASSES = 32 };
+#define MCB__DEFINE_SPARSE(W, ATTRIBUTE)                                                                               \
+    ATTRIBUTE MCB__APART void mcb__sparse_##W(const float *column, size_t K, size_t nk, size_t n,                      \
+                                              const uint32_t *index, const float *value, double *sum) {                \
+        size_t i, k;                                                                                                   \
+        for (i = 0; i < n; i++) {                                                                                      \
+            const float *w = column + (size_t)index[i] * K;                                                            \
+            double x = (double)value[i], *s = sum + index[i] % MCB__SUMS * MCB__T_CLASSES;                             \
+            for (k = 0; k < nk; k++) s[k] += x * (double)w[k];                                                         \
+        }                                                                                                              \
+    }
+MCB__DEFINE_SPARSE(2, )
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__))
+MCB__DEFINE_SPARSE(4, MCB__AVX2)
+#endif
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+MCB__DEFINE_SPARSE(8, MCB__AVX512)
+#endif
+
+/* Scores of one row of a linear machine given by its n features that are not 0: index strictly increasing. The same
+ * bits as mcb_scores gives for the whole row, in time that does not depend on n_features; the model must have been
+ * prepared (mcb_prepare). MCB_E_ARGUMENT for another kind of model, one that is not prepared, or a wrong index. */
+MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value, double *scores) {
+    const float *column = (const float *)m->prepared;
+    double sum[MCB__SUMS * MCB__T_CLASSES];
+    size_t K = m->n_classes, first, nk, i, k, c;
+    int finite = 1;
+    if (m->kind != MCB_KIND_LINEAR || !column) return MCB_E_ARGUMENT;
+    for (i = 0; i < n; i++) {
+        if (index[i] >= m->n_features || (i > 0 && index[i] <= index[i - 1])) return MCB_E_ARGUMENT;
+    }
+    for (first = 0; first < K; first += nk) {
+        nk = K - first < MCB__T_CLASSES ? K - first : (size_t)MCB__T_CLASSES;
+        for (c = 0; c < MCB__SUMS; c++) {
+            for (k = 0; k < nk; k++) sum[c * MCB__T_CLASSES + k] = 0;
+        }
+#if MCB__VECTOR
+        MCB__DISPATCH(mcb__sparse_8(column + first, K, nk, n, index, value, sum),
+                      mcb__sparse_4(column + first, K, nk, n, index, value, sum),
+                      mcb__sparse_2(column + first, K, nk, n, index, value, sum));
+#else
+        mcb__sparse_2(column + first, K, nk, n, index, value, sum);
+#endif
+        for (k = 0; k < nk; k++) {
+            const double *s = sum + k;
+#define MCB__PAIR(c) (s[c * MCB__T_CLASSES] + s[(c + 4) * MCB__T_CLASSES])
+            scores[first + k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * (first + k)) +
+                                ((MCB__PAIR(0) + MCB__PAIR(2)) + (MCB__PAIR(1) + MCB__PAIR(3)));
+#undef MCB__PAIR
+        }
+    }
+    finite = scores[0] - scores[0] == 0;
+    for (k = 0; k < K && !finite; k++) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
+    return MCB_OK;
 }
 
 /* Scores before any learner: the biases, for n_rows rows of n_classes scores. */
