@@ -21,6 +21,10 @@
  *     void *memory = malloc(room);                        // to be kept as long as the model
  *     if (memory) mcb_prepare(&model, memory, room);
  *
+ * Sparse rows of a linear model, prepared in the same way, are scored by mcb_scores_sparse.
+ *
+ * Rows of a linear machine that are mostly 0 are scored by mcb_scores_sparse, after the same preparation.
+ *
  * What it promises
  *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model
  *     may be used by any number of threads. Only <float.h>, <stddef.h>, <stdint.h> and <string.h> are included.
@@ -28,11 +32,12 @@
  *     the model is used. Fields are read with memcpy, so no alignment is needed.
  *   - mcb_open reads every byte once and refuses whatever docs/format.md forbids. After MCB_OK no function reads
  *     outside the file or gives a score that is not finite, whatever the row holds (NaN and infinities included).
+ *     Linear and kernel machines have no missing values: the scores of a row with NaN or an infinity are all NaN, as are
+ *     those of a row too far away for the arithmetic of a kernel machine; mcb_predict then gives class 0.
  *   - Scores have the same bits on every machine with IEEE double arithmetic, for one row or many, with or without
- *     MCB_SIMD: each class is one chain of additions, bias first, then the learners in order. No multiplication is
- *     followed by an addition, so fusing the two (-ffp-contract=fast, the default of gcc) changes nothing. Do not
- *     compile with
- *     -ffast-math; 32-bit x86 needs -msse2 -mfpmath=sse (MCB_EXACT is 0 where the promise cannot be kept).
+ *     MCB_SIMD: each class is one chain of additions, bias first, then the learners in order (sums over features:
+ *     eight chains, see docs/format.md). A product that is added to something is exact, so fusing the two
+ *     (-ffp-contract=fast, the default of gcc) changes nothing. Do not compile with -ffast-math; 32-bit x86 needs -msse2 -mfpmath=sse (MCB_EXACT is 0 where the promise cannot be kept).
  *   - A checksum is not a signature: it finds damage, not forgery.
  *
  * Speed
@@ -40,7 +45,7 @@
  *   #define MCB_SIMD         before the #include: compile AVX2 and AVX-512 variants, too, and choose when called
  *                            (gcc and clang, x86-64)
  *   #define MCB_NO_VECTOR    plain scalar C only
- *   Stack: mcb_scores below 2 KB, for prepared trees 10 KB; mcb_scores_batch and mcb_add_learners about 60 KB, for
+ *   Stack: mcb_scores below 2 KB, for prepared trees 10 KB, for machines 12 KB; mcb_scores_batch and mcb_add_learners about 60 KB, for
  *   prepared trees 75 KB; mcb_prepare 14 KB.
  *
  * Written by the pymcboost authors; the same licence as pymcboost (BSD-3-Clause).
