@@ -2096,6 +2096,9 @@ static inline void mcb__totals(const double *sum, size_t n_rows, size_t n_vector
 
 /* The same with W of the 8 sums in a vector, for up to 4 rows and 4 vectors of the file at a time; n is a multiple of
  * 8. nr and nv are constants, so that the tests go away and the sums stay in registers. */
+#define MCB__GRID_ROWS_2 2 /* 16 registers do not hold the sums of 4 rows */
+#define MCB__GRID_ROWS_4 2
+#define MCB__GRID_ROWS_8 4
 #define MCB__GRID_ROW(X, r, W) X(r, 0, W) X(r, 1, W) X(r, 2, W) X(r, 3, W)
 #define MCB__GRID(X, W) MCB__GRID_ROW(X, 0, W) MCB__GRID_ROW(X, 1, W) MCB__GRID_ROW(X, 2, W) MCB__GRID_ROW(X, 3, W)
 #define MCB__EACH4(X, W) X(0, W) X(1, W) X(2, W) X(3, W)
@@ -2106,12 +2109,12 @@ static inline void mcb__totals(const double *sum, size_t n_rows, size_t n_vector
     }
 #define MCB__GRID_END(r, v, W) \
     if (r < nr && v < nv) *(mcb__dm##W *)(at + (r * MCB__T_VECTORS + v) * MCB__SUMS) = s[4 * r + v];
-#define MCB__GRID_ROWS(r, W)                                                         \
+#define MCB__GRID_X(r, W)                                                         \
     if (r < nr) {                                                                    \
         single[r] = *(const mcb__fm##W *)(x + r * x_stride + j);                     \
         if (!distance) a[r] = __builtin_convertvector(single[r], mcb__d##W);         \
     }
-#define MCB__GRID_VECTORS(v, W)                                                      \
+#define MCB__GRID_W(v, W)                                                      \
     if (v < nv) {                                                                    \
         other[v] = *(const mcb__fm##W *)(w + 4 * (v * w_stride + j));                \
         if (!distance) b[v] = __builtin_convertvector(other[v], mcb__d##W);          \
@@ -2155,8 +2158,8 @@ static inline void mcb__totals(const double *sum, size_t n_rows, size_t n_vector
             mcb__f##W single[4], other[4];                                                                            \
             MCB__GRID(MCB__GRID_BEGIN, W)                                                                             \
             for (j = lane; j < n; j += MCB__SUMS) {                                                                   \
-                MCB__EACH4(MCB__GRID_ROWS, W)                                                                         \
-                MCB__EACH4(MCB__GRID_VECTORS, W)                                                                      \
+                MCB__EACH4(MCB__GRID_X, W)                                                                            \
+                MCB__EACH4(MCB__GRID_W, W)                                                                      \
                 MCB__GRID(MCB__GRID_ADD, W)                                                                           \
             }                                                                                                         \
             MCB__GRID(MCB__GRID_END, W)                                                                               \
@@ -2169,10 +2172,10 @@ static inline void mcb__totals(const double *sum, size_t n_rows, size_t n_vector
             size_t nv = n_vectors < 2 ? 1 : n_vectors < 4 ? 2 : 4, r = 0;                                             \
             const float *row = x;                                                                                     \
             double *first = sum;                                                                                      \
-            for (; r + 4 <= n_rows; r += 4) {                                                                         \
-                MCB__SUMS_ROWS(W, 4);                                                                                 \
-                x += 4 * x_stride;                                                                                    \
-                sum += 4 * MCB__T_VECTORS * MCB__SUMS;                                                                \
+            for (; r + MCB__GRID_ROWS_##W <= n_rows; r += MCB__GRID_ROWS_##W) {                                       \
+                MCB__SUMS_ROWS(W, MCB__GRID_ROWS_##W);                                                                \
+                x += MCB__GRID_ROWS_##W * x_stride;                                                                   \
+                sum += MCB__GRID_ROWS_##W * MCB__T_VECTORS * MCB__SUMS;                                               \
             }                                                                                                         \
             for (; r < n_rows; r++) {                                                                                 \
                 MCB__SUMS_ROWS(W, 1);                                                                                 \
@@ -2332,25 +2335,30 @@ typedef struct {
     int kernel, degree;
 } mcb__kernel;
 
-/* Value of the kernel: v is x . z or |x - z|^2. */
-static inline double mcb__kernel_value(const mcb__kernel *k, double v) {
-    double power = 1, base;
-    int left;
+/* Values of the kernel in place of n products x . z or squared distances |x - z|^2. */
+static inline void mcb__kernel_values(const mcb__kernel *k, size_t n, double *v) {
+    size_t i;
     switch (k->kernel) {
         case MCB_KERNEL_POLY:
-            base = k->gamma * mcb__shortened(v) + k->coef0; /* the product is exact */
-            for (left = k->degree; left > 0; left >>= 1) {
-                if (left & 1) power *= base;
-                base *= base;
+            for (i = 0; i < n; i++) {
+                double base = k->gamma * mcb__shortened(v[i]) + k->coef0, power = 1; /* the product is exact */
+                int left;
+                for (left = k->degree; left > 0; left >>= 1) {
+                    if (left & 1) power *= base;
+                    base *= base;
+                }
+                v[i] = mcb__shortened(power);
             }
-            return mcb__shortened(power);
+            break;
         case MCB_KERNEL_RBF:
-            if (!(v <= DBL_MAX)) return mcb__shortened(v);
-            return mcb__shortened(mcb_exp(-(k->gamma * v)));
+            for (i = 0; i < n; i++)
+                v[i] = mcb__shortened(v[i] <= DBL_MAX ? mcb_exp(-(k->gamma * v[i])) : v[i]);
+            break;
         case MCB_KERNEL_PERCEPTRON:
-            return mcb__shortened(-mcb__quick_sqrt(v));
+            for (i = 0; i < n; i++) v[i] = mcb__shortened(-mcb__quick_sqrt(v[i]));
+            break;
         default:
-            return mcb__shortened(v);
+            for (i = 0; i < n; i++) v[i] = mcb__shortened(v[i]);
     }
 }
 
@@ -2406,15 +2414,16 @@ MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_
         }
         mcb__totals(sum, n_rows, n, product);
         for (r = 0; r < n_rows; r++) {
-            const double *mine = product + r * MCB__T_VECTORS;
+            double *mine = product + r * MCB__T_VECTORS;
             double *score = scores + r * K;
             if (linear) {
                 for (v = 0; v < n; v++) score[first + v] += mine[v];
                 continue;
             }
+            mcb__kernel_values(&kernel, n, mine);
             for (v = 0; v < n; v++) {
                 const unsigned char *coef = dual + 4 * (first + v) * K;
-                double value = mcb__kernel_value(&kernel, mine[v]);
+                double value = mine[v];
                 for (k = 0; k < K; k++) score[k] += (double)mcb__f32(coef + 4 * k) * value;
             }
         }
