@@ -260,6 +260,8 @@ def _tree_sections(trees, leaves):
     ]
     if trees.cls is not None:
         sections.append(("TCLS", _narrow(trees.cls)))
+    if trees.code is not None:
+        sections.append(("CODE", trees.code))
     if trees.base is not None:
         sections.append(("TBAS", _narrow(np.where(trees.base < 0, trees.n_classes, trees.base))))
     return [*sections, ("RNDS", _narrow(np.diff(trees.rounds)))]

@@ -213,6 +213,7 @@ class Model:
             self._ends("RNDS"),
             sections["BIAS"],
             self.n_features_in_,
+            sections["CODE"].reshape(-1, self.n_classes_) if "CODE" in sections else None,
         )
 
     def _ends(self, tag):

@@ -150,6 +150,8 @@
     X(MCB_E_KERNEL, 50, "the kernel is unknown to this reader; it needs a newer pymcboost")                            \
     X(MCB_E_KERNEL_PARAMETER, 51, "a parameter of the kernel is out of range, or not 0 though the kernel has none")    \
     X(MCB_E_SCALE, 52, "an offset or a factor of the feature scaling is not finite")                                   \
+    X(MCB_E_CODE_ALONE, 53, "CODE, the code of trees' columns, goes with TCLS, their columns, and without TBAS")       \
+    X(MCB_E_CODE, 54, "a number of the code is not finite")                                                            \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")
@@ -201,7 +203,7 @@ enum mcb_slot {
     MCB_S_TSIZ, /* trees: splits of each; a tree of n splits has n + 1 leaves */
     MCB_S_RGHT, /* trees: from a split to its right child; the left one is the next split */
     MCB_S_LEAF, /* trees: values of the leaves from left to right, tree after tree; n_classes of each without TCLS */
-    MCB_S_TCLS, /* trees: class whose score takes the leaf's value */
+    MCB_S_TCLS, /* trees: class whose score takes the leaf's value; with CODE its row, that of a column */
     MCB_S_TBAS, /* trees: class whose score loses the leaf's value, n_classes for none; absent: none has one */
     MCB_S_RNDS, /* trees: how many belong to each round */
     MCB_S_WMAT, /* linear: coefficients, n_classes x n_features */
@@ -209,6 +211,7 @@ enum mcb_slot {
     MCB_S_DUAL, /* kernel: coefficients, support vectors x n_classes */
     MCB_S_KPAR, /* kernel: which one (enum mcb_kernel), gamma, coef0, degree */
     MCB_S_SCAL, /* kernel: offsets of the features, then factors; absent: rows are taken as they are */
+    MCB_S_CODE, /* trees: columns x n_classes; TCLS is then a column, and its row times the leaf goes to the scores */
     MCB_N_SLOTS
 };
 
@@ -441,6 +444,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"DUAL", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
     {"KPAR", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
     {"SCAL", 1u << MCB_F32, 0, MCB__KERNEL},
+    {"CODE", 1u << MCB_F32, 0, MCB__TREES},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
@@ -479,6 +483,9 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_count(m, MCB_S_RGHT, S))) return status;
         if (s[MCB_S_TBAS].data && !s[MCB_S_TCLS].data)
             return mcb__fail(m, MCB_E_BASE_ALONE, mcb__rules[MCB_S_TBAS].tag, 64);
+        if (s[MCB_S_CODE].data && (!s[MCB_S_TCLS].data || s[MCB_S_TBAS].data))
+            return mcb__fail(m, MCB_E_CODE_ALONE, mcb__rules[MCB_S_CODE].tag, 64);
+        if ((status = mcb__need_product(m, MCB_S_CODE, s[MCB_S_CODE].count / K, K))) return status;
         if (s[MCB_S_TCLS].data && (status = mcb__need_count(m, MCB_S_TCLS, T))) return status;
         if (s[MCB_S_TBAS].data && (status = mcb__need_count(m, MCB_S_TBAS, T))) return status;
         if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) return status;
@@ -561,6 +568,7 @@ static inline int mcb__check_tree(mcb_model *m, uint64_t begin, uint64_t end) {
 static inline int mcb__check_trees(mcb_model *m) {
     const mcb_section *s = m->section;
     uint64_t T = s[MCB_S_TSIZ].count, t, begin = 0;
+    uint64_t n_columns = s[MCB_S_CODE].data ? s[MCB_S_CODE].count / m->n_classes : m->n_classes;
     int status;
     if ((status = mcb__check_sum(m, MCB_S_TSIZ, s[MCB_S_FEAT].count, MCB_E_TREE_SIZES))) return status;
     if ((status = mcb__check_sum(m, MCB_S_RNDS, T, MCB_E_ROUNDS))) return status;
@@ -572,7 +580,8 @@ static inline int mcb__check_trees(mcb_model *m) {
         begin = end;
     }
     for (t = 0; t < s[MCB_S_TCLS].count; t++) {
-        if (mcb__uint(&s[MCB_S_TCLS], t) >= m->n_classes)
+        uint32_t column = mcb__uint(&s[MCB_S_TCLS], t);
+        if (column >= n_columns || column > UINT16_MAX)
             return mcb__wrong_item(m, MCB_E_TREE_CLASS, MCB_S_TCLS, t);
     }
     for (t = 0; t < s[MCB_S_TBAS].count; t++) {
@@ -580,6 +589,7 @@ static inline int mcb__check_trees(mcb_model *m) {
         if (base > m->n_classes || base == mcb__uint(&s[MCB_S_TCLS], t))
             return mcb__wrong_item(m, MCB_E_TREE_BASE, MCB_S_TBAS, t);
     }
+    if ((status = mcb__finite_f32(m, MCB_S_CODE, MCB_E_CODE))) return status;
     return s[MCB_S_LEAF].dtype == MCB_F16 ? mcb__finite_f16(m, MCB_S_LEAF, MCB_E_LEAF)
                                           : mcb__finite_f32(m, MCB_S_LEAF, MCB_E_LEAF);
 }
@@ -1400,6 +1410,7 @@ static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64
                                       double *scores) {
     const mcb_section *feat = &m->section[MCB_S_FEAT], *right = &m->section[MCB_S_RGHT], *cls = &m->section[MCB_S_TCLS];
     const mcb_section *base = &m->section[MCB_S_TBAS], *leaf = &m->section[MCB_S_LEAF];
+    const mcb_section *code = &m->section[MCB_S_CODE];
     const unsigned char *thrs = m->section[MCB_S_THRS].data;
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, k, K = m->n_classes;
     uint64_t t;
@@ -1419,6 +1430,10 @@ static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64
         }
         if (!cls->data) {
             for (k = 0; k < K; k++) scores[k] += mcb__leaf(leaf, at * K + k);
+        } else if (code->data) {
+            uint64_t row = (uint64_t)mcb__uint(cls, t) * K;
+            double value = mcb__leaf(leaf, at); /* the products are exact */
+            for (k = 0; k < K; k++) scores[k] += value * (double)mcb__f32(code->data + 4 * (row + k));
         } else {
             double value = mcb__leaf(leaf, at);
             scores[mcb__uint(cls, t)] += value;
@@ -1481,6 +1496,7 @@ typedef struct {
     const mcb__split *split;
     const mcb__node *node;
     const float *leaf;
+    const float *code; /* null if the trees have none */
 } mcb__prepared;
 
 /* Divide the trees into blocks. With split, column and block, write the columns of splits, the columns and the blocks;
@@ -1604,7 +1620,8 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(n_columns, sizeof(mcb__column)) + mcb__room(T + 1, sizeof(mcb__tree)) +
            mcb__room(T, sizeof(mcb__walk)) + mcb__room(S, sizeof(mcb__split)) +
            mcb__room(2 * S + T, sizeof(mcb__node)) +
-           mcb__room(m->section[MCB_S_LEAF].count, sizeof(float));
+           mcb__room(m->section[MCB_S_LEAF].count, sizeof(float)) +
+           mcb__room(m->section[MCB_S_CODE].count, sizeof(float));
 }
 
 /* Lay trees out for speed, in the caller's memory; scores keep their bits and come several times as fast. Linear
@@ -1624,7 +1641,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     mcb__walk *walk;
     mcb__split *split;
     mcb__node *node;
-    float *leaf;
+    float *leaf, *code;
     size_t needed = mcb_prepared_size(m);
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
@@ -1649,9 +1666,11 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(split, mcb__split, S);
     MCB__TAKE(node, mcb__node, 2 * S + T);
     MCB__TAKE(leaf, float, s[MCB_S_LEAF].count);
+    MCB__TAKE(code, float, s[MCB_S_CODE].count);
 #undef MCB__TAKE
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
     for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__leaf(&s[MCB_S_LEAF], i);
+    for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
         tree[t].split = (uint32_t)begin;
@@ -1677,6 +1696,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->split = split;
     p->node = node;
     p->leaf = leaf;
+    p->code = s[MCB_S_CODE].data ? code : 0;
     m->prepared = p;
     return MCB_OK;
 }
@@ -1836,6 +1856,12 @@ MCB__DEFINE_LEAVES(8)
 #define MCB__ASK_ALL(W, p, t, v, leaf) 0
 #endif
 
+/* A leaf's value times the code of its column; the products of two float32 numbers are exact. */
+MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double *scores) {
+    size_t k;
+    for (k = 0; k < K; k++) scores[k] += value * (double)code[k];
+}
+
 #define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
     MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const float *x,  \
                                            uint64_t from, uint64_t to, double *scores) {                  \
@@ -1855,6 +1881,8 @@ MCB__DEFINE_LEAVES(8)
                     if (vector) {                                                                         \
                         size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);           \
                         mcb__add_vector_##W(p->leaf + leaf * K, K, scores);                               \
+                    } else if (p->code) {                                                                 \
+                        mcb__add_code(p->code + tree->cls * K, (double)found[i], K, scores);              \
                     } else {                                                                              \
                         scores[tree->cls] += (double)found[i];                                            \
                         if (tree->base < K) scores[tree->base] -= (double)found[i];                       \
@@ -1892,6 +1920,9 @@ MCB__DEFINE_LEAVES(8)
                 if (vector) {                                                                             \
                     for (r = 0; r < n_rows; r++)                                                          \
                         mcb__add_vector_##W(value + leaf[r] * K, K, scores + r * K);                      \
+                } else if (p->code) {                                                                     \
+                    for (r = 0; r < n_rows; r++)                                                          \
+                        mcb__add_code(p->code + cls * K, (double)value[leaf[r]], K, scores + r * K);      \
                 } else {                                                                                  \
                     for (r = 0; r < n_rows; r++) scores[r * K + cls] += (double)value[leaf[r]];           \
                     if (base < K) {                                                                       \
