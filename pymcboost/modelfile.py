@@ -213,7 +213,7 @@ def encode(model, classes, link="none", meta=None, leaves="float32"):
     if not 2 <= n_labels <= MAX_CLASSES:
         raise ValueError(f"the number of classes must be between 2 and {MAX_CLASSES}, not {n_labels}")
     if n_labels != model.n_classes:
-        raise ValueError(f"there are {n_labels} class labels, but the model has {model.n_classes} classes")
+        raise ValueError(f"there are {n_labels} class labels, but the ensemble has {model.n_classes} classes")
     if hasattr(model, "table"):
         kind = KIND_INTERVALS
         sections = [

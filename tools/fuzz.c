@@ -318,6 +318,8 @@ int main(int argc, char **argv) {
         if (!file || !base[i]) return 2;
         size[i] = fread(base[i], 1, 1 << 20, file);
         fclose(file);
+        base[i] = (unsigned char *)realloc(base[i], size[i]); /* so that reads outside are caught */
+        if (!base[i]) return 2;
         NEED(mcb_open(&m, base[i], size[i]) == MCB_OK);
         if (use(&m)) return 1;
     }

@@ -251,6 +251,9 @@ CASES = [
     ("MCB_E_BIAS", lambda: edited(LINEAR, b"BIAS", "f", put(0, np.nan))),
     ("MCB_E_BIAS", lambda: edited(KERNEL, b"BIAS", "f", put(2, np.inf))),
     ("MCB_E_LABEL_ORDER", lambda: edited(KERNEL, b"LABI", "q", put(1, 1))),
+    ("MCB_E_CODE_ALONE", lambda: with_section(TREES, b"CODE", 5, bytes(36))),
+    ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, bytes(36))),
+    ("MCB_E_CODE", lambda: with_section(without(TREES, b"TBAS"), b"CODE", 5, struct.pack("<9f", *[np.nan] * 9))),
     ("MCB_E_META_SIZE", lambda: big_meta()),
     ("MCB_E_END", lambda: with_tail(LIST)),
     *[("MCB_E_MISSING", lambda tag=tag: without(LIST, tag)) for tag in (b"FEAT", b"THRS", b"COEF", b"BIAS")],
@@ -398,7 +401,7 @@ def test_refused(name, make, tmp_path):
 
 def test_every_refusal_is_tested():
     refusals = {name for name, (number, _) in STATUSES.items() if 0 < number < 100}
-    assert len(refusals) == 52
+    assert len(refusals) == 54
     assert {name for name, _ in CASES} == refusals
 
 
