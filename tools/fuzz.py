@@ -65,6 +65,16 @@ def base_models():
                     builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, cls, base)
                 builder.end_round()
             yield Model.from_ensemble(builder.freeze(), classes, link="softmax", leaves=leaves)
+        for decoder, n_columns in (("linear", 4), ("hamming", 1), ("exp", 70)):
+            builder = TreesBuilder(k, 6, code=rng.integers(-1, 2, (n_columns, k)), decoder=decoder)
+            for _ in range(30):
+                s = int(rng.integers(6))
+                builder.add_tree(
+                    rng.integers(6, size=s), rng.normal(size=s), rng.random(s) < 0.5, random_right(s, rng),
+                    rng.normal(size=s + 1), int(rng.integers(n_columns)),
+                )  # fmt: skip
+            builder.end_round()
+            yield Model.from_ensemble(builder.freeze(), classes, link="softmax")
         for n_features in (3, 16, 700):
             machine = LinearMachine(rng.normal(size=(k, n_features)), rng.normal(size=k))
             model = Model.from_ensemble(machine, classes, link="softmax" if k == 2 else "none")
@@ -99,7 +109,7 @@ def moved_last(model, tag):
     order = [*(name for name in sections if name != tag), tag]
     link = modelfile.LINKS.index(model.link)
     data = modelfile._assemble(
-        model.kind, model.n_classes_, model.n_features_in_, link, [(name, sections[name]) for name in order]
+        model.kind, model.n_classes_, model.n_features_in_, link, 0, [(name, sections[name]) for name in order]
     )
     return Model.from_bytes(data)
 

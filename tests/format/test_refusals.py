@@ -34,6 +34,11 @@ TREES = Model.from_ensemble(random_trees(5, 7, 3, "base", splits=(2, 9)), [1, 2,
 VECTOR = Model.from_ensemble(random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], leaves="float16").to_bytes()
 LINEAR = Model.from_ensemble(random_linear(7, 3), [1, 2, 9], link="softmax").to_bytes()
 KERNEL = Model.from_ensemble(random_kernel(5, 7, 3, "poly", scaled=True), [1, 2, 9]).to_bytes()
+CODE = np.ones((MOST_DECODED + 1, 3))
+CODED = Model.from_ensemble(replace(random_trees(5, 7, 3, "class", splits=(2, 9)), code=CODE[:3]), [1, 2, 9]).to_bytes()
+MANY_COLUMNS = Model.from_ensemble(
+    replace(random_trees(5, 7, 3, "class", splits=(2, 9)), code=CODE), [1, 2, 9]
+).to_bytes()
 RBF = Model.from_ensemble(random_kernel(5, 7, 3, "rbf"), ["a", "bb", "c"]).to_bytes()
 
 
@@ -148,6 +153,9 @@ CASES = [
     *[("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind)) for kind in (0, 4, 7, 33, 0xFFFFFFFF)],
     ("MCB_E_LINK", lambda: patch(LIST, 44, "I", 3)),
     ("MCB_E_DECODER", lambda: patch(LIST, 48, "I", 1)),
+    ("MCB_E_DECODER", lambda: patch(TREES, 48, "I", 1)),
+    ("MCB_E_DECODER", lambda: patch(CODED, 48, "I", 3)),
+    ("MCB_E_CODE_COLUMNS", lambda: patch(MANY_COLUMNS, 48, "I", 2)),
     ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, "4s", b"1eta")),
     ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, "4s", b"me a")),
     ("MCB_E_DTYPE", lambda: in_entry(LIST, b"meta", 4, "B", 0)),
