@@ -387,8 +387,10 @@ def test_regression_tree_explains_most_by_its_first_split():
     scale = np.array([[2.0**40, 2.0**30, 2.0**10]])
     grower.grow_classes(weight, data.y, (target * cost)[None, :], cost[None, :], scale, grown)
     best = (np.inf, None)
-    for split, h in zip(*(lambda s: (s.splits, s.h))(twin.AllStumps(X[data.rows])), strict=True):
-        error = sum((w * (z - np.average(z[h == side], weights=w[h == side])) ** 2)[h == side].sum() for side in (-1, 1))
+    stumps = twin.AllStumps(X[data.rows])
+    for split, h in zip(stumps.splits, stumps.h, strict=True):
+        mean = np.where(h > 0, *(np.average(z[h == side], weights=w[h == side]) for side in (1, -1)))
+        error = (w * (z - mean) ** 2).sum()
         if error < best[0]:
             best = (error, split)
     column, threshold, _, _, value, _ = grown.tree(0, data)
@@ -613,7 +615,8 @@ def test_integers_of_class_weights(m, K):
     rng = np.random.default_rng(m)
     data = TreeData(rng.normal(size=(m, 1)), rng.integers(0, K, m), K, np.ones(m))
     state = ClassWeights(data, 1)
-    for weight in (np.ones(m), rng.exponential(size=m), 10.0 ** rng.integers(-9, 9, m), rng.exponential(size=m) * 1e-200):
+    some = rng.exponential(size=m)
+    for weight in (np.ones(m), some, some * 10.0 ** rng.integers(-9, 9, m), some * 1e-200):
         state.weight = weight
         found = np.concatenate(list(state.integers()), axis=1)
         own = np.zeros((m, K))
@@ -775,9 +778,7 @@ def test_two_classes_are_adaboost(cls, options, constant, gaps):
         for t, stage in enumerate(model.staged_decision_function(X)):
             if t == 0:
                 (f, threshold, nan_left), alpha = expected[0]
-                np.testing.assert_allclose(
-                    -stage, constant * alpha * outputs(X[:, f], threshold, nan_left), rtol=1e-5
-                )
+                np.testing.assert_allclose(-stage, constant * alpha * outputs(X[:, f], threshold, nan_left), rtol=1e-5)
 
 
 @pytest.mark.parametrize("cls", [AdaBoostECCClassifier, AdaBoostERPClassifier])

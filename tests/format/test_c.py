@@ -68,11 +68,17 @@ def check_bits(program, tmp_path):
         ("base", 10, 64, (19, 19), "float16"),
         ("vector", 7, 600, (30, 130), "float32"),
         ("vector", 26, 9, (0, 20), "float16"),
+        ("code", 2, 3, (0, 9), "float32"),
+        ("code", 10, 64, (0, 1), "float16"),
+        ("code", 17, 9, (0, 20), "float32"),
+        ("code", 4, 3000, (1400, 1500), "float32"),
     ):
         trees = random_trees(20, n_features, n_classes, mode, splits=splits, few_thresholds=n_features < 9)
         model = Model.from_ensemble(trees, range(n_classes), link="softmax", leaves=leaves)
         for cut in (None, 5):
             check_model(program, tmp_path, model, random_rows(37, n_features), cut)
+            for n in (1, 3, 4, 16, 17) if mode == "code" and cut is None else ():
+                check_model(program, tmp_path, model, random_rows(n, n_features), cut)
 
 
 def check_model(program, tmp_path, model, X, cut):
