@@ -60,7 +60,7 @@ class PIBoostClassifier(ClassicBoosting):
 
     algorithm = "piboost"
     shared = False
-    own_params = {"separators": Param(str, choices=("singles", "pairs"))}
+    own_params = {"separators": Param(str, choices=("singles", "pairs"), lists=True)}
 
     def __init__(
         self,
