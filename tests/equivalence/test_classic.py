@@ -279,7 +279,7 @@ def test_joint_gains(K, n):
             expected[k] += np.where(w > 0, z**2 / np.where(w > 0, w, 1), 0)
     for n_threads in (1, 2):
         gain, at = np.full(K, -7.0), np.full(K, -7)
-        split_kernel.joint_gains(chosen, sums, is_open, gain, at, n_threads)
+        split_kernel.joint_gains(chosen, sums, is_open, twin.TIE, gain, at, n_threads)
         for k in range(K):
             if not is_open[k]:
                 assert (gain[k], at[k]) == (-7, -7)
@@ -288,7 +288,8 @@ def test_joint_gains(K, n):
             assert expected[k, at[k]] == pytest.approx(gain[k], rel=1e-12)
     # The first of equals, across the blocks in which splits are looked at.
     sums[:] = 1.0
-    split_kernel.joint_gains(np.zeros((4, n)), sums, np.ones(K, dtype=np.uint8), gain, at, 1)
+    sums += rng.uniform(0, 1e-13, sums.shape)
+    split_kernel.joint_gains(np.zeros((4, n)), sums, np.ones(K, dtype=np.uint8), twin.TIE, gain, at, 1)
     assert (at == 0).all()
 
 
