@@ -19,7 +19,11 @@ from pymcboost import (
     AdaBoostECCClassifier,
     AdaBoostERPClassifier,
     AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
     AdaBoostOCClassifier,
+    GentleBoostClassifier,
+    GradBoostClassifier,
+    JointBoostClassifier,
     MCBoostClassifier,
     PIBoostClassifier,
     SAMMEClassifier,
@@ -900,6 +904,113 @@ def test_piboost(spec, K, cost_sensitive, seed):
         wanted.pop()
     assert found == wanted
     np.testing.assert_allclose(model.model_.raw_scores(X), F / (K - 1), atol=2e-4 * K)
+
+
+def columns_of(model):
+    """(feature, threshold, nan_left) of the stumps of every round, by the columns or classes of their trees."""
+    trees, found = model.model_.ensemble, []
+    every = list(trees.each())
+    for begin, end in itertools.pairwise(trees.rounds.tolist()):
+        one = {}
+        for feature, threshold, nan_left, _, _, column, _ in every[begin:end]:
+            one[column] = (int(feature[0]), float(threshold[0]), bool(nan_left[0]))
+        found.append([one.get(j) for j in range(len(one))])
+    return found
+
+
+@pytest.mark.parametrize("code", ["one-vs-all", "all-pairs", "exhaustive", "dense"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_adaboost_mo(code, seed):
+    X, y = several(4, seed)
+    model = AdaBoostMOClassifier(n_estimators=20, code=code, random_state=seed).fit(X, y)
+    matrix = model.model_.ensemble.code.T
+    if code != "dense":
+        np.testing.assert_array_equal(matrix, CODES[code])
+    splits, f = twin.coded(X, y, matrix, 20)
+    assert columns_of(model) == [as_float(one) for one in splits]
+    np.testing.assert_allclose(model.model_.raw_scores(X), f @ matrix.T, atol=3e-4)
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_gentleboost(K, seed):
+    X, y = several(K, seed)
+    X, y = X[: 40 * 3], y[: 40 * 3]
+    splits, F = twin.gentleboost(X, y, K, 8)
+    model = GentleBoostClassifier(n_estimators=8).fit(X, y)
+    assert [[(f, n) for f, _, n in one] for one in columns_of(model)] == [[(f, n) for f, _, n in one] for one in splits]
+    scores = model.model_.raw_scores(X)
+    np.testing.assert_allclose(scores - scores.mean(axis=1, keepdims=True), F, atol=1e-4)
+
+
+@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_jointboost(K, seed):
+    X, y = several(K, seed)
+    X, y = X[::2, :3], y[::2]
+    chosen, F = twin.jointboost(X, y, K, 6)
+    model = JointBoostClassifier(n_estimators=6).fit(X, y)
+    assert splits_of(model) == as_float([one[0] for one in chosen])
+    assert model.history_["n_shared"].tolist() == [len(one[1]) for one in chosen]
+    np.testing.assert_allclose(model.model_.raw_scores(X), F, atol=1e-4)
+
+
+@pytest.mark.parametrize("l1", [1e-6, 0.1])
+@pytest.mark.parametrize("K", [2, 5])
+def test_gradboost(K, l1):
+    """Every round's stump has the largest gradient, its coefficients are the step's; the end is where none exceeds l1."""
+    X, y = several(K, 1)
+    model = GradBoostClassifier(n_estimators=60 if l1 < 0.1 else 1000, l1=l1).fit(X, y)
+    stumps, F, rows = twin.AllStumps(X), np.zeros((len(y), K)), {}
+    e = model.model_.ensemble
+    where = {(f, float(t), n): j for j, (f, t, n) in enumerate(stumps.splits)}
+    own = np.eye(K)[y]
+
+    def gradients():
+        P = np.exp(F - F.max(axis=1, keepdims=True))
+        return stumps.h @ (own - P / P.sum(axis=1, keepdims=True)) / len(y)
+
+    for split, right in zip(splits_of(model), e.right.astype(float), strict=True):
+        g = gradients()
+        j = where[split]
+        size = np.linalg.norm(g, axis=1)
+        assert size[j] >= size.max() * (1 - 1e-6)
+        assert size[j] > l1
+        before = rows.get(j, np.zeros(K))
+        u = before + 2 * g[j]
+        after = u * max(0.0, 1 - 2 * l1 / np.linalg.norm(u))
+        np.testing.assert_allclose(before + right, after, atol=1e-6)
+        rows[j] = before + right
+        F += stumps.h[j][:, None] * right
+    assert len(rows) < len(e)  # some come again
+    np.testing.assert_allclose(model.model_.raw_scores(X), F, atol=1e-9)
+    if l1 > 1e-3:
+        assert 20 < model.n_estimators_ < 1000
+        assert np.linalg.norm(gradients(), axis=1).max() <= l1 * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_trees_of_columns_are_scikit_learns(K):
+    """PIBoost, OC, ECC, MH and MO with classification trees grown by the Gini impurity."""
+    X, y = blobs(500, 4, K, seed=K)
+    options = {"weak_learner": "tree", "max_leaf_nodes": 5}
+    trees = twin.GiniTrees(X, 5)
+    subsets = [[k] for k in range(K if K > 2 else 1)]
+    _, F = twin.piboost(X, y, K, subsets, 6, True, trees)
+    scores = PIBoostClassifier(n_estimators=6, **options).fit(X, y).model_.raw_scores(X)
+    np.testing.assert_allclose(scores, F / (K - 1), atol=2e-4 * K)
+    _, F = twin.oc(X, y, K, colourings(K, 10, 0), trees)
+    scores = AdaBoostOCClassifier(n_estimators=10, random_state=0, **options).fit(X, y).model_.raw_scores(X)
+    np.testing.assert_allclose(from_first(scores), from_first(F), atol=1e-4)
+    _, F, _ = twin.ecc(X, y, K, colourings(K, 10, 0), 0, trees)
+    scores = AdaBoostECCClassifier(n_estimators=10, random_state=0, **options).fit(X, y).model_.raw_scores(X)
+    np.testing.assert_allclose(scores, F / 2, atol=1e-4)
+    code = one_vs_all(K)
+    _, f = twin.coded(X, y, code, 6, trees)
+    scores = AdaBoostMHClassifier(n_estimators=6, **options).fit(X, y).model_.raw_scores(X)
+    np.testing.assert_allclose(scores, f, atol=1e-4)
+    model = AdaBoostMOClassifier(n_estimators=6, code="one-vs-all", **options).fit(X, y)
+    np.testing.assert_allclose(model.model_.raw_scores(X), f @ code.T, atol=3e-4)
 
 
 # -- scikit-learn ----------------------------------------------------------------------------------------------------
