@@ -234,7 +234,8 @@ class CodedExp:
     """
 
     def __init__(self, data, code, n_threads, *, apart=False, unit=None):
-        self.data, self.code, self.n_threads, self.apart = data, np.ascontiguousarray(code, dtype=np.float64), n_threads, apart
+        self.data, self.n_threads, self.apart = data, n_threads, apart
+        self.code = np.ascontiguousarray(code, dtype=np.float64)
         K, P = self.code.shape
         self._refuse(P)
         self._unit = self.code if unit is None else np.asarray(unit, dtype=np.float64)
@@ -480,4 +481,7 @@ class ClassWeights:
         """Weights as integers (blocks, m, lanes), in the column of each row's class and in that of the sums."""
         units = power_of_two((INTEGER_ROOM - self.data.n_rows) / self.weight.sum())
         _vtrees.quantise(self._own, self.weight, self.data.n_classes, units, units, self._integers, self.n_threads)
+        # Rows of weight 0 take no part: a leaf of them alone would name a class that nothing speaks for.
+        lane, K = self.lanes, self.data.n_classes
+        self._integers[K // lane, self.weight == 0, K % lane] = 0
         return self._integers

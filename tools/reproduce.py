@@ -4,6 +4,7 @@
     python tools/reproduce.py mnist10k|covtype-abc|poker-abc [--rounds N] [--gaps 1 10] [--methods mart ...]
     python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
     python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost|multiboost-defaults [--sets usps ...]
+    python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
 
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import common
 import numpy as np
+import reproduce_classic
 import reproduce_multiboost
 import reproduce_trees
 from common import DataMissing, error_percent
@@ -657,7 +659,8 @@ def markdown(folder):
             rows = journal(folder).rows
             commits = ", ".join(f"`{c}`" for c in sorted({row["commit"] for row in rows}))
             parts.append(f"### {title}\n\n{text(rows)}\n\nCommit {commits}.")
-    parts += reproduce_trees.markdown(folder) + reproduce_multiboost.markdown(folder)
+    for part in (reproduce_trees, reproduce_multiboost, reproduce_classic):
+        parts += part.markdown(folder)
     return "\n\n".join(parts)
 
 
@@ -670,8 +673,9 @@ TABLES = {
     "figure1": run_figure1,
     **reproduce_trees.RUNS,
     **reproduce_multiboost.RUNS,
+    **reproduce_classic.RUNS,
 }
-VERIFY = {**reproduce_trees.VERIFY, **reproduce_multiboost.VERIFY}
+VERIFY = {**reproduce_trees.VERIFY, **reproduce_multiboost.VERIFY, **reproduce_classic.VERIFY}
 
 
 def main(arguments=None):
@@ -687,9 +691,7 @@ def main(arguments=None):
     trees.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods (mart, abc-logitboost, ...)")
     trees.add_argument("--gaps", nargs="+", type=int, metavar="G", help="gaps of the abc methods (defaults differ)")
     trees.add_argument("--minutes", type=float, default=15, help="longest time between two checkpoints (default 15)")
-    trees.add_argument(
-        "--sets", nargs="+", metavar="SET", help="data sets of vector-*, multiboost-* and table4-multiboost"
-    )
+    trees.add_argument("--sets", nargs="+", metavar="SET", help="data sets of the tables that can do a part of theirs")
     trees.add_argument("--seeds", type=int, default=10, help="seeds of vector-trees (default 10)")
     trees.add_argument("--budget", type=float, metavar="MINUTES", help="begin no further fit of them after this")
     trees.add_argument(
