@@ -935,9 +935,9 @@ def test_adaboost_mo(code, seed):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_gentleboost(K, seed):
     X, y = several(K, seed)
-    X, y = X[: 40 * 3], y[: 40 * 3]
-    splits, F = twin.gentleboost(X, y, K, 8)
-    model = GentleBoostClassifier(n_estimators=8).fit(X, y)
+    X, y = X[:80], y[:80]
+    splits, F = twin.gentleboost(X, y, K, 6)
+    model = GentleBoostClassifier(n_estimators=6).fit(X, y)
     assert [[(f, n) for f, _, n in one] for one in columns_of(model)] == [[(f, n) for f, _, n in one] for one in splits]
     scores = model.model_.raw_scores(X)
     np.testing.assert_allclose(scores - scores.mean(axis=1, keepdims=True), F, atol=1e-4)
@@ -1105,14 +1105,14 @@ def whole(cls, n, options, **more):
 def test_any_number_of_threads_gives_the_same_bytes(cls, options, monkeypatch):
     """More rows than a chunk has, float32, columns of every kind of store."""
     monkeypatch.setattr("pymcboost.base.SMALL_WORK", 0)
-    X, y = blobs(9000, 3, 5)
+    X, y = blobs(7000, 3, 5)
     X = np.hstack([X, np.where(np.abs(X[:, :1]) < 3, 0, X[:, :1].round()), np.where(X[:, 1:2] > 2, np.nan, X[:, 2:])])
     models = [whole(cls, 3, options, n_jobs=n).fit(X, y).model_.to_bytes() for n in (1, 2, 8)]
     assert models[0] == models[1] == models[2]
 
 
 @pytest.mark.parametrize(("cls", "options"), VARIANTS)
-@pytest.mark.parametrize("repeats", [1, 30])
+@pytest.mark.parametrize("repeats", [1, 14])
 def test_ten_rounds_and_ten_more(cls, options, repeats):
     """A training that goes on does what it would have done, random draws included; float64 and float32."""
     X, y = blobs(300, 4, 5)
@@ -1197,7 +1197,6 @@ def test_code_of_a_model_that_goes_on_stays():
     code = model.model_.ensemble.code.copy()
     model.set_params(n_estimators=40).fit(X, y)
     np.testing.assert_array_equal(model.model_.ensemble.code, code)
-    assert (np.diff(model.history_["val_error"]) <= 0).all() if "val_error" in model.history_ else True
     losses = [
         np.exp(-code.T[y] * f).sum()
         for f in (
