@@ -169,8 +169,6 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             row = param(type(self), name)
             if row is None or (name == "class_weight" and isinstance(value, dict)):
                 continue
-            if isinstance(value, (list, tuple)) and name == "separators":
-                continue  # class subsets are checked when the classes are known
             if name == "random_state" and isinstance(value, np.random.RandomState):
                 continue
             if not row.allows(value):
@@ -238,7 +236,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _check_kept(self):
         """Refuse to add to a model what is made of other weak learners, or for another loss."""
         was = self.model_.meta.get("params", {})
-        for name in ("weak_learner", "loss"):
+        for name in ("weak_learner", "loss", "code"):
             if name in was and was[name] != getattr(self, name):
                 raise ValueError(
                     f"warm_start: the model so far has {name}={was[name]!r}, now it is {getattr(self, name)!r}; "

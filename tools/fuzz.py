@@ -65,15 +65,19 @@ def base_models():
                     builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, cls, base)
                 builder.end_round()
             yield Model.from_ensemble(builder.freeze(), classes, link="softmax", leaves=leaves)
-        for decoder, n_columns in (("linear", 4), ("hamming", 1), ("exp", 70)):
-            builder = TreesBuilder(k, 6, code=rng.integers(-1, 2, (n_columns, k)), decoder=decoder)
-            for _ in range(30):
-                s = int(rng.integers(6))
-                builder.add_tree(
-                    rng.integers(6, size=s), rng.normal(size=s), rng.random(s) < 0.5, random_right(s, rng),
-                    rng.normal(size=s + 1), int(rng.integers(n_columns)),
-                )  # fmt: skip
-            builder.end_round()
+        for n_columns, n_features, most, decoder in (
+            (1, 5, 9, "linear"),
+            (2 * k, 300, 1, "linear"),
+            (70, 6, 5, "exp"),
+            (3, 6, 5, "hamming"),
+        ):
+            builder = TreesBuilder(k, n_features, code=rng.normal(size=(n_columns, k)), decoder=decoder)
+            for _ in range(6):
+                s = int(rng.integers(most + 1))
+                feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
+                column, leaf = int(rng.integers(n_columns)), rng.normal(size=s + 1)
+                builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, column)
+                builder.end_round()
             yield Model.from_ensemble(builder.freeze(), classes, link="softmax")
         for n_features in (3, 16, 700):
             machine = LinearMachine(rng.normal(size=(k, n_features)), rng.normal(size=k))
