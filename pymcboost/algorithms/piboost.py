@@ -95,7 +95,7 @@ class PIBoostClassifier(ClassicBoosting):
 
     def _check_kept(self):
         super()._check_kept()
-        if not np.array_equal(self.model_.ensemble.code, separators(self.separators, len(self.classes_)).T):
+        if not np.array_equal(self.model_.ensemble.code, separators(self.separators, self.model_.n_classes_).T):
             raise ValueError(
                 f"warm_start: the model so far has other class subsets than separators={self.separators!r}; keep to "
                 "them, or begin anew"

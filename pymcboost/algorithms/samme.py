@@ -58,8 +58,9 @@ class SAMMEClassifier(ClassicBoosting):
 
     def _restart(self, scores):
         state = self._state
-        y = state.data.y
-        state.own = np.zeros(len(y)) if scores is None else scores[np.arange(len(y)), y]
+        state.margin = np.zeros(state.data.n_rows)  # scores of the own classes, the same sums as the model's
+        if scores is not None:
+            state.margin[...] = scores[np.arange(state.data.n_rows), state.data.y]
 
     def _link(self):
         return "softmax"
@@ -67,7 +68,7 @@ class SAMMEClassifier(ClassicBoosting):
     def _round(self, builder):
         state = self._state
         K = state.data.n_classes
-        log_weight = state.log_weight - state.own
+        log_weight = state.log_weight - state.margin
         weight = np.exp(log_weight - log_weight.max())
         weight *= state.data.n_rows / weight.sum()
         found = None if state.finished else state.learner.fit(self._drawn(weight))
@@ -87,7 +88,7 @@ class SAMMEClassifier(ClassicBoosting):
             alpha = min(alpha, np.log((1 - error) / error) + np.log(K - 1))
         alpha = np.float32(alpha)
         state.finished = error == 0
-        state.own[~wrong] += float(alpha)
+        state.margin[~wrong] += float(alpha)
         votes = alpha * np.eye(K, dtype=np.float32)
         if self.weak_learner == "stump":
             return self._add_round(builder, stump, votes[right], votes[left]) | {"error": error}
@@ -101,4 +102,3 @@ class _State:
     def __init__(self, data, learner):
         self.data, self.learner, self.finished = data, learner, False
         self.log_weight = np.log(data.weight)
-        self.own = None  # scores of the rows' own classes

@@ -71,7 +71,7 @@ def adaboost(X, y, rounds):
 
 
 def confidence_adaboost(X, y, rounds):
-    """Schapire and Singer's domain-partitioning AdaBoost, each side with a confidence of its own, smoothed by 1/(4m).
+    """Schapire and Singer's domain-partitioning AdaBoost, each side with a confidence of its own, smoothed by 1/4000.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def confidence_adaboost(X, y, rounds):
         confidence = np.zeros(m)
         for side in (1, -1):
             up, down = D[(h == side) & (sign > 0)].sum(), D[(h == side) & (sign < 0)].sum()
-            confidence[h == side] = 0.5 * np.log((up + 1 / (4 * m)) / (down + 1 / (4 * m)))
+            confidence[h == side] = 0.5 * np.log((up + 1 / 4000) / (down + 1 / 4000))
         D = D * np.exp(-sign * confidence)
         D /= D.sum()
         F += confidence
@@ -175,7 +175,7 @@ def oc(X, y, K, colourings, learners=None):
 def _confidences(D, y, mu, h):
     """g of every row, alpha where h = +1 and beta where h = -1, rounded as halves are stored."""
     U, rows = half_weights(D, y, mu)
-    smoothing, g = 1 / (4 * len(y)), np.empty(len(y))
+    smoothing, g = 1 / 4000, np.empty(len(y))
     for side in (1, -1):
         up = rows[(h == side) & (mu[y] > 0)].sum() + smoothing
         down = rows[(h == side) & (mu[y] < 0)].sum() + smoothing

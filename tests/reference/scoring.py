@@ -51,7 +51,7 @@ def leaf_number(tree, row):
 
 
 def tree_scores(trees, X):
-    """Scores (m, K) of trees: the bias, then one tree after the other, in float64; or what the decoder makes of them."""
+    """Scores (m, K) of trees: the bias, then one tree after the other, in float64; or what a decoder makes of them."""
     if trees.decoder != "linear":
         return decoded(tree_scores(trees.columns(), X)[:, : len(trees.code)], trees)
     F = np.tile(trees.bias.astype(np.float64), (len(X), 1))

@@ -118,7 +118,7 @@ def test_merging_sums_exactly():
         ({"right": np.ones((2, 3))}, "right has shape"),
         ({"left": np.ones((1, 2))}, "left has shape"),
         ({"bias": np.array([np.nan, 0])}, "bias holds"),
-        ({"bias": np.zeros(1), "right": np.ones((2, 1))}, "the model has 1 classes"),
+        ({"bias": np.zeros(1), "right": np.ones((2, 1))}, "the ensemble has 1 classes"),
         ({"nan_left": np.zeros(1)}, "nan_left must"),
     ],
 )
@@ -321,7 +321,7 @@ def test_coded_trees(P):
         ({"base": np.array([1, -2])}, "base must be from 0 to 1, or -1"),
         ({"base": np.array([1, 1])}, "base must not be the tree's own class"),
         ({"cls": None, "leaf": np.ones((5, 2)), "base": np.array([0, -1])}, "base must be None or -1"),
-        ({"bias": np.zeros(1)}, "the model has 1 classes"),
+        ({"bias": np.zeros(1)}, "the ensemble has 1 classes"),
         ({"nan_left": np.zeros(1)}, "nan_left must"),
     ],
 )
