@@ -168,6 +168,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             row = param(type(self), name)
             if row is None or (name == "class_weight" and isinstance(value, dict)):
                 continue
+            if isinstance(value, (list, tuple)) and name == "separators":
+                continue  # class subsets are checked when the classes are known
             if name == "random_state" and isinstance(value, np.random.RandomState):
                 continue
             if not row.allows(value):

@@ -181,7 +181,9 @@ class ColouredBoosting(ClassicBoosting):
         """Add a learner with one coefficient for each of its outputs: domain-partitioning AdaBoost on the colouring."""
         loss = self._state[0]
         d, h = self._column[0, :, 0].astype(np.float64), found.h > 0
-        smoothing = np.abs(d).sum() / (4 * len(d))
+        # m counts a row of weight 2 twice, as if it were there twice; weights with a mean below 1 count as m rows.
+        m = max(len(d), loss.data.weight.sum() / loss.data.weight_unit)
+        smoothing = np.abs(d).sum() / (4 * m)
         steps = []
         for side in (d[h], d[~h]):
             up, down = side[side > 0].sum(), -side[side < 0].sum()

@@ -205,6 +205,8 @@ def encode(model, classes, link="none", meta=None, leaves="float32"):
         raise ValueError(f"leaves must be 'float32' or 'float16', not {leaves!r}")
     if leaves != "float32" and not hasattr(model, "leaf"):
         raise ValueError("leaves='float16' is for trees; this model has none")
+    if hasattr(model, "intercept"):
+        model = model.canonical()  # says what is wrong with shapes
     if not 1 <= model.n_features <= MAX_FEATURES:
         raise ValueError(f"the number of features must be between 1 and {MAX_FEATURES}, not {model.n_features}")
     labels, n_labels = _labels(classes)
@@ -226,11 +228,9 @@ def encode(model, classes, link="none", meta=None, leaves="float32"):
         sections = _tree_sections(model, leaves)
     elif hasattr(model, "support"):
         kind = KIND_KERNEL
-        model = model.canonical()
         sections = _kernel_sections(model)
     elif hasattr(model, "coef"):
         kind = KIND_LINEAR
-        model = model.canonical()
         sections = [("WMAT", model.coef)]
     else:
         kind = KIND_STUMPS

@@ -90,7 +90,7 @@ class JointBoostClassifier(ClassicBoosting):
         sums = np.ascontiguousarray(sums)
         sums[:, 2:] = np.maximum(sums[:, 2:], 0.0)
         alone = total[:K] ** 2 / total[K:]
-        shared, at, gain = self._grow(sums, alone, loss.n_threads)
+        shared, at, gain = self._grow(sums, alone, learner.tie, loss.n_threads)
         if gain <= SMALLEST_EDGE**2 * total[K:].sum():
             return None
         z, w = sums[shared, :2, at].sum(axis=0), sums[shared, 2:, at].sum(axis=0)
@@ -104,20 +104,20 @@ class JointBoostClassifier(ClassicBoosting):
         return self._add_round(builder, found, plus, minus) | {"n_shared": len(shared)}
 
     @staticmethod
-    def _grow(sums, alone, n_threads):
+    def _grow(sums, alone, tie, n_threads):
         """Classes that share, their split, and what it explains beyond constants for all classes."""
         K = len(sums)
         chosen, is_open = np.zeros(sums.shape[1:]), np.ones(K, dtype=np.uint8)
         gain, at = np.zeros(K), np.zeros(K, dtype=np.int64)
         members, best = [], ([], 0, 0.0)
         for _ in range(K):
-            _splits.joint_gains(chosen, sums, is_open, gain, at, n_threads)
+            _splits.joint_gains(chosen, sums, is_open, tie, gain, at, n_threads)
             beyond = np.where(is_open == 1, gain - alone, -np.inf)
-            k = int(beyond.argmax())
+            k = int(np.argmax(beyond >= beyond.max() - (tie - 1) * gain.max()))
             is_open[k] = 0
             members.append(k)
             chosen += sums[k]
             explained = gain[k] - alone[members].sum()
-            if explained > best[2]:
+            if explained > best[2] * tie:
                 best = (sorted(members), int(at[k]), float(explained))
         return best
