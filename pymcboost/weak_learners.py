@@ -287,7 +287,7 @@ class ClassStump(_StumpSearch):
         edge = self._best.edge[split, : len(total)]
         right_if = (total - edge)[:, None] + (total + edge)[None, :]
         np.fill_diagonal(right_if, -np.inf)
-        classes = np.unravel_index((right_if * self._tie >= right_if.max()).argmax(), right_if.shape)
+        classes = np.unravel_index((right_if * self.tie >= right_if.max()).argmax(), right_if.shape)
         return self._stump_of_split(split, float(self._right[split]), self._h), (int(classes[0]), int(classes[1]))
 
 
