@@ -388,7 +388,9 @@ def test_regression_tree_explains_most_by_its_first_split():
     grower.grow_classes(weight, data.y, (target * cost)[None, :], cost[None, :], scale, grown)
     best = (np.inf, None)
     for split, h in zip(*(lambda s: (s.splits, s.h))(twin.AllStumps(X[data.rows])), strict=True):
-        error = sum((w * (z - np.average(z[h == side], weights=w[h == side])) ** 2)[h == side].sum() for side in (-1, 1))
+        error = sum(
+            (w * (z - np.average(z[h == side], weights=w[h == side])) ** 2)[h == side].sum() for side in (-1, 1)
+        )
         if error < best[0]:
             best = (error, split)
     column, threshold, _, _, value, _ = grown.tree(0, data)
@@ -613,7 +615,12 @@ def test_integers_of_class_weights(m, K):
     rng = np.random.default_rng(m)
     data = TreeData(rng.normal(size=(m, 1)), rng.integers(0, K, m), K, np.ones(m))
     state = ClassWeights(data, 1)
-    for weight in (np.ones(m), rng.exponential(size=m), 10.0 ** rng.integers(-9, 9, m), rng.exponential(size=m) * 1e-200):
+    for weight in (
+        np.ones(m),
+        rng.exponential(size=m),
+        10.0 ** rng.integers(-9, 9, m),
+        rng.exponential(size=m) * 1e-200,
+    ):
         state.weight = weight
         found = np.concatenate(list(state.integers()), axis=1)
         own = np.zeros((m, K))
@@ -775,9 +782,7 @@ def test_two_classes_are_adaboost(cls, options, constant, gaps):
         for t, stage in enumerate(model.staged_decision_function(X)):
             if t == 0:
                 (f, threshold, nan_left), alpha = expected[0]
-                np.testing.assert_allclose(
-                    -stage, constant * alpha * outputs(X[:, f], threshold, nan_left), rtol=1e-5
-                )
+                np.testing.assert_allclose(-stage, constant * alpha * outputs(X[:, f], threshold, nan_left), rtol=1e-5)
 
 
 @pytest.mark.parametrize("cls", [AdaBoostECCClassifier, AdaBoostERPClassifier])

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -140,3 +141,21 @@ def test_recalls_are_pooled():
     rows = [{"right": "1/2 0/0"}, {"right": "2/2 1/4"}]
     recalls, counts = classic.recalls_of(rows)
     assert recalls.tolist() == [75.0, 25.0] and counts.tolist() == [4, 4]
+
+
+def test_every_algorithm_is_timed(monkeypatch):
+    """A round of each, by the number of columns that it scans."""
+    bench_classic = pytest.importorskip("bench_classic")
+    X, y = blobs()
+    monkeypatch.setattr(common, "load_official", lambda name: (X, y, X[:40], y[:40]))
+    report = common.Report()
+    options = SimpleNamespace(quick=True, rounds=None, repeat=1, data=None)
+    bench_classic.bench_rounds(options, report, "made up")
+    bench_classic.bench_mh(options, report, "made up")
+    bench_classic.bench_samme(options, report, "made up")
+    columns = {row["what"]: row["columns"] for row in report.rows if "columns" in row}
+    assert len(columns) == len(bench_classic.algorithms())
+    # Singles and pairs of 4 classes: a pair and its complement separate the same.
+    assert columns["made up: PIBoost, pairs"] == 7 and columns["made up: AdaBoost.MO, dense"] == 7
+    assert all(row["test_error_percent"] < 75 for row in report.rows)
+    assert [target["target"] for target in report.targets[-2:]] == ["<= 1.5 x", ">= 5 x"]
