@@ -524,7 +524,7 @@ class TreesBuilder:
         self._rounds.append(self._n)
 
     def extend(self, trees):
-        """Append all trees of a frozen list, with their rounds; its code, if it has one, takes the place of this one."""
+        """Append all trees of a frozen list, with their rounds; a code of theirs takes the place of this one."""
         if trees.code is not None:
             self.code = np.array(trees.code, dtype=np.float32)
         ends = iter(trees.rounds[1:].tolist())

@@ -234,7 +234,8 @@ class CodedExp:
     """
 
     def __init__(self, data, code, n_threads, *, apart=False, unit=None):
-        self.data, self.code, self.n_threads, self.apart = data, np.ascontiguousarray(code, dtype=np.float64), n_threads, apart
+        self.data, self.n_threads, self.apart = data, n_threads, apart
+        self.code = np.ascontiguousarray(code, dtype=np.float64)
         K, P = self.code.shape
         self._refuse(P)
         self._unit = self.code if unit is None else np.asarray(unit, dtype=np.float64)

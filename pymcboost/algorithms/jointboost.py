@@ -88,13 +88,15 @@ class JointBoostClassifier(ClassicBoosting):
         right, left = (total + edge) / 2, (total - edge) / 2
         sums = np.stack([left[:, :K], right[:, :K], left[:, K:], right[:, K:]]).transpose(2, 0, 1)
         sums = np.ascontiguousarray(sums)
-        sums[:, 2:] = np.maximum(sums[:, 2:], 0.0)
-        alone = total[:K] ** 2 / total[K:]
+        # As it must be, whatever rounding leaves on a side of next to no weight.
+        sums[:, 2:] = np.maximum(sums[:, 2:], np.abs(sums[:, :2]))
+        z_of, w_of = total[:K], np.maximum(np.maximum(total[K:], np.abs(total[:K])), 1e-300)
+        alone = z_of**2 / w_of
         shared, at, gain = self._grow(sums, alone, learner.tie, loss.n_threads)
-        if gain <= SMALLEST_EDGE**2 * total[K:].sum():
+        if gain <= SMALLEST_EDGE**2 * w_of.sum():
             return None
         z, w = sums[shared, :2, at].sum(axis=0), sums[shared, 2:, at].sum(axis=0)
-        plus = total[:K] / total[K:]
+        plus = z_of / w_of
         minus = plus.copy()
         minus[shared], plus[shared] = z / np.maximum(w, 1e-300)
         plus, minus = plus.astype(np.float32), minus.astype(np.float32)
