@@ -91,7 +91,7 @@ def table3_leaves(data, method):
     Classification trees of all classes grown by that rule end with about 2K leaves; trees of two classes and regression
     trees may have twice as many.
     """
-    return max(20, (2 if method == "samme" else 4) * common.DATA[data].n_classes)
+    return max(10, (2 if method == "samme" else 4) * common.DATA[data].n_classes)
 
 
 def table3_estimator(method, rounds, leaves):
