@@ -136,6 +136,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             self._check_kept()
             builder, scores = self._continue(data)
             history = {name: list(values) for name, values in self.history_.items()}
+            self.gain_ = self.gain_.copy()  # the old one is what is left should this training fail
         else:
             builder = self._new_builder(len(classes), data.n_features)
             scores = None
