@@ -15,7 +15,6 @@ COLUMNS_PER_BIT = 10
 LARGEST_EXHAUSTIVE = 12
 # Most columns of a code: what the scorer's stack has room for.
 MOST_COLUMNS = 4096
-DECODERS = ("linear", "hamming", "exp")
 
 
 def one_vs_all(n_classes):

@@ -18,6 +18,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from pymcboost import modelfile  # noqa: E402
 from pymcboost.ensemble import EnsembleBuilder, TreesBuilder  # noqa: E402
 from pymcboost.machines import KernelMachine, LinearMachine, Scale  # noqa: E402
 from pymcboost.scoring import Model  # noqa: E402
@@ -64,16 +65,31 @@ def base_models():
                     builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, cls, base)
                 builder.end_round()
             yield Model.from_ensemble(builder.freeze(), classes, link="softmax", leaves=leaves)
+        for n_columns, n_features, most, decoder in (
+            (1, 5, 9, "linear"),
+            (2 * k, 300, 1, "linear"),
+            (70, 6, 5, "exp"),
+            (3, 6, 5, "hamming"),
+        ):
+            builder = TreesBuilder(k, n_features, code=rng.normal(size=(n_columns, k)), decoder=decoder)
+            for _ in range(6):
+                s = int(rng.integers(most + 1))
+                feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
+                column, leaf = int(rng.integers(n_columns)), rng.normal(size=s + 1)
+                builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, column)
+                builder.end_round()
+            yield Model.from_ensemble(builder.freeze(), classes, link="softmax")
         for n_features in (3, 16, 700):
             machine = LinearMachine(rng.normal(size=(k, n_features)), rng.normal(size=k))
-            yield Model.from_ensemble(machine, classes, link="softmax" if k == 2 else "none")
+            model = Model.from_ensemble(machine, classes, link="softmax" if k == 2 else "none")
+            yield moved_last(model, "WMAT") if n_features == 3 else model
         for kernel, n_support, n_features, scaled in (
             ("poly", 9, 5, True),
             ("rbf", 70, 8, False),
             ("perceptron", 3, 600, True),
             ("linear", 0, 4, False),
         ):
-            yield Model.from_ensemble(
+            model = Model.from_ensemble(
                 KernelMachine(
                     kernel,
                     0.5,
@@ -88,6 +104,18 @@ def base_models():
                 meta={"kernel": kernel},
                 link="softmax2" if k == 11 else "none",
             )
+            yield moved_last(model, "SVEC") if scaled else model
+
+
+def moved_last(model, tag):
+    """The same model with one section at the end of the file, where reading on would leave it."""
+    sections = modelfile.arrays(model.to_bytes(), model._scorer)
+    order = [*(name for name in sections if name != tag), tag]
+    link = modelfile.LINKS.index(model.link)
+    data = modelfile._assemble(
+        model.kind, model.n_classes_, model.n_features_in_, link, 0, [(name, sections[name]) for name in order]
+    )
+    return Model.from_bytes(data)
 
 
 def random_right(s, rng):

@@ -19,7 +19,11 @@ from pymcboost import (
     AdaBoostECCClassifier,
     AdaBoostERPClassifier,
     AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
     AdaBoostOCClassifier,
+    GentleBoostClassifier,
+    GradBoostClassifier,
+    JointBoostClassifier,
     MCBoostClassifier,
     PIBoostClassifier,
     SAMMEClassifier,
@@ -279,7 +283,7 @@ def test_joint_gains(K, n):
             expected[k] += np.where(w > 0, z**2 / np.where(w > 0, w, 1), 0)
     for n_threads in (1, 2):
         gain, at = np.full(K, -7.0), np.full(K, -7)
-        split_kernel.joint_gains(chosen, sums, is_open, gain, at, n_threads)
+        split_kernel.joint_gains(chosen, sums, is_open, twin.TIE, gain, at, n_threads)
         for k in range(K):
             if not is_open[k]:
                 assert (gain[k], at[k]) == (-7, -7)
@@ -288,7 +292,8 @@ def test_joint_gains(K, n):
             assert expected[k, at[k]] == pytest.approx(gain[k], rel=1e-12)
     # The first of equals, across the blocks in which splits are looked at.
     sums[:] = 1.0
-    split_kernel.joint_gains(np.zeros((4, n)), sums, np.ones(K, dtype=np.uint8), gain, at, 1)
+    sums += rng.uniform(0, 1e-13, sums.shape)
+    split_kernel.joint_gains(np.zeros((4, n)), sums, np.ones(K, dtype=np.uint8), twin.TIE, gain, at, 1)
     assert (at == 0).all()
 
 
@@ -387,10 +392,10 @@ def test_regression_tree_explains_most_by_its_first_split():
     scale = np.array([[2.0**40, 2.0**30, 2.0**10]])
     grower.grow_classes(weight, data.y, (target * cost)[None, :], cost[None, :], scale, grown)
     best = (np.inf, None)
-    for split, h in zip(*(lambda s: (s.splits, s.h))(twin.AllStumps(X[data.rows])), strict=True):
-        error = sum(
-            (w * (z - np.average(z[h == side], weights=w[h == side])) ** 2)[h == side].sum() for side in (-1, 1)
-        )
+    stumps = twin.AllStumps(X[data.rows])
+    for split, h in zip(stumps.splits, stumps.h, strict=True):
+        mean = np.where(h > 0, *(np.average(z[h == side], weights=w[h == side]) for side in (1, -1)))
+        error = (w * (z - mean) ** 2).sum()
         if error < best[0]:
             best = (error, split)
     column, threshold, _, _, value, _ = grown.tree(0, data)
@@ -615,12 +620,8 @@ def test_integers_of_class_weights(m, K):
     rng = np.random.default_rng(m)
     data = TreeData(rng.normal(size=(m, 1)), rng.integers(0, K, m), K, np.ones(m))
     state = ClassWeights(data, 1)
-    for weight in (
-        np.ones(m),
-        rng.exponential(size=m),
-        10.0 ** rng.integers(-9, 9, m),
-        rng.exponential(size=m) * 1e-200,
-    ):
+    some = rng.exponential(size=m)
+    for weight in (np.ones(m), some, some * 10.0 ** rng.integers(-9, 9, m), some * 1e-200):
         state.weight = weight
         found = np.concatenate(list(state.integers()), axis=1)
         own = np.zeros((m, K))
@@ -905,6 +906,114 @@ def test_piboost(spec, K, cost_sensitive, seed):
     np.testing.assert_allclose(model.model_.raw_scores(X), F / (K - 1), atol=2e-4 * K)
 
 
+def columns_of(model):
+    """(feature, threshold, nan_left) of the stumps of every round, by the columns or classes of their trees."""
+    trees, found = model.model_.ensemble, []
+    every = list(trees.each())
+    for begin, end in itertools.pairwise(trees.rounds.tolist()):
+        one = {}
+        for feature, threshold, nan_left, _, _, column, _ in every[begin:end]:
+            one[column] = (int(feature[0]), float(threshold[0]), bool(nan_left[0]))
+        found.append([one.get(j) for j in range(len(one))])
+    return found
+
+
+@pytest.mark.parametrize("code", ["one-vs-all", "all-pairs", "exhaustive", "dense"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_adaboost_mo(code, seed):
+    X, y = several(4, seed)
+    model = AdaBoostMOClassifier(n_estimators=20, code=code, random_state=seed).fit(X, y)
+    matrix = model.model_.ensemble.code.T
+    if code != "dense":
+        np.testing.assert_array_equal(matrix, CODES[code])
+    splits, f = twin.coded(X, y, matrix, 20)
+    assert columns_of(model) == [as_float(one) for one in splits]
+    np.testing.assert_allclose(model.model_.raw_scores(X), f @ matrix.T, atol=3e-4)
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_gentleboost(K, seed):
+    X, y = several(K, seed)
+    X, y = X[:80], y[:80]
+    splits, F = twin.gentleboost(X, y, K, 6)
+    model = GentleBoostClassifier(n_estimators=6).fit(X, y)
+    assert [[(f, n) for f, _, n in one] for one in columns_of(model)] == [[(f, n) for f, _, n in one] for one in splits]
+    scores = model.model_.raw_scores(X)
+    np.testing.assert_allclose(scores - scores.mean(axis=1, keepdims=True), F, atol=1e-4)
+
+
+@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_jointboost(K, seed):
+    X, y = several(K, seed)
+    X, y = X[::2, :3], y[::2]
+    chosen, F = twin.jointboost(X, y, K, 6)
+    model = JointBoostClassifier(n_estimators=6).fit(X, y)
+    assert splits_of(model) == as_float([one[0] for one in chosen])
+    assert model.history_["n_shared"].tolist() == [len(one[1]) for one in chosen]
+    np.testing.assert_allclose(model.model_.raw_scores(X), F, atol=1e-4)
+
+
+@pytest.mark.parametrize("l1", [1e-6, 0.1])
+@pytest.mark.parametrize("K", [2, 5])
+def test_gradboost(K, l1):
+    """Every round's stump has the largest gradient, its coefficients are the step's; at the end none exceeds l1."""
+    X, y = several(K, 1)
+    X, y = X[:100], y[:100]
+    model = GradBoostClassifier(n_estimators=60 if l1 < 0.1 else 1000, l1=l1).fit(X, y)
+    stumps, F, rows = twin.AllStumps(X), np.zeros((len(y), K)), {}
+    e = model.model_.ensemble
+    where = {(f, float(t), n): j for j, (f, t, n) in enumerate(stumps.splits)}
+    own = np.eye(K)[y]
+
+    def gradients():
+        P = np.exp(F - F.max(axis=1, keepdims=True))
+        return stumps.h @ (own - P / P.sum(axis=1, keepdims=True)) / len(y)
+
+    for split, right in zip(splits_of(model), e.right.astype(float), strict=True):
+        g = gradients()
+        j = where[split]
+        size = np.linalg.norm(g, axis=1)
+        assert size[j] >= size.max() * (1 - 1e-6)
+        assert size[j] > l1 * (1 - 1e-6)
+        before = rows.get(j, np.zeros(K))
+        u = before + 2 * g[j]
+        after = u * max(0.0, 1 - 2 * l1 / np.linalg.norm(u))
+        np.testing.assert_allclose(before + right, after, atol=1e-6)
+        rows[j] = before + right
+        F += stumps.h[j][:, None] * right
+    assert len(rows) < len(e)  # some come again
+    np.testing.assert_allclose(model.model_.raw_scores(X), F, atol=1e-9)
+    if l1 > 1e-3:
+        assert 20 < model.n_estimators_ < 1000
+        assert np.linalg.norm(gradients(), axis=1).max() <= l1 * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_trees_of_columns_are_scikit_learns(K):
+    """PIBoost, OC, ECC, MH and MO with classification trees grown by the Gini impurity."""
+    X, y = blobs(500, 4, K, seed=K)
+    options = {"weak_learner": "tree", "max_leaf_nodes": 5}
+    trees = twin.GiniTrees(X, 5)
+    subsets = [[k] for k in range(K if K > 2 else 1)]
+    _, F = twin.piboost(X, y, K, subsets, 6, True, trees)
+    scores = PIBoostClassifier(n_estimators=6, **options).fit(X, y).model_.raw_scores(X)
+    np.testing.assert_allclose(scores, F / (K - 1), atol=2e-4 * K)
+    _, F = twin.oc(X, y, K, colourings(K, 10, 0), trees)
+    scores = AdaBoostOCClassifier(n_estimators=10, random_state=0, **options).fit(X, y).model_.raw_scores(X)
+    np.testing.assert_allclose(from_first(scores), from_first(F), atol=1e-4)
+    _, F, _ = twin.ecc(X, y, K, colourings(K, 10, 0), 0, trees)
+    scores = AdaBoostECCClassifier(n_estimators=10, random_state=0, **options).fit(X, y).model_.raw_scores(X)
+    np.testing.assert_allclose(scores, F / 2, atol=1e-4)
+    code = one_vs_all(K)
+    _, f = twin.coded(X, y, code, 6, trees)
+    scores = AdaBoostMHClassifier(n_estimators=6, **options).fit(X, y).model_.raw_scores(X)
+    np.testing.assert_allclose(scores, f, atol=1e-4)
+    model = AdaBoostMOClassifier(n_estimators=6, code="one-vs-all", **options).fit(X, y)
+    np.testing.assert_allclose(model.model_.raw_scores(X), f @ code.T, atol=3e-4)
+
+
 # -- scikit-learn ----------------------------------------------------------------------------------------------------
 
 
@@ -957,3 +1066,165 @@ def test_samme_with_trees_is_scikit_learns(K, J, weighted):
     alphas = [one[4].max() for one in trees]
     np.testing.assert_allclose(alphas, theirs.estimator_weights_, rtol=5e-6)
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+# -- whole trainings -------------------------------------------------------------------------------------------------
+
+VARIANTS = [
+    (cls, {"weak_learner": learner, "subsample": share})
+    for cls in (
+        SAMMEClassifier,
+        AdaBoostMHClassifier,
+        AdaBoostECCClassifier,
+        AdaBoostERPClassifier,
+        AdaBoostOCClassifier,
+        AdaBoostMOClassifier,
+        GentleBoostClassifier,
+        PIBoostClassifier,
+    )
+    for learner in ("stump", "tree")
+    for share in (1.0, 0.3)
+]
+VARIANTS += [
+    (PIBoostClassifier, {"separators": "pairs", "cost_sensitive": False, "weak_learner": "tree"}),
+    (PIBoostClassifier, {"separators": [[0, 1], [2]]}),
+    (AdaBoostMOClassifier, {"code": "all-pairs"}),
+    (AdaBoostMOClassifier, {"code": "dense", "weak_learner": "tree"}),
+    (GradBoostClassifier, {}),
+    (GradBoostClassifier, {"weak_learner": "tree"}),
+    (JointBoostClassifier, {}),
+]
+
+
+def whole(cls, n, options, **more):
+    small = {} if cls is JointBoostClassifier else {"max_leaf_nodes": 5}
+    return cls(n_estimators=n, random_state=3, **small, **options, **more)
+
+
+@pytest.mark.parametrize(("cls", "options"), VARIANTS)
+def test_any_number_of_threads_gives_the_same_bytes(cls, options, monkeypatch):
+    """More rows than a chunk has, float32, columns of every kind of store."""
+    monkeypatch.setattr("pymcboost.base.SMALL_WORK", 0)
+    X, y = blobs(7000, 3, 5)
+    X = np.hstack([X, np.where(np.abs(X[:, :1]) < 3, 0, X[:, :1].round()), np.where(X[:, 1:2] > 2, np.nan, X[:, 2:])])
+    models = [whole(cls, 3, options, n_jobs=n).fit(X, y).model_.to_bytes() for n in (1, 2, 8)]
+    assert models[0] == models[1] == models[2]
+
+
+@pytest.mark.parametrize(("cls", "options"), VARIANTS)
+@pytest.mark.parametrize("repeats", [1, 14])
+def test_ten_rounds_and_ten_more(cls, options, repeats):
+    """A training that goes on does what it would have done, random draws included; float64 and float32."""
+    X, y = blobs(300, 4, 5)
+    X, y = np.repeat(X, repeats, axis=0), np.repeat(y, repeats)
+    if repeats > 1:
+        X = X + np.random.default_rng(0).normal(size=X.shape)
+    once = whole(cls, 20, options).fit(X, y)
+    parts = whole(cls, 10, options, warm_start=True).fit(X, y)
+    first = parts.model_.ensemble.threshold.copy()
+    parts.set_params(n_estimators=20).fit(X, y)
+    assert parts.n_estimators_ == once.n_estimators_ == 20
+    np.testing.assert_array_equal(parts.model_.ensemble.threshold[: len(first)], first)
+    if repeats == 1:
+        np.testing.assert_array_equal(parts.model_.ensemble.threshold, once.model_.ensemble.threshold)
+        np.testing.assert_allclose(parts.decision_function(X), once.decision_function(X), rtol=1e-5, atol=1e-5)
+    else:  # in float32 weights from scores are not those that were multiplied, and near ties go the other way
+        assert abs(parts.score(X, y) - once.score(X, y)) < 0.02
+
+
+@pytest.mark.parametrize(("cls", "options"), [one for one in VARIANTS if one[0].restart_every])
+def test_restarts_change_nothing(cls, options, monkeypatch):
+    X, y = blobs(300, 4, 5)
+    plain = whole(cls, 25, options).fit(X, y)
+    monkeypatch.setattr(cls, "restart_every", 4)
+    often = whole(cls, 25, options).fit(X, y)
+    np.testing.assert_array_equal(often.model_.ensemble.threshold, plain.model_.ensemble.threshold)
+    np.testing.assert_allclose(often.decision_function(X), plain.decision_function(X), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("cls", "options"), VARIANTS)
+def test_stages_and_cut_models(cls, options):
+    X, y = blobs(200, 3, 4)
+    if options.get("separators") == [[0, 1], [2]]:
+        y = np.minimum(y, 2)
+    model = whole(cls, 9, options).fit(X, y)
+    stages = list(model.staged_decision_function(X))
+    assert len(stages) == model.n_estimators_ == 9
+    for n in (1, 4, 9):
+        np.testing.assert_array_equal(model.model_.truncate(n).decision_function(X), stages[n - 1])
+        shorter = whole(cls, n, options).fit(X, y)
+        np.testing.assert_array_equal(shorter.decision_function(X), stages[n - 1])
+
+
+@pytest.mark.parametrize(("cls", "options"), VARIANTS[::3])
+def test_early_stopping_keeps_the_best_round(cls, options):
+    X, y = blobs(400, 3, 4)
+    model = whole(cls, 60, options, early_stopping=True, n_iter_no_change=8, validation_fraction=0.3).fit(X, y)
+    errors = model.history_["val_error"]
+    assert len(errors) == model.n_estimators_ <= 60
+    assert int(np.argmin(errors)) == model.n_estimators_ - 1
+    X_val, y_val = blobs(400, 3, 4)
+    told = whole(cls, 12, options).fit(X[:250], y[:250], X_val=X_val[250:], y_val=y_val[250:])
+    expected = [np.mean(said != y_val[250:]) for said in told.staged_predict(X_val[250:])]
+    np.testing.assert_allclose(told.history_["val_error"], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("cls", [PIBoostClassifier, AdaBoostMOClassifier])
+def test_interval_table_of_trained_stumps(cls):
+    X, y = blobs(300, 4, 5)
+    X[::7, 0] = np.nan
+    model = cls(n_estimators=40).fit(X, y).model_
+    table = type(model).from_ensemble(model.ensemble, model.classes_, layout="interval")
+    size = np.abs(model.ensemble.leaf).sum() * np.abs(model.ensemble.code).max()
+    np.testing.assert_allclose(table.raw_scores(X), model.raw_scores(X), rtol=1e-12, atol=1e-12 * size)
+
+
+def test_separators_of_a_model_that_goes_on_stay():
+    X, y = blobs(200, 3, 4)
+    for before, after in (([[0], [1]], [[0], [2]]), ("singles", "pairs"), ("singles", [[0], [1], [2]])):
+        model = PIBoostClassifier(n_estimators=4, separators=before, warm_start=True).fit(X, y)
+        with pytest.raises(ValueError, match="separators.*warm_start|warm_start.*separators"):
+            model.set_params(n_estimators=8, separators=after).fit(X, y)
+        assert model.n_estimators_ == 4
+        model.set_params(separators=before).fit(X, y)
+        assert model.n_estimators_ == 8
+
+
+def test_code_of_a_model_that_goes_on_stays():
+    """A random one, too, when no seed makes it the same again."""
+    X, y = blobs(400, 5, 9)
+    model = AdaBoostMOClassifier(n_estimators=5, code="dense", warm_start=True).fit(X, y)
+    code = model.model_.ensemble.code.copy()
+    model.set_params(n_estimators=40).fit(X, y)
+    np.testing.assert_array_equal(model.model_.ensemble.code, code)
+    losses = [
+        np.exp(-code.T[y] * f).sum()
+        for f in (
+            type(model.model_).from_ensemble(cut.columns(), range(code.shape[0])).raw_scores(X)
+            for cut in (model.model_.ensemble.truncate_rounds(n) for n in (1, 5, 6, 10, 40))
+        )
+    ]
+    assert (np.diff(losses) < 0).all()
+    with pytest.raises(ValueError, match="warm_start.*code"):
+        model.set_params(n_estimators=50, code="one-vs-all").fit(X, y)
+
+
+def test_learners_without_mistakes_are_capped():
+    """Separable classes: training ends or goes on, with finite scores and the right labels."""
+    X = np.repeat(np.arange(4.0), 20)[:, None]
+    y = np.repeat([0, 1, 2, 3], 20)
+    for cls, options in VARIANTS:
+        if options.get("separators") in ("singles", [[0, 1], [2]]) or options.get("subsample", 1) < 1:
+            continue
+        model = whole(cls, 40, options).fit(X, y)
+        scores = model.model_.raw_scores(X)
+        assert np.isfinite(scores).all()
+        if options.get("weak_learner") == "tree":
+            assert model.score(X, y) == 1, cls
+    two = np.repeat([0, 1], 40)
+    for cls, options, constant in ADABOOST:
+        model = cls(n_estimators=3, **options).fit(X, two)
+        scores = model.model_.truncate(1).raw_scores(X)
+        found = scores[:, 0] - scores[:, 1]
+        np.testing.assert_allclose(np.abs(found), constant * LARGEST_COEFFICIENT, rtol=1e-5)
+        assert ((found > 0) == (two == 0)).all()

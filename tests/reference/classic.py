@@ -4,6 +4,7 @@ Steps are rounded to float32 before they move the weights, as those of a saved m
 """
 
 import numpy as np
+from sklearn.tree import DecisionTreeClassifier
 
 from .stumps import candidates, outputs
 
@@ -35,6 +36,19 @@ class AllStumps:
         return self.splits[j], self.h[j] * np.sign(edge[j])
 
 
+class GiniTrees:
+    """Binary classification trees of scikit-learn; every `learn` gives one, and its outputs on the training rows."""
+
+    def __init__(self, X, max_leaf_nodes):
+        self.X, self.max_leaf_nodes = X, max_leaf_nodes
+
+    def learn(self, target):
+        """(tree, outputs) for the signs of the target and its size as weights."""
+        tree = DecisionTreeClassifier(max_leaf_nodes=self.max_leaf_nodes, random_state=0)
+        tree.fit(self.X, np.sign(target), np.abs(target))
+        return tree, tree.predict(self.X)
+
+
 def two_signs(y):
     """+1 for class 0, -1 for class 1."""
     return np.where(y == 0, 1.0, -1.0)
@@ -57,7 +71,7 @@ def adaboost(X, y, rounds):
 
 
 def confidence_adaboost(X, y, rounds):
-    """Schapire and Singer's domain-partitioning AdaBoost, each side with a confidence of its own, smoothed by 1/(4m).
+    """Schapire and Singer's domain-partitioning AdaBoost, each side with a confidence of its own, smoothed by 1/4000.
 
     Returns
     -------
@@ -71,7 +85,7 @@ def confidence_adaboost(X, y, rounds):
         confidence = np.zeros(m)
         for side in (1, -1):
             up, down = D[(h == side) & (sign > 0)].sum(), D[(h == side) & (sign < 0)].sum()
-            confidence[h == side] = 0.5 * np.log((up + 1 / (4 * m)) / (down + 1 / (4 * m)))
+            confidence[h == side] = 0.5 * np.log((up + 1 / 4000) / (down + 1 / 4000))
         D = D * np.exp(-sign * confidence)
         D /= D.sum()
         F += confidence
@@ -141,9 +155,9 @@ def half_weights(D, y, mu):
     return parted.sum(), parted.sum(axis=1) / parted.sum()
 
 
-def oc(X, y, K, colourings):
+def oc(X, y, K, colourings, learners=None):
     """AdaBoost.OC: (splits, F), with F_l the sum of alpha [h = mu_l]."""
-    stumps, D, F, splits = AllStumps(X), start_of_pairs(y, K), np.zeros((len(y), K)), []
+    stumps, D, F, splits = learners or AllStumps(X), start_of_pairs(y, K), np.zeros((len(y), K)), []
     for mu in colourings:
         _, rows = half_weights(D, y, mu)
         split, h = stumps.learn(rows * mu[y])
@@ -161,7 +175,7 @@ def oc(X, y, K, colourings):
 def _confidences(D, y, mu, h):
     """g of every row, alpha where h = +1 and beta where h = -1, rounded as halves are stored."""
     U, rows = half_weights(D, y, mu)
-    smoothing, g = 1 / (4 * len(y)), np.empty(len(y))
+    smoothing, g = 1 / 4000, np.empty(len(y))
     for side in (1, -1):
         up = rows[(h == side) & (mu[y] > 0)].sum() + smoothing
         down = rows[(h == side) & (mu[y] < 0)].sum() + smoothing
@@ -169,9 +183,9 @@ def _confidences(D, y, mu, h):
     return g
 
 
-def ecc(X, y, K, colourings, repartitions=0):
+def ecc(X, y, K, colourings, repartitions=0, learners=None):
     """AdaBoost.ECC, and AdaBoost.ERP with ``repartitions``: (splits, F, colourings used), F_l the sum of g mu_l."""
-    stumps, D, F, splits, used = AllStumps(X), start_of_pairs(y, K), np.zeros((len(y), K)), [], []
+    stumps, D, F, splits, used = learners or AllStumps(X), start_of_pairs(y, K), np.zeros((len(y), K)), [], []
     for mu in colourings:
         split, h = stumps.learn(half_weights(D, y, mu)[1] * mu[y])
         for _ in range(repartitions):
@@ -206,9 +220,9 @@ def polynomial_root(K, s, A1, A2, eps1, eps2):
     return real[0]
 
 
-def piboost(X, y, K, subsets, rounds, cost_sensitive):
+def piboost(X, y, K, subsets, rounds, cost_sensitive, learners=None):
     """Algorithm 2: (splits by round and subset, F as in the paper, R of the first round)."""
-    stumps, F, splits = AllStumps(X), np.zeros((len(y), K)), []
+    stumps, F, splits = learners or AllStumps(X), np.zeros((len(y), K)), []
     weights = [np.full(len(y), 1 / len(y)) for _ in subsets]
     for _ in range(rounds):
         chosen = []
@@ -230,3 +244,92 @@ def piboost(X, y, K, subsets, rounds, cost_sensitive):
             chosen.append(split if abs(np.log(R)) > 1e-7 else None)
         splits.append(chosen)
     return splits, F
+
+
+def coded(X, y, code, rounds, learners=None):
+    """AdaBoost.MO on a code matrix, a learner for every column, one alpha: (splits by round and column, F).
+
+    With one-vs-all and trees also AdaBoost.MH, whose scores are those of the columns: F @ code, by columns (m, P).
+    """
+    learners = learners or AllStumps(X)
+    C = code[y].astype(float)
+    D, f, splits = (C != 0) / (C != 0).sum(), np.zeros(C.shape), []
+    for _ in range(rounds):
+        found = [learners.learn(D[:, j] * C[:, j]) for j in range(C.shape[1])]
+        h = np.column_stack([one[1] for one in found])
+        r = (D * C * h).sum()
+        alpha = float(rounded(0.5 * np.log((1 + r) / (1 - r))))
+        f += alpha * h
+        D = D * np.exp(-alpha * C * h)
+        D /= D.sum()
+        splits.append([one[0] for one in found])
+    return splits, f
+
+
+def regression_stump(stumps, z, w):
+    """(stump number, value left, value right): least weighted squares of z, the first of equals."""
+    explained, values = np.empty(len(stumps.h)), []
+    for j, h in enumerate(stumps.h):
+        sides = [h < 0, h > 0]
+        means = [np.average(z[side], weights=w[side]) for side in sides]
+        left_over = sum((w[side] * (z[side] - mean) ** 2).sum() for side, mean in zip(sides, means, strict=True))
+        explained[j] = (w * z**2).sum() - left_over
+        values.append(means)
+    j = stumps.first_best(explained)
+    return j, *values[j]
+
+
+def gentleboost(X, y, K, rounds):
+    """GentleBoost with regression stumps: (splits by round and class, F less its mean)."""
+    stumps, F, splits = AllStumps(X), np.zeros((len(y), K)), []
+    own = np.eye(K)[y]
+    for _ in range(rounds):
+        w = np.exp(-F[np.arange(len(y)), y])
+        w /= w.sum()
+        z = own - 1 / K
+        chosen = [regression_stump(stumps, 1 / z[:, k], w * z[:, k] ** 2) for k in range(K)]
+        F += np.column_stack([np.where(stumps.h[j] > 0, rounded(right), rounded(left)) for j, left, right in chosen])
+        F -= F.mean(axis=1, keepdims=True)
+        splits.append([stumps.splits[j] for j, _, _ in chosen])
+    return splits, F
+
+
+def shared_stump(stumps, z, w, subset):
+    """Least squares of all classes, those of the subset sharing a stump: (error, stump, left, right, constants)."""
+    K = z.shape[1]
+    constants = (w * z).sum(axis=0) / w.sum(axis=0)
+    alone = (w * (z - constants) ** 2).sum(axis=0)
+    rest = sum(alone[k] for k in range(K) if k not in subset)
+    best = None
+    for j, h in enumerate(stumps.h):
+        error, values = rest, []
+        for side in (h < 0, h > 0):
+            ws, zs = w[side][:, subset], z[side][:, subset]
+            values.append((ws * zs).sum() / ws.sum())
+            error += (ws * (zs - values[-1]) ** 2).sum()
+        if best is None or error < best[0] - 1e-12 * w.sum():
+            best = (error, j, *values, constants)
+    return best
+
+
+def jointboost(X, y, K, rounds):
+    """JointBoost, every subset of the greedy search fitted anew: (list of (split, subset), F)."""
+    stumps, F, chosen = AllStumps(X), np.zeros((len(y), K)), []
+    z = 2.0 * np.eye(K)[y] - 1
+    for _ in range(rounds):
+        w = np.exp(-z * F)
+        w /= w.sum()
+        subset, best, best_subset = [], None, None
+        while len(subset) < K:
+            grown = [(shared_stump(stumps, z, w, sorted([*subset, k])), k) for k in range(K) if k not in subset]
+            least = min(one[0][0] for one in grown)
+            found, k = next(one for one in grown if one[0][0] <= least + 1e-12)
+            subset.append(k)
+            if best is None or found[0] < best[0] - 1e-12:
+                best, best_subset = found, sorted(subset)
+        _, j, left, right, constants = best
+        value = np.tile(rounded(constants), (len(y), 1))
+        value[:, best_subset] = np.where(stumps.h[j] > 0, rounded(right), rounded(left))[:, None]
+        F += value
+        chosen.append((stumps.splits[j], best_subset))
+    return chosen, F

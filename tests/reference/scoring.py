@@ -51,7 +51,9 @@ def leaf_number(tree, row):
 
 
 def tree_scores(trees, X):
-    """Scores (m, K) of trees: the bias, then one tree after the other, in float64."""
+    """Scores (m, K) of trees: the bias, then one tree after the other, in float64; or what a decoder makes of them."""
+    if trees.decoder != "linear":
+        return decoded(tree_scores(trees.columns(), X)[:, : len(trees.code)], trees)
     F = np.tile(trees.bias.astype(np.float64), (len(X), 1))
     for tree in trees.each():
         leaf, cls, base = tree[4:]
@@ -65,6 +67,23 @@ def tree_scores(trees, X):
                 F[i, cls] += value
                 if base >= 0:
                     F[i, base] -= value
+    return F
+
+
+def decoded(columns, trees):
+    """Scores (m, K) of the classes from those of the columns, with the exponential function and logarithm of mcb.h."""
+    F = np.empty((len(columns), trees.n_classes))
+    for i, f in enumerate(columns):
+        for k in range(trees.n_classes):
+            margin = trees.code[:, k].astype(np.float64) * f
+            if trees.decoder == "hamming":
+                loss = float(np.sum(margin < 0) + 0.5 * np.sum(margin == 0))
+            else:
+                total, top = 0.0, max(-margin)
+                for value in -margin:
+                    total += score.exp(value - top)
+                loss = top + score.log(total)
+            F[i, k] = float(trees.bias[k]) - loss
     return F
 
 
@@ -173,11 +192,16 @@ def random_right(n_splits, rng, skew=None):
 
 
 def random_trees(n_rounds, n_features, n_classes, mode="scalar", seed=0, few_thresholds=False, splits=(0, 12)):
-    """Random trees: ``mode`` is "scalar", "base", "vector" or "code"; some rounds have no tree, some trees no split."""
+    """Random trees: ``mode`` is "scalar", "base", "vector", "code", or the decoder of a code, "hamming" or "exp".
+
+    Some rounds have no tree, some trees no split.
+    """
     rng = np.random.default_rng(seed)
-    n_columns = 2 * n_classes - 3 if mode == "code" else n_classes
+    coded = mode in ("code", "hamming", "exp")
+    n_columns = 2 * n_classes - 3 if coded else n_classes
     code = np.random.default_rng(n_columns).normal(size=(n_columns, n_classes)).round(1)
-    builder = TreesBuilder(n_classes, n_features, vector=mode == "vector", code=code if mode == "code" else None)
+    decoder = mode if mode in ("hamming", "exp") else "linear"
+    builder = TreesBuilder(n_classes, n_features, mode == "vector", code if coded else None, decoder)
     builder.bias[:] = rng.normal(size=n_classes)
     for r in range(n_rounds):
         for _ in range(0 if r == 3 else rng.integers(1, 4)):
