@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from pymcboost._kernels import score
+from pymcboost.machines import KERNELS
 
 try:
     import fcntl
@@ -21,7 +22,7 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 MAGIC = b"\x89MCB\r\n\x1a\n"
-KIND_STUMPS, KIND_INTERVALS, KIND_TREES = 1, 2, 3
+KIND_STUMPS, KIND_INTERVALS, KIND_TREES, KIND_LINEAR, KIND_KERNEL = 1, 2, 3, 5, 6
 LINKS = ("none", "softmax", "softmax2")
 LEAVES = ("float32", "float16")
 MAX_CLASSES, MAX_FEATURES, MAX_META, MAX_LABEL = 65535, 2**31 - 1, 16 << 20, 4096
@@ -185,7 +186,7 @@ def encode(model, classes, link="none", meta=None, leaves="float32"):
 
     Parameters
     ----------
-    model : Stumps, Intervals or Trees
+    model : Stumps, Intervals, Trees, LinearMachine or KernelMachine
     classes : array-like (K,)
         Distinct, sorted class labels: integers or strings.
     link : {"none", "softmax", "softmax2"}
@@ -203,14 +204,14 @@ def encode(model, classes, link="none", meta=None, leaves="float32"):
     if leaves not in LEAVES:
         raise ValueError(f"leaves must be 'float32' or 'float16', not {leaves!r}")
     if leaves != "float32" and not hasattr(model, "leaf"):
-        raise ValueError("leaves='float16' is for trees; this model has stumps")
+        raise ValueError("leaves='float16' is for trees; this model has none")
     if not 1 <= model.n_features <= MAX_FEATURES:
         raise ValueError(f"the number of features must be between 1 and {MAX_FEATURES}, not {model.n_features}")
     labels, n_labels = _labels(classes)
     if not 2 <= n_labels <= MAX_CLASSES:
         raise ValueError(f"the number of classes must be between 2 and {MAX_CLASSES}, not {n_labels}")
     if n_labels != model.n_classes:
-        raise ValueError(f"there are {n_labels} class labels, but the ensemble has {model.n_classes} classes")
+        raise ValueError(f"there are {n_labels} class labels, but the model has {model.n_classes} classes")
     if hasattr(model, "table"):
         kind = KIND_INTERVALS
         sections = [
@@ -223,6 +224,14 @@ def encode(model, classes, link="none", meta=None, leaves="float32"):
         kind = KIND_TREES
         model = model.canonical()
         sections = _tree_sections(model, leaves)
+    elif hasattr(model, "support"):
+        kind = KIND_KERNEL
+        model = model.canonical()
+        sections = _kernel_sections(model)
+    elif hasattr(model, "coef"):
+        kind = KIND_LINEAR
+        model = model.canonical()
+        sections = [("WMAT", model.coef)]
     else:
         kind = KIND_STUMPS
         model = model.canonical()
@@ -254,6 +263,18 @@ def _tree_sections(trees, leaves):
     if trees.base is not None:
         sections.append(("TBAS", _narrow(np.where(trees.base < 0, trees.n_classes, trees.base))))
     return [*sections, ("RNDS", _narrow(np.diff(trees.rounds)))]
+
+
+def _kernel_sections(machine):
+    parameters = [KERNELS[machine.kernel], machine.gamma, machine.coef0, machine.degree]
+    sections = [
+        ("SVEC", machine.support),
+        ("DUAL", machine.coef),
+        ("KPAR", np.array(parameters, dtype=np.float32)),
+    ]
+    if machine.scale is not None:
+        sections.append(("SCAL", np.concatenate([machine.scale.offset, machine.scale.factor])))
+    return sections
 
 
 def _assemble(kind, n_classes, n_features, link, sections):

@@ -8,6 +8,7 @@ import numpy as np
 from pymcboost import modelfile
 from pymcboost._kernels import score
 from pymcboost.ensemble import Stumps, Trees
+from pymcboost.machines import KERNELS, KernelMachine, LinearMachine, Scale
 from pymcboost.modelfile import ModelFormatError
 from pymcboost.threads import resolve_n_jobs
 
@@ -50,13 +51,14 @@ class Model:
         waste memory.
     n_classes_, n_features_in_ : int
     kind : int
-        1: list of stumps; 2: interval table; 3: trees.
+        1: list of stumps; 2: interval table; 3: trees; 5: linear machine; 6: kernel machine.
     link : {"none", "softmax", "softmax2"}
         How scores become probabilities: softmax of F, or of 2 F.
     n_learners : int or None
-        Number of stumps or trees; None for an interval table, in which they are merged.
+        Number of stumps or trees; None for an interval table, in which they are merged, and for machines.
     n_rounds : int or None
-        Number of rounds of the training: a stump is one, a round of trees may have several. None for an interval table.
+        Number of rounds of the training: a stump is one, a round of trees may have several. None for an interval table
+        and for machines.
         Not the rounds of a totally corrective training (see `has_stages`), which ``meta["rounds"]`` has.
     meta : dict
         What the training left for information; empty if nothing.
@@ -67,7 +69,7 @@ class Model:
         self._scorer = scorer
         self.n_classes_, self.n_features_in_, self.kind, link, learners, rounds = scorer.header
         self.link = modelfile.LINKS[link]
-        merged = self.kind == modelfile.KIND_INTERVALS
+        merged = self.kind not in (modelfile.KIND_STUMPS, modelfile.KIND_TREES)
         self.n_learners, self.n_rounds = (None, None) if merged else (learners, rounds)
         self._classes = None
 
@@ -92,11 +94,11 @@ class Model:
 
     @classmethod
     def from_ensemble(cls, ensemble, classes, *, link="none", meta=None, layout="list", leaves="float32"):
-        """Model of an ensemble.
+        """Model of an ensemble, or of a linear or kernel machine.
 
         Parameters
         ----------
-        ensemble : Stumps or Trees
+        ensemble : Stumps, Trees, LinearMachine or KernelMachine
         classes : array-like (K,)
             Distinct, sorted class labels: integers or strings.
         link : {"none", "softmax", "softmax2"}, default="none"
@@ -116,6 +118,8 @@ class Model:
         """
         if layout not in ("list", "interval"):
             raise ValueError(f"layout must be 'list' or 'interval', not {layout!r}")
+        if layout == "interval" and not hasattr(ensemble, "merge"):
+            raise ValueError("layout='interval' is for stumps; machines have one layout (layout='list')")
         return cls.from_bytes(
             modelfile.encode(ensemble.merge() if layout == "interval" else ensemble, classes, link, meta, leaves)
         )
@@ -152,9 +156,16 @@ class Model:
 
     @property
     def ensemble(self):
-        """The `Stumps` or `Trees`, over the file's bytes. Not for an interval table, in which stumps are merged."""
+        """The `Stumps`, `Trees`, `LinearMachine` or `KernelMachine`, over the file's bytes.
+
+        Not for an interval table, in which stumps are merged.
+        """
         self._need_list("its stumps are not kept")
         sections = modelfile.arrays(self._data, self._scorer)
+        if self.kind == modelfile.KIND_LINEAR:
+            return LinearMachine(sections["WMAT"].reshape(self.n_classes_, -1), sections["BIAS"])
+        if self.kind == modelfile.KIND_KERNEL:
+            return self._kernel_machine(sections)
         feature = sections["FEAT"].astype(np.int64)
         top = 8 * sections["FEAT"].itemsize - 1
         if self.kind == modelfile.KIND_TREES:
@@ -170,6 +181,14 @@ class Model:
             sections["BIAS"],
             self.n_features_in_,
         )
+
+    def _kernel_machine(self, sections):
+        number, gamma, coef0, degree = sections["KPAR"].tolist()
+        kernel = next(name for name, value in KERNELS.items() if value == number)
+        support = sections["SVEC"].reshape(-1, self.n_features_in_)
+        coef = sections["DUAL"].reshape(-1, self.n_classes_)
+        scale = Scale(*sections["SCAL"].reshape(2, -1)) if "SCAL" in sections else None
+        return KernelMachine(kernel, gamma, coef0, int(degree), support, coef, sections["BIAS"], scale)
 
     def _trees(self, sections, feature, nan_left):
         def whole(tag):
@@ -209,7 +228,8 @@ class Model:
         Parameters
         ----------
         X : array-like or CSR matrix (m, n_features_in_)
-            Cast to float32. NaN means missing: each stump has a side for it.
+            Cast to float32. NaN means missing: each split has a side for it. Linear and kernel machines have no missing
+            values: they refuse NaN and infinite numbers.
         n_jobs : int, optional
             Number of threads; None: one for fewer than 10,000 rows, otherwise all CPUs available.
 
@@ -315,7 +335,9 @@ class Model:
 
         Every split of a tree counts the same, since a file does not keep what it gained. A stump counts for its feature
         with the sum over the classes of ``|right - left|``, in an interval table a feature with the sum of the absolute
-        differences from each interval to the next.
+        differences from each interval to the next, in a linear machine with the sum of the absolute coefficients (so it
+        depends on the unit of the feature). A kernel machine uses the features in which its support vectors differ, and
+        has no shares.
 
         Returns
         -------
@@ -330,6 +352,14 @@ class Model:
             left = -right if stumps.left is None else stumps.left
             feature, at = np.unique(stumps.feature, return_inverse=True)
             share = np.bincount(at, np.abs(right - left).sum(axis=1), len(feature))
+        elif self.kind == modelfile.KIND_LINEAR:
+            size = np.abs(self.ensemble.coef.astype(np.float64)).sum(axis=0)
+            feature = np.flatnonzero(size)
+            share = size[feature]
+        elif self.kind == modelfile.KIND_KERNEL:
+            support = self.ensemble.support
+            feature = np.flatnonzero((support != support[:1]).any(axis=0))
+            share = np.zeros(len(feature))
         elif self.kind == modelfile.KIND_TREES:
             feature, share = np.unique(self.ensemble.feature, return_counts=True)
         else:
@@ -407,8 +437,12 @@ class Model:
             modelfile.KIND_STUMPS: f"{self.n_learners} stumps",
             modelfile.KIND_INTERVALS: "interval table",
             modelfile.KIND_TREES: f"{self.n_learners} trees in {self.n_rounds} rounds",
-        }[self.kind]
-        if not self.has_stages:
+            modelfile.KIND_LINEAR: "linear machine",
+        }.get(self.kind)
+        if kind is None:
+            machine = self.ensemble
+            kind = f"kernel machine ({machine.kernel}), {len(machine)} support vectors"
+        if not self.has_stages and not self.is_machine:
             kind = f"{kind.split(' in ')[0]}, totally corrective"
         return f"<Model: {kind}, {self.n_classes_} classes, {self.n_features_in_} features>"
 
@@ -418,13 +452,28 @@ class Model:
 
     @property
     def has_stages(self):
-        """Whether the first rounds are a model, too: not so where every round changes all coefficients."""
+        """Whether the first rounds are a model, too: not so where every round changes all coefficients.
+
+        A linear or kernel machine has none.
+        """
+        if self.is_machine:
+            return False
         try:
             return self.meta.get("stages") is not False
         except ModelFormatError:  # information that cannot be read keeps nobody from using the model
             return True
 
+    @property
+    def is_machine(self):
+        """Whether this is a linear or kernel machine."""
+        return self.kind in (modelfile.KIND_LINEAR, modelfile.KIND_KERNEL)
+
     def _need_stages(self):
+        if self.is_machine:
+            raise ValueError(
+                "this model is a linear or kernel machine, into which all rounds have been merged: it has no stages; "
+                "train one with fewer rounds"
+            )
         if not self.has_stages:
             raise ValueError(
                 "this model is totally corrective: every round changed the coefficients of all weak learners, so that "
@@ -477,4 +526,11 @@ class Model:
                 mode,
                 threads,
             )
+        if self.is_machine:
+            refused = np.isnan(out[:, 0]) if best is None else best < 0
+            if refused.any():
+                raise ValueError(
+                    f"row {int(refused.argmax())} of X holds NaN, an infinite number, or one too large for float32 or "
+                    "for this model; linear and kernel machines have no missing values: fill them in before (impute)"
+                )
         return out if best is None else best

@@ -36,7 +36,7 @@ cdef extern from "mcb.h" nogil:
         uint32_t format_minor
         uint64_t n_learners
         uint64_t n_rounds
-        mcb_section section[18]
+        mcb_section section[23]
         int error
         int error_has_numbers
         char error_tag[5]
@@ -47,7 +47,7 @@ cdef extern from "mcb.h" nogil:
     ctypedef struct mcb__rule:
         unsigned char tag[5]
 
-    const mcb__rule mcb__rules[18]
+    const mcb__rule mcb__rules[23]
 
     int mcb_open(mcb_model *model, const void *bytes, size_t size)
     size_t mcb_prepared_size(const mcb_model *m)
@@ -189,7 +189,8 @@ cdef class Scorer:
         ----------
         X : IN, float32 or float64 (m, d), any strides
         out : OUT, float64 (m, K): scores or probabilities; or None
-        best : OUT, int64 (m,): index of the class with the highest score; or None. Exactly one of the two is given.
+        best : OUT, int64 (m,): index of the class with the highest score, -1 for a row that a machine cannot score; or
+            None. Exactly one of the two is given.
         mode : SCORES or PROBABILITIES, what ``out`` receives
         n_threads : at least 1
         """
@@ -301,10 +302,13 @@ cdef void finish_block(const mcb_model *model, const float *x, Py_ssize_t begin,
     cdef:
         Py_ssize_t K = model.n_classes, r
         double *out = scores + begin * K if scores != NULL else spare
+        double *best
     mcb_scores_batch(model, x, end - begin, stride, out)
     if classes != NULL:
         for r in range(begin, end):
-            classes[r] = mcb_argmax(model, out + (r - begin) * K)
+            # A machine's scores are all NaN where a row cannot be scored.
+            best = out + (r - begin) * K
+            classes[r] = mcb_argmax(model, best) if best[0] == best[0] else -1
     elif mode == 1:
         for r in range(end - begin):
             mcb_probabilities(model, out + r * K)

@@ -11,7 +11,13 @@ DESCRIPTION = """\
 Check a .mcb model file and print what it holds."""
 TOP = 10
 CLASSES_SHOWN = 20
-KINDS = {1: "list of stumps", 2: "interval table", 3: "trees"}
+KINDS = {1: "list of stumps", 2: "interval table", 3: "trees", 5: "linear machine", 6: "kernel machine"}
+KERNELS = {
+    "linear": "x . z",
+    "poly": "(gamma x . z + coef0)^degree",
+    "rbf": "exp(-gamma |x - z|^2)",
+    "perceptron": "-|x - z|",
+}
 LINKS = {"none": "none: scores only", "softmax": "p = softmax(F)", "softmax2": "p = softmax(2 F)"}
 
 
@@ -38,7 +44,7 @@ def describe(model, path):
         "n_features_used": len(features),
         "n_learners": model.n_learners,
         "n_rounds": model.n_rounds,
-        "totally_corrective": not model.has_stages,
+        "totally_corrective": not model.has_stages and not model.is_machine,
         "meta": meta,
         "top_features": [
             {"column": column, "name": str(names[column] if names else column + base), "importance": share}
@@ -57,6 +63,17 @@ def describe(model, path):
             "leaf_type": model.leaves,
             "base_classes": trees.base is not None,
         }
+    if model.kind == 6:
+        machine = model.ensemble
+        facts["kernel"] = {
+            "name": machine.kernel,
+            "gamma": machine.gamma,
+            "coef0": machine.coef0,
+            "degree": machine.degree,
+            "support_vectors": len(machine),
+            "scaled": machine.scale is not None,
+        }
+        facts["top_features"] = []  # there are no shares
     return facts
 
 
@@ -72,7 +89,7 @@ def lines(facts):
         yield "algorithm", f"{word(str(meta['algorithm']))} (pymcboost {word(str(meta.get('version')))})"
     yield "classes", f"{len(classes)}: {shown}"
     yield "features", f"{facts['n_features']}, {facts['n_features_used']} of them used"
-    trees = facts.get("trees")
+    trees, kernel = facts.get("trees"), facts.get("kernel")
     if trees:
         n, size = facts["n_learners"], facts["bytes"]
         rounds = ", totally corrective" if facts["totally_corrective"] else f" in {facts['n_rounds']} rounds"
@@ -84,13 +101,23 @@ def lines(facts):
             + (f"; {trees['leaf_values']} x {trees['leaf_type']}"),
         )
         yield "depth", f"at most {trees['depth']}, mean {trees['mean_depth']:.4g}"
-    else:
+    elif kernel:
+        used = " ".join(
+            f"{name}={kernel[name]:.6g}" for name in ("gamma", "coef0", "degree") if name in KERNELS[kernel["name"]]
+        )
+        yield "kernel", f"{kernel['name']}: {KERNELS[kernel['name']]}" + (f" with {used}" if used else "")
+        yield "vectors", f"{kernel['support_vectors']} support vectors"
+        yield "scaling", "in the model" if kernel["scaled"] else "none"
+    elif facts["kind"] != 5:
         yield "learners", f"{learners}, totally corrective" if facts["totally_corrective"] else learners
     yield "link", LINKS[facts["link"]]
     if isinstance(params, dict):
         yield "parameters", " ".join(f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items()))
     if facts["top_features"]:
-        yield "top features", "share in the splits" if trees else "share in what moves the scores"
+        share = (
+            "splits" if trees else "sum of the absolute coefficients" if facts["kind"] == 5 else "what moves the scores"
+        )
+        yield "top features", f"share in the {share}"
     for feature in facts["top_features"]:
         yield f"  {word(feature['name'])}", f"{feature['importance']:.4f}"
 

@@ -118,6 +118,10 @@ def predict(argv):
 
     model = load_model(arguments.model_file)
     if arguments.rounds is not None:
+        if model.is_machine:
+            raise UsageError(
+                f"{arguments.model_file} is a linear or kernel machine, into which all rounds are merged: no --rounds"
+            )
         if model.n_rounds is None:
             raise UsageError(f"{arguments.model_file} is an interval table, whose rounds are merged: no --rounds")
         if not model.has_stages:

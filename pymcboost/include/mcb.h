@@ -60,6 +60,7 @@
 #define MCB_MAX_SECTIONS 64u
 #define MCB_MAX_META (16u << 20)
 #define MCB_MAX_LABEL 4096u
+#define MCB_MAX_DEGREE 1000
 
 /* 1 when double arithmetic is evaluated in double, as the bit identity of scores needs. */
 #if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1)
@@ -140,8 +141,12 @@
     X(MCB_E_BASE_ALONE, 46, "TBAS, the base classes of trees, is there without TCLS, their classes")                   \
     X(MCB_E_LEAF, 47, "the value of a leaf is not finite")                                                             \
     X(MCB_E_ROUNDS, 48, "the rounds do not have as many trees together as there are in the file")                      \
+    X(MCB_E_SUPPORT, 49, "a support vector holds a number that is not finite")                                         \
+    X(MCB_E_KERNEL, 50, "the kernel is unknown to this reader; it needs a newer pymcboost")                            \
+    X(MCB_E_KERNEL_PARAMETER, 51, "a parameter of the kernel is out of range, or not 0 though the kernel has none")    \
+    X(MCB_E_SCALE, 52, "an offset or a factor of the feature scaling is not finite")                                   \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
-    X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: its learners have been merged")                          \
+    X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")
 
 #define MCB__ENUM(name, number, text) name = number,
@@ -163,7 +168,14 @@ MCB_API const char *mcb_strerror(int status) {
 
 /* ------------------------------------------------------------------------------------------------------------ model */
 
-enum mcb_kind { MCB_KIND_STUMPS = 1, MCB_KIND_INTERVALS = 2, MCB_KIND_TREES = 3 };
+enum mcb_kind {
+    MCB_KIND_STUMPS = 1,
+    MCB_KIND_INTERVALS = 2,
+    MCB_KIND_TREES = 3,
+    MCB_KIND_LINEAR = 5,
+    MCB_KIND_KERNEL = 6
+};
+enum mcb_kernel { MCB_KERNEL_LINEAR = 0, MCB_KERNEL_POLY = 1, MCB_KERNEL_RBF = 2, MCB_KERNEL_PERCEPTRON = 5 };
 enum mcb_link { MCB_LINK_NONE = 0, MCB_LINK_SOFTMAX = 1, MCB_LINK_SOFTMAX2 = 2 };
 enum mcb_dtype { MCB_U8 = 1, MCB_U16 = 2, MCB_U32 = 3, MCB_I64 = 4, MCB_F32 = 5, MCB_F64 = 6, MCB_F16 = 7 };
 
@@ -187,6 +199,11 @@ enum mcb_slot {
     MCB_S_TCLS, /* trees: class whose score takes the leaf's value */
     MCB_S_TBAS, /* trees: class whose score loses the leaf's value, n_classes for none; absent: none has one */
     MCB_S_RNDS, /* trees: how many belong to each round */
+    MCB_S_WMAT, /* linear: coefficients, n_classes x n_features */
+    MCB_S_SVEC, /* kernel: support vectors, each of n_features numbers */
+    MCB_S_DUAL, /* kernel: coefficients, support vectors x n_classes */
+    MCB_S_KPAR, /* kernel: which one (enum mcb_kernel), gamma, coef0, degree */
+    MCB_S_SCAL, /* kernel: offsets of the features, then factors; absent: rows are taken as they are */
     MCB_N_SLOTS
 };
 
@@ -391,11 +408,13 @@ typedef struct {
 #define MCB__STUMPS (1u << MCB_KIND_STUMPS)
 #define MCB__INTERVALS (1u << MCB_KIND_INTERVALS)
 #define MCB__TREES (1u << MCB_KIND_TREES)
-#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS | MCB__TREES)
+#define MCB__LINEAR (1u << MCB_KIND_LINEAR)
+#define MCB__KERNEL (1u << MCB_KIND_KERNEL)
+#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS | MCB__TREES | MCB__LINEAR | MCB__KERNEL)
 
 static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"FEAT", MCB__UINTS, MCB__STUMPS | MCB__TREES, MCB__STUMPS | MCB__TREES},
-    {"THRS", 1u << MCB_F32, MCB__KINDS, MCB__KINDS},
+    {"THRS", 1u << MCB_F32, MCB__STUMPS | MCB__INTERVALS | MCB__TREES, MCB__STUMPS | MCB__INTERVALS | MCB__TREES},
     {"COEF", 1u << MCB_F32, MCB__STUMPS, MCB__STUMPS},
     {"COEL", 1u << MCB_F32, 0, MCB__STUMPS},
     {"BIAS", 1u << MCB_F32, MCB__KINDS, MCB__KINDS},
@@ -412,6 +431,11 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"TCLS", MCB__UINTS, 0, MCB__TREES},
     {"TBAS", MCB__UINTS, 0, MCB__TREES},
     {"RNDS", MCB__UINTS, MCB__TREES, MCB__TREES},
+    {"WMAT", 1u << MCB_F32, MCB__LINEAR, MCB__LINEAR},
+    {"SVEC", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
+    {"DUAL", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
+    {"KPAR", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
+    {"SCAL", 1u << MCB_F32, 0, MCB__KERNEL},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
@@ -455,6 +479,14 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) return status;
         m->n_learners = T;
         m->n_rounds = s[MCB_S_RNDS].count;
+    } else if (m->kind == MCB_KIND_LINEAR) {
+        if ((status = mcb__need_product(m, MCB_S_WMAT, K, m->n_features))) return status;
+    } else if (m->kind == MCB_KIND_KERNEL) {
+        uint64_t n = s[MCB_S_DUAL].count / K;
+        if ((status = mcb__need_count(m, MCB_S_KPAR, 4))) return status;
+        if ((status = mcb__need_product(m, MCB_S_DUAL, n, K))) return status;
+        if ((status = mcb__need_product(m, MCB_S_SVEC, n, m->n_features))) return status;
+        if (s[MCB_S_SCAL].data && (status = mcb__need_product(m, MCB_S_SCAL, 2, m->n_features))) return status;
     } else {
         uint64_t used = s[MCB_S_FIDX].count;
         if ((status = mcb__need_count(m, MCB_S_IOFF, used + 1))) return status;
@@ -547,6 +579,22 @@ static inline int mcb__check_trees(mcb_model *m) {
                                           : mcb__finite_f32(m, MCB_S_LEAF, MCB_E_LEAF);
 }
 
+/* A kernel's number and parameters; those that it does not have must be 0. */
+static inline int mcb__check_kernel(mcb_model *m) {
+    const unsigned char *p = m->section[MCB_S_KPAR].data;
+    float kernel = mcb__f32(p), gamma = mcb__f32(p + 4), coef0 = mcb__f32(p + 8), degree = mcb__f32(p + 12);
+    int poly = kernel == MCB_KERNEL_POLY;
+    if (!(kernel == MCB_KERNEL_LINEAR || poly || kernel == MCB_KERNEL_RBF || kernel == MCB_KERNEL_PERCEPTRON))
+        return mcb__wrong_item(m, MCB_E_KERNEL, MCB_S_KPAR, 0);
+    if (!(poly || kernel == MCB_KERNEL_RBF ? gamma > 0 && gamma <= FLT_MAX : gamma == 0))
+        return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 1);
+    if (!(poly ? coef0 >= -FLT_MAX && coef0 <= FLT_MAX : coef0 == 0))
+        return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 2);
+    if (!(poly ? degree >= 0 && degree <= MCB_MAX_DEGREE && degree == (float)(int)degree : degree == 0))
+        return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 3);
+    return MCB_OK;
+}
+
 /* Bytes of the valid UTF-8 character at p, or 0. Refuses overlong forms, surrogates and anything above U+10FFFF. */
 static inline int mcb__utf8(const unsigned char *p, uint64_t left) {
     uint32_t c = p[0], n, i, value;
@@ -620,6 +668,13 @@ static inline int mcb__check_contents(mcb_model *m) {
         if (s[MCB_S_COEL].data && (status = mcb__finite_f32(m, MCB_S_COEL, MCB_E_COEFFICIENT))) return status;
     } else if (m->kind == MCB_KIND_TREES) {
         if ((status = mcb__check_trees(m))) return status;
+    } else if (m->kind == MCB_KIND_LINEAR) {
+        if ((status = mcb__finite_f32(m, MCB_S_WMAT, MCB_E_COEFFICIENT))) return status;
+    } else if (m->kind == MCB_KIND_KERNEL) {
+        if ((status = mcb__check_kernel(m))) return status;
+        if ((status = mcb__finite_f32(m, MCB_S_SCAL, MCB_E_SCALE))) return status;
+        if ((status = mcb__finite_f32(m, MCB_S_SVEC, MCB_E_SUPPORT))) return status;
+        if ((status = mcb__finite_f32(m, MCB_S_DUAL, MCB_E_COEFFICIENT))) return status;
     } else {
         uint64_t j, used = s[MCB_S_FIDX].count, begin = 0;
         for (i = 0; i < used; i++) {
@@ -788,6 +843,11 @@ MCB_API const char *mcb_meta(const mcb_model *m, size_t *length) {
     return (const char *)m->section[MCB_S_META].data;
 }
 
+/* Whether the model is a list of learners: stumps or trees. An interval table and machines have no stages. */
+MCB_API int mcb_has_learners(const mcb_model *m) {
+    return m->kind == MCB_KIND_STUMPS || m->kind == MCB_KIND_TREES;
+}
+
 /* Learners in the first n_rounds rounds: where stages begin and end. n_rounds may be anything up to model->n_rounds. */
 MCB_API uint64_t mcb_learners(const mcb_model *m, uint64_t n_rounds) {
     uint64_t r, n = 0;
@@ -797,11 +857,11 @@ MCB_API uint64_t mcb_learners(const mcb_model *m, uint64_t n_rounds) {
 }
 
 /* Use only the first n_learners learners (stumps or trees) from now on. MCB_E_TRUNCATE for an interval table, whose
- * learners are merged; MCB_E_ARGUMENT if the file has fewer. */
+ * learners are merged, and for linear and kernel machines; MCB_E_ARGUMENT if the file has fewer. */
 MCB_API int mcb_truncate(mcb_model *m, uint64_t n_learners) {
     const mcb_section *rounds = &m->section[MCB_S_RNDS];
     uint64_t r, n = 0;
-    if (m->kind == MCB_KIND_INTERVALS) return MCB_E_TRUNCATE;
+    if (!mcb_has_learners(m)) return MCB_E_TRUNCATE;
     if (n_learners > m->section[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count) return MCB_E_ARGUMENT;
     for (r = 0; r < rounds->count && n + mcb__uint(rounds, r) <= n_learners; r++) n += mcb__uint(rounds, r);
     m->n_learners = n_learners;
@@ -1866,67 +1926,6 @@ static inline void mcb__add_trees(const mcb_model *m, const float *x, size_t n_r
     for (r = 0; r < n_rows; r++) mcb__add_trees_row(m, x + r * stride, from, to, begin, scores + r * m->n_classes);
 }
 
-/* Scores before any learner: the biases, for n_rows rows of n_classes scores. */
-MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores) {
-    size_t r, k, K = m->n_classes;
-    for (r = 0; r < n_rows; r++) {
-        for (k = 0; k < K; k++) scores[r * K + k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k);
-    }
-}
-
-/* Add the learners from <= j < to to the scores of n_rows rows, for staged scores. Adding 0 to 5 and then 5 to n gives
- * the bits of 0 to n. MCB_E_TRUNCATE for an interval table; MCB_E_ARGUMENT unless from <= to <= n_learners. */
-MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
-                             uint64_t to, double *scores) {
-    if (m->kind == MCB_KIND_INTERVALS) return MCB_E_TRUNCATE;
-    if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
-    if (m->kind == MCB_KIND_TREES)
-        mcb__add_trees(m, x, n_rows, stride, from, to, scores);
-    else if (from < to)
-        mcb__add_stumps_batch(m, x, n_rows, stride, from, to, scores);
-    return MCB_OK;
-}
-
-/* Scores of one row: x has n_features floats, scores room for n_classes doubles. */
-MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
-    mcb_start_scores(m, 1, scores);
-    if (m->kind == MCB_KIND_STUMPS)
-        mcb__add_stumps_row(m, x, 0, m->n_learners, scores);
-    else if (m->kind == MCB_KIND_TREES)
-        mcb__add_trees(m, x, 1, 0, 0, m->n_learners, scores);
-    else
-        mcb__add_intervals_row(m, x, scores);
-}
-
-/* Scores of n_rows rows that begin stride floats apart (stride >= n_features); scores is n_rows x n_classes, row after
- * row. The same bits as mcb_scores gives row by row. */
-MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
-    size_t r;
-    mcb_start_scores(m, n_rows, scores);
-    if (m->kind == MCB_KIND_STUMPS) {
-        if (m->n_learners) mcb__add_stumps_batch(m, x, n_rows, stride, 0, m->n_learners, scores);
-    } else if (m->kind == MCB_KIND_TREES) {
-        mcb__add_trees(m, x, n_rows, stride, 0, m->n_learners, scores);
-    } else {
-        for (r = 0; r < n_rows; r++) mcb__add_intervals_row(m, x + r * stride, scores + r * (size_t)m->n_classes);
-    }
-}
-
-/* Class with the highest score; ties go to the lowest index. */
-MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
-    uint32_t k, best = 0;
-    for (k = 1; k < m->n_classes; k++) {
-        if (scores[k] > scores[best]) best = k;
-    }
-    return best;
-}
-
-/* Class of one row; scores (room for n_classes doubles) receives its scores. */
-MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores) {
-    mcb_scores(m, x, scores);
-    return mcb_argmax(m, scores);
-}
-
 /* ----------------------------------------------------------------------------------------------------- exp and sqrt */
 
 static inline uint64_t mcb__mul_high(uint64_t a, uint64_t b) {
@@ -2026,6 +2025,479 @@ MCB_API double mcb_sqrt(double x) {
         }
     }
     return mcb__f64_of(((uint64_t)(exponent + 1022) << 52) + (root >> 1) + (root & 1));
+}
+
+/* ------------------------------------------------------------------------------------- linear and kernel machines */
+
+/* Products x . z of rows with vectors of the file, or squared distances |x - z|^2. Feature j is added to sum number
+ * j mod 8, in ascending order; mcb__total adds the 8 sums. A term is a product of two float32 numbers, which is exact in
+ * double, so that fusing it with the addition changes nothing; and a sum that begins at +0 is never -0, so that leaving
+ * out or adding features of 0 changes nothing either. Tiles of up to 8 rows with 64 vectors go through the features
+ * in steps of 512. */
+enum { MCB__SUMS = 8, MCB__T_ROWS = 8, MCB__T_VECTORS = 64, MCB__T_FEATURES = 512 };
+
+MCB__INLINE double mcb__total(const double *s) {
+    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+#if !MCB__VECTOR
+
+/* Sums of n_rows rows, x_stride floats apart, with n_vectors vectors that begin at w, w_stride floats apart, in a section
+ * that ends at `end`, over n features; sum is [row][MCB__T_VECTORS][MCB__SUMS]. fresh: begin with zeros. */
+static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
+                             const unsigned char *end, size_t n_vectors, size_t w_stride, size_t n, int distance,
+                             int fresh, double *sum) {
+    size_t r, v, j;
+    (void)end;
+    for (r = 0; r < n_rows; r++) {
+        for (v = 0; v < n_vectors; v++) {
+            const float *a = x + r * x_stride;
+            const unsigned char *b = w + 4 * v * w_stride;
+            double *s = sum + (r * MCB__T_VECTORS + v) * MCB__SUMS;
+            for (j = 0; j < MCB__SUMS && fresh; j++) s[j] = 0;
+            if (distance) {
+                for (j = 0; j < n; j++) {
+                    float difference = (float)(a[j] - mcb__f32(b + 4 * j));
+                    s[j % MCB__SUMS] += (double)difference * (double)difference;
+                }
+            } else {
+                for (j = 0; j < n; j++) s[j % MCB__SUMS] += (double)a[j] * (double)mcb__f32(b + 4 * j);
+            }
+        }
+    }
+}
+
+/* The totals of n_rows rows with n_vectors vectors: [row][MCB__T_VECTORS]. */
+static inline void mcb__totals(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
+    size_t r, v;
+    for (r = 0; r < n_rows; r++) {
+        for (v = 0; v < n_vectors; v++)
+            total[r * MCB__T_VECTORS + v] = mcb__total(sum + (r * MCB__T_VECTORS + v) * MCB__SUMS);
+    }
+}
+
+#else
+
+/* The same with W of the 8 sums in a vector, for up to 4 rows and 4 vectors of the file at a time; n is a multiple of
+ * 8. nr and nv are constants, so that the tests go away and the sums stay in registers. */
+#define MCB__GRID_ROW(X, r, W) X(r, 0, W) X(r, 1, W) X(r, 2, W) X(r, 3, W)
+#define MCB__GRID(X, W) MCB__GRID_ROW(X, 0, W) MCB__GRID_ROW(X, 1, W) MCB__GRID_ROW(X, 2, W) MCB__GRID_ROW(X, 3, W)
+#define MCB__EACH4(X, W) X(0, W) X(1, W) X(2, W) X(3, W)
+#define MCB__GRID_BEGIN(r, v, W) \
+    if (r < nr && v < nv) {                                                                              \
+        s[4 * r + v] = zero;                                                                             \
+        if (!fresh) s[4 * r + v] = *(const mcb__dm##W *)(at + (r * MCB__T_VECTORS + v) * MCB__SUMS);     \
+    }
+#define MCB__GRID_END(r, v, W) \
+    if (r < nr && v < nv) *(mcb__dm##W *)(at + (r * MCB__T_VECTORS + v) * MCB__SUMS) = s[4 * r + v];
+#define MCB__GRID_ROWS(r, W)                                                         \
+    if (r < nr) {                                                                    \
+        single[r] = *(const mcb__fm##W *)(x + r * x_stride + j);                     \
+        if (!distance) a[r] = __builtin_convertvector(single[r], mcb__d##W);         \
+    }
+#define MCB__GRID_VECTORS(v, W)                                                      \
+    if (v < nv) {                                                                    \
+        other[v] = *(const mcb__fm##W *)(w + 4 * (v * w_stride + j));                \
+        if (!distance) b[v] = __builtin_convertvector(other[v], mcb__d##W);          \
+    }
+#define MCB__GRID_ADD(r, v, W)                                                       \
+    if (r < nr && v < nv) {                                                          \
+        if (distance) {                                                              \
+            mcb__d##W c = __builtin_convertvector(single[r] - other[v], mcb__d##W);  \
+            s[4 * r + v] += c * c;                                                   \
+        } else {                                                                     \
+            s[4 * r + v] += a[r] * b[v];                                             \
+        }                                                                            \
+    }
+#define MCB__SUMS_CASE(W, nr, nv, distance) mcb__grid_##W(x, x_stride, w, w_stride, n, nr, nv, distance, fresh, sum)
+#define MCB__SUMS_ROWS(W, nr)                                                        \
+    do {                                                                             \
+        if (distance) {                                                              \
+            if (nv == 4)                                                             \
+                MCB__SUMS_CASE(W, nr, 4, 1);                                         \
+            else if (nv == 2)                                                        \
+                MCB__SUMS_CASE(W, nr, 2, 1);                                         \
+            else                                                                     \
+                MCB__SUMS_CASE(W, nr, 1, 1);                                         \
+        } else {                                                                     \
+            if (nv == 4)                                                             \
+                MCB__SUMS_CASE(W, nr, 4, 0);                                         \
+            else if (nv == 2)                                                        \
+                MCB__SUMS_CASE(W, nr, 2, 0);                                         \
+            else                                                                     \
+                MCB__SUMS_CASE(W, nr, 1, 0);                                         \
+        }                                                                            \
+    } while (0)
+
+#define MCB__DEFINE_SUMS(W, ATTRIBUTE)                                                                                \
+    MCB__INLINE void mcb__grid_##W(const float *x, size_t x_stride, const unsigned char *w, size_t w_stride,          \
+                                   size_t n, size_t nr, size_t nv, int distance, int fresh, double *sum) {            \
+        size_t lane, j;                                                                                               \
+        for (lane = 0; lane < MCB__SUMS; lane += W) {                                                                 \
+            double *at = sum + lane;                                                                                  \
+            mcb__d##W s[16], a[4], b[4], zero = MCB__SPLAT##W(0);                                                     \
+            mcb__f##W single[4], other[4];                                                                            \
+            MCB__GRID(MCB__GRID_BEGIN, W)                                                                             \
+            for (j = lane; j < n; j += MCB__SUMS) {                                                                   \
+                MCB__EACH4(MCB__GRID_ROWS, W)                                                                         \
+                MCB__EACH4(MCB__GRID_VECTORS, W)                                                                      \
+                MCB__GRID(MCB__GRID_ADD, W)                                                                           \
+            }                                                                                                         \
+            MCB__GRID(MCB__GRID_END, W)                                                                               \
+        }                                                                                                             \
+    }                                                                                                                 \
+    ATTRIBUTE MCB__APART void mcb__sums_##W(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,   \
+                                            size_t n_vectors, size_t w_stride, size_t n, int distance, int fresh,     \
+                                            double *sum) {                                                            \
+        for (; n_vectors;) {                                                                                          \
+            size_t nv = n_vectors < 2 ? 1 : n_vectors < 4 ? 2 : 4, r = 0;                                             \
+            const float *row = x;                                                                                     \
+            double *first = sum;                                                                                      \
+            for (; r + 4 <= n_rows; r += 4) {                                                                         \
+                MCB__SUMS_ROWS(W, 4);                                                                                 \
+                x += 4 * x_stride;                                                                                    \
+                sum += 4 * MCB__T_VECTORS * MCB__SUMS;                                                                \
+            }                                                                                                         \
+            for (; r < n_rows; r++) {                                                                                 \
+                MCB__SUMS_ROWS(W, 1);                                                                                 \
+                x += x_stride;                                                                                        \
+                sum += MCB__T_VECTORS * MCB__SUMS;                                                                    \
+            }                                                                                                         \
+            x = row;                                                                                                  \
+            sum = first + nv * MCB__SUMS;                                                                             \
+            w += 4 * nv * w_stride;                                                                                   \
+            n_vectors -= nv;                                                                                          \
+        }                                                                                                             \
+    }
+
+MCB__DEFINE_SUMS(2, )
+#if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
+MCB__DEFINE_SUMS(4, MCB__AVX2)
+#endif
+#if MCB__CHOOSE || defined(__AVX512F__)
+MCB__DEFINE_SUMS(8, MCB__AVX512)
+#endif
+
+/* The totals of n_rows rows with n_vectors vectors: [row][MCB__T_VECTORS]. */
+static inline void mcb__totals_2(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
+    size_t r, v;
+    for (r = 0; r < n_rows; r++) {
+        for (v = 0; v < n_vectors; v++)
+            total[r * MCB__T_VECTORS + v] = mcb__total(sum + (r * MCB__T_VECTORS + v) * MCB__SUMS);
+    }
+}
+#if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
+#if defined(__clang__)
+#define MCB__SHUFFLE(to, a, b, i, j, k, l) to = __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define MCB__SHUFFLE(to, a, b, i, j, k, l)       \
+    do {                                         \
+        const mcb__i4 order = {i, j, k, l};      \
+        to = __builtin_shuffle(a, b, order);     \
+    } while (0)
+#endif
+/* Four vectors at a time, the same additions. */
+MCB__AVX2 MCB__APART void mcb__totals_4(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
+    size_t r, v, i;
+    for (r = 0; r < n_rows; r++, sum += MCB__T_VECTORS * MCB__SUMS, total += MCB__T_VECTORS) {
+        for (v = 0; v + 4 <= n_vectors; v += 4) {
+            mcb__d4 half[4], low, high, ac, bd;
+            for (i = 0; i < 4; i++) {
+                const double *s = sum + (v + i) * MCB__SUMS;
+                half[i] = *(const mcb__dm4 *)s + *(const mcb__dm4 *)(s + 4);
+            }
+            MCB__SHUFFLE(low, half[0], half[2], 0, 1, 4, 5);
+            MCB__SHUFFLE(high, half[0], half[2], 2, 3, 6, 7);
+            ac = low + high;
+            MCB__SHUFFLE(low, half[1], half[3], 0, 1, 4, 5);
+            MCB__SHUFFLE(high, half[1], half[3], 2, 3, 6, 7);
+            bd = low + high;
+            MCB__SHUFFLE(low, ac, bd, 0, 4, 2, 6);
+            MCB__SHUFFLE(high, ac, bd, 1, 5, 3, 7);
+            *(mcb__dm4 *)(total + v) = low + high;
+        }
+        for (; v < n_vectors; v++) total[v] = mcb__total(sum + v * MCB__SUMS);
+    }
+}
+#undef MCB__SHUFFLE
+#endif
+
+static inline void mcb__totals(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
+    MCB__DISPATCH(mcb__totals_4(sum, n_rows, n_vectors, total), mcb__totals_4(sum, n_rows, n_vectors, total),
+                  mcb__totals_2(sum, n_rows, n_vectors, total));
+}
+
+static inline void mcb__sums_of_8(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
+                                  size_t n_vectors, size_t w_stride, size_t n, int distance, int fresh, double *sum) {
+    MCB__DISPATCH(mcb__sums_8(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, fresh, sum),
+                  mcb__sums_4(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, fresh, sum),
+                  mcb__sums_2(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, fresh, sum));
+}
+
+/* The features that are left over, at most 7, filled up with zeros to 8. */
+MCB__INLINE void mcb__fill_up(const unsigned char *from, size_t rest, float *to) {
+    size_t i = 0;
+    if (rest & 4) {
+        memcpy(to, from, 4 * sizeof *to);
+        i = 4;
+    }
+    if (rest & 2) {
+        memcpy(to + i, from + 4 * i, 2 * sizeof *to);
+        i += 2;
+    }
+    if (rest & 1) {
+        memcpy(to + i, from + 4 * i, sizeof *to);
+        i++;
+    }
+    for (; i < MCB__SUMS; i++) to[i] = 0;
+}
+
+MCB__APART void mcb__sums_of_rest(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
+                                  const unsigned char *end, size_t n_vectors, size_t w_stride, size_t rest,
+                                  int distance, int fresh, double *sum) {
+    float rows[MCB__T_ROWS * MCB__SUMS], vectors[MCB__T_VECTORS * MCB__SUMS];
+    size_t i, direct = 0;
+    for (i = 0; i < n_rows; i++)
+        mcb__fill_up((const unsigned char *)(x + i * x_stride), rest, rows + i * MCB__SUMS);
+    /* What follows a vector is finite, too, and a product with 0 changes no sum. */
+    if (!distance) {
+        direct = n_vectors;
+        while (direct && (size_t)(end - w) < 4 * ((direct - 1) * w_stride + MCB__SUMS)) direct--;
+        if (direct) mcb__sums_of_8(rows, n_rows, MCB__SUMS, w, direct, w_stride, MCB__SUMS, 0, fresh, sum);
+    }
+    for (i = direct; i < n_vectors; i++) mcb__fill_up(w + 4 * i * w_stride, rest, vectors + i * MCB__SUMS);
+    if (direct < n_vectors)
+        mcb__sums_of_8(rows, n_rows, MCB__SUMS, (const unsigned char *)(vectors + direct * MCB__SUMS), n_vectors - direct,
+                       MCB__SUMS, MCB__SUMS, distance, fresh, sum + direct * MCB__SUMS);
+}
+
+static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
+                             const unsigned char *end, size_t n_vectors, size_t w_stride, size_t n, int distance,
+                             int fresh, double *sum) {
+    size_t rest = n % MCB__SUMS, whole = n - rest;
+    if (whole) mcb__sums_of_8(x, n_rows, x_stride, w, n_vectors, w_stride, whole, distance, fresh, sum);
+    if (rest)
+        mcb__sums_of_rest(x + whole, n_rows, x_stride, w + 4 * whole, end, n_vectors, w_stride, rest, distance,
+                          fresh && !whole, sum);
+}
+
+#endif
+
+/* Rounded to 29 significant bits, halves away from 0; 0 below 2^-700; NaN unless finite. Its products with float32
+ * numbers are exact. */
+static inline double mcb__shortened(double v) {
+    uint64_t bits = mcb__bits_of(v), exponent = bits >> 52 & 0x7ff;
+    if (exponent < 1023 - 700) return 0.0;
+    if (exponent == 0x7ff) return mcb__f64_of(UINT64_C(0x7ff8000000000000));
+    return mcb__f64_of((bits + 0x800000) & ~UINT64_C(0xffffff));
+}
+
+/* mcb_sqrt by the processor where that is known to round correctly without a call of the C library. */
+static inline double mcb__quick_sqrt(double v) {
+#if MCB__VECTOR && defined(__x86_64__) && defined(__AVX__)
+    double root;
+    __asm__("vsqrtsd %1, %1, %0" : "=x"(root) : "x"(v));
+    return root;
+#elif MCB__VECTOR && defined(__x86_64__)
+    double root;
+    __asm__("sqrtsd %1, %0" : "=x"(root) : "x"(v));
+    return root;
+#elif MCB__VECTOR && defined(__aarch64__)
+    double root;
+    __asm__("fsqrt %d0, %d1" : "=w"(root) : "w"(v));
+    return root;
+#else
+    return mcb_sqrt(v);
+#endif
+}
+
+typedef struct {
+    double gamma, coef0;
+    int kernel, degree;
+} mcb__kernel;
+
+/* Value of the kernel: v is x . z or |x - z|^2. */
+static inline double mcb__kernel_value(const mcb__kernel *k, double v) {
+    double power = 1, base;
+    int left;
+    switch (k->kernel) {
+        case MCB_KERNEL_POLY:
+            base = k->gamma * mcb__shortened(v) + k->coef0; /* the product is exact */
+            for (left = k->degree; left > 0; left >>= 1) {
+                if (left & 1) power *= base;
+                base *= base;
+            }
+            return mcb__shortened(power);
+        case MCB_KERNEL_RBF:
+            if (!(v <= DBL_MAX)) return mcb__shortened(v);
+            return mcb__shortened(mcb_exp(-(k->gamma * v)));
+        case MCB_KERNEL_PERCEPTRON:
+            return mcb__shortened(-mcb__quick_sqrt(v));
+        default:
+            return mcb__shortened(v);
+    }
+}
+
+/* n features from j on of n_rows rows, scaled, as rows of MCB__T_FEATURES floats. */
+static inline void mcb__scale_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, size_t j, size_t n,
+                                   float *scaled) {
+    const unsigned char *offset = m->section[MCB_S_SCAL].data + 4 * j, *factor = offset + 4 * (size_t)m->n_features;
+    size_t r, i;
+    for (r = 0; r < n_rows; r++) {
+        for (i = 0; i < n; i++) {
+            double shifted = (double)x[r * stride + j + i] - (double)mcb__f32(offset + 4 * i);
+            scaled[r * MCB__T_FEATURES + i] = (float)(shifted * (double)mcb__f32(factor + 4 * i));
+        }
+    }
+}
+
+/* Add to the scores of at most MCB__T_ROWS rows; sum, product and scaled have room for as many. */
+MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *sum,
+                                   double *product, float *scaled, double *scores) {
+    int linear = m->kind == MCB_KIND_LINEAR;
+    const mcb_section *section = &m->section[linear ? MCB_S_WMAT : MCB_S_SVEC];
+    const unsigned char *kpar = m->section[MCB_S_KPAR].data, *dual = m->section[MCB_S_DUAL].data;
+    const unsigned char *end = section->data + 4 * section->count;
+    size_t K = m->n_classes, d = m->n_features, total = (size_t)(section->count / d), first, n, r, v, k, j;
+    int scale = m->section[MCB_S_SCAL].data != 0, distance = 0;
+    mcb__kernel kernel = {0, 0, 0, 0};
+    if (!linear) {
+        kernel.kernel = (int)mcb__f32(kpar);
+        kernel.gamma = (double)mcb__f32(kpar + 4);
+        kernel.coef0 = (double)mcb__f32(kpar + 8);
+        kernel.degree = (int)mcb__f32(kpar + 12);
+        distance = kernel.kernel == MCB_KERNEL_RBF || kernel.kernel == MCB_KERNEL_PERCEPTRON;
+    }
+    if (scale && d <= MCB__T_FEATURES) {
+        mcb__scale_rows(m, x, n_rows, stride, 0, d, scaled);
+        x = scaled;
+        stride = MCB__T_FEATURES;
+        scale = 0;
+    }
+    for (first = 0; first < total; first += n) {
+        const unsigned char *vectors = section->data + 4 * first * d;
+        n = total - first < MCB__T_VECTORS ? total - first : (size_t)MCB__T_VECTORS;
+        for (j = 0; j < d; j += MCB__T_FEATURES) {
+            size_t features = d - j < MCB__T_FEATURES ? d - j : (size_t)MCB__T_FEATURES;
+            const float *rows = x + j;
+            size_t step = stride;
+            if (scale) {
+                mcb__scale_rows(m, x, n_rows, stride, j, features, scaled);
+                rows = scaled;
+                step = MCB__T_FEATURES;
+            }
+            mcb__sums(rows, n_rows, step, vectors + 4 * j, end, n, d, features, distance, j == 0, sum);
+        }
+        mcb__totals(sum, n_rows, n, product);
+        for (r = 0; r < n_rows; r++) {
+            const double *mine = product + r * MCB__T_VECTORS;
+            double *score = scores + r * K;
+            if (linear) {
+                for (v = 0; v < n; v++) score[first + v] += mine[v];
+                continue;
+            }
+            for (v = 0; v < n; v++) {
+                const unsigned char *coef = dual + 4 * (first + v) * K;
+                double value = mcb__kernel_value(&kernel, mine[v]);
+                for (k = 0; k < K; k++) score[k] += (double)mcb__f32(coef + 4 * k) * value;
+            }
+        }
+    }
+    for (r = 0; r < n_rows; r++) {
+        /* Every coefficient of a linear machine meets every feature, so that one class tells of all. */
+        int finite = 1;
+        for (k = 0; k < (linear ? 1 : K); k++) finite &= scores[r * K + k] - scores[r * K + k] == 0;
+        for (k = 0; k < K && !finite; k++) scores[r * K + k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
+    }
+}
+
+/* One row needs less room on the stack than several. */
+MCB__APART void mcb__machine_row(const mcb_model *m, const float *x, double *scores) {
+    double sum[MCB__T_VECTORS * MCB__SUMS], product[MCB__T_VECTORS];
+    float scaled[MCB__T_FEATURES];
+    mcb__tile_of_rows(m, x, 1, 0, sum, product, scaled, scores);
+}
+
+MCB__APART void mcb__machine_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+    double sum[MCB__T_ROWS * MCB__T_VECTORS * MCB__SUMS], product[MCB__T_ROWS * MCB__T_VECTORS];
+    float scaled[MCB__T_ROWS * MCB__T_FEATURES];
+    size_t n;
+    for (; n_rows; n_rows -= n, x += n * stride, scores += n * m->n_classes) {
+        n = n_rows < MCB__T_ROWS ? n_rows : (size_t)MCB__T_ROWS;
+        mcb__tile_of_rows(m, x, n, stride, sum, product, scaled, scores);
+    }
+}
+
+static inline void mcb__add_machine(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+    if (n_rows == 1)
+        mcb__machine_row(m, x, scores);
+    else
+        mcb__machine_rows(m, x, n_rows, stride, scores);
+}
+
+/* Scores before any learner: the biases, for n_rows rows of n_classes scores. */
+MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores) {
+    size_t r, k, K = m->n_classes;
+    for (r = 0; r < n_rows; r++) {
+        for (k = 0; k < K; k++) scores[r * K + k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k);
+    }
+}
+
+/* Add the learners from <= j < to to the scores of n_rows rows, for staged scores. Adding 0 to 5 and then 5 to n gives
+ * the bits of 0 to n. MCB_E_TRUNCATE unless mcb_has_learners; MCB_E_ARGUMENT unless from <= to <= n_learners. */
+MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
+                             uint64_t to, double *scores) {
+    if (!mcb_has_learners(m)) return MCB_E_TRUNCATE;
+    if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
+    if (m->kind == MCB_KIND_TREES)
+        mcb__add_trees(m, x, n_rows, stride, from, to, scores);
+    else if (from < to)
+        mcb__add_stumps_batch(m, x, n_rows, stride, from, to, scores);
+    return MCB_OK;
+}
+
+/* Scores of one row: x has n_features floats, scores room for n_classes doubles. */
+MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
+    mcb_start_scores(m, 1, scores);
+    if (m->kind == MCB_KIND_STUMPS)
+        mcb__add_stumps_row(m, x, 0, m->n_learners, scores);
+    else if (m->kind == MCB_KIND_TREES)
+        mcb__add_trees(m, x, 1, 0, 0, m->n_learners, scores);
+    else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL)
+        mcb__add_machine(m, x, 1, 0, scores);
+    else
+        mcb__add_intervals_row(m, x, scores);
+}
+
+/* Scores of n_rows rows that begin stride floats apart (stride >= n_features); scores is n_rows x n_classes, row after
+ * row. The same bits as mcb_scores gives row by row. */
+MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+    size_t r;
+    mcb_start_scores(m, n_rows, scores);
+    if (m->kind == MCB_KIND_STUMPS) {
+        if (m->n_learners) mcb__add_stumps_batch(m, x, n_rows, stride, 0, m->n_learners, scores);
+    } else if (m->kind == MCB_KIND_TREES) {
+        mcb__add_trees(m, x, n_rows, stride, 0, m->n_learners, scores);
+    } else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL) {
+        mcb__add_machine(m, x, n_rows, stride, scores);
+    } else {
+        for (r = 0; r < n_rows; r++) mcb__add_intervals_row(m, x + r * stride, scores + r * (size_t)m->n_classes);
+    }
+}
+
+/* Class with the highest score; ties go to the lowest index. */
+MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
+    uint32_t k, best = 0;
+    for (k = 1; k < m->n_classes; k++) {
+        if (scores[k] > scores[best]) best = k;
+    }
+    return best;
+}
+
+/* Class of one row; scores (room for n_classes doubles) receives its scores. */
+MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores) {
+    mcb_scores(m, x, scores);
+    return mcb_argmax(m, scores);
 }
 
 /* ---------------------------------------------------------------------------------------------------- probabilities */
