@@ -12,7 +12,8 @@ class Param:
     """What values an option may take.
 
     ``kind`` is one of int, float, bool, str; ``low`` and ``high`` are inclusive unless ``open_low``; ``none`` says
-    whether None is allowed; ``choices`` lists the allowed strings; ``python_only`` keeps it off the command line.
+    whether None is allowed; ``choices`` lists the allowed strings; ``python_only`` keeps it off the command line;
+    ``callables`` says whether a function will do, too. ``kind`` object stands for what the estimator checks itself.
     """
 
     kind: type
@@ -22,11 +23,13 @@ class Param:
     none: bool = False
     choices: tuple[str, ...] = ()
     python_only: bool = False
+    callables: bool = False
 
     def describe(self):
         """Allowed values in words."""
         if self.choices:
             words = "one of " + ", ".join(repr(choice) for choice in self.choices)
+            words += " or a callable" if self.callables else ""
         elif self.kind is bool:
             words = "True or False"
         else:
@@ -41,6 +44,8 @@ class Param:
         """Whether ``value`` is in range."""
         if value is None:
             return self.none
+        if self.kind is object or (self.callables and callable(value)):
+            return True
         if self.kind is bool:
             return isinstance(value, (bool,)) or type(value).__name__ == "bool"
         if self.kind is str:
@@ -78,6 +83,16 @@ PARAMS = {
     "C": Param(float, low=0, open_low=True, high=1e12),
     "max_passes": Param(int, low=1),
     "solver": Param(str, choices=("auto", "fcd", "lbfgs")),
+    "kernel": Param(str, choices=("linear", "poly", "rbf", "perceptron")),
+    "gamma": Param(float, low=0, open_low=True, high=1e12, none=True),
+    "coef0": Param(float, low=-1e12, high=1e12),
+    "degree": Param(int, low=1),
+    "cost_matrix": Param(object, none=True, python_only=True),
+    "init": Param(str, choices=("one-vs-all", "random", "max-cut", "pairs")),
+    "n_colourings": Param(int, low=1),
+    "max_alternations": Param(int, low=1),
+    "allow_zero": Param(bool),
+    "scale": Param(bool),
     "max_step": Param(float, low=0, open_low=True, high=1e6, none=True),
     "fixed_step": Param(float, low=0, open_low=True, high=1e6, none=True),
     "tol": Param(float, low=0),

@@ -10,6 +10,7 @@ REGISTRY = {
     "abc-mart": "pymcboost.algorithms.abcboost:ABCMartClassifier",
     "multiboost": "pymcboost.algorithms.multiboost:MultiBoostClassifier",
     "multiboost-cw": "pymcboost.algorithms.multiboost:MultiBoostCWClassifier",
+    "hingeboost": "pymcboost.algorithms.hingeboost:HingeBoostOCClassifier",
     "vector-tree": "pymcboost.algorithms.vector_tree:VectorTreeBoostClassifier",
 }
 
