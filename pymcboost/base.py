@@ -39,6 +39,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     data_class = TrainingData
     # Whether the weak learners have a side for missing values.
     allows_missing = True
+    # Whether the model is a linear or kernel machine, into which the rounds are merged.
+    makes_machines = False
     # A `Checkpoint` while it fits the estimator.
     _checkpoint = None
     # Rounds after which the state is rebuilt from the scores; None where it does not drift.

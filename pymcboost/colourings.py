@@ -73,7 +73,7 @@ def best_random(weights, n_columns, rng):
     columns = np.where(rng.random((n_columns, K)) < 0.5, 1, -1).astype(np.int8)
     lone = np.abs(columns.sum(axis=1)) == K
     columns[lone, rng.integers(K, size=int(lone.sum()))] *= -1
-    return columns[cut(weights, columns).argmax()]
+    return np.ascontiguousarray(columns[cut(weights, columns).argmax()])
 
 
 def best_pair(weights):
@@ -122,10 +122,10 @@ def max_cut(weights, rng):
         if before - value <= LEAST_GAIN * abs(value):
             break
         before = value
-    columns = np.where(vectors @ rng.normal(size=(rank, ROUNDINGS)) < 0, -1, 1).T.astype(np.int8)
+    columns = np.where(rng.normal(size=(ROUNDINGS, rank)) @ vectors.T < 0, -1, 1).astype(np.int8)
     for column in columns:
         _flip(weights, column)
-    return columns[cut(weights, columns).argmax()]
+    return np.ascontiguousarray(columns[cut(weights, columns).argmax()])
 
 
 def _flip(weights, column):

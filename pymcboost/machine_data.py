@@ -94,6 +94,10 @@ class LinearBuilder:
         """Add a round; ``solution`` is that of f = 2 g."""
         self._rounds.append((column, w / 2, solution.bias / 2))
 
+    def add_nothing(self):
+        """Add a round that changes nothing."""
+        self._rounds.append(None)
+
     def truncate_rounds(self, n):
         """Go back to the first n rounds; not into the machine that the builder began with."""
         del self._rounds[n:]
@@ -129,6 +133,7 @@ class KernelBuilder:
 
     __len__ = LinearBuilder.__len__
     extend = LinearBuilder.extend
+    add_nothing = LinearBuilder.add_nothing
     truncate_rounds = LinearBuilder.truncate_rounds
     tail = LinearBuilder.tail
     freeze = LinearBuilder.freeze

@@ -17,7 +17,7 @@ LIBSVM: a library for support vector machines.
 import ctypes
 import threading
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,8 +34,8 @@ LARGEST_CACHE = 2 << 30
 ANCHOR_MARGIN = 10.0
 # What rounding to float32, in LIBSVM's cache and in kernels in memory, may add to a violation, relative to the sums.
 ROUNDING = 1e-5
-# Epochs of coordinate steps, and pairwise steps per row, after which a solve counts as failed.
-MAX_EPOCHS = 20_000
+# Entries of X that the coordinate steps of a solve may visit, in how many epochs; pairwise steps of a solve.
+MAX_VISITS, MAX_EPOCHS = 10_000_000_000, (100, 20_000)
 MAX_STEPS = 10_000_000
 
 
@@ -54,6 +54,20 @@ class Solution:
     weights: np.ndarray | None
     violation: float
     n_iter: int
+
+    def times(self, step):
+        """The same function times a number."""
+        if step == 1:
+            return self
+        weights = None if self.weights is None else step * self.weights
+        return replace(
+            self,
+            beta=step * self.beta,
+            bias=step * self.bias,
+            f=step * self.f,
+            norm2=step**2 * self.norm2,
+            weights=weights,
+        )
 
 
 def kernel_block(X, Z, kernel, gamma, coef0, degree):
@@ -135,7 +149,7 @@ def _warn_violation(violation, tol, f, what):
     if violation > tol + ROUNDING * (1 + np.abs(f).max(initial=0)):
         warnings.warn(
             f"{what} has not converged: the optimality conditions are violated by {violation:.3g}, tol={tol:g}. "
-            "Use a smaller C, features of a smaller scale, or a larger tol",
+            "Scale the features (scale=True), or use a smaller C or a larger tol",
             stacklevel=2,
         )
 
@@ -389,9 +403,10 @@ class LinearRows:
             X = np.ascontiguousarray(X, dtype=np.float32)
             self._rows = svmdual.Rows(X)
             self._norm = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        entries = X.nnz if hasattr(X, "indptr") else X.size
+        self._epochs = int(np.clip(MAX_VISITS // max(entries, 1), *MAX_EPOCHS))
         self._rho = max(float(self._norm.mean()), 1e-6)
         self._seed = seed
-        self._bias = 0.0
 
     def _scores(self, w):
         sums = np.empty(self.m)
@@ -414,8 +429,8 @@ class LinearRows:
         inner, steps, passes = tol / 2, 0, 0
         rounding = ROUNDING / 1000
         while True:
-            more, _, _, bias = self._rows.solve(
-                self._norm, target, lo, hi, beta, w, bias, self._rho, inner, MAX_EPOCHS, self._seed + passes, active
+            more, left, residual, bias = self._rows.solve(
+                self._norm, target, lo, hi, beta, w, bias, self._rho, inner, self._epochs, self._seed + passes, active
             )
             steps, passes = steps + more, passes + 1
             _balance(beta, target - self._scores(w), lo, hi)
@@ -424,7 +439,7 @@ class LinearRows:
             sums = self._scores(w)
             E = target - sums
             violation, _, _ = violation_of(beta, E, lo, hi)
-            if violation <= tol or passes == 8 or inner < rounding:
+            if violation <= tol or max(left, residual) > inner or inner < rounding:
                 break
             inner /= 4
         _warn_violation(violation, tol, sums, "the coordinate solver")

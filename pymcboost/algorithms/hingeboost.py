@@ -25,10 +25,10 @@ from pymcboost.params import Param
 from pymcboost.scoring import Model
 from pymcboost.svm import KERNELS, DenseKernel, LibsvmKernel, LinearRows, kernel_block
 
-# Steps of a round with zeros in its column are halved at most this often; then the round changes nothing.
-HALVINGS = 20
-# A stage objective may rise by this share, which is rounding and the tolerance of the solver.
-RISE = 1e-9
+# Steps of a round with zeros in its column are halved at most this often.
+HALVINGS = 10
+# A round must lower its objective by this share: less is rounding.
+LEAST_FALL = 1e-9
 SCORED_AT_ONCE = 512
 
 
@@ -136,6 +136,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
     algorithm = "hingeboost"
     data_class = MachineData
     allows_missing = False
+    makes_machines = True
     class_weight = None
     own_params = {
         "solver": Param(str, choices=("auto", "libsvm", "coordinate")),
@@ -143,7 +144,6 @@ class HingeBoostOCClassifier(BoostingClassifier):
         "kernel": Param(str, choices=KERNELS, callables=True),
         "degree": Param(int, low=1, high=1000),
     }
-    short_options = {"kernel": "-t", "gamma": "-g", "degree": "-d", "coef0": "-r"}
 
     def __init__(
         self,
@@ -318,73 +318,68 @@ class HingeBoostOCClassifier(BoostingClassifier):
         return colourings.best_random(weights, self.n_colourings, rng)
 
     def _round(self, builder):
-        state = self._state
-        y, rho, zero = state.data.y, state.rho, self.allow_zero or self.init == "pairs"
+        state, t = self._state, self.n_estimators_
+        y, rho, K = state.data.y, state.rho, state.data.n_classes
         none = np.zeros(len(y))
-        column = self._first_column(self.n_estimators_)
+        column = self._first_column(t)
         start = colours.cost(rho, y, column, none)
         if not start or not state.varies:
             return None
-        objective, best, n_solves, n_iter = state.c * start, None, 0, 0
-        state.trace = [objective]
+        found = {"objective": state.c * start, "n_solves": 0, "n_iter": 0, "violation": 0.0}
+        state.trace = [found["objective"]]
+        best = self._alternate(column, found)
+        if best is None:
+            # Where every row has a class of its own colour with as large a residual, f = 0 is optimal: such a column
+            # asks for no margin. One class against all others always does.
+            best = self._alternate(colourings.one_vs_all(t % K, K), found)
+        column = np.zeros(K, dtype=np.int8)
+        if best is not None:
+            column, solution = best
+            found["violation"] = solution.violation
+            builder.add(column, solution, self._weights(solution))
+            colours.update(rho, y, column, solution.f / 2)
+        else:
+            builder.add_nothing()
+        hinge = colours.cost(rho, y, column, none) / len(y)
+        return {"column": column, "start": state.trace[0], **found, "hinge": hinge}
+
+    def _alternate(self, column, found):
+        """SVMs and recolourings from a first column on; the last column and SVM that lower the objective, or None."""
+        state = self._state
+        y, rho, zero = state.data.y, state.rho, self.allow_zero or self.init == "pairs"
+        d, best = np.empty(len(y)), None
         for _ in range(self.max_alternations):
-            d = np.empty(len(y))
             colours.margins(rho, y, column, d)
-            sign = column[y]
-            solution = state.svm.solve(sign, d, state.c, self.tol, state.beta)
-            n_solves, n_iter = n_solves + 1, n_iter + solution.n_iter
+            solution = state.svm.solve(column[y], d, state.c, self.tol, state.beta)
+            found["n_solves"] += 1
+            found["n_iter"] += solution.n_iter
             state.beta = solution.beta
             g, norm = solution.f / 2, solution.norm2 / 2
-            before = colours.cost(rho, y, column, g)
-            coloured = column.copy()
-            changes, after = colours.recolour(rho, y, coloured, g, zero, *state.scratch)
-            step = 1.0
-            if zero and norm + state.c * after > objective:
-                step, after = self._shorten(coloured, g, norm, objective)
-            reached = step * step * norm + state.c * after
-            if reached > objective + RISE * abs(objective):
+            fitted = norm + state.c * colours.cost(rho, y, column, g)
+            column = column.copy()
+            changes, after = colours.recolour(rho, y, column, g, zero, *state.scratch)
+            reached, step = norm + state.c * after, 1.0
+            if zero and reached >= found["objective"]:
+                step, reached = self._shorten(column, g, norm, found["objective"])
+            if not reached < found["objective"] * (1 - LEAST_FALL):
                 break
             if step == 1:
-                state.trace.append(norm + state.c * before)
+                state.trace.append(fitted)
             state.trace.append(reached)
-            objective, best = reached, (coloured, solution, step)
+            found["objective"], best = reached, (column, solution.times(step))
             if not changes:
                 break
-            column = coloured.copy()
-        hinge = start / len(y)
-        column, violation = np.zeros_like(column), 0.0
-        if best is not None:
-            column, solution, step = best
-            violation = solution.violation
-            if step != 1:
-                solution.beta, solution.bias, solution.f = (
-                    step * part for part in (solution.beta, solution.bias, solution.f)
-                )
-                solution.weights = None if solution.weights is None else step * solution.weights
-            colours.update(rho, y, column, solution.f / 2)
-            hinge = colours.cost(rho, y, column, none) / len(y)
-            builder.add(column, solution, self._weights(solution))
-        else:
-            builder.add(column, solution, self._weights(solution))
-        return {
-            "column": column,
-            "objective": objective,
-            "start": state.trace[0],
-            "hinge": hinge,
-            "n_solves": n_solves,
-            "n_iter": n_iter,
-            "violation": violation,
-        }
+        return best
 
     def _shorten(self, column, g, norm, objective):
-        """The step of a round with zeros, which the SVM does not see as they are, that does not raise the objective."""
+        """The largest halving of a step, for columns with zeros, which the SVM does not see as they are, that helps."""
         state, step = self._state, 1.0
         for _ in range(HALVINGS):
             step /= 2
-            after = colours.cost(state.rho, state.data.y, column, step * g)
-            if step * step * norm + state.c * after <= objective:
-                return step, after
-        return 0.0, state.trace[0] / state.c
+            reached = step * step * norm + state.c * colours.cost(state.rho, state.data.y, column, step * g)
+            if reached < objective:
+                return step, reached
+        return 0.0, objective
 
     def _weights(self, solution):
         """Weights of a linear SVM over the features; None for other kernels."""
@@ -423,6 +418,13 @@ class HingeBoostOCClassifier(BoostingClassifier):
             "or sklearn.calibration.CalibratedClassifierCV"
         )
 
+    @property
+    def feature_importances_(self):
+        """Share of every feature in the absolute coefficients of a linear model: (n_features,), summing to 1."""
+        if self.kernel != "linear":
+            raise AttributeError("a kernel machine has no shares of features; use permutation_importance")
+        return super().feature_importances_
+
     def save(self, path, layout="list", leaves="float32"):
         """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
 
@@ -445,6 +447,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = False
+        tags.input_tags.sparse = self.kernel == "linear"
         return tags
 
 
