@@ -91,8 +91,8 @@ class Checkpoint:
             )
         if estimator.makes_machines:
             raise ValueError(
-                f"{type(estimator).__name__} keeps no checkpoints: its rounds are merged into one rounded machine, from "
-                "which a training would not go on to the same bytes; use warm_start to add rounds"
+                f"{type(estimator).__name__} keeps no checkpoints: its rounds are merged into one machine, from which "
+                "a training would not go on to the same bytes; use warm_start to add rounds"
             )
         self._saved = self._read()
         self.resumed = 0

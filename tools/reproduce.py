@@ -4,6 +4,7 @@
     python tools/reproduce.py mnist10k|covtype-abc|poker-abc [--rounds N] [--gaps 1 10] [--methods mart ...]
     python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
     python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost|multiboost-defaults [--sets usps ...]
+    python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
 
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import common
 import numpy as np
+import reproduce_hinge
 import reproduce_multiboost
 import reproduce_trees
 from common import DataMissing, error_percent
@@ -657,7 +659,8 @@ def markdown(folder):
             rows = journal(folder).rows
             commits = ", ".join(f"`{c}`" for c in sorted({row["commit"] for row in rows}))
             parts.append(f"### {title}\n\n{text(rows)}\n\nCommit {commits}.")
-    parts += reproduce_trees.markdown(folder) + reproduce_multiboost.markdown(folder)
+    for module in (reproduce_trees, reproduce_multiboost, reproduce_hinge):
+        parts += module.markdown(folder)
     return "\n\n".join(parts)
 
 
@@ -670,8 +673,9 @@ TABLES = {
     "figure1": run_figure1,
     **reproduce_trees.RUNS,
     **reproduce_multiboost.RUNS,
+    **reproduce_hinge.RUNS,
 }
-VERIFY = {**reproduce_trees.VERIFY, **reproduce_multiboost.VERIFY}
+VERIFY = {**reproduce_trees.VERIFY, **reproduce_multiboost.VERIFY, **reproduce_hinge.VERIFY}
 
 
 def main(arguments=None):
