@@ -452,8 +452,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
 
 REFUSED = (
-    "a model with a callable kernel cannot be saved or pickled: a file holds numbers, and a function of another process "
-    "would have to be found and trusted. Use one of the kernels that have names, or fit again where it is needed"
+    "a model with a callable kernel cannot be saved or pickled: a file holds numbers, and a function would have to be "
+    "found again and trusted. Use one of the kernels that have names, or fit again where it is needed"
 )
 
 
