@@ -293,11 +293,14 @@ class LibsvmKernel:
         """
         m, nodes = self.m, self._nodes
         used = np.flatnonzero(sign)
-        s, d_used = sign[used].astype(np.float64), d[used]
+        # LIBSVM keeps 1 - d_i in float32: the problem is solved for d / unit, which has w / unit and c / unit.
+        unit = float(np.abs(d[used]).max()) or 1.0
+        bound = c / unit
+        s, d_used = sign[used].astype(np.float64), d[used] / unit
         tilt = np.zeros(m)
-        tilt[used] = s * (1 - d_used) / (2 * c)
-        reach = 1 + np.abs(d_used).max() + 0.5 * np.abs(1 - d_used).sum() + c * self._largest
-        high = ANCHOR_MARGIN * reach / c
+        tilt[used] = s * (1 - d_used) / (2 * bound)
+        reach = 2 + 0.5 * np.abs(1 - d_used).sum() + bound * self._largest
+        high = ANCHOR_MARGIN * reach / bound
         values = nodes["value"]
         values[m, 1 : m + 1] = values[:m, m + 1] = tilt
         values[m + 1, 1 : m + 1] = values[:m, m + 2] = -tilt
@@ -305,12 +308,14 @@ class LibsvmKernel:
         values[m, m + 2] = values[m + 1, m + 1] = high
         labels = np.concatenate((s, [1.0, -1.0]))
         address = self._address[np.concatenate((used, [m, m + 1]))]
-        found, bias, n_iter = self._train(labels, address, c, tol)
-        if found[-2] != c or found[-1] != -c:
+        found, bias, n_iter = self._train(labels, address, bound, tol / unit)
+        if found[-2] != bound or found[-1] != -bound:
             raise AssertionError(
-                f"the anchors have the multipliers {found[-2]!r} and {found[-1]!r}, not +-{c!r}: LIBSVM has solved "
+                f"the anchors have the multipliers {found[-2]!r} and {found[-1]!r}, not +-{bound!r}: LIBSVM has solved "
                 "another problem. Please report this with your data and parameters"
             )
+        found[:-2] = np.where(np.abs(found[:-2]) == bound, s * c, unit * found[:-2])
+        bias *= unit
         beta = np.zeros(m)
         beta[used] = found[:-2]
         sums = np.empty(m)
