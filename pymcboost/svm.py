@@ -34,8 +34,11 @@ LARGEST_CACHE = 2 << 30
 ANCHOR_MARGIN = 10.0
 # What rounding to float32, in LIBSVM's cache and in kernels in memory, may add to a violation, relative to the sums.
 ROUNDING = 1e-5
-# Entries of X that the coordinate steps of a solve may visit, in how many epochs; pairwise steps of a solve.
-MAX_VISITS, MAX_EPOCHS = 10_000_000_000, (100, 20_000)
+# Epochs of coordinate steps before the free variables are solved for at once, if there are at most so many, with this
+# share of their mean diagonal added; and entries of X that a solve may visit.
+EPOCHS, MOST_FREE, RIDGE = 300, 500, 1e-10
+MAX_VISITS = 10_000_000_000
+# Pairwise steps of a solve.
 MAX_STEPS = 10_000_000
 
 
@@ -398,6 +401,7 @@ class LinearRows:
 
     def __init__(self, X, seed=0):
         self.m, self.d = X.shape
+        self._X = X
         if hasattr(X, "indptr"):
             data = np.ascontiguousarray(X.data, dtype=np.float32)
             self._rows = svmdual.Rows(
@@ -409,7 +413,7 @@ class LinearRows:
             self._rows = svmdual.Rows(X)
             self._norm = np.einsum("ij,ij->i", X, X, dtype=np.float64)
         entries = X.nnz if hasattr(X, "indptr") else X.size
-        self._epochs = int(np.clip(MAX_VISITS // max(entries, 1), *MAX_EPOCHS))
+        self._most = max(EPOCHS * self.m, MAX_VISITS * self.m // max(entries, 1))
         self._rho = max(float(self._norm.mean()), 1e-6)
         self._seed = seed
 
@@ -431,25 +435,63 @@ class LinearRows:
             beta, w = scale * tried, scale * w
             bias = bias_of(beta, target - self._scores(w), lo, hi)
         active = np.empty(self.m, dtype=np.int32)
-        inner, steps, passes = tol / 2, 0, 0
-        rounding = ROUNDING / 1000
+        inner, steps, seed = tol / 2, 0, self._seed
+        rounding = 1e-14 * (1 + float(np.abs(d).max(initial=0)))
         while True:
             more, left, residual, bias = self._rows.solve(
-                self._norm, target, lo, hi, beta, w, bias, self._rho, inner, self._epochs, self._seed + passes, active
+                self._norm, target, lo, hi, beta, w, bias, self._rho, inner, EPOCHS, seed, active
             )
-            steps, passes = steps + more, passes + 1
+            steps, seed = steps + more, seed + 1
             _balance(beta, target - self._scores(w), lo, hi)
+            if max(left, residual) > inner:
+                bias = self._newton(beta, target, lo, hi, bias)
             w = np.zeros(self.d)  # anew, without the rounding of all steps
             self._rows.add(beta, w)
             sums = self._scores(w)
             E = target - sums
             violation, _, _ = violation_of(beta, E, lo, hi)
-            if violation <= tol or max(left, residual) > inner or inner < rounding:
+            if violation <= tol or steps >= self._most or inner < rounding:
                 break
-            inner /= 4
+            if max(left, residual) <= inner:
+                inner /= 4
         _warn_violation(violation, tol, sums, "the coordinate solver")
         bias = bias_of(beta, E, lo, hi)
         return Solution(beta, bias, sums + bias, float(w @ w), w, violation, steps)
+
+    def _newton(self, beta, target, lo, hi, bias):
+        """Solve for the free variables at once, up to the first bound, as long as some reach one; returns the bias.
+
+        Single coordinates are slow where the free rows are many for their dimensions, or nearly parallel.
+        """
+        while True:
+            free = np.flatnonzero((beta > lo) & (beta < hi))
+            if not 2 <= len(free) <= MOST_FREE:
+                return bias
+            w = np.zeros(self.d)
+            self._rows.add(beta, w)
+            X = self._X[free]
+            X = (X.toarray() if hasattr(X, "toarray") else X).astype(np.float64)
+            K = X @ X.T
+            system = np.ones((len(free) + 1, len(free) + 1))
+            system[:-1, :-1] = K + RIDGE * K.diagonal().mean() * np.eye(len(free))
+            system[-1, -1] = 0.0
+            try:
+                *step, found = np.linalg.solve(system, np.append(target[free] - X @ w, 0.0))
+            except np.linalg.LinAlgError:
+                return bias
+            step = np.asarray(step)
+            if not np.isfinite(step).all():
+                return bias
+            room = np.where(step > 0, hi[free] - beta[free], beta[free] - lo[free])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                share = np.where(step != 0, room / np.abs(step), np.inf)
+            first = int(share.argmin())
+            if share[first] >= 1:
+                beta[free] += step
+                return float(found)
+            beta[free] += share[first] * step
+            beta[free[first]] = hi[free[first]] if step[first] > 0 else lo[free[first]]
+            np.clip(beta, lo, hi, out=beta)
 
 
 def _balance(beta, E, lo, hi):

@@ -57,7 +57,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
     Parameters
     ----------
     n_estimators : int, default=200
-        Number of boosting rounds, at least 1. Training stops earlier when every residual has been met.
+        Number of boosting rounds, at least 1. Training stops earlier when no residual is above ``tol``.
     C : float, default=1.0
         Weight of the hinge loss, averaged over the rows, against the norm of a round's SVM; above 0.
     kernel : {"linear", "poly", "rbf", "perceptron"} or callable, default="linear"
@@ -323,7 +323,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
         none = np.zeros(len(y))
         column = self._first_column(t)
         start = colours.cost(rho, y, column, none)
-        if not start or not state.varies:
+        # Margins up to tol are none that an SVM would be trained for.
+        if rho.max() <= self.tol or not state.varies:
             return None
         found = {"objective": state.c * start, "n_solves": 0, "n_iter": 0, "violation": 0.0}
         state.trace = [found["objective"]]
@@ -363,7 +364,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
                 step, reached = self._shorten(column, g, norm, found["objective"])
             if not reached < found["objective"] * (1 - LEAST_FALL):
                 break
-            if step == 1:
+            if not zero:
                 state.trace.append(fitted)
             state.trace.append(reached)
             found["objective"], best = reached, (column, solution.times(step))
