@@ -36,7 +36,7 @@ ANCHOR_MARGIN = 10.0
 ROUNDING = 1e-5
 # Epochs of coordinate steps before the free variables are solved for at once, if there are at most so many, with this
 # share of their mean diagonal added; and entries of X that a solve may visit.
-EPOCHS, MOST_FREE, RIDGE = 300, 500, 1e-10
+EPOCHS, MOST_FREE, NEWTON_STEPS, RIDGE = 300, 500, 200, 1e-10
 MAX_VISITS = 10_000_000_000
 # Pairwise steps of a solve.
 MAX_STEPS = 10_000_000
@@ -459,11 +459,11 @@ class LinearRows:
         return Solution(beta, bias, sums + bias, float(w @ w), w, violation, steps)
 
     def _newton(self, beta, target, lo, hi, bias):
-        """Solve for the free variables at once, up to the first bound, as long as some reach one; returns the bias.
+        """Solve for the free variables at once, up to the first bound, again and again; returns the bias.
 
         Single coordinates are slow where the free rows are many for their dimensions, or nearly parallel.
         """
-        while True:
+        for _ in range(NEWTON_STEPS):
             free = np.flatnonzero((beta > lo) & (beta < hi))
             if not 2 <= len(free) <= MOST_FREE:
                 return bias
@@ -492,6 +492,7 @@ class LinearRows:
             beta[free] += share[first] * step
             beta[free[first]] = hi[free[first]] if step[first] > 0 else lo[free[first]]
             np.clip(beta, lo, hi, out=beta)
+        return bias
 
 
 def _balance(beta, E, lo, hi):

@@ -436,8 +436,8 @@ def test_expected_cost_falls_where_the_costs_are_known():
     cost = np.where(groups[:, None] == groups, 1.0, 10.0) - np.eye(6)
     centre = rng.normal(size=(6, 6))
     y, y_test = rng.integers(0, 6, 600), rng.integers(0, 6, 4000)
-    X = centre[y] + 1.5 * rng.normal(size=(600, 6))
-    X_test = centre[y_test] + 1.5 * rng.normal(size=(4000, 6))
+    X = centre[y] + 2 * rng.normal(size=(600, 6))
+    X_test = centre[y_test] + 2 * rng.normal(size=(4000, 6))
     paid = [
         cost[y_test, HingeBoostOCClassifier(50, C=10.0, cost_matrix=costs, random_state=0).fit(X, y).predict(X_test)]
         for costs in (None, cost)
