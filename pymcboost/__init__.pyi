@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
@@ -260,6 +260,132 @@ class HingeBoostOCClassifier(_Estimator):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
+
+class _Classic(_Estimator):
+    def __init__(
+        self,
+        n_estimators: int = 500,
+        weak_learner: Literal["stump", "tree"] = "stump",
+        max_leaf_nodes: int = 20,
+        max_depth: int | None = None,
+        subsample: float = 1.0,
+        max_bins: int = 256,
+        min_weight_fraction_leaf: float = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: _ClassWeight = None,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
+
+class AdaBoostECCClassifier(_Classic): ...
+class AdaBoostMHClassifier(_Classic): ...
+class AdaBoostOCClassifier(_Classic): ...
+class GentleBoostClassifier(_Classic): ...
+class SAMMEClassifier(_Classic): ...
+
+class AdaBoostERPClassifier(_Estimator):
+    def __init__(
+        self,
+        n_estimators: int = 500,
+        n_repartitions: int = 1,
+        weak_learner: Literal["stump", "tree"] = "stump",
+        max_leaf_nodes: int = 20,
+        max_depth: int | None = None,
+        subsample: float = 1.0,
+        max_bins: int = 256,
+        min_weight_fraction_leaf: float = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: _ClassWeight = None,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
+
+class AdaBoostMOClassifier(_Estimator):
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        code: Literal["auto", "one-vs-all", "all-pairs", "exhaustive", "dense"] = "auto",
+        weak_learner: Literal["stump", "tree"] = "stump",
+        max_leaf_nodes: int = 20,
+        max_depth: int | None = None,
+        subsample: float = 1.0,
+        max_bins: int = 256,
+        min_weight_fraction_leaf: float = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: _ClassWeight = None,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
+
+class GradBoostClassifier(_Estimator):
+    def __init__(
+        self,
+        n_estimators: int = 1000,
+        l1: float = 1e-06,
+        weak_learner: Literal["stump", "tree"] = "stump",
+        max_leaf_nodes: int = 20,
+        max_depth: int | None = None,
+        max_bins: int = 256,
+        min_weight_fraction_leaf: float = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: _ClassWeight = None,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
+
+class JointBoostClassifier(_Estimator):
+    def __init__(
+        self,
+        n_estimators: int = 500,
+        max_bins: int = 256,
+        min_weight_fraction_leaf: float = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: _ClassWeight = None,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
+
+class PIBoostClassifier(_Estimator):
+    def __init__(
+        self,
+        n_estimators: int = 200,
+        separators: Literal["singles", "pairs"] | Sequence[Sequence[int]] = "singles",
+        cost_sensitive: bool = True,
+        weak_learner: Literal["stump", "tree"] = "stump",
+        max_leaf_nodes: int = 20,
+        max_depth: int | None = None,
+        subsample: float = 1.0,
+        max_bins: int = 256,
+        min_weight_fraction_leaf: float = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: _ClassWeight = None,
         warm_start: bool = False,
         random_state: _RandomState = None,
         n_jobs: int | None = None,

@@ -225,7 +225,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _continue(self, data):
         builder = self._new_builder(data.n_classes, data.n_features)
         builder.extend(self.model_.ensemble)
-        return builder, self.model_.raw_scores(data.X)[data.rows]
+        return builder, self._scores(builder, data)
+
+    def _scores(self, builder, data):
+        """Scores of the training rows, of the classes or of the columns of a code: (m, K) or (m, P)."""
+        learners = builder.freeze()
+        if getattr(learners, "code", None) is not None:
+            learners = learners.columns()
+        return Model.from_ensemble(learners, np.arange(learners.n_classes)).raw_scores(data.X)[data.rows]
 
     def _check_kept(self):
         """Refuse to add to a model what is made of other weak learners, or for another loss."""
@@ -262,8 +269,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
                 if watched and t - best_round >= self.n_iter_no_change:
                     break
                 if self.restart_every and t > done and t % self.restart_every == 0:
-                    partial = Model.from_ensemble(builder.freeze(), np.arange(data.n_classes))
-                    self._restart(partial.raw_scores(data.X)[data.rows])
+                    self._restart(self._scores(builder, data))
                 learners = len(builder)
                 found = self._round(builder)
                 if found is None:

@@ -152,3 +152,49 @@ class ClassTrees:
         """Arrays of tree j of the last `grow` as `TreesBuilder.add_tree` takes them, and its (column, gain) pairs."""
         column, threshold, nan_left, right, value, gain = self._grown.tree(j, self.data)
         return (column, threshold, nan_left, right, sign * value), (column, gain)
+
+
+class MarginTrees:
+    """Regression trees of the classes on margin vectors: 1 / z with weights w z^2, z = [own class] - 1/K.
+
+    Parameters
+    ----------
+    data : TreeData
+    max_leaves : int
+    max_depth : int or None
+    n_threads : int
+    """
+
+    def __init__(self, data, max_leaves, max_depth, n_threads):
+        self.data, self._n_threads = data, n_threads
+        K, planes = data.n_classes, 2 if data.dtype == np.float64 else 1
+        self._units = Units(data, planes, 0.0)
+        self._grower = _trees.Grower(
+            data,
+            max_leaves,
+            max_depth or 0,
+            self._units.least,
+            planes,
+            False,
+            data.pools(planes, max_leaves),
+            n_threads,
+        )
+        self._z = np.eye(K) - 1 / K
+        self._grown = Grown.empty(K, max_leaves, data.n_rows)
+
+    def fit(self, weight):
+        """Trees of all classes for the weights (m,): (column, threshold, nan_left, right, value, gain) of each."""
+        data, units, K = self.data, self._units, self.data.n_classes
+        of_class = np.array([part.sum() for part in np.split(weight, data.class_start[1:-1])])
+        scale = np.empty((K, 3))
+        scale[:, 0] = units.limit_g / (np.abs(self._z) @ of_class)
+        scale[:, 1] = units.limit_h / (self._z**2 @ of_class)
+        scale[:, 2] = units.per_count
+        self._grower.grow_classes(weight, data.y, self._z, self._z**2, scale, self._grown)
+        return [self._grown.tree(k, data) for k in range(K)]
+
+    def add_to(self, F):
+        """Add the trees' values on the training rows to F (K, m)."""
+        K = self.data.n_classes
+        every, none = np.arange(K, dtype=np.int32), np.full(K, -1, dtype=np.int32)
+        _trees.add_trees(self._grown.leaf, self._grown.value, every, every, none, F, self._n_threads)

@@ -65,3 +65,48 @@ class NewtonLog(_Newton):
 
 
 SOLVERS = {"exp": NewtonExp, "log": NewtonLog}
+
+
+def coded_steps(tables, code, cap=LARGEST_COEFFICIENT):
+    """Steps t (P,) that minimise, column by column, the coded exponential loss along +-1 outputs h.
+
+    The root of  sum_c C (W-[c] exp(C t) - W+[c] exp(-C t)) = 0, which rises in t: for a class subset of PIBoost with
+    C = K - s on it and -s off it, its polynomial (eq. 8) times powers of R = exp(t).
+
+    Parameters
+    ----------
+    tables : ndarray (2, K, P)
+        Weights of the rows of each class with h = +1 and with h = -1.
+    code : ndarray (K, P)
+        C.
+    cap : float
+        Largest |C t| of a column.
+    """
+    size = np.abs(code).max(axis=0)
+    size[size == 0] = 1.0
+    C = code / size
+    total = tables.sum(axis=(0, 1))
+    plus, minus = C * tables[0] / np.maximum(total, 1e-300), C * tables[1] / np.maximum(total, 1e-300)
+
+    def slope(t):
+        up, down = np.exp(C * t), np.exp(-C * t)
+        return (minus * up - plus * down).sum(axis=0), (C * (minus * up + plus * down)).sum(axis=0)
+
+    low, high = np.full(len(size), -float(cap)), np.full(len(size), float(cap))
+    t = np.zeros(len(size))
+    for _ in range(MAX_ITERATIONS):
+        g, curvature = slope(t)
+        low, high = np.where(g <= 0, t, low), np.where(g >= 0, t, high)
+        new = t - g / np.maximum(curvature, 1e-300)
+        inside = (new > low) & (new < high)
+        new = np.where(inside, new, (low + high) / 2)
+        new = np.where(g == 0, t, new)
+        if (np.abs(new - t) <= 1e-15 * np.maximum(1.0, np.abs(t))).all():
+            break
+        t = new
+    return t / size
+
+
+def common_step(edge, cap=LARGEST_COEFFICIENT):
+    """AdaBoost's coefficient, 1/2 log((1 + edge) / (1 - edge)), for an edge in (0, 1]; at most ``cap``."""
+    return float(min(np.arctanh(min(edge, 1 - 1e-16)), cap))

@@ -4,23 +4,17 @@ Shared by MultiBoost (one learner a round, for all classes) and MultiBoost-cw (o
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from pymcboost.base import BoostingClassifier
-from pymcboost.data import TrainingData
+from pymcboost.binary_boosting import SMALLEST_EDGE, BinaryBoosting
 from pymcboost.ensemble import EnsembleBuilder, Trees, TreesBuilder
 from pymcboost.scoring import Model
 from pymcboost.threads import available_memory, in_words
 from pymcboost.totally_corrective import FCD, LBFGS, Columns, ExpWeights, LogWeights, pack
-from pymcboost.tree_data import TreeData
-from pymcboost.weak_learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree
 
-# An edge below this share of the weights is rounding, not learning; edges this close to nu have reached it.
-SMALLEST_EDGE = 1e-7
-# Rounds after which stage-wise training rebuilds the weights from the scores, against drift; otherwise each round does.
-RESTART_EVERY = 512
 # Largest violation that FCD and L-BFGS-B leave in a round, relative to that of the new learners.
 SOLVER_TOLERANCE = 1e-3
 SEED_STEP = 1_000_003
@@ -43,13 +37,7 @@ class Learner:
     @classmethod
     def of(cls, found, owner):
         """From what a weak learner's ``fit`` returns."""
-        if hasattr(found, "sign"):
-            parts = (found.feature, found.threshold, found.nan_left, found.right, found.sign)
-            return cls(*(part.copy() for part in parts), owner)  # the next tree is grown in the same arrays
-        return cls(
-            np.array([found.feature]), np.array([found.threshold], dtype=np.float32), np.array([found.nan_left]),
-            np.array([1]), np.array([-1.0, 1.0]) * found.polarity, owner,
-        )  # fmt: skip
+        return cls(*found.as_tree(), owner)
 
     def key(self):
         """Bytes that are equal for equal learners, before and after they have been in a model file."""
@@ -181,8 +169,7 @@ class CorrectiveBuilder:
         builder = self._new_builder()
         for learner, coef in zip(self.learners, self.coef, strict=True):
             add_to(builder, learner, coef)
-        if isinstance(builder, TreesBuilder):
-            builder.end_round()
+        builder.end_round()
         return builder.freeze()
 
 
@@ -224,10 +211,9 @@ class _State:
     begun: bool = False
 
 
-class ColumnGeneration(BoostingClassifier):
+class ColumnGeneration(BinaryBoosting):
     """Base of MultiBoost and MultiBoost-cw. Subclasses say whether learners are ``shared`` by all classes."""
 
-    shared: bool
     loss = "exp"
     solver = "fcd"
 
@@ -239,7 +225,7 @@ class ColumnGeneration(BoostingClassifier):
     @property
     def restart_every(self):
         """Rounds after which the weights are rebuilt from the scores; None where every round does so by itself."""
-        return RESTART_EVERY if self.stagewise else None
+        return BinaryBoosting.restart_every if self.stagewise else None
 
     @property
     def sparsity_(self):
@@ -258,20 +244,13 @@ class ColumnGeneration(BoostingClassifier):
     def _solver(self):
         return self.solver
 
-    def _training_data(self):
-        return TrainingData if self.weak_learner == "stump" else TreeData
-
-    def _ensemble_builder(self, n_classes, n_features):
-        if self.shared and self.weak_learner == "stump":
-            return EnsembleBuilder(n_classes, n_features)
-        return TreesBuilder(n_classes, n_features, vector=self.shared)
-
     def _new_builder(self, n_classes, n_features):
+        new_ensemble = partial(super()._new_builder, n_classes, n_features)
         if self.stagewise:
-            return self._ensemble_builder(n_classes, n_features)
+            return new_ensemble()
         # Ctrl-C goes back one round at most, early stopping as far as its patience.
         kept = 2 + (self.n_iter_no_change if self.early_stopping else 0)
-        return CorrectiveBuilder(lambda: self._ensemble_builder(n_classes, n_features), n_classes, self.shared, kept)
+        return CorrectiveBuilder(new_ensemble, n_classes, self.shared, kept)
 
     def _continue(self, data):
         if self.model_.has_stages != self.stagewise:
@@ -296,11 +275,7 @@ class ColumnGeneration(BoostingClassifier):
         else:
             weights = WEIGHTS[self.loss](data, nu, n_threads=n_threads)
             solver = LBFGS(weights)
-        if self.weak_learner == "stump":
-            learner = (SharedStump if self.shared else EdgeStumps)(data, n_threads)
-        else:
-            learner = (SharedTree if self.shared else EdgeTrees)(data, self.max_leaf_nodes, self.max_depth, n_threads)
-        self._state = _State(weights, solver, learner)
+        self._state = _State(weights, solver, self._new_learner(data, n_threads))
 
     def _check_memory(self, data):
         """Refuse before anything large is taken: the outputs of all learners that may come, weights and scores."""
@@ -386,8 +361,7 @@ class ColumnGeneration(BoostingClassifier):
             state.l1 += float(columns.w.sum())
             for learner, coef in zip(part.learners, part.coef, strict=True):
                 add_to(builder, learner, coef)
-            if isinstance(builder, TreesBuilder):
-                builder.end_round()
+            builder.end_round()
         if not np.isfinite(objective):
             raise FloatingPointError(
                 f"{type(self).__name__}: the loss is {objective} after round {self.n_estimators_ + 1}; are some sample "
@@ -398,8 +372,7 @@ class ColumnGeneration(BoostingClassifier):
         state.objective = objective
         if self.stagewise:  # other trainings drop learners again: there the splits of the model are what counts
             for one in found:
-                if hasattr(one, "gain"):
-                    np.add.at(self.gain_, one.feature, one.gain)
+                self._add_gain(one)
         return {
             "objective": objective,
             "change": change,

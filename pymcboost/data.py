@@ -18,6 +18,12 @@ BUNDLE_ROWS = 512
 LARGEST_THRESHOLD = np.finfo(np.float32).max
 
 
+def layout(n_columns):
+    """How the columns of a gradient are held: lanes of a block (4, 8 or 16), and number of blocks."""
+    lanes = 4 if n_columns <= 4 else 8 if n_columns <= 8 else 16
+    return lanes, -(-n_columns // lanes)
+
+
 @dataclass(frozen=True)
 class Tiles:
     """Bin codes in tiles of 4 bytes per row; a byte holds one or more columns (slots) in mixed radix."""
@@ -102,8 +108,7 @@ class TrainingData:
         self.n_rows = len(self.rows)
         self.n_features = X.shape[1]
         self.class_start = np.searchsorted(self.y, np.arange(n_classes + 1)).astype(np.int64)
-        self.lanes = 4 if n_classes <= 4 else 8 if n_classes <= 8 else 16
-        self.n_blocks = -(-n_classes // self.lanes)
+        self.lanes, self.n_blocks = layout(n_classes)
         size = self.n_rows * self.lanes * self.n_blocks
         self.dtype = np.dtype(np.float64 if size <= SMALL_DATA else np.float32)
         self.X = X
@@ -137,9 +142,10 @@ class TrainingData:
         per_entry = 2 if self.dtype == np.float32 else 10
         return m * d * per_entry + 1100 * d + n_threads * m * 80
 
-    def gradient_buffer(self):
-        """Aligned zeros (n_blocks, m, lanes) for a gradient or weights."""
-        return aligned_zeros((self.n_blocks, self.n_rows, self.lanes), self.dtype)
+    def gradient_buffer(self, n_columns=None):
+        """Aligned zeros (n_blocks, m, lanes) for a gradient or weights of that many columns, one per class if None."""
+        lanes, n_blocks = layout(self.n_classes if n_columns is None else n_columns)
+        return aligned_zeros((n_blocks, self.n_rows, lanes), self.dtype)
 
     @property
     def n_entries(self):

@@ -5,7 +5,7 @@ F(x) = bias + sum over the stumps, in order, of  left  if x[feature] <= threshol
 and likewise for trees, whose splits send x to one of many leaves.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -207,6 +207,9 @@ class EnsembleBuilder:
     # A stump is a round.
     truncate_rounds = truncate
 
+    def end_round(self):
+        """Nothing, as every stump is a round: for callers that have a `TreesBuilder` at other times."""
+
     def freeze(self):
         """The stumps so far as read-only copies; the builder can go on growing.
 
@@ -254,6 +257,8 @@ class Trees:
         The trees of round r are ``rounds[r] <= t < rounds[r + 1]``.
     bias : ndarray of float32 (K,)
     n_features : int
+    code : ndarray of float32 (P, K) or None
+        If given, ``cls`` is one of P columns, whose row times the leaf's value goes to the scores.
     """
 
     offset: np.ndarray
@@ -267,6 +272,7 @@ class Trees:
     rounds: np.ndarray
     bias: np.ndarray
     n_features: int
+    code: np.ndarray | None = None
 
     def __len__(self):
         return len(self.offset) - 1
@@ -299,7 +305,13 @@ class Trees:
             self.rounds[: n + 1],
             self.bias,
             self.n_features,
+            self.code,
         )
+
+    def columns(self):
+        """The same trees with a score for every column of the code, in place of every class; at least two."""
+        n = max(2, len(self.code))
+        return replace(self, bias=np.zeros(n, dtype=np.float32), code=None)
 
     def each(self):
         """Yield (feature, threshold, nan_left, right, leaf, cls, base) of each tree; ``cls``, ``base`` may be -1."""
@@ -357,11 +369,16 @@ class Trees:
         right = _integers("right", self.right, s)
         vector = self.cls is None
         leaf = _finite("leaf", self.leaf, (s + t, k) if vector else (s + t,))
-        cls, base = self.cls, self.base
+        cls, base, code = self.cls, self.base, self.code
+        if code is not None:
+            code = _finite("code", code, (len(code), k))
+            if vector or not len(code):
+                raise ValueError("code needs a row or more, and trees with cls")
+        columns = k if code is None else len(code)
         if not vector:
             cls = _integers("cls", cls, t)
-            if t and (cls.min() < 0 or cls.max() >= k):
-                raise ValueError(f"cls must be from 0 to {k - 1}")
+            if t and (cls.min() < 0 or cls.max() >= columns):
+                raise ValueError(f"cls must be from 0 to {columns - 1}")
         if base is not None:
             base = _integers("base", base, t)
             if t and (base.min() < -1 or base.max() >= k):
@@ -372,8 +389,12 @@ class Trees:
                 raise ValueError("base must be None or -1 where leaves have a value for each class")
             elif (base == cls).any():
                 raise ValueError("base must not be the tree's own class")
+            elif code is not None:
+                raise ValueError("base must be None or -1 where there is a code")
         rounds = _rising("rounds", self.rounds, t)
-        result = Trees(offset, feature, threshold, nan_left, right, leaf, cls, base, rounds, bias, int(self.n_features))
+        result = Trees(
+            offset, feature, threshold, nan_left, right, leaf, cls, base, rounds, bias, int(self.n_features), code
+        )
         result.depths()
         return result
 
@@ -385,16 +406,21 @@ class Trees:
                 "layout='interval' is for stumps; trees with more than one split can only be saved as a list "
                 "(layout='list')"
             )
-        return _merge(self._as_stumps(splits).canonical())
+        stumps = self._as_stumps(splits)
+        return _merge(stumps if self.code is not None else stumps.canonical())
 
     def _as_stumps(self, splits):
         """Trees of one split or none as stumps; those of none are split anywhere, with the same value on both sides."""
         n, k = len(self), self.n_classes
         first = np.arange(n) + self.offset[:-1]
-        value = np.zeros((2, n, k), dtype=np.float32)
+        # The products of leaves and codes are exact in float64.
+        value = np.zeros((2, n, k), dtype=np.float32 if self.code is None else np.float64)
         for side, at in ((0, first), (1, first + splits)):
             if self.cls is None:
                 value[side] = self.leaf[at]
+                continue
+            if self.code is not None:
+                value[side] = self.leaf[at].astype(np.float64)[:, None] * self.code[self.cls]
                 continue
             value[side, np.arange(n), self.cls] = self.leaf[at]
             based = np.flatnonzero(self.base >= 0) if self.base is not None else np.zeros(0, dtype=np.int64)
@@ -415,9 +441,12 @@ class TreesBuilder:
     n_classes, n_features : int
     vector : bool, default=False
         Leaves have a value for each class; otherwise one value for the class of the tree.
+    code : ndarray (P, n_classes), optional
+        Trees are of columns, see `Trees`.
     """
 
-    def __init__(self, n_classes, n_features, vector=False):
+    def __init__(self, n_classes, n_features, vector=False, code=None):
+        self.code = None if code is None else np.array(code, dtype=np.float32)
         self.n_classes = int(n_classes)
         self.n_features = int(n_features)
         self.vector = bool(vector)
@@ -485,6 +514,11 @@ class TreesBuilder:
         self._offset[t + 1] = end
         self._n = t + 1
 
+    def add_stump(self, feature, threshold, nan_left, right, left=None):
+        """Append a stump as a tree, which must have a value for each class; see `EnsembleBuilder.add_stump`."""
+        leaf = np.stack((np.negative(right) if left is None else left, right))
+        self.add_tree([feature], [threshold], [nan_left], [1], leaf)
+
     def end_round(self):
         """The next tree begins a new round."""
         self._rounds.append(self._n)
@@ -525,6 +559,7 @@ class TreesBuilder:
             np.array([0, *rounds], dtype=np.int64),
             self.bias,
             self.n_features,
+            self.code,
         )
 
     def truncate_rounds(self, n):

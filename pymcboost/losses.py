@@ -10,6 +10,8 @@ import numpy as np
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.data import layout
+from pymcboost.threads import available_memory, in_words
 
 # Added to every stored weight (their mean is about 1): far below what a sum can see, far above denormal numbers.
 SMALLEST = 1e-30
@@ -112,10 +114,13 @@ class PairwiseExp(PairwiseLoss):
         """Tables that `update` needs when w was not fitted."""
         return self.side_tables(h)
 
-    def update(self, h, w, tables):
-        """Add h w to F (w: (K,), h: (m,) +-1; tables: those of h before the update)."""
+    def update(self, h, w, tables, minus=None):
+        """Add h w to F (w: (K,), h: (m,) +-1; tables: those of h before the update).
+
+        With ``minus`` (K,), that is added where h = -1 in place of -w.
+        """
         factor = np.exp(w[None, :] - w[:, None])
-        inverse = 1.0 / factor
+        inverse = 1.0 / factor if minus is None else np.exp(minus[None, :] - minus[:, None])
         mass = float((tables[0] * factor).sum() + (tables[1] * inverse).sum())
         scale = self.mass / mass
         _weights.exp_update(
@@ -183,12 +188,155 @@ class PairwiseLog(PairwiseLoss):
         self.mass = float(tables[0].sum() + tables[1].sum())
 
 
+class ColumnSums:
+    """Sums of the columns of a gradient over the rows of each class on each side of weak learners.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_columns : int
+    n_threads : int
+    """
+
+    def __init__(self, data, n_columns, n_threads):
+        lanes, blocks = layout(n_columns)
+        self.starts, self.classes = _weights.chunks(data.class_start)
+        self._shape, self._n_threads = (2, data.n_classes, n_columns), n_threads
+        self._partial = np.zeros((len(self.classes), 2, blocks, lanes))
+
+    def __call__(self, gradient, h):
+        """(2, K, P): over the rows with h = +1, and those with h = -1; h: int8 (1, m), or one row for every column."""
+        out = np.empty(self._shape)
+        _weights.column_sums(gradient, h, self.starts, self.classes, self._partial, out, self._n_threads)
+        return out
+
+
+class CodedExp:
+    """Exponential loss of coded problems: the sum over rows i and columns j of w_ij = exp(-C[y_i, j] f_j(x_i)).
+
+    Parameters
+    ----------
+    data : TrainingData
+    code : ndarray (K, P)
+        C; rows of classes with 0 take no part in a column.
+    n_threads : int
+    apart : bool, default=False
+        Keep the sum of the weights of every column, each on its own, rather than that of all.
+    unit : ndarray (K, P), optional
+        What the weights are multiplied with in ``gradient``: C, which makes it the negative gradient, if None.
+
+    Attributes
+    ----------
+    gradient : ndarray (n_blocks, m, lanes)
+        In columns, in blocks of lanes, in the scale of ``mass``.
+    mass : ndarray (P,)
+        Sums of the weights of the columns, in the same scale.
+    """
+
+    def __init__(self, data, code, n_threads, *, apart=False, unit=None):
+        self.data, self.code, self.n_threads, self.apart = data, np.asarray(code, dtype=np.float64), n_threads, apart
+        K, P = self.code.shape
+        self._refuse(P)
+        self._unit = self.code if unit is None else np.asarray(unit, dtype=np.float64)
+        self._inverse = np.divide(1.0, self._unit, out=np.zeros((K, P)), where=self._unit != 0)
+        self.gradient = data.gradient_buffer(P)
+        self._sums = ColumnSums(data, P, n_threads)
+        self._rows = aligned_zeros((3, K, self.gradient.shape[0] * self.gradient.shape[2]), data.dtype)
+        of_class = np.array([part.sum() for part in np.split(data.weight, data.class_start[1:-1])])
+        self._start_mass = np.abs(np.sign(self.code)).T @ of_class
+
+    def _refuse(self, P):
+        """Say so before any of it is taken where the weights and the learners' outputs do not fit."""
+        needed, room = self.data.n_rows * P * (self.data.dtype.itemsize + 1), available_memory()
+        if room is not None and needed > room:
+            raise MemoryError(
+                f"the weights of {self.data.n_rows} rows in {P} binary problems need about {in_words(needed)}; "
+                f"{in_words(room)} are free. Use fewer problems (class subsets, columns of the code) or rows"
+            )
+
+    def restart(self, scores=None):
+        """Weights of given scores (m, P) of the columns, or of f = 0."""
+        total = self._start_mass if self.apart else self._start_mass.sum()
+        y, used = self.data.y, self.code != 0
+        self.mass = self._start_mass.copy()
+        shift = np.zeros(self.code.shape[1])
+        if scores is not None:
+            scores = scores[:, : self.code.shape[1]]
+            mass = np.zeros(self.code.shape[1])
+            for fill in (False, True):
+                for start in range(0, len(y), BLOCK_ROWS):
+                    rows = slice(start, min(start + BLOCK_ROWS, len(y)))
+                    log_w = np.where(used[y[rows]], -self.code[y[rows]] * scores[rows], -np.inf)
+                    if not fill:
+                        here = log_w.max(axis=0)
+                        shift = here if start == 0 else np.maximum(shift, here)
+                        continue
+                    mass += self.data.weight[rows] @ np.exp(log_w - shift)
+            # The largest exponents become 0 first, so that nothing overflows; columns of one sum share a shift.
+            if self.apart:
+                shift = shift + np.log(mass / self._start_mass)
+            else:
+                top = shift.max()
+                shift = np.full_like(shift, top + np.log((mass * np.exp(shift - top)).sum() / total))
+            self.mass = np.zeros_like(mass)
+        for start in range(0, len(y), BLOCK_ROWS):
+            rows = slice(start, min(start + BLOCK_ROWS, len(y)))
+            unit = self._unit[y[rows]]
+            if scores is None:
+                value = self.data.weight[rows, None] * unit
+            else:
+                w = self.data.weight[rows, None] * np.exp(-self.code[y[rows]] * scores[rows] - shift)
+                self.mass += (w * used[y[rows]]).sum(axis=0)
+                value = w * unit
+            self._scatter(rows, value)
+
+    def _scatter(self, rows, values):
+        lanes = self.gradient.shape[2]
+        for b in range(len(self.gradient)):
+            part = values[:, b * lanes : (b + 1) * lanes]
+            self.gradient[b, rows, : part.shape[1]] = part
+
+    def tables(self, h):
+        """Sums of the weights over the rows of each class with h = +1 and with h = -1: (2, K, P).
+
+        Parameters
+        ----------
+        h : ndarray of int8 (1, m) or (P, m)
+            Shared by the columns, or one row for each.
+        """
+        out = self._sums(self.gradient, h)
+        out *= self._inverse
+        return np.maximum(out, 0.0, out=out)
+
+    def edges(self, tables):
+        """Sums over the rows of w sign(C) h for the columns: (P,)."""
+        return (np.sign(self.code) * (tables[0] - tables[1])).sum(axis=0)
+
+    def update(self, h, plus, tables, minus=None):
+        """Add ``plus`` (P,) to f where h = +1 and ``minus`` (``-plus`` if None) where h = -1; tables: those of h."""
+        factors = [np.exp(-self.code * plus), np.exp(-self.code * (-plus if minus is None else minus))]
+        mass = (tables[0] * factors[0] + tables[1] * factors[1]).sum(axis=0)
+        scale = self._start_mass / mass if self.apart else np.full(len(mass), self._start_mass.sum() / mass.sum())
+        _weights.column_update(
+            self.gradient, h, self._sums.starts, self._sums.classes, factors[0] * scale, factors[1] * scale,
+            SMALLEST * np.sign(self._unit), self._rows, self.n_threads,
+        )  # fmt: skip
+        self.mass = mass * scale
+
+
 LOSSES = {"exp": PairwiseExp, "log": PairwiseLog}
 
 # Gradients whose sum is below this share of the weights are rounding.
 SMALLEST_GRADIENT = 1e-12
 # Integer sums stay below this.
 INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
+
+
+def row_layout(n_classes):
+    """Lanes of a block, blocks and their product, for the classes and one lane more for the weight."""
+    lanes = 4 if n_classes < 4 else 8 if n_classes < 8 else 16
+    blocks = n_classes // lanes + 1
+    return lanes, blocks, lanes * blocks
 
 
 class RowLoss:
@@ -213,16 +361,14 @@ class RowLoss:
     def __init__(self, name, data, n_threads):
         K, m = data.n_classes, data.n_rows
         self.name, self.data, self.n_threads = name, data, n_threads
-        self.lanes = 4 if K < 4 else 8 if K < 8 else 16
-        self.blocks = K // self.lanes + 1
-        self.width = self.lanes * self.blocks
+        self.lanes, self.blocks, self.width = row_layout(K)
         self.F = aligned_zeros((m, self.width), np.float64)
         self.gradient = aligned_zeros((m, self.width), np.float32)
         self._integers = aligned_zeros((self.blocks, m, self.lanes), np.int32)
         uniform = bool((data.weight == data.weight[0]).all())
         self._weight = data.weight[:0] if uniform else data.weight
         self._total = float(m if uniform else data.weight.sum())
-        self._units = 1.0 if uniform else _power_of_two((INTEGER_ROOM - m) / self._total)
+        self._units = 1.0 if uniform else power_of_two((INTEGER_ROOM - m) / self._total)
 
     @property
     def link(self):
@@ -260,7 +406,7 @@ class RowLoss:
         top = float(self._sums[: self.data.n_classes].max())
         if not top > SMALLEST_GRADIENT * self._total and self.name != "exp":
             return None
-        scale = _power_of_two((INTEGER_ROOM - self.data.n_rows) / top)
+        scale = power_of_two((INTEGER_ROOM - self.data.n_rows) / top)
         _vtrees.quantise(
             self.gradient, self._weight, self.data.n_classes, scale, self._units, self._integers, self.n_threads
         )
@@ -292,6 +438,39 @@ class RowLoss:
 ROW_LINKS = {"softmax": "softmax", "exp": "softmax2", "log": "softmax"}
 
 
-def _power_of_two(x):
+def power_of_two(x):
     """Largest power of two up to x."""
     return 2.0 ** np.floor(np.log2(x))
+
+
+class ClassWeights:
+    """What classification trees are grown on: the rows' weights, as a gradient of each row's own class.
+
+    Parameters
+    ----------
+    data : TreeData
+    n_threads : int
+
+    Attributes
+    ----------
+    weight : ndarray (m,)
+        To be set before every tree.
+    """
+
+    def __init__(self, data, n_threads):
+        K, m = data.n_classes, data.n_rows
+        self.data, self.n_threads, self.weight = data, n_threads, data.weight
+        self.lanes, self.blocks, self.width = row_layout(K)
+        self._own = aligned_zeros((m, self.width), np.float32)
+        self._own[np.arange(m), data.y] = 1.0
+        self._integers = aligned_zeros((self.blocks, m, self.lanes), np.int32)
+
+    def least(self, weight):
+        """No bound: a leaf needs one row."""
+        return 1
+
+    def integers(self):
+        """Weights as integers (blocks, m, lanes), in the column of each row's class and in that of the sums."""
+        units = power_of_two((INTEGER_ROOM - self.data.n_rows) / self.weight.sum())
+        _vtrees.quantise(self._own, self.weight, self.data.n_classes, units, units, self._integers, self.n_threads)
+        return self._integers

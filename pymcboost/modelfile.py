@@ -205,13 +205,15 @@ def encode(model, classes, link="none", meta=None, leaves="float32"):
         raise ValueError(f"leaves must be 'float32' or 'float16', not {leaves!r}")
     if leaves != "float32" and not hasattr(model, "leaf"):
         raise ValueError("leaves='float16' is for trees; this model has none")
+    if hasattr(model, "intercept"):
+        model = model.canonical()  # says what is wrong with shapes
     if not 1 <= model.n_features <= MAX_FEATURES:
         raise ValueError(f"the number of features must be between 1 and {MAX_FEATURES}, not {model.n_features}")
     labels, n_labels = _labels(classes)
     if not 2 <= n_labels <= MAX_CLASSES:
         raise ValueError(f"the number of classes must be between 2 and {MAX_CLASSES}, not {n_labels}")
     if n_labels != model.n_classes:
-        raise ValueError(f"there are {n_labels} class labels, but the model has {model.n_classes} classes")
+        raise ValueError(f"there are {n_labels} class labels, but the ensemble has {model.n_classes} classes")
     if hasattr(model, "table"):
         kind = KIND_INTERVALS
         sections = [
@@ -226,11 +228,9 @@ def encode(model, classes, link="none", meta=None, leaves="float32"):
         sections = _tree_sections(model, leaves)
     elif hasattr(model, "support"):
         kind = KIND_KERNEL
-        model = model.canonical()
         sections = _kernel_sections(model)
     elif hasattr(model, "coef"):
         kind = KIND_LINEAR
-        model = model.canonical()
         sections = [("WMAT", model.coef)]
     else:
         kind = KIND_STUMPS
@@ -260,6 +260,8 @@ def _tree_sections(trees, leaves):
     ]
     if trees.cls is not None:
         sections.append(("TCLS", _narrow(trees.cls)))
+    if trees.code is not None:
+        sections.append(("CODE", trees.code))
     if trees.base is not None:
         sections.append(("TBAS", _narrow(np.where(trees.base < 0, trees.n_classes, trees.base))))
     return [*sections, ("RNDS", _narrow(np.diff(trees.rounds)))]

@@ -13,7 +13,8 @@ class Param:
 
     ``kind`` is one of int, float, bool, str; ``low`` and ``high`` are inclusive unless ``open_low``; ``none`` says
     whether None is allowed; ``choices`` lists the allowed strings; ``python_only`` keeps it off the command line;
-    ``callables`` says whether a function will do, too. ``kind`` object stands for what the estimator checks itself.
+    ``callables`` says whether a function will do, too, ``lists`` whether a list of lists of integers. ``kind`` object
+    stands for what the estimator checks itself.
     """
 
     kind: type
@@ -24,6 +25,7 @@ class Param:
     choices: tuple[str, ...] = ()
     python_only: bool = False
     callables: bool = False
+    lists: bool = False
 
     def describe(self):
         """Allowed values in words."""
@@ -38,7 +40,7 @@ class Param:
                 words += f" {'>' if self.open_low else '>='} {self.low}"
             if self.high is not None:
                 words += f"{' and' if self.low is not None else ''} <= {self.high}"
-        return words + (" or None" if self.none else "")
+        return words + (", or a list of lists of integers" if self.lists else "") + (" or None" if self.none else "")
 
     def allows(self, value):
         """Whether ``value`` is in range."""
@@ -46,6 +48,8 @@ class Param:
             return self.none
         if self.kind is object or (self.callables and callable(value)):
             return True
+        if self.lists and isinstance(value, (list, tuple)):
+            return all(isinstance(part, (list, tuple)) and all(map(_is_whole, part)) for part in value) and bool(value)
         if self.kind is bool:
             return isinstance(value, (bool,)) or type(value).__name__ == "bool"
         if self.kind is str:
@@ -58,6 +62,10 @@ class Param:
         if self.low is not None and (value < self.low or (self.open_low and value == self.low)):
             return False
         return self.high is None or value <= self.high
+
+
+def _is_whole(value):
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def param(cls, name):
@@ -103,6 +111,7 @@ PARAMS = {
     "min_samples_leaf": Param(float, low=0),
     "max_features": Param(float, low=0, open_low=True, high=1),
     "subsample": Param(float, low=0, open_low=True, high=1),
+    "cost_sensitive": Param(bool),
     "gap": Param(int, low=1),
     "n_candidates": Param(int, low=1, none=True),
     "warmup_rounds": Param(int, low=0),

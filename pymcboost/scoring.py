@@ -38,6 +38,14 @@ def load_model(path):
     return Model(*modelfile.read(path))
 
 
+def _laid_out(ensemble, layout):
+    if layout != "interval":
+        return ensemble
+    if not hasattr(ensemble, "merge"):
+        raise ValueError("layout='interval' is for stumps; machines have one layout (layout='list')")
+    return ensemble.merge()
+
+
 class Model:
     """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
 
@@ -118,11 +126,7 @@ class Model:
         """
         if layout not in ("list", "interval"):
             raise ValueError(f"layout must be 'list' or 'interval', not {layout!r}")
-        if layout == "interval" and not hasattr(ensemble, "merge"):
-            raise ValueError("layout='interval' is for stumps; machines have one layout (layout='list')")
-        return cls.from_bytes(
-            modelfile.encode(ensemble.merge() if layout == "interval" else ensemble, classes, link, meta, leaves)
-        )
+        return cls.from_bytes(modelfile.encode(_laid_out(ensemble, layout), classes, link, meta, leaves))
 
     @property
     def classes_(self):
@@ -209,6 +213,7 @@ class Model:
             self._ends("RNDS"),
             sections["BIAS"],
             self.n_features_in_,
+            sections["CODE"].reshape(-1, self.n_classes_) if "CODE" in sections else None,
         )
 
     def _ends(self, tag):
@@ -425,8 +430,7 @@ class Model:
             raise ValueError(f"leaves must be 'float32' or 'float16', not {leaves!r}")
         if (layout, leaves) != (current, self.leaves):
             self._need_list("the list cannot be had back from it; save that from the estimator or the original file")
-            ensemble = self.ensemble.merge() if layout == "interval" else self.ensemble
-            data = modelfile.encode(ensemble, self.classes_, self.link, self.meta, leaves)
+            data = modelfile.encode(_laid_out(self.ensemble, layout), self.classes_, self.link, self.meta, leaves)
         modelfile.write(path, data)
 
     def __reduce__(self):

@@ -100,3 +100,35 @@ class VectorTrees:
                 step[j] = np.linalg.solve(H, g)
         step = np.minimum(np.maximum(step, -LARGEST_STEP), LARGEST_STEP)
         return step - np.add.reduce(step, axis=1, keepdims=True) / K
+
+
+class ClassificationTrees(VectorTrees):
+    """Grows classification trees by the Gini impurity; leaf vectors are 1 for the class of the largest weight, else 0.
+
+    Parameters
+    ----------
+    data : TreeData
+    loss : ClassWeights
+    max_leaves : int
+    max_depth : int or None
+    n_threads : int
+    """
+
+    def __init__(self, data, loss, max_leaves, max_depth, n_threads):
+        super().__init__(
+            data, loss, max_leaves=max_leaves, max_depth=max_depth, min_samples_leaf=0.0,
+            max_features=1.0, leaf_step=None, learning_rate=1.0, n_threads=n_threads,
+        )  # fmt: skip
+
+    def fit(self, weight):
+        """Tree for the weights (m,) of the rows, or None where no split is left."""
+        self.loss.weight = weight
+        return super().fit(0)
+
+    def _leaf_vectors(self, rows, leaf_start):
+        K, y, weight = self.data.n_classes, self.data.y, self.loss.weight
+        said = np.zeros((len(leaf_start) - 1, K))
+        for j in range(len(said)):
+            part = rows[leaf_start[j] : leaf_start[j + 1]]
+            said[j, np.bincount(y[part], weights=weight[part], minlength=K).argmax()] = 1.0
+        return said

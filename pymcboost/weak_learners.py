@@ -1,13 +1,15 @@
 """Weak learners: fit binary learners h(x) in {-1, +1} to the gradient of all classes in one scan of the data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.data import Lists, Tiles
+from pymcboost.data import Lists, Tiles, layout
+from pymcboost.threads import available_memory, in_words
 from pymcboost.tree_data import Grown, Units
 
 # Edges that differ by less than this, relatively, are ties, so that rounding does not decide between equal splits.
@@ -30,42 +32,100 @@ class StumpFit:
     edge: float
     h: np.ndarray
 
+    gain = None
+
+    def first_split(self):
+        """Its feature and threshold, as Python numbers."""
+        return self.feature, float(self.threshold)
+
+    def as_tree(self):
+        """Arrays of its own: (feature, threshold, nan_left, right, sign), as those of a `TreeFit`."""
+        return (
+            np.array([self.feature]), np.array([self.threshold], dtype=np.float32), np.array([self.nan_left]),
+            np.array([1]), np.array([-1.0, 1.0]) * self.polarity,
+        )  # fmt: skip
+
+    def add_to(self, builder, plus, minus=None):
+        """Append it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
+        if self.polarity < 0:
+            plus, minus = -plus if minus is None else minus, None if minus is None else plus
+        builder.add_stump(self.feature, self.threshold, self.nan_left, plus, minus)
+
 
 class _StumpSearch:
-    """Scan of all columns for decision stumps."""
+    """Scan of all features for decision stumps.
 
-    def __init__(self, data, n_threads):
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+        Columns of the gradient; one for every class if None.
+    """
+
+    def __init__(self, data, n_threads, n_columns=None):
         self.data = data
         self.n_threads = n_threads
+        self.n_columns = data.n_classes if n_columns is None else n_columns
+        lanes, n_blocks = layout(self.n_columns)
         self._tie = TIE[data.dtype]
-        self._scratch = _stumps.new_scratch(data.lanes, n_threads)
-        self._sums = np.zeros((data.n_blocks, data.lanes))
+        self._scratch = _stumps.new_scratch(lanes, n_threads)
+        self._sums = np.zeros((n_blocks, lanes))
         self._needs_sums = any(not isinstance(store, Tiles) for store in data.stores)
         lengths = [len(store.feature) for store in data.stores]
         self._first = np.concatenate(([0], np.cumsum(lengths))).astype(int)
         self._feature = np.concatenate([store.feature for store in data.stores] or [np.empty(0, dtype=np.int32)])
 
-    def _scan(self, gradient, best_of):
-        """Fill the results ``best_of(slots)`` of every store."""
+    def _aim(self, best):
+        """Have the scans fill ``best``."""
+        self._best = best
+        self._targets = [
+            _stumps.Target(best, self._first[s], self._first[s + 1] - self._first[s])
+            for s in range(len(self._first) - 1)
+        ]
+
+    def _lengths(self):
+        """Number of thresholds of every slot."""
+        return [len(thresholds) for store in self.data.stores for thresholds in store.thresholds]
+
+    def _scan(self, gradient):
+        """Fill the results with what ``gradient`` (n_blocks, m, lanes) gives."""
         if self._needs_sums:
             _stumps.totals(gradient, self._sums)
-        for s, store in enumerate(self.data.stores):
-            best = best_of(slice(self._first[s], self._first[s + 1]))
+        for store, target in zip(self.data.stores, self._targets, strict=True):
             if isinstance(store, Tiles):
                 _stumps.search_tiles(
                     gradient, store.codes, store.byte_cells, store.byte_ptr, store.stride, store.bins, store.missing,
-                    self._tie, self._scratch, best, self.n_threads,
+                    self._tie, self._scratch, target, self.n_threads,
                 )  # fmt: skip
             elif isinstance(store, Lists):
                 _stumps.search_lists(
                     gradient, self._sums, store.ptr, store.rows, store.codes, store.mode, store.bins, store.missing,
-                    self._tie, self._scratch, best, self.n_threads,
+                    self._tie, self._scratch, target, self.n_threads,
                 )  # fmt: skip
             else:
                 _stumps.search_sorted(
                     gradient, self._sums, store.ptr, store.order, store.n_missing, store.default_at,
-                    store.split_missing, self._tie, best, self.n_threads,
+                    store.split_missing, self._tie, target, self.n_threads,
                 )  # fmt: skip
+
+    def _first_best(self, value):
+        """Number of the split with the largest value > 0, of those listed by `Totals` or `AllEdges`; -1 if none is.
+
+        Ties go to the lower feature, then the lower threshold, then missing values right.
+        """
+        top = value.max(initial=0.0)
+        if not top > 0:
+            return -1
+        near = np.flatnonzero(value * self._tie >= top)
+        slot = np.searchsorted(self._best.start, near, side="right") - 1
+        return int(near[np.lexsort((near, self._feature[slot]))[0]])
+
+    def _stump_of_split(self, split, edge, h):
+        """The stump of a split of `Totals` or `AllEdges`, +1 on its right side; its outputs go into ``h``."""
+        slot = int(np.searchsorted(self._best.start, split, side="right")) - 1
+        code = int(split - self._best.start[slot])
+        return self._stump(slot, edge, code >> 1, -1, bool(code & 1), h)
 
     def _stump(self, at, edge, pos, cls, nan_left, h):
         """The stump of slot ``at``; its outputs go into ``h``."""
@@ -109,21 +169,89 @@ class SharedStump(_StumpSearch):
 
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
-        self._best = _stumps.new_best(int(self._first[-1]))
+        self._aim(_stumps.Best(len(self._feature)))
         self._h = aligned_zeros(data.n_rows, np.int8)
 
     def fit(self, gradient):
         """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge."""
-        self._scan(gradient, lambda slots: self._best[slots])
+        self._scan(gradient)
         at = _stumps.pick(self._best, self._feature, self._tie)
         if at < 0:
             return None
-        edge, pos, cls, nan_left = self._best[at].item()
+        edge, pos, cls, nan_left = self._best.records[at].item()
         return self._stump(at, edge, pos, cls, bool(nan_left), self._h)
 
 
-class EdgeStumps(_StumpSearch):
-    """Decision stumps of the classes: for each the largest |edge| over features and thresholds, all from one scan.
+class TotalStump(_StumpSearch):
+    """Decision stumps shared by all classes, which take them with either sign.
+
+    The stump with the largest sum over the classes of |edge|, or of its square.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+    squares : bool, default=False
+    """
+
+    def __init__(self, data, n_threads, n_columns=None, squares=False):
+        super().__init__(data, n_threads, n_columns)
+        self._aim(_stumps.Totals(self._lengths(), squares))
+        self._h = aligned_zeros(data.n_rows, np.int8)
+
+    def fit(self, gradient):
+        """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge.
+
+        Its ``edge`` is the sum that was maximised, its ``cls`` is -1.
+        """
+        self._scan(gradient)
+        split = self._first_best(self._best.total)
+        if split < 0:
+            return None
+        return self._stump_of_split(split, float(self._best.total[split]), self._h)
+
+
+class EveryStump(_StumpSearch):
+    """All decision stumps and their edges.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+    """
+
+    def __init__(self, data, n_threads, n_columns=None):
+        super().__init__(data, n_threads, n_columns)
+        lengths = self._lengths()
+        refuse_edges(lengths, self._sums.size)
+        self._aim(_stumps.AllEdges(lengths, self._sums.size))
+        self._h = aligned_zeros(data.n_rows, np.int8)
+        self._splits = None
+
+    def edges(self, gradient):
+        """Sums right minus left of every split for every column (splits, P), and of all rows (P,).
+
+        Splits of lower features come first, and then those at lower thresholds.
+        """
+        self._scan(gradient)
+        if not self._needs_sums:
+            _stumps.totals(gradient, self._sums)
+        edge = self._best.edge
+        if self._splits is None:
+            there = np.flatnonzero(~np.isnan(edge[:, 0])) if len(edge) else np.zeros(0, dtype=np.int64)
+            slot = np.searchsorted(self._best.start, there, side="right") - 1
+            self._splits = there[np.lexsort((there, self._feature[slot]))]
+        return edge[self._splits, : self.n_columns], self._sums.ravel()[: self.n_columns]
+
+    def stump(self, at):
+        """The stump of split number ``at``, +1 on its right side; its outputs are overwritten by the next call."""
+        return self._stump_of_split(int(self._splits[at]), 1.0, self._h)
+
+
+class ClassStump(_StumpSearch):
+    """Decision stumps that say one class on the left and another on the right: those with the fewest errors.
 
     Parameters
     ----------
@@ -133,20 +261,71 @@ class EdgeStumps(_StumpSearch):
 
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
-        self._best = _stumps.new_class_best(int(self._first[-1]), data.n_blocks * data.lanes)
-        self._at = np.zeros(data.n_classes, dtype=np.int64)
-        self._h = aligned_zeros((data.n_classes, data.n_rows), np.int8)
+        lengths = self._lengths()
+        refuse_edges(lengths, self._sums.size)
+        self._aim(_stumps.AllEdges(lengths, self._sums.size))
+        self._right = np.zeros(len(self._best.edge))
+        self._gradient = data.gradient_buffer()
+        self._h = aligned_zeros(data.n_rows, np.int8)
+
+    def fit(self, weight):
+        """Best stump for ``weight`` (m,) and the classes (left, right) that it says; None where nothing can be split.
+
+        Its ``edge`` is the weight of the rows of which it says the right class.
+        """
+        start, lanes = self.data.class_start, self._gradient.shape[2]
+        for c in range(self.data.n_classes):
+            rows = slice(start[c], start[c + 1])
+            self._gradient[c // lanes, rows, c % lanes] = weight[rows]
+        total = np.array([part.sum() for part in np.split(weight, start[1:-1])])
+        self._scan(self._gradient)
+        _splits.right_weights(self._best.edge, total, self._right, self.n_threads)
+        split = self._first_best(self._right)
+        if split < 0:
+            return None
+        edge = self._best.edge[split, : len(total)]
+        right_if = (total - edge)[:, None] + (total + edge)[None, :]
+        np.fill_diagonal(right_if, -np.inf)
+        classes = np.unravel_index(right_if.argmax(), right_if.shape)
+        return self._stump_of_split(split, float(self._right[split]), self._h), (int(classes[0]), int(classes[1]))
+
+
+def refuse_edges(lengths, width):
+    """Say so before any of it is taken where the edges of all splits (`AllEdges`) do not fit."""
+    n, room = 2 * sum(lengths), available_memory()
+    if room is not None and 8 * n * width > room:
+        raise MemoryError(
+            f"the edges of {n} splits in {width} columns need about {in_words(8 * n * width)}; {in_words(room)} are "
+            "free. Use a smaller max_bins, fewer features, or a machine with more memory"
+        )
+
+
+class EdgeStumps(_StumpSearch):
+    """Decision stumps of the columns: for each the largest |edge| over features and thresholds, all from one scan.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+    """
+
+    def __init__(self, data, n_threads, n_columns=None):
+        super().__init__(data, n_threads, n_columns)
+        self._aim(_stumps.BestOfEach(len(self._feature), self._sums.size))
+        self._at = np.zeros(self.n_columns, dtype=np.int64)
+        self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):
-        """Best stump of every class for ``gradient`` (n_blocks, m, lanes), in order; classes without any are left out.
+        """Best stump of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
 
-        Their outputs are overwritten by the next call.
+        Their outputs, also the rows of ``outputs``, are overwritten by the next call.
         """
-        edge, code = self._best
-        self._scan(gradient, lambda slots: (edge[slots], code[slots]))
+        self._scan(gradient)
+        edge, code = self._best.edge, self._best.code
         _stumps.pick_classes(self._best, self._feature, self._tie, self._at)
         return [
-            self._stump(at, float(edge[at, c]), int(code[at, c]) >> 1, c, bool(code[at, c] & 1), self._h[c])
+            self._stump(at, float(edge[at, c]), int(code[at, c]) >> 1, c, bool(code[at, c] & 1), self.outputs[c])
             for c, at in enumerate(self._at.tolist())
             if at >= 0
         ]
@@ -169,26 +348,41 @@ class TreeFit:
     edge: float
     h: np.ndarray
 
+    def first_split(self):
+        """Feature and threshold of the root, as Python numbers."""
+        return int(self.feature[0]), float(self.threshold[0])
+
+    def as_tree(self):
+        """Arrays of its own: (feature, threshold, nan_left, right, sign)."""
+        parts = (self.feature, self.threshold, self.nan_left, self.right, self.sign)
+        return tuple(part.copy() for part in parts)  # the next tree is grown in the same arrays
+
+    def add_to(self, builder, plus, minus=None):
+        """Append it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
+        leaf = np.where(self.sign[:, None] > 0, plus, -plus if minus is None else minus)
+        builder.add_tree(self.feature, self.threshold, self.nan_left, self.right, leaf)
+
 
 class _EdgeTrees:
     """Binary classification trees, one for every class r against the rest, weighted by ``|a_ir|``."""
 
-    def __init__(self, data, max_leaves, max_depth, n_threads):
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False):
         self.data = data
+        self.n_columns = data.n_classes if n_columns is None else n_columns
         self._units = Units(data, 2 if data.dtype == np.float64 else 1, 0.0)
         self._grower = _trees.Grower(
-            data, max_leaves, max_depth or 0, self._units.least, self._units.planes, True,
+            data, max_leaves, max_depth or 0, self._units.least, self._units.planes, not gini,
             data.pools(self._units.planes, max_leaves), n_threads,
         )  # fmt: skip
-        self._grown = Grown.empty(data.n_classes, max_leaves, data.n_rows)
-        self._edges = np.zeros(data.n_classes)
+        self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows)
+        self._edges = np.zeros(self.n_columns)
         # Of what the gradients are whole multiples at first, as long as weights are not too far apart.
         self._unit = float(max(data.weight.min(), 1e-9 * data.weight.mean()))
 
     def _grow(self, gradient):
         units = self._units
         self._grower.grow_edges(
-            gradient, self.data.n_classes, units.weight, units.limit_g, self._unit, units.per_count, self._edges,
+            gradient, self.n_columns, units.weight, units.limit_g, self._unit, units.per_count, self._edges,
             self._grown,
         )  # fmt: skip
 
@@ -222,7 +416,7 @@ class SharedTree(_EdgeTrees):
 
 
 class EdgeTrees(_EdgeTrees):
-    """Binary classification trees of the classes: one for each against the rest.
+    """Binary classification trees of the columns: one for each.
 
     Parameters
     ----------
@@ -230,16 +424,63 @@ class EdgeTrees(_EdgeTrees):
     max_leaves : int
     max_depth : int or None
     n_threads : int
+    n_columns : int, optional
+    gini : bool, default=False
+        Split by the Gini impurity, which also goes on where no single split changes the number of errors.
     """
 
-    def __init__(self, data, max_leaves, max_depth, n_threads):
-        super().__init__(data, max_leaves, max_depth, n_threads)
-        self._h = aligned_zeros((data.n_classes, data.n_rows), np.int8)
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False):
+        super().__init__(data, max_leaves, max_depth, n_threads, n_columns, gini)
+        self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):
-        """Tree of every class for ``gradient`` (n_blocks, m, lanes), in order; classes without any are left out.
+        """Tree of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
 
-        Their outputs are overwritten by the next call.
+        Their outputs, also the rows of ``outputs``, are overwritten by the next call.
         """
         self._grow(gradient)
-        return [self._tree(c, self._h[c]) for c in range(self.data.n_classes) if self._grown.n_splits[c]]
+        return [self._tree(c, self.outputs[c]) for c in range(self.n_columns) if self._grown.n_splits[c]]
+
+
+class Resampled:
+    """Fits weak learners to rows drawn by their weights, with replacement; edges are those on all rows.
+
+    Parameters
+    ----------
+    learner : EdgeStumps, EdgeTrees or TotalStump
+    share : float
+        How many rows are drawn for a column, of all: on average, where one learner serves all columns.
+    """
+
+    def __init__(self, learner, share):
+        self._learner, self._share, self._drawn = learner, share, None
+
+    @property
+    def outputs(self):
+        """Those of the learner, on all rows."""
+        return self._learner.outputs
+
+    def fit(self, gradient, generator):
+        """As the learner's ``fit``."""
+        lanes, P = gradient.shape[2], self._learner.n_columns
+        if self._drawn is None:
+            self._drawn = aligned_zeros(gradient.shape, gradient.dtype)
+        columns = [gradient[j // lanes, :, j % lanes] for j in range(P)]
+        n = np.full(P, self._share * gradient.shape[1])
+        if not hasattr(self._learner, "outputs"):
+            mass = np.array([np.abs(column).sum(dtype=np.float64) for column in columns])
+            n *= mass / mass.mean()
+        for j, column in enumerate(columns):
+            counts = draw(np.abs(column), max(1, round(n[j])), generator)
+            self._drawn[j // lanes, :, j % lanes] = counts * np.sign(column)
+        found = self._learner.fit(self._drawn)
+        if not isinstance(found, list):
+            return found
+        return [replace(one, edge=float(np.sum(columns[one.cls] * one.h, dtype=np.float64))) for one in found]
+
+
+def draw(weight, n, generator):
+    """How often each row comes among n that are drawn by their weights, with replacement: (m,)."""
+    ends = np.cumsum(weight, dtype=np.float64)
+    at = np.searchsorted(ends, generator.random(n) * ends[-1], side="right")
+    return np.bincount(np.minimum(at, len(weight) - 1), minlength=len(weight))

@@ -18,7 +18,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from pymcboost import modelfile  # noqa: E402
 from pymcboost.ensemble import EnsembleBuilder, TreesBuilder  # noqa: E402
+from pymcboost.machines import KernelMachine, LinearMachine, Scale  # noqa: E402
 from pymcboost.scoring import Model  # noqa: E402
 
 
@@ -63,6 +65,43 @@ def base_models():
                     builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, cls, base)
                 builder.end_round()
             yield Model.from_ensemble(builder.freeze(), classes, link="softmax", leaves=leaves)
+        for n_features in (3, 16, 700):
+            machine = LinearMachine(rng.normal(size=(k, n_features)), rng.normal(size=k))
+            model = Model.from_ensemble(machine, classes, link="softmax" if k == 2 else "none")
+            yield moved_last(model, "WMAT") if n_features == 3 else model
+        for kernel, n_support, n_features, scaled in (
+            ("poly", 9, 5, True),
+            ("rbf", 70, 8, False),
+            ("perceptron", 3, 600, True),
+            ("linear", 0, 4, False),
+        ):
+            model = Model.from_ensemble(
+                KernelMachine(
+                    kernel,
+                    0.5,
+                    1.0,
+                    3,
+                    rng.normal(size=(n_support, n_features)),
+                    rng.normal(size=(n_support, k)),
+                    rng.normal(size=k),
+                    Scale.from_range(np.full(n_features, -2), rng.uniform(1, 3, n_features)) if scaled else None,
+                ),
+                classes,
+                meta={"kernel": kernel},
+                link="softmax2" if k == 11 else "none",
+            )
+            yield moved_last(model, "SVEC") if scaled else model
+
+
+def moved_last(model, tag):
+    """The same model with one section at the end of the file, where reading on would leave it."""
+    sections = modelfile.arrays(model.to_bytes(), model._scorer)
+    order = [*(name for name in sections if name != tag), tag]
+    link = modelfile.LINKS.index(model.link)
+    data = modelfile._assemble(
+        model.kind, model.n_classes_, model.n_features_in_, link, [(name, sections[name]) for name in order]
+    )
+    return Model.from_bytes(data)
 
 
 def random_right(s, rng):

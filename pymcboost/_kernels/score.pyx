@@ -17,6 +17,7 @@ cdef extern from *:
 
 cdef extern from "mcb.h" nogil:
     enum:
+        MCB_KIND_LINEAR
         MCB_N_SLOTS
         MCB_E_FILE_SIZE
 
@@ -36,7 +37,7 @@ cdef extern from "mcb.h" nogil:
         uint32_t format_minor
         uint64_t n_learners
         uint64_t n_rounds
-        mcb_section section[23]
+        mcb_section section[24]
         int error
         int error_has_numbers
         char error_tag[5]
@@ -47,7 +48,7 @@ cdef extern from "mcb.h" nogil:
     ctypedef struct mcb__rule:
         unsigned char tag[5]
 
-    const mcb__rule mcb__rules[23]
+    const mcb__rule mcb__rules[24]
 
     int mcb_open(mcb_model *model, const void *bytes, size_t size)
     size_t mcb_prepared_size(const mcb_model *m)
@@ -56,6 +57,7 @@ cdef extern from "mcb.h" nogil:
     uint32_t mcb_crc32c(uint32_t crc, const void *bytes, size_t n)
     int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t begin, uint64_t end,
                          double *scores)
+    int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value, double *scores)
     void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores)
     void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores)
     uint32_t mcb_argmax(const mcb_model *m, const double *scores)
@@ -115,13 +117,15 @@ cdef class Scorer:
     def __dealloc__(self):
         free(self.memory)
 
-    cdef void prepare(self):
+    cdef void prepare(self, bint sparse=False):
         """Lay trees out for speed before the first scoring; where memory is short, they are scored without.
+
+        Linear machines are laid out for sparse rows only.
 
         Called with the interpreter's lock held, so that threads find the model as it was or as it will stay.
         """
         cdef size_t size
-        if self.asked or self.status:
+        if self.asked or self.status or (self.model.kind == MCB_KIND_LINEAR and not sparse):
             return
         self.asked = True
         size = mcb_prepared_size(&self.model)
@@ -243,20 +247,26 @@ cdef class Scorer:
 
     def sparse(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
                Py_ssize_t n_features, double[:, ::1] out, int64_t[::1] best, int mode, int n_threads):
-        """Like ``dense`` for the CSR matrix (data, indices, indptr); entries of one cell are added up."""
+        """Like ``dense`` for the CSR matrix (data, indices, indptr); entries of one cell are added up.
+
+        Linear machines take only the entries that are there, if the indices of every row increase strictly; otherwise
+        rows are filled with zeros, a block at a time.
+        """
         cdef:
-            Py_ssize_t m = indptr.shape[0] - 1, d = self.model.n_features, K = self.model.n_classes, nnz, i
+            Py_ssize_t m = indptr.shape[0] - 1, d = self.model.n_features, K = self.model.n_classes, nnz, i, r
             Py_ssize_t block = self.block_rows(out is None), n_blocks = (m + block - 1) // block, b
             double *scores = NULL
             int64_t *classes = NULL
             float *features = NULL
             double *spare = NULL
             int t = 0
-            bint good
+            Py_ssize_t most = 0
+            bint good, increasing = True
+            uint32_t *places = NULL
         self.check(m, n_features, out, best)
         if m <= 0:
             return
-        self.prepare()
+        self.prepare(True)
         if out is None:
             classes = &best[0]
         else:
@@ -269,10 +279,35 @@ cdef class Scorer:
             if good:
                 for i in range(indptr[m]):
                     good = good and 0 <= indices[i] < d
+                if good and self.model.kind == MCB_KIND_LINEAR:
+                    for r in range(m):
+                        most = max(most, indptr[r + 1] - indptr[r])
+                        for i in range(indptr[r] + 1, indptr[r + 1]):
+                            increasing = increasing and indices[i - 1] < indices[i]
         if not good:
             raise ValueError("X is not a valid CSR matrix: indptr must rise from 0 to the number of entries, "
                              f"indices must be between 0 and {d - 1}")
         n_threads = max(1, min(n_threads, n_blocks))
+        if self.model.kind == MCB_KIND_LINEAR and self.memory != NULL and increasing:
+            most += 16  # threads keep off each other's cache lines
+            try:
+                places = <uint32_t *>malloc(n_threads * most * sizeof(uint32_t))
+                features = <float *>malloc(n_threads * most * sizeof(float))
+                if scores == NULL:
+                    spare = <double *>malloc(n_threads * (K + 8) * sizeof(double))
+                if places == NULL or features == NULL or (scores == NULL and spare == NULL):
+                    raise MemoryError("no memory for sparse rows")
+                with nogil, parallel(num_threads=n_threads):
+                    t = threadid()
+                    for b in prange(n_blocks, schedule="static"):
+                        sparse_rows(&self.model, data, indices, indptr, b * block, min(m, (b + 1) * block),
+                                    places + t * most, features + t * most,
+                                    spare + t * (K + 8) if spare != NULL else NULL, scores, classes, mode)
+            finally:
+                free(places)
+                free(features)
+                free(spare)
+            return
         try:
             # Zeroed by the system page by page, so columns that no row uses cost no memory.
             features = <float *>calloc(n_threads * block * d, sizeof(float))
@@ -295,6 +330,25 @@ cdef class Scorer:
         finally:
             free(features)
             free(spare)
+
+
+cdef void sparse_rows(const mcb_model *model, const floating[::1] data, const integral[::1] indices,
+                      const integral[::1] indptr, Py_ssize_t begin, Py_ssize_t end, uint32_t *places, float *features,
+                      double *spare, double *scores, int64_t *classes, int mode) noexcept nogil:
+    cdef Py_ssize_t K = model.n_classes, r, i, first
+    cdef double *out = spare
+    for r in range(begin, end):
+        first = indptr[r]
+        for i in range(first, indptr[r + 1]):
+            places[i - first] = <uint32_t>indices[i]
+            features[i - first] = <float>data[i]
+        if scores != NULL:
+            out = scores + r * K
+        mcb_scores_sparse(model, indptr[r + 1] - first, places, features, out)
+        if classes != NULL:
+            classes[r] = mcb_argmax(model, out) if out[0] == out[0] else -1
+        elif mode == 1:
+            mcb_probabilities(model, out)
 
 
 cdef void finish_block(const mcb_model *model, const float *x, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t stride,

@@ -323,4 +323,32 @@ PMB_STATIC double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *
     return edge / scale;
 }
 
+/* One regression tree on targets that depend on a row's class alone: g = weight * g_of[class], h = weight * h_of[class].
+ * Leaf values are sum g / sum h, summed row by row. */
+PMB_STATIC void pmb_class_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w,
+                               const double *weight, const int32_t *y, const double *g_of, const double *h_of,
+                               pmb_scale scale, const pmb_tree_out *out) {
+    for (int64_t i = 0; i < d->m; i++) {
+        double g = weight[i] * g_of[y[i]] * scale.g, h = weight[i] * h_of[y[i]] * scale.h;
+        if (o->planes == 2) {
+            pmb_pack_2(g, h, scale.n, w->gh + 2 * i);
+        } else {
+            int32_t gq = (int32_t)(g + (g < 0 ? -0.5 : 0.5)), hq = (int32_t)(h + 0.5);
+            w->gh[i] = (int64_t)((uint64_t)(int64_t)gq << 32) + (hq < 1 ? 1 : hq);
+        }
+    }
+    int n_leaves = pmb_grow_to(d, o, w, NULL, 0, scale.h / (scale.g * scale.g), out);
+    const int32_t *leaves = w->order + 2 * o->max_leaves;
+    for (int j = 0; j < n_leaves; j++) {
+        const pmb_node *node = w->nodes + leaves[j];
+        double g = 0, h = 0;
+        for (int64_t i = node->start; i < node->start + node->n; i++) {
+            int32_t row = w->rows[i];
+            g += weight[row] * g_of[y[row]];
+            h += weight[row] * h_of[y[row]];
+        }
+        out->value[j] = (double)(float)(g / (h > 1e-300 ? h : 1e-300));
+    }
+}
+
 #endif

@@ -30,11 +30,18 @@ PMB_INLINE void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_
     }
 }
 
-/* Where results go: the best of all classes of every slot, or, if edge is set, that of each class. */
+/* What becomes of the edges of every split. The code of a split is 2 pos + nan_left. */
+enum { PMB_FIND_BEST, PMB_FIND_EACH, PMB_FIND_ABS, PMB_FIND_SQUARES, PMB_FIND_ALL };
+
+/* Where results go. BEST: the best of all classes of every slot; EACH: that of each class. For every split: ABS the sum
+ * of the classes' |edge|, SQUARES that of their squares, ALL every edge. */
 typedef struct {
+    int mode;
     pmb_best *best;
-    double *edge;  /* (slots, width) */
-    int32_t *code; /* (slots, width): 2 pos + nan_left */
+    double *edge;      /* EACH: (slots, width) */
+    int32_t *code;     /* EACH: (slots, width) */
+    double *total;     /* ABS, SQUARES: (splits,), zeros; ALL: (splits, width) */
+    const int64_t *at; /* (slots,) first split of each slot in total */
     int64_t width;
 } pmb_found;
 

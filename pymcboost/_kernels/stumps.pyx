@@ -21,10 +21,19 @@ cdef extern from "stumps.h" nogil:
         int32_t pos
         int32_t cls
         int32_t nan_left
+    enum:
+        PMB_FIND_BEST
+        PMB_FIND_EACH
+        PMB_FIND_ABS
+        PMB_FIND_SQUARES
+        PMB_FIND_ALL
     ctypedef struct pmb_found:
+        int mode
         pmb_best *best
         double *edge
         int32_t *code
+        double *total
+        const int64_t *at
         int64_t width
     int64_t pmb_stump_scratch_bytes(int lanes)
     void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_left, int32_t cls, double tie)
@@ -51,34 +60,109 @@ BEST = np.dtype({"names": ["edge", "pos", "cls", "nan_left"], "formats": ["f8", 
                  "offsets": [0, 8, 12, 16], "itemsize": sizeof(pmb_best)})
 
 
-def new_best(n):
-    """Result records of ``n`` slots (structured array) for the searches to fill with the best of all classes."""
-    return np.zeros(n, dtype=BEST)
+class Best:
+    """Results of the searches: the best split of all classes for every slot.
 
-
-def new_class_best(n, width):
-    """Results of ``n`` slots and ``width`` classes, padding included, for the searches to fill: edge and code.
-
-    The code is twice the index of the threshold, plus 1 where missing values go left.
+    Parameters
+    ----------
+    n : int
+        Number of slots (features).
     """
-    return np.zeros((n, width)), np.zeros((n, width), dtype=np.int32)
+
+    def __init__(self, n):
+        self.records = np.zeros(n, dtype=BEST)
 
 
-cdef int64_t unpack(best, pmb_found *found) except -1:
-    """Number of slots of `new_best` or `new_class_best`, and where their results go."""
-    cdef uint8_t[::1] raw
-    cdef double[:, ::1] edge
-    cdef int32_t[:, ::1] code
-    found.best, found.edge, found.code, found.width = NULL, NULL, NULL, 0
-    if isinstance(best, tuple):
-        edge, code = best
-        if edge.shape[0]:
-            found.edge, found.code, found.width = &edge[0, 0], &code[0, 0], edge.shape[1]
-        return edge.shape[0]
-    raw = best.view(np.uint8)
-    if raw.shape[0]:
-        found.best = <pmb_best *> &raw[0]
-    return raw.shape[0] // sizeof(pmb_best)
+class BestOfEach:
+    """Results of the searches: the best split of every class for every slot.
+
+    ``edge`` and ``code`` are (n, width); a split's code is twice the index of its threshold, plus 1 where missing
+    values go left.
+
+    Parameters
+    ----------
+    n : int
+        Number of slots.
+    width : int
+        Number of classes, padding included.
+    """
+
+    def __init__(self, n, width):
+        self.edge, self.code = np.zeros((n, width)), np.zeros((n, width), dtype=np.int32)
+
+
+def first_splits(lengths):
+    """Number of the first split of every slot, and of all splits: each threshold has two."""
+    return np.concatenate(([0], np.cumsum(2 * np.asarray(lengths, dtype=np.int64))))
+
+
+class Totals:
+    """Results of the searches: one number for every split, the sum over the classes of |edge|, or of its square.
+
+    The splits of slot s are ``start[s] <= j < start[s + 1]``, in the order of their codes (see `BestOfEach`).
+
+    Parameters
+    ----------
+    lengths : array-like of int (n,)
+        Number of thresholds of every slot.
+    squares : bool
+    """
+
+    def __init__(self, lengths, squares):
+        self.start = first_splits(lengths)
+        self.total, self.squares = np.zeros(self.start[len(lengths)]), bool(squares)
+
+
+class AllEdges:
+    """Results of the searches: the edges of all classes for every split, NaN for codes that are no split.
+
+    Parameters
+    ----------
+    lengths : array-like of int (n,)
+        Number of thresholds of every slot.
+    width : int
+        Number of classes, padding included.
+    """
+
+    def __init__(self, lengths, width):
+        self.start = first_splits(lengths)
+        self.edge = np.full((self.start[len(lengths)], width), np.nan)
+
+
+cdef class Target:
+    """Where the results of one store of features go: the slots of ``best`` from ``first`` on."""
+
+    cdef pmb_found found
+    cdef object keep
+
+    def __init__(self, best, int64_t first, int64_t n):
+        cdef uint8_t[::1] raw
+        cdef double[:, ::1] edge
+        cdef int32_t[:, ::1] code
+        cdef double[::1] total
+        cdef const int64_t[::1] start
+        self.keep = best
+        self.found.mode, self.found.width = PMB_FIND_BEST, 0
+        self.found.best, self.found.edge, self.found.code = NULL, NULL, NULL
+        self.found.total, self.found.at = NULL, NULL
+        if n == 0:
+            return
+        if isinstance(best, Best):
+            raw = best.records.view(np.uint8)
+            self.found.best = <pmb_best *> &raw[0] + first
+        elif isinstance(best, BestOfEach):
+            edge, code = best.edge, best.code
+            self.found.mode, self.found.width = PMB_FIND_EACH, edge.shape[1]
+            self.found.edge, self.found.code = &edge[first, 0], &code[first, 0]
+        elif isinstance(best, Totals):
+            total, start = best.total, best.start
+            self.found.mode = PMB_FIND_SQUARES if best.squares else PMB_FIND_ABS
+            self.found.total, self.found.at = &total[0], &start[first]
+            total[start[first]: start[first + n]] = 0
+        else:
+            edge, start = best.edge, best.start
+            self.found.mode, self.found.width = PMB_FIND_ALL, edge.shape[1]
+            self.found.total, self.found.at = &edge[0, 0], &start[first]
 
 
 def new_scratch(int lanes, int n_threads):
@@ -116,7 +200,7 @@ def totals(const real[:, :, ::1] A, double[:, ::1] out):
 
 def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const int32_t[::1] byte_cells,
                  const int32_t[::1] byte_ptr, const int32_t[::1] slot_stride, const int32_t[::1] slot_bins,
-                 const uint8_t[::1] slot_missing, double tie, uint8_t[:, ::1] scratch, best, int n_threads):
+                 const uint8_t[::1] slot_missing, double tie, uint8_t[:, ::1] scratch, Target best, int n_threads):
     """Histogram search over tiled bin codes: O(m) row updates per byte and class block, tiles in parallel.
 
     Parameters
@@ -129,15 +213,13 @@ def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const 
         Mixed-radix stride, bins (missing one included); missing: 0, or the last bin is that of missing values, which
         may (1) or may not (2) be split from all others.
     scratch : (n_threads, bytes) from `new_scratch`
-    best : OUT (s,) from `new_best`, or `new_class_best`
+    best : OUT
     """
     cdef int64_t g, b, m = A.shape[1]
     cdef int lanes = <int> A.shape[2], is_double = real is double
-    cdef pmb_found found
+    cdef pmb_found found = best.found
     aligned(&A[0, 0, 0], "A")
     aligned(&scratch[0, 0], "scratch")
-    if unpack(best, &found) == 0:
-        return
     cdef int64_t first
     for g in prange(tiles.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic"):
         first = byte_ptr[4 * g]
@@ -150,7 +232,7 @@ def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const 
 
 def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64_t[::1] ptr, const int32_t[::1] rows,
                  const uint8_t[::1] codes, const int32_t[::1] mode, const int32_t[::1] bins,
-                 const uint8_t[::1] missing, double tie, uint8_t[:, ::1] scratch, best, int n_threads):
+                 const uint8_t[::1] missing, double tie, uint8_t[:, ::1] scratch, Target best, int n_threads):
     """Histogram search over skewed columns: only the rows outside the most frequent bin are listed.
 
     Parameters
@@ -158,15 +240,13 @@ def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64
     A : IN (n_blocks, m, lanes); sums : IN (n_blocks, lanes) its column sums
     ptr : IN (s + 1,); rows, codes : IN, listed rows and their bins, slot after slot
     mode, bins, missing : IN (s,) the bin not listed, number of bins, missing as in `search_tiles`
-    best : OUT (s,)
+    best : OUT
     """
     cdef int64_t s, b
     cdef int lanes = <int> A.shape[2], is_double = real is double
-    cdef pmb_found found
+    cdef pmb_found found = best.found
     aligned(&A[0, 0, 0], "A")
     aligned(&scratch[0, 0], "scratch")
-    if unpack(best, &found) == 0:
-        return
     cdef const int32_t *rows_at = &rows[0] if rows.shape[0] else NULL
     cdef const uint8_t *codes_at = &codes[0] if codes.shape[0] else NULL
     for s in prange(ptr.shape[0] - 1, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=4):
@@ -179,7 +259,7 @@ def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64
 
 def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int64_t[::1] ptr, const int32_t[::1] order,
                   const int64_t[::1] n_missing, const int64_t[::1] default_at, const uint8_t[::1] split_missing,
-                  double tie, best, int n_threads):
+                  double tie, Target best, int n_threads):
     """Exact search over presorted columns, dense or sparse: O(entries) per class block, columns in parallel.
 
     Parameters
@@ -188,14 +268,12 @@ def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int6
     ptr : IN (s + 1,) entries of each slot; order : IN as written by ``bins.sort_columns``
     split_missing : IN (s,) whether missing values may be split from all others
     n_missing : IN (s,); default_at : IN (s,) entries below the value shared by all unlisted rows, or -1
-    best : OUT (s,)
+    best : OUT
     """
     cdef int64_t s, b
     cdef int lanes = <int> A.shape[2], is_double = real is double
-    cdef pmb_found found
+    cdef pmb_found found = best.found
     aligned(&A[0, 0, 0], "A")
-    if unpack(best, &found) == 0:
-        return
     cdef const int32_t *entries = &order[0] if order.shape[0] else NULL
     for s in prange(ptr.shape[0] - 1, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=8):
         reset(&found, s, 1)
@@ -205,8 +283,8 @@ def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int6
 
 
 def pick(best, const int32_t[::1] feature, double tie):
-    """Index of the slot with the largest |edge|; within the tie tolerance the lower feature wins. -1 if all are 0."""
-    cdef uint8_t[::1] raw = best.view(np.uint8)
+    """Slot of a `Best` with the largest |edge|; within the tie tolerance the lower feature wins. -1 if all are 0."""
+    cdef uint8_t[::1] raw = best.records.view(np.uint8)
     cdef int64_t s, n = feature.shape[0], at = -1
     if n == 0:
         return -1
@@ -227,10 +305,10 @@ def pick_classes(best, const int32_t[::1] feature, double tie, int64_t[::1] out)
 
     Parameters
     ----------
-    best : IN from `new_class_best`
+    best : IN, a `BestOfEach`
     out : OUT (K,)
     """
-    cdef double[:, ::1] edge = best[0]
+    cdef double[:, ::1] edge = best.edge
     cdef int64_t s, n = edge.shape[0]
     cdef int c
     cdef double top

@@ -67,9 +67,30 @@ typedef double FN(lanes_)[LANES];
 
 typedef struct {
     FN(lanes_) bar, edge, code;
+    double *total; /* where the first split of the slot goes, if every split has a number of its own */
+    int64_t width;
+    int mode;
 } FN(scan_);
 
+/* Take down the edges of a split, which is not compared to others here. */
+PMB_STATIC void FN(note_)(const FN(scan_) *s, const FN(lanes_) *e, int64_t code) {
+    double edge[LANES] ALIGNED_LANES;
+    COPY_LANES(edge, *e);
+    if (s->mode == PMB_FIND_ALL) {
+        memcpy(s->total + code * s->width, edge, sizeof edge);
+        return;
+    }
+    PMB_LANES(l, LANES) edge[l] = s->mode == PMB_FIND_ABS ? fabs(edge[l]) : edge[l] * edge[l];
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++) edge[l] += edge[l + width];
+    s->total[code] += edge[0];
+}
+
 PMB_INLINE void FN(consider_)(FN(scan_) *s, const FN(lanes_) *e, double code, double tie) {
+    if (s->total) {
+        FN(note_)(s, e, (int64_t)code);
+        return;
+    }
 #if PMB_VECTORS
     for (int p = 0; p < PARTS; p++) {
         WIDEV v = (*e)[p], size = (WIDEV)((FN(mask_))v & INT64_MAX), raised = size * tie, here = (WIDEV){0} + code;
@@ -90,7 +111,13 @@ PMB_INLINE void FN(consider_)(FN(scan_) *s, const FN(lanes_) *e, double code, do
 #endif
 }
 
-PMB_INLINE void FN(start_)(FN(scan_) *s) {
+PMB_INLINE void FN(start_)(FN(scan_) *s, int cls0, const pmb_found *found, int64_t slot) {
+    s->mode = found->mode;
+    s->width = found->width;
+    s->total = NULL;
+    if (found->mode >= PMB_FIND_ABS)
+        s->total = found->mode == PMB_FIND_ALL ? found->total + found->at[slot] * found->width + cls0
+                                               : found->total + found->at[slot];
     CLEAR_LANES(s->bar);
     CLEAR_LANES(s->edge);
     CLEAR_LANES(s->code);
@@ -98,9 +125,10 @@ PMB_INLINE void FN(start_)(FN(scan_) *s) {
 
 PMB_INLINE void FN(finish_)(const FN(scan_) *s, int cls0, double tie, const pmb_found *found, int64_t slot) {
     double edge[LANES] ALIGNED_LANES, at[LANES] ALIGNED_LANES, top = 0;
+    if (s->total) return;
     COPY_LANES(edge, s->edge);
     COPY_LANES(at, s->code);
-    if (found->edge) {
+    if (found->mode == PMB_FIND_EACH) {
         for (int l = 0; l < LANES; l++) {
             found->edge[slot * found->width + cls0 + l] = edge[l];
             found->code[slot * found->width + cls0 + l] = (int32_t)at[l];
@@ -124,7 +152,7 @@ PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missi
     FN(scan_) s;
     FN(lanes_) e, left;
     int values = bins - (missing != 0), cuts = missing == 1 ? values : values - 1;
-    FN(start_)(&s);
+    FN(start_)(&s, cls0, found, slot);
     CLEAR_LANES(e);
     for (int b = 0; b < bins; b++) DOUBLE_ADD(e, G + b * LANES);
     for (int b = 0; b < cuts; b++) {
@@ -261,7 +289,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT ro
     int64_t values = n - n_missing, ahead = 8;
     double whole[LANES] ALIGNED_LANES;
     memcpy(whole, totals, sizeof whole);
-    FN(start_)(&s);
+    FN(start_)(&s, cls0, found, slot);
     CLEAR_LANES(gone);
     CLEAR_LANES(rest);
     COPY_LANES(e, whole);

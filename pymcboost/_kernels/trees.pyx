@@ -62,6 +62,9 @@ cdef extern from "softmax.h" nogil:
     double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
                          int is_double, int stride, const double *weight, double limit, double unit,
                          double per_count, const pmb_tree_out *out)
+    void pmb_class_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const double *weight,
+                        const int32_t *y, const double *g_of, const double *h_of, pmb_scale scale,
+                        const pmb_tree_out *out)
     void pmb_softmax_f_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
                          float *total, float *S, double *sums)
     void pmb_softmax_d_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
@@ -282,6 +285,44 @@ cdef class Grower:
                 edge[r] = edge_job(&self.data, &self.options, &self.work[threadid()], &A[r // lanes, 0, r % lanes],
                                    is_double, lanes, weights, limit, unit, per_count,
                                    pmb_out_of(first, r, J, self.data.m))
+
+    def grow_classes(self, const double[::1] weight, const int32_t[::1] y, const double[:, ::1] g_of,
+                     const double[:, ::1] h_of, const double[:, ::1] scale, out):
+        """Grow regression trees on targets that depend on a row's class alone.
+
+        Tree j has g = weight * g_of[j, y] and h = weight * h_of[j, y]; its leaf values are sum g / sum h, in float32.
+
+        Parameters
+        ----------
+        weight, y : IN (m,)
+        g_of, h_of : IN (n, K)
+        scale : IN (n, 3) units per 1 of g and h, and of every row's n
+        out : Grown
+        """
+        cdef int j, n = <int> g_of.shape[0], outer = min(n, self.n_threads), J = self.options.max_leaves
+        cdef pmb_tree_out first = outputs(out, n, J, self.data.m)
+        if weight.shape[0] != self.data.m or y.shape[0] != self.data.m:
+            raise ValueError("the arrays do not fit the data")
+        self.options.active = NULL
+        self.options.threads = self.n_threads // outer
+        self.prepare(outer)
+        if outer == 1:
+            with nogil:
+                for j in range(n):
+                    class_job(&self.data, &self.options, &self.work[0], &weight[0], &y[0], &g_of[j, 0], &h_of[j, 0],
+                              &scale[j, 0], pmb_out_of(first, j, J, self.data.m))
+        else:
+            for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+                class_job(&self.data, &self.options, &self.work[threadid()], &weight[0], &y[0], &g_of[j, 0],
+                          &h_of[j, 0], &scale[j, 0], pmb_out_of(first, j, J, self.data.m))
+
+
+cdef void class_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work,
+                    const double *weight, const int32_t *y, const double *g_of, const double *h_of,
+                    const double *scale, pmb_tree_out out) noexcept nogil:
+    cdef pmb_scale s
+    s.g, s.h, s.n = scale[0], scale[1], scale[2]
+    pmb_class_tree(data, options, work, weight, y, g_of, h_of, s, &out)
 
 
 cdef double edge_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *A,

@@ -33,4 +33,20 @@ PMB_INLINE void pmb_log_update(int is_double, int lanes, void *Q, void *A, int64
                    cls);
 }
 
+PMB_INLINE void pmb_column_sums(int is_double, int lanes, const void *A, const signed char *h, int64_t stride,
+                                int last, int64_t n, double *plus, double *minus) {
+    if (stride) PMB_DISPATCH(pmb_column_sums_, is_double, lanes, A, h, stride, last, n, plus, minus);
+    else PMB_DISPATCH(pmb_side_sums_, is_double, lanes, A, h, n, plus, minus);
+}
+
+PMB_INLINE void pmb_column_update(int is_double, int lanes, void *A, const signed char *h, int64_t stride, int last,
+                                  int64_t n, const void *plus, const void *minus, const void *least) {
+    PMB_DISPATCH(pmb_column_update_, is_double, lanes, A, h, stride, last, n, plus, minus, least);
+}
+
+PMB_INLINE void pmb_combine(int is_double, int lanes, const void *A, int64_t block_size, int n_blocks, const void *mu,
+                            int64_t n, void *out, int out_step) {
+    PMB_DISPATCH(pmb_combine_, is_double, lanes, A, block_size, n_blocks, mu, n, out, out_step);
+}
+
 #endif

@@ -20,6 +20,12 @@ cdef extern from "weights.h" nogil:
     void pmb_log_update(int is_double, int lanes, void *Q, void *A, int64_t block_size, int n_blocks,
                         const signed char *h, const double *weight, int64_t n, const void *plus, const void *minus,
                         const void *smallest, int cls)
+    void pmb_column_sums(int is_double, int lanes, const void *A, const signed char *h, int64_t stride, int last,
+                         int64_t n, double *plus, double *minus)
+    void pmb_column_update(int is_double, int lanes, void *A, const signed char *h, int64_t stride, int last,
+                           int64_t n, const void *plus, const void *minus, const void *least)
+    void pmb_combine(int is_double, int lanes, const void *A, int64_t block_size, int n_blocks, const void *mu,
+                     int64_t n, void *out, int out_step)
 
 ctypedef fused real:
     float
@@ -163,3 +169,81 @@ def log_update(real[:, :, ::1] Q, real[:, :, ::1] A, const signed char[::1] h, c
         pmb_log_update(is_double, lanes, &Q[0, starts[j], 0], &A[0, starts[j], 0], block_size, n_blocks,
                        &h[starts[j]], &weight[starts[j]], starts[j + 1] - starts[j], &table[0, classes[j], 0],
                        &table[1, classes[j], 0], &table[2, classes[j], 0], classes[j])
+
+
+def column_sums(const real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[::1] starts,
+                const int32_t[::1] classes, double[:, :, :, ::1] partial, double[:, :, ::1] out, int n_threads):
+    """Sum the columns of A over the rows of each class on each side of h: K x P tables.
+
+    Parameters
+    ----------
+    A : IN (n_blocks, m, lanes) of P columns
+    h : IN (1, m) +1 or -1, shared by all columns, or (P, m), one row for each of them
+    starts, classes : IN, from `chunks`
+    partial : scratch (n_chunks, 2, n_blocks, lanes)
+    out : OUT (2, K, P); [0] rows with h = +1, [1] rows with h = -1
+    """
+    cdef int64_t j, n = classes.shape[0], stride = h.shape[1] if h.shape[0] > 1 else 0
+    cdef int b, c, p, side, lanes = <int> A.shape[2], is_double = real is double, P = <int> out.shape[2]
+    aligned(&A[0, 0, 0], "A")
+    partial[:] = 0
+    for j in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        for b in range(A.shape[0]):
+            pmb_column_sums(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]] + b * lanes * stride, stride,
+                            P - 1 - b * lanes, starts[j + 1] - starts[j], &partial[j, 0, b, 0], &partial[j, 1, b, 0])
+    out[:] = 0
+    with nogil:
+        for j in range(n):
+            c = classes[j]
+            for side in range(2):
+                for p in range(P):
+                    out[side, c, p] += partial[j, side, p // lanes, p % lanes]
+
+
+def column_update(real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[::1] starts, const int32_t[::1] classes,
+                  const double[:, ::1] plus, const double[:, ::1] minus, const double[:, ::1] least, rows,
+                  int n_threads):
+    """Multiply A[i, j] by plus or minus[y_i, j] as h says, and add least[y_i, j].
+
+    Parameters
+    ----------
+    A : INOUT (n_blocks, m, lanes) of P columns
+    h : IN as in `column_sums`
+    plus, minus : IN (K, P) factors
+    least : IN (K, P) with the signs of A, or 0 where A is: keeps denormal numbers away
+    rows : scratch (3, K, n_blocks * lanes) of A's dtype, zeros in the padding
+    """
+    cdef real[:, :, ::1] table = rows
+    aligned(&A[0, 0, 0], "A")
+    aligned(&table[0, 0, 0], "rows")
+    cdef int64_t j, stride = h.shape[1] if h.shape[0] > 1 else 0
+    cdef int b, c, p, K = <int> plus.shape[0], P = <int> plus.shape[1], lanes = <int> A.shape[2]
+    cdef int is_double = real is double
+    for c in range(K):
+        for p in range(P):
+            table[0, c, p] = <real> plus[c, p]
+            table[1, c, p] = <real> minus[c, p]
+            table[2, c, p] = <real> least[c, p]
+    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        for b in range(A.shape[0]):
+            pmb_column_update(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]] + b * lanes * stride, stride,
+                              P - 1 - b * lanes, starts[j + 1] - starts[j], &table[0, classes[j], b * lanes],
+                              &table[1, classes[j], b * lanes], &table[2, classes[j], b * lanes])
+
+
+def combine(const real[:, :, ::1] A, mu, real[:, :, ::1] out, int n_threads):
+    """One column for the learner from all of A: out[0, i, 0] = sum_r A[i, r] mu[r].
+
+    Parameters
+    ----------
+    A : IN (n_blocks, m, lanes)
+    mu : IN aligned (n_blocks * lanes,) of A's dtype, zeros in the padding
+    out : OUT (1, m, lanes)
+    """
+    cdef real[::1] weights = mu
+    cdef int64_t j, m = A.shape[1], size = 4096, block_size = A.shape[1] * A.shape[2]
+    cdef int lanes = <int> A.shape[2], is_double = real is double, n_blocks = <int> A.shape[0]
+    aligned(&A[0, 0, 0], "A")
+    for j in prange((m + size - 1) // size, nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_combine(is_double, lanes, &A[0, j * size, 0], block_size, n_blocks, &weights[0], min(size, m - j * size),
+                    &out[0, j * size, 0], <int> out.shape[2])

@@ -10,6 +10,7 @@
 #if PMB_VECTORS
 typedef REAL FN(wrow_) __attribute__((vector_size(LANES * sizeof(REAL)), may_alias));
 typedef __typeof__((FN(wrow_)){0} < (FN(wrow_)){0}) FN(wmask_);
+typedef signed char FN(wsigns_) __attribute__((vector_size(LANES), may_alias));
 typedef REAL FN(whalf_) __attribute__((vector_size(8 * sizeof(REAL)), may_alias));
 typedef REAL FN(wquarter_) __attribute__((vector_size(4 * sizeof(REAL)), may_alias));
 #define ROW FN(wrow_)
@@ -178,6 +179,94 @@ PMB_CLONES PMB_STATIC void FN(pmb_log_update_)(void *Q_, void *A_, int64_t block
         own[i * LANES] = -total;
     }
 }
+
+/* Rows whose signs are transposed together. */
+#define SIGN_ROWS 64
+
+/* Columns that each have signs of their own, those of column l at h + l * stride: side[i][l] = 1 where they are +1.
+ * Columns from the last one on share its signs. */
+PMB_INLINE void FN(transpose_)(const signed char *h, int64_t stride, int last, int64_t n, signed char side[][LANES]) {
+    PMB_LANES(l, LANES) {
+        const signed char *from = h + (l < last ? l : last) * stride;
+        for (int64_t i = 0; i < n; i++) side[i][l] = from[i] > 0;
+    }
+}
+
+/* As pmb_side_sums, for columns with signs of their own. */
+PMB_CLONES PMB_STATIC void FN(pmb_column_sums_)(const void *A_, const signed char *h, int64_t stride, int last, int64_t n,
+                                                double *plus, double *minus) {
+    const REAL *A = (const REAL *)A_;
+    signed char side[SIGN_ROWS][LANES] ALIGNED_LANES;
+    REAL up[LANES] ALIGNED_LANES = {0}, down[LANES] ALIGNED_LANES = {0};
+    for (int64_t start = 0; start < n; start += SIGN_ROWS) {
+        int64_t rows = n - start < SIGN_ROWS ? n - start : SIGN_ROWS;
+        FN(transpose_)(h + start, stride, last, rows, side);
+#if PMB_VECTORS
+        ROW u = V(up), d = V(down);
+        for (int64_t i = 0; i < rows; i++) {
+            ROW a = CV(A + (start + i) * LANES), p = __builtin_convertvector(*(const FN(wsigns_) *)side[i], ROW);
+            u += a * p;
+            d += a * (1 - p);
+        }
+        V(up) = u;
+        V(down) = d;
+#else
+        for (int64_t i = 0; i < rows; i++)
+            PMB_LANES(l, LANES) (side[i][l] ? up : down)[l] += A[(start + i) * LANES + l];
+#endif
+    }
+    PMB_LANES(l, LANES) plus[l] += (double)up[l];
+    PMB_LANES(l, LANES) minus[l] += (double)down[l];
+}
+
+/* A = A * factor + least, factor being plus or minus as the signs of the row say, or of row and column if stride > 0. */
+PMB_CLONES PMB_STATIC void FN(pmb_column_update_)(void *A_, const signed char *h, int64_t stride, int last, int64_t n,
+                                                  const void *plus_, const void *minus_, const void *least_) {
+    REAL *A = (REAL *)A_;
+    const REAL *plus = (const REAL *)plus_, *minus = (const REAL *)minus_, *least = (const REAL *)least_;
+    signed char side[SIGN_ROWS][LANES] ALIGNED_LANES;
+    for (int64_t start = 0; start < n; start += SIGN_ROWS) {
+        int64_t rows = n - start < SIGN_ROWS ? n - start : SIGN_ROWS;
+        REAL *a = A + start * LANES;
+        if (stride) FN(transpose_)(h + start, stride, last, rows, side);
+#if PMB_VECTORS
+        ROW up = CV(plus), down = CV(minus), low = CV(least);
+        if (stride) {
+            for (int64_t i = 0; i < rows; i++) {
+                ROW p = __builtin_convertvector(*(const FN(wsigns_) *)side[i], ROW);
+                V(a + i * LANES) = CV(a + i * LANES) * (up * p + down * (1 - p)) + low;
+            }
+        } else {
+            for (int64_t i = 0; i < rows; i++)
+                V(a + i * LANES) = CV(a + i * LANES) * CV(h[start + i] > 0 ? plus : minus) + low;
+        }
+#else
+        for (int64_t i = 0; i < rows; i++)
+            PMB_LANES(l, LANES) {
+                int up = stride ? side[i][l] : h[start + i] > 0;
+                a[i * LANES + l] = a[i * LANES + l] * (up ? plus : minus)[l] + least[l];
+            }
+#endif
+    }
+}
+
+/* out = sum of the row times mu, over all blocks. */
+PMB_CLONES PMB_STATIC void FN(pmb_combine_)(const void *A_, int64_t block_size, int n_blocks, const void *mu_, int64_t n,
+                                            void *out_, int out_step) {
+    const REAL *A = (const REAL *)A_, *mu = (const REAL *)mu_;
+    REAL *out = (REAL *)out_;
+    for (int64_t i = 0; i < n; i++) {
+        REAL total = 0;
+        for (int b = 0; b < n_blocks; b++) {
+            const REAL *a = A + b * block_size + i * LANES;
+            REAL row[LANES] ALIGNED_LANES;
+            PMB_LANES(l, LANES) row[l] = a[l] * mu[b * LANES + l];
+            total += FN(row_sum_)(row);
+        }
+        out[i * out_step] = total;
+    }
+}
+#undef SIGN_ROWS
 
 #undef FN
 #undef ROW

@@ -11,6 +11,16 @@ REGISTRY = {
     "multiboost": "pymcboost.algorithms.multiboost:MultiBoostClassifier",
     "multiboost-cw": "pymcboost.algorithms.multiboost:MultiBoostCWClassifier",
     "hingeboost": "pymcboost.algorithms.hingeboost:HingeBoostOCClassifier",
+    "adaboost-ecc": "pymcboost.algorithms.adaboost_ecc:AdaBoostECCClassifier",
+    "adaboost-erp": "pymcboost.algorithms.adaboost_erp:AdaBoostERPClassifier",
+    "adaboost-mh": "pymcboost.algorithms.adaboost_mh:AdaBoostMHClassifier",
+    "adaboost-mo": "pymcboost.algorithms.adaboost_mo:AdaBoostMOClassifier",
+    "adaboost-oc": "pymcboost.algorithms.adaboost_oc:AdaBoostOCClassifier",
+    "gentleboost": "pymcboost.algorithms.gentleboost:GentleBoostClassifier",
+    "gradboost": "pymcboost.algorithms.gradboost:GradBoostClassifier",
+    "jointboost": "pymcboost.algorithms.jointboost:JointBoostClassifier",
+    "piboost": "pymcboost.algorithms.piboost:PIBoostClassifier",
+    "samme": "pymcboost.algorithms.samme:SAMMEClassifier",
     "vector-tree": "pymcboost.algorithms.vector_tree:VectorTreeBoostClassifier",
 }
 

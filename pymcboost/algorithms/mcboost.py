@@ -13,21 +13,13 @@ loss based boosting.
 
 import numpy as np
 
-from pymcboost.base import BoostingClassifier
+from pymcboost.binary_boosting import SMALLEST_EDGE, BinaryBoosting
 from pymcboost.coefficients import SOLVERS
-from pymcboost.data import TrainingData
-from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
 from pymcboost.losses import LOSSES
 from pymcboost.params import Param
-from pymcboost.tree_data import TreeData
-from pymcboost.weak_learners import SharedStump, SharedTree
-
-# An edge below this share of the off-diagonal weights is rounding, not learning; edges this close to nu have reached
-# it.
-SMALLEST_EDGE = 1e-7
 
 
-class MCBoostClassifier(BoostingClassifier):
+class MCBoostClassifier(BinaryBoosting):
     """Multi-class boosting that maximises the pairwise margins directly, one shared weak learner per round.
 
     Every round picks the stump (or tree) and class with the largest edge and gives it one coefficient per class, so
@@ -107,8 +99,6 @@ class MCBoostClassifier(BoostingClassifier):
 
     algorithm = "mcboost"
     own_params = {"loss": Param(str, choices=("exp", "log"))}
-    # Multiplied weights are rebuilt from the scores, against rounding drift and lost small weights.
-    restart_every = 512
 
     def __init__(
         self,
@@ -153,22 +143,10 @@ class MCBoostClassifier(BoostingClassifier):
         self.verbose = verbose
 
     def _start(self, data, n_threads):
-        loss = LOSSES[self.loss](data, n_threads)
-        if self.weak_learner == "stump":
-            learner = SharedStump(data, n_threads)
-        else:
-            learner = SharedTree(data, self.max_leaf_nodes, self.max_depth, n_threads)
         # The logistic weights are not normalised: the penalty changes its scale with them.
         nu = self.nu if self.loss == "exp" else self.nu * data.weight_unit
-        self._state = (loss, learner, SOLVERS[self.loss](data.n_classes, nu))
-
-    def _training_data(self):
-        return TrainingData if self.weak_learner == "stump" else TreeData
-
-    def _new_builder(self, n_classes, n_features):
-        if self.weak_learner == "stump":
-            return EnsembleBuilder(n_classes, n_features)
-        return TreesBuilder(n_classes, n_features, vector=True)
+        solver = SOLVERS[self.loss](data.n_classes, nu)
+        self._state = (LOSSES[self.loss](data, n_threads), self._new_learner(data, n_threads), solver)
 
     def _restart(self, scores):
         self._state[0].restart(scores)
@@ -196,13 +174,4 @@ class MCBoostClassifier(BoostingClassifier):
         if not w.any():
             return None
         loss.update(found.h, w.astype(np.float64), tables)
-        if self.weak_learner == "stump":
-            builder.add_stump(found.feature, found.threshold, found.nan_left, found.polarity * w)
-            first = (found.feature, found.threshold)
-        else:
-            leaf = found.sign[:, None] * w
-            builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, leaf)
-            builder.end_round()
-            np.add.at(self.gain_, found.feature, found.gain)
-            first = (found.feature[0], found.threshold[0])
-        return {"feature": int(first[0]), "threshold": float(first[1]), "cls": found.cls, "edge": edge}
+        return self._add_round(builder, found, w) | {"cls": found.cls, "edge": edge}

@@ -114,10 +114,10 @@ def lines(facts):
     if isinstance(params, dict):
         yield "parameters", " ".join(f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items()))
     if facts["top_features"]:
-        share = (
-            "splits" if trees else "sum of the absolute coefficients" if facts["kind"] == 5 else "what moves the scores"
-        )
-        yield "top features", f"share in the {share}"
+        what = "what moves the scores"
+        if trees or facts["kind"] == 5:
+            what = "the splits" if trees else "the sum of the absolute coefficients"
+        yield "top features", f"share in {what}"
     for feature in facts["top_features"]:
         yield f"  {word(feature['name'])}", f"{feature['importance']:.4f}"
 

@@ -22,6 +22,28 @@ static void *read_file(const char *path, size_t *size) {
     return bytes;
 }
 
+/* A linear model gives the same scores for the features that are not 0: 0 if so. */
+static int same_without_zeros(const mcb_model *model, const float *row, const double *scores) {
+    uint32_t *index = (uint32_t *)malloc(model->n_features * sizeof *index), j;
+    float *value = (float *)malloc(model->n_features * sizeof *value);
+    double *sparse = (double *)malloc(model->n_classes * sizeof *sparse);
+    size_t n = 0;
+    int differ = 1;
+    if (index && value && sparse) {
+        for (j = 0; j < model->n_features; j++) {
+            if (row[j] == 0) continue;
+            index[n] = j;
+            value[n++] = row[j];
+        }
+        differ = mcb_scores_sparse(model, n, index, value, sparse) != MCB_OK ||
+                 memcmp(sparse, scores, model->n_classes * sizeof *sparse) != 0;
+    }
+    free(index);
+    free(value);
+    free(sparse);
+    return differ;
+}
+
 int main(int argc, char **argv) {
     mcb_model model;
     size_t size = 0, rows_size = 0, n_rows, r, k, length;
@@ -59,6 +81,10 @@ int main(int argc, char **argv) {
         const char *text = mcb_label_text(&model, best, &length);
         if (memcmp(one, scores + r * model.n_classes, model.n_classes * sizeof *one) != 0) {
             fprintf(stderr, "row %lu: one row and many rows differ\n", (unsigned long)r);
+            return 1;
+        }
+        if (model.kind == MCB_KIND_LINEAR && same_without_zeros(&model, rows + r * model.n_features, one)) {
+            fprintf(stderr, "row %lu: with and without its zeros differ\n", (unsigned long)r);
             return 1;
         }
         if (text)

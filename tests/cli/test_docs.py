@@ -18,7 +18,15 @@ from pymcboost.cli.console import EXIT_CODES
 
 PAGE = Path(__file__).parents[2] / "docs" / "commandline.md"
 BLOCK = re.compile(r"<!-- help: (.*?) -->\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
-SHOWN = ["train", "train -a multiboost", "train -a abc-logitboost", "train -a vector-tree", "predict", "info"]
+SHOWN = [
+    "train",
+    "train -a multiboost",
+    "train -a piboost",
+    "train -a abc-logitboost",
+    "train -a vector-tree",
+    "predict",
+    "info",
+]
 
 
 def help_text(what):

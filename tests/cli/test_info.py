@@ -9,6 +9,7 @@ from cli.programs import call, run, write_svm
 from pymcboost import Model, load_model
 from pymcboost.cli.info import main
 from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
+from pymcboost.machines import KernelMachine, LinearMachine, Scale
 
 
 @pytest.fixture
@@ -161,6 +162,77 @@ def test_trees_as_json(capsys, tmp_path, trees):
             "leaf_type": "float32",
             "base_classes": not empty,
         }
+
+
+def test_linear_machine(capsys, tmp_path):
+    path = tmp_path / "m.mcb"
+    coef = np.array([[0, 1, -2], [0, 3, 2]])
+    Model.from_ensemble(LinearMachine(coef, np.zeros(2)), [1, 2], meta={"algorithm": "x", "version": "1"}).save(path)
+    assert main([str(path)]) == 0
+    assert (
+        capsys.readouterr().out
+        == f"""\
+file          {path}: {path.stat().st_size} bytes, checksums good
+kind          5 (linear machine)
+algorithm     x (pymcboost 1)
+classes       2: 1 2
+features      3, 2 of them used
+link          none: scores only
+top features  share in the sum of the absolute coefficients
+  2           0.5000
+  3           0.5000
+"""
+    )
+    assert main(["--json", str(path)]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["kind"], facts["n_learners"], facts["n_rounds"], facts["totally_corrective"]) == (
+        5,
+        None,
+        None,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "formula"),
+    [
+        ("linear", "linear: x . z"),
+        ("poly", "poly: (gamma x . z + coef0)^degree with gamma=0.25 coef0=1 degree=3"),
+        ("rbf", "rbf: exp(-gamma |x - z|^2) with gamma=0.25"),
+        ("perceptron", "perceptron: -|x - z|"),
+    ],
+)
+def test_kernel_machine(capsys, tmp_path, kernel, formula):
+    path = tmp_path / "m.mcb"
+    support = np.arange(12.0).reshape(4, 3)
+    scale = Scale(np.zeros(3), np.ones(3)) if kernel == "rbf" else None
+    machine = KernelMachine(kernel, 0.25, 1.0, 3, support, np.ones((4, 2)), np.zeros(2), scale)
+    Model.from_ensemble(machine, [1, 2]).save(path)
+    assert main([str(path)]) == 0
+    assert (
+        capsys.readouterr().out
+        == f"""\
+file          {path}: {path.stat().st_size} bytes, checksums good
+kind          6 (kernel machine)
+classes       2: 1 2
+features      3, 3 of them used
+kernel        {formula}
+vectors       4 support vectors
+scaling       {"in the model" if scale else "none"}
+link          none: scores only
+"""
+    )
+    assert main(["--json", str(path)]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["top_features"] == []
+    assert facts["kernel"] == {
+        "name": kernel,
+        "gamma": 0.25 if kernel in ("poly", "rbf") else 0.0,
+        "coef0": 1.0 if kernel == "poly" else 0.0,
+        "degree": 3 if kernel == "poly" else 0,
+        "support_vectors": 4,
+        "scaled": scale is not None,
+    }
 
 
 def test_many_classes_are_cut(capsys, tmp_path):

@@ -87,6 +87,16 @@ HINGE = {
     "tol": [("--tol 0.01", 0.01)],
 }
 COMMON = {name: rows for name, rows in GIVEN.items() if name not in MCBOOST_ONLY}
+CLASSIC = {
+    **{name: rows for name, rows in COMMON.items() if name != "learning_rate"},
+    **{name: GIVEN[name] for name in ("weak_learner", "min_weight_fraction_leaf")},
+    "subsample": [("--subsample 1", 1.0), ("--subsample 0.1", 0.1)],
+}
+CODE = {"code": [("", "auto"), ("--code dense", "dense"), ("--code one-vs-all", "one-vs-all")]}
+PIBOOST = {
+    "separators": [("", "singles"), ("--separators pairs", "pairs")],
+    "cost_sensitive": [("", True), ("--no-cost-sensitive", False), ("--cost-sensitive", True)],
+}
 TABLES = {
     "mcboost": GIVEN,
     "logitboost": {**COMMON, **TREES},
@@ -101,6 +111,23 @@ TABLES = {
     "multiboost-cw": COLUMN_GENERATION,
     "hingeboost": HINGE,
     "vector-tree": {**COMMON, **VECTOR},
+    "adaboost-ecc": CLASSIC,
+    "adaboost-erp": {**CLASSIC, "n_repartitions": [("--n-repartitions 0", 0), ("", 1)]},
+    "adaboost-mh": CLASSIC,
+    "adaboost-mo": {**CLASSIC, **CODE},
+    "adaboost-oc": CLASSIC,
+    "gentleboost": CLASSIC,
+    "gradboost": {
+        **{name: rows for name, rows in CLASSIC.items() if name != "subsample"},
+        "l1": [("--l1 0", 0.0), ("--l1 1e-3", 1e-3)],
+    },
+    "jointboost": {
+        name: rows
+        for name, rows in CLASSIC.items()
+        if name not in ("weak_learner", "max_leaf_nodes", "max_depth", "subsample")
+    },
+    "piboost": {**CLASSIC, **PIBOOST},
+    "samme": CLASSIC,
 }
 
 

@@ -6,6 +6,7 @@ import stat
 import numpy as np
 import pytest
 from cli.programs import call, run, write_svm
+from reference.scoring import random_kernel, random_linear
 
 from pymcboost import MCBoostClassifier, Model, load_model, load_svmlight
 from pymcboost.cli.predict import main
@@ -199,6 +200,29 @@ def test_rounds_of_a_totally_corrective_model(files, tmp_path, algorithm):
         call("train", "-q", "-a", algorithm, "-n", 5, "--max-passes", 1, train, "m.mcb", cwd=tmp_path).returncode == 0
     )
     assert call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["linear", "kernel"])
+def test_machines(files, tmp_path, scored, kind):
+    _, data, _, _ = scored
+    machine = random_linear(5, 3) if kind == "linear" else random_kernel(30, 5, 3, "rbf", scaled=True)
+    model = Model.from_ensemble(machine, [-1, 2, 7])
+    model.save(tmp_path / "m.mcb")
+    done = call("predict", "-d", 1, files / "test.svm", "m.mcb", "-", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert np.array_equal(table(done.stdout)[2], model.raw_scores(data.X))
+    done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "m.mcb is a linear or kernel machine, into which all rounds are merged: no --rounds" in done.stderr
+    done = call("predict", "-b", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "m.mcb has no link from scores to probabilities" in done.stderr
+    (tmp_path / "nan.svm").write_text("2 1:0.5\n7 2:nan\n")
+    done = call("predict", tmp_path / "nan.svm", "m.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "row 1 of X holds NaN" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_string_classes(files, tmp_path, blobs):

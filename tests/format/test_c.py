@@ -8,7 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference.scoring import random_rows, random_stumps, random_trees
+from reference.scoring import (
+    finite_rows,
+    random_kernel,
+    random_linear,
+    random_rows,
+    random_stumps,
+    random_trees,
+)
 
 import pymcboost
 from pymcboost.scoring import Model
@@ -73,6 +80,17 @@ def check_bits(program, tmp_path):
         model = Model.from_ensemble(trees, range(n_classes), link="softmax", leaves=leaves)
         for cut in (None, 5):
             check_model(program, tmp_path, model, random_rows(37, n_features), cut)
+    for i, machine in enumerate(machines()):
+        model = Model.from_ensemble(machine, range(machine.n_classes), link=("none", "softmax2")[i % 2])
+        check_model(program, tmp_path, model, finite_rows(37, machine.n_features), None)
+
+
+def machines():
+    """Linear and kernel machines of every kernel, with chunks of features and of support vectors, and rests of both."""
+    yield from (random_linear(d, k) for k, d in ((2, 3), (3, 16), (10, 37), (33, 8), (65, 1030)))
+    for kernel in ("linear", "poly", "rbf", "perceptron"):
+        for n, d, k, scaled in ((70, 5, 2, True), (9, 16, 3, False), (3, 1031, 10, True), (131, 10, 26, False)):
+            yield random_kernel(n, d, k, kernel, scaled)
 
 
 def check_model(program, tmp_path, model, X, cut):

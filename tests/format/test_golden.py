@@ -41,12 +41,12 @@ def test_golden(name):
 
 
 def test_there_are_golden_files():
-    assert len(NAMES) >= 17
-    assert {name.split("-")[1] for name in NAMES} == {"list", "interval", "trees"}
+    assert len(NAMES) >= 24
+    assert {name.split("-")[1] for name in NAMES} == {"list", "interval", "trees", "linear", "kernel"}
 
 
 def write_missing():
-    from reference.scoring import random_rows, random_stumps, random_trees
+    from reference.scoring import finite_rows, random_kernel, random_linear, random_rows, random_stumps, random_trees
 
     from pymcboost.scoring import Model
 
@@ -92,6 +92,17 @@ def write_missing():
             meta = {"algorithm": "test"} if mode == "base" else None
             model = Model.from_ensemble(trees, classes, link=link, meta=meta, leaves=leaves)
             write(f"v1-trees-{k}-{mode}-{leaves}", model, random_rows(8, d))
+        machines = {f"linear-{k}": random_linear({3: 21, 2: 4, 11: 515}[k], k, seed=k)}
+        for kernel, scaled in {
+            3: (("poly", True), ("linear", False)),
+            2: (("perceptron", True),),
+            11: (("rbf", False),),
+        }[k]:
+            machine = random_kernel(70 if k == 2 else 9, 11, k, kernel, scaled, seed=k)
+            machines[f"kernel-{k}-{kernel}{'-scaled' if scaled else ''}"] = machine
+        for name, machine in machines.items():
+            model = Model.from_ensemble(machine, classes, link=link, meta={"algorithm": "test"} if k == 3 else None)
+            write(f"v1-{name}", model, finite_rows(6, machine.n_features))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference.scoring import random_right, random_stumps, random_trees
+from reference.scoring import random_kernel, random_linear, random_right, random_stumps, random_trees
 
 import pymcboost
 from pymcboost.modelfile import ModelFormatError
@@ -32,6 +32,9 @@ TEXT = Model.from_ensemble(random_stumps(5, 7, 3, two_sided=True), ["a", "bb", "
 TABLE = Model.from_ensemble(random_stumps(30, 4, 3), [1, 2, 9], layout="interval").to_bytes()
 TREES = Model.from_ensemble(random_trees(5, 7, 3, "base", splits=(2, 9)), [1, 2, 9], link="softmax").to_bytes()
 VECTOR = Model.from_ensemble(random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], leaves="float16").to_bytes()
+LINEAR = Model.from_ensemble(random_linear(7, 3), [1, 2, 9], link="softmax").to_bytes()
+KERNEL = Model.from_ensemble(random_kernel(5, 7, 3, "poly", scaled=True), [1, 2, 9]).to_bytes()
+RBF = Model.from_ensemble(random_kernel(5, 7, 3, "rbf"), ["a", "bb", "c"]).to_bytes()
 
 
 def entry(data, tag):
@@ -142,7 +145,7 @@ CASES = [
     ("MCB_E_CLASSES", lambda: patch(LIST, 32, "I", 65536)),
     ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 0)),
     ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 1 << 31)),
-    *[("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind)) for kind in (0, 4, 33, 0xFFFFFFFF)],
+    *[("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind)) for kind in (0, 4, 7, 33, 0xFFFFFFFF)],
     ("MCB_E_LINK", lambda: patch(LIST, 44, "I", 3)),
     ("MCB_E_DECODER", lambda: patch(LIST, 48, "I", 1)),
     ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, "4s", b"1eta")),
@@ -175,6 +178,82 @@ CASES = [
     ],
     ("MCB_E_MISPLACED", lambda: with_section(LIST, b"LEAF", 5, b"")),
     ("MCB_E_MISPLACED", lambda: with_section(TREES, b"COEF", 5, b"")),
+    *[
+        ("MCB_E_MISPLACED", lambda data=data, tag=tag: with_section(data, tag, 5, bytes(4)))
+        for data, tag in (
+            (LIST, b"WMAT"),
+            (LIST, b"SVEC"),
+            (TREES, b"DUAL"),
+            (TABLE, b"KPAR"),
+            (LIST, b"SCAL"),
+            (LINEAR, b"SCAL"),
+            (LINEAR, b"COEF"),
+            (LINEAR, b"SVEC"),
+            (KERNEL, b"WMAT"),
+            (KERNEL, b"THRS"),
+        )
+    ],
+    *[
+        ("MCB_E_DTYPE", lambda tag=tag: in_entry(KERNEL, tag, 4, "B", 7))
+        for tag in (b"SVEC", b"DUAL", b"KPAR", b"SCAL")
+    ],
+    ("MCB_E_DTYPE", lambda: in_entry(LINEAR, b"WMAT", 4, "B", 6)),
+    *[("MCB_E_MISSING", lambda tag=tag: without(LINEAR, tag)) for tag in (b"WMAT", b"BIAS")],
+    *[("MCB_E_MISSING", lambda tag=tag: without(KERNEL, tag)) for tag in (b"SVEC", b"DUAL", b"KPAR", b"BIAS")],
+    *[
+        ("MCB_E_SHAPE", lambda tag=tag: edited(KERNEL, tag, "f", lambda values: values[:-1]))
+        for tag in (b"SVEC", b"DUAL", b"KPAR", b"SCAL", b"BIAS")
+    ],
+    *[
+        ("MCB_E_SHAPE", lambda tag=tag: edited(KERNEL, tag, "f", lambda values: []))
+        for tag in (b"SVEC", b"DUAL", b"KPAR", b"SCAL")
+    ],
+    ("MCB_E_SHAPE", lambda: edited(KERNEL, b"KPAR", "f", lambda values: [*values, 0.0])),
+    ("MCB_E_SHAPE", lambda: edited(KERNEL, b"DUAL", "f", lambda values: values[:-3])),
+    ("MCB_E_SHAPE", lambda: edited(KERNEL, b"SVEC", "f", lambda values: [*values, *values[:7]])),
+    *[("MCB_E_SHAPE", lambda n=n: edited(LINEAR, b"WMAT", "f", lambda values: values[:n])) for n in (0, -1, -3, -7)],
+    ("MCB_E_SHAPE", lambda: edited(LINEAR, b"WMAT", "f", lambda values: values * 2)),
+    ("MCB_E_SHAPE", lambda: patch(LINEAR, 36, "I", 8)),
+    ("MCB_E_SHAPE", lambda: patch(LINEAR, 36, "I", 0x7FFFFFFF)),
+    ("MCB_E_SHAPE", lambda: patch(KERNEL, 36, "I", 0x7FFFFFFF)),
+    ("MCB_E_SHAPE", lambda: patch(KERNEL, 32, "I", 65535)),
+    *[
+        ("MCB_E_COEFFICIENT", lambda data=data, tag=tag, value=value: edited(data, tag, "f", put(-1, value)))
+        for data, tag in ((LINEAR, b"WMAT"), (KERNEL, b"DUAL"))
+        for value in (np.inf, -np.inf, np.nan)
+    ],
+    *[("MCB_E_SUPPORT", lambda value=value: edited(RBF, b"SVEC", "f", put(3, value))) for value in (np.inf, np.nan)],
+    *[
+        ("MCB_E_SCALE", lambda at=at, value=value: edited(KERNEL, b"SCAL", "f", put(at, value)))
+        for at in (0, -1)
+        for value in (np.inf, np.nan)
+    ],
+    *[
+        ("MCB_E_KERNEL", lambda value=value: edited(KERNEL, b"KPAR", "f", put(0, value)))
+        for value in (-1.0, 0.5, 3.0, 4.0, 6.0, 1e30, np.nan, np.inf)
+    ],
+    *[
+        ("MCB_E_KERNEL_PARAMETER", lambda data=data, at=at, value=value: edited(data, b"KPAR", "f", put(at, value)))
+        for data, at, wrong in (
+            (KERNEL, 1, (0.0, -1.0, np.inf, np.nan)),
+            (KERNEL, 2, (np.inf, -np.inf, np.nan)),
+            (KERNEL, 3, (-1.0, 2.5, 1001.0, 1e30, np.inf, np.nan)),
+            (RBF, 1, (0.0, -1.0, np.inf, np.nan)),
+            (RBF, 2, (1.0, np.nan)),
+            (RBF, 3, (1.0, np.nan)),
+        )
+        for value in wrong
+    ],
+    *[
+        ("MCB_E_KERNEL_PARAMETER", lambda kernel=kernel: edited(RBF, b"KPAR", "f", put(0, kernel)))
+        for kernel in (0.0, 5.0)
+    ],
+    ("MCB_E_BIAS", lambda: edited(LINEAR, b"BIAS", "f", put(0, np.nan))),
+    ("MCB_E_BIAS", lambda: edited(KERNEL, b"BIAS", "f", put(2, np.inf))),
+    ("MCB_E_LABEL_ORDER", lambda: edited(KERNEL, b"LABI", "q", put(1, 1))),
+    ("MCB_E_CODE_ALONE", lambda: with_section(TREES, b"CODE", 5, bytes(36))),
+    ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, bytes(36))),
+    ("MCB_E_CODE", lambda: with_section(without(TREES, b"TBAS"), b"CODE", 5, struct.pack("<9f", *[np.nan] * 9))),
     ("MCB_E_META_SIZE", lambda: big_meta()),
     ("MCB_E_END", lambda: with_tail(LIST)),
     *[("MCB_E_MISSING", lambda tag=tag: without(LIST, tag)) for tag in (b"FEAT", b"THRS", b"COEF", b"BIAS")],
@@ -322,7 +401,7 @@ def test_refused(name, make, tmp_path):
 
 def test_every_refusal_is_tested():
     refusals = {name for name, (number, _) in STATUSES.items() if 0 < number < 100}
-    assert len(refusals) == 52
+    assert len(refusals) == 54
     assert {name for name, _ in CASES} == refusals
 
 
@@ -334,7 +413,7 @@ def test_where_is_said():
 
 
 def test_tampering_twin_writes_the_same_bytes():
-    for data in (LIST, TEXT, TABLE, TREES, VECTOR):
+    for data in (LIST, TEXT, TABLE, TREES, VECTOR, LINEAR, KERNEL, RBF):
         assert parse(data).to_bytes() == data
 
 
@@ -346,6 +425,7 @@ def test_what_may_be_skipped():
         patch(LIST, 10, "H", 7),
     ):
         assert Model.from_bytes(data).n_learners == 5
+    Model.from_bytes(with_section(KERNEL, b"note"))
 
 
 def test_header_limits():
@@ -410,6 +490,39 @@ def test_negative_zero_threshold_of_another_writer():
         changed = edited(data, b"THRS", "f", put(1, -0.0))
         assert changed != data
         assert Model.from_bytes(changed).raw_scores(X).tobytes() == Model.from_bytes(data).raw_scores(X).tobytes()
+
+
+def test_scores_of_extreme_machines():
+    """Finite rows of a linear machine have finite scores; a row of a machine has NaN for all classes, or for none."""
+    top = float(np.finfo(np.float32).max)
+    X = np.random.default_rng(0).choice([top, -top, 1e-45, 0.0, 1.0], size=(300, 7)).astype(np.float32)
+    for coef in (top, -top, 1e-45):
+        file = parse(LINEAR)
+        file.set_items(b"WMAT", "f", [coef] * 21)
+        file.set_items(b"BIAS", "f", [top, -top, top])
+        assert np.isfinite(Model.from_bytes(file.to_bytes()).raw_scores(X)).all()
+        for kernel, parameters in (
+            (0, (0, 0, 0)),
+            (1, (1e-45, 0, 1000)),
+            (1, (top, top, 3)),
+            (1, (top, -top, 0)),
+            (2, (1e-45, 0, 0)),
+            (2, (top, 0, 0)),
+            (5, (0, 0, 0)),
+        ):
+            for data in (KERNEL, RBF):
+                file = parse(data)
+                file.set_items(b"KPAR", "f", [kernel, *parameters])
+                file.set_items(b"DUAL", "f", [coef, 0.0, top] * 5)
+                scores = np.empty((len(X), 3))
+                model = Model.from_bytes(file.to_bytes())
+                model._scorer.dense(X, scores, None, 0, 1)
+                bad = np.isnan(scores)
+                assert (bad.all(axis=1) | np.isfinite(scores).all(axis=1)).all()
+                for i in range(0, len(X), 7):
+                    one = np.empty((1, 3))
+                    model._scorer.dense(X[i : i + 1], one, None, 0, 1)
+                    assert one.tobytes() == scores[i].tobytes()
 
 
 def is_tree(right, begin, end):

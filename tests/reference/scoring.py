@@ -1,8 +1,12 @@
 """Slow twin of the scorer."""
 
+import math
+
 import numpy as np
 
+from pymcboost._kernels import score
 from pymcboost.ensemble import EnsembleBuilder, Trees, TreesBuilder
+from pymcboost.machines import KernelMachine, LinearMachine, Scale
 
 
 def raw_scores(stumps, X):
@@ -10,6 +14,8 @@ def raw_scores(stumps, X):
     X = np.asarray(X, dtype=np.float32)
     if isinstance(stumps, Trees):
         return tree_scores(stumps, X)
+    if isinstance(stumps, (LinearMachine, KernelMachine)):
+        return machine_scores(stumps, X)
     F = np.tile(stumps.bias.astype(np.float64), (len(X), 1))
     left = -stumps.right if stumps.left is None else stumps.left
     for j in range(len(stumps)):
@@ -58,6 +64,96 @@ def tree_scores(trees, X):
                 if base >= 0:
                     F[i, base] -= value
     return F
+
+
+def eight_sums(terms):
+    """Sums (m,) of terms (m, d): number j goes to sum j mod 8, then the halves are added to each other."""
+    sums = np.zeros((len(terms), 8))
+    for j in range(terms.shape[1]):
+        sums[:, j % 8] += terms[:, j]
+    for half in (4, 2, 1):
+        sums = sums[:, :half] + sums[:, half:]
+    return sums[:, 0]
+
+
+def shortened(value):
+    """A number rounded to 29 bits, halves away from 0."""
+    mantissa, exponent = math.frexp(value)
+    if abs(value) < 2.0**-700:
+        return 0.0
+    return math.copysign(math.ldexp(math.floor(abs(mantissa) * 2**29 + 0.5), exponent - 29), value)
+
+
+def kernel_value(machine, value):
+    """Kernel of two points, from their product or squared distance."""
+    if machine.kernel == "rbf":
+        return shortened(score.exp(-(float(np.float32(machine.gamma)) * value)))
+    if machine.kernel == "perceptron":
+        return shortened(-math.sqrt(value))
+    if machine.kernel == "poly":
+        base = float(np.float32(machine.gamma)) * shortened(value) + float(np.float32(machine.coef0))
+        power, left = 1.0, machine.degree
+        while left:
+            if left % 2:
+                power *= base
+            base, left = base * base, left // 2
+        return shortened(power)
+    return shortened(value)
+
+
+def machine_scores(machine, X):
+    """Scores (m, K) of a linear or kernel machine in its canonical form."""
+    machine = machine.canonical()
+    F = np.tile(machine.intercept.astype(np.float64), (len(X), 1))
+    if isinstance(machine, LinearMachine):
+        for k in range(machine.n_classes):
+            F[:, k] += eight_sums(X.astype(np.float64) * machine.coef[k].astype(np.float64))
+        return F
+    if machine.scale is not None:
+        scale = machine.scale
+        X = ((X.astype(np.float64) - scale.offset.astype(np.float64)) * scale.factor.astype(np.float64)).astype("f")
+    for vector, coef in zip(machine.support, machine.coef, strict=True):
+        if machine.kernel in ("rbf", "perceptron"):
+            terms = (X - vector).astype(np.float64) ** 2
+        else:
+            terms = X.astype(np.float64) * vector.astype(np.float64)
+        for i, value in enumerate(eight_sums(terms)):
+            F[i] += coef.astype(np.float64) * kernel_value(machine, value)
+    return F
+
+
+def random_linear(n_features, n_classes, seed=0):
+    """A random linear machine; some coefficients are 0."""
+    rng = np.random.default_rng(seed)
+    coef = rng.normal(size=(n_classes, n_features)) * (rng.random((n_classes, n_features)) < 0.8)
+    return LinearMachine(coef.astype(np.float32), rng.normal(size=n_classes).astype(np.float32))
+
+
+def random_kernel(n_support, n_features, n_classes, kernel="rbf", scaled=False, seed=0):
+    """A random kernel machine with every parameter that its kernel has."""
+    rng = np.random.default_rng(seed)
+    scale = None
+    if scaled:
+        scale = Scale.from_range(rng.uniform(-3, 0, n_features), rng.uniform(1, 4, n_features))
+    return KernelMachine(
+        kernel,
+        0.7 / n_features,
+        0.25,
+        5,
+        rng.normal(size=(n_support, n_features)).astype(np.float32),
+        rng.normal(size=(n_support, n_classes)).astype(np.float32),
+        rng.normal(size=n_classes).astype(np.float32),
+        scale,
+    )
+
+
+def finite_rows(n_rows, n_features, seed=1):
+    """Rows of float32 without missing or infinite values; a few are 0 or tiny."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
+    for value in (0.0, -0.0, 1e-45, 1e-20):
+        X[rng.random(X.shape) < 0.05] = value
+    return X
 
 
 def random_right(n_splits, rng, skew=None):

@@ -1,0 +1,45 @@
+"""AdaBoost.ECC: a random half of the classes against the others in every round, one coefficient for each output.
+
+Problem
+    minimise the sum over rows i and classes l of exp(F_l(x_i) - F_{y_i}(x_i)).
+Round
+    mu in {-1, +1}^K, half of it +1; D_i = sum_l u_il [mu_l != mu_{y_i}]; h for the signs mu_{y_i} and the weights D;
+    alpha = 1/2 log(D[h = +, mu = +] / D[h = +, mu = -]) where h = +1, and likewise where h = -1, smoothed by
+    1 / (4 m) of all weights; F_l += mu_l alpha / 2.
+
+Paper: V. Guruswami and A. Sahai, Multiclass learning, boosting, and error-correcting codes (whose F is twice ours).
+"""
+
+from pymcboost.classic import ColouredBoosting, documented
+
+
+@documented
+class AdaBoostECCClassifier(ColouredBoosting):
+    """AdaBoost.ECC: error-correcting codes made on the way, one binary weak learner per round.
+
+    With two classes it is the AdaBoost of Schapire and Singer whose learners have a confidence on each side.
+
+    Parameters
+    ----------
+    {shared}
+
+    {attributes}
+
+    References
+    ----------
+    V. Guruswami and A. Sahai, Multiclass learning, boosting, and error-correcting codes, COLT 1999.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import AdaBoostECCClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> AdaBoostECCClassifier(n_estimators=20, random_state=0).fit(X, y).predict(X[:2])
+    array([0, 0])
+    """
+
+    algorithm = "adaboost-ecc"
+
+    def _round(self, builder):
+        mu, found = self._colour(builder)
+        return None if found is None else self._two_sided(builder, mu, found)

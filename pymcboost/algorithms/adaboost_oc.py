@@ -1,0 +1,52 @@
+"""AdaBoost.OC: every round a random half of the classes against the others; the learner votes for a half.
+
+Problem
+    minimise the sum over rows i and classes l of exp(F_l(x_i) - F_{y_i}(x_i)).
+Round
+    mu in {-1, +1}^K, half of it +1; h for the signs mu_{y_i} and the weights D_i = sum_l u_il [mu_l != mu_{y_i}];
+    pseudo-loss e = 1/2 sum u_il ([h(x_i) != mu_{y_i}] + [h(x_i) = mu_l]), u normalised; alpha = 1/2 log((1 - e) / e);
+    F_l += alpha h mu_l / 2, which is alpha [h = mu_l] but for a constant.
+
+Paper: R. Schapire, Using output codes to boost multiclass learning problems.
+"""
+
+import numpy as np
+
+from pymcboost.classic import ColouredBoosting, documented
+from pymcboost.coefficients import common_step
+
+
+@documented
+class AdaBoostOCClassifier(ColouredBoosting):
+    """AdaBoost.OC: output codes made on the way, one binary weak learner and one coefficient per round.
+
+    Parameters
+    ----------
+    {shared}
+
+    {attributes}
+
+    References
+    ----------
+    R. E. Schapire, Using output codes to boost multiclass learning problems, ICML 1997.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import AdaBoostOCClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> AdaBoostOCClassifier(n_estimators=20, random_state=0).fit(X, y).predict(X[:2])
+    array([0, 0])
+    """
+
+    algorithm = "adaboost-oc"
+
+    def _round(self, builder):
+        mu, found = self._colour(builder)
+        if found is None:
+            return None
+        loss = self._state[0]
+        edge = found.edge / (2 * loss.mass)  # 1 - 2 e
+        step = (0.5 * common_step(edge) * mu).astype(np.float32)
+        loss.update(found.h, step.astype(np.float64), loss.side_tables(found.h))
+        return self._add_round(builder, found, step) | {"edge": edge}

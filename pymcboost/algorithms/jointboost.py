@@ -1,0 +1,123 @@
+"""JointBoost: regression stumps shared by subsets of the classes that grow greedily.
+
+Problem
+    minimise the sum over rows i and classes c of exp(-z_ic F_c(x_i)), z_ic = 1 for c = y_i and -1 for the others.
+Round
+    w_ic the terms. For a subset S and a split, the weighted squares of z_ic - h_c(x_i) are least with h_c the weighted
+    mean of z over S on either side for the classes in S, and a constant, their own mean, for the others. S starts with
+    the best single class and takes in, one by one, the class that leaves the least squares; of all K subsets the best
+    one is kept.
+
+Paper: A. Torralba, K. Murphy and W. Freeman, Sharing visual features for multiclass and multiview object detection.
+"""
+
+import numpy as np
+
+from pymcboost._kernels import splits as _splits
+from pymcboost.binary_boosting import SMALLEST_EDGE
+from pymcboost.classic import ClassicBoosting, documented
+from pymcboost.coding import one_vs_all
+from pymcboost.losses import CodedExp
+from pymcboost.weak_learners import EveryStump
+
+
+@documented
+class JointBoostClassifier(ClassicBoosting):
+    """JointBoost: stumps that several classes share, found greedily.
+
+    A round takes K steps over all splits and classes, after one scan of the data.
+
+    Parameters
+    ----------
+    {shared}
+
+    {attributes}
+
+    References
+    ----------
+    A. Torralba, K. P. Murphy and W. T. Freeman, Sharing visual features for multiclass and multiview object detection,
+    IEEE Transactions on Pattern Analysis and Machine Intelligence 29, 2007.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import JointBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> JointBoostClassifier(n_estimators=20).fit(X, y).predict(X[:2])
+    array([0, 0])
+    """
+
+    algorithm = "jointboost"
+    weak_learner = "stump"
+
+    def __init__(
+        self,
+        n_estimators=500,
+        max_bins=256,
+        min_weight_fraction_leaf=0.0,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        class_weight=None,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        super().__init__(
+            n_estimators, max_bins=max_bins, min_weight_fraction_leaf=min_weight_fraction_leaf,
+            early_stopping=early_stopping, validation_fraction=validation_fraction, n_iter_no_change=n_iter_no_change,
+            class_weight=class_weight, warm_start=warm_start, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+        )  # fmt: skip
+
+    def _start(self, data, n_threads):
+        code = np.tile(one_vs_all(data.n_classes), 2)  # columns of w z, then of w
+        unit = code.copy()
+        unit[:, data.n_classes :] = 1.0
+        self._state = (CodedExp(data, code, n_threads, unit=unit), EveryStump(data, n_threads, code.shape[1]))
+
+    def _restart(self, scores):
+        self._state[0].restart(None if scores is None else np.tile(scores, 2))
+
+    def _round(self, builder):
+        loss, learner = self._state
+        K = loss.data.n_classes
+        edge, total = learner.edges(loss.gradient)
+        if not len(edge):
+            return None
+        right, left = (total + edge) / 2, (total - edge) / 2
+        sums = np.stack([left[:, :K], right[:, :K], left[:, K:], right[:, K:]]).transpose(2, 0, 1)
+        sums = np.ascontiguousarray(sums)
+        sums[:, 2:] = np.maximum(sums[:, 2:], 0.0)
+        alone = total[:K] ** 2 / total[K:]
+        shared, at, gain = self._grow(sums, alone, loss.n_threads)
+        if gain <= SMALLEST_EDGE**2 * total[K:].sum():
+            return None
+        z, w = sums[shared, :2, at].sum(axis=0), sums[shared, 2:, at].sum(axis=0)
+        plus = total[:K] / total[K:]
+        minus = plus.copy()
+        minus[shared], plus[shared] = z / np.maximum(w, 1e-300)
+        plus, minus = plus.astype(np.float32), minus.astype(np.float32)
+        found = learner.stump(at)
+        h = found.h[None, :]
+        loss.update(h, np.tile(plus, 2).astype(np.float64), loss.tables(h), np.tile(minus, 2).astype(np.float64))
+        return self._add_round(builder, found, plus, minus) | {"n_shared": len(shared)}
+
+    @staticmethod
+    def _grow(sums, alone, n_threads):
+        """Classes that share, their split, and what it explains beyond constants for all classes."""
+        K = len(sums)
+        chosen, is_open = np.zeros(sums.shape[1:]), np.ones(K, dtype=np.uint8)
+        gain, at = np.zeros(K), np.zeros(K, dtype=np.int64)
+        members, best = [], ([], 0, 0.0)
+        for _ in range(K):
+            _splits.joint_gains(chosen, sums, is_open, gain, at, n_threads)
+            beyond = np.where(is_open == 1, gain - alone, -np.inf)
+            k = int(beyond.argmax())
+            is_open[k] = 0
+            members.append(k)
+            chosen += sums[k]
+            explained = gain[k] - alone[members].sum()
+            if explained > best[2]:
+                best = (sorted(members), int(at[k]), float(explained))
+        return best

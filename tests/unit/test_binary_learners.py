@@ -1,0 +1,51 @@
+"""Weak learners with outputs -1 and +1 go into either builder with a value for each class and output."""
+
+import numpy as np
+import pytest
+
+from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
+from pymcboost.scoring import Model
+from pymcboost.weak_learners import StumpFit, TreeFit
+
+X = np.array([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 2.0], [np.nan, 0.0]], dtype=np.float32)
+PLUS, MINUS = np.array([1.0, 0.0, 4.0]), np.array([0.5, 2.0, -1.0])
+
+
+def stump(polarity):
+    h = polarity * np.array([-1, 1, -1, 1, -1])
+    return StumpFit(1, np.float32(1.0), True, polarity, 0, 1.0, h.astype(np.int8))
+
+
+def tree():
+    """Feature 0 above 1 (or missing): -1; otherwise -1 or +1 by feature 1."""
+    parts = [0, 1], [1.0, 1.0], [False, False], [2, 1], [-1.0, 1.0, -1.0], [3.0, 2.0]
+    return TreeFit(*(np.array(part) for part in parts), 0, 1.0, np.array([-1, 1, -1, -1, -1], dtype=np.int8))
+
+
+def scores(builder):
+    return Model.from_ensemble(builder.freeze(), np.arange(3)).raw_scores(X)
+
+
+@pytest.mark.parametrize("minus", [None, MINUS])
+@pytest.mark.parametrize(
+    ("found", "stumps"), [(stump(1), True), (stump(-1), True), (stump(1), False), (stump(-1), False), (tree(), False)]
+)
+def test_values_of_both_outputs(found, stumps, minus):
+    builder = EnsembleBuilder(3, 2) if stumps else TreesBuilder(3, 2, vector=True)
+    found.add_to(builder, PLUS, minus)
+    builder.end_round()
+    assert len(builder) == builder.freeze().n_rounds == 1
+    other = -PLUS if minus is None else minus
+    np.testing.assert_array_equal(scores(builder), np.where(found.h[:, None] > 0, PLUS, other))
+
+
+@pytest.mark.parametrize("found", [stump(1), stump(-1), tree()])
+def test_as_tree(found):
+    *splits, sign = found.as_tree()
+    builder = TreesBuilder(3, 2)
+    builder.add_tree(*splits, sign, cls=1)
+    builder.end_round()
+    np.testing.assert_array_equal(scores(builder)[:, 1], found.h)
+    feature, threshold = found.first_split()
+    assert (type(feature), type(threshold)) == (int, float)
+    assert (feature, threshold) == (splits[0][0], splits[1][0])
