@@ -318,6 +318,7 @@ class AdaBoostMOClassifier(_Estimator):
         self,
         n_estimators: int = 100,
         code: Literal["auto", "one-vs-all", "all-pairs", "exhaustive", "dense"] = "auto",
+        decoder: Literal["exp", "linear", "hamming"] = "exp",
         weak_learner: Literal["stump", "tree"] = "stump",
         max_leaf_nodes: int = 20,
         max_depth: int | None = None,

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pymcboost import __version__
+from pymcboost.coding import decode
 from pymcboost.data import TrainingData
 from pymcboost.ensemble import EnsembleBuilder
 from pymcboost.params import Param, param
@@ -237,7 +238,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _check_kept(self):
         """Refuse to add to a model what is made of other weak learners, or for another loss."""
         was = self.model_.meta.get("params", {})
-        for name in ("weak_learner", "loss"):
+        for name in ("weak_learner", "loss", "code"):
             if name in was and was[name] != getattr(self, name):
                 raise ValueError(
                     f"warm_start: the model so far has {name}={was[name]!r}, now it is {getattr(self, name)!r}; "
@@ -444,12 +445,19 @@ class _Validation:
     def __init__(self, X, codes, n_classes, scores_of):
         self.X, self.codes, self._scores_of = X, codes, scores_of
         self.scores = np.zeros((X.shape[0], n_classes))
+        self._columns = 0.0
 
     def add(self, learners):
         if hasattr(learners, "intercept"):  # a machine
             self.scores += self._scores_of(learners, self.X)
             return
         if not len(learners):
+            return
+        if getattr(learners, "decoder", "linear") != "linear":
+            columns = learners.columns()
+            model = Model.from_ensemble(columns, np.arange(columns.n_classes))
+            self._columns += model.raw_scores(self.X)[:, : len(learners.code)]
+            self.scores = decode(self._columns, learners.code.T.astype(np.float64), learners.decoder)
             return
         if hasattr(learners, "rounds"):
             self.scores += self._scores_of(learners, self.X)

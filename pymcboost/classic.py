@@ -13,6 +13,8 @@ from pymcboost.weak_learners import Resampled, draw
 
 # Random colourings that are tried before a training ends because no weak learner has an edge.
 COLOURINGS = 10
+# Of all weights, what is added to each of the four sums behind the coefficients of a learner with two.
+SMOOTHING = 1 / 4000
 
 TEXTS = {
     "n_estimators": """int, default=500
@@ -181,7 +183,7 @@ class ColouredBoosting(ClassicBoosting):
         """Add a learner with one coefficient for each of its outputs: domain-partitioning AdaBoost on the colouring."""
         loss = self._state[0]
         d, h = self._column[0, :, 0].astype(np.float64), found.h > 0
-        smoothing = np.abs(d).sum() / (4 * len(d))
+        smoothing = SMOOTHING * np.abs(d).sum()
         steps = []
         for side in (d[h], d[~h]):
             up, down = side[side > 0].sum(), -side[side < 0].sum()

@@ -15,7 +15,6 @@ COLUMNS_PER_BIT = 10
 LARGEST_EXHAUSTIVE = 12
 # Most columns of a code: what the scorer's stack has room for.
 MOST_COLUMNS = 4096
-DECODERS = ("linear", "hamming", "exp")
 
 
 def one_vs_all(n_classes):
@@ -131,7 +130,7 @@ def separators(spec, n_classes):
     """
     every = range(n_classes)
     if isinstance(spec, str):
-        subsets = [(k,) for k in every] + (list(combinations(every, 2)) if spec == "pairs" else [])
+        subsets = [(k,) for k in every] + (list(combinations(every, 2)) if spec == "pairs" and n_classes > 2 else [])
     else:
         subsets = spec
     seen, columns = set(), []
@@ -150,6 +149,8 @@ def separators(spec, n_classes):
         column = np.full(n_classes, -float(len(least)))
         column[least] = n_classes - len(least)
         columns.append(column)
+    if not columns:
+        raise ValueError("separators: the list of class subsets is empty; give one subset or more, or 'singles'")
     if len(columns) > MOST_COLUMNS:
         raise ValueError(
             f"separators={spec!r} are {len(columns)} class subsets for {n_classes} classes, more than {MOST_COLUMNS}; "

@@ -9,11 +9,12 @@ from functools import partial
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.binary_boosting import SMALLEST_EDGE, BinaryBoosting
 from pymcboost.ensemble import EnsembleBuilder, Trees, TreesBuilder
 from pymcboost.scoring import Model
 from pymcboost.threads import available_memory, in_words
-from pymcboost.totally_corrective import FCD, LBFGS, Columns, ExpWeights, LogWeights, pack
+from pymcboost.totally_corrective import FCD, LBFGS, Columns, ExpWeights, LogWeights, pack, padded
 
 # Largest violation that FCD and L-BFGS-B leave in a round, relative to that of the new learners.
 SOLVER_TOLERANCE = 1e-3
@@ -23,9 +24,12 @@ WEIGHTS = {"exp": ExpWeights, "log": LogWeights}
 OUTPUTS_AT_ONCE = 8
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Learner:
-    """A weak learner as a tree with leaves +-1 (see `ensemble.Trees`); ``owner`` is its class, -1 for all classes."""
+    """A weak learner as a tree with leaves +-1 (see `ensemble.Trees`).
+
+    ``owner`` is its class, -1 for all classes; ``held`` has its outputs on the validation rows once they are needed.
+    """
 
     feature: np.ndarray
     threshold: np.ndarray
@@ -33,6 +37,7 @@ class Learner:
     right: np.ndarray
     sign: np.ndarray
     owner: int
+    held: np.ndarray | None = None
 
     @classmethod
     def of(cls, found, owner):
@@ -53,6 +58,14 @@ def add_to(builder, learner, coef):
         return
     leaf = learner.sign * coef if learner.owner >= 0 else learner.sign[:, None] * coef
     builder.add_tree(learner.feature, learner.threshold, learner.nan_left, learner.right, leaf, learner.owner)
+
+
+def columns_of(learners, bits, coef, n_classes):
+    """Learners, their outputs and coefficients (n,), or (n, K) where classes share them, as a solver takes them."""
+    if coef.ndim == 2:
+        return Columns.shared(bits, coef)
+    owner = np.array([learner.owner for learner in learners], dtype=np.int64)
+    return Columns.of_classes(bits, coef, owner, n_classes)
 
 
 class CorrectiveBuilder:
@@ -106,11 +119,7 @@ class CorrectiveBuilder:
 
     def columns(self):
         """The learners' outputs and coefficients as a solver takes them."""
-        bits = self._bits[: len(self)]
-        if self._shared:
-            return Columns.shared(bits, self.coef)
-        owner = np.array([learner.owner for learner in self.learners], dtype=np.int64)
-        return Columns.of_classes(bits, self.coef, owner, self._n_classes)
+        return columns_of(self.learners, self._bits[: len(self)], self.coef, self._n_classes)
 
     def end_round(self, columns):
         """Take over the coefficients, drop learners without any, and remember the round."""
@@ -154,6 +163,18 @@ class CorrectiveBuilder:
                 )
             )
         self._past[n_rounds] = (learners, np.array(coefs).reshape(-1, *self.coef.shape[1:]))
+
+    def validation_scores(self, X, n_threads):
+        """Scores (m, K) of the validation rows, always the same X; those of the model but for rounding in float64."""
+        new = [learner for learner in self.learners if learner.held is None]
+        for at in range(0, len(new), OUTPUTS_AT_ONCE):
+            part = new[at : at + OUTPUTS_AT_ONCE]
+            for learner, row in zip(part, outputs(part, X, slice(None), X.shape[1]), strict=True):
+                learner.held = row
+        F = aligned_zeros((self._n_classes, padded(X.shape[0])), np.float64)
+        bits = np.stack([learner.held for learner in self.learners])
+        columns_of(self.learners, bits, self.coef, self._n_classes).scores(F, n_threads)
+        return F[:, : X.shape[0]].T
 
     def truncate_rounds(self, n):
         """Go back to the learners and coefficients of round n."""
@@ -208,7 +229,6 @@ class _State:
     l1: float = 0.0  # sum of the coefficients of a stage-wise training
     objective: float = np.inf
     converged: bool = False
-    begun: bool = False
 
 
 class ColumnGeneration(BinaryBoosting):
@@ -264,7 +284,16 @@ class ColumnGeneration(BinaryBoosting):
         best = None if self._checkpoint is None else self._checkpoint.best
         if best is not None:
             builder.remember(Model.from_bytes(best).ensemble, int(np.argmin(self.history_["val_error"])) + 1)
-        return builder, self.model_.raw_scores(data.X)[data.rows]
+        return builder, None  # every round computes the weights from the coefficients
+
+    def _split_validation(self, *arguments):
+        *rest, validation = super()._split_validation(*arguments)
+        self._n_held = 0 if validation is None else validation.X.shape[0]
+        return *rest, validation
+
+    def _stop(self):
+        super()._stop()
+        self.__dict__.pop("_n_held", None)
 
     def _start(self, data, n_threads):
         self._check_memory(data)
@@ -276,6 +305,10 @@ class ColumnGeneration(BinaryBoosting):
             weights = WEIGHTS[self.loss](data, nu, n_threads=n_threads)
             solver = LBFGS(weights)
         self._state = _State(weights, solver, self._new_learner(data, n_threads))
+        if self.n_estimators_:  # goes on from a model
+            self._state.l1 = l1_norm(self.model_.ensemble)
+            change = self.history_.get("change", [])
+            self._state.converged = len(change) > 0 and change[-1] <= self.tol
 
     def _check_memory(self, data):
         """Refuse before anything large is taken: the outputs of all learners that may come, weights and scores."""
@@ -283,6 +316,8 @@ class ColumnGeneration(BinaryBoosting):
         learners = (1 if self.shared else K) * (1 if self.stagewise else self.n_estimators)
         # Weights and scores in float64, gradients, outputs of a round; and what rows are scored with at a resumption.
         needed = data.n_rows * (learners // 8 + 16 * K + 4 * padded_K + 2 * K + 8 * OUTPUTS_AT_ONCE)
+        if not self.stagewise:  # outputs and scores of the validation rows
+            needed += self._n_held * (learners // 8 + 16 * K + 8 * OUTPUTS_AT_ONCE)
         room = available_memory()
         if room is not None and needed > room:
             remedy = "a smaller n_estimators, or fewer rows"
@@ -295,11 +330,6 @@ class ColumnGeneration(BinaryBoosting):
 
     def _restart(self, scores):
         state = self._state
-        if not state.begun and scores is not None:  # goes on from a model
-            state.l1 = l1_norm(self.model_.ensemble)
-            change = self.history_.get("change", [])
-            state.converged = len(change) > 0 and change[-1] <= self.tol
-        state.begun = True
         state.weights.restart(None if scores is None else scores.T)
         state.objective = state.weights.loss() + state.weights.nu * state.l1
 
@@ -321,8 +351,7 @@ class ColumnGeneration(BinaryBoosting):
         if self.stagewise:
             super()._validate_round(validation, builder, learners)
         else:
-            model = Model.from_ensemble(builder.freeze(), np.arange(validation.scores.shape[1]))
-            validation.scores = model.raw_scores(validation.X)
+            validation.scores = builder.validation_scores(validation.X, self._state.weights.n_threads)
 
     def _bytes_of_best(self, builder):
         return None if self.stagewise else self._model(builder, self._meta()).to_bytes()
@@ -333,9 +362,7 @@ class ColumnGeneration(BinaryBoosting):
         if state.converged:
             return None
         if not self.stagewise and len(builder):
-            columns = builder.columns()
-            loss = weights.restart(weights.scores(columns))
-            state.objective = loss + weights.nu * float(columns.w.sum())
+            state.objective = weights.refresh(builder.columns())
         found = state.learner.fit(state.weights.gradient())
         found = found if isinstance(found, list) else [found] if found else []
         edge = max((one.edge for one in found), default=0.0)
@@ -343,24 +370,30 @@ class ColumnGeneration(BinaryBoosting):
             return None
         learners = [Learner.of(one, -1 if self.shared else one.cls) for one in found]
         bits = pack(np.stack([one.h for one in found]))
-        part = CorrectiveBuilder(None, weights.data.n_classes, self.shared, 1) if self.stagewise else builder
-        places = part.add(learners, bits)
-        columns = part.columns()
-        fresh = np.zeros(len(part), dtype=bool)
-        fresh[places] = True
+        if self.stagewise:
+            K = weights.data.n_classes
+            columns = columns_of(learners, bits, np.zeros((len(found), K) if self.shared else len(found)), K)
+            fresh = np.ones(len(found), dtype=bool)
+        else:
+            places = builder.add(learners, bits)
+            columns = builder.columns()
+            fresh = np.zeros(len(builder), dtype=bool)
+            fresh[places] = True
         solved = state.solver.solve(
             columns, fresh=columns.spread(fresh), max_passes=self.max_passes, tol=SOLVER_TOLERANCE,
             first=edge - weights.nu, seed=self._seed + SEED_STEP * (self.n_estimators_ + 1),
         )  # fmt: skip
-        part.end_round(columns)
-        if not len(part):
+        if not self.stagewise:
+            builder.end_round(columns)
+        if not columns.w.any():
             return None
         objective = solved.objective
         if self.stagewise:
             objective += weights.nu * state.l1
             state.l1 += float(columns.w.sum())
-            for learner, coef in zip(part.learners, part.coef, strict=True):
-                add_to(builder, learner, coef)
+            for learner, coef in zip(learners, columns.coefficients(K if self.shared else None), strict=True):
+                if coef.any():
+                    add_to(builder, learner, coef)
             builder.end_round()
         if not np.isfinite(objective):
             raise FloatingPointError(

@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+# Most columns of a code whose decoder is not linear: what the scorer's stack has room for.
+MOST_DECODED = 4096
+
 
 @dataclass(frozen=True, eq=False)
 class Stumps:
@@ -258,7 +261,10 @@ class Trees:
     bias : ndarray of float32 (K,)
     n_features : int
     code : ndarray of float32 (P, K) or None
-        If given, ``cls`` is one of P columns, whose row times the leaf's value goes to the scores.
+        If given, ``cls`` is one of P columns.
+    decoder : {"linear", "hamming", "exp"}
+        How the sums of the columns' leaves become scores, see `coding.decode`. "linear": a leaf's value times the row
+        of its column goes to the scores.
     """
 
     offset: np.ndarray
@@ -273,6 +279,7 @@ class Trees:
     bias: np.ndarray
     n_features: int
     code: np.ndarray | None = None
+    decoder: str = "linear"
 
     def __len__(self):
         return len(self.offset) - 1
@@ -306,12 +313,13 @@ class Trees:
             self.bias,
             self.n_features,
             self.code,
+            self.decoder,
         )
 
     def columns(self):
         """The same trees with a score for every column of the code, in place of every class; at least two."""
         n = max(2, len(self.code))
-        return replace(self, bias=np.zeros(n, dtype=np.float32), code=None)
+        return replace(self, bias=np.zeros(n, dtype=np.float32), code=None, decoder="linear")
 
     def each(self):
         """Yield (feature, threshold, nan_left, right, leaf, cls, base) of each tree; ``cls``, ``base`` may be -1."""
@@ -372,6 +380,12 @@ class Trees:
         cls, base, code = self.cls, self.base, self.code
         if code is not None:
             code = _finite("code", code, (len(code), k))
+            if self.decoder not in ("linear", "hamming", "exp"):
+                raise ValueError(f"decoder must be 'linear', 'hamming' or 'exp', not {self.decoder!r}")
+            if self.decoder != "linear" and len(code) > MOST_DECODED:
+                raise ValueError(
+                    f"a code with decoder={self.decoder!r} has at most {MOST_DECODED} columns, not {len(code)}"
+                )
             if vector or not len(code):
                 raise ValueError("code needs a row or more, and trees with cls")
         columns = k if code is None else len(code)
@@ -393,8 +407,9 @@ class Trees:
                 raise ValueError("base must be None or -1 where there is a code")
         rounds = _rising("rounds", self.rounds, t)
         result = Trees(
-            offset, feature, threshold, nan_left, right, leaf, cls, base, rounds, bias, int(self.n_features), code
-        )
+            offset, feature, threshold, nan_left, right, leaf, cls, base, rounds, bias, int(self.n_features), code,
+            self.decoder,
+        )  # fmt: skip
         result.depths()
         return result
 
@@ -406,6 +421,8 @@ class Trees:
                 "layout='interval' is for stumps; trees with more than one split can only be saved as a list "
                 "(layout='list')"
             )
+        if self.decoder != "linear":
+            raise ValueError(f"layout='interval' is for sums; a code with decoder={self.decoder!r} has a list only")
         stumps = self._as_stumps(splits)
         return _merge(stumps if self.code is not None else stumps.canonical())
 
@@ -443,9 +460,11 @@ class TreesBuilder:
         Leaves have a value for each class; otherwise one value for the class of the tree.
     code : ndarray (P, n_classes), optional
         Trees are of columns, see `Trees`.
+    decoder : {"linear", "hamming", "exp"}, default="linear"
     """
 
-    def __init__(self, n_classes, n_features, vector=False, code=None):
+    def __init__(self, n_classes, n_features, vector=False, code=None, decoder="linear"):
+        self.decoder = decoder
         self.code = None if code is None else np.array(code, dtype=np.float32)
         self.n_classes = int(n_classes)
         self.n_features = int(n_features)
@@ -524,7 +543,9 @@ class TreesBuilder:
         self._rounds.append(self._n)
 
     def extend(self, trees):
-        """Append all trees of a frozen list, with their rounds."""
+        """Append all trees of a frozen list, with their rounds; a code of theirs takes the place of this one."""
+        if trees.code is not None:
+            self.code = np.array(trees.code, dtype=np.float32)
         ends = iter(trees.rounds[1:].tolist())
         end = next(ends, None)
         for t, tree in enumerate([*trees.each(), None]):
@@ -560,6 +581,7 @@ class TreesBuilder:
             self.bias,
             self.n_features,
             self.code,
+            self.decoder,
         )
 
     def truncate_rounds(self, n):
@@ -577,13 +599,10 @@ class TreesBuilder:
         Trees
         """
         trees = self.tail(0)
-        arrays = {
-            name: None if array is None else array.copy() for name, array in vars(trees).items() if name != "n_features"
-        }
+        arrays = {name: array.copy() for name, array in vars(trees).items() if isinstance(array, np.ndarray)}
         for array in arrays.values():
-            if array is not None:
-                array.flags.writeable = False
-        return Trees(**arrays, n_features=self.n_features)
+            array.flags.writeable = False
+        return replace(trees, **arrays)
 
 
 def _bias(values):

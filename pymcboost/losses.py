@@ -234,7 +234,8 @@ class CodedExp:
     """
 
     def __init__(self, data, code, n_threads, *, apart=False, unit=None):
-        self.data, self.code, self.n_threads, self.apart = data, np.asarray(code, dtype=np.float64), n_threads, apart
+        self.data, self.n_threads, self.apart = data, n_threads, apart
+        self.code = np.ascontiguousarray(code, dtype=np.float64)
         K, P = self.code.shape
         self._refuse(P)
         self._unit = self.code if unit is None else np.asarray(unit, dtype=np.float64)
@@ -263,7 +264,10 @@ class CodedExp:
         if scores is not None:
             scores = scores[:, : self.code.shape[1]]
             mass = np.zeros(self.code.shape[1])
+            there = self._start_mass > 0  # columns of classes without rows have none
             for fill in (False, True):
+                if fill:
+                    shift[~there] = shift[there].min()
                 for start in range(0, len(y), BLOCK_ROWS):
                     rows = slice(start, min(start + BLOCK_ROWS, len(y)))
                     log_w = np.where(used[y[rows]], -self.code[y[rows]] * scores[rows], -np.inf)
@@ -274,7 +278,7 @@ class CodedExp:
                     mass += self.data.weight[rows] @ np.exp(log_w - shift)
             # The largest exponents become 0 first, so that nothing overflows; columns of one sum share a shift.
             if self.apart:
-                shift = shift + np.log(mass / self._start_mass)
+                shift = shift + np.log(np.divide(mass, self._start_mass, out=np.ones_like(mass), where=there))
             else:
                 top = shift.max()
                 shift = np.full_like(shift, top + np.log((mass * np.exp(shift - top)).sum() / total))
@@ -285,8 +289,9 @@ class CodedExp:
             if scores is None:
                 value = self.data.weight[rows, None] * unit
             else:
-                w = self.data.weight[rows, None] * np.exp(-self.code[y[rows]] * scores[rows] - shift)
-                self.mass += (w * used[y[rows]]).sum(axis=0)
+                log_w = np.where(used[y[rows]], -self.code[y[rows]] * scores[rows] - shift, -np.inf)
+                w = self.data.weight[rows, None] * np.exp(log_w)
+                self.mass += w.sum(axis=0)
                 value = w * unit
             self._scatter(rows, value)
 
@@ -316,7 +321,10 @@ class CodedExp:
         """Add ``plus`` (P,) to f where h = +1 and ``minus`` (``-plus`` if None) where h = -1; tables: those of h."""
         factors = [np.exp(-self.code * plus), np.exp(-self.code * (-plus if minus is None else minus))]
         mass = (tables[0] * factors[0] + tables[1] * factors[1]).sum(axis=0)
-        scale = self._start_mass / mass if self.apart else np.full(len(mass), self._start_mass.sum() / mass.sum())
+        if self.apart:
+            scale = np.divide(self._start_mass, mass, out=np.ones_like(mass), where=mass > 0)
+        else:
+            scale = np.full(len(mass), self._start_mass.sum() / mass.sum())
         _weights.column_update(
             self.gradient, h, self._sums.starts, self._sums.classes, factors[0] * scale, factors[1] * scale,
             SMALLEST * np.sign(self._unit), self._rows, self.n_threads,
@@ -473,4 +481,7 @@ class ClassWeights:
         """Weights as integers (blocks, m, lanes), in the column of each row's class and in that of the sums."""
         units = power_of_two((INTEGER_ROOM - self.data.n_rows) / self.weight.sum())
         _vtrees.quantise(self._own, self.weight, self.data.n_classes, units, units, self._integers, self.n_threads)
+        # Rows of weight 0 take no part: a leaf of them alone would name a class that nothing speaks for.
+        lane, K = self.lanes, self.data.n_classes
+        self._integers[K // lane, self.weight == 0, K % lane] = 0
         return self._integers

@@ -24,6 +24,7 @@ except ImportError:  # not on Windows
 MAGIC = b"\x89MCB\r\n\x1a\n"
 KIND_STUMPS, KIND_INTERVALS, KIND_TREES, KIND_LINEAR, KIND_KERNEL = 1, 2, 3, 5, 6
 LINKS = ("none", "softmax", "softmax2")
+DECODERS = ("linear", "hamming", "exp")
 LEAVES = ("float32", "float16")
 MAX_CLASSES, MAX_FEATURES, MAX_META, MAX_LABEL = 65535, 2**31 - 1, 16 << 20, 4096
 DTYPES = {
@@ -238,8 +239,9 @@ def encode(model, classes, link="none", meta=None, leaves="float32"):
         sections = [("FEAT", _narrow(model.feature, model.nan_left)), ("THRS", model.threshold), ("COEF", model.right)]
         if model.left is not None:
             sections.append(("COEL", model.left))
+    decoder = DECODERS.index(getattr(model, "decoder", "linear"))
     sections = [*sections, ("BIAS", model.bias), *labels, *_meta(meta)]
-    return _assemble(kind, n_labels, model.n_features, LINKS.index(link), sections)
+    return _assemble(kind, n_labels, model.n_features, LINKS.index(link), decoder, sections)
 
 
 def _tree_sections(trees, leaves):
@@ -279,7 +281,7 @@ def _kernel_sections(machine):
     return sections
 
 
-def _assemble(kind, n_classes, n_features, link, sections):
+def _assemble(kind, n_classes, n_features, link, decoder, sections):
     entries, parts = [], []
     end = 64 + 32 * len(sections)
     for tag, values in sections:
@@ -293,7 +295,7 @@ def _assemble(kind, n_classes, n_features, link, sections):
         end = offset + len(data)
     table = b"".join(entries)
     header = struct.pack(
-        "<8sHHIQIIIIIIII", MAGIC, 1, 0, 0, end, len(sections), 0, n_classes, n_features, kind, link, 0, 0
+        "<8sHHIQIIIIIIII", MAGIC, 1, 0, 0, end, len(sections), 0, n_classes, n_features, kind, link, decoder, 0
     )
     crc = score.crc32c(table, score.crc32c(header))
     return b"".join([header, struct.pack("<II", crc, 0), table, *parts])

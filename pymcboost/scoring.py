@@ -214,6 +214,7 @@ class Model:
             sections["BIAS"],
             self.n_features_in_,
             sections["CODE"].reshape(-1, self.n_classes_) if "CODE" in sections else None,
+            modelfile.DECODERS[self._scorer.decoder],
         )
 
     def _ends(self, tag):
@@ -329,11 +330,13 @@ class Model:
 
     def _stages(self, X):
         ends = self._ends("RNDS") if self.kind == modelfile.KIND_TREES else np.arange(self.n_learners + 1)
-        scores = np.empty((len(X), self.n_classes_))
-        self._scorer.add(X, -1, 0, scores)
+        columns = np.empty((len(X), self._scorer.width))
+        self._scorer.add(X, -1, 0, columns)
         for begin, end in zip(ends.tolist(), ends[1:].tolist(), strict=False):
-            self._scorer.add(X, begin, end, scores)
-            yield self._decision(scores.copy())
+            self._scorer.add(X, begin, end, columns)
+            scores = np.empty((len(X), self.n_classes_))
+            self._scorer.decode(columns, scores)
+            yield self._decision(scores)
 
     def used_features(self):
         """Features that occur in the model, and their shares in what moves the scores, or in the splits of trees.

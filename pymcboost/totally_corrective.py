@@ -81,6 +81,10 @@ class Columns:
         ptr = np.searchsorted(owner[order], np.arange(n_classes + 1)).astype(np.int64)
         return cls(H, ptr, order.astype(np.int32), coef[order])
 
+    def scores(self, F, n_threads=1):
+        """Scores of the rows into F (K, stride), float64 on a 64-byte boundary."""
+        _fcd.margins(self.H, self.ptr, self.column, self.w, F, n_threads)
+
     def spread(self, flags):
         """One flag for each learner as one for each coordinate."""
         return np.ascontiguousarray(flags[self.column])
@@ -124,8 +128,12 @@ class _Weights:
         """Scores F (K, m) of the training rows, overwritten by the next call."""
         if self._F is None:
             self._F = aligned_zeros((self.data.n_classes, self.stride), np.float64)
-        _fcd.margins(columns.H, columns.ptr, columns.column, columns.w, self._F, self.n_threads)
+        columns.scores(self._F, self.n_threads)
         return self._F[:, : self.data.n_rows]
+
+    def refresh(self, columns):
+        """Compute the weights anew from the coefficients; returns the objective, loss and penalty."""
+        return self.restart(self.scores(columns)) + self.nu * float(columns.w.sum())
 
     def slopes(self, columns):
         """Derivative of the objective by every coefficient."""
@@ -137,8 +145,9 @@ class _Weights:
 
     def violations(self, columns):
         """By how much every coordinate misses the optimality conditions (eq. 16, times nu)."""
-        slope, w = self.slopes(columns), columns.w
-        return np.where(w <= 0, np.maximum(-slope, 0), np.where(w >= self.cap, np.maximum(slope, 0), np.abs(slope)))
+        out = np.empty(len(columns.w))
+        _fcd.violations(self.slopes(columns), columns.w, self.cap, out)
+        return out
 
     def _set(self, F, keep):
         """Weights (and the loss) from scores F (K, m), or from zero scores; ``keep(exponents, weight)`` gives both."""
@@ -178,18 +187,6 @@ class ExpWeights(_Weights):
     def loss(self):
         """Sum of the weights."""
         return _fcd.total(self.U, self.data.class_start)
-
-    def dual(self, columns):
-        """Value of the dual at the weights, scaled down until they are feasible for these learners."""
-        edge = float((self.nu - self.slopes(columns)).max(initial=0.0))
-        share = min(1.0, self.nu / edge) if edge > 0 else 1.0
-        start, value = self.data.class_start, 0.0
-        for c in range(self.data.n_classes):
-            rows = slice(start[c], start[c + 1])
-            u = np.delete(self.U[:, rows], c, axis=0).astype(np.float64) * share
-            with np.errstate(divide="ignore", invalid="ignore"):
-                value += float(np.where(u > 0, u * (1 - np.log(u / self.data.weight[rows])), 0.0).sum())
-        return value
 
 
 class LogWeights(_Weights):
@@ -244,10 +241,6 @@ class FCD(ExpWeights):
         self._since = 0
         return super().restart(F)
 
-    def refresh(self, columns):
-        """Compute the weights anew from the coefficients."""
-        self.restart(self.scores(columns))
-
     def descend(self, columns, listed=None, tol=0.0, seed=0):
         """One pass; ``listed`` (n_coordinates,) are the coordinates to update, or all that violate by more than tol.
 
@@ -266,7 +259,7 @@ class FCD(ExpWeights):
         return updates, largest
 
     def objective(self, columns):
-        """Loss and penalty."""
+        """Loss and penalty, by the weights at hand."""
         return self.loss() + self.nu * float(columns.w.sum())
 
     def solve(self, columns, fresh=None, max_passes=1000, tol=1e-3, first=None, seed=0):
@@ -303,16 +296,6 @@ class FCD(ExpWeights):
                 break
         return Solved(self.objective(columns), largest / first if first > 0 else 0.0, passes, updates)
 
-    def polish(self, columns, tol=0.0, seed=0):
-        """A last pass in float64, where weights are in float32."""
-        if self.dtype == np.float32:
-            exact = FCD(self.data, self.nu, self.cap, self.n_threads, np.float64)
-            exact.refresh(columns)
-            exact.descend(columns, None, tol, seed)
-            self.refresh(columns)
-            return exact.objective(columns)
-        return self.objective(columns)
-
 
 class LBFGS:
     """All coefficients by SciPy's L-BFGS-B, for either loss.
@@ -328,11 +311,7 @@ class LBFGS:
         self.weights, self.max_iterations = weights, max_iterations
         self._blas = ThreadpoolController()
 
-    def objective(self, columns):
-        """Loss and penalty at the coefficients, whose weights are computed anew."""
-        return self.weights.restart(self.weights.scores(columns)) + self.weights.nu * float(columns.w.sum())
-
-    def solve(self, columns, tol=1e-3, callback=None, **_):
+    def solve(self, columns, tol=1e-3, **_):
         """Minimise the objective from the coefficients in ``columns``, whose ``w`` is updated.
 
         Parameters
@@ -340,8 +319,6 @@ class LBFGS:
         columns : Columns
         tol : float
             Largest violation left, relative to that at the start.
-        callback : callable, optional
-            Called with the coefficients after each iteration.
 
         Returns
         -------
@@ -352,19 +329,17 @@ class LBFGS:
 
         def value_and_slopes(w):
             at.w = np.ascontiguousarray(w)
-            value = weights.restart(weights.scores(at)) + weights.nu * float(w.sum())
-            return value / scale, weights.slopes(at) / scale
+            return weights.refresh(at) / scale, weights.slopes(at) / scale
 
-        weights.restart(weights.scores(columns))
+        weights.refresh(columns)
         first = float(weights.violations(columns).max(initial=0.0))
         scale = first if first > 0 else 1.0
         with self._blas.limit(limits=1, user_api="blas"):  # more would spin over vectors of a few thousand numbers
             found = minimize(
                 value_and_slopes, columns.w, jac=True, method="L-BFGS-B", bounds=[(0.0, weights.cap)] * len(columns.w),
-                callback=callback,
                 options={"maxiter": self.max_iterations, "maxcor": LBFGS_MEMORY, "gtol": tol, "ftol": 0.0, "maxls": 50},
             )  # fmt: skip
         columns.w[:] = np.clip(found.x, 0.0, weights.cap).astype(np.float32)
-        value = self.objective(columns)
+        value = weights.refresh(columns)
         left = float(weights.violations(columns).max(initial=0.0))
         return Solved(value, left / first if first > 0 else 0.0, int(found.nit), int(found.nfev))

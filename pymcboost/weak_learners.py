@@ -68,7 +68,7 @@ class _StumpSearch:
         self.n_threads = n_threads
         self.n_columns = data.n_classes if n_columns is None else n_columns
         lanes, n_blocks = layout(self.n_columns)
-        self._tie = TIE[data.dtype]
+        self.tie = TIE[data.dtype]
         self._scratch = _stumps.new_scratch(lanes, n_threads)
         self._sums = np.zeros((n_blocks, lanes))
         self._needs_sums = any(not isinstance(store, Tiles) for store in data.stores)
@@ -96,17 +96,17 @@ class _StumpSearch:
             if isinstance(store, Tiles):
                 _stumps.search_tiles(
                     gradient, store.codes, store.byte_cells, store.byte_ptr, store.stride, store.bins, store.missing,
-                    self._tie, self._scratch, target, self.n_threads,
+                    self.tie, self._scratch, target, self.n_threads,
                 )  # fmt: skip
             elif isinstance(store, Lists):
                 _stumps.search_lists(
                     gradient, self._sums, store.ptr, store.rows, store.codes, store.mode, store.bins, store.missing,
-                    self._tie, self._scratch, target, self.n_threads,
+                    self.tie, self._scratch, target, self.n_threads,
                 )  # fmt: skip
             else:
                 _stumps.search_sorted(
                     gradient, self._sums, store.ptr, store.order, store.n_missing, store.default_at,
-                    store.split_missing, self._tie, target, self.n_threads,
+                    store.split_missing, self.tie, target, self.n_threads,
                 )  # fmt: skip
 
     def _first_best(self, value):
@@ -117,7 +117,7 @@ class _StumpSearch:
         top = value.max(initial=0.0)
         if not top > 0:
             return -1
-        near = np.flatnonzero(value * self._tie >= top)
+        near = np.flatnonzero(value * self.tie >= top)
         slot = np.searchsorted(self._best.start, near, side="right") - 1
         return int(near[np.lexsort((near, self._feature[slot]))[0]])
 
@@ -175,7 +175,7 @@ class SharedStump(_StumpSearch):
     def fit(self, gradient):
         """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge."""
         self._scan(gradient)
-        at = _stumps.pick(self._best, self._feature, self._tie)
+        at = _stumps.pick(self._best, self._feature, self.tie)
         if at < 0:
             return None
         edge, pos, cls, nan_left = self._best.records[at].item()
@@ -205,6 +205,7 @@ class TotalStump(_StumpSearch):
 
         Its ``edge`` is the sum that was maximised, its ``cls`` is -1.
         """
+        self._best.total[:] = 0  # blocks of columns are added up
         self._scan(gradient)
         split = self._first_best(self._best.total)
         if split < 0:
@@ -286,7 +287,7 @@ class ClassStump(_StumpSearch):
         edge = self._best.edge[split, : len(total)]
         right_if = (total - edge)[:, None] + (total + edge)[None, :]
         np.fill_diagonal(right_if, -np.inf)
-        classes = np.unravel_index(right_if.argmax(), right_if.shape)
+        classes = np.unravel_index((right_if * self.tie >= right_if.max()).argmax(), right_if.shape)
         return self._stump_of_split(split, float(self._right[split]), self._h), (int(classes[0]), int(classes[1]))
 
 
@@ -323,7 +324,7 @@ class EdgeStumps(_StumpSearch):
         """
         self._scan(gradient)
         edge, code = self._best.edge, self._best.code
-        _stumps.pick_classes(self._best, self._feature, self._tie, self._at)
+        _stumps.pick_classes(self._best, self._feature, self.tie, self._at)
         return [
             self._stump(at, float(edge[at, c]), int(code[at, c]) >> 1, c, bool(code[at, c] & 1), self.outputs[c])
             for c, at in enumerate(self._at.tolist())

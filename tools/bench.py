@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import bench_classic  # noqa: F401
 import bench_multiboost  # noqa: F401
 import bench_trees
 import common

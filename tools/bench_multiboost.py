@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 from functools import partial
+from unittest.mock import patch
 
 import common
 import numpy as np
@@ -177,23 +178,20 @@ class Problem:
         return Columns.of_classes(self.bits, np.zeros(len(self.owner)), self.owner, self.data.n_classes)
 
     def objective(self, w):
-        from pymcboost.totally_corrective import LBFGS, ExpWeights
+        from pymcboost.totally_corrective import ExpWeights
 
         at = self.columns()
         at.w[:] = w
-        return LBFGS(ExpWeights(self.data, self.nu)).objective(at)
+        return ExpWeights(self.data, self.nu).refresh(at)
 
     def lbfgs(self, memory, iterations, note=None):
         """L-BFGS-B as it is, but with this memory and number of iterations: the library's own are those of a round."""
         from pymcboost import totally_corrective as tc
 
-        kept = tc.LBFGS_MEMORY
-        tc.LBFGS_MEMORY = memory
-        try:
+        noting = partial(tc.minimize, callback=note)
+        with patch.multiple(tc, LBFGS_MEMORY=memory, minimize=noting):
             solver = tc.LBFGS(tc.ExpWeights(self.data, self.nu), iterations)
-            return solver.solve(self.columns(), tol=LBFGS_TOLERANCE, callback=note)
-        finally:
-            tc.LBFGS_MEMORY = kept
+            return solver.solve(self.columns(), tol=LBFGS_TOLERANCE)
 
     def numpy_lbfgs(self, memory, iterations, note=None):
         """L-BFGS-B with the objective as one would write it with NumPy."""

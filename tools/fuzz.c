@@ -278,10 +278,13 @@ static int use(mcb_model *m) {
     if (m->kind == MCB_KIND_TREES && use_prepared(m, x, stride, scores)) return 1;
     if (m->kind == MCB_KIND_LINEAR && use_sparse(m, x, stride, scores)) return 1;
     if (mcb_has_learners(m)) {
+        double *columns = malloc(mcb_score_width(m) * sizeof *columns);
         t = below(m->n_learners + 1);
-        mcb_start_scores(m, 1, one);
-        NEED(mcb_add_learners(m, x, 1, stride, 0, t, one) == MCB_OK);
-        NEED(mcb_add_learners(m, x, 1, stride, t, m->n_learners, one) == MCB_OK);
+        mcb_start_scores(m, 1, columns);
+        NEED(mcb_add_learners(m, x, 1, stride, 0, t, columns) == MCB_OK);
+        NEED(mcb_add_learners(m, x, 1, stride, t, m->n_learners, columns) == MCB_OK);
+        mcb_decode(m, columns, one);
+        free(columns);
         NEED(memcmp(one, scores, K * sizeof *one) == 0);
         NEED(mcb_truncate(m, t) == MCB_OK);
         NEED(m->n_learners == t && mcb_learners(m, m->n_rounds) <= t);

@@ -65,6 +65,20 @@ def base_models():
                     builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, cls, base)
                 builder.end_round()
             yield Model.from_ensemble(builder.freeze(), classes, link="softmax", leaves=leaves)
+        for n_columns, n_features, most, decoder in (
+            (1, 5, 9, "linear"),
+            (2 * k, 300, 1, "linear"),
+            (70, 6, 5, "exp"),
+            (3, 6, 5, "hamming"),
+        ):
+            builder = TreesBuilder(k, n_features, code=rng.normal(size=(n_columns, k)), decoder=decoder)
+            for _ in range(6):
+                s = int(rng.integers(most + 1))
+                feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
+                column, leaf = int(rng.integers(n_columns)), rng.normal(size=s + 1)
+                builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, column)
+                builder.end_round()
+            yield Model.from_ensemble(builder.freeze(), classes, link="softmax")
         for n_features in (3, 16, 700):
             machine = LinearMachine(rng.normal(size=(k, n_features)), rng.normal(size=k))
             model = Model.from_ensemble(machine, classes, link="softmax" if k == 2 else "none")
@@ -99,7 +113,7 @@ def moved_last(model, tag):
     order = [*(name for name in sections if name != tag), tag]
     link = modelfile.LINKS.index(model.link)
     data = modelfile._assemble(
-        model.kind, model.n_classes_, model.n_features_in_, link, [(name, sections[name]) for name in order]
+        model.kind, model.n_classes_, model.n_features_in_, link, 0, [(name, sections[name]) for name in order]
     )
     return Model.from_bytes(data)
 

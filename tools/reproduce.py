@@ -5,6 +5,7 @@
     python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
     python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost|multiboost-defaults [--sets usps ...]
     python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
+    python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
 
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import common
 import numpy as np
+import reproduce_classic
 import reproduce_hinge
 import reproduce_multiboost
 import reproduce_trees
@@ -659,8 +661,8 @@ def markdown(folder):
             rows = journal(folder).rows
             commits = ", ".join(f"`{c}`" for c in sorted({row["commit"] for row in rows}))
             parts.append(f"### {title}\n\n{text(rows)}\n\nCommit {commits}.")
-    for module in (reproduce_trees, reproduce_multiboost, reproduce_hinge):
-        parts += module.markdown(folder)
+    for part in (reproduce_trees, reproduce_multiboost, reproduce_classic, reproduce_hinge):
+        parts += part.markdown(folder)
     return "\n\n".join(parts)
 
 
@@ -673,9 +675,15 @@ TABLES = {
     "figure1": run_figure1,
     **reproduce_trees.RUNS,
     **reproduce_multiboost.RUNS,
+    **reproduce_classic.RUNS,
     **reproduce_hinge.RUNS,
 }
-VERIFY = {**reproduce_trees.VERIFY, **reproduce_multiboost.VERIFY, **reproduce_hinge.VERIFY}
+VERIFY = {
+    **reproduce_trees.VERIFY,
+    **reproduce_multiboost.VERIFY,
+    **reproduce_classic.VERIFY,
+    **reproduce_hinge.VERIFY,
+}
 
 
 def main(arguments=None):
@@ -691,9 +699,7 @@ def main(arguments=None):
     trees.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods (mart, abc-logitboost, ...)")
     trees.add_argument("--gaps", nargs="+", type=int, metavar="G", help="gaps of the abc methods (defaults differ)")
     trees.add_argument("--minutes", type=float, default=15, help="longest time between two checkpoints (default 15)")
-    trees.add_argument(
-        "--sets", nargs="+", metavar="SET", help="data sets of vector-*, multiboost-* and table4-multiboost"
-    )
+    trees.add_argument("--sets", nargs="+", metavar="SET", help="data sets of the tables that can do a part of theirs")
     trees.add_argument("--seeds", type=int, default=10, help="seeds of vector-trees (default 10)")
     trees.add_argument("--budget", type=float, metavar="MINUTES", help="begin no further fit of them after this")
     trees.add_argument(

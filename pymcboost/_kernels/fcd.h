@@ -40,18 +40,6 @@ PMB_INLINE uint64_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
 #define BLEND512 _mm512_mask_blend_ps
 #define ADD512 _mm512_mask_add_ps
 #include "fcd_body.h"
-#undef M512
-#undef MASK512
-#undef SET512
-#undef LOAD512
-#undef STORE512
-#undef MUL512
-#undef BLEND512
-#undef ADD512
-#undef REAL
-#undef INT
-#undef RTAG
-#undef WIDE
 #define REAL double
 #define INT int64_t
 #define RTAG d
@@ -65,18 +53,6 @@ PMB_INLINE uint64_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
 #define BLEND512 _mm512_mask_blend_pd
 #define ADD512 _mm512_mask_add_pd
 #include "fcd_body.h"
-#undef M512
-#undef MASK512
-#undef SET512
-#undef LOAD512
-#undef STORE512
-#undef MUL512
-#undef BLEND512
-#undef ADD512
-#undef REAL
-#undef INT
-#undef RTAG
-#undef WIDE
 
 /* F[i] = sum over j of w[j] h_j(x_i), the learners being column[0..n). rows: a multiple of 64. */
 PMB_CLONES PMB_STATIC void pmb_margins(const uint32_t *H, int64_t stride, const int32_t *column, const double *w, int64_t n,

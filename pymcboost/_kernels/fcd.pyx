@@ -120,6 +120,22 @@ cdef double violation(double slope, double w, double cap) noexcept nogil:
     return fabs(slope)
 
 
+def violations(const double[::1] slope, const double[::1] w, double cap, double[::1] out):
+    """By how much coordinates miss the optimality conditions (eq. 16, times nu).
+
+    Parameters
+    ----------
+    slope, w : IN (n_coordinates,)
+        Derivatives of the objective, and coefficients.
+    out : OUT (n_coordinates,)
+    """
+    cdef int64_t j
+    if slope.shape[0] != w.shape[0] or out.shape[0] != w.shape[0]:
+        raise ValueError("slope, w and out do not fit each other")
+    for j in range(w.shape[0]):
+        out[j] = violation(slope[j], w[j], cap)
+
+
 cdef int check(int64_t stride, int64_t m, int64_t h_stride, const void *U) except -1:
     if stride % 64 or 32 * h_stride != stride or m > stride:
         raise ValueError("U and H must have room for the same rows, a multiple of 64 and at least those there are")

@@ -1,5 +1,5 @@
-/* Template body: define REAL (float or double), INT (the integer as wide), RTAG (f or d) and WIDE (values in 64 bytes)
- * before each inclusion.
+/* Template body: define REAL (float or double), INT (the integer as wide), RTAG (f or d), WIDE (values in 64 bytes) and
+ * the names of AVX-512's types and functions for REAL (M512...) before each inclusion, which undefines them all.
  *
  * One class c of the pairwise exponential loss: u[i] is the weight of row i in every coordinate of the class; bit i of h
  * is set where the weak learner says -1. Rows of the class itself (own) have delta = h, others -h. Rows are padded to a
@@ -251,4 +251,16 @@ PMB_CLONES PMB_STATIC double FN(pmb_fcd_total_)(const REAL *u, int64_t n) {
 }
 #undef UNIT
 #undef FN
+#undef REAL
+#undef INT
+#undef RTAG
+#undef WIDE
+#undef M512
+#undef MASK512
+#undef SET512
+#undef LOAD512
+#undef STORE512
+#undef MUL512
+#undef BLEND512
+#undef ADD512
 #endif

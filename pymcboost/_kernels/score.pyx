@@ -62,6 +62,9 @@ cdef extern from "mcb.h" nogil:
     void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores)
     uint32_t mcb_argmax(const mcb_model *m, const double *scores)
     int mcb_probabilities(const mcb_model *m, double *scores)
+    uint32_t mcb_score_width(const mcb_model *m)
+    void mcb_decode(const mcb_model *m, const double *columns, double *scores)
+    double mcb_log(double x)
     double mcb_exp(double x)
     double mcb_sqrt(double x)
 
@@ -78,6 +81,11 @@ def crc32c(const unsigned char[::1] data, uint32_t crc=0):
 def exp(double x):
     """The exponential function of ``mcb.h``."""
     return mcb_exp(x)
+
+
+def log(double x):
+    """The natural logarithm of ``mcb.h``, for normal numbers above 0."""
+    return mcb_log(x)
 
 
 def sqrt(double x):
@@ -158,11 +166,30 @@ cdef class Scorer:
                     self.model.section[i].dtype)
         return found
 
+    @property
+    def width(self):
+        """Scores of a row that learners are added to: one for every class, or for every column of a code with a decoder."""
+        return mcb_score_width(&self.model)
+
+    @property
+    def decoder(self):
+        """Number of the decoder."""
+        return self.model.decoder
+
+    def decode(self, const double[:, ::1] columns, double[:, ::1] scores):
+        """Scores of the classes (m, K) from those of `add` (m, width)."""
+        cdef Py_ssize_t r
+        if columns.shape[0] != scores.shape[0] or columns.shape[1] != self.width or (
+                scores.shape[1] != self.model.n_classes):
+            raise ValueError("the arrays do not fit the model")
+        for r in range(columns.shape[0]):
+            mcb_decode(&self.model, &columns[r, 0], &scores[r, 0])
+
     def add(self, const float[:, ::1] X, Py_ssize_t begin, Py_ssize_t end, double[:, ::1] scores):
-        """Add the learners ``begin <= j < end`` to scores (m, K); ``begin == -1`` sets them to the biases first."""
+        """Add the learners ``begin <= j < end`` to scores (m, width); ``begin == -1`` sets them to the biases first."""
         cdef Py_ssize_t m = X.shape[0]
         cdef int status = 0
-        if X.shape[1] != self.model.n_features or scores.shape[0] != m or scores.shape[1] != self.model.n_classes:
+        if X.shape[1] != self.model.n_features or scores.shape[0] != m or scores.shape[1] != self.width:
             raise ValueError("X and scores do not fit the model")
         if m == 0:
             return

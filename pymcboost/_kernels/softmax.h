@@ -248,7 +248,7 @@ PMB_STATIC int pmb_grow_to(const pmb_tree_data *d, const pmb_grow_options *o, pm
         const pmb_node *node = nodes + leaves[j];
         for (int64_t i = node->start; i < node->start + node->n; i++) pmb_set_leaf(out, w->rows[i], j);
     }
-    if (sample) { /* the others go down the tree */
+    if (sample) { /* the others go down the tree; where the sample was w->rows itself, some of it goes once more */
         int32_t *number = stack;
         int64_t next = 0;
         for (int j = 0; j <= splits; j++) number[leaves[j]] = j;
@@ -293,13 +293,18 @@ PMB_STATIC void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options 
 
 /* One binary tree with leaves +-1 for one class: g = a, h = |a|, a being every stride-th number of A. Its leaves are the
  * signs of their sums of a. Returns its edge, the sum of a_i h(x_i).
+ * Rows with a = 0 take no part: in a leaf of their own they would get a sign that nothing speaks for.
  * The integers are a / unit times a power of two: as long as all a are whole multiples of the unit, ties are ties. */
 PMB_STATIC double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
                                 int is_double, int stride, const double *weight, double limit, double unit,
                                 double per_count, const pmb_tree_out *out) {
     double sum = 0, edge = 0;
+    int64_t n_drawn = 0;
 #define A_OF(i) (is_double ? ((const double *)A)[(i) * stride] : (double)((const float *)A)[(i) * stride])
-    for (int64_t i = 0; i < d->m; i++) sum += fabs(A_OF(i));
+    for (int64_t i = 0; i < d->m; i++) {
+        sum += fabs(A_OF(i));
+        if (A_OF(i) != 0) w->rows[n_drawn++] = (int32_t)i;
+    }
     int exponent;
     frexp(limit * (unit / (sum > 1e-250 * unit ? sum : 1e-250 * unit)), &exponent);
     double scale = ldexp(0.5, exponent) / unit;
@@ -313,7 +318,8 @@ PMB_STATIC double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *
         }
     }
 #undef A_OF
-    int n_leaves = pmb_grow_to(d, o, w, NULL, 0, 1 / scale, out);
+    const int32_t *sample = n_drawn < d->m && n_drawn > 0 ? w->rows : NULL;
+    int n_leaves = pmb_grow_to(d, o, w, sample, n_drawn, 1 / scale, out);
     const int32_t *leaves = w->order + 2 * o->max_leaves;
     for (int j = 0; j < n_leaves; j++) {
         int64_t g = w->nodes[leaves[j]].sums.g;
@@ -324,12 +330,14 @@ PMB_STATIC double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *
 }
 
 /* One regression tree on targets that depend on a row's class alone: g = weight * g_of[class], h = weight * h_of[class].
- * Leaf values are sum g / sum h, summed row by row. */
+ * Leaf values are sum g / sum h, summed row by row. Rows of weight 0 take no part. */
 PMB_STATIC void pmb_class_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w,
                                const double *weight, const int32_t *y, const double *g_of, const double *h_of,
                                pmb_scale scale, const pmb_tree_out *out) {
+    int64_t n_drawn = 0;
     for (int64_t i = 0; i < d->m; i++) {
         double g = weight[i] * g_of[y[i]] * scale.g, h = weight[i] * h_of[y[i]] * scale.h;
+        if (weight[i] > 0) w->rows[n_drawn++] = (int32_t)i;
         if (o->planes == 2) {
             pmb_pack_2(g, h, scale.n, w->gh + 2 * i);
         } else {
@@ -337,7 +345,8 @@ PMB_STATIC void pmb_class_tree(const pmb_tree_data *d, const pmb_grow_options *o
             w->gh[i] = (int64_t)((uint64_t)(int64_t)gq << 32) + (hq < 1 ? 1 : hq);
         }
     }
-    int n_leaves = pmb_grow_to(d, o, w, NULL, 0, scale.h / (scale.g * scale.g), out);
+    const int32_t *sample = n_drawn < d->m && n_drawn > 0 ? w->rows : NULL;
+    int n_leaves = pmb_grow_to(d, o, w, sample, n_drawn, scale.h / (scale.g * scale.g), out);
     const int32_t *leaves = w->order + 2 * o->max_leaves;
     for (int j = 0; j < n_leaves; j++) {
         const pmb_node *node = w->nodes + leaves[j];

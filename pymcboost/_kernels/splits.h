@@ -31,9 +31,9 @@ PMB_INLINE double pmb_right_weight(const double *edge, const double *total, int 
 }
 
 /* Largest zl^2 / wl + zr^2 / wr over n splits, after adding the sums of one class to those of a set; *at: the first split
- * that has it. A side of no weight counts 0. */
+ * that has it, within the tie tolerance. A side of no weight counts 0. */
 PMB_CLONES PMB_STATIC double pmb_joint_gain(const double *PMB_RESTRICT set, const double *PMB_RESTRICT one, int64_t n,
-                                            int64_t *at) {
+                                            double tie, int64_t *at) {
     double top = -1, gain[PMB_SPLITS];
     for (int64_t start = 0; start < n; start += PMB_SPLITS) {
         int rows = (int)(n - start < PMB_SPLITS ? n - start : PMB_SPLITS);
@@ -45,9 +45,9 @@ PMB_CLONES PMB_STATIC double pmb_joint_gain(const double *PMB_RESTRICT set, cons
             gain[i] = zl * zl / (wl > 1e-300 ? wl : 1e-300) + zr * zr / (wr > 1e-300 ? wr : 1e-300);
         }
         for (int i = 0; i < rows; i++) here = gain[i] > here ? gain[i] : here;
-        if (here > top) {
+        if (here > top * tie) {
             int i = 0;
-            while (gain[i] != here) i++;
+            while (!(gain[i] * tie >= here)) i++;
             top = here;
             *at = start + i;
         }

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 cdef extern from "splits.h" nogil:
     double pmb_right_weight(const double *edge, const double *total, int K)
-    double pmb_joint_gain(const double *set_, const double *one, int64_t n, int64_t *at)
+    double pmb_joint_gain(const double *set_, const double *one, int64_t n, double tie, int64_t *at)
 
 
 def right_weights(const double[:, ::1] edge, const double[::1] total, double[::1] out, int n_threads):
@@ -26,8 +26,8 @@ def right_weights(const double[:, ::1] edge, const double[::1] total, double[::1
         out[j] = pmb_right_weight(&edge[j, 0], &total[0], K)
 
 
-def joint_gains(const double[:, ::1] chosen, const double[:, :, ::1] sums, const uint8_t[::1] open_, double[::1] gain,
-                int64_t[::1] at, int n_threads):
+def joint_gains(const double[:, ::1] chosen, const double[:, :, ::1] sums, const uint8_t[::1] open_, double tie,
+                double[::1] gain, int64_t[::1] at, int n_threads):
     """What the best split explains when a class joins a set that shares it, for every class: O(splits K).
 
     Parameters
@@ -35,9 +35,10 @@ def joint_gains(const double[:, ::1] chosen, const double[:, :, ::1] sums, const
     chosen : IN (4, n) sums of the classes in the set: of w z left and right of every split, and of w left and right
     sums : IN (K, 4, n) those of every class
     open_ : IN (K,) which classes to try
+    tie : gains that differ by less than this factor are equal
     gain, at : OUT (K,) largest sum over the two sides of (sum w z)^2 / sum w, and the first split that has it
     """
     cdef int64_t c, n = chosen.shape[1]
     for c in prange(sums.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic"):
         if open_[c]:
-            gain[c] = pmb_joint_gain(&chosen[0, 0], &sums[c, 0, 0], n, &at[c])
+            gain[c] = pmb_joint_gain(&chosen[0, 0], &sums[c, 0, 0], n, tie, &at[c])

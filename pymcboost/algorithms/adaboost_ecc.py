@@ -4,8 +4,8 @@ Problem
     minimise the sum over rows i and classes l of exp(F_l(x_i) - F_{y_i}(x_i)).
 Round
     mu in {-1, +1}^K, half of it +1; D_i = sum_l u_il [mu_l != mu_{y_i}]; h for the signs mu_{y_i} and the weights D;
-    alpha = 1/2 log(D[h = +, mu = +] / D[h = +, mu = -]) where h = +1, and likewise where h = -1, smoothed by
-    1 / (4 m) of all weights; F_l += mu_l alpha / 2.
+    alpha = 1/2 log(D[h = +, mu = +] / D[h = +, mu = -]) where h = +1, and likewise where h = -1, after 1/4000 of the
+    sum of D has been added to each; F_l += mu_l alpha / 2.
 
 Paper: V. Guruswami and A. Sahai, Multiclass learning, boosting, and error-correcting codes (whose F is twice ours).
 """

@@ -5,7 +5,7 @@ Problem
 Round
     D_ij in proportion to the terms; for every column the weak learner h_j with the largest edge, sum_i D_ij
     lambda_j(y_i) h_j; r the sum of the edges, alpha = 1/2 log((1 + r) / (1 - r)), f_j += alpha h_j.
-    A class has the score sum_j lambda_j f_j.
+    Of the classes, that with the least sum over j of exp(-lambda_j f_j) is predicted.
 
 Paper: R. Schapire and Y. Singer, Improved boosting algorithms using confidence-rated predictions, section 9.2.
 """
@@ -33,6 +33,9 @@ class AdaBoostMOClassifier(ClassicBoosting):
     code : {"auto", "one-vs-all", "all-pairs", "exhaustive", "dense"}, default="auto"
         Code matrix: every class against the rest; every pair of classes; all ways to part the classes in two, for at
         most 12 classes; or 10 log2 K random ones. "auto" is "exhaustive" up to 7 classes, then "dense".
+    decoder : {"exp", "linear", "hamming"}, default="exp"
+        How the columns' scores become those of the classes: minus the logarithm of the exponential loss, the sum of
+        code times score, or minus the number of columns that say otherwise.
     {shared}
 
     {attributes}
@@ -53,12 +56,16 @@ class AdaBoostMOClassifier(ClassicBoosting):
 
     algorithm = "adaboost-mo"
     shared = False
-    own_params = {"code": Param(str, choices=("auto", "one-vs-all", "all-pairs", "exhaustive", "dense"))}
+    own_params = {
+        "code": Param(str, choices=("auto", "one-vs-all", "all-pairs", "exhaustive", "dense")),
+        "decoder": Param(str, choices=("exp", "linear", "hamming")),
+    }
 
     def __init__(
         self,
         n_estimators=100,
         code="auto",
+        decoder="exp",
         weak_learner="stump",
         max_leaf_nodes=20,
         max_depth=None,
@@ -80,11 +87,12 @@ class AdaBoostMOClassifier(ClassicBoosting):
             verbose,
         )  # fmt: skip
         self.code = code
+        self.decoder = decoder
 
     def _new_builder(self, n_classes, n_features):
         seed = int(check_random_state(self._random_state()).randint(2**31))
         self._matrix = code_matrix(self.code, n_classes, np.random.default_rng(seed))
-        return TreesBuilder(n_classes, n_features, code=self._matrix.T)
+        return TreesBuilder(n_classes, n_features, code=self._matrix.T, decoder=self.decoder)
 
     def _continue(self, data):
         builder, scores = super()._continue(data)

@@ -88,13 +88,15 @@ class JointBoostClassifier(ClassicBoosting):
         right, left = (total + edge) / 2, (total - edge) / 2
         sums = np.stack([left[:, :K], right[:, :K], left[:, K:], right[:, K:]]).transpose(2, 0, 1)
         sums = np.ascontiguousarray(sums)
-        sums[:, 2:] = np.maximum(sums[:, 2:], 0.0)
-        alone = total[:K] ** 2 / total[K:]
-        shared, at, gain = self._grow(sums, alone, loss.n_threads)
-        if gain <= SMALLEST_EDGE**2 * total[K:].sum():
+        # As it must be, whatever rounding leaves on a side of next to no weight.
+        sums[:, 2:] = np.maximum(sums[:, 2:], np.abs(sums[:, :2]))
+        z_of, w_of = total[:K], np.maximum(np.maximum(total[K:], np.abs(total[:K])), 1e-300)
+        alone = z_of**2 / w_of
+        shared, at, gain = self._grow(sums, alone, learner.tie, loss.n_threads)
+        if gain <= SMALLEST_EDGE**2 * w_of.sum():
             return None
         z, w = sums[shared, :2, at].sum(axis=0), sums[shared, 2:, at].sum(axis=0)
-        plus = total[:K] / total[K:]
+        plus = z_of / w_of
         minus = plus.copy()
         minus[shared], plus[shared] = z / np.maximum(w, 1e-300)
         plus, minus = plus.astype(np.float32), minus.astype(np.float32)
@@ -104,20 +106,20 @@ class JointBoostClassifier(ClassicBoosting):
         return self._add_round(builder, found, plus, minus) | {"n_shared": len(shared)}
 
     @staticmethod
-    def _grow(sums, alone, n_threads):
+    def _grow(sums, alone, tie, n_threads):
         """Classes that share, their split, and what it explains beyond constants for all classes."""
         K = len(sums)
         chosen, is_open = np.zeros(sums.shape[1:]), np.ones(K, dtype=np.uint8)
         gain, at = np.zeros(K), np.zeros(K, dtype=np.int64)
         members, best = [], ([], 0, 0.0)
         for _ in range(K):
-            _splits.joint_gains(chosen, sums, is_open, gain, at, n_threads)
+            _splits.joint_gains(chosen, sums, is_open, tie, gain, at, n_threads)
             beyond = np.where(is_open == 1, gain - alone, -np.inf)
-            k = int(beyond.argmax())
+            k = int(np.argmax(beyond >= beyond.max() - (tie - 1) * gain.max()))
             is_open[k] = 0
             members.append(k)
             chosen += sums[k]
             explained = gain[k] - alone[members].sum()
-            if explained > best[2]:
+            if explained > best[2] * tie:
                 best = (sorted(members), int(at[k]), float(explained))
         return best

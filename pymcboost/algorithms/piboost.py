@@ -93,6 +93,14 @@ class PIBoostClassifier(ClassicBoosting):
     def _new_builder(self, n_classes, n_features):
         return TreesBuilder(n_classes, n_features, code=separators(self.separators, n_classes).T)
 
+    def _check_kept(self):
+        super()._check_kept()
+        if not np.array_equal(self.model_.ensemble.code, separators(self.separators, self.model_.n_classes_).T):
+            raise ValueError(
+                f"warm_start: the model so far has other class subsets than separators={self.separators!r}; keep to "
+                "them, or begin anew"
+            )
+
     def _start(self, data, n_threads):
         code = separators(self.separators, data.n_classes)
         loss = CodedExp(data, code, n_threads, apart=True, unit=None if self.cost_sensitive else np.sign(code))

@@ -58,9 +58,9 @@ class SAMMEClassifier(ClassicBoosting):
 
     def _restart(self, scores):
         state = self._state
-        state.log_weight = np.log(state.data.weight)
+        state.margin = np.zeros(state.data.n_rows)  # scores of the own classes, the same sums as the model's
         if scores is not None:
-            state.log_weight -= scores[np.arange(state.data.n_rows), state.data.y]
+            state.margin[...] = scores[np.arange(state.data.n_rows), state.data.y]
 
     def _link(self):
         return "softmax"
@@ -68,7 +68,8 @@ class SAMMEClassifier(ClassicBoosting):
     def _round(self, builder):
         state = self._state
         K = state.data.n_classes
-        weight = np.exp(state.log_weight - state.log_weight.max())
+        log_weight = state.log_weight - state.margin
+        weight = np.exp(log_weight - log_weight.max())
         weight *= state.data.n_rows / weight.sum()
         found = None if state.finished else state.learner.fit(self._drawn(weight))
         if found is None:
@@ -87,7 +88,7 @@ class SAMMEClassifier(ClassicBoosting):
             alpha = min(alpha, np.log((1 - error) / error) + np.log(K - 1))
         alpha = np.float32(alpha)
         state.finished = error == 0
-        state.log_weight[wrong] += float(alpha)
+        state.margin[~wrong] += float(alpha)
         votes = alpha * np.eye(K, dtype=np.float32)
         if self.weak_learner == "stump":
             return self._add_round(builder, stump, votes[right], votes[left]) | {"error": error}
@@ -100,3 +101,4 @@ class SAMMEClassifier(ClassicBoosting):
 class _State:
     def __init__(self, data, learner):
         self.data, self.learner, self.finished = data, learner, False
+        self.log_weight = np.log(data.weight)

@@ -66,6 +66,7 @@
 #define MCB_MAX_META (16u << 20)
 #define MCB_MAX_LABEL 4096u
 #define MCB_MAX_DEGREE 1000
+#define MCB_MAX_COLUMNS 4096 /* of a code with a decoder other than linear */
 
 /* 1 when double arithmetic is evaluated in double, as the bit identity of scores needs. */
 #if defined(FLT_EVAL_METHOD) && (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1)
@@ -152,6 +153,7 @@
     X(MCB_E_SCALE, 52, "an offset or a factor of the feature scaling is not finite")                                   \
     X(MCB_E_CODE_ALONE, 53, "CODE, the code of trees' columns, goes with TCLS, their columns, and without TBAS")       \
     X(MCB_E_CODE, 54, "a number of the code is not finite")                                                            \
+    X(MCB_E_CODE_COLUMNS, 55, "the code of a model with a decoder has too many columns")                               \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")
@@ -182,6 +184,8 @@ enum mcb_kind {
     MCB_KIND_LINEAR = 5,
     MCB_KIND_KERNEL = 6
 };
+/* How the scores of a code's columns become those of the classes; without a code, linear. */
+enum mcb_decoder { MCB_DECODER_LINEAR = 0, MCB_DECODER_HAMMING = 1, MCB_DECODER_EXP = 2 };
 enum mcb_kernel { MCB_KERNEL_LINEAR = 0, MCB_KERNEL_POLY = 1, MCB_KERNEL_RBF = 2, MCB_KERNEL_PERCEPTRON = 5 };
 enum mcb_link { MCB_LINK_NONE = 0, MCB_LINK_SOFTMAX = 1, MCB_LINK_SOFTMAX2 = 2 };
 enum mcb_dtype { MCB_U8 = 1, MCB_U16 = 2, MCB_U32 = 3, MCB_I64 = 4, MCB_F32 = 5, MCB_F64 = 6, MCB_F16 = 7 };
@@ -485,6 +489,10 @@ static inline int mcb__check_shapes(mcb_model *m) {
             return mcb__fail(m, MCB_E_BASE_ALONE, mcb__rules[MCB_S_TBAS].tag, 64);
         if (s[MCB_S_CODE].data && (!s[MCB_S_TCLS].data || s[MCB_S_TBAS].data))
             return mcb__fail(m, MCB_E_CODE_ALONE, mcb__rules[MCB_S_CODE].tag, 64);
+        if (m->decoder && !s[MCB_S_CODE].data) return mcb__fail(m, MCB_E_DECODER, mcb__rules[MCB_S_CODE].tag, 48);
+        if (m->decoder && s[MCB_S_CODE].count / K > MCB_MAX_COLUMNS)
+            return mcb__fail_numbers(m, MCB_E_CODE_COLUMNS, mcb__rules[MCB_S_CODE].tag,
+                                     (uint64_t)(s[MCB_S_CODE].data - m->data), s[MCB_S_CODE].count / K, MCB_MAX_COLUMNS);
         if ((status = mcb__need_product(m, MCB_S_CODE, s[MCB_S_CODE].count / K, K))) return status;
         if (s[MCB_S_TCLS].data && (status = mcb__need_count(m, MCB_S_TCLS, T))) return status;
         if (s[MCB_S_TBAS].data && (status = mcb__need_count(m, MCB_S_TBAS, T))) return status;
@@ -801,7 +809,8 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
         return mcb__fail_numbers(model, MCB_E_FEATURES, 0, 36, model->n_features, MCB_MAX_FEATURES);
     if (model->kind > 31 || !(MCB__KINDS >> model->kind & 1)) return mcb__fail(model, MCB_E_KIND, 0, 40);
     if (model->link > MCB_LINK_SOFTMAX2) return mcb__fail(model, MCB_E_LINK, 0, 44);
-    if (model->decoder != 0) return mcb__fail(model, MCB_E_DECODER, 0, 48);
+    if (model->decoder != MCB_DECODER_LINEAR && (model->kind != MCB_KIND_TREES || model->decoder > MCB_DECODER_EXP))
+        return mcb__fail(model, MCB_E_DECODER, 0, 48);
 
     end = 64 + 32 * (uint64_t)n_sections;
     for (i = 0; i < n_sections; i++) {
@@ -1405,12 +1414,17 @@ MCB__INLINE double mcb__leaf(const mcb_section *leaf, uint64_t i) {
     return (double)(leaf->dtype == MCB_F16 ? mcb__f16(leaf->data + 2 * i) : mcb__f32(leaf->data + 4 * i));
 }
 
+/* Numbers that a row's learners add to: one for every class, or for every column of a code that is decoded later. */
+MCB_API uint32_t mcb_score_width(const mcb_model *m) {
+    return m->decoder ? (uint32_t)(m->section[MCB_S_CODE].count / m->n_classes) : m->n_classes;
+}
+
 /* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. */
 static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, uint64_t begin,
                                       double *scores) {
     const mcb_section *feat = &m->section[MCB_S_FEAT], *right = &m->section[MCB_S_RGHT], *cls = &m->section[MCB_S_TCLS];
     const mcb_section *base = &m->section[MCB_S_TBAS], *leaf = &m->section[MCB_S_LEAF];
-    const mcb_section *code = &m->section[MCB_S_CODE];
+    const mcb_section *code = m->decoder ? base : &m->section[MCB_S_CODE]; /* there is no base beside a code */
     const unsigned char *thrs = m->section[MCB_S_THRS].data;
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, k, K = m->n_classes;
     uint64_t t;
@@ -1477,7 +1491,7 @@ typedef struct {
 typedef struct {
     uint32_t split;     /* first split; the first node is 2 * split + number of the tree */
     uint32_t depth;     /* splits on the longest way to a leaf */
-    uint16_t cls, base; /* base is n_classes if there is none */
+    uint16_t cls, base; /* base is the number of scores if there is none */
 } mcb__tree;
 
 /* For single rows, 256 trees of a block at a time are sorted from shallow to deep. */
@@ -1675,7 +1689,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
         tree[t].split = (uint32_t)begin;
         tree[t].cls = (uint16_t)(s[MCB_S_TCLS].data ? mcb__uint(&s[MCB_S_TCLS], t) : 0);
-        tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : m->n_classes);
+        tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
         tree[t].depth = mcb__build_tree(m, begin, n, leaf + begin + t, split + begin, node + 2 * begin + t);
         begin += n;
     }
@@ -1696,7 +1710,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->split = split;
     p->node = node;
     p->leaf = leaf;
-    p->code = s[MCB_S_CODE].data ? code : 0;
+    p->code = s[MCB_S_CODE].data && !m->decoder ? code : 0;
     m->prepared = p;
     return MCB_OK;
 }
@@ -1936,7 +1950,7 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
                                                                    size_t stride, uint64_t from, uint64_t to, \
                                                                    double *scores) {                      \
         const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                      \
-        size_t K = m->n_classes, n;                                                                       \
+        size_t K = mcb_score_width(m), n;                                                                 \
         int vector = !m->section[MCB_S_TCLS].data;                                                        \
         for (; n_rows; n_rows -= n, x += n * stride, scores += n * K) {                                   \
             n = n_rows < 4 ? 1 : n_rows < MCB__GROUP ? n_rows : (size_t)MCB__GROUP;                       \
@@ -1970,7 +1984,8 @@ static inline void mcb__add_trees(const mcb_model *m, const float *x, size_t n_r
         return;
     }
     begin = mcb__tree_begin(m, from);
-    for (r = 0; r < n_rows; r++) mcb__add_trees_row(m, x + r * stride, from, to, begin, scores + r * m->n_classes);
+    for (r = 0; r < n_rows; r++)
+        mcb__add_trees_row(m, x + r * stride, from, to, begin, scores + r * (size_t)mcb_score_width(m));
 }
 
 /* ----------------------------------------------------------------------------------------------------- exp and sqrt */
@@ -2040,6 +2055,29 @@ MCB_API double mcb_exp(double x) {
     if (whole >= -1022) return mcb__f64_of(((uint64_t)(whole + 1022) << 52) + ((p + 256) >> 9));
     shift = 9 - 1022 - whole;
     return shift > 63 ? 0.0 : mcb__f64_of((p + (UINT64_C(1) << (shift - 1))) >> shift);
+}
+
+/* Natural logarithm of a normal number above 0, with an error of a few units in the last place (next to 1, of 1e-16).
+ * Products are stored before they are added, so that no compiler fuses the two and all give the same bits. */
+MCB_API double mcb_log(double x) {
+    uint64_t bits = mcb__bits_of(x), mantissa = bits & ((MCB__SIGN >> 11) - 1);
+    int exponent = (int)(bits >> 52 & 0x7ff) - 1023, i;
+    volatile double product;
+    double m, s, square, sum = 0;
+    if (mantissa >= UINT64_C(0x6a09e667f3bcd)) exponent++; /* from sqrt(2) on */
+    m = mcb__f64_of(mantissa | (uint64_t)(mantissa >= UINT64_C(0x6a09e667f3bcd) ? 1022 : 1023) << 52);
+    s = (m - 1) / (m + 1); /* log m = 2 (s + s^3/3 + s^5/5 + ...), |s| < 0.172 */
+    product = s * s;
+    square = product;
+    for (i = 21; i >= 3; i -= 2) {
+        sum += 1.0 / i;
+        product = sum * square;
+        sum = product;
+    }
+    product = sum * s;
+    sum = product;
+    product = (double)exponent * 0.693147180559945286;
+    return product + 2 * (s + sum);
 }
 
 /* Square root, correctly rounded, in integer arithmetic; NaN below zero. */
@@ -2548,15 +2586,45 @@ MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *inde
     return MCB_OK;
 }
 
-/* Scores before any learner: the biases, for n_rows rows of n_classes scores. */
+/* Scores before any learner, for n_rows rows of mcb_score_width scores: the biases, or 0 where there is a decoder. */
 MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores) {
-    size_t r, k, K = m->n_classes;
+    size_t r, k, K = mcb_score_width(m);
     for (r = 0; r < n_rows; r++) {
-        for (k = 0; k < K; k++) scores[r * K + k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k);
+        for (k = 0; k < K; k++)
+            scores[r * K + k] = m->decoder ? 0.0 : (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k);
     }
 }
 
-/* Add the learners from <= j < to to the scores of n_rows rows, for staged scores. Adding 0 to 5 and then 5 to n gives
+/* Scores of the classes of one row from those that the learners have been added to (mcb_score_width of them). Without
+ * a decoder they are the same. Hamming: minus the number of columns on whose other side the class stands, one half for
+ * those that say nothing; exp: minus the logarithm of the sum of exp(-code * score). */
+MCB_API void mcb_decode(const mcb_model *m, const double *columns, double *scores) {
+    uint32_t j, k, K = m->n_classes, P = mcb_score_width(m);
+    const unsigned char *code = m->section[MCB_S_CODE].data;
+    for (k = 0; k < K; k++) {
+        double bias = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k), sum = 0, top = 0;
+        if (!m->decoder) {
+            scores[k] = columns[k];
+            continue;
+        }
+        for (j = 0; j < P; j++) {
+            double margin = (double)mcb__f32(code + 4 * ((uint64_t)j * K + k)) * columns[j];
+            if (m->decoder == MCB_DECODER_HAMMING) sum += margin > 0 ? 0.0 : margin < 0 ? 1.0 : 0.5;
+            else if (j == 0 || -margin > top) top = -margin;
+        }
+        if (m->decoder == MCB_DECODER_EXP) {
+            for (j = 0; j < P; j++) {
+                volatile double margin = (double)mcb__f32(code + 4 * ((uint64_t)j * K + k)) * columns[j];
+                sum += mcb_exp(-margin - top);
+            }
+            sum = top + mcb_log(sum);
+        }
+        scores[k] = bias - sum;
+    }
+}
+
+/* Add the learners from <= j < to to the scores of n_rows rows (of mcb_score_width each, for mcb_decode), for staged
+ * scores. Adding 0 to 5 and then 5 to n gives
  * the bits of 0 to n. MCB_E_TRUNCATE unless mcb_has_learners; MCB_E_ARGUMENT unless from <= to <= n_learners. */
 MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
                              uint64_t to, double *scores) {
@@ -2569,8 +2637,25 @@ MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, 
     return MCB_OK;
 }
 
+/* Groups of rows whose scores of columns fit on the stack: 32 KB. */
+static inline void mcb__scores_decoded(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+    double columns[MCB_MAX_COLUMNS];
+    size_t r, n, P = mcb_score_width(m);
+    for (; n_rows; n_rows -= n, x += n * stride, scores += n * m->n_classes) {
+        n = MCB_MAX_COLUMNS / P < n_rows ? MCB_MAX_COLUMNS / P : n_rows;
+        if (n > 16) n = 16;
+        mcb_start_scores(m, n, columns);
+        mcb__add_trees(m, x, n, stride, 0, m->n_learners, columns);
+        for (r = 0; r < n; r++) mcb_decode(m, columns + r * P, scores + r * m->n_classes);
+    }
+}
+
 /* Scores of one row: x has n_features floats, scores room for n_classes doubles. */
 MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
+    if (m->decoder) {
+        mcb__scores_decoded(m, x, 1, 0, scores);
+        return;
+    }
     mcb_start_scores(m, 1, scores);
     if (m->kind == MCB_KIND_STUMPS)
         mcb__add_stumps_row(m, x, 0, m->n_learners, scores);
@@ -2586,6 +2671,10 @@ MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
  * row. The same bits as mcb_scores gives row by row. */
 MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
     size_t r;
+    if (m->decoder) {
+        mcb__scores_decoded(m, x, n_rows, stride, scores);
+        return;
+    }
     mcb_start_scores(m, n_rows, scores);
     if (m->kind == MCB_KIND_STUMPS) {
         if (m->n_learners) mcb__add_stumps_batch(m, x, n_rows, stride, 0, m->n_learners, scores);

@@ -18,15 +18,8 @@ from pymcboost.cli.console import EXIT_CODES
 
 PAGE = Path(__file__).parents[2] / "docs" / "commandline.md"
 BLOCK = re.compile(r"<!-- help: (.*?) -->\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
-SHOWN = [
-    "train",
-    "train -a multiboost",
-    "train -a piboost",
-    "train -a abc-logitboost",
-    "train -a vector-tree",
-    "predict",
-    "info",
-]
+OTHERS = ("multiboost", "piboost", "abc-logitboost", "vector-tree")
+SHOWN = [f"train{more}" for more in ("", *(f" -a {name}" for name in OTHERS))] + ["predict", "info"]
 
 
 def help_text(what):

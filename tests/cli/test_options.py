@@ -92,7 +92,10 @@ CLASSIC = {
     **{name: GIVEN[name] for name in ("weak_learner", "min_weight_fraction_leaf")},
     "subsample": [("--subsample 1", 1.0), ("--subsample 0.1", 0.1)],
 }
-CODE = {"code": [("", "auto"), ("--code dense", "dense"), ("--code one-vs-all", "one-vs-all")]}
+CODE = {
+    "decoder": [("", "exp"), ("--decoder hamming", "hamming"), ("--decoder linear", "linear")],
+    "code": [("", "auto"), ("--code dense", "dense"), ("--code one-vs-all", "one-vs-all")],
+}
 PIBOOST = {
     "separators": [("", "singles"), ("--separators pairs", "pairs")],
     "cost_sensitive": [("", True), ("--no-cost-sensitive", False), ("--cost-sensitive", True)],

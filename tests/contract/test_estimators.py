@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from pymcboost import load_model
 from pymcboost.algorithms import REGISTRY, get_class
+from pymcboost.classic import ClassicBoosting
 from pymcboost.params import param
 
 
@@ -52,6 +53,10 @@ for name, changed in (
     ALGORITHMS[f"hingeboost-{name}"] = with_defaults(
         f"{name.title()}HingeBoost", get_class("hingeboost"), **changed, random_state=0
     )
+for name in ("adaboost-mh", "adaboost-mo", "gentleboost", "gradboost", "piboost", "samme"):
+    ALGORITHMS[f"{name}-of-trees"] = with_defaults(
+        f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", max_leaf_nodes=4, random_state=0
+    )
 ALGORITHMS["multiboost-log"] = with_defaults("LogMultiBoost", get_class("multiboost"), loss="log", C=1e2)
 globals().update({cls.__name__: cls for cls in ALGORITHMS.values()})
 CHECKS = [
@@ -73,6 +78,14 @@ def test_scikit_learn_check(estimator, check):
     if name == "check_class_weight_classifiers" and hasattr(estimator, "C"):
         # So do coefficients that are optimised again and again, with next to no penalty.
         estimator = estimator.set_params(C=100.0)
+    if name == "check_class_weight_classifiers" and isinstance(estimator, ClassicBoosting):
+        # So do stumps without shrinkage, in hundreds of rounds; and bounded steps are far from anything in five.
+        estimator = estimator.set_params(n_estimators=30)
+        if estimator.grows_trees:
+            estimator = estimator.set_params(n_estimators=3, max_leaf_nodes=2)
+    if name == "check_classifiers_train" and estimator.algorithm in ("adaboost-mh", "adaboost-oc"):
+        # Five votes with coefficients of one size tell few classes apart.
+        estimator = estimator.set_params(n_estimators=max(estimator.n_estimators, 30))
     check(estimator)
 
 
@@ -377,7 +390,7 @@ def test_class_weight(algorithm):
     rng = np.random.default_rng(0)
     y = (rng.random(2000) < 0.05).astype(int)
     X = rng.normal(size=(2000, 2)) + 0.7 * y[:, None]
-    slow = {"learning_rate": 0.1} if "learning_rate" in algorithm().get_params() else {"C": 100.0}
+    slow = {name: value for name, value in (("learning_rate", 0.1), ("C", 100.0)) if name in algorithm().get_params()}
     plain = algorithm(n_estimators=20, **slow).fit(X, y).predict(X)
     balanced = algorithm(n_estimators=20, **slow, class_weight="balanced").fit(X, y).predict(X)
     assert (balanced == 1).sum() > 1.5 * (plain == 1).sum()

@@ -1,5 +1,6 @@
 """``mcb.h`` in a C program: warnings, portability, what it calls, and the bits of its scores."""
 
+import itertools
 import os
 import re
 import shutil
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli.programs import call
 from reference.scoring import (
     finite_rows,
     random_kernel,
@@ -75,11 +77,19 @@ def check_bits(program, tmp_path):
         ("base", 10, 64, (19, 19), "float16"),
         ("vector", 7, 600, (30, 130), "float32"),
         ("vector", 26, 9, (0, 20), "float16"),
+        ("code", 2, 3, (0, 9), "float32"),
+        ("hamming", 4, 3, (0, 9), "float32"),
+        ("exp", 5, 3, (0, 9), "float16"),
+        ("code", 10, 64, (0, 1), "float16"),
+        ("code", 17, 9, (0, 20), "float32"),
+        ("code", 4, 3000, (1400, 1500), "float32"),
     ):
         trees = random_trees(20, n_features, n_classes, mode, splits=splits, few_thresholds=n_features < 9)
         model = Model.from_ensemble(trees, range(n_classes), link="softmax", leaves=leaves)
         for cut in (None, 5):
             check_model(program, tmp_path, model, random_rows(37, n_features), cut)
+            for n in (1, 3, 4, 16, 17) if mode == "code" and cut is None else ():
+                check_model(program, tmp_path, model, random_rows(n, n_features), cut)
     for i, machine in enumerate(machines()):
         model = Model.from_ensemble(machine, range(machine.n_classes), link=("none", "softmax2")[i % 2])
         check_model(program, tmp_path, model, finite_rows(37, machine.n_features), None)
@@ -111,6 +121,32 @@ def check_model(program, tmp_path, model, X, cut):
     assert numbers[:, :k].tobytes() == wanted.raw_scores(X).tobytes()
     if wanted.link != "none":
         assert numbers[:, k:].tobytes() == wanted.predict_proba(X).tobytes()
+
+
+def test_trained_coded_models_score_alike_everywhere(tmp_path):
+    """PIBoost's scores in Python, in C and on the command line, for several numbers of rows."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 300)
+    X = (rng.normal(size=(300, 6)) + rng.normal(size=(5, 6))[y] * 2).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    program = compiled(BUILDS["gcc -O2"], tmp_path)
+    rows = X[:60][~np.isnan(X[:60]).any(axis=1)]
+    for learner, separators, n in itertools.product(("stump", "tree"), ("singles", "pairs"), (1, 3, 4, 16, 17)):
+        if n == 1:
+            options = {"separators": separators, "weak_learner": learner, "max_leaf_nodes": 6}
+            model = pymcboost.PIBoostClassifier(n_estimators=12, **options).fit(X, y).model_
+        check_model(program, tmp_path, model, X[:n], None)
+        check_model(program, tmp_path, model, X[:n], 5)
+        model.save(tmp_path / "model.mcb")
+        (tmp_path / "t.svm").write_text(
+            "".join(f"0 {' '.join(f'{j + 1}:{float(v)!r}' for j, v in enumerate(row))}\n" for row in rows[:n])
+        )
+        done = call("predict", "-d", 1, "t.svm", "model.mcb", "out", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        lines = [line.split() for line in (tmp_path / "out").read_text().splitlines()[1:]]
+        said = np.array([[float(value) for value in line[1:]] for line in lines])
+        np.testing.assert_array_equal(said, model.raw_scores(rows[:n]))
+        assert [int(line[0]) for line in lines] == model.predict(rows[:n]).tolist()
 
 
 @pytest.mark.parametrize(

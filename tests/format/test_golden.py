@@ -83,9 +83,9 @@ def write_missing():
                 )
                 write(f"v1-{layout}-{k}-{'two' if two_sided else 'one'}-sided", model, random_rows(6, d))
         for mode, leaves in {
-            3: (("base", "float32"), ("vector", "float32")),
-            2: (("scalar", "float32"), ("base", "float16")),
-            11: (("vector", "float16"),),
+            3: (("base", "float32"), ("vector", "float32"), ("code", "float16")),
+            2: (("scalar", "float32"), ("base", "float16"), ("code", "float32")),
+            11: (("vector", "float16"), ("code", "float32")),
         }[k]:
             d = 200 if k == 11 else 6
             trees = random_trees(5, d, k, mode, seed=k, few_thresholds=True)

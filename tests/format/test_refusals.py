@@ -6,6 +6,7 @@ import re
 import struct
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from reference.scoring import random_kernel, random_linear, random_right, random_stumps, random_trees
 
 import pymcboost
+from pymcboost.ensemble import MOST_DECODED
 from pymcboost.modelfile import ModelFormatError
 from pymcboost.scoring import Model, load_model
 
@@ -32,8 +34,11 @@ TEXT = Model.from_ensemble(random_stumps(5, 7, 3, two_sided=True), ["a", "bb", "
 TABLE = Model.from_ensemble(random_stumps(30, 4, 3), [1, 2, 9], layout="interval").to_bytes()
 TREES = Model.from_ensemble(random_trees(5, 7, 3, "base", splits=(2, 9)), [1, 2, 9], link="softmax").to_bytes()
 VECTOR = Model.from_ensemble(random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], leaves="float16").to_bytes()
+CODED = Model.from_ensemble(random_trees(5, 7, 4, "code", splits=(2, 9)), [1, 2, 9, 11], link="softmax").to_bytes()
 LINEAR = Model.from_ensemble(random_linear(7, 3), [1, 2, 9], link="softmax").to_bytes()
 KERNEL = Model.from_ensemble(random_kernel(5, 7, 3, "poly", scaled=True), [1, 2, 9]).to_bytes()
+CODE = np.ones((MOST_DECODED + 1, 3))
+MANY_COLUMNS = Model.from_ensemble(replace(random_trees(5, 7, 3, splits=(2, 9)), code=CODE), [1, 2, 9]).to_bytes()
 RBF = Model.from_ensemble(random_kernel(5, 7, 3, "rbf"), ["a", "bb", "c"]).to_bytes()
 
 
@@ -148,6 +153,9 @@ CASES = [
     *[("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind)) for kind in (0, 4, 7, 33, 0xFFFFFFFF)],
     ("MCB_E_LINK", lambda: patch(LIST, 44, "I", 3)),
     ("MCB_E_DECODER", lambda: patch(LIST, 48, "I", 1)),
+    ("MCB_E_DECODER", lambda: patch(TREES, 48, "I", 1)),
+    ("MCB_E_DECODER", lambda: patch(CODED, 48, "I", 3)),
+    ("MCB_E_CODE_COLUMNS", lambda: patch(MANY_COLUMNS, 48, "I", 2)),
     ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, "4s", b"1eta")),
     ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, "4s", b"me a")),
     ("MCB_E_DTYPE", lambda: in_entry(LIST, b"meta", 4, "B", 0)),
@@ -325,6 +333,18 @@ CASES = [
         for half in (0x7C00, 0xFC00, 0x7E01)
     ],
     ("MCB_E_BIAS", lambda: edited(TREES, b"BIAS", "f", put(1, np.nan))),
+    *[("MCB_E_CODE", lambda value=value: edited(CODED, b"CODE", "f", put(-1, value))) for value in (np.inf, np.nan)],
+    ("MCB_E_CODE_ALONE", lambda: without(CODED, b"TCLS")),
+    ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, bytes(24))),
+    ("MCB_E_CODE_ALONE", lambda: with_section(TREES, b"CODE", 5, bytes(36))),
+    ("MCB_E_CODE_ALONE", lambda: with_section(CODED, b"TBAS", 1, bytes(len(parse(CODED).items(b"TCLS", "B"))))),
+    *[("MCB_E_SHAPE", lambda n=n: edited(CODED, b"CODE", "f", lambda values: values[:-n])) for n in (1, 2, 3)],
+    ("MCB_E_SHAPE", lambda: edited(CODED, b"CODE", "f", lambda values: [*values, 1.0])),
+    ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"CODE", "f", lambda values: values[:4])),
+    ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"CODE", "f", lambda values: [])),
+    ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"TCLS", "B", put(0, 5))),
+    ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"TCLS", "B", put(-1, 255))),
+    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"CODE", 5, bytes(12))),
     ("MCB_E_THRESHOLD_ORDER", lambda: edited(TABLE, b"THRS", "f", lambda values: put(1, values[0])(values))),
     ("MCB_E_COEFFICIENT", lambda: edited(LIST, b"COEF", "f", put(7, np.inf))),
     ("MCB_E_COEFFICIENT", lambda: edited(TEXT, b"COEL", "f", put(14, np.nan))),
@@ -401,7 +421,7 @@ def test_refused(name, make, tmp_path):
 
 def test_every_refusal_is_tested():
     refusals = {name for name, (number, _) in STATUSES.items() if 0 < number < 100}
-    assert len(refusals) == 54
+    assert len(refusals) == 55
     assert {name for name, _ in CASES} == refusals
 
 
@@ -413,7 +433,7 @@ def test_where_is_said():
 
 
 def test_tampering_twin_writes_the_same_bytes():
-    for data in (LIST, TEXT, TABLE, TREES, VECTOR, LINEAR, KERNEL, RBF):
+    for data in (LIST, TEXT, TABLE, TREES, VECTOR, LINEAR, KERNEL, RBF, CODED):
         assert parse(data).to_bytes() == data
 
 

@@ -36,6 +36,13 @@ def slopes(w, H, y, owner, K, s, nu, loss="exp"):
     return np.array([nu - (u * delta(h, y, c, K)).sum() for h, c in zip(H, owner, strict=True)])
 
 
+def dual(u, H, y, owner, K, s, nu):
+    """Dual of the exponential loss at the weights u (m, K), scaled down until they are feasible for H."""
+    edge = max((u * delta(h, y, c, K)).sum() for h, c in zip(H, owner, strict=True))
+    u = u * min(1.0, nu / edge)
+    return float((u - u * np.log(np.where(u > 0, u / s[:, None], 1.0))).sum())
+
+
 def violations(w, slope, cap):
     """Equation (16), with the bound at cap."""
     return np.where(w <= 0, np.maximum(-slope, 0), np.where(w >= cap, np.maximum(slope, 0), np.abs(slope)))

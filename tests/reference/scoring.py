@@ -51,7 +51,9 @@ def leaf_number(tree, row):
 
 
 def tree_scores(trees, X):
-    """Scores (m, K) of trees: the bias, then one tree after the other, in float64."""
+    """Scores (m, K) of trees: the bias, then one tree after the other, in float64; or what a decoder makes of them."""
+    if trees.decoder != "linear":
+        return decoded(tree_scores(trees.columns(), X)[:, : len(trees.code)], trees)
     F = np.tile(trees.bias.astype(np.float64), (len(X), 1))
     for tree in trees.each():
         leaf, cls, base = tree[4:]
@@ -59,10 +61,29 @@ def tree_scores(trees, X):
             value = leaf[leaf_number(tree, row)].astype(np.float64)
             if cls < 0:
                 F[i] += value
+            elif trees.code is not None:
+                F[i] += value * trees.code[cls].astype(np.float64)
             else:
                 F[i, cls] += value
                 if base >= 0:
                     F[i, base] -= value
+    return F
+
+
+def decoded(columns, trees):
+    """Scores (m, K) of the classes from those of the columns, with the exponential function and logarithm of mcb.h."""
+    F = np.empty((len(columns), trees.n_classes))
+    for i, f in enumerate(columns):
+        for k in range(trees.n_classes):
+            margin = trees.code[:, k].astype(np.float64) * f
+            if trees.decoder == "hamming":
+                loss = float(np.sum(margin < 0) + 0.5 * np.sum(margin == 0))
+            else:
+                total, top = 0.0, max(-margin)
+                for value in -margin:
+                    total += score.exp(value - top)
+                loss = top + score.log(total)
+            F[i, k] = float(trees.bias[k]) - loss
     return F
 
 
@@ -171,16 +192,23 @@ def random_right(n_splits, rng, skew=None):
 
 
 def random_trees(n_rounds, n_features, n_classes, mode="scalar", seed=0, few_thresholds=False, splits=(0, 12)):
-    """Random trees: ``mode`` is "scalar", "base" or "vector"; some rounds have no tree, some trees no split."""
+    """Random trees: ``mode`` is "scalar", "base", "vector", "code", or the decoder of a code, "hamming" or "exp".
+
+    Some rounds have no tree, some trees no split.
+    """
     rng = np.random.default_rng(seed)
-    builder = TreesBuilder(n_classes, n_features, vector=mode == "vector")
+    coded = mode in ("code", "hamming", "exp")
+    n_columns = 2 * n_classes - 3 if coded else n_classes
+    code = np.random.default_rng(n_columns).normal(size=(n_columns, n_classes)).round(1)
+    decoder = mode if mode in ("hamming", "exp") else "linear"
+    builder = TreesBuilder(n_classes, n_features, mode == "vector", code if coded else None, decoder)
     builder.bias[:] = rng.normal(size=n_classes)
     for r in range(n_rounds):
         for _ in range(0 if r == 3 else rng.integers(1, 4)):
             s = int(rng.integers(splits[0], splits[1] + 1))
             right = random_right(s, rng, skew=[None, None, 0, 1][rng.integers(4)])
             threshold = rng.integers(-2, 3, size=s) / 2 if few_thresholds else rng.normal(size=s)
-            cls = int(rng.integers(n_classes))
+            cls = int(rng.integers(n_columns))
             base = int((cls + rng.integers(1, n_classes)) % n_classes) if rng.random() < 0.7 else -1
             builder.add_tree(
                 rng.integers(n_features, size=s),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import pymcboost
 from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
 from pymcboost.scoring import Model
 from pymcboost.weak_learners import StumpFit, TreeFit
@@ -49,3 +50,16 @@ def test_as_tree(found):
     feature, threshold = found.first_split()
     assert (type(feature), type(threshold)) == (int, float)
     assert (feature, threshold) == (splits[0][0], splits[1][0])
+
+
+@pytest.mark.parametrize("name", ["AdaBoostMHClassifier", "SAMMEClassifier", "GentleBoostClassifier"])
+def test_rows_that_are_not_drawn_take_no_part(name):
+    """Trees learnt from rows drawn end where these are told apart; no leaf speaks for rows left out alone."""
+    generator = np.random.default_rng(0)
+    y = np.arange(400) % 4
+    X = generator.random((400, 3), dtype=np.float32)
+    X[:, 0] = y
+    made = getattr(pymcboost, name)(3, "tree", max_leaf_nodes=50, subsample=0.1, random_state=0, n_jobs=1).fit(X, y)
+    # Three splits of the first feature tell the classes apart; rounding may part equal ones now and then.
+    assert np.diff(made.model_.ensemble.offset).max() <= (10 if name == "GentleBoostClassifier" else 3)
+    assert (made.predict(X) == y).all()

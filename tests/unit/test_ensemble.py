@@ -118,7 +118,7 @@ def test_merging_sums_exactly():
         ({"right": np.ones((2, 3))}, "right has shape"),
         ({"left": np.ones((1, 2))}, "left has shape"),
         ({"bias": np.array([np.nan, 0])}, "bias holds"),
-        ({"bias": np.zeros(1), "right": np.ones((2, 1))}, "ensemble has 1 classes"),
+        ({"bias": np.zeros(1), "right": np.ones((2, 1))}, "the ensemble has 1 classes"),
         ({"nan_left": np.zeros(1)}, "nan_left must"),
     ],
 )
@@ -161,10 +161,10 @@ def test_trees_grow_truncate_and_freeze():
         builder.truncate_rounds(31)
 
 
-@pytest.mark.parametrize("mode", ["scalar", "base", "vector"])
+@pytest.mark.parametrize("mode", ["scalar", "base", "vector", "code"])
 def test_tail_of_trees(mode):
     whole = random_trees(12, 3, 3, mode)
-    builder = TreesBuilder(3, 3, vector=mode == "vector")
+    builder = TreesBuilder(3, 3, vector=mode == "vector", code=whole.code)
     builder.extend(whole)
     X = random_rows(20, 3)
     for start in (0, 1, int(whole.rounds[5]), len(whole)):
@@ -180,6 +180,8 @@ def test_tail_of_trees(mode):
                 value = tree[4][leaf_number(tree, row)].astype(np.float64)
                 if mode == "vector":
                     F[i] += value
+                elif mode == "code":
+                    F[i] += value * whole.code[tree[5]].astype(np.float64)
                 else:
                     F[i, tree[5]] += value
                     if tree[6] >= 0:
@@ -241,16 +243,62 @@ def test_equal_trees_give_equal_bytes():
     assert Model.from_ensemble(Model.from_bytes(first).ensemble, range(3)).to_bytes() == first
 
 
-@pytest.mark.parametrize("mode", ["scalar", "base", "vector"])
+@pytest.mark.parametrize("mode", ["scalar", "base", "vector", "code"])
 def test_trees_come_back_from_their_bytes(mode):
     for n_features, splits in ((3, (0, 9)), (128, (0, 9)), (129, (0, 300)), (40_000, (0, 9))):
         trees = random_trees(5, n_features, 4, mode, splits=splits)
         assert fields(Model.from_ensemble(trees, range(4)).ensemble) == fields(trees)
 
 
+@pytest.mark.parametrize("P", [1, 2, 9])
+def test_coded_trees(P):
+    """Cut, extended, by columns and in one form, with fewer and with more columns than classes."""
+    rng = np.random.default_rng(P)
+    code = rng.normal(size=(P, 4)).astype(np.float32)
+    builder = TreesBuilder(4, 5, code=code)
+    for t in range(30):
+        s = t % 4
+        builder.add_tree(
+            rng.integers(5, size=s), rng.normal(size=s), rng.random(s) < 0.5, random_right(s, rng),
+            rng.normal(size=s + 1), t % P,
+        )  # fmt: skip
+        if t % 3 == 2:
+            builder.end_round()
+    whole = builder.freeze()
+    assert not whole.code.flags.writeable
+    X = random_rows(50, 5)
+    model = Model.from_ensemble(whole, range(4))
+    by_column = raw_scores(whole.columns(), X)
+    assert by_column.shape == (50, max(2, P))
+    np.testing.assert_array_equal(by_column[:, P:], 0)
+    np.testing.assert_allclose(raw_scores(whole, X), by_column[:, :P] @ code.astype(float), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(Model.from_ensemble(whole.columns(), range(max(2, P))).raw_scores(X), by_column)
+    for n in (0, 1, 7, 10):
+        part = whole.truncate_rounds(n)
+        again = TreesBuilder(4, 5, code=np.zeros((3, 4)))
+        again.extend(part)  # with the code of what it takes over
+        assert fields(again.freeze()) == fields(part)
+        np.testing.assert_array_equal(model.truncate(n).raw_scores(X), raw_scores(part, X))
+    stages = list(model.staged_decision_function(X))
+    assert len(stages) == 10
+    for n, stage in enumerate(stages, 1):
+        np.testing.assert_array_equal(stage, raw_scores(whole.truncate_rounds(n), X))
+    minus = Trees(**(vars(whole) | {"code": np.where(code < 0, code, -0.0)}))
+    plus = Trees(**(vars(whole) | {"code": np.where(code < 0, code, 0.0).astype(np.float64)}))
+    assert Model.from_ensemble(minus, range(4)).to_bytes() == Model.from_ensemble(plus, range(4)).to_bytes()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"code": np.ones((2, 3))}, "code has shape"),
+        ({"code": np.ones((0, 2))}, "code needs a row or more"),
+        ({"code": np.ones((1, 2))}, "cls must be from 0 to 0"),
+        ({"code": np.ones((3, 2)), "cls": np.array([0, 3])}, "cls must be from 0 to 2"),
+        ({"code": np.array([[1, 2], [3, np.nan]])}, "code holds"),
+        ({"code": np.array([[1, 2], [3, 1e39]])}, "code holds"),
+        ({"code": np.ones((2, 2)), "cls": None, "leaf": np.ones((5, 2))}, "code needs a row or more, and trees with"),
+        ({"code": np.ones((2, 2)), "base": np.array([1, -1])}, "base must be None or -1 where there is a code"),
         ({"feature": np.array([0, 5, 0])}, "feature indices"),
         ({"threshold": np.array([0, np.inf, 0])}, "threshold holds"),
         ({"threshold": np.zeros(2)}, "threshold has shape"),
@@ -273,7 +321,7 @@ def test_trees_come_back_from_their_bytes(mode):
         ({"base": np.array([1, -2])}, "base must be from 0 to 1, or -1"),
         ({"base": np.array([1, 1])}, "base must not be the tree's own class"),
         ({"cls": None, "leaf": np.ones((5, 2)), "base": np.array([0, -1])}, "base must be None or -1"),
-        ({"bias": np.zeros(1)}, "ensemble has 1 classes|needs 2 classes"),
+        ({"bias": np.zeros(1)}, "the ensemble has 1 classes"),
         ({"nan_left": np.zeros(1)}, "nan_left must"),
     ],
 )

@@ -42,7 +42,7 @@ def test_equals_the_twin(n_classes, two_sided):
 
 def sets_of_trees():
     """Trees of every kind and size, with a number of rows to score."""
-    for mode in ("scalar", "base", "vector"):
+    for mode in ("scalar", "base", "vector", "code", "hamming", "exp"):
         for n_classes in (2, 3, 5, 10, 17, 26):
             for n_features, few, splits, n_rows in (
                 (1, True, (0, 3), 1),
@@ -59,9 +59,12 @@ def sets_of_trees():
         yield random_trees(0, 3, 4, mode), 2
 
 
-@pytest.mark.parametrize("number", range(len(list(sets_of_trees()))))
+SETS_OF_TREES = list(sets_of_trees())
+
+
+@pytest.mark.parametrize("number", range(len(SETS_OF_TREES)))
 def test_trees_equal_the_twin(number):
-    trees, n_rows = list(sets_of_trees())[number]
+    trees, n_rows = SETS_OF_TREES[number]
     X = random_rows(n_rows, trees.n_features)
     model = Model.from_ensemble(trees, range(trees.n_classes), link="softmax")
     expected = raw_scores(trees, X)
@@ -96,7 +99,7 @@ def test_tree_that_is_too_large_to_be_prepared():
         assert same_bits(model.raw_scores(X[:1]), raw_scores(builder.freeze(), X[:1]))
 
 
-@pytest.mark.parametrize("mode", ["scalar", "base", "vector"])
+@pytest.mark.parametrize("mode", ["scalar", "base", "vector", "code", "hamming", "exp"])
 def test_many_rows_through_trees(mode):
     trees = random_trees(20, 6, 5, mode, few_thresholds=True)
     model = Model.from_ensemble(trees, range(5), link="softmax2")
@@ -111,6 +114,35 @@ def test_many_rows_through_trees(mode):
     sparse = sp.csr_matrix(np.where(np.arange(6) % 2, X, 0))
     stages = list(model.staged_decision_function(sparse))
     assert same_bits(stages[-1], model.raw_scores(sparse))
+
+
+@pytest.mark.parametrize("splits", [(0, 1), (0, 25), (300, 700)])
+@pytest.mark.parametrize("n_features", [5, 300, 3000])
+def test_batches_of_coded_trees(splits, n_features):
+    for n_classes in (2, 3, 11, 17):
+        trees = random_trees(7, n_features, n_classes, "code", splits=splits, few_thresholds=True)
+        for leaves in ("float32", "float16"):
+            model = Model.from_ensemble(trees, range(n_classes), leaves=leaves)
+            X = random_rows(65, n_features)
+            expected = raw_scores(model.ensemble, X)
+            for n in (1, 3, 4, 16, 17, 64, 65):
+                assert same_bits(model.raw_scores(X[:n]), expected[:n])
+                assert same_bits(model.raw_scores(sp.csr_matrix(X[:n])), expected[:n])
+
+
+def test_interval_table_of_coded_stumps():
+    """Also of a code whose products with the leaves are not float32 numbers."""
+    for n_classes, n_features, few in ((2, 3, True), (5, 4, False), (17, 40, False)):
+        trees = random_trees(60, n_features, n_classes, "code", splits=(0, 1), few_thresholds=few)
+        code = (np.asarray(trees.code, dtype=np.float64) / 3).astype(np.float32)
+        trees = type(trees)(**(vars(trees) | {"code": code}))
+        X = random_rows(200, n_features)
+        expected = raw_scores(trees, X)
+        table = Model.from_ensemble(trees, range(n_classes), layout="interval")
+        assert table.kind == 2
+        size = np.abs(trees.leaf).sum() * np.abs(code).max()
+        np.testing.assert_allclose(table.raw_scores(X), expected, rtol=1e-12, atol=1e-12 * size)
+        assert Model.from_bytes(table.to_bytes()).raw_scores(X).tobytes() == table.raw_scores(X).tobytes()
 
 
 def test_leaves_of_16_bits(tmp_path):
