@@ -241,6 +241,9 @@ class VectorTreeBoostClassifier(_Estimator):
     ) -> None: ...
 
 class HingeBoostOCClassifier(_Estimator):
+    def fit(  # type: ignore[override]
+        self, X: _Features, y: ArrayLike, X_val: _Features | None = None, y_val: ArrayLike | None = None
+    ) -> Self: ...
     def __init__(
         self,
         n_estimators: int = 200,

@@ -37,7 +37,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     """
 
     algorithm: str
-    data_class = TrainingData
+    data_class: type = TrainingData
     # Whether the weak learners have a side for missing values.
     allows_missing = True
     # Whether the model is a linear or kernel machine, into which the rounds are merged.

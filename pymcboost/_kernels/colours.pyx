@@ -54,7 +54,8 @@ def margins(const double[:, ::1] rho, const int32_t[::1] y, const int8_t[::1] mu
             d[i] = other - same
 
 
-cdef double cost_of(const double[:, ::1] rho, const int32_t[::1] y, const int8_t *mu, const double[::1] g) noexcept nogil:
+cdef double cost_of(const double[:, ::1] rho, const int32_t[::1] y, const int8_t *mu,
+                    const double[::1] g) noexcept nogil:
     cdef int64_t i
     cdef int k, K = rho.shape[1]
     cdef double total = 0, most, value

@@ -16,6 +16,7 @@ import pickle
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from pymcboost import colourings
 from pymcboost._kernels import colours
@@ -30,6 +31,13 @@ HALVINGS = 10
 # A round must lower its objective by this share: less is rounding.
 LEAST_FALL = 1e-9
 SCORED_AT_ONCE = 512
+
+
+def _no_probabilities(estimator):
+    raise AttributeError(
+        "HingeBoostOCClassifier has no probabilities: the hinge loss has no link to them; use decision_function, or "
+        "sklearn.calibration.CalibratedClassifierCV"
+    )
 
 
 @dataclass
@@ -411,13 +419,10 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
     # -- prediction ------------------------------------------------------------------------------------------------
 
-    @property
-    def predict_proba(self):
-        """There is none: hinge losses have no link to probabilities."""
-        raise AttributeError(
-            "HingeBoostOCClassifier has no probabilities: the hinge loss has no link to them; use decision_function, "
-            "or sklearn.calibration.CalibratedClassifierCV"
-        )
+    @available_if(_no_probabilities)
+    def predict_proba(self, X):
+        """There is none: the hinge loss has no link to probabilities."""
+        raise NotImplementedError
 
     @property
     def feature_importances_(self):
