@@ -137,6 +137,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             self._check_kept()
             builder, scores = self._continue(data)
             history = {name: list(values) for name, values in self.history_.items()}
+            self.gain_ = self.gain_.copy()  # the old one is what is left should this training fail
         else:
             builder = self._new_builder_for(data)
             scores = None

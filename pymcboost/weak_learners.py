@@ -365,27 +365,41 @@ class TreeFit:
 
 
 class _EdgeTrees:
-    """Binary classification trees, one for every class r against the rest, weighted by ``|a_ir|``."""
+    """Binary classification trees, one for every class r against the rest, weighted by ``|a_ir|``.
+
+    They are split by their edges, or with ``gini`` by the Gini impurity. This also serves where no single split of the
+    root has an edge for any class, so that nothing would be learnt at all.
+    """
 
     def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False):
         self.data = data
         self.n_columns = data.n_classes if n_columns is None else n_columns
         self._units = Units(data, 2 if data.dtype == np.float64 else 1, 0.0)
-        self._grower = _trees.Grower(
-            data, max_leaves, max_depth or 0, self._units.least, self._units.planes, not gini,
-            data.pools(self._units.planes, max_leaves), n_threads,
-        )  # fmt: skip
+        self._limits = max_leaves, max_depth or 0, n_threads
+        self._grower, self._by_gini = self._new_grower(gini), None
         self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows)
         self._edges = np.zeros(self.n_columns)
         # Of what the gradients are whole multiples at first, as long as weights are not too far apart.
         self._unit = float(max(data.weight.min(), 1e-9 * data.weight.mean()))
 
+    def _new_grower(self, gini):
+        max_leaves, max_depth, n_threads = self._limits
+        return _trees.Grower(
+            self.data, max_leaves, max_depth, self._units.least, self._units.planes, not gini,
+            self.data.pools(self._units.planes, max_leaves), n_threads,
+        )  # fmt: skip
+
     def _grow(self, gradient):
         units = self._units
-        self._grower.grow_edges(
+        rest = (
             gradient, self.n_columns, units.weight, units.limit_g, self._unit, units.per_count, self._edges,
             self._grown,
         )  # fmt: skip
+        self._grower.grow_edges(*rest)
+        if not self._grown.n_splits.any():
+            if self._by_gini is None:
+                self._by_gini = self._new_grower(True)
+            self._by_gini.grow_edges(*rest)
 
     def _tree(self, c, h):
         """The tree of class c; its outputs go into ``h``."""
@@ -412,7 +426,8 @@ class SharedTree(_EdgeTrees):
     def fit(self, gradient):
         """Best tree for ``gradient`` (n_blocks, m, lanes), or None where none has any edge."""
         self._grow(gradient)
-        best = int(np.argmax(self._edges >= self._edges.max() / TIE[self.data.dtype]))
+        edges = np.where(self._grown.n_splits > 0, self._edges, 0.0)
+        best = int(np.argmax(edges >= edges.max() / TIE[self.data.dtype]))
         return self._tree(best, self._h) if self._grown.n_splits[best] else None
 
 

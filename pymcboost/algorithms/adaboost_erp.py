@@ -81,6 +81,9 @@ class AdaBoostERPClassifier(ColouredBoosting):
             new = np.where(edges == 0, mu, np.sign(edges))
             if np.array_equal(new, mu) or np.ptp(new) == 0:
                 break
-            mu = new
-            found = self._learn(mu)
+            again = self._learn(new)
+            if again is None:  # may be where rows are drawn; the last learner's outputs are gone
+                found = self._learn(mu)
+                break
+            mu, found = new, again
         return self._two_sided(builder, mu, found)

@@ -32,7 +32,7 @@ from pymcboost._kernels import splits as split_kernel
 from pymcboost._kernels import trees as tree_kernel
 from pymcboost._kernels import weights as weight_kernel
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.coding import all_pairs, exhaustive, one_vs_all, random_half, separators
+from pymcboost.coding import all_pairs, decode, exhaustive, one_vs_all, random_half, separators
 from pymcboost.coefficients import LARGEST_COEFFICIENT, coded_steps, common_step
 from pymcboost.data import LARGEST_THRESHOLD, TrainingData, layout
 from pymcboost.losses import ClassWeights, CodedExp, PairwiseExp
@@ -922,7 +922,7 @@ def columns_of(model):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_adaboost_mo(code, seed):
     X, y = several(4, seed)
-    model = AdaBoostMOClassifier(n_estimators=20, code=code, random_state=seed).fit(X, y)
+    model = AdaBoostMOClassifier(n_estimators=20, code=code, decoder="linear", random_state=seed).fit(X, y)
     matrix = model.model_.ensemble.code.T
     if code != "dense":
         np.testing.assert_array_equal(matrix, CODES[code])
@@ -1010,7 +1010,7 @@ def test_trees_of_columns_are_scikit_learns(K):
     _, f = twin.coded(X, y, code, 6, trees)
     scores = AdaBoostMHClassifier(n_estimators=6, **options).fit(X, y).model_.raw_scores(X)
     np.testing.assert_allclose(scores, f, atol=1e-4)
-    model = AdaBoostMOClassifier(n_estimators=6, code="one-vs-all", **options).fit(X, y)
+    model = AdaBoostMOClassifier(n_estimators=6, code="one-vs-all", decoder="linear", **options).fit(X, y)
     np.testing.assert_allclose(model.model_.raw_scores(X), f @ code.T, atol=3e-4)
 
 
@@ -1169,11 +1169,25 @@ def test_early_stopping_keeps_the_best_round(cls, options):
     np.testing.assert_allclose(told.history_["val_error"], expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("cls", [PIBoostClassifier, AdaBoostMOClassifier])
-def test_interval_table_of_trained_stumps(cls):
+@pytest.mark.parametrize("decoder", ["exp", "hamming"])
+def test_decoders_of_output_codes(decoder):
+    X, y = blobs(300, 4, 5)
+    model = AdaBoostMOClassifier(20, code="all-pairs", decoder=decoder).fit(X, y)
+    linear = AdaBoostMOClassifier(20, code="all-pairs", decoder="linear").fit(X, y).model_.ensemble
+    trees = model.model_.ensemble
+    np.testing.assert_array_equal(trees.leaf, linear.leaf)
+    columns = type(model.model_).from_ensemble(trees.columns(), np.arange(len(trees.code))).raw_scores(X)
+    naive = decode(columns, trees.code.T.astype(float), decoder)
+    np.testing.assert_allclose(model.decision_function(X), naive, rtol=1e-12)
+    with pytest.raises(ValueError, match="has a list only"):
+        type(model.model_).from_ensemble(trees, model.model_.classes_, layout="interval")
+
+
+@pytest.mark.parametrize("estimator", [PIBoostClassifier(40), AdaBoostMOClassifier(40, decoder="linear")], ids=str)
+def test_interval_table_of_trained_stumps(estimator):
     X, y = blobs(300, 4, 5)
     X[::7, 0] = np.nan
-    model = cls(n_estimators=40).fit(X, y).model_
+    model = estimator.fit(X, y).model_
     table = type(model).from_ensemble(model.ensemble, model.classes_, layout="interval")
     size = np.abs(model.ensemble.leaf).sum() * np.abs(model.ensemble.code).max()
     np.testing.assert_allclose(table.raw_scores(X), model.raw_scores(X), rtol=1e-12, atol=1e-12 * size)

@@ -6,7 +6,7 @@ from reference import mcboost as twin
 from reference.stumps import gradient_of
 from scipy.optimize import check_grad
 
-from pymcboost import MCBoostClassifier
+from pymcboost import MCBoostClassifier, MultiBoostClassifier, MultiBoostCWClassifier
 from pymcboost.coefficients import LARGEST_COEFFICIENT, SOLVERS
 from pymcboost.data import TrainingData
 from pymcboost.losses import LOSSES
@@ -218,3 +218,14 @@ def test_history_describes_the_stumps():
     np.testing.assert_array_equal(model.history_["feature"], model.model_.ensemble.feature)
     np.testing.assert_array_equal(model.history_["threshold"].astype(np.float32), model.model_.ensemble.threshold)
     assert (model.history_["edge"] > 0).all()
+
+
+@pytest.mark.parametrize("cls", [MCBoostClassifier, MultiBoostClassifier, MultiBoostCWClassifier])
+def test_trees_begin_where_no_split_has_an_edge(cls):
+    # Of the four cells of two features one is mostly class 1: no single split lowers the number of errors.
+    X = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], [30, 30, 30, 10], axis=0).astype(np.float32)
+    y = np.repeat([0, 0, 0, 1], [30, 30, 30, 10])
+    y[:2] = 2
+    model = cls(n_estimators=20, weak_learner="tree").fit(X, y)
+    assert model.n_estimators_ > 0
+    assert (model.predict(X[-10:]) == 1).all()
