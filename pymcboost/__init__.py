@@ -24,6 +24,7 @@ _LAZY = {
     "MultiBoostClassifier": "pymcboost.algorithms.multiboost",
     "MultiBoostCWClassifier": "pymcboost.algorithms.multiboost",
     "VectorTreeBoostClassifier": "pymcboost.algorithms.vector_tree",
+    "HingeBoostOCClassifier": "pymcboost.algorithms.hingeboost",
     "Checkpoint": "pymcboost.checkpoint",
     "Model": "pymcboost.scoring",
     "load_model": "pymcboost.scoring",

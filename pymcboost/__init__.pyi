@@ -240,6 +240,35 @@ class VectorTreeBoostClassifier(_Estimator):
         verbose: int = 0,
     ) -> None: ...
 
+class HingeBoostOCClassifier(_Estimator):
+    def fit(  # type: ignore[override]
+        self, X: _Features, y: ArrayLike, X_val: _Features | None = None, y_val: ArrayLike | None = None
+    ) -> Self: ...
+    def __init__(
+        self,
+        n_estimators: int = 200,
+        C: float = 1.0,
+        kernel: Literal["linear", "poly", "rbf", "perceptron"] | Callable[[Any, Any], ArrayLike] = "linear",
+        gamma: float | None = None,
+        coef0: float = 0.0,
+        degree: int = 3,
+        cost_matrix: ArrayLike | None = None,
+        init: Literal["one-vs-all", "random", "max-cut", "pairs"] = "one-vs-all",
+        n_colourings: int = 1000,
+        max_alternations: int = 2,
+        allow_zero: bool = False,
+        scale: bool = False,
+        solver: Literal["auto", "libsvm", "coordinate"] = "auto",
+        tol: float = 1e-3,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        warm_start: bool = False,
+        random_state: _RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None: ...
+
 class _Classic(_Estimator):
     def __init__(
         self,

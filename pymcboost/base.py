@@ -37,7 +37,11 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     """
 
     algorithm: str
-    data_class = TrainingData
+    data_class: type = TrainingData
+    # Whether the weak learners have a side for missing values.
+    allows_missing = True
+    # Whether the model is a linear or kernel machine, into which the rounds are merged.
+    makes_machines = False
     # A `Checkpoint` while it fits the estimator.
     _checkpoint = None
     # Rounds after which the state is rebuilt from the scores; None where it does not drift.
@@ -89,7 +93,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         continued = self.warm_start and hasattr(self, "model_")
         before = self.classes_ if continued else None
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=TYPES, ensure_all_finite="allow-nan", reset=not continued
+            self, X, y, accept_sparse="csr", dtype=TYPES, ensure_all_finite=self._finite(), reset=not continued
         )
         _check_sparse(X)
         check_classification_targets(y)
@@ -120,10 +124,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         n_threads = resolve_n_jobs(self.n_jobs)
         if X.shape[0] * X.shape[1] < SMALL_WORK:
             n_threads = 1
-        least = getattr(self, "min_weight_fraction_leaf", 0.0)
-        data = self._training_data()(
-            X, codes, len(classes), weight, max_bins=self.max_bins, min_weight_fraction_leaf=least, n_threads=n_threads
-        )
+        data = self._make_data(X, codes, len(classes), weight, n_threads)
         del y, codes, weight  # the training data have what they need of them
         if data.n_entries * data.n_blocks < SMALL_WORK:
             n_threads = 1
@@ -138,7 +139,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             history = {name: list(values) for name, values in self.history_.items()}
             self.gain_ = self.gain_.copy()  # the old one is what is left should this training fail
         else:
-            builder = self._new_builder(len(classes), data.n_features)
+            builder = self._new_builder_for(data)
             scores = None
             history = {}
             self.n_estimators_ = 0
@@ -189,10 +190,10 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             if X_val is None or y_val is None:
                 raise ValueError("X_val and y_val go together: give both, or neither")
             X_val, y_val = validate_data(
-                self, X_val, y_val, accept_sparse="csc", dtype=TYPES, ensure_all_finite="allow-nan", reset=False
+                self, X_val, y_val, accept_sparse="csc", dtype=TYPES, ensure_all_finite=self._finite(), reset=False
             )
             _check_sparse(X_val)
-            return X, codes, weight, _Validation(X_val, _encode(y_val, classes), len(classes))
+            return X, codes, weight, _Validation(X_val, _encode(y_val, classes), len(classes), self._scores_of)
         if not self.early_stopping:
             return X, codes, weight, None
         used = np.flatnonzero(weight > 0)
@@ -212,7 +213,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             ) from error
         train = np.concatenate((train, used[lone]))
         held_X = X[held_out]
-        validation = _Validation(held_X.tocsc() if hasattr(held_X, "tocsc") else held_X, codes[held_out], len(classes))
+        held_X = held_X.tocsc() if hasattr(held_X, "tocsc") else held_X
+        validation = _Validation(held_X, codes[held_out], len(classes), self._scores_of)
         kept = np.zeros_like(weight)
         kept[train] = weight[train]
         return X, codes, kept, validation
@@ -301,6 +303,10 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             _cut(builder, history, best_round)
             self.n_estimators_, self.gain_ = best_round, best_gain
 
+    def _scores_of(self, learners, X):
+        """Raw scores of an ensemble or machine: (m, K)."""
+        return Model.from_ensemble(learners, np.arange(len(learners.bias))).raw_scores(X)
+
     def _validate_round(self, validation, builder, learners):
         """Bring the scores of the validation rows up to date; the round's learners begin at number ``learners``."""
         validation.add(builder.tail(learners))
@@ -333,6 +339,19 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         """Whether the weak learners are trees rather than stumps."""
         return issubclass(self._training_data(), TreeData)
 
+    def _finite(self):
+        return "allow-nan" if self.allows_missing else True
+
+    def _make_data(self, X, codes, n_classes, weight, n_threads):
+        """The training data of rows with positive weight."""
+        least = getattr(self, "min_weight_fraction_leaf", 0.0)
+        return self._training_data()(
+            X, codes, n_classes, weight, max_bins=self.max_bins, min_weight_fraction_leaf=least, n_threads=n_threads
+        )
+
+    def _new_builder_for(self, data):
+        return self._new_builder(data.n_classes, data.n_features)
+
     def _training_data(self):
         """The form of the training data that the weak learners need."""
         return self.data_class
@@ -360,7 +379,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_X(self, X):
         check_is_fitted(self, "model_")
-        return validate_data(self, X, accept_sparse="csr", dtype=TYPES, ensure_all_finite="allow-nan", reset=False)
+        return validate_data(self, X, accept_sparse="csr", dtype=TYPES, ensure_all_finite=self._finite(), reset=False)
 
     def decision_function(self, X):
         """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes."""
@@ -424,12 +443,15 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 class _Validation:
     """Scores of the validation rows, kept up to date round by round."""
 
-    def __init__(self, X, codes, n_classes):
-        self.X, self.codes = X, codes
+    def __init__(self, X, codes, n_classes, scores_of):
+        self.X, self.codes, self._scores_of = X, codes, scores_of
         self.scores = np.zeros((X.shape[0], n_classes))
         self._columns = 0.0
 
     def add(self, learners):
+        if hasattr(learners, "intercept"):  # a machine
+            self.scores += self._scores_of(learners, self.X)
+            return
         if not len(learners):
             return
         if getattr(learners, "decoder", "linear") != "linear":
@@ -439,7 +461,7 @@ class _Validation:
             self.scores = decode(self._columns, learners.code.T.astype(np.float64), learners.decoder)
             return
         if hasattr(learners, "rounds"):
-            self.scores += Model.from_ensemble(learners, np.arange(self.scores.shape[1])).raw_scores(self.X)
+            self.scores += self._scores_of(learners, self.X)
             return
         for feature, threshold, nan_left, right, left in learners.each():
             column = self.X[:, [feature]].toarray().ravel() if hasattr(self.X, "tocsc") else self.X[:, feature]
@@ -452,6 +474,8 @@ class _Validation:
     def add_rounds(self, builder):
         """All rounds of a builder, one by one: the same sums as while they were trained."""
         learners = builder.tail(0)
+        if hasattr(learners, "intercept"):
+            return self.add(builder.freeze())  # with what the rounds were added to
         if not hasattr(learners, "rounds"):
             return self.add(learners)
         for start in learners.rounds[:-1].tolist():

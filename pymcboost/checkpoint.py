@@ -89,6 +89,11 @@ class Checkpoint:
             raise ValueError(
                 "warm_start adds rounds to the estimator's own model, a checkpoint to that of its file: use one"
             )
+        if estimator.makes_machines:
+            raise ValueError(
+                f"{type(estimator).__name__} keeps no checkpoints: its rounds are merged into one machine, from which "
+                "a training would not go on to the same bytes; use warm_start to add rounds"
+            )
         self._saved = self._read()
         self.resumed = 0
         # Where the estimator has no seed, the same one must serve all parts of the training.

@@ -13,7 +13,8 @@ class Param:
 
     ``kind`` is one of int, float, bool, str; ``low`` and ``high`` are inclusive unless ``open_low``; ``none`` says
     whether None is allowed; ``choices`` lists the allowed strings; ``python_only`` keeps it off the command line;
-    ``lists`` says whether a list of lists of integers is allowed, too.
+    ``callables`` says whether a function will do, too, ``lists`` whether a list of lists of integers. ``kind`` object
+    stands for what the estimator checks itself.
     """
 
     kind: type
@@ -23,12 +24,14 @@ class Param:
     none: bool = False
     choices: tuple[str, ...] = ()
     python_only: bool = False
+    callables: bool = False
     lists: bool = False
 
     def describe(self):
         """Allowed values in words."""
         if self.choices:
             words = "one of " + ", ".join(repr(choice) for choice in self.choices)
+            words += " or a callable" if self.callables else ""
         elif self.kind is bool:
             words = "True or False"
         else:
@@ -43,6 +46,8 @@ class Param:
         """Whether ``value`` is in range."""
         if value is None:
             return self.none
+        if self.kind is object or (self.callables and callable(value)):
+            return True
         if self.lists and isinstance(value, (list, tuple)):
             return all(isinstance(part, (list, tuple)) and all(map(_is_whole, part)) for part in value) and bool(value)
         if self.kind is bool:
@@ -86,6 +91,16 @@ PARAMS = {
     "C": Param(float, low=0, open_low=True, high=1e12),
     "max_passes": Param(int, low=1),
     "solver": Param(str, choices=("auto", "fcd", "lbfgs")),
+    "kernel": Param(str, choices=("linear", "poly", "rbf", "perceptron")),
+    "gamma": Param(float, low=0, open_low=True, high=1e12, none=True),
+    "coef0": Param(float, low=-1e12, high=1e12),
+    "degree": Param(int, low=1),
+    "cost_matrix": Param(object, none=True, python_only=True),
+    "init": Param(str, choices=("one-vs-all", "random", "max-cut", "pairs")),
+    "n_colourings": Param(int, low=1),
+    "max_alternations": Param(int, low=1),
+    "allow_zero": Param(bool),
+    "scale": Param(bool),
     "max_step": Param(float, low=0, open_low=True, high=1e6, none=True),
     "fixed_step": Param(float, low=0, open_low=True, high=1e6, none=True),
     "tol": Param(float, low=0),

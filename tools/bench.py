@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 
 import bench_classic  # noqa: F401
+import bench_hinge  # noqa: F401
 import bench_multiboost  # noqa: F401
 import bench_trees
 import common

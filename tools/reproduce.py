@@ -4,6 +4,7 @@
     python tools/reproduce.py mnist10k|covtype-abc|poker-abc [--rounds N] [--gaps 1 10] [--methods mart ...]
     python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
     python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost|multiboost-defaults [--sets usps ...]
+    python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
     python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
@@ -23,6 +24,7 @@ from pathlib import Path
 import common
 import numpy as np
 import reproduce_classic
+import reproduce_hinge
 import reproduce_multiboost
 import reproduce_trees
 from common import DataMissing, error_percent
@@ -659,7 +661,7 @@ def markdown(folder):
             rows = journal(folder).rows
             commits = ", ".join(f"`{c}`" for c in sorted({row["commit"] for row in rows}))
             parts.append(f"### {title}\n\n{text(rows)}\n\nCommit {commits}.")
-    for part in (reproduce_trees, reproduce_multiboost, reproduce_classic):
+    for part in (reproduce_trees, reproduce_multiboost, reproduce_classic, reproduce_hinge):
         parts += part.markdown(folder)
     return "\n\n".join(parts)
 
@@ -674,8 +676,14 @@ TABLES = {
     **reproduce_trees.RUNS,
     **reproduce_multiboost.RUNS,
     **reproduce_classic.RUNS,
+    **reproduce_hinge.RUNS,
 }
-VERIFY = {**reproduce_trees.VERIFY, **reproduce_multiboost.VERIFY, **reproduce_classic.VERIFY}
+VERIFY = {
+    **reproduce_trees.VERIFY,
+    **reproduce_multiboost.VERIFY,
+    **reproduce_classic.VERIFY,
+    **reproduce_hinge.VERIFY,
+}
 
 
 def main(arguments=None):

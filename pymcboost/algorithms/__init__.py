@@ -10,6 +10,7 @@ REGISTRY = {
     "abc-mart": "pymcboost.algorithms.abcboost:ABCMartClassifier",
     "multiboost": "pymcboost.algorithms.multiboost:MultiBoostClassifier",
     "multiboost-cw": "pymcboost.algorithms.multiboost:MultiBoostCWClassifier",
+    "hingeboost": "pymcboost.algorithms.hingeboost:HingeBoostOCClassifier",
     "adaboost-ecc": "pymcboost.algorithms.adaboost_ecc:AdaBoostECCClassifier",
     "adaboost-erp": "pymcboost.algorithms.adaboost_erp:AdaBoostERPClassifier",
     "adaboost-mh": "pymcboost.algorithms.adaboost_mh:AdaBoostMHClassifier",

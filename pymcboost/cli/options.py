@@ -8,6 +8,7 @@ import inspect
 import re
 
 from pymcboost.cli.console import UsageError, bounded
+from pymcboost.machines import KERNELS
 from pymcboost.params import param
 
 # LIBSVM-style short names. Long names are derived; these are chosen by hand and never change their meaning.
@@ -20,6 +21,11 @@ SHORT = {
     "n_jobs": "-j",
     "random_state": "-S",
 }
+
+# Those of single algorithms, by name: LIBSVM's own letters and their meaning there.
+SHORT_OF = {"hingeboost": {"kernel": "-t", "gamma": "-g", "degree": "-d", "coef0": "-r"}}
+# LIBSVM's numbers of the kernels, which -t takes as well as their names.
+NUMBERED = {"kernel": {str(number): name for name, number in KERNELS.items()}}
 
 # Where a program at a terminal wants another default than a function called from Python.
 DEFAULTS = {"verbose": 1}
@@ -45,8 +51,9 @@ def parameter_help(cls):
     return found
 
 
-def _converter(row):
+def _converter(name, row):
     def parse(text):
+        text = NUMBERED.get(name, {}).get(text, text)
         if row.none and text.lower() == "none":
             return None
         return row.kind(text)
@@ -58,10 +65,14 @@ def _converter(row):
         except ValueError:
             allowed = False
         if not allowed:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {row.describe()}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not {_described(row)}")
         return value
 
     return convert
+
+
+def _described(row):
+    return row.describe().replace(" or a callable", "")
 
 
 def _shown(value):
@@ -89,7 +100,8 @@ def add_algorithm_options(parser, cls):
         row = param(cls, name)
         if row.python_only:
             continue
-        flags = [flag for flag in (SHORT.get(name), "--" + name.replace("_", "-")) if flag]
+        short = {**SHORT, **SHORT_OF.get(cls.algorithm, {})}
+        flags = [flag for flag in (short.get(name), "--" + name.replace("_", "-")) if flag]
         default = DEFAULTS.get(name, parameter.default)
         text = texts.get(name, "").rstrip(".")
         if row.kind is bool:
@@ -98,10 +110,12 @@ def add_algorithm_options(parser, cls):
         elif row.choices:
             choices = (*row.choices, "none") if row.none else row.choices
             details = f"default: {_shown(default)}"
-            extra = {"type": _converter(row), "metavar": "{" + ",".join(choices) + "}"}
+            if name in NUMBERED:
+                details = f"or LIBSVM's number: {', '.join(NUMBERED[name])}; {details}"
+            extra = {"type": _converter(name, row), "metavar": "{" + ",".join(choices) + "}"}
         else:
-            details = f"{row.describe().replace('None', 'none')}; default: {_shown(default)}"
-            extra = {"type": _converter(row), "metavar": "n" if row.kind is int else "x"}
+            details = f"{_described(row).replace('None', 'none')}; default: {_shown(default)}"
+            extra = {"type": _converter(name, row), "metavar": "n" if row.kind is int else "x"}
         if name == "n_iter_no_change":
             details += "; giving it turns --early-stopping on"
         help_text = f"{text} ({details})".strip().replace("%", "%%")

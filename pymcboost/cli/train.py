@@ -103,6 +103,10 @@ def parse(argv):
     given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
     if given.get("n_jobs", 1) == 0:
         parser.error("argument -j/--n-jobs: 0 threads have no meaning; use 1 or more, -1 for all CPUs, or leave it out")
+    if weights and "class_weight" not in names:
+        parser.error(f"-w<label>: {arguments.algorithm} has no class weights")
+    if arguments.checkpoint and cls.makes_machines:
+        parser.error(f"{arguments.algorithm} keeps no checkpoints: its rounds are merged; leave out --checkpoint")
     if weights and given.get("class_weight"):
         parser.error("-w<label> and --class-weight exclude each other")
     if arguments.cross_validation and (arguments.validation_file or arguments.model_file):
@@ -124,6 +128,8 @@ def parse(argv):
     if arguments.checkpoint and os.path.realpath(arguments.checkpoint) == os.path.realpath(arguments.model_file):
         parser.error("--checkpoint names the model file, but is removed when that has been written; name another file")
     estimator = cls(**given)
+    if arguments.layout == "interval" and cls.makes_machines:
+        parser.error("--layout interval is for stumps; linear and kernel machines have one layout")
     if arguments.layout == "interval" and estimator.grows_trees:
         parser.error("--layout interval is for stumps; trees can only be saved as a list")
     return arguments, estimator, weights

@@ -18,7 +18,7 @@ from pymcboost.cli.console import EXIT_CODES
 
 PAGE = Path(__file__).parents[2] / "docs" / "commandline.md"
 BLOCK = re.compile(r"<!-- help: (.*?) -->\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
-OTHERS = ("multiboost", "piboost", "abc-logitboost", "vector-tree")
+OTHERS = ("multiboost", "piboost", "abc-logitboost", "hingeboost", "vector-tree")
 SHOWN = [f"train{more}" for more in ("", *(f" -a {name}" for name in OTHERS))] + ["predict", "info"]
 
 

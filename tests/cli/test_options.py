@@ -60,6 +60,32 @@ COLUMN_GENERATION = {
     "tol": [("--tol 0", 0.0)],
     **{name: GIVEN[name] for name in ("weak_learner", "min_weight_fraction_leaf")},
 }
+HINGE = {
+    **{
+        name: GIVEN[name]
+        for name in ("n_estimators", "early_stopping", "validation_fraction", "n_iter_no_change", "random_state")
+    },
+    **{name: GIVEN[name] for name in ("n_jobs", "verbose")},
+    "C": [("-c 10", 10.0), ("--C 0.5", 0.5)],
+    "kernel": [
+        ("", "linear"),
+        ("-t 0", "linear"),
+        ("-t 1", "poly"),
+        ("-t 2", "rbf"),
+        ("-t 5", "perceptron"),
+        ("--kernel rbf", "rbf"),
+    ],
+    "gamma": [("-g 0.5", 0.5), ("--gamma none", None)],
+    "coef0": [("-r 1", 1.0), ("-r -2", -2.0)],
+    "degree": [("-d 2", 2)],
+    "init": [("--init max-cut", "max-cut"), ("--init pairs", "pairs")],
+    "n_colourings": [("--n-colourings 5", 5)],
+    "max_alternations": [("--max-alternations 1", 1)],
+    "allow_zero": [("--allow-zero", True), ("--no-allow-zero", False)],
+    "scale": [("--scale", True)],
+    "solver": [("--solver libsvm", "libsvm"), ("--solver coordinate", "coordinate"), ("", "auto")],
+    "tol": [("--tol 0.01", 0.01)],
+}
 COMMON = {name: rows for name, rows in GIVEN.items() if name not in MCBOOST_ONLY}
 CLASSIC = {
     **{name: rows for name, rows in COMMON.items() if name != "learning_rate"},
@@ -86,6 +112,7 @@ TABLES = {
         "solver": [("--solver fcd", "fcd"), ("--solver lbfgs", "lbfgs"), ("", "auto")],
     },
     "multiboost-cw": COLUMN_GENERATION,
+    "hingeboost": HINGE,
     "vector-tree": {**COMMON, **VECTOR},
     "adaboost-ecc": CLASSIC,
     "adaboost-erp": {**CLASSIC, "n_repartitions": [("--n-repartitions 0", 0), ("", 1)]},
@@ -251,6 +278,11 @@ BAD_TRAIN = [
     ("--n-features 0 t", "argument --n-features: '0' is not an integer >= 1"),
     ("--layout tree t", "argument --layout: invalid choice: 'tree'"),
     ("--gap 3 t", "unrecognized arguments: --gap"),
+    ("-a hingeboost -t 3 t", "argument -t/--kernel: '3' is not one of 'linear', 'poly', 'rbf', 'perceptron'"),
+    ("-a hingeboost -d 0 t", "argument -d/--degree: '0' is not an integer >= 1 and <= 1000"),
+    ("-a hingeboost -w3 2 t", "-w<label>: hingeboost has no class weights"),
+    ("-a hingeboost --checkpoint c t", "hingeboost keeps no checkpoints"),
+    ("-a hingeboost --layout interval t", "--layout interval is for stumps; linear and kernel machines have one"),
     ("-a mart --gap 3 t", "unrecognized arguments: --gap"),
     ("-a mart -l log t", "unrecognized arguments: -l"),
     ("-a abc-mart --gap 0 t", "argument --gap: '0' is not an integer >= 1"),

@@ -46,6 +46,13 @@ for name in ("multiboost", "multiboost-cw"):
     ALGORITHMS[f"{name}-of-trees"] = with_defaults(
         f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", random_state=0
     )
+for name, changed in (
+    ("rbf", {"kernel": "rbf", "scale": True}),
+    ("random", {"init": "random", "allow_zero": True}),
+):
+    ALGORITHMS[f"hingeboost-{name}"] = with_defaults(
+        f"{name.title()}HingeBoost", get_class("hingeboost"), **changed, random_state=0
+    )
 for name in ("adaboost-mh", "adaboost-mo", "gentleboost", "gradboost", "piboost", "samme"):
     ALGORITHMS[f"{name}-of-trees"] = with_defaults(
         f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", max_leaf_nodes=4, random_state=0
@@ -80,6 +87,11 @@ def test_scikit_learn_check(estimator, check):
         # Five votes with coefficients of one size tell few classes apart.
         estimator = estimator.set_params(n_estimators=max(estimator.n_estimators, 30))
     check(estimator)
+
+
+# Those that sum weak learners; linear and kernel machines have no weights, missing values or probabilities.
+ENSEMBLES = [name for name, cls in ALGORITHMS.items() if not cls.makes_machines]
+of_ensembles = pytest.mark.parametrize("algorithm", ENSEMBLES, indirect=True)
 
 
 @pytest.fixture(params=ALGORITHMS)
@@ -135,8 +147,13 @@ def test_sparse_and_dense_agree(algorithm):
     X, y = some_data(K=4, m=300, d=20)
     X[np.random.default_rng(0).random(X.shape) < 0.7] = 0
     dense = algorithm(n_estimators=15).fit(X, y)
+    if "kernel" in dense.get_params() and dense.kernel != "linear":
+        with pytest.raises(ValueError, match="kernel='rbf' needs dense X"):
+            algorithm(n_estimators=15).fit(scipy.sparse.csr_matrix(X), y)
+        return
     sparse = algorithm(n_estimators=15).fit(scipy.sparse.csr_matrix(X), y)
-    np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), rtol=1e-5, atol=1e-6)
+    close = {"atol": 1e-2} if algorithm.makes_machines else {"rtol": 1e-5, "atol": 1e-6}
+    np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), **close)
     np.testing.assert_array_equal(sparse.decision_function(scipy.sparse.csr_array(X)), sparse.decision_function(X))
 
 
@@ -162,6 +179,7 @@ def test_two_classes(algorithm):
     np.testing.assert_array_equal(model.predict(X), (scores > 0).astype(int))
 
 
+@of_ensembles
 def test_probabilities(algorithm):
     X, y = some_data()
     p = algorithm(n_estimators=10).fit(X, y).predict_proba(X)
@@ -173,10 +191,11 @@ def test_stages(algorithm):
     X, y = some_data()
     model = algorithm(n_estimators=12).fit(X, y)
     if not model.model_.has_stages:
+        why = "all rounds have been merged" if algorithm.makes_machines else "coefficients of all weak learners"
         for refused in (model.staged_decision_function, model.staged_predict, model.model_.staged_decision_function):
-            with pytest.raises(ValueError, match="coefficients of all weak learners"):
+            with pytest.raises(ValueError, match=why):
                 refused(X)
-        with pytest.raises(ValueError, match="first rounds are no model"):
+        with pytest.raises(ValueError, match="have been merged" if algorithm.makes_machines else "first rounds are no"):
             model.model_.truncate(1)
         return
     stages = list(model.staged_decision_function(X))
@@ -186,6 +205,7 @@ def test_stages(algorithm):
     np.testing.assert_array_equal(labels[-1], model.predict(X))
 
 
+@of_ensembles
 def test_weights_equal_repeats_and_zero_weights_vanish(algorithm):
     rng = np.random.default_rng(1)
     X, y = some_data(m=150)
@@ -200,6 +220,7 @@ def test_weights_equal_repeats_and_zero_weights_vanish(algorithm):
     np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), rtol=1e-6)
 
 
+@of_ensembles
 def test_missing_values(algorithm):
     X, y = some_data(m=400)
     X[np.random.default_rng(2).random(X.shape) < 0.3] = np.nan
@@ -220,13 +241,17 @@ def test_infinite_values_are_refused(algorithm):
 def test_warm_start(algorithm):
     X, y = some_data()
     model = algorithm(n_estimators=10, warm_start=True).fit(X, y)
-    first = model.model_.ensemble.threshold.copy()
+    first = None if algorithm.makes_machines else model.model_.ensemble.threshold.copy()
     model.set_params(n_estimators=25).fit(X, y)
     assert model.n_estimators_ == 25
     if model.model_.has_stages:
         np.testing.assert_array_equal(model.model_.ensemble.threshold[: len(first)], first)
     whole = algorithm(n_estimators=25).fit(X, y)
-    np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), rtol=1e-4, atol=1e-5)
+    if algorithm.makes_machines:
+        # SVMs are solved to a tolerance, and other bits may lead to other columns of nearly the same merit.
+        np.testing.assert_allclose(model.history_["hinge"], whole.history_["hinge"], rtol=1e-2)
+    else:
+        np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), rtol=1e-4, atol=1e-5)
     with pytest.raises(ValueError, match="less than the 25 rounds"):
         model.set_params(n_estimators=5).fit(X, y)
     with pytest.raises(ValueError, match="same classes"):
@@ -351,11 +376,16 @@ def test_feature_importances(algorithm):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6))
     model = algorithm(n_estimators=10).fit(X, (X[:, 2] > 0).astype(int) + (X[:, 2] > 1))
+    if "kernel" in model.get_params() and model.kernel != "linear":
+        with pytest.raises(AttributeError, match="a kernel machine has no shares of features"):
+            model.feature_importances_  # noqa: B018
+        return
     assert model.feature_importances_.shape == (6,)
     assert model.feature_importances_.argmax() == 2
     np.testing.assert_allclose(model.feature_importances_.sum(), 1)
 
 
+@of_ensembles
 def test_class_weight(algorithm):
     rng = np.random.default_rng(0)
     y = (rng.random(2000) < 0.05).astype(int)
@@ -374,6 +404,7 @@ def test_saved_parameters_change_the_model(algorithm):
     assert io.BytesIO(one.to_bytes()).read(8)[1:4] == b"MCB"
 
 
+@of_ensembles
 def test_too_little_memory_is_refused_before_it_is_taken(algorithm, monkeypatch):
     X, y = some_data()
     monkeypatch.setattr("pymcboost.data.available_memory", lambda: 10_000)
@@ -419,6 +450,7 @@ def test_damaged_sparse_matrices_are_refused(algorithm, damage):
         algorithm(n_estimators=2).fit(sparse, y)
 
 
+@of_ensembles
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e-8, 1e8, 1e30, 1e300])
 @pytest.mark.parametrize("m", [200, 12000])
 def test_the_scale_of_the_weights_does_not_matter(algorithm, scale, m):
@@ -428,12 +460,14 @@ def test_the_scale_of_the_weights_does_not_matter(algorithm, scale, m):
     np.testing.assert_allclose(scaled, plain, atol=1e-4)
 
 
+@of_ensembles
 def test_weights_that_overflow_are_refused(algorithm):
     X, y = some_data()
     with pytest.raises(ValueError, match="sum to infinity"):
         algorithm(class_weight=dict.fromkeys(range(4), 1e308)).fit(X, y, sample_weight=np.full(len(y), 1e308))
 
 
+@of_ensembles
 @pytest.mark.parametrize("value", [-1, None, float("nan"), float("inf"), "a"])
 def test_bad_class_weights_are_refused_by_class(algorithm, value):
     X, y = some_data()

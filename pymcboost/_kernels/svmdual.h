@@ -1,0 +1,273 @@
+/* The dual of the margin-rescaled SVM in signed variables: beta_i = s_i alpha_i between lo_i and hi_i (0 and s_i c),
+ *     maximise sum_i t_i beta_i - 1/2 sum_ij beta_i beta_j K_ij   subject to   sum_i beta_i = 0,   t_i = s_i d_i.
+ * Its gradient without the constraint is E_i = t_i - sum_j K_ij beta_j. It is solved to tol when no beta that may rise
+ * has an E more than tol above that of one that may fall: LIBSVM's criterion. */
+#ifndef PYMCBOOST_SVMDUAL_H
+#define PYMCBOOST_SVMDUAL_H
+
+#include <stdint.h>
+#include <stddef.h>
+
+#include "lanes.h"
+
+/* Rows are padded to this many: a whole number of lanes, and of searches for the place of a maximum. */
+#define PMB_SVM_BLOCK 64
+#define PMB_SVM_LANES 8
+#define PMB_SVM_TAU 1e-12
+
+/* E -= step (a - b); the largest E + up, and the block of rows it is in. up: 0 where beta may rise, -inf elsewhere. */
+PMB_CLONES PMB_STATIC double pmb_svm_move(double *PMB_RESTRICT E, const double *PMB_RESTRICT up,
+                                          const float *PMB_RESTRICT a, const float *PMB_RESTRICT b, double step,
+                                          int64_t n, int64_t *block) {
+    double best = -INFINITY;
+    *block = 0;
+    for (int64_t at = 0; at < n; at += PMB_SVM_BLOCK) {
+        double top[PMB_SVM_LANES], largest;
+        PMB_LANES(l, PMB_SVM_LANES) top[l] = -INFINITY;
+        for (int64_t k = at; k < at + PMB_SVM_BLOCK; k += PMB_SVM_LANES) {
+            PMB_LANES(l, PMB_SVM_LANES) {
+                const double e = E[k + l] - step * ((double)a[k + l] - (double)b[k + l]);
+                const double v = e + up[k + l];
+                E[k + l] = e;
+                top[l] = v > top[l] ? v : top[l];
+            }
+        }
+        largest = top[0];
+        PMB_LANES(l, PMB_SVM_LANES) largest = top[l] > largest ? top[l] : largest;
+        if (largest > best) {
+            best = largest;
+            *block = at;
+        }
+    }
+    return best;
+}
+
+/* The partner of a row with gradient e and kernel row a: the largest gain (e - E)^2 / curvature among the rows below e
+ * that may fall; its block, the gain, and the smallest E of all that may fall. down: 0 where beta may fall, inf
+ * elsewhere. */
+PMB_CLONES PMB_STATIC double pmb_svm_partner(const double *PMB_RESTRICT E, const double *PMB_RESTRICT down,
+                                             const float *PMB_RESTRICT a, const double *PMB_RESTRICT diagonal, double e,
+                                             double own, int64_t n, int64_t *block, double *smallest) {
+    double best = 0.0, low = INFINITY;
+    *block = -1;
+    for (int64_t at = 0; at < n; at += PMB_SVM_BLOCK) {
+        double top[PMB_SVM_LANES], least[PMB_SVM_LANES], largest;
+        PMB_LANES(l, PMB_SVM_LANES) {
+            top[l] = 0.0;
+            least[l] = INFINITY;
+        }
+        for (int64_t k = at; k < at + PMB_SVM_BLOCK; k += PMB_SVM_LANES) {
+            PMB_LANES(l, PMB_SVM_LANES) {
+                const double v = E[k + l] + down[k + l];
+                const double gap = e - v > 0.0 ? e - v : 0.0;
+                const double curve = own + diagonal[k + l] - 2.0 * (double)a[k + l];
+                const double gain = gap * gap / (curve > PMB_SVM_TAU ? curve : PMB_SVM_TAU);
+                least[l] = v < least[l] ? v : least[l];
+                top[l] = gain > top[l] ? gain : top[l];
+            }
+        }
+        largest = top[0];
+        PMB_LANES(l, PMB_SVM_LANES) {
+            largest = top[l] > largest ? top[l] : largest;
+            low = least[l] < low ? least[l] : low;
+        }
+        if (largest > best) {
+            best = largest;
+            *block = at;
+        }
+    }
+    *smallest = low;
+    return best;
+}
+
+/* Pairwise steps (SMO with second-order selection: Fan, Chen and Lin 2005) on a kernel in memory, float32, n rows with
+ * n a multiple of PMB_SVM_BLOCK; padding has lo = hi = 0. beta and E: IN a feasible start, OUT. Returns the steps. */
+PMB_STATIC int64_t pmb_svm_smo(const float *K, int64_t n, const double *diagonal, const double *lo, const double *hi,
+                               double *beta, double *E, double *up, double *down, double tol, int64_t max_steps,
+                               double *violation) {
+    int64_t steps = 0, block, i, j;
+    double step = 0.0, low = 0.0;
+    for (i = 0; i < n; i++) {
+        up[i] = beta[i] < hi[i] ? 0.0 : -INFINITY;
+        down[i] = beta[i] > lo[i] ? 0.0 : INFINITY;
+    }
+    i = j = 0;
+    for (;;) {
+        const double e = pmb_svm_move(E, up, K + i * n, K + j * n, step, n, &block);
+        const float *row;
+        double gain, gap, curve;
+        for (i = block; i < block + PMB_SVM_BLOCK - 1 && E[i] + up[i] != e; i++) {}
+        row = K + i * n;
+        gain = pmb_svm_partner(E, down, row, diagonal, e, diagonal[i], n, &block, &low);
+        *violation = e - low > 0.0 ? e - low : 0.0;
+        if (e - low <= tol || gain <= 0.0 || steps == max_steps) return steps;
+        for (j = block; j < block + PMB_SVM_BLOCK - 1; j++) {
+            const double v = E[j] + down[j];
+            gap = e - v > 0.0 ? e - v : 0.0;
+            curve = diagonal[i] + diagonal[j] - 2.0 * (double)row[j];
+            if (gap * gap / (curve > PMB_SVM_TAU ? curve : PMB_SVM_TAU) == gain) break;
+        }
+        curve = diagonal[i] + diagonal[j] - 2.0 * (double)row[j];
+        step = (e - E[j]) / (curve > PMB_SVM_TAU ? curve : PMB_SVM_TAU);
+        if (step >= hi[i] - beta[i] || step >= beta[j] - lo[j]) {
+            const double room_i = hi[i] - beta[i], room_j = beta[j] - lo[j];
+            step = room_i < room_j ? room_i : room_j;
+            beta[i] = room_i <= room_j ? hi[i] : beta[i] + step;
+            beta[j] = room_j <= room_i ? lo[j] : beta[j] - step;
+        } else {
+            beta[i] += step;
+            beta[j] -= step;
+        }
+        up[i] = beta[i] < hi[i] ? 0.0 : -INFINITY;
+        up[j] = beta[j] < hi[j] ? 0.0 : -INFINITY;
+        down[i] = beta[i] > lo[i] ? 0.0 : INFINITY;
+        down[j] = beta[j] > lo[j] ? 0.0 : INFINITY;
+        steps++;
+    }
+}
+
+/* to += scale * a, over floats. */
+PMB_CLONES PMB_STATIC void pmb_svm_add(double *PMB_RESTRICT to, const float *PMB_RESTRICT a, double scale, int64_t n) {
+    for (int64_t k = 0; k < n; k++) to[k] += scale * (double)a[k];
+}
+
+/* Inner product in eight chains, the same on every CPU. */
+PMB_CLONES PMB_STATIC double pmb_svm_dot(const double *PMB_RESTRICT w, const float *PMB_RESTRICT a, int64_t n) {
+    double sum[PMB_SVM_LANES], rest = 0.0;
+    int64_t k = 0;
+    PMB_LANES(l, PMB_SVM_LANES) sum[l] = 0.0;
+    for (; k + PMB_SVM_LANES <= n; k += PMB_SVM_LANES) PMB_LANES(l, PMB_SVM_LANES) sum[l] += w[k + l] * (double)a[k + l];
+    for (; k < n; k++) rest += w[k] * (double)a[k];
+    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7])) + rest;
+}
+
+/* Rows of a matrix, dense (pointers NULL) or CSR. */
+typedef struct {
+    const float *data;
+    const int64_t *ptr;
+    const int32_t *column;
+    int64_t n, d;
+} pmb_svm_rows;
+
+PMB_INLINE double pmb_svm_row_dot(const pmb_svm_rows *X, int64_t i, const double *w) {
+    if (X->ptr == NULL) return pmb_svm_dot(w, X->data + i * X->d, X->d);
+    {
+        double even = 0.0, odd = 0.0;
+        int64_t k = X->ptr[i];
+        const int64_t end = X->ptr[i + 1];
+        for (; k + 2 <= end; k += 2) {
+            even += w[X->column[k]] * (double)X->data[k];
+            odd += w[X->column[k + 1]] * (double)X->data[k + 1];
+        }
+        if (k < end) even += w[X->column[k]] * (double)X->data[k];
+        return even + odd;
+    }
+}
+
+PMB_INLINE void pmb_svm_row_add(const pmb_svm_rows *X, int64_t i, double scale, double *w) {
+    if (X->ptr == NULL) {
+        pmb_svm_add(w, X->data + i * X->d, scale, X->d);
+        return;
+    }
+    for (int64_t k = X->ptr[i]; k < X->ptr[i + 1]; k++) w[X->column[k]] += scale * (double)X->data[k];
+}
+
+PMB_INLINE uint64_t pmb_svm_random(uint64_t *state) {
+    uint64_t x = *state;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    *state = x;
+    return x * UINT64_C(2685821657736338717);
+}
+
+/* Coordinate steps on the same dual for a linear kernel, w = sum_i beta_i x_i kept. The equality constraint is held by
+ * an augmented Lagrangian: b = centre + rho sum_i beta_i is the bias, and the centre moves to b whenever the coordinates
+ * are optimal for it within the violation of the constraint (LIBLINEAR's steps and shrinking: Hsieh et al. 2008).
+ * active: (n,) scratch; norm: |x_i|^2. beta, w, bias: IN/OUT. Returns the steps tried; *residual is |rho sum beta|. */
+PMB_STATIC int64_t pmb_svm_linear(const pmb_svm_rows *X, const double *norm, const double *target, const double *lo,
+                                  const double *hi, double *beta, double *w, double *bias, double rho, double tol,
+                                  int64_t max_epochs, uint64_t seed, int32_t *active, double *violation,
+                                  double *residual) {
+    int64_t n = 0, size, steps = 0, epoch;
+    double sum = 0.0, b, upper = INFINITY, lower = -INFINITY;
+    uint64_t state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
+    for (int64_t i = 0; i < X->n; i++) {
+        sum += beta[i];
+        if (lo[i] < hi[i]) active[n++] = (int32_t)i;
+    }
+    size = n;
+    /* The bias given is that which goes with the beta given: the centre is what is left. */
+    b = *bias;
+    *violation = *residual = INFINITY;
+    for (epoch = 0; epoch < max_epochs; epoch++) {
+        double most = -INFINITY, least = INFINITY, spread, off;
+        for (int64_t k = 0; k < size; k++) {
+            const int64_t other = k + (int64_t)(pmb_svm_random(&state) % (uint64_t)(size - k));
+            const int32_t i = active[other];
+            double e, now;
+            active[other] = active[k];
+            active[k] = i;
+            e = target[i] - pmb_svm_row_dot(X, i, w) - b;
+            steps++;
+            if (beta[i] <= lo[i]) {
+                if (e < lower) {
+                    active[k--] = active[--size];
+                    active[size] = i;
+                    continue;
+                }
+                if (e <= 0.0) {
+                    most = most > 0.0 ? most : 0.0;
+                    least = least < 0.0 ? least : 0.0;
+                    continue;
+                }
+            } else if (beta[i] >= hi[i]) {
+                if (e > upper) {
+                    active[k--] = active[--size];
+                    active[size] = i;
+                    continue;
+                }
+                if (e >= 0.0) {
+                    most = most > 0.0 ? most : 0.0;
+                    least = least < 0.0 ? least : 0.0;
+                    continue;
+                }
+            }
+            most = e > most ? e : most;
+            least = e < least ? e : least;
+            now = beta[i] + e / (norm[i] + rho);
+            now = now < lo[i] ? lo[i] : now > hi[i] ? hi[i] : now;
+            if (now != beta[i]) {
+                const double step = now - beta[i];
+                beta[i] = now;
+                pmb_svm_row_add(X, i, step, w);
+                sum += step;
+                b += rho * step;
+            }
+        }
+        spread = most > least ? most - least : 0.0;
+        off = rho * fabs(sum);
+        *violation = spread;
+        *residual = off;
+        if (spread <= tol && off <= tol) {
+            if (size == n) break;
+            size = n;
+            upper = INFINITY;
+            lower = -INFINITY;
+            continue;
+        }
+        if (off > tol && spread <= (off > tol ? off : tol)) b += rho * sum;
+        if (spread <= tol) {
+            size = n; /* shrunk for another bias */
+            upper = INFINITY;
+            lower = -INFINITY;
+        } else {
+            upper = most > 0.0 ? most + off : INFINITY;
+            lower = least < 0.0 ? least - off : -INFINITY;
+        }
+    }
+    *bias = b;
+    return steps;
+}
+
+#endif

@@ -1,0 +1,533 @@
+"""HingeBoost.OC: output codes learnt under the multi-class hinge loss, with support vector machines.
+
+Problem
+    minimise, stage by stage, 1/2 |w|^2 + C/N sum_i max_y (cost(y_i, y) + F_y(x_i) - F_{y_i}(x_i)), F = sum_t mu_t g_t
+    with a column mu_t in {-1, +1}^K, which divides the classes in two, and g_t(x) = w.phi(x) + b.
+Round (Algorithm 1)
+    residuals rho_iy = cost(y_i, y) + F_y(x_i) - F_{y_i}(x_i) (eq. 9); a column that cuts large residuals (eq. 11);
+    then, at most ``max_alternations`` times, f = the margin-rescaled SVM with margins d_i = max of the other colour's
+    residuals - max of its own colour's (eq. 15), g = f / 2 (an h of mu_y g moves the residual of the other colour by
+    2 g), and single changes of colour that lower sum_i max_y (rho_iy + mu_y g_i - mu_{y_i} g_i) (eq. 17).
+
+Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding.
+"""
+
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from pymcboost import colourings
+from pymcboost._kernels import colours
+from pymcboost.base import BoostingClassifier
+from pymcboost.machine_data import KernelBuilder, LinearBuilder, MachineData, kernel_machine
+from pymcboost.params import Param
+from pymcboost.scoring import Model
+from pymcboost.svm import KERNELS, DenseKernel, LibsvmKernel, LinearRows, kernel_block
+
+# Steps of a round with zeros in its column are halved at most this often.
+HALVINGS = 10
+# A round must lower its objective by this share: less is rounding.
+LEAST_FALL = 1e-9
+SCORED_AT_ONCE = 512
+
+
+def _no_probabilities(estimator):
+    raise AttributeError(
+        "HingeBoostOCClassifier has no probabilities: the hinge loss has no link to them; use decision_function, or "
+        "sklearn.calibration.CalibratedClassifierCV"
+    )
+
+
+@dataclass
+class _State:
+    """What a training has in hand between rounds."""
+
+    data: MachineData
+    svm: object
+    cost: np.ndarray
+    c: float
+    varies: bool
+    scratch: tuple
+    rho: np.ndarray | None = None
+    beta: np.ndarray | None = None
+    trace: list | None = None
+
+
+class HingeBoostOCClassifier(BoostingClassifier):
+    """Multi-class boosting with the hinge loss of the margins: every round is one SVM between two groups of classes.
+
+    Which classes stand on which side is learnt with the SVM. With a linear kernel the model is one hyperplane per
+    class, whatever the number of rounds; otherwise all classes share the support vectors. Misclassification costs can
+    be given.
+
+    Parameters
+    ----------
+    n_estimators : int, default=200
+        Number of boosting rounds, at least 1. Training stops earlier when no residual is above ``tol``.
+    C : float, default=1.0
+        Weight of the hinge loss, averaged over the rows, against the norm of a round's SVM; above 0.
+    kernel : {"linear", "poly", "rbf", "perceptron"} or callable, default="linear"
+        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma abs(x - z)^2) or -abs(x - z).
+
+        A callable takes two arrays of rows and returns their kernel matrix; such a model can be used, but neither saved
+        nor pickled.
+    gamma : float or None, default=None
+        Factor in "rbf" and "poly", above 0; None for 1 / number of features.
+    coef0 : float, default=0.0
+        Constant in "poly".
+    degree : int, default=3
+        Degree of "poly".
+    cost_matrix : array-like of shape (n_classes, n_classes) or None, default=None
+        Cost of predicting class j (column) where class i (row) is right, classes in sorted order: at least 0, with a
+        zero diagonal. None for 1 for every error.
+    init : {"one-vs-all", "random", "max-cut", "pairs"}, default="one-vs-all"
+        First column of a round: each class against all others once and the best of random ones after that; always the
+        best of random ones; the maximum cut; or the pair of classes with the largest residuals, others left out.
+    n_colourings : int, default=1000
+        Random columns among which the best is taken.
+    max_alternations : int, default=2
+        Most SVMs in a round, each after the classes have been coloured anew for the one before.
+    allow_zero : bool, default=False
+        Let classes be left out of a round.
+    scale : bool, default=False
+        Scale the features to -1 to 1 (sparse ones: by their largest magnitude), and keep the scaling in the model.
+    solver : {"auto", "libsvm", "coordinate"}, default="auto"
+        LIBSVM on a kernel in memory (16 bytes per entry), or our own steps to the same tolerance: on the rows for a
+        linear kernel, otherwise on a kernel of 4 bytes per entry. "auto" takes those on the rows for a linear kernel,
+        otherwise LIBSVM.
+    tol : float, default=1e-3
+        Violation of the optimality conditions at which an SVM is solved, as LIBSVM's -e.
+    early_stopping : bool, default=False
+        Stop when the validation error has not improved for ``n_iter_no_change`` rounds, and keep the best round.
+    validation_fraction : float, default=0.1
+        Share of the training rows set aside for early stopping when no validation set is given.
+    n_iter_no_change : int, default=20
+        Patience of early stopping, in rounds.
+    warm_start : bool, default=False
+        Let `fit` add rounds to the model already there.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the random columns, and of the validation split.
+    n_jobs : int or None, default=None
+        Threads of LIBSVM and of scoring; None and -1 mean all CPUs available. The model does not depend on it.
+    verbose : int, default=0
+        1 shows a progress bar on a terminal.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,), where X had string column names
+    model_ : Model
+        What is saved and scored.
+    n_estimators_ : int
+        Rounds fitted.
+    history_ : dict of ndarray
+        Per round: "column" (the colours of the classes, -1, 0 or 1), "objective" (norm and loss after the round),
+        "start" (the same before it), "hinge" (mean over the rows of the largest residual), "n_solves" and "n_iter"
+        (SVMs solved and their steps), "violation" (of the last one) and, with a validation set, "val_error".
+
+    References
+    ----------
+    T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding, Algorithm 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import HingeBoostOCClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> HingeBoostOCClassifier(n_estimators=20, C=100.0, random_state=0).fit(X, y).predict(X[:2])
+    array([0, 0])
+    """
+
+    algorithm = "hingeboost"
+    data_class = MachineData
+    allows_missing = False
+    makes_machines = True
+    class_weight = None
+    own_params = {
+        "solver": Param(str, choices=("auto", "libsvm", "coordinate")),
+        "tol": Param(float, low=0, open_low=True, high=1),
+        "kernel": Param(str, choices=KERNELS, callables=True),
+        "degree": Param(int, low=1, high=1000),
+    }
+
+    def __init__(
+        self,
+        n_estimators=200,
+        C=1.0,
+        kernel="linear",
+        gamma=None,
+        coef0=0.0,
+        degree=3,
+        cost_matrix=None,
+        init="one-vs-all",
+        n_colourings=1000,
+        max_alternations=2,
+        allow_zero=False,
+        scale=False,
+        solver="auto",
+        tol=1e-3,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.n_estimators = n_estimators
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.cost_matrix = cost_matrix
+        self.init = init
+        self.n_colourings = n_colourings
+        self.max_alternations = max_alternations
+        self.allow_zero = allow_zero
+        self.scale = scale
+        self.solver = solver
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- fitting ---------------------------------------------------------------------------------------------------
+
+    def fit(self, X, y, X_val=None, y_val=None):
+        """Fit the model.
+
+        There are no sample weights: LIBSVM's C-SVC has one bound for all rows of a class. Costs of errors go into
+        ``cost_matrix``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or a sparse matrix for a linear kernel
+            Training features, rounded to float32 once. Missing and infinite values are refused.
+        y : array-like of shape (n_samples,)
+            Class labels, integers or strings.
+        X_val, y_val : array-like, default=None
+            Validation set for early stopping, in place of a part split off from the training rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a parameter out of range, fewer than two classes, or features that are missing or infinite.
+        MemoryError
+            Where the kernel would need more memory than is free; said before any of it is taken.
+        KeyboardInterrupt
+            After Ctrl-C; the rounds done until then are kept in the estimator.
+        """
+        return super().fit(X, y, X_val=X_val, y_val=y_val)
+
+    def _gamma(self, n_features):
+        return 1.0 / n_features if self.gamma is None else float(self.gamma)
+
+    def _make_data(self, X, codes, n_classes, weight, n_threads):
+        if hasattr(X, "indptr") and self.kernel != "linear":
+            raise ValueError(
+                f"kernel={_name(self.kernel)} needs dense X, only kernel='linear' takes a sparse one: use X.toarray()"
+            )
+        scale = self.scale
+        if self.warm_start and hasattr(self, "model_"):
+            # Rounds are added in the features of the first ones.
+            scale = getattr(self, "_scale", None)
+        data = MachineData(X, codes, n_classes, weight, scale)
+        self._scale = data.scale
+        return data
+
+    def _new_builder_for(self, data):
+        if self.kernel == "linear":
+            return LinearBuilder(data.n_classes, data.n_features, data.scale)
+        if callable(self.kernel):
+            return KernelBuilder(data.n_classes, data.features, data.scale, _callable_machine(self.kernel))
+        make = kernel_machine(self.kernel, self._gamma(data.n_features), self.coef0, self.degree)
+        return KernelBuilder(data.n_classes, data.features, data.scale, make)
+
+    def _continue(self, data):
+        builder = self._new_builder_for(data)
+        builder.extend(self.model_.ensemble, self.n_estimators_)
+        return builder, self.model_.raw_scores(data.X)[data.rows]
+
+    def _check_kept(self):
+        before, now = self._kept, self._kernel_parameters()
+        if before != now:
+            raise ValueError(f"warm_start: the model so far has {before}, now it is {now}; keep to it, or begin anew")
+
+    def _kernel_parameters(self):
+        return {name: getattr(self, name) for name in ("kernel", "gamma", "coef0", "degree", "scale")}
+
+    def _costs(self, n_classes):
+        if self.cost_matrix is None:
+            return 1.0 - np.eye(n_classes)
+        cost = np.asarray(self.cost_matrix, dtype=np.float64)
+        if cost.shape != (n_classes, n_classes):
+            raise ValueError(
+                f"cost_matrix has shape {cost.shape}, but there are {n_classes} classes; it must be "
+                f"{n_classes} x {n_classes}, rows for the right class, in the order of the sorted labels"
+            )
+        if not np.isfinite(cost).all() or (cost < 0).any() or np.diagonal(cost).any():
+            raise ValueError("cost_matrix must hold finite numbers >= 0, with zeros on the diagonal")
+        if not cost.any():
+            raise ValueError("cost_matrix is 0 everywhere: no error costs anything, and there is nothing to learn")
+        return cost
+
+    def _start(self, data, n_threads):
+        cost = self._costs(data.n_classes)
+        solver = self.solver
+        if solver == "auto":
+            solver = "coordinate" if self.kernel == "linear" else "libsvm"
+        if solver == "coordinate" and self.kernel == "linear":
+            svm = LinearRows(data.features, self._seed)
+        else:
+            if data.sparse:
+                raise ValueError("solver='libsvm' needs dense X: use X.toarray(), or solver='coordinate'")
+            features, gamma = data.features, self._gamma(data.n_features)
+
+            def block(begin, end):
+                return kernel_block(features[begin:end], features, self.kernel, gamma, self.coef0, self.degree)
+
+            svm = (LibsvmKernel if solver == "libsvm" else DenseKernel)(data.n_rows, block, n_threads)
+        low, high = data.features.min(axis=0), data.features.max(axis=0)
+        varies = bool((low != high).sum()) if data.sparse else bool((low != high).any())
+        scratch = np.empty((data.n_rows, 3, 2)), np.empty((data.n_rows, 3), dtype=np.int32)
+        self._state = _State(data, svm, cost, self.C / data.n_rows, varies, scratch)
+        self._kept = self._kernel_parameters()
+
+    def _restart(self, scores):
+        state = self._state
+        rho = state.cost[state.data.y]
+        if scores is not None:
+            rho = rho + scores - np.take_along_axis(scores, state.data.y[:, None].astype(np.int64), axis=1)
+        state.rho = np.ascontiguousarray(rho)
+
+    def _first_column(self, t):
+        state = self._state
+        K = state.data.n_classes
+        if self.init == "one-vs-all" and t < K and K > 2:
+            return colourings.one_vs_all(t, K)
+        weights = colourings.pair_weights(state.rho, state.data.y)
+        rng = np.random.default_rng([self._seed, t])
+        if self.init == "pairs":
+            return colourings.best_pair(weights)
+        if self.init == "max-cut":
+            return colourings.max_cut(weights, rng)
+        return colourings.best_random(weights, self.n_colourings, rng)
+
+    def _round(self, builder):
+        state, t = self._state, self.n_estimators_
+        y, rho, K = state.data.y, state.rho, state.data.n_classes
+        none = np.zeros(len(y))
+        column = self._first_column(t)
+        start = colours.cost(rho, y, column, none)
+        # Margins up to tol are none that an SVM would be trained for.
+        if rho.max() <= self.tol or not state.varies:
+            return None
+        found = {"objective": state.c * start, "n_solves": 0, "n_iter": 0, "violation": 0.0}
+        state.trace = [found["objective"]]
+        best = self._alternate(column, found)
+        if best is None:
+            # Where every row has a class of its own colour with as large a residual, f = 0 is optimal: such a column
+            # asks for no margin. One class against all others always does.
+            best = self._alternate(colourings.one_vs_all(t % K, K), found)
+        column = np.zeros(K, dtype=np.int8)
+        if best is not None:
+            column, solution = best
+            found["violation"] = solution.violation
+            builder.add(column, solution, self._weights(solution))
+            colours.update(rho, y, column, solution.f / 2)
+        else:
+            builder.add_nothing()
+        hinge = colours.cost(rho, y, column, none) / len(y)
+        return {"column": column, "start": state.trace[0], **found, "hinge": hinge}
+
+    def _alternate(self, column, found):
+        """SVMs and recolourings from a first column on; the last column and SVM that lower the objective, or None."""
+        state = self._state
+        y, rho, zero = state.data.y, state.rho, self.allow_zero or self.init == "pairs"
+        d, best = np.empty(len(y)), None
+        for _ in range(self.max_alternations):
+            colours.margins(rho, y, column, d)
+            solution = state.svm.solve(column[y], d, state.c, self.tol, state.beta)
+            found["n_solves"] += 1
+            found["n_iter"] += solution.n_iter
+            state.beta = solution.beta
+            g, norm = solution.f / 2, solution.norm2 / 2
+            fitted = norm + state.c * colours.cost(rho, y, column, g)
+            column = column.copy()
+            changes, after = colours.recolour(rho, y, column, g, zero, *state.scratch)
+            reached, step = norm + state.c * after, 1.0
+            if zero and reached >= found["objective"]:
+                step, reached = self._shorten(column, g, norm, found["objective"])
+            if not reached < found["objective"] * (1 - LEAST_FALL):
+                break
+            if not zero:
+                state.trace.append(fitted)
+            state.trace.append(reached)
+            found["objective"], best = reached, (column, solution.times(step))
+            if not changes:
+                break
+        return best
+
+    def _shorten(self, column, g, norm, objective):
+        """The largest halving of a step, for columns with zeros, which the SVM does not see as they are, that helps."""
+        state, step = self._state, 1.0
+        for _ in range(HALVINGS):
+            step /= 2
+            reached = step * step * norm + state.c * colours.cost(state.rho, state.data.y, column, step * g)
+            if reached < objective:
+                return step, reached
+        return 0.0, objective
+
+    def _weights(self, solution):
+        """Weights of a linear SVM over the features; None for other kernels."""
+        if self.kernel != "linear":
+            return None
+        if solution.weights is not None:
+            return solution.weights
+        return solution.beta @ self._state.data.features.astype(np.float64)
+
+    def _model(self, builder, meta):
+        if callable(self.kernel):
+            return CallableKernelModel(builder.freeze(), self.classes_, meta)
+        return super()._model(builder, meta)
+
+    def _meta(self):
+        meta = super()._meta()
+        if self.cost_matrix is not None:
+            meta["params"]["cost_matrix"] = np.asarray(self.cost_matrix, dtype=np.float64).tolist()
+        return {**meta, "rounds": self.n_estimators_}
+
+    def _scores_of(self, machine, X):
+        if callable(self.kernel):
+            return machine.scores(X)
+        return Model.from_ensemble(machine, np.arange(machine.n_classes)).raw_scores(X)
+
+    def _link(self):
+        return "none"
+
+    # -- prediction ------------------------------------------------------------------------------------------------
+
+    @available_if(_no_probabilities)
+    def predict_proba(self, X):
+        """There is none: the hinge loss has no link to probabilities."""
+        raise NotImplementedError
+
+    @property
+    def feature_importances_(self):
+        """Share of every feature in the absolute coefficients of a linear model: (n_features,), summing to 1."""
+        if self.kernel != "linear":
+            raise AttributeError("a kernel machine has no shares of features; use permutation_importance")
+        return super().feature_importances_
+
+    def save(self, path, layout="list", leaves="float32"):
+        """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Written to a temporary file first and then renamed: a failure leaves an older file whole.
+        layout, leaves
+            "list" and "float32": machines have no other layouts.
+        """
+        if callable(getattr(self, "_kept", {}).get("kernel")):
+            raise ValueError(REFUSED)
+        super().save(path, layout=layout, leaves=leaves)
+
+    def __getstate__(self):
+        if callable(self.__dict__.get("_kept", {}).get("kernel")):
+            raise pickle.PicklingError(REFUSED)
+        return super().__getstate__()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        tags.input_tags.sparse = self.kernel == "linear"
+        return tags
+
+
+REFUSED = (
+    "a model with a callable kernel cannot be saved or pickled: a file holds numbers, and a function would have to be "
+    "found again and trusted. Use one of the kernels that have names, or fit again where it is needed"
+)
+
+
+def _name(kernel):
+    return "a callable" if callable(kernel) else repr(kernel)
+
+
+class _CallableMachine:
+    """Support vectors and coefficients of a kernel that is a function."""
+
+    def __init__(self, kernel, support, coef, intercept, scale):
+        self.kernel, self.support, self.coef, self.intercept, self.scale = kernel, support, coef, intercept, scale
+        self.n_classes = len(intercept)
+
+    def scores(self, X):
+        scores = np.tile(self.intercept, (len(X), 1))
+        if not len(self.support):
+            return scores
+        for begin in range(0, len(X), SCORED_AT_ONCE):
+            part = np.asarray(X[begin : begin + SCORED_AT_ONCE], dtype=np.float32)
+            part = part if self.scale is None else self.scale.apply(part)
+            scores[begin : begin + len(part)] += kernel_block(part, self.support, self.kernel, 1.0, 0.0, 1) @ self.coef
+        return scores
+
+
+def _callable_machine(kernel):
+    def make(**parts):
+        return _CallableMachine(kernel, **parts)
+
+    return make
+
+
+class CallableKernelModel:
+    """The model of a callable kernel: it scores as a `Model` does, and refuses to be saved."""
+
+    has_stages, is_machine, n_rounds, link = False, True, None, "none"
+
+    def __init__(self, machine, classes, meta):
+        self.ensemble, self.classes_, self.meta = machine, classes, meta
+
+    def raw_scores(self, X, n_jobs=None):
+        """Scores of the classes: (m, K)."""
+        return self.ensemble.scores(X)
+
+    def decision_function(self, X, n_jobs=None):
+        """Scores of the classes; for two classes, the score of the second minus that of the first."""
+        scores = self.raw_scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict_codes(self, X, n_jobs=None):
+        """Positions of the predicted labels: (m,)."""
+        return self.raw_scores(X).argmax(axis=1)
+
+    def predict(self, X, n_jobs=None):
+        """Predicted labels: (m,)."""
+        return self.classes_[self.predict_codes(X)]
+
+    def staged_decision_function(self, X):
+        """There are no stages."""
+        raise ValueError("this model is a kernel machine, into which all rounds have been merged: it has no stages")
+
+    def to_bytes(self):
+        """Refused: a function is not part of a file."""
+        raise ValueError(REFUSED)
+
+    def save(self, path, layout=None, leaves=None):
+        """Refused: a function is not part of a file."""
+        raise ValueError(REFUSED)
+
+    def __reduce__(self):
+        raise pickle.PicklingError(REFUSED)

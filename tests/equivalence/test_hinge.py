@@ -1,0 +1,522 @@
+"""Margin-rescaled SVMs and HingeBoost.OC against direct solutions."""
+
+import functools
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse
+from reference import hinge as reference
+from scipy.optimize import LinearConstraint, minimize
+from sklearn.datasets import load_iris
+from sklearn.svm import SVC
+
+from pymcboost import HingeBoostOCClassifier, colourings, svm
+from pymcboost._kernels import colours
+from pymcboost.svm import DenseKernel, LibsvmKernel, LinearRows, kernel_block, violation_of
+
+KERNEL_SOLVERS = {"libsvm": LibsvmKernel, "pairwise": DenseKernel}
+TOL = 1e-7
+
+
+def problem(m=55, d=5, minority=0.5, kind="mixed", seed=0):
+    """Rows, signs and margins; kind of the margins: all 1, mixed with zeros and negative ones, or close to 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, d)).astype(np.float32)
+    score = X[:, 0] + 0.7 * X[:, 1] * X[:, 2] + 0.4 * rng.normal(size=m)
+    sign = np.where(score > np.quantile(score, 1 - minority), 1, -1).astype(np.int8)
+    margin = {
+        "one": np.ones(m),
+        "mixed": np.where(rng.random(m) < 0.3, 0.0, rng.normal(0.4, 0.8, size=m)),
+        "small": 1e-3 * rng.normal(size=m),
+    }[kind]
+    return X, sign, margin
+
+
+def block_of(X, kernel, gamma=0.3):
+    return lambda begin, end: kernel_block(X[begin:end], X, kernel, gamma, 1.0, 2)
+
+
+@functools.cache
+def direct(exact, kernel, minority, kind, C):
+    X, sign, d = problem(minority=minority, kind=kind)
+    K = block_of(X, kernel)(0, len(d))
+    K = K if exact else K.astype(np.float32).astype(float)
+    return reference.solve_dual(K, sign, d, C / len(d), 1e-8 * np.abs(d).max())
+
+
+def violation(K, sign, d, c, beta):
+    lo, hi = np.where(sign < 0, -c, 0.0), np.where(sign > 0, c, 0.0)
+    used = sign != 0
+    return violation_of(beta[used], (sign * d - K @ beta)[used], lo[used], hi[used])[0]
+
+
+@pytest.mark.parametrize("C", [0.1, 1, 10, 100, 1000])
+@pytest.mark.parametrize("kind", ["one", "mixed", "small"])
+@pytest.mark.parametrize("minority", [0.5, 1 / 11])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "perceptron"])
+@pytest.mark.parametrize("solver", ["libsvm", "pairwise", "coordinate"])
+def test_every_solver_reaches_the_direct_solution(solver, kernel, minority, kind, C):
+    if solver == "coordinate" and kernel != "linear":
+        pytest.skip("coordinate steps on rows are for linear kernels")
+    X, sign, d = problem(minority=minority, kind=kind)
+    m, c = len(d), C / len(d)
+    block = block_of(X, kernel)
+    machine = LinearRows(X) if solver == "coordinate" else KERNEL_SOLVERS[solver](m, block)
+    K = block(0, m)
+    if solver != "coordinate":
+        K = K.astype(np.float32).astype(float)  # as LIBSVM caches it
+    expected = direct(solver == "coordinate", kernel, minority, kind, C)
+    best = reference.dual_objective(K, sign, d, expected)
+    tol = TOL * np.abs(d).max()
+    found = machine.solve(sign, d, c, tol)
+    scale = max(best, 1e-3 * c * m * np.abs(d).mean())
+    assert reference.dual_objective(K, sign, d, found.beta) == pytest.approx(best, abs=1e-6 * scale)
+    primal = reference.primal_objective(found.norm2, found.f, sign, d, c)
+    assert primal == pytest.approx(best, abs=1e-3 * scale)
+    assert abs(found.beta.sum()) < 1e-12 * c * m
+    assert violation(K, sign, d, c, found.beta) < 1e-5 * np.abs(d).max()
+    sums = K @ expected
+    np.testing.assert_allclose(found.f - found.bias, sums, atol=1e-4 * max(1, np.abs(sums).max()))
+    alpha = np.abs(expected)
+    free = (alpha > 1e-3 * c) & (alpha < (1 - 1e-3) * c)
+    if free.any():
+        assert found.bias == pytest.approx((sign * d - sums)[free].mean(), abs=1e-4 * max(1, np.abs(sums).max()))
+    if kernel == "rbf":  # positive definite: the multipliers are unique
+        np.testing.assert_allclose(found.beta, expected, atol=1e-3 * c)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("C", [1, 100])
+def test_reference_solves_the_quadratic_program(kernel, C):
+    """The reference's steps against SciPy's general solver of the dual."""
+    X, sign, d = problem(m=40, minority=0.3)
+    K, c = block_of(X, kernel)(0, 40), C / 40
+    beta = reference.solve_dual(K, sign, d, c)
+    bounds = [(min(0, s * c), max(0, s * c)) for s in sign]
+    done = minimize(
+        lambda b: -reference.dual_objective(K, sign, d, b),
+        np.zeros(40),
+        jac=lambda b: K @ b - sign * d,
+        bounds=bounds,
+        constraints=LinearConstraint(np.ones((1, 40)), 0, 0),
+        method="SLSQP",
+        options={"maxiter": 2000, "ftol": 1e-13},
+    )
+    assert reference.dual_objective(K, sign, d, beta) == pytest.approx(-done.fun, rel=1e-6)
+    sums = K @ beta
+    b = reference.best_bias(sums, sign, d, c)
+    primal = reference.primal_objective(beta @ sums, sums + b, sign, d, c)
+    assert primal == pytest.approx(-done.fun, rel=1e-6)
+
+
+def test_scores_bias_and_sign_are_those_of_a_plain_svc_where_all_margins_are_1():
+    X, sign, _ = problem(m=200, minority=0.3)
+    for first in (1, -1):  # LIBSVM orders the labels by their first row
+        order = np.argsort(-first * sign, kind="stable")
+        Z, s = X[order], sign[order]
+        plain = SVC(C=0.05, kernel="rbf", gamma=0.3, tol=1e-8).fit(Z, s)
+        for make in KERNEL_SOLVERS.values():
+            found = make(200, block_of(Z, "rbf")).solve(s, np.ones(200), 0.05, 1e-8)
+            np.testing.assert_allclose(found.f, plain.decision_function(Z), atol=1e-5)
+
+
+@pytest.mark.parametrize("m", [500, pytest.param(8000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [0.0, 1e-6, 1e-3])
+def test_anchors_are_at_their_bound_where_margins_are_close_to_0(m, size):
+    """`LibsvmKernel.solve` asserts it after every solve; with them free, LIBSVM would solve for margins of 1."""
+    X, sign, _ = problem(m=m)
+    machine = LibsvmKernel(m, block_of(X, "rbf"))
+    d = size * np.random.default_rng(1).normal(size=m)
+    for C in (0.1, 10, 1000):
+        found = machine.solve(sign, d, C / m, 1e-8)
+        lo, hi = np.where(sign < 0, -C / m, 0.0), np.where(sign > 0, C / m, 0.0)
+        sums = found.f - found.bias
+        assert violation_of(found.beta, sign * d - sums, lo, hi)[0] < 1e-7 + 1e-5 * size
+        assert np.abs(found.beta).max() <= C / m
+
+
+def test_anchors_that_are_not_at_their_bound_are_noticed(monkeypatch):
+    monkeypatch.setattr(svm, "ANCHOR_MARGIN", 0.0)
+    X, sign, d = problem()
+    with pytest.raises(AssertionError, match="the anchors have the multipliers"):
+        LibsvmKernel(len(d), block_of(X, "linear")).solve(sign, d, 0.01, 1e-3)
+
+
+@pytest.mark.parametrize("solver", ["libsvm", "pairwise", "coordinate"])
+def test_rows_without_a_sign_take_no_part(solver):
+    X, sign, d = problem(m=150)
+    sign[::3] = 0
+    kept = sign != 0
+    make = lambda Z: (  # noqa: E731
+        LinearRows(Z) if solver == "coordinate" else KERNEL_SOLVERS[solver](len(Z), block_of(Z, "linear"))
+    )
+    some = make(X).solve(sign, d, 0.1, 1e-8)
+    alone = make(X[kept]).solve(sign[kept], d[kept], 0.1, 1e-8)
+    assert not some.beta[~kept].any()
+    np.testing.assert_allclose(some.f[kept], alone.f, atol=1e-4)
+
+
+@pytest.mark.parametrize("make", [lambda X: LinearRows(X), lambda X: DenseKernel(len(X), block_of(X, "linear"))])
+def test_a_start_changes_the_steps_and_not_the_solution(make):
+    X, sign, d = problem(m=800)
+    machine = make(X)
+    cold = machine.solve(sign, d, 0.01, 1e-6)
+    changed = sign.copy()
+    changed[:40] *= -1
+    near = machine.solve(changed, d, 0.01, 1e-6)
+    warm = machine.solve(changed, d, 0.01, 1e-6, start=cold.beta)
+    again = machine.solve(sign, d, 0.01, 1e-6, start=cold.beta)
+    np.testing.assert_allclose(warm.f, near.f, atol=1e-4)
+    np.testing.assert_allclose(again.f, cold.f, atol=1e-4)
+    assert again.n_iter < cold.n_iter / 2
+
+
+def test_sparse_rows_equal_dense_ones():
+    X, sign, d = problem(m=300, d=20)
+    X[np.random.default_rng(2).random(X.shape) < 0.6] = 0
+    dense = LinearRows(X).solve(sign, d, 0.1, 1e-8)
+    sparse = LinearRows(scipy.sparse.csr_matrix(X)).solve(sign, d, 0.1, 1e-8)
+    np.testing.assert_allclose(sparse.f, dense.f, atol=1e-5)
+    np.testing.assert_allclose(sparse.weights, dense.weights, atol=1e-5)
+
+
+def test_a_solve_that_fails_warns_with_the_violation(monkeypatch):
+    X, sign, d = problem(m=400)
+    monkeypatch.setattr(svm, "MAX_STEPS", 5)
+    monkeypatch.setattr(svm, "MAX_VISITS", 0)
+    monkeypatch.setattr(svm, "EPOCHS", 1)
+    monkeypatch.setattr(svm, "MOST_FREE", 0)
+    for machine in (DenseKernel(400, block_of(X, "linear")), LinearRows(X)):
+        with pytest.warns(UserWarning, match=r"has not converged: the optimality conditions are violated by [\d.e-]+"):
+            machine.solve(sign, d, 10.0, 1e-9)
+    monkeypatch.setattr(svm.LibsvmKernel, "_train", lambda self, labels, address, c, tol: (
+        np.concatenate((np.zeros(400), [c, -c])), 0.0, 0
+    ))  # fmt: skip
+    with pytest.warns(UserWarning, match="LIBSVM has not converged: the optimality conditions are violated by"):
+        LibsvmKernel(400, block_of(X, "linear")).solve(sign, d, 10.0, 1e-3)
+
+
+def test_kernels_that_do_not_fit_are_refused_with_the_figure_and_the_remedy(monkeypatch):
+    monkeypatch.setattr(svm, "available_memory", lambda: 1 << 20)
+    words = r"1000 x 1000 entries needs about .* \({} bytes per entry\); 1.0 MiB are free. Use .*fewer rows"
+    with pytest.raises(MemoryError, match=words.format(16)) as refusal:
+        LibsvmKernel(1000, None)
+    assert 'solver="coordinate"' in str(refusal.value)
+    with pytest.raises(MemoryError, match=words.format(4)):
+        DenseKernel(1000, None)
+
+
+def test_libsvm_says_nothing_and_keeps_its_own_output():
+    code = """
+import numpy as np, sys
+from pymcboost import HingeBoostOCClassifier
+assert "libsvm" not in sys.modules
+X = np.random.default_rng(0).normal(size=(60, 3)); y = np.arange(60) % 3
+HingeBoostOCClassifier(n_estimators=2).fit(X, y)
+assert "libsvm" not in sys.modules
+HingeBoostOCClassifier(n_estimators=2, kernel="rbf").fit(X, y)
+assert "libsvm" in sys.modules
+print("end", flush=True)
+from libsvm.svmutil import svm_train
+svm_train([1, -1, 1, -1], [[1, 0], [0, 1], [1, 1], [0, 0]], "-c 1")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, after = done.stdout.split("end\n")
+    assert (before, done.stderr) == ("", "")
+    assert "optimization finished" in after
+
+
+def test_threads_of_python_do_not_mix_their_counts():
+    X, sign, d = problem(m=300)
+    alone = LibsvmKernel(300, block_of(X, "rbf")).solve(sign, d, 0.1, 1e-6)
+    found = []
+
+    def work():
+        found.append(LibsvmKernel(300, block_of(X, "rbf")).solve(sign, d, 0.1, 1e-6))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [one.n_iter for one in found] == [alone.n_iter] * 4
+    for one in found:
+        np.testing.assert_array_equal(one.beta, alone.beta)
+
+
+# -- Columns ---------------------------------------------------------------------------------------------------------
+
+
+def some_residuals(m=60, K=5, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.concatenate((np.arange(K), rng.integers(0, K, m - K))).astype(np.int32)
+    rho = rng.normal(0.3, 1, size=(m, K))
+    rho[np.arange(m), y] = 0
+    return rho, y, rng.normal(size=m), rng
+
+
+def some_columns(K, rng, zeros):
+    while True:
+        column = rng.integers(-1, 2, K) if zeros else 2 * rng.integers(0, 2, K) - 1
+        if (column == 1).any() and (column == -1).any():
+            return column.astype(np.int8)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_margins_costs_recolouring_and_updates_are_the_formulas(seed, zeros):
+    rho, y, g, rng = some_residuals(seed=seed, K=2 + seed)
+    m, K = rho.shape
+    column = some_columns(K, rng, zeros)
+    d = np.empty(m)
+    colours.margins(rho, y, column, d)
+    np.testing.assert_array_equal(d, reference.margins(rho, y, column))
+    before = colours.cost(rho, y, column, g)
+    assert before == pytest.approx(reference.cost(rho, y, column, g))
+    found = column.copy()
+    changes, after = colours.recolour(rho, y, found, g, zeros, np.empty((m, 3, 2)), np.empty((m, 3), dtype=np.int32))
+    assert after == pytest.approx(reference.cost(rho, y, found, g))
+    assert after <= before
+    assert (changes > 0) == (after < before)
+    assert {1, -1} <= set(found)
+    best = reference.best_single_change(rho, y, found, g, (-1, 0, 1) if zeros else (-1, 1))
+    assert after <= best + 1e-9 * abs(best)
+    new = rho.copy()
+    colours.update(new, y, found, g)
+    np.testing.assert_allclose(new, reference.update(rho, y, found, g), atol=1e-12)
+    assert new.max(axis=1).sum() == pytest.approx(after)
+
+
+def test_pair_weights_and_cuts_are_the_paper_s_sums():
+    rho, y, _, rng = some_residuals(K=6)
+    weights = colourings.pair_weights(rho, y)
+    np.testing.assert_array_equal(weights, weights.T)
+    columns = np.array([some_columns(6, rng, False) for _ in range(10)])
+    np.testing.assert_allclose(colourings.cut(weights, columns), [reference.cut(rho, y, c) for c in columns])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_max_cut_and_random_columns_against_all_columns(seed):
+    rng = np.random.default_rng(seed)
+    K = 9
+    weights = rng.normal(0.2 if seed % 2 else -0.5, 1, size=(K, K))
+    weights = np.triu(weights, 1) + np.triu(weights, 1).T
+    every = np.array([[1, *(1 - 2 * ((i >> np.arange(K - 1)) & 1))] for i in range(1, 2 ** (K - 1))])
+    best = colourings.cut(weights, every).max()
+    found = colourings.max_cut(weights, np.random.default_rng(0))
+    assert {1, -1} == set(found)
+    assert colourings.cut(weights, found[None])[0] == pytest.approx(best)  # which is negative for some of the seeds
+    many = colourings.best_random(weights, 5000, np.random.default_rng(0))
+    assert colourings.cut(weights, many[None])[0] == pytest.approx(best)
+    pair = colourings.best_pair(weights)
+    assert weights[pair == 1, pair == -1] == weights[np.triu_indices(K, 1)].max()
+
+
+# -- The algorithm ---------------------------------------------------------------------------------------------------
+
+
+def blobs(K=5, m=300, d=4, seed=0, spread=1.2):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, m)
+    return (rng.normal(size=(K, d))[y] * 2 + spread * rng.normal(size=(m, d))).astype(np.float32), y
+
+
+@pytest.mark.parametrize("solver", ["libsvm", "coordinate"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_two_classes_are_one_svm_in_the_first_round(solver, kernel):
+    """f = 2 g: with g = f in place of f / 2, the scores would be twice as large."""
+    X, y = blobs(K=2, m=150)
+    C = 20.0
+    one = HingeBoostOCClassifier(n_estimators=1, C=C, kernel=kernel, gamma=0.5, solver=solver, tol=1e-8).fit(X, y)
+    plain = SVC(C=C / len(y), kernel=kernel, gamma=0.5, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(one.decision_function(X), plain.decision_function(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("init", ["one-vs-all", "random", "max-cut", "pairs"])
+@pytest.mark.parametrize("allow_zero", [False, True])
+@pytest.mark.parametrize("C", [1.0, 1000.0])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_the_stage_objective_never_rises(init, allow_zero, C, kernel):
+    traces = []
+
+    class Watched(HingeBoostOCClassifier):
+        def _round(self, builder):
+            found = super()._round(builder)
+            if found is not None:
+                traces.append(list(self._state.trace))
+                rho = self._state.rho
+                assert found["hinge"] == pytest.approx(rho.max(axis=1).mean())
+                assert not rho[np.arange(len(y)), self._state.data.y].any()
+            return found
+
+    X, y = blobs()
+    model = Watched(
+        n_estimators=25, C=C, kernel=kernel, init=init, allow_zero=allow_zero, random_state=0, tol=1e-6,
+        solver="coordinate",
+    ).fit(X, y)  # fmt: skip
+    history = model.history_
+    for trace in traces:
+        assert (np.diff(trace) <= 1e-5 * trace[0]).all()
+    np.testing.assert_allclose([trace[0] for trace in traces], history["start"])
+    np.testing.assert_allclose([trace[-1] for trace in traces], history["objective"])
+    # A round begins with the loss that the one before has left, and without its norm.
+    np.testing.assert_allclose(history["start"][1:], C * history["hinge"][:-1], rtol=1e-9)
+    assert history["hinge"][-1] < (0.6 if C > 1 else 0.95)
+    # The model is the one whose residuals were followed.
+    scores = model.model_.raw_scores(X)
+    rho = 1.0 - np.eye(5)[y] + scores - scores[np.arange(len(y)), y][:, None]
+    assert rho.max(axis=1).mean() == pytest.approx(history["hinge"][-1], rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_the_model_is_the_sum_of_its_rounds(kernel, monkeypatch):
+    rounds = []
+    from pymcboost.machine_data import KernelBuilder, LinearBuilder
+
+    builder = LinearBuilder if kernel == "linear" else KernelBuilder
+    original = builder.add
+
+    def add(self, column, solution, w):
+        rounds.append((column.copy(), solution, w))
+        original(self, column, solution, w)
+
+    monkeypatch.setattr(builder, "add", add)
+    X, y = blobs()
+    model = HingeBoostOCClassifier(n_estimators=30, C=50.0, kernel=kernel, random_state=0).fit(X, y)
+    scores = np.zeros((len(y), 5))
+    for column, solution, _ in rounds:
+        scores += np.outer(solution.f / 2, column)
+    np.testing.assert_allclose(model.model_.raw_scores(X), scores, atol=1e-4)
+    if kernel == "linear":
+        assert model.model_.ensemble.coef.shape == (5, 4)
+        coef = sum(np.outer(column, w / 2) for column, _, w in rounds)
+        np.testing.assert_allclose(model.model_.ensemble.coef, coef, rtol=1e-5, atol=1e-6)
+    else:
+        assert len(model.model_.ensemble) <= len(y)
+        assert model.model_.ensemble.coef.any(axis=1).all()
+
+
+def test_solvers_train_the_same_model():
+    X, y = blobs()
+    for kernel in ("linear", "rbf", "poly", "perceptron"):
+        models = [
+            HingeBoostOCClassifier(
+                n_estimators=8, C=20.0, kernel=kernel, gamma=0.3, coef0=1.0, solver=solver, tol=1e-7, random_state=0
+            ).fit(X, y)
+            for solver in ("libsvm", "coordinate")
+        ]
+        np.testing.assert_array_equal(models[0].history_["column"], models[1].history_["column"])
+        np.testing.assert_allclose(models[0].decision_function(X), models[1].decision_function(X), atol=2e-3)
+
+
+def test_cost_matrix_of_ones_is_the_default_and_bad_ones_are_refused():
+    X, y = blobs()
+    plain = HingeBoostOCClassifier(n_estimators=10, random_state=0).fit(X, y)
+    ones = HingeBoostOCClassifier(n_estimators=10, random_state=0, cost_matrix=1 - np.eye(5)).fit(X, y)
+    np.testing.assert_array_equal(ones.model_.ensemble.coef, plain.model_.ensemble.coef)
+    assert ones.model_.meta["params"]["cost_matrix"] == (1 - np.eye(5)).tolist()
+    for bad, words in (
+        (1 - np.eye(4), r"shape \(4, 4\), but there are 5 classes; it must be 5 x 5"),
+        (np.ones((5, 5)), "zeros on the diagonal"),
+        (np.eye(5) - 1, "finite numbers >= 0"),
+        (np.where(np.eye(5), 0, np.nan), "finite numbers >= 0"),
+        (np.zeros((5, 5)), "0 everywhere"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            HingeBoostOCClassifier(cost_matrix=bad).fit(X, y)
+
+
+def test_expected_cost_falls_where_the_costs_are_known():
+    """Errors within a group of classes cost 1, others 10: the hierarchy of the example in the README."""
+    rng = np.random.default_rng(0)
+    groups = np.array([0, 0, 0, 1, 1, 1])
+    cost = np.where(groups[:, None] == groups, 1.0, 10.0) - np.eye(6)
+    centre = rng.normal(size=(6, 6))
+    y, y_test = rng.integers(0, 6, 600), rng.integers(0, 6, 4000)
+    X = centre[y] + 2 * rng.normal(size=(600, 6))
+    X_test = centre[y_test] + 2 * rng.normal(size=(4000, 6))
+    paid = [
+        cost[y_test, HingeBoostOCClassifier(50, C=10.0, cost_matrix=costs, random_state=0).fit(X, y).predict(X_test)]
+        for costs in (None, cost)
+    ]
+    assert paid[1].mean() < 0.95 * paid[0].mean()
+
+
+def test_training_stops_when_every_residual_is_met():
+    X, y = load_iris(return_X_y=True)
+    model = HingeBoostOCClassifier(n_estimators=500, C=1e4, kernel="rbf", gamma=5.0, random_state=0)
+    X, at = np.unique(X, axis=0, return_index=True)
+    model.fit(X, y[at])
+    assert model.n_estimators_ < 500
+    assert model.history_["hinge"][-1] <= 1e-3
+
+
+def test_columns_that_ask_for_nothing_give_way_to_one_class_against_all():
+    """With equal residuals a half-and-half column asks for no margin at all, and its SVM is 0."""
+    X, y = blobs(K=6)
+    model = HingeBoostOCClassifier(n_estimators=1, init="random", random_state=0).fit(X, y)
+    assert abs(model.history_["column"][0].sum()) == 4
+    assert model.history_["objective"][0] < model.history_["start"][0]
+
+
+def test_callable_kernels_fit_and_refuse_to_be_saved(tmp_path):
+    import pickle
+
+    X, y = blobs()
+    kernel = lambda A, B: kernel_block(A, B, "rbf", 0.3, 0.0, 1)  # noqa: E731
+    own = HingeBoostOCClassifier(n_estimators=10, kernel=kernel, random_state=0, scale=True).fit(X, y, X, y)
+    named = HingeBoostOCClassifier(n_estimators=10, kernel="rbf", gamma=0.3, random_state=0, scale=True).fit(X, y)
+    np.testing.assert_allclose(own.decision_function(X), named.decision_function(X), atol=1e-5)
+    np.testing.assert_array_equal(own.predict(X), named.predict(X))
+    assert own.history_["val_error"][-1] == np.mean(own.predict(X) != y)
+    for refused in (
+        lambda: own.save(tmp_path / "m.mcb"),
+        lambda: own.model_.save(tmp_path / "m.mcb"),
+        own.model_.to_bytes,
+    ):
+        with pytest.raises(ValueError, match="a model with a callable kernel cannot be saved or pickled"):
+            refused()
+    for unpicklable in (own, own.model_):
+        with pytest.raises(pickle.PicklingError, match="callable kernel"):
+            pickle.dumps(unpicklable)
+    with pytest.raises(ValueError, match="finite values of shape"):
+        HingeBoostOCClassifier(kernel=lambda A, B: np.ones(3)).fit(X, y)
+
+
+def test_scale_is_part_of_the_model(tmp_path):
+    from pymcboost import load_model
+
+    X, y = blobs()
+    far = X * np.array([1, 1000, 0.01, 10], dtype=np.float32) + np.float32(5)
+    for kernel in ("linear", "perceptron"):
+        model = HingeBoostOCClassifier(n_estimators=10, C=10.0, kernel=kernel, scale=True, random_state=0).fit(far, y)
+        low, high = far.min(axis=0), far.max(axis=0)
+        same = 2 * (far - low) / (high - low) - 1
+        plain = HingeBoostOCClassifier(n_estimators=10, C=10.0, kernel=kernel, random_state=0).fit(same, y)
+        np.testing.assert_allclose(model.decision_function(far), plain.decision_function(same), atol=0.02)
+        model.save(tmp_path / "m.mcb")
+        np.testing.assert_array_equal(
+            load_model(tmp_path / "m.mcb").decision_function(far), model.decision_function(far)
+        )
+
+
+def test_warm_start_adds_to_the_same_features_and_kernel():
+    X, y = blobs()
+    for kernel in ("linear", "rbf"):
+        model = HingeBoostOCClassifier(
+            n_estimators=10, kernel=kernel, C=10.0, scale=True, warm_start=True, random_state=0
+        ).fit(X, y)
+        whole = HingeBoostOCClassifier(n_estimators=20, kernel=kernel, C=10.0, scale=True, random_state=0).fit(X, y)
+        model.set_params(n_estimators=20).fit(X, y)
+        np.testing.assert_allclose(model.history_["hinge"], whole.history_["hinge"], rtol=1e-3, atol=1e-4)
+        if kernel == "rbf":
+            assert len(model.model_.ensemble) <= len(np.unique(X, axis=0))
+        with pytest.raises(ValueError, match="keep to it, or begin anew"):
+            model.set_params(n_estimators=30, kernel="poly").fit(X, y)
+    with pytest.raises(ValueError, match="keeps no checkpoints"):
+        from pymcboost import Checkpoint
+
+        Checkpoint("never-written").fit(HingeBoostOCClassifier(), X, y)

@@ -1,0 +1,148 @@
+"""HingeBoost.OC: what a margin-rescaled SVM costs beside a plain one, a round beside its SVMs, whole fits."""
+
+import time
+
+import numpy as np
+from common import DataMissing, Report, Timing, benchmark, error_percent, load_official, race
+
+# At most this much per LIBSVM iteration beside a plain C-SVC; and at most this share of a round besides its SVMs.
+PER_ITERATION, REST = 1.3, 0.2
+# Rows of a solve, whose kernel is the same for both; C in front of the mean loss.
+ROWS, C = 3000, 64.0
+
+
+def first_round(name, kernel, rows):
+    """Kernel, rows and signs of one class against all others, and margins as they are after some rounds."""
+    from pymcboost.machines import Scale
+    from pymcboost.svm import kernel_block
+
+    X, y, _, _ = load_official(name)
+    X = Scale.from_range(X.min(axis=0), X.max(axis=0)).apply(X[:rows])
+    sign = np.where(y[:rows] == y[0], 1, -1).astype(np.int8)
+    margins = np.random.default_rng(0).normal(0.5, 0.5, len(X))
+    return X, sign, margins, lambda begin, end: kernel_block(X[begin:end], X, kernel, 1 / X.shape[1], 0.0, 3)
+
+
+def bench_solves(options, report):
+    from pymcboost.svm import LibsvmKernel
+
+    rows = 500 if options.quick else ROWS
+    for kernel in ("linear", "rbf", "perceptron"):
+        _, sign, margins, block = first_round("pendigits", kernel, rows)
+        m = len(sign)
+        machine = LibsvmKernel(m, block)
+        c = C / m
+        # The plain problem: LIBSVM on the same rows of the same kernel, without anchors.
+        labels, address = sign.astype(np.float64), machine._address[:m].copy()
+        competitors = {
+            "plain": lambda machine=machine, labels=labels, address=address, c=c: machine._train(
+                labels, address, c, 1e-3
+            )[2],
+            "margin-rescaled": lambda machine=machine, sign=sign, margins=margins, c=c: (
+                machine.solve(sign, margins, c, 1e-3).n_iter
+            ),
+        }
+        timings = race(competitors, options.repeat)
+        per = {name: timing.best / max(timing.value, 1) for name, timing in timings.items()}
+        for name, timing in timings.items():
+            report.rows.append(
+                timing.row(
+                    f"{kernel}, {name}", iterations=timing.value, microseconds_per_iteration=round(1e6 * per[name], 3)
+                )
+            )
+        ratio = per["margin-rescaled"] / per["plain"]
+        report.target(
+            f"{kernel}: per iteration, margin-rescaled / plain", round(ratio, 3), PER_ITERATION, at_most=True, unit="x"
+        )
+
+
+def bench_rounds(options, report):
+    """Time of the SVMs inside a fit against the whole fit."""
+    import pymcboost
+    from pymcboost import svm
+
+    pymcboost.HingeBoostOCClassifier  # noqa: B018  (imported before the clock runs)
+    X, y, _, _ = load_official("pendigits")
+    X, y = (X[:500], y[:500]) if options.quick else (X, y)
+    for kernel, solver in (("linear", "coordinate"), ("perceptron", "coordinate"), ("perceptron", "libsvm")):
+        cls = {"linear": svm.LinearRows, "perceptron": svm.DenseKernel}[kernel]
+        cls = svm.LibsvmKernel if solver == "libsvm" else cls
+        spent, build, solve, made = [0.0], [0.0], cls.solve, cls.__init__
+
+        def timed(self, *arguments, solve=solve, spent=spent):
+            begin = time.perf_counter()
+            found = solve(self, *arguments)
+            spent[0] += time.perf_counter() - begin
+            return found
+
+        def timed_build(self, *arguments, made=made, build=build):
+            begin = time.perf_counter()
+            made(self, *arguments)
+            build[0] += time.perf_counter() - begin
+
+        cls.solve, cls.__init__ = timed, timed_build
+        try:
+            begin = time.perf_counter()
+            model = pymcboost.HingeBoostOCClassifier(
+                n_estimators=5 if options.quick else 50, C=C, kernel=kernel, solver=solver, scale=True, random_state=0,
+                n_jobs=1,
+            ).fit(X, y)  # fmt: skip
+            seconds = time.perf_counter() - begin
+        finally:
+            cls.solve, cls.__init__ = solve, made
+        rest = seconds - spent[0] - build[0]
+        what = f"pendigits, {kernel}, {solver}"
+        more = {"rounds": model.n_estimators_, "solves_s": round(spent[0], 3), "kernel_s": round(build[0], 3)}
+        report.rows.append(Timing([seconds]).row(what, rest_s=round(rest, 3), **more))
+        share = round(rest / spent[0], 3)
+        report.target(f"{what}: all else in a round / its solves", share, REST, at_most=True, unit="x")
+
+
+def bench_fits(options, report):
+    import pymcboost
+
+    rounds = 5 if options.quick else 200
+    for name, C in (("news20-bydate", 10.0), ("mnist", 10.0)):
+        try:
+            X, y, X_test, y_test = load_official(name)
+        except DataMissing as error:
+            report.notes.append(str(error))
+            continue
+        begin = time.perf_counter()
+        model = pymcboost.HingeBoostOCClassifier(rounds, C=C, scale=True, random_state=0, n_jobs=1).fit(X, y)
+        seconds = time.perf_counter() - begin
+        error = error_percent(y_test, model.predict(X_test))
+        what = f"{name}, linear, {rounds} rounds"
+        report.rows.append(Timing([seconds]).row(what, test_error_percent=round(error, 2)))
+        report.target(f"{name}: minutes of {rounds} rounds", round(seconds / 60, 2), 30, at_most=True, unit="min")
+        if hasattr(X_test, "indptr"):
+            continue
+        part = np.ascontiguousarray(X_test[:2000], dtype=np.float32)
+        coef = model.model_.ensemble.coef.astype(np.float64)
+        timings = race(
+            {
+                "scoring": lambda model=model, part=part: model.model_.raw_scores(part, n_jobs=1),
+                "one product": lambda part=part, coef=coef: part.astype(np.float64) @ coef.T,
+            },
+            options.repeat,
+        )
+        for what, timing in timings.items():
+            report.rows.append(timing.row(f"{name}, 2,000 rows: {what}"))
+
+
+@benchmark("hinge")
+def bench_hinge(options):
+    """HingeBoost.OC: per LIBSVM iteration against a plain C-SVC, a round against its SVMs, and whole linear fits."""
+    report = Report(
+        {
+            "solves": f"pendigits, first {ROWS} rows, one class against all others, C = {C:g} / rows, the same "
+            "kernel in memory; the margin-rescaled solve includes the anchors and the scores of all rows",
+            "rounds": f"pendigits, C = {C:g}, features scaled, one thread; the kernel's making is not counted",
+            "fits": "features scaled, one thread, with the estimator's default solver",
+            "threads": 1,
+        }
+    )
+    bench_solves(options, report)
+    bench_rounds(options, report)
+    bench_fits(options, report)
+    return report
