@@ -13,7 +13,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pymcboost import __version__
-from pymcboost.coding import decode
 from pymcboost.data import TrainingData
 from pymcboost.ensemble import EnsembleBuilder
 from pymcboost.params import Param, param
@@ -458,7 +457,7 @@ class _Validation:
             columns = learners.columns()
             model = Model.from_ensemble(columns, np.arange(columns.n_classes))
             self._columns += model.raw_scores(self.X)[:, : len(learners.code)]
-            self.scores = decode(self._columns, learners.code.T.astype(np.float64), learners.decoder)
+            self.scores = Model.from_ensemble(learners, np.arange(learners.n_classes)).decode(self._columns)
             return
         if hasattr(learners, "rounds"):
             self.scores += self._scores_of(learners, self.X)

@@ -334,9 +334,23 @@ class Model:
         self._scorer.add(X, -1, 0, columns)
         for begin, end in zip(ends.tolist(), ends[1:].tolist(), strict=False):
             self._scorer.add(X, begin, end, columns)
-            scores = np.empty((len(X), self.n_classes_))
-            self._scorer.decode(columns, scores)
-            yield self._decision(scores)
+            yield self._decision(self.decode(columns))
+
+    def decode(self, columns):
+        """Scores of the classes from those of the columns of the model's code.
+
+        Parameters
+        ----------
+        columns : ndarray of float64 (m, P)
+            Sums of the leaves of every column; of every class where the model has no decoder.
+
+        Returns
+        -------
+        ndarray of float64 (m, K)
+        """
+        scores = np.empty((len(columns), self.n_classes_))
+        self._scorer.decode(np.ascontiguousarray(columns, dtype=np.float64), scores)
+        return scores
 
     def used_features(self):
         """Features that occur in the model, and their shares in what moves the scores, or in the splits of trees.

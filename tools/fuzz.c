@@ -150,8 +150,9 @@ enum { ROWS = 21 };
 
 /* Trees give the same bits prepared, for one row and many, from any learner to any other. */
 static int use_prepared(const mcb_model *plain, const float *x, size_t stride, const double *scores) {
-    size_t K = plain->n_classes, need = mcb_prepared_size(plain), i, r;
-    double *one = (double *)malloc(ROWS * K * sizeof *one), *two = (double *)malloc(ROWS * K * sizeof *two);
+    size_t K = plain->n_classes, P = mcb_score_width(plain), need = mcb_prepared_size(plain), i, r;
+    double *one = (double *)malloc(ROWS * (K > P ? K : P) * sizeof *one);
+    double *two = (double *)malloc(ROWS * P * sizeof *two);
     void *memory = malloc(need ? need : 1);
     mcb_model m = *plain;
     uint64_t from = below(m.n_learners + 1), to = from + below(m.n_learners - from + 1);
@@ -171,10 +172,10 @@ static int use_prepared(const mcb_model *plain, const float *x, size_t stride, c
         NEED(memcmp(one, scores + r * K, K * sizeof *one) == 0);
     }
     for (r = 1; r <= ROWS; r += ROWS - 1) {
-        for (i = 0; i < r * K; i++) one[i] = two[i] = 0;
+        for (i = 0; i < r * P; i++) one[i] = two[i] = 0;
         NEED(mcb_add_learners(plain, x, r, stride, from, to, one) == MCB_OK);
         NEED(mcb_add_learners(&m, x, r, stride, from, to, two) == MCB_OK);
-        NEED(memcmp(one, two, r * K * sizeof *one) == 0);
+        NEED(memcmp(one, two, r * P * sizeof *one) == 0);
     }
     free(one);
     free(two);

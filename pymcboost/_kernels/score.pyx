@@ -168,7 +168,7 @@ cdef class Scorer:
 
     @property
     def width(self):
-        """Scores of a row that learners are added to: one for every class, or for every column of a code with a decoder."""
+        """Scores of a row that learners are added to: one for every class, or every column of a code with a decoder."""
         return mcb_score_width(&self.model)
 
     @property

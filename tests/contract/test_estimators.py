@@ -86,6 +86,9 @@ def test_scikit_learn_check(estimator, check):
     if name == "check_classifiers_train" and estimator.algorithm in ("adaboost-mh", "adaboost-oc"):
         # Five votes with coefficients of one size tell few classes apart.
         estimator = estimator.set_params(n_estimators=max(estimator.n_estimators, 30))
+    if name.startswith("check_sample_weight_equivalence") and estimator.algorithm in ("adaboost-ecc", "adaboost-erp"):
+        # In hundreds of rounds on these 15 rows, the last bit of a coefficient shows.
+        estimator = estimator.set_params(n_estimators=min(estimator.n_estimators, 100))
     check(estimator)
 
 
