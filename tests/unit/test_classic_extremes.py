@@ -1,0 +1,24 @@
+"""Classic boosters on weights and scores of extreme sizes."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from pymcboost import GentleBoostClassifier
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1.0, 1e5, 1e30])
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+def test_gentleboost_learns_whatever_the_scale_of_the_weights(weak_learner, scale):
+    X, y = load_iris(return_X_y=True)
+    weight = np.random.default_rng(1).random(len(y)) * scale
+    model = GentleBoostClassifier(n_estimators=10, weak_learner=weak_learner).fit(X, y, sample_weight=weight)
+    assert model.n_estimators_ == 10
+    assert model.score(X, y, sample_weight=weight) > 0.95
+
+
+def test_gentleboost_learns_where_a_class_has_no_weight():
+    X, y = load_iris(return_X_y=True)
+    weight = np.random.default_rng(1).random(len(y)) * (y != 0)
+    model = GentleBoostClassifier(n_estimators=10).fit(X, y, sample_weight=weight)
+    assert model.score(X, y, sample_weight=weight) > 0.95
