@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from pymcboost import GentleBoostClassifier
+from pymcboost import AdaBoostECCClassifier, GentleBoostClassifier
 
 
 @pytest.mark.parametrize("scale", [1e-5, 1.0, 1e5, 1e30])
@@ -22,3 +22,13 @@ def test_gentleboost_learns_where_a_class_has_no_weight():
     weight = np.random.default_rng(1).random(len(y)) * (y != 0)
     model = GentleBoostClassifier(n_estimators=10).fit(X, y, sample_weight=weight)
     assert model.score(X, y, sample_weight=weight) > 0.95
+
+
+@pytest.mark.filterwarnings("error")
+def test_large_scores_are_restarted_from_without_a_warning():
+    y = np.repeat(np.arange(3), 30)
+    noise = np.random.default_rng(0).normal(size=(len(y), 2))
+    X = np.column_stack((y, noise))
+    scores = AdaBoostECCClassifier(n_estimators=1100, subsample=0.7, random_state=3).fit(X, y).decision_function(X)
+    assert np.isfinite(scores).all()
+    assert (scores.argmax(axis=1) == y).all()
