@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from pymcboost import AdaBoostECCClassifier, GentleBoostClassifier
+from pymcboost import AdaBoostECCClassifier, GentleBoostClassifier, SAMMEClassifier
 
 
 @pytest.mark.parametrize("scale", [1e-5, 1.0, 1e5, 1e30])
@@ -32,3 +32,11 @@ def test_large_scores_are_restarted_from_without_a_warning():
     scores = AdaBoostECCClassifier(n_estimators=1100, subsample=0.7, random_state=3).fit(X, y).decision_function(X)
     assert np.isfinite(scores).all()
     assert (scores.argmax(axis=1) == y).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_samme_takes_weights_that_vanish_next_to_others():
+    X, y = load_iris(return_X_y=True)
+    weight = np.where(np.arange(len(y)) % 2, 1e300, 1e-300)
+    model = SAMMEClassifier(n_estimators=10).fit(X, y, sample_weight=weight)
+    assert model.score(X[1::2], y[1::2]) > 0.9
