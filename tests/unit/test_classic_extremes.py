@@ -40,3 +40,15 @@ def test_samme_takes_weights_that_vanish_next_to_others():
     weight = np.where(np.arange(len(y)) % 2, 1e300, 1e-300)
     model = SAMMEClassifier(n_estimators=10).fit(X, y, sample_weight=weight)
     assert model.score(X[1::2], y[1::2]) > 0.9
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+def test_denormal_weights_are_those_a_power_of_two_larger(weak_learner):
+    X, y = load_iris(return_X_y=True)
+    weight = np.random.default_rng(1).integers(1, 4, len(y)).astype(np.float64)
+    models = [
+        AdaBoostECCClassifier(n_estimators=10, weak_learner=weak_learner, random_state=0).fit(X, y, sample_weight=w)
+        for w in (np.ldexp(weight, 40), np.ldexp(weight, -1074))
+    ]
+    np.testing.assert_array_equal(*(model.decision_function(X) for model in models))
