@@ -5,6 +5,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from pymcboost import AdaBoostECCClassifier, GentleBoostClassifier, SAMMEClassifier
+from pymcboost.coding import separators
 
 
 @pytest.mark.parametrize("scale", [1e-5, 1.0, 1e5, 1e30])
@@ -52,3 +53,9 @@ def test_denormal_weights_are_those_a_power_of_two_larger(weak_learner):
         for w in (np.ldexp(weight, 40), np.ldexp(weight, -1074))
     ]
     np.testing.assert_array_equal(*(model.decision_function(X) for model in models))
+
+
+def test_the_refusal_of_too_many_class_subsets_is_short():
+    with pytest.raises(ValueError, match="more than 4096") as refusal:
+        separators([[a, b] for a in range(100) for b in range(a)], 100)
+    assert len(str(refusal.value)) < 200
