@@ -189,7 +189,7 @@ class MarginTrees:
         scale = np.empty((K, 3))
         scale[:, 0] = units.limit_g / (np.abs(self._z) @ of_class)
         scale[:, 1] = units.limit_h / (self._z**2 @ of_class)
-        scale[:, 2] = units.per_count
+        scale[:, 2] = 1  # rows are counted, whatever they weigh: units of the weights of all may not fit
         self._grower.grow_classes(weight, data.y, self._z, self._z**2, scale, self._grown)
         return [self._grown.tree(k, data) for k in range(K)]
 

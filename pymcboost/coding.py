@@ -152,8 +152,9 @@ def separators(spec, n_classes):
     if not columns:
         raise ValueError("separators: the list of class subsets is empty; give one subset or more, or 'singles'")
     if len(columns) > MOST_COLUMNS:
+        shown = repr(spec) if isinstance(spec, str) else f"[{list(subsets[0])}, ...]"
         raise ValueError(
-            f"separators={spec!r} are {len(columns)} class subsets for {n_classes} classes, more than {MOST_COLUMNS}; "
+            f"separators={shown} are {len(columns)} class subsets for {n_classes} classes, more than {MOST_COLUMNS}; "
             "use 'singles', or list fewer"
         )
     return np.stack(columns, axis=1)

@@ -316,10 +316,15 @@ def _moderate(weight):
     mean = float((weight / len(weight)).sum())
     if not np.isfinite(mean):
         raise ValueError("the sample weights, times the class weights, sum to infinity; divide them by a constant")
-    exponent = np.frexp(mean)[1]
+    if mean < np.finfo(np.float64).tiny:  # it has lost digits, or all of them
+        exponent = np.frexp(np.ldexp(weight, 1074).mean())[1] - 1074
+    else:
+        exponent = np.frexp(mean)[1]
     if -10 <= exponent <= 10:
         return weight, 1.0
-    return np.ldexp(weight, -exponent), float(np.ldexp(1.0, -exponent))
+    with np.errstate(over="ignore"):
+        unit = float(np.minimum(np.ldexp(1.0, -exponent), np.finfo(np.float64).max))
+    return np.ldexp(weight, -exponent), unit
 
 
 def _with_missing(thresholds, n_missing):

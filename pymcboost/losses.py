@@ -88,8 +88,8 @@ class PairwiseExp(PairwiseLoss):
         log_mass = top + np.log(total)
         self.log_scale = log_mass - np.log(self.mass)
         for rows, minus_rho, own in self._blocks_of_scores(scores):
+            minus_rho[own] = -np.inf
             u = weight[rows] * np.exp(minus_rho - self.log_scale)
-            u[own] = 0.0
             a = -u
             a[own] = u.sum(axis=1)
             self._scatter(self.gradient, rows, a)

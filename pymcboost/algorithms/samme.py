@@ -101,4 +101,5 @@ class SAMMEClassifier(ClassicBoosting):
 class _State:
     def __init__(self, data, learner):
         self.data, self.learner, self.finished = data, learner, False
-        self.log_weight = np.log(data.weight)
+        with np.errstate(divide="ignore"):  # next to huge ones, weights may have become 0
+            self.log_weight = np.log(data.weight)

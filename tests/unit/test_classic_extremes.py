@@ -1,0 +1,61 @@
+"""Classic boosters on weights and scores of extreme sizes."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from pymcboost import AdaBoostECCClassifier, GentleBoostClassifier, SAMMEClassifier
+from pymcboost.coding import separators
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1.0, 1e5, 1e30])
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+def test_gentleboost_learns_whatever_the_scale_of_the_weights(weak_learner, scale):
+    X, y = load_iris(return_X_y=True)
+    weight = np.random.default_rng(1).random(len(y)) * scale
+    model = GentleBoostClassifier(n_estimators=10, weak_learner=weak_learner).fit(X, y, sample_weight=weight)
+    assert model.n_estimators_ == 10
+    assert model.score(X, y, sample_weight=weight) > 0.95
+
+
+def test_gentleboost_learns_where_a_class_has_no_weight():
+    X, y = load_iris(return_X_y=True)
+    weight = np.random.default_rng(1).random(len(y)) * (y != 0)
+    model = GentleBoostClassifier(n_estimators=10).fit(X, y, sample_weight=weight)
+    assert model.score(X, y, sample_weight=weight) > 0.95
+
+
+@pytest.mark.filterwarnings("error")
+def test_large_scores_are_restarted_from_without_a_warning():
+    y = np.repeat(np.arange(3), 30)
+    noise = np.random.default_rng(0).normal(size=(len(y), 2))
+    X = np.column_stack((y, noise))
+    scores = AdaBoostECCClassifier(n_estimators=1100, subsample=0.7, random_state=3).fit(X, y).decision_function(X)
+    assert np.isfinite(scores).all()
+    assert (scores.argmax(axis=1) == y).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_samme_takes_weights_that_vanish_next_to_others():
+    X, y = load_iris(return_X_y=True)
+    weight = np.where(np.arange(len(y)) % 2, 1e300, 1e-300)
+    model = SAMMEClassifier(n_estimators=10).fit(X, y, sample_weight=weight)
+    assert model.score(X[1::2], y[1::2]) > 0.9
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+def test_denormal_weights_are_those_a_power_of_two_larger(weak_learner):
+    X, y = load_iris(return_X_y=True)
+    weight = np.random.default_rng(1).integers(1, 4, len(y)).astype(np.float64)
+    models = [
+        AdaBoostECCClassifier(n_estimators=10, weak_learner=weak_learner, random_state=0).fit(X, y, sample_weight=w)
+        for w in (np.ldexp(weight, 40), np.ldexp(weight, -1074))
+    ]
+    np.testing.assert_array_equal(*(model.decision_function(X) for model in models))
+
+
+def test_the_refusal_of_too_many_class_subsets_is_short():
+    with pytest.raises(ValueError, match="more than 4096") as refusal:
+        separators([[a, b] for a in range(100) for b in range(a)], 100)
+    assert len(str(refusal.value)) < 200
