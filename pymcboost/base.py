@@ -238,7 +238,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _check_kept(self):
         """Refuse to add to a model what is made of other weak learners, or for another loss."""
         was = self.model_.meta.get("params", {})
-        for name in ("weak_learner", "loss", "code"):
+        for name in ("weak_learner", "loss", "code", "decoder"):
             if name in was and was[name] != getattr(self, name):
                 raise ValueError(
                     f"warm_start: the model so far has {name}={was[name]!r}, now it is {getattr(self, name)!r}; "

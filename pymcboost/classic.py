@@ -13,6 +13,8 @@ from pymcboost.weak_learners import Resampled, draw
 
 # Random colourings that are tried before a training ends because no weak learner has an edge.
 COLOURINGS = 10
+# Samples of the rows that are tried before it ends for the same reason.
+SAMPLES = 10
 # Of all weights, what is added to each of the four sums behind the coefficients of a learner with two.
 SMOOTHING = 1 / 4000
 
@@ -128,16 +130,20 @@ class ClassicBoosting(BinaryBoosting):
         """Random numbers of a round, which a training that goes on from a model draws again."""
         return np.random.default_rng([self._seed, self.n_estimators_, purpose])
 
-    def _fit_learner(self, learner, gradient):
-        """What the learner of `_resampled` finds."""
-        return learner.fit(gradient, self._generator(1)) if self.subsample < 1 else learner.fit(gradient)
+    def _tries(self):
+        """Numbers of the attempts at a round: an unlucky sample of the rows does not end a training."""
+        return range(1, 1 + (SAMPLES if self.subsample < 1 else 1))
 
-    def _drawn(self, weight):
+    def _fit_learner(self, learner, gradient, attempt=1):
+        """What the learner of `_resampled` finds."""
+        return learner.fit(gradient, self._generator(attempt)) if self.subsample < 1 else learner.fit(gradient)
+
+    def _drawn(self, weight, attempt=1):
         """Weights (m,) for a learner: these, or how often ``subsample`` draws each row."""
         if self.subsample == 1:
             return weight
         n = max(1, round(self.subsample * len(weight)))
-        return draw(weight, n, self._generator(1)).astype(np.float64)
+        return draw(weight, n, self._generator(attempt)).astype(np.float64)
 
 
 class ColouredBoosting(ClassicBoosting):
@@ -158,7 +164,7 @@ class ColouredBoosting(ClassicBoosting):
 
     def _stop(self):
         super()._stop()
-        for name in ("_column", "_mu"):
+        for name in ("_column", "_mu", "_attempt"):
             self.__dict__.pop(name, None)
 
     def _learn(self, mu):
@@ -166,13 +172,13 @@ class ColouredBoosting(ClassicBoosting):
         loss, learner = self._state
         self._mu[: len(mu)] = mu
         _weights.combine(loss.gradient, self._mu, self._column, loss.n_threads)
-        found = self._fit_learner(learner, self._column)
+        found = self._fit_learner(learner, self._column, self._attempt)
         return found[0] if found and found[0].edge > SMALLEST_EDGE * loss.mass else None
 
     def _colour(self, builder):
         """A random half of the classes, and the best learner for it; other colourings where that has no edge."""
         generator = self._generator()
-        for _ in range(COLOURINGS):
+        for self._attempt in range(1, COLOURINGS + 1):
             mu = random_half(self._state[0].data.n_classes, generator)
             found = self._learn(mu)
             if found is not None:

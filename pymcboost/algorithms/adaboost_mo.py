@@ -115,11 +115,14 @@ class AdaBoostMOClassifier(ClassicBoosting):
 
     def _round(self, builder):
         loss, learner = self._state
-        found = self._fit_learner(learner, loss.gradient)
-        there = [one.cls for one in found]
-        tables = loss.tables(learner.outputs)
-        edge = loss.edges(tables)[there].sum() / loss.mass.sum()
-        if edge <= SMALLEST_EDGE:
+        for attempt in self._tries():
+            found = self._fit_learner(learner, loss.gradient, attempt)
+            there = [one.cls for one in found]
+            tables = loss.tables(learner.outputs)
+            edge = loss.edges(tables)[there].sum() / loss.mass.sum()
+            if edge > SMALLEST_EDGE:
+                break
+        else:
             return None
         steps = np.zeros(self._matrix.shape[1], dtype=np.float32)
         steps[there] = common_step(edge)

@@ -71,17 +71,20 @@ class SAMMEClassifier(ClassicBoosting):
         log_weight = state.log_weight - state.margin
         weight = np.exp(log_weight - log_weight.max())
         weight *= state.data.n_rows / weight.sum()
-        found = None if state.finished else state.learner.fit(self._drawn(weight))
-        if found is None:
-            return None
-        if self.weak_learner == "stump":
-            stump, (left, right) = found
-            said = np.where(stump.h > 0, right, left)
+        for attempt in () if state.finished else self._tries():
+            found = state.learner.fit(self._drawn(weight, attempt))
+            if found is None:
+                continue
+            if self.weak_learner == "stump":
+                stump, (left, right) = found
+                said = np.where(stump.h > 0, right, left)
+            else:
+                said = found.value.argmax(axis=1)[found.leaf]
+            wrong = said != state.data.y
+            error = float(weight[wrong].sum() / weight.sum())
+            if error < (1 - 1 / K) * (1 - 1e-9):
+                break
         else:
-            said = found.value.argmax(axis=1)[found.leaf]
-        wrong = said != state.data.y
-        error = float(weight[wrong].sum() / weight.sum())
-        if error >= (1 - 1 / K) * (1 - 1e-9):
             return None
         alpha = 2 * LARGEST_COEFFICIENT
         if error > 0:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from pymcboost import AdaBoostECCClassifier, GentleBoostClassifier, SAMMEClassifier
+from pymcboost import AdaBoostECCClassifier, AdaBoostMOClassifier, GentleBoostClassifier, SAMMEClassifier
 from pymcboost.coding import separators
 
 
@@ -59,3 +59,14 @@ def test_the_refusal_of_too_many_class_subsets_is_short():
     with pytest.raises(ValueError, match="more than 4096") as refusal:
         separators([[a, b] for a in range(100) for b in range(a)], 100)
     assert len(str(refusal.value)) < 200
+
+
+@pytest.mark.parametrize("cls", [AdaBoostMOClassifier, AdaBoostECCClassifier, SAMMEClassifier])
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+def test_an_unlucky_sample_of_the_rows_does_not_end_a_training(cls, weak_learner):
+    X, y = load_iris(return_X_y=True)
+    for subsample in (0.1, 0.7):
+        for seed in range(4):
+            model = cls(40, subsample=subsample, weak_learner=weak_learner, random_state=seed).fit(X, y)
+            # A learner without errors is the last one of SAMME.
+            assert model.n_estimators_ == 40 or model.history_["error"][-1] == 0
