@@ -29,7 +29,7 @@ def algorithms():
         "AdaBoost.ECC": (p.AdaBoostECCClassifier, {}, None),
         "AdaBoost.ERP": (p.AdaBoostERPClassifier, {}, None),
         "GentleBoost": (p.GentleBoostClassifier, {}, None),
-        "JointBoost": (p.JointBoostClassifier, {}, None),
+        "JointBoost": (p.JointBoostClassifier, {}, lambda K: 2 * K),
         "GradBoost": (p.GradBoostClassifier, {}, None),
         "PIBoost, singles": (p.PIBoostClassifier, {"separators": "singles"}, lambda K: K),
         "PIBoost, pairs": (p.PIBoostClassifier, {"separators": "pairs"}, pair_columns),
@@ -154,7 +154,7 @@ def bench_classic(options):
             "a round": f"(CPU seconds of {2 * MARGINAL_ROUNDS} rounds - those of {MARGINAL_ROUNDS}) / "
             f"{MARGINAL_ROUNDS}, without preparation",
             "a scan": "a round of MCBoost scans as many columns as there are classes, one of PIBoost or AdaBoost.MO "
-            "as many as there are separators or columns of the code",
+            "as many as there are separators or columns of the code, one of JointBoost two for each class",
             "ratios": "of the best CPU seconds",
             "threads": 1,
             "data_preparation": "timed in fits, on both sides",

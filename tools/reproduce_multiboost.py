@@ -237,6 +237,18 @@ def _mcboost(rounds, C):
     return MCBoostClassifier(loss="exp", n_estimators=rounds, n_jobs=1, random_state=0)
 
 
+def _adaboost_mh(rounds, C):
+    from pymcboost import AdaBoostMHClassifier
+
+    return AdaBoostMHClassifier(n_estimators=rounds, n_jobs=1, random_state=0)
+
+
+def _samme(rounds, C):
+    from pymcboost import SAMMEClassifier
+
+    return SAMMEClassifier(n_estimators=rounds, n_jobs=1, random_state=0)
+
+
 # Methods with one learner a round go on until they have as many learners as the others.
 METHODS = {
     "multiboost-cw": Method(lambda rounds, C: multiboost("multiboost-cw", n_estimators=rounds, C=C), 200, True),
@@ -245,6 +257,8 @@ METHODS = {
     ),
     "multiboost": Method(lambda rounds, C: multiboost("multiboost", n_estimators=rounds, C=C), 1000, True),
     "mcboost-exp": Method(_mcboost, 2000),
+    "adaboost-mh": Method(_adaboost_mh, 2000),
+    "samme": Method(_samme, 2000),
 }
 CURVE_SETS = ("vowel", "usps", "pendigits", "mnist")
 CURVE_REPEATS = 5
