@@ -69,10 +69,10 @@ def best_random(weights, n_columns, rng):
     ndarray of int8 (K,)
     """
     K = len(weights)
-    columns = np.where(rng.random((n_columns, K)) < 0.5, 1.0, -1.0)
-    lone = np.abs(columns @ np.ones(K)) == K
-    columns[lone, rng.integers(K, size=int(lone.sum()))] *= -1
-    return columns[cut(weights, columns).argmax()].astype(np.int8)
+    column = np.empty(K, dtype=np.int8)
+    draws = rng.random((n_columns, K))
+    colours.best_column(draws, rng.integers(K, size=n_columns), np.ascontiguousarray(weights), column)
+    return column
 
 
 def best_pair(weights):

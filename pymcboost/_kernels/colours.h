@@ -126,16 +126,61 @@ PMB_CLONES PMB_STATIC double pmb_colour_update(double *PMB_RESTRICT rho, const i
                                                const double *PMB_RESTRICT colour, const double *PMB_RESTRICT g,
                                                int64_t m, int64_t K, double *largest) {
     double total = 0.0, most = -INFINITY;
-    for (int64_t i = 0; i < m; i++) {
-        double *at = rho + i * K, top = -INFINITY;
-        const double own = colour[y[i]], step = g[i];
-        for (int64_t k = 0; k < K; k++) at[k] += (colour[k] - own) * step;
-        for (int64_t k = 0; k < K; k++) top = at[k] > top ? at[k] : top;
-        total += top;
-        most = top > most ? top : most;
+    for (int64_t i = 0; i < m; i += PMB_COLOUR_ROWS) {
+        const int64_t rows = m - i < PMB_COLOUR_ROWS ? m - i : PMB_COLOUR_ROWS;
+        double *at = rho + i * K, top[PMB_COLOUR_ROWS];
+        for (int64_t l = 0; l < rows; l++) {
+            const double own = colour[y[i + l]], step = g[i + l];
+            for (int64_t k = 0; k < K; k++) at[l * K + k] += (colour[k] - own) * step;
+        }
+        PMB_LANES(l, PMB_COLOUR_ROWS) top[l] = -INFINITY;
+        if (rows == PMB_COLOUR_ROWS) {
+            for (int64_t k = 0; k < K; k++)
+                PMB_LANES(l, PMB_COLOUR_ROWS) top[l] = at[l * K + k] > top[l] ? at[l * K + k] : top[l];
+        } else {
+            for (int64_t l = 0; l < rows; l++)
+                for (int64_t k = 0; k < K; k++) top[l] = at[l * K + k] > top[l] ? at[l * K + k] : top[l];
+        }
+        for (int64_t l = 0; l < rows; l++) {
+            total += top[l];
+            most = top[l] > most ? top[l] : most;
+        }
     }
     *largest = most;
     return total;
+}
+
+/* The row of draws (n, K), +1 below 1/2 and -1 elsewhere, of the smallest x' W x, the first one where they tie; W
+ * symmetric with zero diagonal. A row of one colour, the j-th of them, has its entry fix[j] changed. x, sum: (K,) scratch,
+ * x OUT: the row. */
+PMB_CLONES PMB_STATIC void pmb_colour_best(const double *PMB_RESTRICT draws, const int64_t *PMB_RESTRICT fix, int64_t n,
+                                           int64_t K, const double *PMB_RESTRICT W, double *PMB_RESTRICT x,
+                                           double *PMB_RESTRICT sum) {
+    double least = INFINITY;
+    int64_t best = 0, fixed = -1, lone = 0;
+    for (int64_t r = 0; r <= n; r++) {
+        const double *draw = draws + (r < n ? r : best) * K;
+        double count = 0.0, value = 0.0;
+        for (int64_t k = 0; k < K; k++) {
+            x[k] = draw[k] < 0.5 ? 1.0 : -1.0;
+            count += x[k];
+            sum[k] = 0.0;
+        }
+        if (r == n) {
+            if (fixed >= 0) x[fixed] = -x[fixed];
+            return;
+        }
+        if (count == (double)K || count == -(double)K) x[fix[lone++]] *= -1.0;
+        else count = 0.0;
+        for (int64_t a = 0; a < K; a++)
+            for (int64_t k = 0; k < K; k++) sum[k] += x[a] * W[a * K + k];
+        for (int64_t k = 0; k < K; k++) value += x[k] * sum[k];
+        if (value < least) {
+            least = value;
+            best = r;
+            fixed = count != 0.0 ? fix[lone - 1] : -1;
+        }
+    }
 }
 
 /* sums[y_i] += rho_i, row after row: (K, K). */

@@ -20,6 +20,8 @@ cdef extern from "colours.h" nogil:
     void pmb_colour_margins(const double *rho, const int32_t *y, const double *colour, int64_t m, int64_t K, double *d)
     double pmb_colour_update(double *rho, const int32_t *y, const double *colour, const double *g, int64_t m, int64_t K,
                              double *largest)
+    void pmb_colour_best(const double *draws, const int64_t *fix, int64_t n, int64_t K, const double *W, double *x,
+                         double *sum)
     void pmb_colour_sums(const double *rho, const int32_t *y, int64_t m, int64_t K, double *sums)
 
 # A change of colour must lower the cost by this share of it: less is rounding.
@@ -148,3 +150,25 @@ def class_sums(const double[:, ::1] rho, const int32_t[::1] y, double[:, ::1] su
     sums[:] = 0
     with nogil:
         pmb_colour_sums(&rho[0, 0], &y[0], m, K, &sums[0, 0])
+
+
+def best_column(const double[:, ::1] draws, const int64_t[::1] fix, const double[:, ::1] weights, int8_t[::1] mu):
+    """Write the column that cuts most of those that draws (n, K) make to mu: +1 where a draw is below 1/2, else -1.
+
+    fix : (n,) classes; the j-th column of one colour has the colour of class fix[j] changed.
+    weights : (K, K) symmetric with zero diagonal. O(n K^2).
+    """
+    cdef int64_t j, n = draws.shape[0], K = mu.shape[0]
+    if not n or K < 2 or draws.shape[1] != K or fix.shape[0] < n or weights.shape[0] != K or weights.shape[1] != K:
+        raise ValueError("draws, fix, weights and mu do not fit each other")
+    for j in range(n):
+        if not 0 <= fix[j] < K:
+            raise ValueError("fix must hold codes of classes")
+    cdef double *x = <double *> malloc(2 * K * sizeof(double))
+    if x == NULL:
+        raise MemoryError()
+    with nogil:
+        pmb_colour_best(&draws[0, 0], &fix[0], n, K, &weights[0, 0], x, x + K)
+    for j in range(K):
+        mu[j] = <int8_t> x[j]
+    free(x)
