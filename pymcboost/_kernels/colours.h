@@ -10,6 +10,8 @@
 #include "lanes.h"
 
 #define PMB_COLOUR_ROWS 8
+/* Rows that are read for their largest values and once more for the sums, before the next ones. */
+#define PMB_COLOUR_BLOCK 64
 
 /* The largest and the second largest v_ik of `rows` rows from row i on. colour: mu as numbers. */
 PMB_INLINE void pmb_colour_tops(const double *PMB_RESTRICT rho, const double *PMB_RESTRICT colour,
@@ -51,46 +53,86 @@ PMB_CLONES PMB_STATIC double pmb_colour_cost(const double *PMB_RESTRICT rho, con
     return total;
 }
 
-/* total_k += the largest v_iy of the row with class k in another colour: (-1) times its own, or all of -1, 0 and 1 one
- * after another (total is then (3, K)). */
-PMB_INLINE void pmb_colour_other(const double *PMB_RESTRICT rho, const double *PMB_RESTRICT colour, double g,
-                                 double first, double second, int64_t K, int zeros, double *PMB_RESTRICT total) {
-    if (!zeros) {
-        for (int64_t k = 0; k < K; k++) {
-            const double moved = rho[k] - colour[k] * g;
-            const double rest = rho[k] + colour[k] * g == first ? second : first;
-            total[k] += moved > rest ? moved : rest;
-        }
-        return;
+#if PMB_VECTORS
+#define PMB_COLOUR_LANES 4
+typedef double pmb_colour_v __attribute__((vector_size(8 * PMB_COLOUR_LANES)));
+typedef int64_t pmb_colour_mask __attribute__((vector_size(8 * PMB_COLOUR_LANES)));
+
+/* `pmb_colour_moved` for 4 to 16 classes, in n vectors; the lanes of the last one may overlap those before. */
+PMB_INLINE void pmb_colour_few(const double *PMB_RESTRICT rho, const double *PMB_RESTRICT colour,
+                               const double *PMB_RESTRICT moved, const double *PMB_RESTRICT g,
+                               const double *PMB_RESTRICT first, const double *PMB_RESTRICT second, int64_t rows,
+                               int64_t K, const int n, double *PMB_RESTRICT total) {
+    pmb_colour_v now[4], then[4], sum[4];
+    int64_t at[4];
+    for (int q = 0; q < n; q++) {
+        at[q] = q + 1 < n ? q * PMB_COLOUR_LANES : K - PMB_COLOUR_LANES;
+        memcpy(&now[q], colour + at[q], sizeof now[q]);
+        memcpy(&then[q], moved + at[q], sizeof then[q]);
+        memcpy(&sum[q], total + at[q], sizeof sum[q]);
     }
-    for (int c = -1; c <= 1; c++) {
-        double *to = total + (c + 1) * K;
+    for (int64_t i = 0; i < rows; i++) {
+        const pmb_colour_v top = first[i] - (pmb_colour_v){0}, next = second[i] - (pmb_colour_v){0};
+        for (int q = 0; q < n; q++) {
+            pmb_colour_v v, rest;
+            pmb_colour_mask same, more;
+            memcpy(&v, rho + i * K + at[q], sizeof v);
+            same = v + now[q] * g[i] == top;
+            rest = (pmb_colour_v)(((pmb_colour_mask)next & same) | ((pmb_colour_mask)top & ~same));
+            v += then[q] * g[i];
+            more = v > rest;
+            sum[q] += (pmb_colour_v)(((pmb_colour_mask)v & more) | ((pmb_colour_mask)rest & ~more));
+        }
+    }
+    for (int q = 0; q < n; q++) memcpy(total + at[q], &sum[q], sizeof sum[q]);
+}
+#endif
+
+/* total_k += over `rows` rows the largest v_iy with class k in the colour moved_k. first, second: of the rows' v. */
+PMB_INLINE void pmb_colour_moved(const double *PMB_RESTRICT rho, const double *PMB_RESTRICT colour,
+                                 const double *PMB_RESTRICT moved, const double *PMB_RESTRICT g,
+                                 const double *PMB_RESTRICT first, const double *PMB_RESTRICT second, int64_t rows,
+                                 int64_t K, double *PMB_RESTRICT total) {
+#if PMB_VECTORS
+    switch (K < PMB_COLOUR_LANES ? 0 : (K + PMB_COLOUR_LANES - 1) / PMB_COLOUR_LANES) {
+        case 1: pmb_colour_few(rho, colour, moved, g, first, second, rows, K, 1, total); return;
+        case 2: pmb_colour_few(rho, colour, moved, g, first, second, rows, K, 2, total); return;
+        case 3: pmb_colour_few(rho, colour, moved, g, first, second, rows, K, 3, total); return;
+        case 4: pmb_colour_few(rho, colour, moved, g, first, second, rows, K, 4, total); return;
+        default: break;
+    }
+#endif
+    for (int64_t i = 0; i < rows; i++) {
+        const double *at = rho + i * K;
         for (int64_t k = 0; k < K; k++) {
-            const double moved = rho[k] + c * g;
-            const double rest = rho[k] + colour[k] * g == first ? second : first;
-            to[k] += moved > rest ? moved : rest;
+            const double v = at[k] + moved[k] * g[i];
+            const double rest = at[k] + colour[k] * g[i] == first[i] ? second[i] : first[i];
+            total[k] += v > rest ? v : rest;
         }
     }
 }
 
-/* The cost of a column, and the first part of what each single change of colour would make of it (see
- * `pmb_colour_other`); *own: sum_i colour[y_i] g_i. */
+/* The cost of a column; *own: sum_i colour[y_i] g_i; and total_k = sum_i max_y v_iy with class k in the colour that
+ * moved has for it, for each of the n columns of moved: (n, K). */
 PMB_CLONES PMB_STATIC double pmb_colour_changes(const double *PMB_RESTRICT rho, const int32_t *PMB_RESTRICT y,
                                                 const double *PMB_RESTRICT colour, const double *PMB_RESTRICT g,
-                                                int64_t m, int64_t K, int zeros, double *PMB_RESTRICT total,
-                                                double *own) {
+                                                int64_t m, int64_t K, const double *PMB_RESTRICT moved, int n,
+                                                double *PMB_RESTRICT total, double *own) {
     double cost = 0.0, sum = 0.0;
-    for (int64_t k = 0; k < (zeros ? 3 * K : K); k++) total[k] = 0.0;
-    for (int64_t i = 0; i < m; i += PMB_COLOUR_ROWS) {
-        const int64_t rows = m - i < PMB_COLOUR_ROWS ? m - i : PMB_COLOUR_ROWS;
-        double first[PMB_COLOUR_ROWS], second[PMB_COLOUR_ROWS];
-        pmb_colour_tops(rho + i * K, colour, g + i, K, rows, first, second);
+    for (int64_t k = 0; k < n * K; k++) total[k] = 0.0;
+    for (int64_t i = 0; i < m; i += PMB_COLOUR_BLOCK) {
+        const int64_t rows = m - i < PMB_COLOUR_BLOCK ? m - i : PMB_COLOUR_BLOCK;
+        double first[PMB_COLOUR_BLOCK], second[PMB_COLOUR_BLOCK];
+        for (int64_t l = 0; l < rows; l += PMB_COLOUR_ROWS)
+            pmb_colour_tops(rho + (i + l) * K, colour, g + i + l, K,
+                            rows - l < PMB_COLOUR_ROWS ? rows - l : PMB_COLOUR_ROWS, first + l, second + l);
         for (int64_t l = 0; l < rows; l++) {
             const double part = colour[y[i + l]] * g[i + l];
             cost += first[l] - part;
             sum += part;
-            pmb_colour_other(rho + (i + l) * K, colour, g[i + l], first[l], second[l], K, zeros, total);
         }
+        for (int c = 0; c < n; c++)
+            pmb_colour_moved(rho + i * K, colour, moved + c * K, g + i, first, second, rows, K, total + c * K);
     }
     *own = sum;
     return cost;

@@ -16,7 +16,7 @@ cdef extern from "colours.h" nogil:
     double pmb_colour_cost(const double *rho, const int32_t *y, const double *colour, const double *g, int64_t m,
                            int64_t K)
     double pmb_colour_changes(const double *rho, const int32_t *y, const double *colour, const double *g, int64_t m,
-                              int64_t K, int zeros, double *total, double *own)
+                              int64_t K, const double *moved, int n, double *total, double *own)
     void pmb_colour_margins(const double *rho, const int32_t *y, const double *colour, int64_t m, int64_t K, double *d)
     double pmb_colour_update(double *rho, const int32_t *y, const double *colour, const double *g, int64_t m, int64_t K,
                              double *largest)
@@ -84,23 +84,27 @@ def recolour(const double[:, ::1] rho, const int32_t[::1] y, int8_t[::1] mu, con
     mu : IN/OUT. O(m K) for every change. Returns (changes, cost before, cost after).
     """
     cdef int64_t i, m = rho.shape[0]
-    cdef int k, K = rho.shape[1], old, new, chosen, changes = 0, unchanged = 0, three = allow_zero
+    cdef int k, K = rho.shape[1], old, new, chosen, changes = 0, unchanged = 0, n
     cdef int count[3]
     cdef double now, before, found, own, value
     check(rho, y, mu, g.shape[0])
-    # The column, the sum of g over the rows of each class, and the costs of all changes.
-    cdef double *colour = colours_of(mu, 4 * K)
+    # The column, the sum of g over the rows of each class, and the costs of all changes, which are to the opposite
+    # colour, or to -1, 0 and 1 where there are zeros.
+    cdef double *colour = colours_of(mu, 7 * K)
     cdef double *of_class = colour + K
     cdef double *total = colour + 2 * K
+    cdef double *moved = colour + 5 * K
     with nogil:
         count[0] = count[1] = count[2] = 0
         for k in range(K):
             count[mu[k] + 1] += 1
             of_class[k] = 0
-        three = three or count[1] > 0
+        n = 3 if allow_zero or count[1] else 1
+        for k in range(n * K):
+            moved[k] = k // K - 1 if n == 3 else -colour[k]
         for i in range(m):
             of_class[y[i]] += g[i]
-        before = now = pmb_colour_changes(&rho[0, 0], &y[0], colour, &g[0], m, K, three, total, &own)
+        before = now = pmb_colour_changes(&rho[0, 0], &y[0], colour, &g[0], m, K, moved, n, total, &own)
         k = 0
         while unchanged < K:
             old = mu[k] + 1
@@ -110,7 +114,7 @@ def recolour(const double[:, ::1] rho, const int32_t[::1] y, int8_t[::1] mu, con
                 for new in range(3):
                     if new == old or (new == 1 and not allow_zero):
                         continue
-                    value = total[new * K + k if three else k] - own - (new - old) * of_class[k]
+                    value = total[new * K + k if n == 3 else k] - own - (new - old) * of_class[k]
                     if value < found:
                         found = value
                         chosen = new
@@ -119,9 +123,11 @@ def recolour(const double[:, ::1] rho, const int32_t[::1] y, int8_t[::1] mu, con
                 count[chosen] += 1
                 mu[k] = <int8_t> (chosen - 1)
                 colour[k] = mu[k]
+                if n == 1:
+                    moved[k] = -colour[k]
                 changes += 1
                 unchanged = 0
-                now = pmb_colour_changes(&rho[0, 0], &y[0], colour, &g[0], m, K, three, total, &own)
+                now = pmb_colour_changes(&rho[0, 0], &y[0], colour, &g[0], m, K, moved, n, total, &own)
             unchanged += 1
             k = k + 1 if k + 1 < K else 0
         free(colour)
