@@ -321,7 +321,7 @@ def fit_costs(unit):
     labels = model.classes_
     wanted, found = np.searchsorted(labels, y_test), np.searchsorted(labels, model.predict(X_test))
     return {
-        **unit, "cost": common.number(cost[wanted, found].mean()), "error": common.error_percent(wanted, found),
+        **unit, "cost": common.number(cost[wanted, found].mean()), "error": common.number(common.error_percent(wanted, found)),
         "across": common.number(100 * np.mean(group[wanted] != group[found])), "seconds": common.number(seconds),
     }  # fmt: skip
 
@@ -367,7 +367,7 @@ def costs_text(rows):
                 lines.append([data, costs, f"{float(some[0]['C']):g}", *show, str(len(some))])
     header = ["data", "costs", "C", "expected cost", "error in percent", "errors across groups", "seeds"]
     return (
-        f"Linear machines, {COSTS_ROUNDS} rounds; an error within a group of classes costs 1, across groups {ACROSS:g}; "
+        f"Linear machines, {COSTS_ROUNDS} rounds; an error within a group of classes costs 1, across them {ACROSS:g}; "
         "C by the expected cost of 20 rounds over 3 folds.\n\n" + common.markdown_table(header, lines)
     )
 
