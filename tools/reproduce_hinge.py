@@ -320,8 +320,9 @@ def fit_costs(unit):
     seconds = time.perf_counter() - begin
     labels = model.classes_
     wanted, found = np.searchsorted(labels, y_test), np.searchsorted(labels, model.predict(X_test))
+    error = common.error_percent(wanted, found)
     return {
-        **unit, "cost": common.number(cost[wanted, found].mean()), "error": common.number(common.error_percent(wanted, found)),
+        **unit, "cost": common.number(cost[wanted, found].mean()), "error": common.number(error),
         "across": common.number(100 * np.mean(group[wanted] != group[found])), "seconds": common.number(seconds),
     }  # fmt: skip
 
