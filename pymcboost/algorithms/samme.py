@@ -53,7 +53,8 @@ class SAMMEClassifier(ClassicBoosting):
             learner = ClassStump(data, n_threads)
         else:
             loss = ClassWeights(data, n_threads)
-            learner = ClassificationTrees(data, loss, self.max_leaf_nodes, self.max_depth, n_threads)
+            limits = self.max_leaf_nodes, self.max_depth, n_threads, self.min_weight_fraction_split
+            learner = ClassificationTrees(data, loss, *limits)
         self._state = _State(data, learner)
 
     def _restart(self, scores):
