@@ -7,6 +7,8 @@ best one cuts most (HingeBoost.OC, eq. 11 and 12). Weights may be negative.
 
 import numpy as np
 
+from pymcboost._kernels import colours
+
 # Of the low-rank solution of max-cut: sweeps over the classes at most, relative gain to go on, and roundings tried.
 SWEEPS = 100
 LEAST_GAIN = 1e-6
@@ -19,17 +21,14 @@ def pair_weights(rho, y):
     Parameters
     ----------
     rho : ndarray of float64 (m, K)
-    y : ndarray of int (m,)
+    y : ndarray of int32 (m,)
 
     Returns
     -------
     ndarray of float64 (K, K)
     """
-    K = rho.shape[1]
-    order = np.argsort(y, kind="stable")
-    present, starts = np.unique(y[order], return_index=True)
-    sums = np.zeros((K, K))
-    sums[present] = np.add.reduceat(rho[order], starts, axis=0)
+    sums = np.empty((rho.shape[1], rho.shape[1]))
+    colours.class_sums(rho, y, sums)
     weights = sums + sums.T
     np.fill_diagonal(weights, 0.0)
     return weights
@@ -70,10 +69,10 @@ def best_random(weights, n_columns, rng):
     ndarray of int8 (K,)
     """
     K = len(weights)
-    columns = np.where(rng.random((n_columns, K)) < 0.5, 1, -1).astype(np.int8)
-    lone = np.abs(columns.sum(axis=1)) == K
-    columns[lone, rng.integers(K, size=int(lone.sum()))] *= -1
-    return np.ascontiguousarray(columns[cut(weights, columns).argmax()])
+    column = np.empty(K, dtype=np.int8)
+    draws = rng.random((n_columns, K))
+    colours.best_column(draws, rng.integers(K, size=n_columns), np.ascontiguousarray(weights), column)
+    return column
 
 
 def best_pair(weights):

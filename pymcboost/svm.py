@@ -305,8 +305,8 @@ class LibsvmKernel:
         reach = 2 + 0.5 * np.abs(1 - d_used).sum() + bound * self._largest
         high = ANCHOR_MARGIN * reach / bound
         values = nodes["value"]
-        values[m, 1 : m + 1] = values[:m, m + 1] = tilt
-        values[m + 1, 1 : m + 1] = values[:m, m + 2] = -tilt
+        values[m, 1 : m + 1], values[m + 1, 1 : m + 1] = tilt, -tilt
+        values[:m, m + 1 : m + 3] = np.column_stack((tilt, -tilt))
         values[m, m + 1] = values[m + 1, m + 2] = -high
         values[m, m + 2] = values[m + 1, m + 1] = high
         labels = np.concatenate((s, [1.0, -1.0]))

@@ -5,6 +5,7 @@
     python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
     python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost|multiboost-defaults [--sets usps ...]
     python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
+    python tools/reproduce.py hinge-costs [--sets satimage ...]
     python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]

@@ -2,6 +2,8 @@
 
 For each data set, kernel and scaling: C of every method by 3-fold cross-validation on the training part (of 20 rounds,
 for HingeBoost.OC), then 200 rounds on the official split, for 20 seeds on vowel and 5 elsewhere.
+
+hinge-costs: expected cost on a hierarchy of the classes, of a model that knows the costs and of one that does not.
 """
 
 import sys
@@ -24,7 +26,11 @@ HINGE = {
     "hinge": {},
     "hinge-random": {"init": "random"},
     "hinge-4-alternations": {"max_alternations": 4},
+    "hinge-wider": {},
 }
+# "hinge" with one larger C besides, where it chose the largest one; the smaller ones are taken from its own choice.
+WIDER = {"hinge-wider": "hinge"}
+C_EXPONENTS_BEYOND = (14,)
 REDUCTIONS = ("one-vs-one", "one-vs-all", "ecoc", "crammer-singer")
 # Test errors in percent as printed: HingeBoost.OC, one-vs-one, one-vs-all, ECOC, multi-class SVM. In Table 3 the lesser
 # of one-vs-one and one-vs-all stands for both, and the multi-class SVM has an RBF kernel.
@@ -41,6 +47,16 @@ KEY = ["data", "kernel", "scaled", "method", "C", "rounds", "seed"]
 CHOICE_KEY = ["data", "kernel", "scaled", "method", "C", "rounds", "fold"]
 COLUMNS = ["error", "n_train", "n_test"]
 CODE_TRIES = 10_000
+# Groups of the classes, in order of the labels: soils and crops; the first words of the newsgroups' names. An error
+# within a group costs 1, another one ACROSS. Exponents of the C that are tried.
+GROUPS = {
+    "satimage": ((0, 1, 0, 0, 1, 0), C_EXPONENTS),
+    "news20-bydate": ((0, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 6, 6, 6, 6), (0, 2, 4, 6)),
+}
+ACROSS = 10.0
+COSTS_ROUNDS, COSTS_SEEDS = 50, 3
+COSTS_KEY = ["data", "costs", "C", "rounds", "fold", "seed"]
+COSTS_COLUMNS = ["cost", "error", "across"]
 
 
 def journal_of(folder, fresh=False, keep=False):
@@ -161,6 +177,9 @@ def methods_of(kernel, options):
 
 
 def exponents_of(method):
+    """Exponents of the C that are tried for a method."""
+    if method in WIDER:
+        return C_EXPONENTS_BEYOND
     return C_EXPONENTS if method in HINGE else C_EXPONENTS_OF_REDUCTIONS
 
 
@@ -170,21 +189,24 @@ def rounds_of(method, rounds):
 
 def chosen_C(rows, data, kernel, scaling, method):
     """C of the lowest mean error over the folds, the smallest where they tie; None unless all folds are there."""
-    errors = {}
+    errors, methods = {}, [m for m in (WIDER.get(method), method) if m]
     for row in rows:
-        if (row["data"], row["kernel"], row["scaled"], row["method"]) == (data, kernel, scaling, method):
+        if (row["data"], row["kernel"], row["scaled"]) == (data, kernel, scaling) and row["method"] in methods:
             errors.setdefault(float(row["C"]), []).append(float(row["error"]))
-    if {C for C, found in errors.items() if len(found) == FOLDS} != {2.0**e for e in exponents_of(method)}:
+    tried = {2.0**e for m in methods for e in exponents_of(m)}
+    if {C for C, found in errors.items() if len(found) == FOLDS} != tried:
         return None
     return min(sorted(errors), key=lambda C: np.mean(errors[C]))
 
 
 def configurations(options):
     """(data, kernel, scaled, methods) in the order they are done: ours first, small sets first, then the reductions."""
+    small = [data for data in SETS if data not in LARGER]
     plans = [
-        (HINGE, "yes", [data for data in SETS if data not in LARGER]),
-        (HINGE, "no", [data for data in SETS if data not in LARGER]),
-        (REDUCTIONS, "yes", [data for data in SETS if data not in LARGER]),
+        ([m for m in HINGE if m not in WIDER], "yes", small),
+        ([m for m in HINGE if m not in WIDER], "no", small),
+        (REDUCTIONS, "yes", small),
+        (list(WIDER), "yes", small),
         (("hinge", "one-vs-one"), "yes", LARGER),
     ]
     for group, scaling, sets in plans:
@@ -208,6 +230,11 @@ def run(options):
             print(f"the {options.budget:g} minutes are over before {data}, {kernel}", file=sys.stderr)
             break
         cell = {"data": data, "kernel": kernel, "scaled": scaling}
+        largest = 2.0 ** C_EXPONENTS[-1]
+        methods = [
+            m for m in methods
+            if m not in WIDER or chosen_C(choices.rows, data, kernel, scaling, WIDER[m]) == largest
+        ]  # fmt: skip
         units = [
             {**cell, "method": m, "C": 2.0**e, "rounds": rounds_of(m, CHOICE_ROUNDS), "fold": fold}
             for m in methods for e in exponents_of(m) for fold in range(FOLDS)
@@ -249,7 +276,8 @@ def text(rows, choices):
                 if not any(found):
                     continue
                 printed = PAPER.get((data, kernel))
-                best = min((np.mean([e for e, _ in f]) for f in found[: len(HINGE)] if f), default=np.nan)
+                ours = [cells.get((data, kernel, scaling, method)) for method in HINGE if method not in WIDER]
+                best = min((np.mean([e for e, _ in f]) for f in ours if f), default=np.nan)
                 verdict = "" if printed is None else f"{best / printed[0]:.3f}"
                 show = ["" if f is None else _shown(f) for f in found]
                 lines.append([data, kernel, scaling, "" if printed is None else f"{printed[0]:.2f}", *show, verdict])
@@ -268,14 +296,96 @@ def _shown(found):
     return f"{np.mean(errors):.2f}{spread} ({found[0][1]:g})"
 
 
+def costs_journal(folder, fresh=False, keep=False):
+    return Journal(Path(folder, "hinge-costs.csv"), COSTS_KEY, COSTS_COLUMNS, fresh, keep)
+
+
+def fit_costs(unit):
+    """Train and test one unit of hinge-costs: a fold of the choice of C, or a seed on the official split."""
+    import pymcboost
+
+    X, y, X_test, y_test = common.load_official(unit["data"])
+    group = np.array(GROUPS[unit["data"]][0])
+    cost = np.where(group[:, None] == group, 1.0, ACROSS) - np.eye(len(group))
+    if unit["fold"] != "none":
+        from sklearn.model_selection import StratifiedKFold
+
+        train, test = list(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(X, y))[int(unit["fold"])]
+        X, y, X_test, y_test = X[train], y[train], X[test], y[test]
+    begin = time.perf_counter()
+    model = pymcboost.HingeBoostOCClassifier(
+        int(unit["rounds"]), C=float(unit["C"]), cost_matrix=cost if unit["costs"] == "known" else None, scale=True,
+        random_state=int(unit["seed"]), n_jobs=1,
+    ).fit(X, y)  # fmt: skip
+    seconds = time.perf_counter() - begin
+    labels = model.classes_
+    wanted, found = np.searchsorted(labels, y_test), np.searchsorted(labels, model.predict(X_test))
+    error = common.error_percent(wanted, found)
+    return {
+        **unit, "cost": common.number(cost[wanted, found].mean()), "error": common.number(error),
+        "across": common.number(100 * np.mean(group[wanted] != group[found])), "seconds": common.number(seconds),
+    }  # fmt: skip
+
+
+def run_costs(options):
+    """For each data set and model: C by its expected cost over the folds, then three seeds on the official split."""
+    journal = costs_journal(options.results, options.fresh)
+    for data, (_, exponents) in GROUPS.items():
+        if options.sets and data not in options.sets:
+            continue
+        cells = [{"data": data, "costs": costs} for costs in ("unknown", "known")]
+        units = [
+            {**cell, "C": 2.0**e, "rounds": CHOICE_ROUNDS, "fold": fold, "seed": 0}
+            for cell in cells for e in exponents for fold in range(FOLDS)
+        ]  # fmt: skip
+        run_units(journal, fit_costs, units, options.jobs, f"hinge-costs, C of {data}")
+        units = []
+        for cell in cells:
+            tried = {}
+            for row in journal.rows:
+                if (row["data"], row["costs"]) == tuple(cell.values()) and row["fold"] != "none":
+                    tried.setdefault(float(row["C"]), []).append(float(row["cost"]))
+            C = min(sorted(tried), key=lambda C, tried=tried: np.mean(tried[C]))
+            units += [
+                {**cell, "C": C, "rounds": COSTS_ROUNDS, "fold": "none", "seed": seed} for seed in range(COSTS_SEEDS)
+            ]
+        run_units(journal, fit_costs, units, options.jobs, f"hinge-costs, {data}")
+    print(costs_text(journal.rows))
+
+
+def costs_text(rows):
+    """Expected cost, errors and errors across groups of both models."""
+    lines = []
+    for data in GROUPS:
+        found = {
+            costs: [r for r in rows if (r["data"], r["costs"], r["fold"]) == (data, costs, "none")]
+            for costs in ("unknown", "known")
+        }
+        for costs, some in found.items():
+            if some:
+                mean = {name: np.mean([float(row[name]) for row in some]) for name in COSTS_COLUMNS}
+                show = [f"{mean['cost']:.3f}", f"{mean['error']:.2f}", f"{mean['across']:.2f}"]
+                lines.append([data, costs, f"{float(some[0]['C']):g}", *show, str(len(some))])
+    header = ["data", "costs", "C", "expected cost", "error in percent", "errors across groups", "seeds"]
+    return (
+        f"Linear machines, {COSTS_ROUNDS} rounds; an error within a group of classes costs 1, across them {ACROSS:g}; "
+        "C by the expected cost of 20 rounds over 3 folds.\n\n" + common.markdown_table(header, lines)
+    )
+
+
 def markdown(folder):
     """Parts of docs/reproduction.md that have results in ``folder``."""
+    parts = []
+    if Path(folder, "hinge-costs.csv").exists():
+        rows = costs_journal(folder, keep=True).rows
+        commits = ", ".join(f"`{commit}`" for commit in sorted({row["commit"] for row in rows}))
+        parts = [f"### HingeBoost.OC with costs\n\n{costs_text(rows)}\n\nCommit {commits}."]
     if not Path(folder, "hinge.csv").exists():
-        return []
+        return parts
     rows, choices = journal_of(folder, keep=True).rows, choice_journal(folder, keep=True).rows
     commits = ", ".join(f"`{commit}`" for commit in sorted({row["commit"] for row in [*rows, *choices]}))
-    return [f"### HingeBoost.OC, Tables 2 and 3\n\n{text(rows, choices)}\n\nCommit {commits}."]
+    return [f"### HingeBoost.OC, Tables 2 and 3\n\n{text(rows, choices)}\n\nCommit {commits}.", *parts]
 
 
-RUNS = {"hinge": run}
+RUNS = {"hinge": run, "hinge-costs": run_costs}
 VERIFY = {"hinge": verify}

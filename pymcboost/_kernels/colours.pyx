@@ -7,152 +7,114 @@ A column mu in {-1, 0, +1}^K and a function g give h(x, y) = mu_y g(x). With res
     update:   rho_iy += mu_y g_i - mu_{y_i} g_i
 Buffers
     rho : (m, K) float64; y : (m,) int32 class codes; mu : (K,) int8; g, d : (m,) float64.
-    top : (m, 3, 2) float64 and best : (m, 3) int32 scratch of `recolour`: per colour the two largest residuals.
 """
 
-from libc.math cimport INFINITY
 from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.stdlib cimport free, malloc
 
-# A flip must lower the cost by this share of it: less is rounding.
+cdef extern from "colours.h" nogil:
+    double pmb_colour_cost(const double *rho, const int32_t *y, const double *colour, const double *g, int64_t m,
+                           int64_t K)
+    double pmb_colour_changes(const double *rho, const int32_t *y, const double *colour, const double *g, int64_t m,
+                              int64_t K, const double *moved, int n, double *total, double *own)
+    void pmb_colour_margins(const double *rho, const int32_t *y, const double *colour, int64_t m, int64_t K, double *d)
+    double pmb_colour_update(double *rho, const int32_t *y, const double *colour, const double *g, int64_t m, int64_t K,
+                             double *largest)
+    void pmb_colour_best(const double *draws, const int64_t *fix, int64_t n, int64_t K, const double *W, double *x,
+                         double *sum)
+    void pmb_colour_sums(const double *rho, const int32_t *y, int64_t m, int64_t K, double *sums)
+
+# A change of colour must lower the cost by this share of it: less is rounding.
 cdef double LEAST = 1e-12
 
 
-cdef int check(int64_t m, int K, const double[:, ::1] rho, const int32_t[::1] y, const int8_t[::1] mu) except -1:
-    cdef int64_t i
-    cdef int k
+cdef int check(const double[:, ::1] rho, const int32_t[::1] y, const int8_t[::1] mu, int64_t entries) except -1:
+    cdef int64_t i, m = rho.shape[0]
+    cdef int k, K = rho.shape[1]
+    cdef int32_t low = 0, high = 0
     if not m or K < 2 or y.shape[0] != m or mu.shape[0] != K:
         raise ValueError("rho, y and mu do not fit each other")
     for i in range(m):
-        if not 0 <= y[i] < K:
-            raise ValueError("y must hold codes of classes")
+        low = y[i] if y[i] < low else low
+        high = y[i] if y[i] > high else high
+    if low < 0 or high >= K:
+        raise ValueError("y must hold codes of classes")
     for k in range(K):
         if not -1 <= mu[k] <= 1:
             raise ValueError("mu must hold -1, 0 and 1")
+    if entries != m:
+        raise ValueError("g and d must have an entry for every row")
     return 0
+
+
+cdef double *colours_of(const int8_t[::1] mu, int64_t more) except NULL:
+    """mu as numbers, with room for ``more`` of them after it; to be freed."""
+    cdef int64_t k, K = mu.shape[0]
+    cdef double *colour = <double *> malloc((K + more) * sizeof(double))
+    if colour == NULL:
+        raise MemoryError()
+    for k in range(K):
+        colour[k] = mu[k]
+    return colour
 
 
 def margins(const double[:, ::1] rho, const int32_t[::1] y, const int8_t[::1] mu, double[::1] d):
     """Write the margins that a column asks for to d: 0 for rows whose class has no colour. O(m K)."""
-    cdef int64_t i, m = rho.shape[0]
-    cdef int k, K = rho.shape[1], own
-    cdef double same, other
-    check(m, K, rho, y, mu)
-    if d.shape[0] != m:
-        raise ValueError("d must have an entry for every row")
+    check(rho, y, mu, d.shape[0])
+    cdef double *colour = colours_of(mu, 0)
     with nogil:
-        for i in range(m):
-            own = mu[y[i]]
-            if own == 0:
-                d[i] = 0
-                continue
-            same = other = -INFINITY
-            for k in range(K):
-                if mu[k] == own:
-                    same = rho[i, k] if rho[i, k] > same else same
-                elif mu[k] == -own:
-                    other = rho[i, k] if rho[i, k] > other else other
-            d[i] = other - same
-
-
-cdef double cost_of(const double[:, ::1] rho, const int32_t[::1] y, const int8_t *mu,
-                    const double[::1] g) noexcept nogil:
-    cdef int64_t i
-    cdef int k, K = rho.shape[1]
-    cdef double total = 0, most, value
-    for i in range(rho.shape[0]):
-        most = -INFINITY
-        for k in range(K):
-            value = rho[i, k] + mu[k] * g[i]
-            most = value if value > most else most
-        total += most - mu[y[i]] * g[i]
-    return total
+        pmb_colour_margins(&rho[0, 0], &y[0], colour, rho.shape[0], rho.shape[1], &d[0])
+        free(colour)
 
 
 def cost(const double[:, ::1] rho, const int32_t[::1] y, const int8_t[::1] mu, const double[::1] g):
     """Cost (17) of a column with g: the sum over rows of the largest residual after the update. O(m K)."""
     cdef double total
-    check(rho.shape[0], rho.shape[1], rho, y, mu)
-    if g.shape[0] != rho.shape[0]:
-        raise ValueError("g must have an entry for every row")
+    check(rho, y, mu, g.shape[0])
+    cdef double *colour = colours_of(mu, 0)
     with nogil:
-        total = cost_of(rho, y, &mu[0], g)
+        total = pmb_colour_cost(&rho[0, 0], &y[0], colour, &g[0], rho.shape[0], rho.shape[1])
+        free(colour)
     return total
 
 
-cdef void tops(const double[:, ::1] rho, const int8_t *mu, double[:, :, ::1] top, int32_t[:, ::1] best) noexcept nogil:
-    cdef int64_t i
-    cdef int k, c, K = rho.shape[1]
-    cdef double value
-    for i in range(rho.shape[0]):
-        for c in range(3):
-            top[i, c, 0] = top[i, c, 1] = -INFINITY
-            best[i, c] = -1
-        for k in range(K):
-            c = mu[k] + 1
-            value = rho[i, k]
-            if value > top[i, c, 0]:
-                top[i, c, 1] = top[i, c, 0]
-                top[i, c, 0] = value
-                best[i, c] = k
-            elif value > top[i, c, 1]:
-                top[i, c, 1] = value
-
-
-cdef double cost_of_flip(const double[:, ::1] rho, const double[::1] g, const double[:, :, ::1] top,
-                         const int32_t[:, ::1] best, int k, int old, int new) noexcept nogil:
-    """Sum over rows of max_y (rho + mu g) with class k moved from colour old to new."""
-    cdef int64_t i
-    cdef int c
-    cdef double total = 0, most, value
-    for i in range(rho.shape[0]):
-        most = -INFINITY
-        for c in range(3):
-            value = top[i, c, 1] if c == old and best[i, c] == k else top[i, c, 0]
-            if c == new and rho[i, k] > value:
-                value = rho[i, k]
-            value += (c - 1) * g[i]
-            most = value if value > most else most
-        total += most
-    return total
-
-
-def recolour(const double[:, ::1] rho, const int32_t[::1] y, int8_t[::1] mu, const double[::1] g, bint allow_zero,
-             double[:, :, ::1] top, int32_t[:, ::1] best):
+def recolour(const double[:, ::1] rho, const int32_t[::1] y, int8_t[::1] mu, const double[::1] g, bint allow_zero):
     """Single changes of colour that lower the cost, classes in order, until none does; both signs stay in use.
 
-    mu : IN/OUT. O(m K) per pass over the classes and per change. Returns (changes, cost).
+    mu : IN/OUT. O(m K) for every change. Returns (changes, cost before, cost after).
     """
     cdef int64_t i, m = rho.shape[0]
-    cdef int k, K = rho.shape[1], old, new, chosen, changes = 0, unchanged = 0
+    cdef int k, K = rho.shape[1], old, new, chosen, changes = 0, unchanged = 0, n
     cdef int count[3]
-    cdef double now, found, tried, own, value
-    check(m, K, rho, y, mu)
-    if g.shape[0] != m or top.shape[0] < m or best.shape[0] < m or top.shape[1] != 3 or top.shape[2] != 2 \
-            or best.shape[1] != 3:
-        raise ValueError("g, top and best must have an entry for every row")
+    cdef double now, before, found, own, value
+    check(rho, y, mu, g.shape[0])
+    # The column, the sum of g over the rows of each class, and the costs of all changes, which are to the opposite
+    # colour, or to -1, 0 and 1 where there are zeros.
+    cdef double *colour = colours_of(mu, 7 * K)
+    cdef double *of_class = colour + K
+    cdef double *total = colour + 2 * K
+    cdef double *moved = colour + 5 * K
     with nogil:
         count[0] = count[1] = count[2] = 0
         for k in range(K):
             count[mu[k] + 1] += 1
-        tops(rho, &mu[0], top, best)
-        now = cost_of(rho, y, &mu[0], g)
-        own = 0  # the part of the cost that the rows' own classes make
+            of_class[k] = 0
+        n = 3 if allow_zero or count[1] else 1
+        for k in range(n * K):
+            moved[k] = k // K - 1 if n == 3 else -colour[k]
         for i in range(m):
-            own += mu[y[i]] * g[i]
+            of_class[y[i]] += g[i]
+        before = now = pmb_colour_changes(&rho[0, 0], &y[0], colour, &g[0], m, K, moved, n, total, &own)
         k = 0
         while unchanged < K:
             old = mu[k] + 1
             chosen = -1
             found = now - LEAST * (now if now > 0 else -now)
             if old == 1 or count[old] > 1:
-                tried = 0
-                for i in range(m):
-                    if y[i] == k:
-                        tried += g[i]
                 for new in range(3):
                     if new == old or (new == 1 and not allow_zero):
                         continue
-                    value = cost_of_flip(rho, g, top, best, k, old, new) - own - (new - old) * tried
+                    value = total[new * K + k if n == 3 else k] - own - (new - old) * of_class[k]
                     if value < found:
                         found = value
                         chosen = new
@@ -160,27 +122,59 @@ def recolour(const double[:, ::1] rho, const int32_t[::1] y, int8_t[::1] mu, con
                 count[old] -= 1
                 count[chosen] += 1
                 mu[k] = <int8_t> (chosen - 1)
+                colour[k] = mu[k]
+                if n == 1:
+                    moved[k] = -colour[k]
                 changes += 1
                 unchanged = 0
-                tops(rho, &mu[0], top, best)
-                now = cost_of(rho, y, &mu[0], g)
-                own = 0
-                for i in range(m):
-                    own += mu[y[i]] * g[i]
+                now = pmb_colour_changes(&rho[0, 0], &y[0], colour, &g[0], m, K, moved, n, total, &own)
             unchanged += 1
             k = k + 1 if k + 1 < K else 0
-    return changes, now
+        free(colour)
+    return changes, before, now
 
 
 def update(double[:, ::1] rho, const int32_t[::1] y, const int8_t[::1] mu, const double[::1] g):
-    """Residuals of the next round, in place. O(m K)."""
-    cdef int64_t i
-    cdef int k, K = rho.shape[1]
-    check(rho.shape[0], K, rho, y, mu)
-    if g.shape[0] != rho.shape[0]:
-        raise ValueError("g must have an entry for every row")
+    """Residuals of the next round, in place: O(m K). Returns the sum of the rows' largest and the largest of all."""
+    cdef double total, largest
+    check(rho, y, mu, g.shape[0])
+    cdef double *colour = colours_of(mu, 0)
     with nogil:
-        for i in range(rho.shape[0]):
-            for k in range(K):
-                if k != y[i]:
-                    rho[i, k] += (mu[k] - mu[y[i]]) * g[i]
+        total = pmb_colour_update(&rho[0, 0], &y[0], colour, &g[0], rho.shape[0], rho.shape[1], &largest)
+        free(colour)
+    return total, largest
+
+
+def class_sums(const double[:, ::1] rho, const int32_t[::1] y, double[:, ::1] sums):
+    """Write the sum of the residuals over the rows of each class to sums (K, K), C-contiguous. O(m K)."""
+    cdef int64_t i, m = rho.shape[0], K = rho.shape[1]
+    if not m or y.shape[0] != m or sums.shape[0] != K or sums.shape[1] != K:
+        raise ValueError("rho, y and sums do not fit each other")
+    for i in range(m):
+        if not 0 <= y[i] < K:
+            raise ValueError("y must hold codes of classes")
+    sums[:] = 0
+    with nogil:
+        pmb_colour_sums(&rho[0, 0], &y[0], m, K, &sums[0, 0])
+
+
+def best_column(const double[:, ::1] draws, const int64_t[::1] fix, const double[:, ::1] weights, int8_t[::1] mu):
+    """Write the column that cuts most of those that draws (n, K) make to mu: +1 where a draw is below 1/2, else -1.
+
+    fix : (n,) classes; the j-th column of one colour has the colour of class fix[j] changed.
+    weights : (K, K) symmetric with zero diagonal. O(n K^2).
+    """
+    cdef int64_t j, n = draws.shape[0], K = mu.shape[0]
+    if not n or K < 2 or draws.shape[1] != K or fix.shape[0] < n or weights.shape[0] != K or weights.shape[1] != K:
+        raise ValueError("draws, fix, weights and mu do not fit each other")
+    for j in range(n):
+        if not 0 <= fix[j] < K:
+            raise ValueError("fix must hold codes of classes")
+    cdef double *x = <double *> malloc(2 * K * sizeof(double))
+    if x == NULL:
+        raise MemoryError()
+    with nogil:
+        pmb_colour_best(&draws[0, 0], &fix[0], n, K, &weights[0, 0], x, x + K)
+    for j in range(K):
+        mu[j] = <int8_t> x[j]
+    free(x)

@@ -131,6 +131,15 @@ PMB_CLONES PMB_STATIC void pmb_svm_add(double *PMB_RESTRICT to, const float *PMB
     for (int64_t k = 0; k < n; k++) to[k] += scale * (double)a[k];
 }
 
+/* to += scale[0] * row[0] + ... + scale[3] * row[3], one after another; entries stand two doubles apart (LIBSVM's nodes of
+ * 16 bytes). */
+PMB_CLONES PMB_STATIC void pmb_svm_add_nodes(double *PMB_RESTRICT to, const double *const *row, const double *scale,
+                                             int64_t n) {
+    const double *a = row[0], *b = row[1], *c = row[2], *d = row[3];
+    const double p = scale[0], q = scale[1], r = scale[2], s = scale[3];
+    for (int64_t k = 0; k < n; k++) to[k] = (((to[k] + p * a[2 * k]) + q * b[2 * k]) + r * c[2 * k]) + s * d[2 * k];
+}
+
 /* Inner product in eight chains, the same on every CPU. */
 PMB_CLONES PMB_STATIC double pmb_svm_dot(const double *PMB_RESTRICT w, const float *PMB_RESTRICT a, int64_t n) {
     double sum[PMB_SVM_LANES], rest = 0.0;

@@ -13,24 +13,17 @@ Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output
 """
 
 import pickle
-from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from pymcboost import colourings
-from pymcboost._kernels import colours
 from pymcboost.base import BoostingClassifier
+from pymcboost.callable_kernel import REFUSED, CallableKernelModel, callable_machine
 from pymcboost.machine_data import KernelBuilder, LinearBuilder, MachineData, kernel_machine
+from pymcboost.output_codes import CodeRounds
 from pymcboost.params import Param
 from pymcboost.scoring import Model
 from pymcboost.svm import KERNELS, DenseKernel, LibsvmKernel, LinearRows, kernel_block
-
-# Steps of a round with zeros in its column are halved at most this often.
-HALVINGS = 10
-# A round must lower its objective by this share: less is rounding.
-LEAST_FALL = 1e-9
-SCORED_AT_ONCE = 512
 
 
 def _no_probabilities(estimator):
@@ -38,21 +31,6 @@ def _no_probabilities(estimator):
         "HingeBoostOCClassifier has no probabilities: the hinge loss has no link to them; use decision_function, or "
         "sklearn.calibration.CalibratedClassifierCV"
     )
-
-
-@dataclass
-class _State:
-    """What a training has in hand between rounds."""
-
-    data: MachineData
-    svm: object
-    cost: np.ndarray
-    c: float
-    varies: bool
-    scratch: tuple
-    rho: np.ndarray | None = None
-    beta: np.ndarray | None = None
-    trace: list | None = None
 
 
 class HingeBoostOCClassifier(BoostingClassifier):
@@ -251,7 +229,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         if self.kernel == "linear":
             return LinearBuilder(data.n_classes, data.n_features, data.scale)
         if callable(self.kernel):
-            return KernelBuilder(data.n_classes, data.features, data.scale, _callable_machine(self.kernel))
+            return KernelBuilder(data.n_classes, data.features, data.scale, callable_machine(self.kernel))
         make = kernel_machine(self.kernel, self._gamma(data.n_features), self.coef0, self.degree)
         return KernelBuilder(data.n_classes, data.features, data.scale, make)
 
@@ -299,96 +277,25 @@ class HingeBoostOCClassifier(BoostingClassifier):
                 return kernel_block(features[begin:end], features, self.kernel, gamma, self.coef0, self.degree)
 
             svm = (LibsvmKernel if solver == "libsvm" else DenseKernel)(data.n_rows, block, n_threads)
-        low, high = data.features.min(axis=0), data.features.max(axis=0)
-        varies = bool((low != high).sum()) if data.sparse else bool((low != high).any())
-        scratch = np.empty((data.n_rows, 3, 2)), np.empty((data.n_rows, 3), dtype=np.int32)
-        self._state = _State(data, svm, cost, self.C / data.n_rows, varies, scratch)
+        self._state = CodeRounds(
+            data, svm, cost, self.C, init=self.init, n_colourings=self.n_colourings,
+            max_alternations=self.max_alternations, allow_zero=self.allow_zero, tol=self.tol, seed=self._seed,
+        )  # fmt: skip
         self._kept = self._kernel_parameters()
 
     def _restart(self, scores):
-        state = self._state
-        rho = state.cost[state.data.y]
-        if scores is not None:
-            rho = rho + scores - np.take_along_axis(scores, state.data.y[:, None].astype(np.int64), axis=1)
-        state.rho = np.ascontiguousarray(rho)
-
-    def _first_column(self, t):
-        state = self._state
-        K = state.data.n_classes
-        if self.init == "one-vs-all" and t < K and K > 2:
-            return colourings.one_vs_all(t, K)
-        weights = colourings.pair_weights(state.rho, state.data.y)
-        rng = np.random.default_rng([self._seed, t])
-        if self.init == "pairs":
-            return colourings.best_pair(weights)
-        if self.init == "max-cut":
-            return colourings.max_cut(weights, rng)
-        return colourings.best_random(weights, self.n_colourings, rng)
+        self._state.restart(scores)
 
     def _round(self, builder):
-        state, t = self._state, self.n_estimators_
-        y, rho, K = state.data.y, state.rho, state.data.n_classes
-        none = np.zeros(len(y))
-        column = self._first_column(t)
-        start = colours.cost(rho, y, column, none)
-        # Margins up to tol are none that an SVM would be trained for.
-        if rho.max() <= self.tol or not state.varies:
+        found = self._state.round(self.n_estimators_)
+        if found is None:
             return None
-        found = {"objective": state.c * start, "n_solves": 0, "n_iter": 0, "violation": 0.0}
-        state.trace = [found["objective"]]
-        best = self._alternate(column, found)
-        if best is None:
-            # Where every row has a class of its own colour with as large a residual, f = 0 is optimal: such a column
-            # asks for no margin. One class against all others always does.
-            best = self._alternate(colourings.one_vs_all(t % K, K), found)
-        column = np.zeros(K, dtype=np.int8)
-        if best is not None:
-            column, solution = best
-            found["violation"] = solution.violation
-            builder.add(column, solution, self._weights(solution))
-            colours.update(rho, y, column, solution.f / 2)
-        else:
+        column, solution, history = found
+        if solution is None:
             builder.add_nothing()
-        hinge = colours.cost(rho, y, column, none) / len(y)
-        return {"column": column, "start": state.trace[0], **found, "hinge": hinge}
-
-    def _alternate(self, column, found):
-        """SVMs and recolourings from a first column on; the last column and SVM that lower the objective, or None."""
-        state = self._state
-        y, rho, zero = state.data.y, state.rho, self.allow_zero or self.init == "pairs"
-        d, best = np.empty(len(y)), None
-        for _ in range(self.max_alternations):
-            colours.margins(rho, y, column, d)
-            solution = state.svm.solve(column[y], d, state.c, self.tol, state.beta)
-            found["n_solves"] += 1
-            found["n_iter"] += solution.n_iter
-            state.beta = solution.beta
-            g, norm = solution.f / 2, solution.norm2 / 2
-            fitted = norm + state.c * colours.cost(rho, y, column, g)
-            column = column.copy()
-            changes, after = colours.recolour(rho, y, column, g, zero, *state.scratch)
-            reached, step = norm + state.c * after, 1.0
-            if zero and reached >= found["objective"]:
-                step, reached = self._shorten(column, g, norm, found["objective"])
-            if not reached < found["objective"] * (1 - LEAST_FALL):
-                break
-            if not zero:
-                state.trace.append(fitted)
-            state.trace.append(reached)
-            found["objective"], best = reached, (column, solution.times(step))
-            if not changes:
-                break
-        return best
-
-    def _shorten(self, column, g, norm, objective):
-        """The largest halving of a step, for columns with zeros, which the SVM does not see as they are, that helps."""
-        state, step = self._state, 1.0
-        for _ in range(HALVINGS):
-            step /= 2
-            reached = step * step * norm + state.c * colours.cost(state.rho, state.data.y, column, step * g)
-            if reached < objective:
-                return step, reached
-        return 0.0, objective
+        else:
+            builder.add(column, solution, self._weights(solution))
+        return history
 
     def _weights(self, solution):
         """Weights of a linear SVM over the features; None for other kernels."""
@@ -457,77 +364,5 @@ class HingeBoostOCClassifier(BoostingClassifier):
         return tags
 
 
-REFUSED = (
-    "a model with a callable kernel cannot be saved or pickled: a file holds numbers, and a function would have to be "
-    "found again and trusted. Use one of the kernels that have names, or fit again where it is needed"
-)
-
-
 def _name(kernel):
     return "a callable" if callable(kernel) else repr(kernel)
-
-
-class _CallableMachine:
-    """Support vectors and coefficients of a kernel that is a function."""
-
-    def __init__(self, kernel, support, coef, intercept, scale):
-        self.kernel, self.support, self.coef, self.intercept, self.scale = kernel, support, coef, intercept, scale
-        self.n_classes = len(intercept)
-
-    def scores(self, X):
-        scores = np.tile(self.intercept, (len(X), 1))
-        if not len(self.support):
-            return scores
-        for begin in range(0, len(X), SCORED_AT_ONCE):
-            part = np.asarray(X[begin : begin + SCORED_AT_ONCE], dtype=np.float32)
-            part = part if self.scale is None else self.scale.apply(part)
-            scores[begin : begin + len(part)] += kernel_block(part, self.support, self.kernel, 1.0, 0.0, 1) @ self.coef
-        return scores
-
-
-def _callable_machine(kernel):
-    def make(**parts):
-        return _CallableMachine(kernel, **parts)
-
-    return make
-
-
-class CallableKernelModel:
-    """The model of a callable kernel: it scores as a `Model` does, and refuses to be saved."""
-
-    has_stages, is_machine, n_rounds, link = False, True, None, "none"
-
-    def __init__(self, machine, classes, meta):
-        self.ensemble, self.classes_, self.meta = machine, classes, meta
-
-    def raw_scores(self, X, n_jobs=None):
-        """Scores of the classes: (m, K)."""
-        return self.ensemble.scores(X)
-
-    def decision_function(self, X, n_jobs=None):
-        """Scores of the classes; for two classes, the score of the second minus that of the first."""
-        scores = self.raw_scores(X)
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def predict_codes(self, X, n_jobs=None):
-        """Positions of the predicted labels: (m,)."""
-        return self.raw_scores(X).argmax(axis=1)
-
-    def predict(self, X, n_jobs=None):
-        """Predicted labels: (m,)."""
-        return self.classes_[self.predict_codes(X)]
-
-    def staged_decision_function(self, X):
-        """There are no stages."""
-        raise ValueError("this model is a kernel machine, into which all rounds have been merged: it has no stages")
-
-    def to_bytes(self):
-        """Refused: a function is not part of a file."""
-        raise ValueError(REFUSED)
-
-    def save(self, path, layout=None, leaves=None):
-        """Refused: a function is not part of a file."""
-        raise ValueError(REFUSED)
-
-    def __reduce__(self):
-        raise pickle.PicklingError(REFUSED)

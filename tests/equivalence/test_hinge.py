@@ -134,7 +134,9 @@ def test_anchors_are_at_their_bound_where_margins_are_close_to_0(m, size):
         found = machine.solve(sign, d, C / m, 1e-8)
         lo, hi = np.where(sign < 0, -C / m, 0.0), np.where(sign > 0, C / m, 0.0)
         sums = found.f - found.bias
-        assert violation_of(found.beta, sign * d - sums, lo, hi)[0] < 1e-7 + 1e-5 * size
+        # LIBSVM adds up float32 kernel values. Solved for margins of 1, the violation would be about 1.
+        rounding = 1e-7 * np.abs(found.beta).sum()
+        assert violation_of(found.beta, sign * d - sums, lo, hi)[0] < 1e-7 + 1e-5 * size + rounding
         assert np.abs(found.beta).max() <= C / m
 
 
@@ -277,7 +279,8 @@ def test_margins_costs_recolouring_and_updates_are_the_formulas(seed, zeros):
     before = colours.cost(rho, y, column, g)
     assert before == pytest.approx(reference.cost(rho, y, column, g))
     found = column.copy()
-    changes, after = colours.recolour(rho, y, found, g, zeros, np.empty((m, 3, 2)), np.empty((m, 3), dtype=np.int32))
+    changes, first, after = colours.recolour(rho, y, found, g, zeros)
+    assert first == before
     assert after == pytest.approx(reference.cost(rho, y, found, g))
     assert after <= before
     assert (changes > 0) == (after < before)
@@ -285,9 +288,10 @@ def test_margins_costs_recolouring_and_updates_are_the_formulas(seed, zeros):
     best = reference.best_single_change(rho, y, found, g, (-1, 0, 1) if zeros else (-1, 1))
     assert after <= best + 1e-9 * abs(best)
     new = rho.copy()
-    colours.update(new, y, found, g)
+    total, largest = colours.update(new, y, found, g)
     np.testing.assert_allclose(new, reference.update(rho, y, found, g), atol=1e-12)
-    assert new.max(axis=1).sum() == pytest.approx(after)
+    assert new.max(axis=1).sum() == pytest.approx(total) == pytest.approx(after)
+    assert new.max() == largest
 
 
 def test_pair_weights_and_cuts_are_the_paper_s_sums():
