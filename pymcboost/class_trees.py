@@ -136,14 +136,15 @@ class ClassTrees:
 
         The tree of (k, b), k < b, is the negative of that of (b, k), so that it serves both as base classes.
         """
-        value = self._grown.value
-        with np.errstate(over="ignore"):
-            factor = np.exp(np.stack([value, -value]))
+        n, value = len(pairs), self._grown.value
+        factor = np.ones((2, n, max(32, self.max_leaves)), dtype=self.data.dtype)
+        np.exp(value[:n], out=factor[0, :, : self.max_leaves], casting="same_kind")
+        np.exp(-value[:n], out=factor[1, :, : self.max_leaves], casting="same_kind")
         tried = np.zeros(self.data.n_classes, dtype=np.uint8)
         tried[bases] = 1
         loss = np.empty((len(self._own), self.data.n_classes))
         _trees.try_bases(
-            self.S, self._starts, self._own, self._grown.leaf, value, factor, np.array(pairs, dtype=np.int32), tried,
+            self.S, self._starts, self._own, self._grown.leaf, factor, np.array(pairs, dtype=np.int32), tried,
             self.weight, loss, self.n_threads,
         )  # fmt: skip
         return loss.sum(axis=0)[bases]

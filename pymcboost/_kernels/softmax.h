@@ -91,6 +91,14 @@ PMB_INLINE double pmb_log(double x) {
 
 #define PMB_TRY_ROWS 128 /* rows whose losses with all base classes are summed up together */
 
+/* Tables of 32 numbers are looked up in registers where the machine can; clang takes no variable permutation. */
+#if PMB_VECTORS && defined(__x86_64__) && !defined(__clang__)
+#define PMB_PERMUTES 1
+typedef float pmb_v16s __attribute__((vector_size(64)));
+typedef int32_t pmb_v16n __attribute__((vector_size(64)));
+typedef uint8_t pmb_v16b __attribute__((vector_size(16)));
+#endif
+
 /* P = exp(F - top) of n rows, added to total; P may be NULL. */
 PMB_INLINE void pmb_exps_f_0(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top, int64_t n,
                              float *PMB_RESTRICT P, float *PMB_RESTRICT total) {
