@@ -175,15 +175,16 @@ PMB_INLINE void FN(pmb_look_up_)(const void *leaf, int bytes, int64_t J, int n, 
         const uint8_t *PMB_RESTRICT l = leaf;
 #if PMB_PERMUTES
         if (sizeof(REAL) == 4 && J <= 32) { /* both tables stay in registers */
+            int32_t code[PMB_TRY_ROWS];
             pmb_v16s f0, f1, g0, g1;
+            for (int j = 0; j < n; j++) code[j] = l[j];
             memcpy(&f0, factor, 64);
             memcpy(&f1, factor + 16, 64);
             memcpy(&g0, inverse, 64);
             memcpy(&g1, inverse + 16, 64);
             for (; i + 16 <= n; i += 16) {
-                pmb_v16b code;
-                memcpy(&code, l + i, sizeof code);
-                pmb_v16n at = __builtin_convertvector(code, pmb_v16n);
+                pmb_v16n at;
+                memcpy(&at, code + i, 64);
                 pmb_v16s u = __builtin_shuffle(f0, f1, at), v = __builtin_shuffle(g0, g1, at);
                 memcpy(up + i, &u, 64);
                 memcpy(down + i, &v, 64);
@@ -229,7 +230,19 @@ PMB_CLONES PMB_STATIC double FN(pmb_try_loss_)(const REAL *PMB_RESTRICT p, int i
     else
         for (int i = 0; i < n; i++) others[i] += p[i] * lost[i];
     for (int i = 0; i < n; i++) {
-        double own = (double)mine[i], x = (double)others[i] / (own > 1e-300 ? own : 1e-300);
+        double x = (double)(others[i] / (mine[i] > 1 / most ? mine[i] : 1 / most));
+        loss[i] = x > 1e75 ? 1e75 : x; /* four of them can be multiplied */
+    }
+    if (!weight && n == PMB_TRY_ROWS) { /* 1 + x + y + x y = (1 + x) (1 + y): one logarithm for four rows */
+        for (int quarter = 2; quarter >= 1; quarter--)
+            for (int i = 0; i < quarter * PMB_TRY_ROWS / 4; i++) {
+                double y = loss[i + quarter * PMB_TRY_ROWS / 4];
+                loss[i] += y + loss[i] * y;
+            }
+        n = PMB_TRY_ROWS / 4;
+    }
+    for (int i = 0; i < n; i++) {
+        double x = loss[i];
         /* where 1 + x has lost digits of x, the series is exact to 1e-16 */
         double small = x * (1 - x * (0.5 - x * (1.0 / 3 - x * (0.25 - x * (0.2 - x / 6)))));
         double large = pmb_log(1 + x);
@@ -258,10 +271,12 @@ PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_
         int here = n - start < PMB_TRY_ROWS ? (int)(n - start) : PMB_TRY_ROWS;
         memset(work, 0, sizeof(REAL) * 2 * (size_t)part);
         for (int64_t i = 0; i < part; i++) lost[i] = 1;
-        for (int j = 0; j < n_pairs; j++)
-            FN(pmb_try_pair_)(S + start, m, pair[2 * j], pair[2 * j + 1], own, here,
-                              (const char *)leaf + (j * m + start) * bytes, bytes, stride, factor + j * stride,
-                              inverse + j * stride, others, mine, lost);
+        for (int j = 0; j < n_pairs; j++) {
+            const char *its_leaf = (const char *)leaf + (j * m + start) * bytes;
+            for (int at = 0; at < PMB_TRY_ROWS * bytes; at += 64) PMB_PREFETCH(its_leaf + PMB_TRY_ROWS * bytes + at);
+            FN(pmb_try_pair_)(S + start, m, pair[2 * j], pair[2 * j + 1], own, here, its_leaf, bytes, stride,
+                              factor + j * stride, inverse + j * stride, others, mine, lost);
+        }
         for (int b = 0; b < K; b++)
             if (tried[b])
                 loss[b] += FN(pmb_try_loss_)(S + b * m + start, b == own, here, weight ? weight + start : NULL,
