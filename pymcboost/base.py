@@ -528,6 +528,8 @@ def _plain(value):
         return value
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
     return repr(type(value).__name__)
 
 

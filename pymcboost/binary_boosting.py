@@ -26,6 +26,7 @@ class BinaryBoosting(BoostingClassifier):
     shared = True
     # Trees of single columns are split by the Gini impurity rather than by their edges.
     gini = False
+    min_weight_fraction_split = 0.0
     restart_every: int | None = RESTART_EVERY
 
     def _training_data(self):
@@ -48,7 +49,8 @@ class BinaryBoosting(BoostingClassifier):
             return EdgeStumps(data, n_threads, n_columns)
         if self.shared and n_columns is None:
             return SharedTree(data, self.max_leaf_nodes, self.max_depth, n_threads)
-        return EdgeTrees(data, self.max_leaf_nodes, self.max_depth, n_threads, n_columns, self.gini)
+        share = self.min_weight_fraction_split
+        return EdgeTrees(data, self.max_leaf_nodes, self.max_depth, n_threads, n_columns, self.gini, share)
 
     def _add_round(self, builder, found, plus, minus=None):
         """Add a round of one weak learner.
@@ -78,8 +80,14 @@ class BinaryBoosting(BoostingClassifier):
 
     def _add_columns(self, builder, found, steps):
         """Add a round of one weak learner for every column, with the step of its column (P,), to a TreesBuilder."""
-        for one in found:
-            *splits, sign = one.as_tree()
-            builder.add_tree(*splits, sign * steps[one.cls], cls=one.cls)
-            self._add_gain(one)
+        if self.weak_learner == "stump":
+            of_column = np.array([one.cls for one in found])
+            right = np.array([one.polarity for one in found]) * steps[of_column]
+            splits = zip(*((one.feature, one.threshold, one.nan_left) for one in found), strict=True)
+            builder.add_stumps(*splits, np.stack((-right, right), axis=1), of_column)
+        else:
+            for one in found:
+                *splits, sign = one.as_tree()
+                builder.add_tree(*splits, sign * steps[one.cls], cls=one.cls)
+                self._add_gain(one)
         builder.end_round()

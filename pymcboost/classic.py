@@ -27,9 +27,11 @@ TEXTS = {
         Most leaves of a tree, 2 to 65536.""",
     "max_depth": """int or None, default=None
         Most splits on the way to a leaf of a tree; None for no bound.""",
+    "min_weight_fraction_split": """float, default=0.0
+        Only nodes of a tree with more than this share of the weight of its rows are split, 0 to 1.""",
     "subsample": """float, default=1.0
-        Share of the rows that a weak learner is learnt from, in (0, 1]. Below 1 they are drawn by their weights, with
-        replacement, anew for every weak learner.""",
+        Share of the rows that a weak learner is learnt from, in (0, 1]. Below 1 they are drawn by their weights, anew
+        for every weak learner (systematic sampling: rows of large weight may count more than once).""",
     "max_bins": """int, default=256
         Most bins per feature, 2 to 256, missing values included. Features with no more distinct values, and small data,
         are searched exactly.""",
@@ -91,6 +93,7 @@ class ClassicBoosting(BinaryBoosting):
         weak_learner="stump",
         max_leaf_nodes=20,
         max_depth=None,
+        min_weight_fraction_split=0.0,
         subsample=1.0,
         max_bins=256,
         min_weight_fraction_leaf=0.0,
@@ -107,6 +110,7 @@ class ClassicBoosting(BinaryBoosting):
         self.weak_learner = weak_learner
         self.max_leaf_nodes = max_leaf_nodes
         self.max_depth = max_depth
+        self.min_weight_fraction_split = min_weight_fraction_split
         self.subsample = subsample
         self.max_bins = max_bins
         self.min_weight_fraction_leaf = min_weight_fraction_leaf
@@ -122,9 +126,10 @@ class ClassicBoosting(BinaryBoosting):
     def _link(self):
         return "softmax2"
 
-    def _resampled(self, learner):
+    def _resampled(self, learner, constants=False):
         """The learner, or with ``subsample`` one that draws its rows."""
-        return Resampled(learner, self.subsample) if self.subsample < 1 else learner
+        constants = constants and self.weak_learner == "tree"
+        return Resampled(learner, self.subsample, constants) if self.subsample < 1 else learner
 
     def _generator(self, purpose=0):
         """Random numbers of a round, which a training that goes on from a model draws again."""

@@ -82,42 +82,10 @@ def coded_steps(tables, code, cap=LARGEST_COEFFICIENT):
     cap : float
         Largest |C t| of a column.
     """
-    size = np.abs(code).max(axis=0)
-    size[size == 0] = 1.0
-    total = np.maximum(tables.sum(axis=(0, 1)), 1e-300)
-    C, tables = _merged(code / size, tables)
-    plus, minus = C * tables[0] / total, C * tables[1] / total
-
-    def slope(t):
-        up, down = np.exp(C * t), np.exp(-C * t)
-        return (minus * up - plus * down).sum(axis=0), (C * (minus * up + plus * down)).sum(axis=0)
-
-    low, high = np.full(len(size), -float(cap)), np.full(len(size), float(cap))
-    # Where the slope does not change its sign before the cap, the step is the cap.
-    ends = np.where(slope(high)[0] < 0, high, np.where(slope(low)[0] > 0, low, 0.0))
-    bounded, t = ends != 0, ends
-    for _ in range(MAX_ITERATIONS):
-        g, curvature = slope(t)
-        low, high = np.where(g <= 0, t, low), np.where(g >= 0, t, high)
-        new = t - g / np.maximum(curvature, 1e-300)
-        # A step too small to be made ends at t: halving the interval would lead away from the root.
-        settled = bounded | (np.minimum(np.abs(new - t), high - low) <= 1e-15 * np.maximum(1.0, np.abs(t)))
-        inside = (new > low) & (new < high)
-        t = np.where(settled, t, np.where(inside, new, (low + high) / 2))
-        if settled.all():
-            break
-    return t / size
-
-
-def _merged(C, tables):
-    """The classes of a column with the same entry taken together, where no column has more than two entries."""
-    top, bottom = C.max(axis=0), C.min(axis=0)
-    is_top = top == C
-    if len(C) <= 2 or not (is_top | (bottom == C)).all():
-        return C, tables
-    upper = np.where(is_top, tables, 0.0).sum(axis=1)
-    lower = np.where(is_top, 0.0, tables).sum(axis=1)
-    return np.stack((top, bottom)), np.stack((upper, lower), axis=1)
+    out = np.empty(code.shape[1])
+    code = np.ascontiguousarray(code, dtype=np.float64)
+    _newton.coded_steps(code, np.ascontiguousarray(tables, dtype=np.float64), cap, MAX_ITERATIONS, out)
+    return out
 
 
 def common_step(edge, cap=LARGEST_COEFFICIENT):

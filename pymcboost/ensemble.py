@@ -533,6 +533,33 @@ class TreesBuilder:
         self._offset[t + 1] = end
         self._n = t + 1
 
+    def add_stumps(self, feature, threshold, nan_left, leaf, cls):
+        """Append trees of one split each: `add_tree` for many, of one class (or column) each.
+
+        Parameters
+        ----------
+        feature, threshold, nan_left, cls : array-like (n,)
+        leaf : array-like (n, 2)
+            Values on the left and on the right, rounded to float32.
+        """
+        t, n = self._n, len(cls)
+        begin = int(self._offset[t])
+        for name in ("_feature", "_threshold", "_nan_left", "_right"):
+            self._room(name, begin + n)
+        self._room("_leaf", begin + t + 2 * n)
+        self._room("_offset", t + n + 1)
+        self._room("_cls", t + n)
+        self._room("_base", t + n)
+        for array, values in (
+            (self._feature, feature), (self._threshold, threshold), (self._nan_left, nan_left), (self._right, 1),
+        ):  # fmt: skip
+            array[begin : begin + n] = values
+        self._leaf[begin + t : begin + t + 2 * n] = np.ravel(leaf)
+        self._offset[t + 1 : t + n + 1] = begin + np.arange(1, n + 1)
+        self._cls[t : t + n] = cls
+        self._base[t : t + n] = -1
+        self._n = t + n
+
     def add_stump(self, feature, threshold, nan_left, right, left=None):
         """Append a stump as a tree, which must have a value for each class; see `EnsembleBuilder.add_stump`."""
         leaf = np.stack((np.negative(right) if left is None else left, right))

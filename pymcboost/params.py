@@ -116,6 +116,7 @@ PARAMS = {
     "n_candidates": Param(int, low=1, none=True),
     "warmup_rounds": Param(int, low=0),
     "min_weight_fraction_leaf": Param(float, low=0, high=0.5),
+    "min_weight_fraction_split": Param(float, low=0, high=1),
     "early_stopping": Param(bool),
     "validation_fraction": Param(float, low=0, open_low=True, high=0.9),
     "n_iter_no_change": Param(int, low=1),

@@ -42,12 +42,15 @@ class VectorTrees:
         Curvature of softmax in the leaves: of each class alone, or the whole matrix.
     learning_rate : float
     n_threads : int
+    min_share : float, default=0.0
+        Only nodes with more than this share of the weight are split.
     """
 
     def __init__(
-        self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate, n_threads
-    ):
-        self.data, self.loss = data, loss
+        self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate,
+        n_threads, min_share=0.0,
+    ):  # fmt: skip
+        self.data, self.loss, self._min_share = data, loss, min_share
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
         self._limits = min(max_leaves, data.n_rows), max_depth or 0, loss.least(min_samples_leaf)
         self._n_used = len(data.column)
@@ -62,7 +65,7 @@ class VectorTrees:
             data.codes, data.lane, data.cell0, data.n_bins, data.has_missing, data.mode, data.lane_ptr,
             data.lane_feature, data.row_ptr if sparse else np.zeros(0, dtype=np.int64),
             data.row_cell if sparse else np.zeros(0, dtype=np.int32), data.n_cells if sparse else 0, data.n_classes,
-            loss.lanes, loss.blocks, *self._limits, n_drawn, True, self.n_threads,
+            loss.lanes, loss.blocks, *self._limits, n_drawn, True, self.n_threads, self._min_share,
         )  # fmt: skip
 
     def fit(self, key):
@@ -112,12 +115,14 @@ class ClassificationTrees(VectorTrees):
     max_leaves : int
     max_depth : int or None
     n_threads : int
+    min_share : float, default=0.0
+        Only nodes with more than this share of the weight are split.
     """
 
-    def __init__(self, data, loss, max_leaves, max_depth, n_threads):
+    def __init__(self, data, loss, max_leaves, max_depth, n_threads, min_share=0.0):
         super().__init__(
             data, loss, max_leaves=max_leaves, max_depth=max_depth, min_samples_leaf=0.0,
-            max_features=1.0, leaf_step=None, learning_rate=1.0, n_threads=n_threads,
+            max_features=1.0, leaf_step=None, learning_rate=1.0, n_threads=n_threads, min_share=min_share,
         )  # fmt: skip
 
     def fit(self, weight):

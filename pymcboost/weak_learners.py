@@ -1,6 +1,6 @@
 """Weak learners: fit binary learners h(x) in {-1, +1} to the gradient of all classes in one scan of the data."""
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from pymcboost.tree_data import Grown, Units
 TIE = {np.dtype(np.float32): 1 + 2e-6, np.dtype(np.float64): 1 + 1e-10}
 
 
-@dataclass(frozen=True)
-class StumpFit:
+class StumpFit(NamedTuple):
     """The stump with the largest edge, of all classes or of one.
 
     ``polarity`` is +1 when h = +1 means ``x > threshold``; ``h`` (m,) holds its outputs on the training rows; ``edge``
@@ -31,8 +30,7 @@ class StumpFit:
     cls: int
     edge: float
     h: np.ndarray
-
-    gain = None
+    gain: None = None
 
     def first_split(self):
         """Its feature and threshold, as Python numbers."""
@@ -74,6 +72,11 @@ class _StumpSearch:
         self._needs_sums = any(not isinstance(store, Tiles) for store in data.stores)
         lengths = [len(store.feature) for store in data.stores]
         self._first = np.concatenate(([0], np.cumsum(lengths))).astype(int)
+        self._byte_of = [
+            np.repeat(np.arange(len(store.byte_ptr) - 1, dtype=np.int32), np.diff(store.byte_ptr))
+            if isinstance(store, Tiles) else None
+            for store in data.stores
+        ]  # fmt: skip
         self._feature = np.concatenate([store.feature for store in data.stores] or [np.empty(0, dtype=np.int32)])
 
     def _aim(self, best):
@@ -132,29 +135,58 @@ class _StumpSearch:
         s = int(np.searchsorted(self._first, at, side="right")) - 1
         slot = at - self._first[s]
         store = self.data.stores[s]
-        self._sides(store, slot, pos, nan_left, h)
+        self._sides(s, slot, pos, nan_left, h)
         if edge < 0:
             np.negative(h, out=h)
-        return StumpFit(
-            int(store.feature[slot]), store.thresholds[slot][pos], nan_left, 1 if edge > 0 else -1, cls, abs(edge), h
-        )
+        polarity = 1 if edge > 0 else -1
+        return StumpFit(int(store.feature[slot]), store.thresholds[slot][pos], nan_left, polarity, cls, abs(edge), h)
 
-    @staticmethod
-    def _sides(store, slot, pos, nan_left, h):
+    def _stumps(self, at, edge, code, columns, h):
+        """The stumps of the slots ``at`` (n,), for these columns; their outputs go into those rows of ``h``."""
+        threshold = np.empty(len(at), dtype=np.float32)
+        of_store = np.searchsorted(self._first, at, side="right") - 1
+        for s, store in enumerate(self.data.stores):
+            mine = np.flatnonzero(of_store == s)
+            if not len(mine):
+                continue
+            slots, codes, to = at[mine] - self._first[s], code[mine], columns[mine]
+            threshold[mine] = [
+                store.thresholds[j][p] for j, p in zip(slots.tolist(), (codes >> 1).tolist(), strict=True)
+            ]
+            if isinstance(store, Tiles):
+                _stumps.side_tiles(
+                    store.codes, self._byte_of[s], store.stride, store.bins, store.missing, slots, codes, to, h,
+                    self.n_threads,
+                )  # fmt: skip
+            else:
+                for slot, pos, row in zip(slots, codes, to, strict=True):
+                    self._sides(s, slot, pos >> 1, bool(pos & 1), h[row])
+        for row in columns[edge < 0]:
+            np.negative(h[row], out=h[row])
+        rows = zip(
+            self._feature[at].tolist(), threshold, (code & 1).astype(bool).tolist(),
+            np.where(edge > 0, 1, -1).tolist(), columns.tolist(), np.abs(edge).tolist(), [h[row] for row in columns],
+            strict=True,
+        )  # fmt: skip
+        return [StumpFit(*row) for row in rows]
+
+    def _sides(self, s, slot, pos, nan_left, h):
+        """Outputs of the split of a slot of store ``s``."""
+        store = self.data.stores[s]
         if isinstance(store, Tiles):
-            byte = int(np.searchsorted(store.byte_ptr, slot, side="right")) - 1
+            byte = self._byte_of[s][slot]
             _stumps.side_tile(
                 store.codes[byte // 4], byte % 4, store.stride[slot], store.bins[slot], pos, nan_left,
                 store.missing[slot], h,
             )  # fmt: skip
-        elif isinstance(store, Lists):
-            part = slice(store.ptr[slot], store.ptr[slot + 1])
+            return
+        part = slice(store.ptr[slot], store.ptr[slot + 1])
+        if isinstance(store, Lists):
             _stumps.side_list(
                 store.rows[part], store.codes[part], store.mode[slot], store.bins[slot], pos, nan_left,
                 store.missing[slot], h,
             )  # fmt: skip
         else:
-            part = slice(store.ptr[slot], store.ptr[slot + 1])
             _stumps.side_sorted(store.order[part], store.n_missing[slot], store.default_at[slot], pos, nan_left, h)
 
 
@@ -229,12 +261,18 @@ class EveryStump(_StumpSearch):
         refuse_edges(lengths, self._sums.size)
         self._aim(_stumps.AllEdges(lengths, self._sums.size))
         self._h = aligned_zeros(data.n_rows, np.int8)
-        self._splits = None
+        self._splits = self.outputs = None
 
     def edges(self, gradient):
-        """Sums right minus left of every split for every column (splits, P), and of all rows (P,).
+        """Sums right minus left, the numbers of the splits among them, and the sums of all rows.
 
-        Splits of lower features come first, and then those at lower thresholds.
+        Returns
+        -------
+        edge : ndarray (n_all, width)
+            Overwritten by the next call.
+        splits : ndarray (n,)
+            Rows of ``edge``: those of lower features come first, and then those at lower thresholds.
+        total : ndarray (P,)
         """
         self._scan(gradient)
         if not self._needs_sums:
@@ -244,11 +282,23 @@ class EveryStump(_StumpSearch):
             there = np.flatnonzero(~np.isnan(edge[:, 0])) if len(edge) else np.zeros(0, dtype=np.int64)
             slot = np.searchsorted(self._best.start, there, side="right") - 1
             self._splits = there[np.lexsort((there, self._feature[slot]))]
-        return edge[self._splits, : self.n_columns], self._sums.ravel()[: self.n_columns]
+        return edge, self._splits, self._sums.ravel()[: self.n_columns]
 
     def stump(self, at):
         """The stump of split number ``at``, +1 on its right side; its outputs are overwritten by the next call."""
         return self._stump_of_split(int(self._splits[at]), 1.0, self._h)
+
+    def stumps(self, at):
+        """The stumps of splits number ``at`` (P,), +1 on their right sides: one for each column.
+
+        Their outputs, also the rows of ``outputs`` (P, m), are overwritten by the next call.
+        """
+        if self.outputs is None:
+            self.outputs = aligned_zeros((len(at), self.data.n_rows), np.int8)
+        split = self._splits[at]
+        slot = np.searchsorted(self._best.start, split, side="right") - 1
+        code = (split - self._best.start[slot]).astype(np.int32)
+        return self._stumps(slot, np.ones(len(at)), code, np.arange(len(at)), self.outputs)
 
 
 class ClassStump(_StumpSearch):
@@ -323,17 +373,13 @@ class EdgeStumps(_StumpSearch):
         Their outputs, also the rows of ``outputs``, are overwritten by the next call.
         """
         self._scan(gradient)
-        edge, code = self._best.edge, self._best.code
         _stumps.pick_classes(self._best, self._feature, self.tie, self._at)
-        return [
-            self._stump(at, float(edge[at, c]), int(code[at, c]) >> 1, c, bool(code[at, c] & 1), self.outputs[c])
-            for c, at in enumerate(self._at.tolist())
-            if at >= 0
-        ]
+        columns = np.flatnonzero(self._at >= 0)
+        at = self._at[columns]
+        return self._stumps(at, self._best.edge[at, columns], self._best.code[at, columns], columns, self.outputs)
 
 
-@dataclass(frozen=True)
-class TreeFit:
+class TreeFit(NamedTuple):
     """A tree with leaves +-1, in the arrays that `TreesBuilder.add_tree` takes.
 
     ``sign`` holds the output of every leaf, ``h`` (m,) those on the training rows; ``gain`` the gains of the splits.
@@ -372,13 +418,13 @@ class _EdgeTrees:
     a gradient have the sample weight ``data.least_weight`` at least.
     """
 
-    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False):
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0):
         self.data = data
         self.n_columns = data.n_classes if n_columns is None else n_columns
         # One plane has no sums of the sample weights, which a bound is about.
         planes = 2 if data.dtype == np.float64 or data.least_weight > 0 else 1
         self._units = Units(data, planes, 0.0, data.least_weight)
-        self._limits = max_leaves, max_depth or 0, n_threads
+        self._limits = max_leaves, max_depth or 0, n_threads, min_share
         self._grower, self._by_gini = self._new_grower(gini), None
         self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows)
         self._edges = np.zeros(self.n_columns)
@@ -386,10 +432,10 @@ class _EdgeTrees:
         self._unit = float(max(data.weight.min(), 1e-9 * data.weight.mean()))
 
     def _new_grower(self, gini):
-        max_leaves, max_depth, n_threads = self._limits
+        max_leaves, max_depth, n_threads, min_share = self._limits
         return _trees.Grower(
             self.data, max_leaves, max_depth, self._units.least, self._units.planes, not gini,
-            self.data.pools(self._units.planes, max_leaves), n_threads,
+            self.data.pools(self._units.planes, max_leaves), n_threads, min_share,
         )  # fmt: skip
 
     def _grow(self, gradient):
@@ -445,11 +491,14 @@ class EdgeTrees(_EdgeTrees):
     n_threads : int
     n_columns : int, optional
     gini : bool, default=False
-        Split by the Gini impurity, which also goes on where no single split changes the number of errors.
+        Split by the Gini impurity, which also goes on where no single split changes the number of errors; leaves beside
+        each other with the same output are then merged.
+    min_share : float, default=0.0
+        Only nodes with more than this share of the weight are split.
     """
 
-    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False):
-        super().__init__(data, max_leaves, max_depth, n_threads, n_columns, gini)
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0):
+        super().__init__(data, max_leaves, max_depth, n_threads, n_columns, gini, min_share)
         self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):
@@ -462,17 +511,20 @@ class EdgeTrees(_EdgeTrees):
 
 
 class Resampled:
-    """Fits weak learners to rows drawn by their weights, with replacement; edges are those on all rows.
+    """Fits weak learners to rows drawn by their weights, see `draw`; edges are those on all rows.
 
     Parameters
     ----------
     learner : EdgeStumps, EdgeTrees or TotalStump
     share : float
         How many rows are drawn for a column, of all: on average, where one learner serves all columns.
+    constants : bool, default=False
+        A column whose drawn rows all have the same sign, so that no tree can be grown on them, gets that sign as a tree
+        without splits. This brings back the rows of the other sign, which had too little weight to be drawn.
     """
 
-    def __init__(self, learner, share):
-        self._learner, self._share, self._drawn = learner, share, None
+    def __init__(self, learner, share, constants=False):
+        self._learner, self._share, self._drawn, self._constants = learner, share, None, constants
 
     @property
     def outputs(self):
@@ -495,11 +547,28 @@ class Resampled:
         found = self._learner.fit(self._drawn)
         if not isinstance(found, list):
             return found
-        return [replace(one, edge=float(np.sum(columns[one.cls] * one.h, dtype=np.float64))) for one in found]
+        if self._constants and len(found) < P:
+            there = {one.cls for one in found}
+            found = sorted([*found, *(self._constant(j) for j in range(P) if j not in there)], key=lambda one: one.cls)
+        edges = [float(np.sum(columns[one.cls] * one.h, dtype=np.float64)) for one in found]
+        return [one._replace(edge=edge) for one, edge in zip(found, edges, strict=True)]
+
+    def _constant(self, column):
+        lanes, none = self._drawn.shape[2], np.zeros(0)
+        sign = 1 if self._drawn[column // lanes, :, column % lanes].sum() > 0 else -1
+        h = self._learner.outputs[column]
+        h[:] = sign
+        splits = none.astype(np.int64), none.astype(np.float32), none.astype(bool), none.astype(np.int64)
+        return TreeFit(*splits, np.array([float(sign)]), none, column, 0.0, h)
 
 
 def draw(weight, n, generator):
-    """How often each row comes among n that are drawn by their weights, with replacement: (m,)."""
+    """How often each row comes among n that are drawn by their weights: (m,).
+
+    Systematic sampling: n points at equal distances, from a random one on, on the weights laid end to end. A row comes
+    n w / sum w times, rounded up or down; independent draws would have the same mean and more variance.
+    """
     ends = np.cumsum(weight, dtype=np.float64)
-    at = np.searchsorted(ends, generator.random(n) * ends[-1], side="right")
-    return np.bincount(np.minimum(at, len(weight) - 1), minlength=len(weight))
+    at = np.searchsorted(ends, (generator.random() + np.arange(n)) * (ends[-1] / n), side="right")
+    last = np.searchsorted(ends, ends[-1])  # of the rows with any weight
+    return np.bincount(np.minimum(at, last), minlength=len(weight))

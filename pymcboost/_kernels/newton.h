@@ -215,4 +215,54 @@ PMB_STATIC double pmb_log_step(int K, const double *tables, const double *w, dou
     return worst / mass;
 }
 
+/* Slope and curvature at t of the sum over j of W+_j exp(-C_j t) + W-_j exp(C_j t). */
+PMB_INLINE double pmb_coded_slope(int n, const double *C, const double *plus, const double *minus, double t,
+                                  double *curvature) {
+    double slope = 0;
+    *curvature = 0;
+    for (int j = 0; j < n; j++) {
+        double up = exp(C[j] * t), down = 1 / up, a = minus[j] * up, b = plus[j] * down;
+        slope += C[j] * (a - b);
+        *curvature += C[j] * C[j] * (a + b);
+    }
+    return slope;
+}
+
+/* The t of one column that minimises the sum over the classes of W+ exp(-C t) + W- exp(C t): the root of its slope, which
+ * rises, |C t| <= cap. Rows of the tables and of the code are `stride` apart; work: 3 K numbers. */
+PMB_STATIC double pmb_coded_step(int K, const double *code, const double *plus, const double *minus, int64_t stride,
+                                 double cap, int max_iter, double *work) {
+    double *C = work, *up = C + K, *down = up + K, size = 0, total = 0, curvature, t = 0, low = -cap, high = cap;
+    int n = 0;
+    for (int c = 0; c < K; c++) {
+        size = fmax(size, fabs(code[c * stride]));
+        total += plus[c * stride] + minus[c * stride];
+    }
+    if (size == 0 || total == 0) return 0;
+    for (int c = 0; c < K; c++) { /* classes with the same entry count as one */
+        double value = code[c * stride] / size;
+        int j = 0;
+        while (j < n && C[j] != value) j++;
+        if (j == n) {
+            C[n] = value;
+            up[n] = down[n] = 0;
+            n++;
+        }
+        up[j] += plus[c * stride] / total;
+        down[j] += minus[c * stride] / total;
+    }
+    if (pmb_coded_slope(n, C, up, down, cap, &curvature) < 0) return cap / size;
+    if (pmb_coded_slope(n, C, up, down, -cap, &curvature) > 0) return -cap / size;
+    for (int k = 0; k < max_iter; k++) {
+        double slope = pmb_coded_slope(n, C, up, down, t, &curvature), next;
+        if (slope <= 0) low = t;
+        if (slope >= 0) high = t;
+        next = t - slope / fmax(curvature, 1e-300);
+        /* A step too small to be made ends at t: halving the interval would lead away from the root. */
+        if (fmin(fabs(next - t), high - low) <= 1e-15 * fmax(1, fabs(t))) break;
+        t = next > low && next < high ? next : (low + high) / 2;
+    }
+    return t / size;
+}
+
 #endif

@@ -1,6 +1,8 @@
 # cython: language_level=3
 """Coefficients of one shared weak learner from K x K tables, by a box-bounded Newton method."""
 
+from libc.stdint cimport int64_t
+
 import numpy as np
 
 cdef extern from "newton.h" nogil:
@@ -10,6 +12,8 @@ cdef extern from "newton.h" nogil:
                    double *work, double *violation)
     double pmb_log_step(int K, const double *tables, const double *w, double nu, double cap, double tol, int max_iter,
                         double *v, double *work)
+    double pmb_coded_step(int K, const double *code, const double *plus, const double *minus, int64_t stride,
+                          double cap, int max_iter, double *work)
 
 
 def new_work(int K):
@@ -58,3 +62,21 @@ def log_step(const double[:, :, ::1] tables, const double[::1] w, double nu, dou
     with nogil:
         violation = pmb_log_step(<int> w.shape[0], &tables[0, 0, 0], &w[0], nu, cap, tol, max_iter, &v[0], &work[0])
     return violation
+
+
+def coded_steps(const double[:, ::1] code, const double[:, :, ::1] tables, double cap, int max_iter, double[::1] out):
+    """For every column the t that minimises the sum over the classes of W+ exp(-C t) + W- exp(C t).
+
+    Parameters
+    ----------
+    code : IN (K, P)
+    tables : IN (2, K, P) W+ and W-
+    cap : largest |C t| of a column
+    out : OUT (P,)
+    """
+    cdef int64_t j, P = code.shape[1]
+    cdef double[::1] work = np.empty(3 * code.shape[0])
+    with nogil:
+        for j in range(P):
+            out[j] = pmb_coded_step(<int> code.shape[0], &code[0, j], &tables[0, 0, j], &tables[1, 0, j], P, cap,
+                                    max_iter, &work[0])

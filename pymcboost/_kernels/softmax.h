@@ -237,15 +237,26 @@ PMB_STATIC int pmb_work_new(pmb_grow_work *w, const pmb_tree_data *d, const pmb_
     return 1;
 }
 
+/* Take back splits whose two leaves have the same sign of g, but for that of the root, so that a tree is never without
+ * any. Children come after their parents. */
+PMB_STATIC void pmb_prune_signs(pmb_node *nodes, int n_nodes) {
+    for (int j = n_nodes - 1; j > 0; j--) {
+        if (nodes[j].left < 0) continue;
+        const pmb_node *l = nodes + nodes[j].left, *r = nodes + nodes[j].right;
+        if (l->left < 0 && r->left < 0 && (l->sums.g < 0) == (r->sums.g < 0)) nodes[j].left = -1;
+    }
+}
+
 /* Grow on the gradients in w->gh, on the rows of the sample (NULL: all), and write the tree without its leaf values;
  * w->order + 2 * max_leaves then lists the node of each leaf. Returns the number of leaves. */
 PMB_STATIC int pmb_grow_to(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const int32_t *sample,
-                           int64_t n_sample, double unit, const pmb_tree_out *out) {
+                           int64_t n_sample, double unit, int prune, const pmb_tree_out *out) {
     int J = o->max_leaves;
     int32_t *order = w->order, *right = order + J, *leaves = right + J, *stack = leaves + J;
     int64_t n = sample ? n_sample : d->m;
     for (int64_t i = 0; i < n; i++) w->rows[i] = sample ? sample[i] : (int32_t)i;
-    pmb_grow(d, o, w, n);
+    int n_nodes = pmb_grow(d, o, w, n);
+    if (prune) pmb_prune_signs(w->nodes, n_nodes);
     const pmb_node *nodes = w->nodes;
     int splits = pmb_preorder(nodes, stack, order, right, leaves);
     *out->n_splits = splits;
@@ -288,7 +299,7 @@ PMB_STATIC void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options 
         else if (o->planes == 2) pmb_quantise_2_f_0(pf, qf, from, to, r, weight, counts, scale, w->gh);
         else pmb_quantise_1_f_0(pf, qf, from, to, r, weight, counts, scale, w->gh);
     }
-    int n_leaves = pmb_grow_to(d, o, w, sample, n_sample, scale.h / (scale.g * scale.g), out);
+    int n_leaves = pmb_grow_to(d, o, w, sample, n_sample, scale.h / (scale.g * scale.g), 0, out);
     const int32_t *leaves = w->order + 2 * o->max_leaves;
     for (int j = 0; j < n_leaves; j++) {
         const pmb_node *node = w->nodes + leaves[j];
@@ -305,7 +316,8 @@ PMB_STATIC void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options 
 }
 
 /* One binary tree with leaves +-1 for one class: g = a, h = |a|, a being every stride-th number of A. Its leaves are the
- * signs of their sums of a. Returns its edge, the sum of a_i h(x_i).
+ * signs of their sums of a; where it is grown by the Newton gain, which here is Gini's, leaves of one sign that lie beside
+ * each other are pruned. Returns its edge, the sum of a_i h(x_i).
  * Rows with a = 0 take no part: in a leaf of their own they would get a sign that nothing speaks for.
  * The integers are a / unit times a power of two: as long as all a are whole multiples of the unit, ties are ties. */
 PMB_STATIC double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
@@ -332,7 +344,7 @@ PMB_STATIC double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *
     }
 #undef A_OF
     const int32_t *sample = n_drawn < d->m && n_drawn > 0 ? w->rows : NULL;
-    int n_leaves = pmb_grow_to(d, o, w, sample, n_drawn, 1 / scale, out);
+    int n_leaves = pmb_grow_to(d, o, w, sample, n_drawn, 1 / scale, !o->edge, out);
     const int32_t *leaves = w->order + 2 * o->max_leaves;
     for (int j = 0; j < n_leaves; j++) {
         int64_t g = w->nodes[leaves[j]].sums.g;
@@ -359,7 +371,7 @@ PMB_STATIC void pmb_class_tree(const pmb_tree_data *d, const pmb_grow_options *o
         }
     }
     const int32_t *sample = n_drawn < d->m && n_drawn > 0 ? w->rows : NULL;
-    int n_leaves = pmb_grow_to(d, o, w, sample, n_drawn, scale.h / (scale.g * scale.g), out);
+    int n_leaves = pmb_grow_to(d, o, w, sample, n_drawn, scale.h / (scale.g * scale.g), 0, out);
     const int32_t *leaves = w->order + 2 * o->max_leaves;
     for (int j = 0; j < n_leaves; j++) {
         const pmb_node *node = w->nodes + leaves[j];

@@ -55,4 +55,53 @@ PMB_CLONES PMB_STATIC double pmb_joint_gain(const double *PMB_RESTRICT set, cons
     return top;
 }
 
+/* Sums of w z and w left and right of n splits for K classes: to[class][wz left, wz right, w left, w right][split]. edge:
+ * right minus left, `width` numbers for each of the splits at[]: K of w z, then K of w; total: of all rows. */
+PMB_CLONES PMB_STATIC void pmb_joint_sums(const double *PMB_RESTRICT edge, int64_t width, const int64_t *PMB_RESTRICT at,
+                                          int64_t first, int64_t last, int64_t n, int K, const double *PMB_RESTRICT total,
+                                          double *PMB_RESTRICT to) {
+    for (int k = 0; k < K; k++) {
+        double *PMB_RESTRICT of = to + 4 * n * k;
+        double z = total[k], w = total[K + k];
+        for (int64_t j = first; j < last; j++) {
+            double ez = edge[at[j] * width + k], ew = edge[at[j] * width + K + k];
+            double zl = (z - ez) / 2, zr = (z + ez) / 2, wl = (w - ew) / 2, wr = (w + ew) / 2;
+            of[j] = zl;
+            of[n + j] = zr;
+            of[2 * n + j] = wl > fabs(zl) ? wl : fabs(zl); /* as it must be, whatever rounding leaves next to no weight */
+            of[3 * n + j] = wr > fabs(zr) ? wr : fabs(zr);
+        }
+    }
+}
+
+/* For every class the split whose two sides explain the most of z = [own class] - 1/K under the weights w z^2, that is
+ * (sum w z)^2 / sum w z^2, summed over the sides; the first one within the tie tolerance. edge: right minus left of the
+ * weights of the classes; total: of all rows. */
+PMB_CLONES PMB_STATIC void pmb_margin_gains(const double *PMB_RESTRICT edge, int64_t width, const int64_t *PMB_RESTRICT at,
+                                            int64_t n, int K, const double *PMB_RESTRICT total, double tie,
+                                            double *PMB_RESTRICT gain, int64_t *PMB_RESTRICT best) {
+    double all = 0, mean = 1.0 / K, slope = 1 - 2 * mean;
+    for (int k = 0; k < K; k++) {
+        all += total[k];
+        gain[k] = 0;
+        best[k] = -1;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        const double *e = edge + at[j] * width;
+        double d = 0, left, right;
+        for (int k = 0; k < K; k++) d += e[k];
+        left = (all - d) / 2 * mean;
+        right = (all + d) / 2 * mean;
+        if (!(left > 1e-12 * all && right > 1e-12 * all)) continue;
+        for (int k = 0; k < K; k++) {
+            double l = (total[k] - e[k]) / 2, r = (total[k] + e[k]) / 2;
+            double zl = l - left, zr = r - right;
+            double here = zl * zl / (l * slope + left * mean) + zr * zr / (r * slope + right * mean);
+            int better = here > gain[k] * tie;
+            gain[k] = better ? here : gain[k];
+            best[k] = better ? j : best[k];
+        }
+    }
+}
+
 #endif

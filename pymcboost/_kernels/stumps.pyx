@@ -36,6 +36,8 @@ cdef extern from "stumps.h" nogil:
         const int64_t *at
         int64_t width
     int64_t pmb_stump_scratch_bytes(int lanes)
+    void pmb_side_tile(const uint8_t *tile, int byte, int64_t m, int stride, int bins, int pos, int gone,
+                       signed char *h)
     void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_left, int32_t cls, double tie)
     void pmb_totals(int is_double, int lanes, const void *A, int64_t m, double *totals)
     void pmb_search_tile(int is_double, int lanes, const uint8_t *codes, int64_t m, const void *A,
@@ -333,15 +335,29 @@ cdef signed char side_of(int bin_, int bins, int pos, bint nan_left, bint missin
 def side_tile(const uint8_t[:, ::1] tile, int byte, int stride, int bins, int pos, bint nan_left, bint missing,
               signed char[::1] h):
     """h = -1 where the slot's bin is at most ``pos`` (or missing and ``nan_left``), +1 elsewhere."""
-    cdef int64_t i
-    cdef int code
-    cdef signed char[256] side
-    for code in range(256):
-        i = code // stride % bins
-        side[code] = side_of(<int> i, bins, pos, nan_left, missing)
     with nogil:
-        for i in range(tile.shape[0]):
-            h[i] = side[tile[i, byte]]
+        pmb_side_tile(&tile[0, 0], byte, tile.shape[0], stride, bins, pos, bins - 1 if missing and nan_left else -1,
+                      &h[0])
+
+
+def side_tiles(const uint8_t[:, :, ::1] tiles, const int32_t[::1] byte_of, const int32_t[::1] stride,
+               const int32_t[::1] bins, const uint8_t[::1] missing, const int64_t[::1] slot, const int32_t[::1] code,
+               const int64_t[::1] to, signed char[:, ::1] h, int n_threads):
+    """As `side_tile` for several splits, each with a row of h to itself.
+
+    Parameters
+    ----------
+    tiles, stride, bins, missing : IN as in `search_tiles`
+    byte_of : IN (s,) byte of every slot
+    slot, code : IN (n,) splits, see `BestOfEach`
+    to : IN (n,) rows of h
+    h : OUT (P, m)
+    """
+    cdef int64_t j, s, m = tiles.shape[1]
+    for j in prange(slot.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        s = slot[j]
+        pmb_side_tile(&tiles[byte_of[s] // 4, 0, 0], byte_of[s] % 4, m, stride[s], bins[s], code[j] >> 1,
+                      bins[s] - 1 if missing[s] and code[j] & 1 else -1, &h[to[j], 0])
 
 
 def side_list(const int32_t[::1] rows, const uint8_t[::1] codes, int mode, int bins, int pos, bint nan_left,

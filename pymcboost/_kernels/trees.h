@@ -46,6 +46,7 @@ typedef struct {
     int32_t edge;                  /* 1: |G_L| + |G_R|; 0: Newton gain */
     int32_t planes, pool, threads;
     int64_t min_h;                 /* least h (planes 1) or n (planes 2) on either side, at least 1 */
+    double min_share;              /* nodes are split only above this share of the root's h */
     const uint8_t *active;         /* by feature; NULL: all */
 } pmb_grow_options;
 
@@ -444,7 +445,7 @@ PMB_INLINE double pmb_gain(pmb_sums total, const pmb_split *s, int edge) {
     if (s->score < 0) return 0;
     pmb_sums_add(&r, s->left, -1);
     double gl = (double)s->left.g, gr = (double)r.g, hl = (double)s->left.h, hr = (double)r.h, d;
-        if (edge) return fabs(gl) + fabs(gr) - fabs((double)total.g);
+    if (edge) return fabs(gl) + fabs(gr) - fabs((double)total.g);
     d = gl * hr - gr * hl;
     return d / hl * (d / hr) / (double)total.h;
 }
@@ -515,13 +516,14 @@ PMB_STATIC void pmb_evaluate(const pmb_tree_data *d, const pmb_grow_options *o, 
     }
 }
 
-PMB_INLINE int pmb_splittable(const pmb_node *node, const pmb_grow_options *o) {
-    return node->n > 1 && node->sums.n >= 2 * o->min_h && (o->max_depth == 0 || node->depth < o->max_depth);
+PMB_INLINE int pmb_splittable(const pmb_node *node, const pmb_node *root, const pmb_grow_options *o) {
+    return node->n > 1 && node->sums.n >= 2 * o->min_h && (o->max_depth == 0 || node->depth < o->max_depth) &&
+           (double)node->sums.h > o->min_share * (double)root->sums.h;
 }
 
 /* Grow a tree on the n rows in w->rows (ascending) with the values w->gh of all rows. w->nodes[0] is then the
- * root; leaves are nodes with left == -1, their rows in w->rows. */
-PMB_STATIC void pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, int64_t n) {
+ * root; leaves are nodes with left == -1, their rows in w->rows. Returns the number of nodes. */
+PMB_STATIC int pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, int64_t n) {
     int n_nodes = 1, n_leaves = 1, n_slots = 1, n_free = 0, parts = d->n_tiles + (d->row_ptr != NULL);
     pmb_node *nodes = w->nodes;
     memset(nodes, 0, sizeof *nodes);
@@ -532,8 +534,8 @@ PMB_STATIC void pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_
         const int64_t *v = w->gh + o->planes * (int64_t)w->rows[i];
         pmb_sums_add(&nodes[0].sums, pmb_cell(v, o->planes, 1), 1);
     }
-    if (parts == 0) return;
-    if (o->max_leaves > 1 && pmb_splittable(nodes, o)) pmb_evaluate(d, o, w, 0, -1, 1, 0);
+    if (parts == 0) return 1;
+    if (o->max_leaves > 1 && pmb_splittable(nodes, nodes, o)) pmb_evaluate(d, o, w, 0, -1, 1, 0);
     while (n_leaves < o->max_leaves) {
         int at = -1;
         for (int j = 0; j < n_nodes; j++)
@@ -560,7 +562,7 @@ PMB_STATIC void pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_
         n_leaves++;
         if (n_leaves == o->max_leaves) break; /* no split will follow: nothing to look for */
         int small = nodes[l].n <= nodes[r].n ? l : r, big = small == l ? r : l;
-        int want_small = pmb_splittable(nodes + small, o), want_big = pmb_splittable(nodes + big, o);
+        int want_small = pmb_splittable(nodes + small, nodes, o), want_big = pmb_splittable(nodes + big, nodes, o);
         if (!want_small && !want_big) {
             w->free_slots[n_free++] = node->slot;
             continue;
@@ -575,6 +577,7 @@ PMB_STATIC void pmb_grow(const pmb_tree_data *d, const pmb_grow_options *o, pmb_
             if (!want_small) w->free_slots[n_free++] = nodes[small].slot;
         }
     }
+    return n_nodes;
 }
 
 /* A grown tree in preorder: splits only, right = distance to the right child; leaf_node: node of each leaf from left to

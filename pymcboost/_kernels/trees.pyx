@@ -37,6 +37,7 @@ cdef extern from "softmax.h" nogil:
     ctypedef struct pmb_grow_options:
         int32_t max_leaves, max_depth, edge, planes, pool, threads
         int64_t min_h
+        double min_share
         const uint8_t *active
     ctypedef struct pmb_grow_work:
         int64_t *gh
@@ -139,6 +140,8 @@ cdef class Grower:
     pool : bool
         Keep the histograms of all leaves, to subtract a child's from its parent's.
     n_threads : int
+    min_share : float
+        A node is split only when its h is above this share of the root's.
     """
 
     cdef pmb_tree_data data
@@ -148,7 +151,7 @@ cdef class Grower:
     cdef object keep
 
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int planes, bint edge, bint pool,
-                  int n_threads):
+                  int n_threads, double min_share=0):
         if not 1 <= max_leaves <= 65536 or planes not in (1, 2) or min_h < 1 or n_threads < 1:
             raise ValueError("max_leaves, planes, min_h or n_threads out of range")
         if data.code_bytes == 2 and planes == 1:
@@ -176,6 +179,7 @@ cdef class Grower:
         self.data.row_cell = <const int32_t *> address(data.row_cell)
         self.options.max_leaves, self.options.max_depth = max_leaves, max_depth
         self.options.min_h, self.options.planes, self.options.edge, self.options.pool = min_h, planes, edge, pool
+        self.options.min_share = min_share
         self.n_threads = n_threads
 
     def __dealloc__(self):
@@ -284,7 +288,7 @@ cdef class Grower:
                                    is_double, lanes, weights, limit, unit, per_count,
                                    pmb_out_of(first, r, J, self.data.m))
 
-    def grow_classes(self, const double[::1] weight, const int32_t[::1] y, const double[:, ::1] g_of,
+    def grow_classes(self, const double[:, ::1] weight, const int32_t[::1] y, const double[:, ::1] g_of,
                      const double[:, ::1] h_of, const double[:, ::1] scale, out):
         """Grow regression trees on targets that depend on a row's class alone.
 
@@ -292,14 +296,16 @@ cdef class Grower:
 
         Parameters
         ----------
-        weight, y : IN (m,)
+        weight : IN (1, m), or (n, m) with a row for every tree
+        y : IN (m,)
         g_of, h_of : IN (n, K)
         scale : IN (n, 3) units per 1 of g and h, and of every row's n
         out : Grown
         """
         cdef int j, n = <int> g_of.shape[0], outer = min(n, self.n_threads), J = self.options.max_leaves
+        cdef int own = weight.shape[0] > 1
         cdef pmb_tree_out first = outputs(out, n, J, self.data.m)
-        if weight.shape[0] != self.data.m or y.shape[0] != self.data.m:
+        if weight.shape[1] != self.data.m or y.shape[0] != self.data.m or weight.shape[0] != (n if own else 1):
             raise ValueError("the arrays do not fit the data")
         self.options.active = NULL
         self.options.threads = self.n_threads // outer
@@ -307,11 +313,11 @@ cdef class Grower:
         if outer == 1:
             with nogil:
                 for j in range(n):
-                    class_job(&self.data, &self.options, &self.work[0], &weight[0], &y[0], &g_of[j, 0], &h_of[j, 0],
-                              &scale[j, 0], pmb_out_of(first, j, J, self.data.m))
+                    class_job(&self.data, &self.options, &self.work[0], &weight[own * j, 0], &y[0], &g_of[j, 0],
+                              &h_of[j, 0], &scale[j, 0], pmb_out_of(first, j, J, self.data.m))
         else:
             for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-                class_job(&self.data, &self.options, &self.work[threadid()], &weight[0], &y[0], &g_of[j, 0],
+                class_job(&self.data, &self.options, &self.work[threadid()], &weight[own * j, 0], &y[0], &g_of[j, 0],
                           &h_of[j, 0], &scale[j, 0], pmb_out_of(first, j, J, self.data.m))
 
 

@@ -136,6 +136,7 @@ cdef class Grower:
     least : least weight in a leaf, in the units of the gradient's weight lane
     take : features searched at every node
     middle : whether thresholds lie in the middle of the bins that are empty in a node, or directly above the left rows
+    min_share : nodes are split only above this share of the root's weight
     """
 
     cdef pmb_vt_data d
@@ -143,6 +144,7 @@ cdef class Grower:
     cdef pmb_vt_scratch *scratch
     cdef int32_t max_leaves, max_depth, take, n_threads, n_nodes, room, entries_of_row
     cdef int64_t least
+    cdef double min_share
     cdef bint middle
     cdef object kept
     cdef int32_t[::1] rows, spare, totals, open_, leaf_of_row
@@ -160,7 +162,7 @@ cdef class Grower:
                   const int32_t[::1] has_missing, const int32_t[::1] mode, const int32_t[::1] lane_ptr,
                   const int32_t[::1] lane_feature, const int64_t[::1] row_ptr, const int32_t[::1] row_cell,
                   int64_t n_sparse_cells, int n_classes, int lanes, int blocks, int max_leaves, int max_depth,
-                  int64_t least, int take, bint middle, int n_threads):
+                  int64_t least, int take, bint middle, int n_threads, double min_share=0):
         cdef const uint8_t[:, ::1] codes8
         cdef const int32_t[::1] cells
         cdef int64_t n_lanes = codes.shape[0], m = codes.shape[1], cap
@@ -215,7 +217,7 @@ cdef class Grower:
         cells = entry_feature
         d.entry_feature = &cells[0]
         self.max_leaves, self.max_depth, self.least, self.take = max_leaves, max_depth, least, take
-        self.middle, self.n_threads = middle, n_threads
+        self.middle, self.n_threads, self.min_share = middle, n_threads, min_share
         self.entries_of_row = <int32_t> (row_cell.shape[0] // max(m, 1))
         # Room for as many nodes again that were split ahead in vain.
         self.room = 4 * max_leaves + 4 * BATCH
@@ -261,7 +263,8 @@ cdef class Grower:
     cdef bint worth(self, const pmb_vt_node *node) noexcept nogil:
         """Whether a node can have children at all."""
         return node.n > 1 and node.weight >= 2 * self.least and (
-            self.max_depth == 0 or node.depth < self.max_depth)
+            self.max_depth == 0 or node.depth < self.max_depth) and (
+            node.weight > self.min_share * self.nodes[0].weight)
 
     cdef void prepare(self, int32_t place, int32_t at) noexcept nogil:
         """Choose the features of node `at` and list their lanes."""

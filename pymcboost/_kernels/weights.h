@@ -7,6 +7,13 @@
 /* Odds exp(-rho) of the logistic loss stay below this. */
 #define PMB_LARGEST 1e30
 
+#if PMB_VECTORS && (defined(__clang__) || __GNUC__ >= 12)
+/* Bytes of two vectors in turn: those of their first halves, and of their second ones. */
+typedef signed char pmb_bytes __attribute__((vector_size(16), may_alias));
+#define PMB_LOW_BYTES(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define PMB_HIGH_BYTES(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#endif
+
 #define PMB_BODY "weights_body.h"
 #include "widths.h"
 
@@ -47,6 +54,25 @@ PMB_INLINE void pmb_column_update(int is_double, int lanes, void *A, const signe
 PMB_INLINE void pmb_combine(int is_double, int lanes, const void *A, int64_t block_size, int n_blocks, const void *mu,
                             int64_t n, void *out, int out_step) {
     PMB_DISPATCH(pmb_combine_, is_double, lanes, A, block_size, n_blocks, mu, n, out, out_step);
+}
+
+/* margin += value of the own class - mean of the values of all, on n rows of one class: a value is minus or plus as h
+ * says, middle the mean of all their halves of sums, half[] half their differences. */
+PMB_CLONES PMB_STATIC void pmb_add_margins(const signed char *PMB_RESTRICT h, int64_t stride, int64_t n, int K, int own,
+                                           double minus, double plus, double middle, const double *PMB_RESTRICT half,
+                                           double *PMB_RESTRICT margin) {
+    double sum[256];
+    for (int64_t start = 0; start < n; start += 256) {
+        int rows = (int)(n - start < 256 ? n - start : 256);
+        const signed char *mine = h + own * stride + start;
+        for (int i = 0; i < rows; i++) sum[i] = middle;
+        for (int k = 0; k < K; k++) {
+            const signed char *of = h + k * stride + start;
+            double by = half[k] / K;
+            for (int i = 0; i < rows; i++) sum[i] += by * of[i];
+        }
+        for (int i = 0; i < rows; i++) margin[start + i] += (mine[i] > 0 ? plus : minus) - sum[i];
+    }
 }
 
 #endif

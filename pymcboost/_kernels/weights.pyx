@@ -27,6 +27,9 @@ cdef extern from "weights.h" nogil:
     void pmb_combine(int is_double, int lanes, const void *A, int64_t block_size, int n_blocks, const void *mu,
                      int64_t n, void *out, int out_step)
 
+    void pmb_add_margins(const signed char *h, int64_t stride, int64_t n, int K, int own, double minus, double plus,
+                         double middle, const double *half, double *margin)
+
 ctypedef fused real:
     float
     double
@@ -229,6 +232,28 @@ def column_update(real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[
             pmb_column_update(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]] + b * lanes * stride, stride,
                               P - 1 - b * lanes, starts[j + 1] - starts[j], &table[0, classes[j], b * lanes],
                               &table[1, classes[j], b * lanes], &table[2, classes[j], b * lanes])
+
+
+def add_margins(const signed char[:, ::1] h, const double[::1] minus, const double[::1] plus,
+                const int64_t[::1] starts, const int32_t[::1] classes, double[::1] margin, int n_threads):
+    """Add to the margin of every row the value of its own class less the mean of the values of all classes.
+
+    Parameters
+    ----------
+    h : IN (K, m) -1 or +1
+    minus, plus : IN (K,) values where a class's h is -1 and +1
+    starts, classes : IN, from `chunks`
+    margin : INOUT (m,)
+    """
+    cdef int64_t j, m = h.shape[1]
+    cdef int K = <int> h.shape[0]
+    cdef double middle = 0
+    cdef double[::1] half = (np.asarray(plus) - np.asarray(minus)) / 2
+    for j in range(K):
+        middle += (minus[j] + plus[j]) / (2 * K)
+    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_add_margins(&h[0, starts[j]], m, starts[j + 1] - starts[j], K, classes[j], minus[classes[j]],
+                        plus[classes[j]], middle, &half[0], &margin[starts[j]])
 
 
 def combine(const real[:, :, ::1] A, mu, real[:, :, ::1] out, int n_threads):

@@ -186,9 +186,27 @@ PMB_CLONES PMB_STATIC void FN(pmb_log_update_)(void *Q_, void *A_, int64_t block
 /* Columns that each have signs of their own, those of column l at h + l * stride: side[i][l] = 1 where they are +1.
  * Columns from the last one on share its signs. */
 PMB_INLINE void FN(transpose_)(const signed char *h, int64_t stride, int last, int64_t n, signed char side[][LANES]) {
+    int64_t i = 0;
+#ifdef PMB_LOW_BYTES
+    for (; i + 16 <= n; i += 16) { /* rounds of interleaving columns that lie LANES / 2 apart */
+        pmb_bytes a[LANES], b[LANES];
+        PMB_LANES(l, LANES) {
+            memcpy(&a[l], h + (l < last ? l : last) * stride + i, 16);
+            a[l] = (pmb_bytes)(a[l] > 0) & 1;
+        }
+        for (int width = LANES; width > 1; width /= 2) {
+            PMB_LANES(l, LANES / 2) {
+                b[2 * l] = PMB_LOW_BYTES(a[l], a[l + LANES / 2]);
+                b[2 * l + 1] = PMB_HIGH_BYTES(a[l], a[l + LANES / 2]);
+            }
+            memcpy(a, b, sizeof a);
+        }
+        memcpy(side[i], a, sizeof a);
+    }
+#endif
     PMB_LANES(l, LANES) {
         const signed char *from = h + (l < last ? l : last) * stride;
-        for (int64_t i = 0; i < n; i++) side[i][l] = from[i] > 0;
+        for (int64_t j = i; j < n; j++) side[j][l] = from[j] > 0;
     }
 }
 

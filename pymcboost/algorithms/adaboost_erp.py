@@ -52,6 +52,7 @@ class AdaBoostERPClassifier(ColouredBoosting):
         weak_learner="stump",
         max_leaf_nodes=20,
         max_depth=None,
+        min_weight_fraction_split=0.0,
         subsample=1.0,
         max_bins=256,
         min_weight_fraction_leaf=0.0,
@@ -65,9 +66,9 @@ class AdaBoostERPClassifier(ColouredBoosting):
         verbose=0,
     ):
         super().__init__(
-            n_estimators, weak_learner, max_leaf_nodes, max_depth, subsample, max_bins, min_weight_fraction_leaf,
-            early_stopping, validation_fraction, n_iter_no_change, class_weight, warm_start, random_state, n_jobs,
-            verbose,
+            n_estimators, weak_learner, max_leaf_nodes, max_depth, min_weight_fraction_split, subsample, max_bins,
+            min_weight_fraction_leaf, early_stopping, validation_fraction, n_iter_no_change, class_weight,
+            warm_start, random_state, n_jobs, verbose,
         )  # fmt: skip
         self.n_repartitions = n_repartitions
 

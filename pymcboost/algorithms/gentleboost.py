@@ -5,6 +5,7 @@ Problem
 Round
     w_i the terms, z_ij = [y_i = j] - 1/K; for every class j a regression tree on the target 1 / z_ij with the weights
     w_i z_ij^2, so that a leaf has the value sum w z / sum w z^2; F_j += tree_j, then F less its mean over the classes.
+    Stumps of all classes come from one scan of the classes' weights.
 
 Paper: H. Zou, J. Zhu and T. Hastie, New multicategory boosting algorithms based on multicategory Fisher-consistent
 losses, Algorithm 2.
@@ -12,9 +13,10 @@ losses, Algorithm 2.
 
 import numpy as np
 
-from pymcboost.class_trees import MarginTrees
 from pymcboost.classic import ClassicBoosting, documented
+from pymcboost.data import TrainingData
 from pymcboost.ensemble import TreesBuilder
+from pymcboost.margin_learners import MarginStumps, MarginTrees
 from pymcboost.tree_data import TreeData
 
 
@@ -43,36 +45,41 @@ class GentleBoostClassifier(ClassicBoosting):
     """
 
     algorithm = "gentleboost"
-    data_class = TreeData
-    restart_every = None  # weights come from the scores in every round
 
     def _training_data(self):
-        return TreeData
+        return TrainingData if self._scans() else TreeData
+
+    def _scans(self):
+        """Whether stumps of all classes are found in one scan; of rows drawn for each class they are not."""
+        return self.weak_learner == "stump" and self.subsample == 1
 
     def _new_builder(self, n_classes, n_features):
         return TreesBuilder(n_classes, n_features)
 
     def _start(self, data, n_threads):
-        leaves, depth = (2, None) if self.weak_learner == "stump" else (self.max_leaf_nodes, self.max_depth)
-        self._state = (np.zeros((data.n_classes, data.n_rows)), MarginTrees(data, leaves, depth, n_threads))
+        if self._scans():
+            learner = MarginStumps(data, n_threads)
+        else:
+            limits = (2, None) if self.weak_learner == "stump" else (self.max_leaf_nodes, self.max_depth)
+            learner = MarginTrees(data, *limits, n_threads, self.subsample, self.min_weight_fraction_split)
+        self._state = (np.zeros(data.n_rows), learner)  # F of the own classes, less the mean of all
 
     def _restart(self, scores):
-        self._state[0][...] = 0.0 if scores is None else scores.T
+        margin, learner = self._state
+        margin[...] = 0.0
+        if scores is not None:
+            margin[...] = scores[np.arange(len(margin)), learner.data.y] - scores.mean(axis=1)
 
     def _link(self):
         return "softmax"
 
     def _round(self, builder):
-        F, learner = self._state
-        data = learner.data
-        margin = F[data.y, np.arange(data.n_rows)] - F.mean(axis=0)
-        weight = data.weight * np.exp(margin.min() - margin)
-        trees = learner.fit(self._drawn(weight / weight.mean()))
-        if not any(leaf.any() and len(feature) for feature, *_, leaf, _ in trees):
+        margin, learner = self._state
+        weight = learner.data.weight * np.exp(margin.min() - margin)
+        found = self._fit_learner(learner, weight / weight.mean())
+        if found is None:
             return None
-        for k, (column, threshold, nan_left, right, leaf, gain) in enumerate(trees):
-            builder.add_tree(column, threshold, nan_left, right, leaf, cls=k)
-            np.add.at(self.gain_, column, gain)
+        learner.add_round(builder, found, self.gain_)
         builder.end_round()
-        learner.add_to(F)
+        learner.add_to(margin)
         return {}

@@ -58,6 +58,7 @@ class GradBoostClassifier(ClassicBoosting):
         weak_learner="stump",
         max_leaf_nodes=20,
         max_depth=None,
+        min_weight_fraction_split=0.0,
         max_bins=256,
         min_weight_fraction_leaf=0.0,
         early_stopping=False,
@@ -70,9 +71,9 @@ class GradBoostClassifier(ClassicBoosting):
         verbose=0,
     ):
         super().__init__(
-            n_estimators, weak_learner, max_leaf_nodes, max_depth, 1.0, max_bins, min_weight_fraction_leaf,
-            early_stopping, validation_fraction, n_iter_no_change, class_weight, warm_start, random_state, n_jobs,
-            verbose,
+            n_estimators, weak_learner, max_leaf_nodes, max_depth, min_weight_fraction_split, 1.0, max_bins,
+            min_weight_fraction_leaf, early_stopping, validation_fraction, n_iter_no_change, class_weight,
+            warm_start, random_state, n_jobs, verbose,
         )  # fmt: skip
         self.l1 = l1
 

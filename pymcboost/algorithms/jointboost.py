@@ -74,22 +74,21 @@ class JointBoostClassifier(ClassicBoosting):
         code = np.tile(one_vs_all(data.n_classes), 2)  # columns of w z, then of w
         unit = code.copy()
         unit[:, data.n_classes :] = 1.0
-        self._state = (CodedExp(data, code, n_threads, unit=unit), EveryStump(data, n_threads, code.shape[1]))
+        self._state = (CodedExp(data, code, n_threads, unit=unit), EveryStump(data, n_threads, code.shape[1]), None)
 
     def _restart(self, scores):
         self._state[0].restart(None if scores is None else np.tile(scores, 2))
 
     def _round(self, builder):
-        loss, learner = self._state
+        loss, learner, sums = self._state
         K = loss.data.n_classes
-        edge, total = learner.edges(loss.gradient)
-        if not len(edge):
+        edge, splits, total = learner.edges(loss.gradient)
+        if not len(splits):
             return None
-        right, left = (total + edge) / 2, (total - edge) / 2
-        sums = np.stack([left[:, :K], right[:, :K], left[:, K:], right[:, K:]]).transpose(2, 0, 1)
-        sums = np.ascontiguousarray(sums)
-        # As it must be, whatever rounding leaves on a side of next to no weight.
-        sums[:, 2:] = np.maximum(sums[:, 2:], np.abs(sums[:, :2]))
+        if sums is None:
+            sums = np.empty((K, 4, len(splits)))
+            self._state = loss, learner, sums
+        _splits.joint_sums(edge, splits, total, sums, loss.n_threads)
         z_of, w_of = total[:K], np.maximum(np.maximum(total[K:], np.abs(total[:K])), 1e-300)
         alone = z_of**2 / w_of
         shared, at, gain = self._grow(sums, alone, learner.tie, loss.n_threads)

@@ -70,6 +70,7 @@ class PIBoostClassifier(ClassicBoosting):
         weak_learner="stump",
         max_leaf_nodes=20,
         max_depth=None,
+        min_weight_fraction_split=0.0,
         subsample=1.0,
         max_bins=256,
         min_weight_fraction_leaf=0.0,
@@ -83,9 +84,9 @@ class PIBoostClassifier(ClassicBoosting):
         verbose=0,
     ):
         super().__init__(
-            n_estimators, weak_learner, max_leaf_nodes, max_depth, subsample, max_bins, min_weight_fraction_leaf,
-            early_stopping, validation_fraction, n_iter_no_change, class_weight, warm_start, random_state, n_jobs,
-            verbose,
+            n_estimators, weak_learner, max_leaf_nodes, max_depth, min_weight_fraction_split, subsample, max_bins,
+            min_weight_fraction_leaf, early_stopping, validation_fraction, n_iter_no_change, class_weight,
+            warm_start, random_state, n_jobs, verbose,
         )  # fmt: skip
         self.separators = separators
         self.cost_sensitive = cost_sensitive
@@ -104,7 +105,8 @@ class PIBoostClassifier(ClassicBoosting):
     def _start(self, data, n_threads):
         code = separators(self.separators, data.n_classes)
         loss = CodedExp(data, code, n_threads, apart=True, unit=None if self.cost_sensitive else np.sign(code))
-        self._state = (loss, self._resampled(self._new_learner(data, n_threads, code.shape[1])))
+        learner = self._new_learner(data, n_threads, code.shape[1])
+        self._state = (loss, self._resampled(learner, constants=True))
 
     def _restart(self, scores):
         self._state[0].restart(scores)

@@ -61,7 +61,8 @@ class SAMMEClassifier(ClassicBoosting):
                     'trees: set it to 0 or weak_learner to "stump", or bound the trees by max_leaf_nodes or max_depth'
                 )
             loss = ClassWeights(data, n_threads)
-            learner = ClassificationTrees(data, loss, self.max_leaf_nodes, self.max_depth, n_threads)
+            limits = self.max_leaf_nodes, self.max_depth, n_threads, self.min_weight_fraction_split
+            learner = ClassificationTrees(data, loss, *limits)
         self._state = _State(data, learner)
 
     def _restart(self, scores):

@@ -90,6 +90,7 @@ COMMON = {name: rows for name, rows in GIVEN.items() if name not in MCBOOST_ONLY
 CLASSIC = {
     **{name: rows for name, rows in COMMON.items() if name != "learning_rate"},
     **{name: GIVEN[name] for name in ("weak_learner", "min_weight_fraction_leaf")},
+    "min_weight_fraction_split": [("--min-weight-fraction-split 0.25", 0.25)],
     "subsample": [("--subsample 1", 1.0), ("--subsample 0.1", 0.1)],
 }
 CODE = {
@@ -127,7 +128,7 @@ TABLES = {
     "jointboost": {
         name: rows
         for name, rows in CLASSIC.items()
-        if name not in ("weak_learner", "max_leaf_nodes", "max_depth", "subsample")
+        if name not in ("weak_learner", "max_leaf_nodes", "max_depth", "min_weight_fraction_split", "subsample")
     },
     "piboost": {**CLASSIC, **PIBOOST},
     "samme": CLASSIC,

@@ -338,10 +338,10 @@ def test_classes_that_tie_in_a_stump_are_the_lower_ones():
         assert set(said) == {0, 1}, seed
 
 
-def brute_tree(data, X, g, h, n, max_leaves, planes, least):
+def brute_tree(data, X, g, h, n, max_leaves, planes, least, share=0.0):
     view = tree_twin.View(data, X)
     real = np.float32 if planes == 1 else np.float64
-    return tree_twin.grow(view, g, h, n, least=least, max_leaves=max_leaves, real=real)
+    return tree_twin.grow(view, g, h, n, least=least, max_leaves=max_leaves, real=real, share=share)
 
 
 @pytest.mark.parametrize(("m", "K", "planes", "sparse"), [
@@ -358,17 +358,18 @@ def test_regression_trees_of_classes(m, K, planes, sparse):
     data = TreeData(X, y, K, np.ones(m))
     assert (data.dtype == np.float64) == (planes == 2)
     n_trees, J = 3, 7
-    weight = rng.integers(1, 6, m).astype(float)
     g_of = rng.integers(-7, 8, (n_trees, K)).astype(float)
     h_of = rng.integers(1, 4, (n_trees, K)).astype(float)
-    for least, pool, n_threads in ((1, True, 1), (1, False, 2), (20, True, 3)):
-        grower = tree_kernel.Grower(data, J, 0, least, planes, False, pool, n_threads)
+    for least, pool, n_threads, share in ((1, True, 1, 0.0), (1, False, 2, 0.3), (20, True, 3, 0.1)):
+        weights = rng.integers(1, 6, (1 if n_threads == 1 else n_trees, m)).astype(float)
+        grower = tree_kernel.Grower(data, J, 0, least, planes, False, pool, n_threads, share)
         grown = Grown.empty(n_trees, J, m)
-        grower.grow_classes(weight, data.y, g_of, h_of, np.ones((n_trees, 3)), grown)
+        grower.grow_classes(weights, data.y, g_of, h_of, np.ones((n_trees, 3)), grown)
         for j in range(n_trees):
+            weight = weights[j % len(weights)]
             g, h = (weight * g_of[j][data.y]).astype(np.int64), (weight * h_of[j][data.y]).astype(np.int64)
             n = h if planes == 1 else np.ones(m, dtype=np.int64)
-            tree = brute_tree(data, X, g, h, n, J, planes, least)
+            tree = brute_tree(data, X, g, h, n, J, planes, least, share)
             column, threshold, nan_left, right, value, gain = grown.tree(j, data)
             assert column.tolist() == tree.column
             np.testing.assert_array_equal(threshold, np.array(tree.threshold, dtype=np.float32))
@@ -390,7 +391,7 @@ def test_regression_tree_explains_most_by_its_first_split():
     grown = Grown.empty(1, 2, 80)
     grower = tree_kernel.Grower(data, 2, 0, 1, 2, False, True, 1)
     scale = np.array([[2.0**40, 2.0**30, 2.0**10]])
-    grower.grow_classes(weight, data.y, (target * cost)[None, :], cost[None, :], scale, grown)
+    grower.grow_classes(weight[None, :], data.y, (target * cost)[None, :], cost[None, :], scale, grown)
     best = (np.inf, None)
     stumps = twin.AllStumps(X[data.rows])
     for split, h in zip(stumps.splits, stumps.h, strict=True):
@@ -404,34 +405,135 @@ def test_regression_tree_explains_most_by_its_first_split():
     assert (w * (z - fitted) ** 2).sum() == pytest.approx(best[0], rel=1e-6)
 
 
-class Numbers:
-    """A generator whose random numbers are known."""
+def test_trees_of_one_sign_beside_each_other_are_merged():
+    """Classification trees by the Gini impurity: the function of the unpruned tree, without splits that say nothing."""
+    X, y = blobs(300, 4, 3)
+    data, merged = TreeData(X, y, 3, np.ones(300)), 0
+    for seed in range(8):
+        a = np.random.default_rng(seed).integers(-9, 10, 300).astype(float)
+        a[a == 0] = 1
+        (found,) = EdgeTrees(data, 12, None, 1, 1, True).fit(packed(a[:, None], data.dtype))
+        tree = tree_twin.grow(tree_twin.View(data, X), a, np.abs(a), np.ones(300, dtype=int), max_leaves=12)
+        expected = np.empty(300)
+        for rows in tree.leaf_rows:
+            expected[rows] = 1 if a[rows].sum() >= 0 else -1
+        np.testing.assert_array_equal(found.h, expected)
+        beside = np.flatnonzero(found.right == 1)  # splits whose left child is a leaf
+        leaf = leaves_before(found.right)
+        for at in beside:
+            if leaf[at][1] is not None and at > 0:
+                assert found.sign[leaf[at][0]] != found.sign[leaf[at][1]]
+        merged += len(found.feature) < len(tree.column)
+    assert merged >= 2
 
-    def __init__(self, values):
-        self.values = np.asarray(values)
 
-    def random(self, n):
-        assert n == len(self.values)
-        return self.values
+def leaves_before(right):
+    """For every split in preorder the numbers of the leaves that are its left and right child, None for splits."""
+    result, leaves = [[None, None] for _ in right], 0
+
+    def visit(at, parent, side, n):
+        nonlocal leaves
+        if n == 0:
+            result[parent][side] = leaves
+            leaves += 1
+            return
+        visit(at + 1, at, 0, right[at] - 1)
+        visit(at + right[at], at, 1, n - right[at])
+
+    visit(0, None, None, len(right))
+    return result
+
+
+@pytest.mark.parametrize("K", [2, 3, 17])
+def test_margin_gains(K):
+    """Of the weights of the classes on either side of all splits: each class's best split, and the first of equals."""
+    rng = np.random.default_rng(K)
+    total = rng.exponential(size=K)
+    total[K // 2] = 0.0
+    edge = np.zeros((70, K + 3))
+    edge[:, :K] = total * (2 * rng.random((70, K)) - 1)
+    edge[40] = edge[12]
+    edge[5, :K] = total  # nothing on the left
+    splits = np.array([j for j in range(70) if j % 9], dtype=np.int64)
+    expected = np.zeros((len(splits), K))
+    for j, e in enumerate(edge[splits, :K]):
+        for w in ((total - e) / 2, (total + e) / 2):
+            if min((total - e).sum(), (total + e).sum()) <= 0:
+                continue
+            for k in range(K):
+                z = (np.arange(K) == k) - 1 / K
+                expected[j, k] += (w * z).sum() ** 2 / (w * z**2).sum()
+    gain, at = np.empty(K), np.empty(K, dtype=np.int64)
+    split_kernel.margin_gains(edge, splits, total, twin.TIE, gain, at)
+    np.testing.assert_allclose(gain, expected.max(axis=0), rtol=1e-12)
+    np.testing.assert_array_equal(at, [np.flatnonzero(e * twin.TIE >= e.max())[0] for e in expected.T])
+    split_kernel.margin_gains(edge, splits[:0], total, twin.TIE, gain, at)
+    assert (at == -1).all()
+
+
+@pytest.mark.parametrize(("m", "K"), [(1, 2), (700, 3), (5000, 17)])
+def test_margins(m, K):
+    """What a round adds: the value of the own class, less the mean over the classes."""
+    rng = np.random.default_rng(m)
+    y = np.sort(rng.integers(0, K, m))
+    starts, own = weight_kernel.chunks(np.searchsorted(y, np.arange(K + 1)))
+    h = rng.choice([-1, 1], (K, m)).astype(np.int8)
+    minus, plus, margin = rng.normal(size=K), rng.normal(size=K), rng.normal(size=m)
+    value = np.where(h > 0, plus[:, None], minus[:, None])
+    expected = margin + value[y, np.arange(m)] - value.mean(axis=0)
+    for n_threads in (1, 2):
+        found = margin.copy()
+        weight_kernel.add_margins(h, minus, plus, starts, own, found, n_threads)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+class Number:
+    """A generator whose random number is known."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def random(self):
+        return self.value
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_are_drawn_by_their_weights(dtype):
     rng = np.random.default_rng(0)
-    for m in (1, 2, 50, 3000):
+    for m, n in ((1, 1), (2, 3), (50, 200), (3000, 300)):
         weight = (rng.exponential(size=m) * (rng.random(m) < 0.7)).astype(dtype)
-        weight[m // 2] = 1e6
-        numbers = np.concatenate([rng.random(200), [0.0, np.nextafter(1.0, 0.0)]])
+        weight[m // 2] = 1e3
         ends = np.cumsum(weight.astype(np.float64))
-        expected = np.zeros(m, dtype=int)
-        for u in numbers:
-            expected[next(i for i in range(m) if ends[i] > u * ends[-1])] += 1
-        found = draw(weight, len(numbers), Numbers(numbers))
-        np.testing.assert_array_equal(found, expected)
-        assert found.sum() == len(numbers)
-        assert (found[weight == 0] == 0).all()
-    counts = draw(np.array([1.0, 0.0, 3.0, 6.0]), 100_000, np.random.default_rng(1))
-    np.testing.assert_allclose(counts / 100_000, [0.1, 0, 0.3, 0.6], atol=0.006)
+        for u in (0.0, rng.random(), np.nextafter(1.0, 0.0)):
+            expected = np.zeros(m, dtype=int)
+            for k in range(n):
+                point = (u + k) * (ends[-1] / n)
+                expected[next((i for i in range(m) if ends[i] > point), np.flatnonzero(weight)[-1])] += 1
+            found = draw(weight, n, Number(u))
+            np.testing.assert_array_equal(found, expected)
+            assert found.sum() == n
+            assert (found[weight == 0] == 0).all()
+            assert (np.abs(found - n * weight / weight.sum(dtype=np.float64)) < 1 + 1e-9).all()
+    rng = np.random.default_rng(1)
+    counts = sum(draw(np.array([1.0, 0.0, 3.0, 6.0]), 7, rng) for _ in range(20_000))
+    np.testing.assert_allclose(counts / 140_000, [0.1, 0, 0.3, 0.6], atol=0.003)
+
+
+def test_rows_of_one_sign_give_a_constant_and_no_standstill():
+    """A column whose other sign is too light to be drawn is learnt on as soon as a constant has raised it again."""
+    X, y = blobs(200, 4, 5)
+    data = TreeData(X, y, 5, np.ones(200))
+    A = np.random.default_rng(0).normal(size=(200, 3))
+    A[:, 1] = np.where(np.arange(200) < 3, 1e-9, -1.0)
+    learner = Resampled(EdgeTrees(data, 5, None, 1, 3, True), 0.2, constants=True)
+    found = learner.fit(packed(A, data.dtype), np.random.default_rng(0))
+    assert [one.cls for one in found] == [0, 1, 2]
+    constant = found[1]
+    assert (constant.h == -1).all() and (learner.outputs[1] == -1).all()
+    assert [len(part) for part in constant.as_tree()] == [0, 0, 0, 0, 1]
+    assert constant.edge == pytest.approx(197.0, rel=1e-6)
+    plain = Resampled(EdgeTrees(data, 5, None, 1, 3, True), 0.2).fit(packed(A, data.dtype), np.random.default_rng(0))
+    assert [one.cls for one in plain] == [0, 2]
 
 
 @pytest.mark.parametrize("kind", ["stumps", "trees"])

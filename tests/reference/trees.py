@@ -135,12 +135,16 @@ def best_split(view, rows, values, least, real, columns):
     return best
 
 
-def grow(view, g, h, n, *, least=1, max_leaves=20, max_depth=0, real=np.float64, rows=None, columns=None):
-    """The tree grown best-first on the integers g, h and n of the rows; among equal gains the older node is split."""
+def grow(view, g, h, n, *, least=1, max_leaves=20, max_depth=0, real=np.float64, rows=None, columns=None, share=0.0):
+    """The tree grown best-first on the integers g, h and n of the rows; among equal gains the older node is split.
+
+    Only nodes with more than the ``share`` of the h of all rows are split.
+    """
     values = [np.asarray(v, dtype=np.int64) for v in (g, h, n)]
+    bound = share * values[1][slice(None) if rows is None else rows].sum()
 
     def node(rows, depth):
-        deep = max_depth and depth >= max_depth
+        deep = (max_depth and depth >= max_depth) or not values[1][rows].sum() > bound
         best = None if deep else best_split(view, rows, values, least, real, columns)
         return Node(rows, depth, best if best is not None and best.gain > 0 else None)
 

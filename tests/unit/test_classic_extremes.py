@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_blobs
 
+import pymcboost
 from pymcboost import AdaBoostECCClassifier, AdaBoostMOClassifier, GentleBoostClassifier, SAMMEClassifier
 from pymcboost.coding import separators
 
@@ -70,3 +71,19 @@ def test_an_unlucky_sample_of_the_rows_does_not_end_a_training(cls, weak_learner
             model = cls(40, subsample=subsample, weak_learner=weak_learner, random_state=seed).fit(X, y)
             # A learner without errors is the last one of SAMME.
             assert model.n_estimators_ == 40 or model.history_["error"][-1] == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["PIBoostClassifier", "SAMMEClassifier", "GentleBoostClassifier", "AdaBoostMHClassifier"]
+)
+def test_small_nodes_are_not_split(name):
+    """A share next to 1 splits the root alone; 1/K leaves smaller trees."""
+    X, y = make_blobs(400, centers=8, n_features=4, cluster_std=4.0, random_state=0)
+    sizes = []
+    for share in (0.0, 0.125, 0.999):
+        model = getattr(pymcboost, name)(
+            n_estimators=3, weak_learner="tree", max_leaf_nodes=64, min_weight_fraction_split=share, random_state=0
+        ).fit(X, y)
+        sizes.append(np.diff(model.model_.ensemble.offset).max())
+    assert sizes[0] > sizes[1] > sizes[2]
+    assert sizes[2] <= 3

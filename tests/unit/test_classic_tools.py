@@ -111,10 +111,11 @@ def test_choice_prefers_regularisation():
 def test_order_of_table5():
     methods = ("samme", "adaboost-mo")
     units = classic.table5_units(["wine", "vowel", "letter"], methods, {}, 12)
-    assert [unit["data"] for unit in units[-5:]] == ["vowel"] * 5
+    assert [(unit["data"], unit["method"]) for unit in units[-12:]] == [("vowel", "adaboost-mo")] * 12
     assert not any(unit["data"] == "letter" and unit["method"] == "adaboost-mo" for unit in units)
-    first = [unit["repeat"] < classic.TABLE5_BLOCK for unit in units[:-5]]
+    first = [unit["repeat"] < classic.TABLE5_BLOCK for unit in units[:-12]]
     assert first == sorted(first, reverse=True)
+    assert max(unit["repeat"] for unit in units if unit["learner"] != "stump") < classic.TABLE5_BLOCK
 
 
 @pytest.mark.parametrize("method", classic.IMBALANCE_METHODS)

@@ -1,0 +1,124 @@
+"""Regression stumps and trees of the classes on margin vectors.
+
+For class j the target is 1 / z with the weights w z^2, z = [own class] - 1/K, so that a leaf has the value
+sum w z / sum w z^2.
+"""
+
+import numpy as np
+
+from pymcboost._kernels import splits as _splits
+from pymcboost._kernels import trees as _trees
+from pymcboost._kernels import weights as _weights
+from pymcboost.tree_data import Grown, Units
+from pymcboost.weak_learners import EveryStump, draw
+
+
+class MarginStumps:
+    """Regression stumps of all classes from one scan of the classes' weights.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    """
+
+    def __init__(self, data, n_threads):
+        K = data.n_classes
+        self.data, self._n_threads = data, n_threads
+        self._search = EveryStump(data, n_threads)
+        self._gradient = data.gradient_buffer()
+        self._starts, self._own = _weights.chunks(data.class_start)
+        self._gain, self._at = np.empty(K), np.empty(K, dtype=np.int64)
+
+    def fit(self, weight):
+        """Stumps of all classes for the weights (m,); None where no feature can be split."""
+        start, lanes, K = self.data.class_start, self._gradient.shape[2], self.data.n_classes
+        for c in range(K):
+            rows = slice(start[c], start[c + 1])
+            self._gradient[c // lanes, rows, c % lanes] = weight[rows]
+        edge, splits, total = self._search.edges(self._gradient)
+        total = np.ascontiguousarray(total)
+        _splits.margin_gains(edge, splits, total, self._search.tie, self._gain, self._at)
+        if (self._at < 0).any():
+            return None
+        found = self._search.stumps(self._at)
+        # Of the split of class j (row j): weights of the classes on the left and on the right.
+        edge = edge[splits[self._at], :K]
+        self._leaf = np.empty((K, 2), dtype=np.float32)
+        for side, sums in enumerate(((total - edge) / 2, (total + edge) / 2)):
+            own, mean = sums.diagonal(), sums.sum(axis=1) / K
+            self._leaf[:, side] = (own - mean) / (own * (1 - 2 / K) + mean / K)
+        return found if self._leaf.any() else None
+
+    def add_to(self, margin):
+        """Add the last stumps' values on the training rows to the margins (m,): the own class's less their mean."""
+        minus, plus = np.ascontiguousarray(self._leaf.T, dtype=np.float64)
+        outputs = self._search.outputs
+        _weights.add_margins(outputs, minus, plus, self._starts, self._own, margin, self._n_threads)
+
+    def add_round(self, builder, found, gain):
+        """Append the stumps to a TreesBuilder; ``gain`` is that of trees."""
+        splits = zip(*((one.feature, one.threshold, one.nan_left) for one in found), strict=True)
+        builder.add_stumps(*splits, self._leaf, np.arange(len(found)))
+
+
+class MarginTrees:
+    """Regression trees of the classes.
+
+    Parameters
+    ----------
+    data : TreeData
+    max_leaves : int
+    max_depth : int or None
+    n_threads : int
+    subsample : float, default=1.0
+        Share of the rows that a tree is grown on; below 1 they are drawn by the tree's weights w z^2, see `draw`.
+    min_share : float, default=0.0
+        Only nodes with more than this share of the weight are split.
+    """
+
+    def __init__(self, data, max_leaves, max_depth, n_threads, subsample=1.0, min_share=0.0):
+        self.data, self._n_threads, self._subsample = data, n_threads, subsample
+        K, planes = data.n_classes, 2 if data.dtype == np.float64 else 1
+        self._units = Units(data, planes, 0.0)
+        self._grower = _trees.Grower(
+            data, max_leaves, max_depth or 0, self._units.least, planes, False, data.pools(planes, max_leaves),
+            n_threads, min_share,
+        )  # fmt: skip
+        self._z = np.eye(K) - 1 / K
+        self._grown = Grown.empty(K, max_leaves, data.n_rows)
+        self._added = np.zeros((K, data.n_rows))
+
+    def fit(self, weight, generator=None):
+        """Trees of all classes for the weights (m,): (column, threshold, nan_left, right, value, gain) of each.
+
+        None where nothing can be learnt. With ``subsample`` below 1 the rows come from the ``generator``.
+        """
+        data, units, K = self.data, self._units, self.data.n_classes
+        g_of, h_of, weight = self._z, self._z**2, weight[None, :]
+        if self._subsample < 1:
+            n = max(1, round(self._subsample * data.n_rows))
+            weight = np.array([draw(weight[0] * of[data.y], n, generator) for of in h_of], dtype=np.float64)
+            g_of, h_of = 1 / self._z, np.ones((K, K))
+        of_class = np.array([[part.sum() for part in np.split(row, data.class_start[1:-1])] for row in weight])
+        scale = np.empty((K, 3))
+        scale[:, 0] = units.limit_g / (np.abs(g_of) * of_class).sum(axis=1)
+        scale[:, 1] = units.limit_h / (h_of * of_class).sum(axis=1)
+        scale[:, 2] = 1  # rows are counted, whatever they weigh: units of the weights of all may not fit
+        self._grower.grow_classes(weight, data.y, g_of, h_of, scale, self._grown)
+        found = [self._grown.tree(k, data) for k in range(K)]
+        return found if any(value.any() and len(column) for column, *_, value, _ in found) else None
+
+    def add_to(self, margin):
+        """As `MarginStumps.add_to`."""
+        K, y = self.data.n_classes, self.data.y
+        every, none = np.arange(K, dtype=np.int32), np.full(K, -1, dtype=np.int32)
+        self._added[...] = 0
+        _trees.add_trees(self._grown.leaf, self._grown.value, every, every, none, self._added, self._n_threads)
+        margin += self._added[y, np.arange(len(y))] - self._added.mean(axis=0)
+
+    def add_round(self, builder, found, gain):
+        """Append the trees to a TreesBuilder, and count the gains of their splits (n_features,)."""
+        for k, (column, threshold, nan_left, right, value, gains) in enumerate(found):
+            builder.add_tree(column, threshold, nan_left, right, value, cls=k)
+            np.add.at(gain, column, gains)
