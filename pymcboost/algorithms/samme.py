@@ -30,8 +30,8 @@ class SAMMEClassifier(ClassicBoosting):
     ----------
     {shared}
     min_weight_fraction_leaf : float, default=0.0
-        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5. With trees it
-        must be 0.
+        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5. Trees take no
+        notice of it.
 
     {attributes}
 
@@ -55,11 +55,6 @@ class SAMMEClassifier(ClassicBoosting):
         if self.weak_learner == "stump":
             learner = ClassStump(data, n_threads)
         else:
-            if self.min_weight_fraction_leaf > 0:
-                raise ValueError(
-                    f"min_weight_fraction_leaf={self.min_weight_fraction_leaf:g} bounds the stumps of SAMME, not its "
-                    'trees: set it to 0 or weak_learner to "stump", or bound the trees by max_leaf_nodes or max_depth'
-                )
             loss = ClassWeights(data, n_threads)
             limits = self.max_leaf_nodes, self.max_depth, n_threads, self.min_weight_fraction_split
             learner = ClassificationTrees(data, loss, *limits)

@@ -11,7 +11,6 @@ from pymcboost import (
     MCBoostClassifier,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
-    SAMMEClassifier,
 )
 from pymcboost.coefficients import LARGEST_COEFFICIENT, SOLVERS
 from pymcboost.data import TrainingData
@@ -268,10 +267,3 @@ def test_trees_obey_the_least_share_of_the_weight(cls):
     free, bounded = (cls(**words, min_weight_fraction_leaf=share).fit(X, y).model_.ensemble for share in (0.0, 0.2))
     leaves = [np.diff(trees.offset) + 1 for trees in (free, bounded)]
     assert leaves[0].max() > 5 >= leaves[1].max() >= 2
-
-
-def test_samme_bounds_its_stumps_alone():
-    X, y = blobs(60, 3, 3)
-    SAMMEClassifier(n_estimators=2, min_weight_fraction_leaf=0.2).fit(X, y)
-    with pytest.raises(ValueError, match="min_weight_fraction_leaf=0.2 bounds the stumps of SAMME.*set it to 0"):
-        SAMMEClassifier(n_estimators=2, weak_learner="tree", min_weight_fraction_leaf=0.2).fit(X, y)
