@@ -51,7 +51,7 @@ class ClassTrees:
         self.S = np.zeros((K, m), dtype=data.dtype)
         self._starts, self._own = _trees.chunks(data.class_start)
         self._sums = np.zeros((len(self._own), 2, K))
-        self._grown = None
+        self._grown = self._all_pairs = None
 
     def refuse_search(self, n_candidates):
         """Say so before any of it is taken where the trees that a search for the base class grows do not fit."""
@@ -131,19 +131,31 @@ class ClassTrees:
         tree, cls, base = (np.asarray(a, dtype=np.int32) for a in (tree, cls, base))
         _trees.add_trees(self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads)
 
+    def pairs_with(self, bases):
+        """Pairs (k, b), k < b, of which one at least is in ``bases``: int32 (n, 2), and the place of each pair."""
+        K = self.data.n_classes
+        if len(bases) == K and self._all_pairs is not None:
+            return self._all_pairs
+        tried = set(np.asarray(bases).tolist())
+        pairs = [(k, b) for k in range(K) for b in range(k + 1, K) if k in tried or b in tried]
+        found = np.array(pairs, dtype=np.int32), {pair: j for j, pair in enumerate(pairs)}
+        if len(bases) == K:
+            self._all_pairs = found
+        return found
+
     def base_losses(self, bases, pairs):
         """Training loss with each base class; ``pairs``: (class, base class) of the trees of the last `grow`.
 
         The tree of (k, b), k < b, is the negative of that of (b, k), so that it serves both as base classes.
         """
-        value = self._grown.value
-        with np.errstate(over="ignore"):
-            factor = np.exp(np.stack([value, -value]))
+        up = np.exp(self._grown.value[: len(pairs)])
+        factor = np.ones((2, len(pairs), max(32, self.max_leaves)), dtype=self.data.dtype)
+        factor[:, :, : self.max_leaves] = up, 1 / up
         tried = np.zeros(self.data.n_classes, dtype=np.uint8)
         tried[bases] = 1
         loss = np.empty((len(self._own), self.data.n_classes))
         _trees.try_bases(
-            self.S, self._starts, self._own, self._grown.leaf, value, factor, np.array(pairs, dtype=np.int32), tried,
+            self.S, self._starts, self._own, self._grown.leaf, factor, np.asarray(pairs, dtype=np.int32), tried,
             self.weight, loss, self.n_threads,
         )  # fmt: skip
         return loss.sum(axis=0)[bases]

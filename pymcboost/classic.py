@@ -36,7 +36,7 @@ TEXTS = {
         Most bins per feature, 2 to 256, missing values included. Features with no more distinct values, and small data,
         are searched exactly.""",
     "min_weight_fraction_leaf": """float, default=0.0
-        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5.""",
+        Share of the total sample weight that must lie on either side of every split, 0 to 0.5.""",
     "early_stopping": """bool, default=False
         Stop when the validation error has not improved for ``n_iter_no_change`` rounds, and keep the best round.""",
     "validation_fraction": """float, default=0.1

@@ -93,6 +93,8 @@ class TrainingData:
     weight : ndarray of float64 (m,)
     weight_unit : float
         What a sample weight of 1 has become.
+    least_weight : float
+        The least sum of ``weight`` on either side of a split.
     lanes, n_blocks : int
         Classes per block of the gradient (4, 8 or 16) and number of blocks.
     dtype : numpy dtype of the gradient
@@ -114,7 +116,7 @@ class TrainingData:
         self.X = X
         self._check_memory(X, size * self.dtype.itemsize, n_threads)
         # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
-        self._least = min_weight_fraction_leaf * self.weight.sum() * (1 - 1e-9)
+        self.least_weight = min_weight_fraction_leaf * self.weight.sum() * (1 - 1e-9)
         self._prepare(X, max_bins, n_threads)
 
     def _prepare(self, X, max_bins, n_threads):
@@ -165,10 +167,10 @@ class TrainingData:
     def _split_missing(self, n_missing, missing_rows):
         """Whether the missing values of each column may be split from all others: both sides must weigh enough."""
         allowed = (n_missing > 0) & (n_missing < self.n_rows)
-        if self._least > 0:
+        if self.least_weight > 0:
             for f in np.flatnonzero(allowed):
                 weight = self.weight[missing_rows(f)].sum()
-                allowed[f] = min(weight, self.weight.sum() - weight) >= self._least
+                allowed[f] = min(weight, self.weight.sum() - weight) >= self.least_weight
         return allowed
 
     @staticmethod
@@ -189,7 +191,7 @@ class TrainingData:
         distinct, missing, mode_rows, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
         first = self.weight[0]
         uniform = bool((self.weight == first).all())
-        weight, least = (self.weight[:0], self._least / first) if uniform else (self.weight, self._least)
+        weight, least = (self.weight[:0], self.least_weight / first) if uniform else (self.weight, self.least_weight)
         _bins.bin_columns(
             X, self.rows, weight, max_bins, least, codes, cuts, n_bins, distinct, missing, mode, mode_rows,
             bad, n_threads,
@@ -258,7 +260,16 @@ class TrainingData:
         cuts = np.empty((c, m), dtype=np.float32)
         n_cuts, n_missing = np.empty(c, dtype=np.int64), np.empty(c, dtype=np.int64)
         _bins.sort_columns(
-            X, self.rows, features.astype(np.int64), self.weight, self._least, order, cuts, n_cuts, n_missing, n_threads
+            X,
+            self.rows,
+            features.astype(np.int64),
+            self.weight,
+            self.least_weight,
+            order,
+            cuts,
+            n_cuts,
+            n_missing,
+            n_threads,
         )
         thresholds = [_with_missing(cuts[s, : n_cuts[s]].copy(), n_missing[s]) for s in range(c)]
         ptr = np.arange(c + 1, dtype=np.int64) * m
@@ -284,7 +295,7 @@ class TrainingData:
         return columns, order, cuts, n_cuts, n_missing, default_at
 
     def _sparse_stores(self, X, n_threads):
-        columns, order, cuts, n_cuts, n_missing, default_at = self._sort_sparse(X, self._least, n_threads)
+        columns, order, cuts, n_cuts, n_missing, default_at = self._sort_sparse(X, self.least_weight, n_threads)
         d, indptr = self.n_features, columns.indptr.astype(np.int64)
         split_missing = self._split_missing(n_missing, lambda f: self._missing_in(columns, f))
         features = np.flatnonzero((n_cuts > 0) | split_missing)

@@ -362,6 +362,8 @@ class Units:
         See `_kernels.trees.Grower`.
     min_samples_leaf : float
         Least sum of sample weights in a leaf; weights with a mean below 1 are first divided by it.
+    least_weight : float, default=0
+        The same in the data's own weights.
 
     Attributes
     ----------
@@ -369,12 +371,12 @@ class Units:
     per_count : float
         Units of a weight of 1.
     least : int
-        ``min_samples_leaf`` in units.
+        The larger of the two bounds in units.
     limit_g, limit_h : float
         What the absolute gradients and the second derivatives of all rows may sum to, in units.
     """
 
-    def __init__(self, data, planes, min_samples_leaf):
+    def __init__(self, data, planes, min_samples_leaf, least_weight=0.0):
         self.planes = planes
         weight, m = data.weight, data.n_rows
         uniform = bool((weight == weight[0]).all())
@@ -384,9 +386,12 @@ class Units:
         self.limit_g, self.limit_h = (room, room) if planes == 1 else (2.0**46, 2.0**38)
         counts = room if planes == 1 else 2.0**24 - 2 * m
         if counts <= 0:
-            raise ValueError(f"{m} rows are too many for trees with this min_samples_leaf; at most 8 million")
+            raise ValueError(
+                f"{m} rows are too many for trees with a bound on the weight of their leaves (min_samples_leaf, "
+                "min_weight_fraction_leaf); at most 8 million"
+            )
         # A power of two: whole weights stay whole, and a row of weight 1 may fill a leaf of least weight 1.
         self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / weight.sum())[1])
         one = weight[0] if uniform else 1.0
-        least = min_samples_leaf * min(data.weight_unit, one if uniform else weight.mean()) / one
+        least = max(min_samples_leaf * min(data.weight_unit, one if uniform else weight.mean()), least_weight) / one
         self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), np.iinfo(np.int32).max)))

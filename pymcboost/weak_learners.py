@@ -414,13 +414,16 @@ class _EdgeTrees:
     """Binary classification trees, one for every class r against the rest, weighted by ``|a_ir|``.
 
     They are split by their edges, or with ``gini`` by the Gini impurity. This also serves where no single split of the
-    root has an edge for any class, so that nothing would be learnt at all.
+    root has an edge for any class, so that nothing would be learnt at all. On either side of every split, the rows with
+    a gradient have the sample weight ``data.least_weight`` at least.
     """
 
     def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0):
         self.data = data
         self.n_columns = data.n_classes if n_columns is None else n_columns
-        self._units = Units(data, 2 if data.dtype == np.float64 else 1, 0.0)
+        # One plane has no sums of the sample weights, which a bound is about.
+        planes = 2 if data.dtype == np.float64 or data.least_weight > 0 else 1
+        self._units = Units(data, planes, 0.0, data.least_weight)
         self._limits = max_leaves, max_depth or 0, n_threads, min_share
         self._grower, self._by_gini = self._new_grower(gini), None
         self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows)

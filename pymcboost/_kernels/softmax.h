@@ -91,6 +91,13 @@ PMB_INLINE double pmb_log(double x) {
 
 #define PMB_TRY_ROWS 128 /* rows whose losses with all base classes are summed up together */
 
+/* Tables of 32 numbers are looked up in registers where the machine can; clang takes no variable permutation. */
+#if PMB_VECTORS && defined(__x86_64__) && !defined(__clang__)
+#define PMB_PERMUTES 1
+typedef float pmb_v16s __attribute__((vector_size(64)));
+typedef int32_t pmb_v16n __attribute__((vector_size(64)));
+#endif
+
 /* P = exp(F - top) of n rows, added to total; P may be NULL. */
 PMB_INLINE void pmb_exps_f_0(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top, int64_t n,
                              float *PMB_RESTRICT P, float *PMB_RESTRICT total) {
@@ -148,15 +155,21 @@ PMB_INLINE void pmb_exps_d_0(const double *PMB_RESTRICT F, const double *PMB_RES
 /* Add the leaf values of one tree to the scores of n rows. leaf: numbers of 1 or 2 bytes. */
 PMB_CLONES PMB_STATIC void pmb_add_leaves(const void *leaf, int bytes, const double *PMB_RESTRICT value, int64_t n,
                                           double *PMB_RESTRICT to, double *PMB_RESTRICT from) {
-    if (bytes == 1) {
-        const uint8_t *PMB_RESTRICT l = leaf;
-        for (int64_t i = 0; i < n; i++) to[i] += value[l[i]];
-        for (int64_t i = 0; i < (from ? n : 0); i++) from[i] -= value[l[i]];
-    } else {
-        const uint16_t *PMB_RESTRICT l = leaf;
-        for (int64_t i = 0; i < n; i++) to[i] += value[l[i]];
-        for (int64_t i = 0; i < (from ? n : 0); i++) from[i] -= value[l[i]];
-    }
+#define ADD_LEAVES(type)                                         \
+    do {                                                         \
+        const type *PMB_RESTRICT l = leaf;                       \
+        if (from)                                                \
+            for (int64_t i = 0; i < n; i++) {                    \
+                double v = value[l[i]];                          \
+                to[i] += v;                                      \
+                from[i] -= v;                                    \
+            }                                                    \
+        else                                                     \
+            for (int64_t i = 0; i < n; i++) to[i] += value[l[i]]; \
+    } while (0)
+    if (bytes == 1) ADD_LEAVES(uint8_t);
+    else ADD_LEAVES(uint16_t);
+#undef ADD_LEAVES
 }
 
 /* Where a grown tree goes: arrays of max_leaves splits, max_leaves leaves and m rows, whose leaves take 1 or 2 bytes. */

@@ -132,107 +132,156 @@ PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_
     }
 }
 
-/* Scores of n rows of class own, as exponentials, were the steps of the tree of (k, b) added to k and taken from b: the
- * step of each leaf is value, factor its exp, inverse that of its negative. S: (K, m) at the first row. For either class
- * as the base: others and mine sum up the classes without the base, those of other classes and own; taken: the sum of
- * the steps that the base loses. PMB_TRY_ROWS apart for every class. */
+/* Scores of n rows of class own, as exponentials, were the steps of the tree of (k, b) added to k and taken from b:
+ * factor is the exponential of each leaf's step, inverse that of its negative. S: (K, m) at the first row. For either
+ * class as the base: others and mine sum up the classes without the base, those of other classes and own; lost: the
+ * product of the factors that the base loses. PMB_TRY_ROWS apart for every class. up, down: factor and inverse of the
+ * rows' leaves. */
 PMB_INLINE void FN(pmb_try_pair_of_)(const REAL *PMB_RESTRICT S, int64_t m, int k, int b, int own, int n,
-                                             const void *PMB_RESTRICT leaf, const int bytes,
-                                             const double *PMB_RESTRICT value,
-                                             const double *PMB_RESTRICT factor, const double *PMB_RESTRICT inverse,
-                                             double *PMB_RESTRICT others, double *PMB_RESTRICT mine,
-                                             double *PMB_RESTRICT taken) {
+                                     const REAL *PMB_RESTRICT up, const REAL *PMB_RESTRICT down,
+                                     REAL *PMB_RESTRICT others, REAL *PMB_RESTRICT mine, REAL *PMB_RESTRICT lost) {
     const REAL *PMB_RESTRICT p = S + k * m, *PMB_RESTRICT q = S + b * m;
-    double *PMB_RESTRICT with_b = others + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT with_k = others + (int64_t)k * PMB_TRY_ROWS;
-    double *PMB_RESTRICT from_b = taken + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT from_k = taken + (int64_t)k * PMB_TRY_ROWS;
-    double *PMB_RESTRICT own_b = mine + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT own_k = mine + (int64_t)k * PMB_TRY_ROWS;
+    REAL *PMB_RESTRICT with_b = others + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT with_k = others + (int64_t)k * PMB_TRY_ROWS;
+    REAL *PMB_RESTRICT of_b = lost + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT of_k = lost + (int64_t)k * PMB_TRY_ROWS;
+    REAL *PMB_RESTRICT own_b = mine + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT own_k = mine + (int64_t)k * PMB_TRY_ROWS;
     if (k == own)
         for (int i = 0; i < n; i++) {
-            int l = bytes == 1 ? ((const uint8_t *)leaf)[i] : ((const uint16_t *)leaf)[i];
-            own_b[i] = (1 - (double)p[i]) * factor[l];
-            with_k[i] += (double)q[i] * inverse[l];
-            from_b[i] += value[l];
-            from_k[i] -= value[l];
+            own_b[i] = (1 - p[i]) * up[i];
+            with_k[i] += q[i] * down[i];
+            of_b[i] *= down[i];
+            of_k[i] *= up[i];
         }
     else if (b == own)
         for (int i = 0; i < n; i++) {
-            int l = bytes == 1 ? ((const uint8_t *)leaf)[i] : ((const uint16_t *)leaf)[i];
-            with_b[i] += (double)p[i] * factor[l];
-            own_k[i] = (1 - (double)q[i]) * inverse[l];
-            from_b[i] += value[l];
-            from_k[i] -= value[l];
+            with_b[i] += p[i] * up[i];
+            own_k[i] = (1 - q[i]) * down[i];
+            of_b[i] *= down[i];
+            of_k[i] *= up[i];
         }
     else
         for (int i = 0; i < n; i++) {
-            int l = bytes == 1 ? ((const uint8_t *)leaf)[i] : ((const uint16_t *)leaf)[i];
-            with_b[i] += (double)p[i] * factor[l];
-            with_k[i] += (double)q[i] * inverse[l];
-            from_b[i] += value[l];
-            from_k[i] -= value[l];
+            with_b[i] += p[i] * up[i];
+            with_k[i] += q[i] * down[i];
+            of_b[i] *= down[i];
+            of_k[i] *= up[i];
         }
 }
 
+/* factor and inverse (each of at least 32 numbers) of the leaves of n rows; n is at most PMB_TRY_ROWS. */
+PMB_INLINE void FN(pmb_look_up_)(const void *leaf, int bytes, int64_t J, int n, const REAL *PMB_RESTRICT factor,
+                                 const REAL *PMB_RESTRICT inverse, REAL *PMB_RESTRICT up, REAL *PMB_RESTRICT down) {
+    int i = 0;
+    if (bytes == 1) {
+        const uint8_t *PMB_RESTRICT l = leaf;
+#if PMB_PERMUTES
+        if (sizeof(REAL) == 4 && J <= 32) { /* both tables stay in registers */
+            int32_t code[PMB_TRY_ROWS];
+            pmb_v16s f0, f1, g0, g1;
+            for (int j = 0; j < n; j++) code[j] = l[j];
+            memcpy(&f0, factor, 64);
+            memcpy(&f1, factor + 16, 64);
+            memcpy(&g0, inverse, 64);
+            memcpy(&g1, inverse + 16, 64);
+            for (; i + 16 <= n; i += 16) {
+                pmb_v16n at;
+                memcpy(&at, code + i, 64);
+                pmb_v16s u = __builtin_shuffle(f0, f1, at), v = __builtin_shuffle(g0, g1, at);
+                memcpy(up + i, &u, 64);
+                memcpy(down + i, &v, 64);
+            }
+        }
+#endif
+        for (; i < n; i++) {
+            up[i] = factor[l[i]];
+            down[i] = inverse[l[i]];
+        }
+    } else {
+        const uint16_t *PMB_RESTRICT l = leaf;
+        for (; i < n; i++) {
+            up[i] = factor[l[i]];
+            down[i] = inverse[l[i]];
+        }
+    }
+    (void)J;
+}
+
 PMB_CLONES PMB_STATIC void FN(pmb_try_pair_)(const REAL *S, int64_t m, int k, int b, int own, int n, const void *leaf,
-                                             int bytes, const double *value, const double *factor,
-                                             const double *inverse, double *others, double *mine, double *taken) {
-    if (bytes == 1)
-        FN(pmb_try_pair_of_)(S, m, k, b, own, n, leaf, 1, value, factor, inverse, others, mine, taken);
-    else
-        FN(pmb_try_pair_of_)(S, m, k, b, own, n, leaf, 2, value, factor, inverse, others, mine, taken);
+                                             int bytes, int64_t J, const REAL *factor, const REAL *inverse,
+                                             REAL *others, REAL *mine, REAL *lost) {
+    REAL up[PMB_TRY_ROWS], down[PMB_TRY_ROWS];
+    FN(pmb_look_up_)(leaf, bytes, J, n, factor, inverse, up, down);
+    if (n == PMB_TRY_ROWS) FN(pmb_try_pair_of_)(S, m, k, b, own, PMB_TRY_ROWS, up, down, others, mine, lost);
+    else FN(pmb_try_pair_of_)(S, m, k, b, own, n, up, down, others, mine, lost);
 }
 
 /* Loss sum_i w_i log(1 / p_own) of n rows with one base class, from what `pmb_try_pair_` summed up, p: row `base` of S.
  * log(1 / p_own) = log(1 + sum of p_k exp(step_k) over the others / (p_own exp(step_own))). */
 PMB_CLONES PMB_STATIC double FN(pmb_try_loss_)(const REAL *PMB_RESTRICT p, int is_own, int n,
-                                               const double *PMB_RESTRICT weight, double *PMB_RESTRICT others,
-                                               double *PMB_RESTRICT mine, double *PMB_RESTRICT taken) {
-    double part[8] = {0};
+                                               const double *PMB_RESTRICT weight, REAL *PMB_RESTRICT others,
+                                               REAL *PMB_RESTRICT mine, REAL *PMB_RESTRICT lost) {
+    const REAL most = sizeof(REAL) == 4 ? (REAL)1e37 : (REAL)1e300;
+    double part[8] = {0}, loss[PMB_TRY_ROWS];
     for (int i = 0; i < n; i++) {
-        double lost = taken[i] > 700 ? 700 : taken[i];
-        taken[i] = lost < -700 ? -700 : lost;
+        REAL e = lost[i] > most ? most : lost[i];
+        lost[i] = e < 1 / most ? 1 / most : e;
     }
     if (is_own)
-        for (int i = 0; i < n; i++) mine[i] = (1 - (double)p[i]) * pmb_exp_within(-taken[i]);
+        for (int i = 0; i < n; i++) mine[i] = (1 - p[i]) * lost[i];
     else
-        for (int i = 0; i < n; i++) others[i] += (double)p[i] * pmb_exp_within(-taken[i]);
+        for (int i = 0; i < n; i++) others[i] += p[i] * lost[i];
     for (int i = 0; i < n; i++) {
-        double x = others[i] / (mine[i] > 1e-300 ? mine[i] : 1e-300);
+        double x = (double)(others[i] / (mine[i] > 1 / most ? mine[i] : 1 / most));
+        loss[i] = x > 1e75 ? 1e75 : x; /* four of them can be multiplied */
+    }
+    if (!weight && n == PMB_TRY_ROWS) { /* 1 + x + y + x y = (1 + x) (1 + y): one logarithm for four rows */
+        for (int quarter = 2; quarter >= 1; quarter--)
+            for (int i = 0; i < quarter * PMB_TRY_ROWS / 4; i++) {
+                double y = loss[i + quarter * PMB_TRY_ROWS / 4];
+                loss[i] += y + loss[i] * y;
+            }
+        n = PMB_TRY_ROWS / 4;
+    }
+    for (int i = 0; i < n; i++) {
+        double x = loss[i];
         /* where 1 + x has lost digits of x, the series is exact to 1e-16 */
         double small = x * (1 - x * (0.5 - x * (1.0 / 3 - x * (0.25 - x * (0.2 - x / 6)))));
         double large = pmb_log(1 + x);
-        others[i] = x < 0.003 ? small : large;
+        loss[i] = x < 0.003 ? small : large;
     }
     if (weight)
-        for (int i = 0; i < n; i++) others[i] *= weight[i];
+        for (int i = 0; i < n; i++) loss[i] *= weight[i];
     int i = 0;
     for (; i + 8 <= n; i += 8)
-        for (int l = 0; l < 8; l++) part[l] += others[i + l];
-    for (; i < n; i++) part[0] += others[i];
+        for (int l = 0; l < 8; l++) part[l] += loss[i + l];
+    for (; i < n; i++) part[0] += loss[i];
     return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
 }
 
 /* Losses of n rows of class own with each of the base classes in `tried` (K flags), added to loss (K,). pair: (n_pairs,
- * 2) classes (k, b), k < b, in ascending order, and their trees: leaf (n_pairs, m) of 1 or 2 bytes, value, factor (n_pairs, J), and
- * inverse. work: (3, K, PMB_TRY_ROWS). */
+ * 2) classes (k, b), k < b, in ascending order, and their trees: leaf (n_pairs, m) of 1 or 2 bytes, exponentials of the
+ * steps and of their negatives, factor and inverse (n_pairs, stride), stride at least 32. work: (3, K, PMB_TRY_ROWS). */
 PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_t *tried, int n_pairs,
-                                   const int32_t *pair, int own, int64_t n, const void *leaf, int bytes, int64_t J,
-                                   const double *value, const double *factor, const double *inverse,
-                                   const double *weight, double *work, double *loss) {
+                                   const int32_t *pair, int own, int64_t n, const void *leaf, int bytes,
+                                   int64_t stride, const REAL *factor, const REAL *inverse, const double *weight,
+                                   REAL *work, double *loss) {
     int64_t part = (int64_t)K * PMB_TRY_ROWS;
-    double *others = work, *mine = work + part, *taken = work + 2 * part;
+    REAL *others = work, *mine = work + part, *lost = work + 2 * part;
     for (int k = 0; k < K; k++) loss[k] = 0;
     for (int64_t start = 0; start < n; start += PMB_TRY_ROWS) {
         int here = n - start < PMB_TRY_ROWS ? (int)(n - start) : PMB_TRY_ROWS;
-        memset(work, 0, sizeof(double) * 3 * (size_t)part);
-        for (int j = 0; j < n_pairs; j++)
-            FN(pmb_try_pair_)(S + start, m, pair[2 * j], pair[2 * j + 1], own, here,
-                              (const char *)leaf + (j * m + start) * bytes, bytes,
-                              value + j * J, factor + j * J, inverse + j * J, others, mine, taken);
+        memset(work, 0, sizeof(REAL) * 2 * (size_t)part);
+        for (int64_t i = 0; i < part; i++) lost[i] = 1;
+        for (int j = 0; j < n_pairs; j++) {
+            const char *its_leaf = (const char *)leaf + (j * m + start) * bytes;
+            for (int at = 0; at < PMB_TRY_ROWS * bytes; at += 64) PMB_PREFETCH(its_leaf + PMB_TRY_ROWS * bytes + at);
+            FN(pmb_try_pair_)(S + start, m, pair[2 * j], pair[2 * j + 1], own, here, its_leaf, bytes, stride,
+                              factor + j * stride, inverse + j * stride, others, mine, lost);
+        }
         for (int b = 0; b < K; b++)
             if (tried[b])
                 loss[b] += FN(pmb_try_loss_)(S + b * m + start, b == own, here, weight ? weight + start : NULL,
                                              others + (int64_t)b * PMB_TRY_ROWS, mine + (int64_t)b * PMB_TRY_ROWS,
-                                             taken + (int64_t)b * PMB_TRY_ROWS);
+                                             lost + (int64_t)b * PMB_TRY_ROWS);
     }
 }
 

@@ -73,13 +73,11 @@ cdef extern from "softmax.h" nogil:
     enum:
         PMB_TRY_ROWS
     void pmb_try_bases_f_0(const float *S, int64_t m, int K, const uint8_t *tried, int n_pairs, const int32_t *pair,
-                           int own, int64_t n, const void *leaf, int bytes, int64_t J, const double *value,
-                           const double *factor, const double *inverse, const double *weight, double *work,
-                           double *loss)
+                           int own, int64_t n, const void *leaf, int bytes, int64_t stride, const float *factor,
+                           const float *inverse, const double *weight, float *work, double *loss)
     void pmb_try_bases_d_0(const double *S, int64_t m, int K, const uint8_t *tried, int n_pairs, const int32_t *pair,
-                           int own, int64_t n, const void *leaf, int bytes, int64_t J, const double *value,
-                           const double *factor, const double *inverse, const double *weight, double *work,
-                           double *loss)
+                           int own, int64_t n, const void *leaf, int bytes, int64_t stride, const double *factor,
+                           const double *inverse, const double *weight, double *work, double *loss)
     void pmb_add_leaves(const void *leaf, int bytes, const double *value, int64_t n, double *to, double *frm)
 
 ctypedef fused real:
@@ -399,33 +397,36 @@ def add_trees(leaf, const double[:, ::1] value, const int32_t[::1] tree,
 
 
 def try_bases(const real[:, ::1] S, const int64_t[::1] starts, const int32_t[::1] own, leaf,
-              const double[:, ::1] value, const double[:, :, ::1] factor, const int32_t[:, ::1] pair,
-              const uint8_t[::1] tried, const double[::1] weight, double[:, ::1] loss, int n_threads):
+              const real[:, :, ::1] factor, const int32_t[:, ::1] pair, const uint8_t[::1] tried,
+              const double[::1] weight, double[:, ::1] loss, int n_threads):
     """The training losses with several base classes, chunk by chunk, without touching the scores.
 
     Parameters
     ----------
     S, starts, own, weight : IN as in `softmax`
-    leaf, value : IN as in `add_trees`
-    factor : IN (2, n, J) exp(value) and exp(-value)
+    leaf : IN as in `add_trees`
+    factor : IN (2, n, at least 32) exp(value) and exp(-value) of the leaves
     pair : IN (n, 2) classes of the trees: the first receives the value, the second loses it; ascending
     tried : IN (K,) whether a class is tried as the base; all of its pairs must be there
     loss : OUT (n_chunks, K), 0 for classes that are not tried
     """
-    cdef int64_t c, n_chunks = starts.shape[0] - 1, m = S.shape[1], J = value.shape[1]
+    cdef int64_t c, n_chunks = starts.shape[0] - 1, m = S.shape[1], stride = factor.shape[2]
     cdef int n_pairs = pair.shape[0], K = S.shape[0]
-    cdef double[:, ::1] work = np.empty((n_threads, 3 * K * PMB_TRY_ROWS))
+    cdef real[:, ::1] work = np.empty((n_threads, 3 * K * PMB_TRY_ROWS),
+                                      dtype=np.float32 if real is float else np.float64)
     cdef const double *weights = &weight[0] if weight.shape[0] else NULL
     cdef int bytes_ = leaf.dtype.itemsize
     cdef const uint8_t[:, ::1] leaves = leaf.view(np.uint8)
+    if stride < 32 or factor.shape[1] < n_pairs:
+        raise ValueError("the arrays do not fit each other")
     for c in prange(n_chunks, nogil=True, num_threads=n_threads, schedule="static"):
         if real is float:
             pmb_try_bases_f_0(&S[0, starts[c]], m, K, &tried[0], n_pairs, &pair[0, 0], own[c],
-                              starts[c + 1] - starts[c], &leaves[0, starts[c] * bytes_], bytes_, J, &value[0, 0],
+                              starts[c + 1] - starts[c], &leaves[0, starts[c] * bytes_], bytes_, stride,
                               &factor[0, 0, 0], &factor[1, 0, 0], weights + starts[c] if weights != NULL else NULL,
                               &work[threadid(), 0], &loss[c, 0])
         else:
             pmb_try_bases_d_0(&S[0, starts[c]], m, K, &tried[0], n_pairs, &pair[0, 0], own[c],
-                              starts[c + 1] - starts[c], &leaves[0, starts[c] * bytes_], bytes_, J, &value[0, 0],
+                              starts[c + 1] - starts[c], &leaves[0, starts[c] * bytes_], bytes_, stride,
                               &factor[0, 0, 0], &factor[1, 0, 0], weights + starts[c] if weights != NULL else NULL,
                               &work[threadid(), 0], &loss[c, 0])

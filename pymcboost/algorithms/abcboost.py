@@ -250,9 +250,7 @@ class AdaptiveBaseClassifier(ClassTreesClassifier):
         if self.n_candidates is not None and self.n_candidates < K:
             worst = np.argsort(-trees.class_losses(), kind="stable")
             candidates = np.sort(worst[: self.n_candidates])
-        tried = set(candidates.tolist())
-        pairs = [(k, b) for k in range(K) for b in range(k + 1, K) if k in tried or b in tried]
-        number = {pair: j for j, pair in enumerate(pairs)}
+        pairs, number = trees.pairs_with(candidates)
         trees.grow(pairs, self.learning_rate, sample, active)
         base = int(candidates[np.argmin(trees.base_losses(candidates, pairs))])
         kept = [(number[min(k, base), max(k, base)], k, base, 1.0 if k < base else -1.0) for k in range(K) if k != base]

@@ -48,7 +48,7 @@ class MultiBoostClassifier(ColumnGeneration):
         Most bins per feature, 2 to 256, missing values included. Features with no more distinct values, and small data,
         are searched exactly.
     min_weight_fraction_leaf : float, default=0.0
-        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5.
+        Share of the total sample weight that must lie on either side of every split, 0 to 0.5.
     early_stopping : bool, default=False
         Stop when the validation error has not improved for ``n_iter_no_change`` rounds, and go back to the learners
         and coefficients of the best round.
@@ -183,7 +183,7 @@ class MultiBoostCWClassifier(ColumnGeneration):
         Most bins per feature, 2 to 256, missing values included. Features with no more distinct values, and small data,
         are searched exactly.
     min_weight_fraction_leaf : float, default=0.0
-        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5.
+        Share of the total sample weight that must lie on either side of every split, 0 to 0.5.
     early_stopping : bool, default=False
         Stop when the validation error has not improved for ``n_iter_no_change`` rounds, and go back to the learners
         and coefficients of the best round.

@@ -29,6 +29,9 @@ class SAMMEClassifier(ClassicBoosting):
     Parameters
     ----------
     {shared}
+    min_weight_fraction_leaf : float, default=0.0
+        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5. Trees take no
+        notice of it.
 
     {attributes}
 

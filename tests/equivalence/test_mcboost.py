@@ -6,10 +6,17 @@ from reference import mcboost as twin
 from reference.stumps import gradient_of
 from scipy.optimize import check_grad
 
-from pymcboost import MCBoostClassifier, MultiBoostClassifier, MultiBoostCWClassifier
+from pymcboost import (
+    AdaBoostMHClassifier,
+    MCBoostClassifier,
+    MultiBoostClassifier,
+    MultiBoostCWClassifier,
+)
 from pymcboost.coefficients import LARGEST_COEFFICIENT, SOLVERS
 from pymcboost.data import TrainingData
 from pymcboost.losses import LOSSES
+from pymcboost.tree_data import TreeData
+from pymcboost.weak_learners import EdgeTrees
 
 LOSS_NAMES = ["exp", "log"]
 
@@ -229,3 +236,34 @@ def test_trees_begin_where_no_split_has_an_edge(cls):
     model = cls(n_estimators=20, weak_learner="tree").fit(X, y)
     assert model.n_estimators_ > 0
     assert (model.predict(X[-10:]) == 1).all()
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize("m", [400, 40_000])
+@pytest.mark.parametrize("gini", [True, False])
+def test_leaves_of_trees_have_the_least_weight(gini, m, uniform):
+    X, y = blobs(m, 5, 3, seed=2)
+    rng = np.random.default_rng(5)
+    weight = np.ones(m) if uniform else rng.exponential(size=m)
+    of_share = {}
+    for share in (0.0, 0.15):
+        data = TreeData(X, y, 3, weight, min_weight_fraction_leaf=share)
+        gradient = data.gradient_buffer()
+        gradient[0, :, :3] = np.where(np.eye(3)[data.y], 1, -1) * (data.weight * rng.uniform(0.1, 3, m))[:, None]
+        learner = EdgeTrees(data, 30, None, 1, gini=gini)
+        assert len(learner.fit(gradient)) == 3
+        lightest = min(
+            (np.bincount(learner._grown.leaf[c], weights=data.weight) / data.weight.sum()).min() for c in range(3)
+        )
+        of_share[share] = lightest
+    assert 0.15 * (1 - 1e-3) <= of_share[0.15] < 0.4
+    assert of_share[0.0] < 0.1
+
+
+@pytest.mark.parametrize("cls", [MCBoostClassifier, MultiBoostClassifier, MultiBoostCWClassifier, AdaBoostMHClassifier])
+def test_trees_obey_the_least_share_of_the_weight(cls):
+    X, y = blobs(300, 4, 3)
+    words = {"n_estimators": 5, "weak_learner": "tree", "max_leaf_nodes": 40}
+    free, bounded = (cls(**words, min_weight_fraction_leaf=share).fit(X, y).model_.ensemble for share in (0.0, 0.2))
+    leaves = [np.diff(trees.offset) + 1 for trees in (free, bounded)]
+    assert leaves[0].max() > 5 >= leaves[1].max() >= 2

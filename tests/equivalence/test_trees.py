@@ -586,15 +586,18 @@ def setting(m, d, K, seed):
     return X, y, rng.uniform(1, 3, m)
 
 
-@pytest.mark.parametrize("K", [3, 5])
+@pytest.mark.parametrize(
+    "K, weighted, max_leaves, scale",
+    [(3, True, 20, 1), (5, True, 20, 1), (5, False, 20, 1), (5, False, 32, 2), (4, False, 33, 1), (3, True, 280, 1)],
+)
 @pytest.mark.parametrize("repeats", [1, 60])
-def test_losses_with_each_base_class(K, repeats):
-    X, y, weight = setting(300, 4, K, 18)
-    X, y, weight = (np.concatenate([a] * repeats) for a in (X, y, weight))
+def test_losses_with_each_base_class(K, weighted, max_leaves, scale, repeats):
+    X, y, weight = setting(600 if max_leaves > 256 else 300, 4, K, 18)
+    X, y, weight = (np.concatenate([a] * repeats) for a in (X, y, weight if weighted else np.ones(len(y))))
     data = TreeData(X, y, K, weight)
     assert data.dtype == (np.float64 if repeats == 1 else np.float32)
-    state = state_of(data)
-    F = np.random.default_rng(1).normal(size=(len(y), K))
+    state = state_of(data, max_leaves=max_leaves)
+    F = np.random.default_rng(1).normal(size=(len(y), K)) * scale
     state.restart(F[data.rows])
     before = twin.loss(F[data.rows].T, data.y, data.weight)
     assert state.class_losses().sum() == pytest.approx(before, rel=1e-6)
