@@ -16,6 +16,7 @@ import pickle
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
+from threadpoolctl import ThreadpoolController
 
 from pymcboost.base import BoostingClassifier
 from pymcboost.callable_kernel import REFUSED, CallableKernelModel, callable_machine
@@ -24,6 +25,11 @@ from pymcboost.output_codes import CodeRounds
 from pymcboost.params import Param
 from pymcboost.scoring import Model
 from pymcboost.svm import KERNELS, DenseKernel, LibsvmKernel, LinearRows, kernel_block
+
+
+def _one_blas_thread():
+    """With more threads BLAS may add in another order, and the model would depend on the machine."""
+    return ThreadpoolController().limit(limits=1, user_api="blas")
 
 
 def _no_probabilities(estimator):
@@ -262,6 +268,15 @@ class HingeBoostOCClassifier(BoostingClassifier):
         return cost
 
     def _start(self, data, n_threads):
+        with _one_blas_thread():
+            self._state = self._new_state(data, n_threads)
+        self._kept = self._kernel_parameters()
+
+    def _loop(self, *arguments):
+        with _one_blas_thread():
+            super()._loop(*arguments)
+
+    def _new_state(self, data, n_threads):
         cost = self._costs(data.n_classes)
         solver = self.solver
         if solver == "auto":
@@ -277,11 +292,10 @@ class HingeBoostOCClassifier(BoostingClassifier):
                 return kernel_block(features[begin:end], features, self.kernel, gamma, self.coef0, self.degree)
 
             svm = (LibsvmKernel if solver == "libsvm" else DenseKernel)(data.n_rows, block, n_threads)
-        self._state = CodeRounds(
+        return CodeRounds(
             data, svm, cost, self.C, init=self.init, n_colourings=self.n_colourings,
             max_alternations=self.max_alternations, allow_zero=self.allow_zero, tol=self.tol, seed=self._seed,
         )  # fmt: skip
-        self._kept = self._kernel_parameters()
 
     def _restart(self, scores):
         self._state.restart(scores)

@@ -12,6 +12,7 @@ from reference import hinge as reference
 from scipy.optimize import LinearConstraint, minimize
 from sklearn.datasets import load_iris
 from sklearn.svm import SVC
+from threadpoolctl import ThreadpoolController
 
 from pymcboost import HingeBoostOCClassifier, colourings, svm
 from pymcboost._kernels import colours
@@ -447,6 +448,20 @@ def test_expected_cost_falls_where_the_costs_are_known():
         for costs in (None, cost)
     ]
     assert paid[1].mean() < 0.95 * paid[0].mean()
+
+
+@pytest.mark.parametrize(("kernel", "solver"), [("linear", "auto"), ("rbf", "libsvm"), ("perceptron", "coordinate")])
+def test_the_model_does_not_depend_on_the_threads_of_blas(kernel, solver):
+    """With many free rows, so that products and systems are large enough to be shared out."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 40))
+    y = (X[:, :4] + rng.normal(size=(900, 4))).argmax(axis=1)
+    found = []
+    for threads in (1, 4):
+        with ThreadpoolController().limit(limits=threads, user_api="blas"):
+            model = HingeBoostOCClassifier(n_estimators=4, C=1e4, kernel=kernel, solver=solver, random_state=0)
+            found.append(model.fit(X, y).model_.to_bytes())
+    assert found[0] == found[1]
 
 
 def test_training_stops_when_every_residual_is_met():
