@@ -10,7 +10,7 @@ from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels import weights as _weights
 from pymcboost.tree_data import Grown, Units
-from pymcboost.weak_learners import EveryStump, draw
+from pymcboost.weak_learners import EveryStump, draw_distinct
 
 
 class MarginStumps:
@@ -72,7 +72,8 @@ class MarginTrees:
     max_depth : int or None
     n_threads : int
     subsample : float, default=1.0
-        Share of the rows that a tree is grown on; below 1 they are drawn by the tree's weights w z^2, see `draw`.
+        Share of the rows that a tree is grown on; below 1 they are drawn by the tree's weights w z^2, without
+        replacement: leaf values come from the drawn rows alone, and one that counts often would set them.
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
     """
@@ -98,7 +99,7 @@ class MarginTrees:
         g_of, h_of, weight = self._z, self._z**2, weight[None, :]
         if self._subsample < 1:
             n = max(1, round(self._subsample * data.n_rows))
-            weight = np.array([draw(weight[0] * of[data.y], n, generator) for of in h_of], dtype=np.float64)
+            weight = np.array([draw_distinct(weight[0] * of[data.y], n, generator) for of in h_of])
             g_of, h_of = 1 / self._z, np.ones((K, K))
         of_class = np.array([[part.sum() for part in np.split(row, data.class_start[1:-1])] for row in weight])
         scale = np.empty((K, 3))

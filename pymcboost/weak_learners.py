@@ -572,3 +572,16 @@ def draw(weight, n, generator):
     at = np.searchsorted(ends, (generator.random() + np.arange(n)) * (ends[-1] / n), side="right")
     last = np.searchsorted(ends, ends[-1])  # of the rows with any weight
     return np.bincount(np.minimum(at, last), minlength=len(weight))
+
+
+def draw_distinct(weight, n, generator):
+    """Which n rows are drawn one after the other by their weights, without replacement: (m,) 0 or 1.
+
+    Fewer where fewer have a weight above 0. The n smallest of exponential numbers with the weights as rates (Efraimidis
+    and Spirakis).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        key = np.where(weight > 0, generator.exponential(size=len(weight)) / weight, np.inf)
+    drawn = np.zeros(len(weight))
+    drawn[np.argpartition(key, min(n, len(key)) - 1)[:n]] = 1.0
+    return drawn * (weight > 0)

@@ -24,6 +24,8 @@ from pymcboost.tree_data import TreeData
 class GentleBoostClassifier(ClassicBoosting):
     """GentleBoost: regression stumps or trees for the classes, under the exponential loss of margin vectors.
 
+    With ``subsample`` below 1 the rows of a tree are drawn by its own weights and without replacement.
+
     Parameters
     ----------
     {shared}

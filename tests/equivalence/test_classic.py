@@ -44,6 +44,7 @@ from pymcboost.weak_learners import (
     Resampled,
     TotalStump,
     draw,
+    draw_distinct,
 )
 
 KINDS = {
@@ -517,6 +518,23 @@ def test_rows_are_drawn_by_their_weights(dtype):
     rng = np.random.default_rng(1)
     counts = sum(draw(np.array([1.0, 0.0, 3.0, 6.0]), 7, rng) for _ in range(20_000))
     np.testing.assert_allclose(counts / 140_000, [0.1, 0, 0.3, 0.6], atol=0.003)
+
+
+def test_distinct_rows_are_drawn_one_after_the_other_by_their_weights():
+    weight = np.array([1.0, 0.0, 2.0, 5.0])
+    rng, pairs = np.random.default_rng(0), np.zeros((4, 4))
+    for _ in range(20_000):
+        drawn = draw_distinct(weight, 2, rng)
+        assert sorted(drawn) == [0, 0, 1, 1]
+        pairs[tuple(np.flatnonzero(drawn))] += 1
+    share = weight / weight.sum()
+    for i, j in ((0, 2), (0, 3), (2, 3)):
+        expected = share[i] * share[j] / (1 - share[i]) + share[j] * share[i] / (1 - share[j])
+        assert pairs[i, j] / 20_000 == pytest.approx(expected, abs=0.015)
+    assert pairs[1].sum() == pairs[:, 1].sum() == 0
+    for n in (3, 4, 9):
+        np.testing.assert_array_equal(draw_distinct(weight, n, rng), [1, 0, 1, 1])
+    assert draw_distinct(np.array([1e-300, 1e300]), 1, rng).tolist() == [0, 1]
 
 
 def test_rows_of_one_sign_give_a_constant_and_no_standstill():
