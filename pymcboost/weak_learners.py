@@ -580,7 +580,7 @@ def draw_distinct(weight, n, generator):
     Fewer where fewer have a weight above 0. The n smallest of exponential numbers with the weights as rates (Efraimidis
     and Spirakis).
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         key = np.where(weight > 0, generator.exponential(size=len(weight)) / weight, np.inf)
     drawn = np.zeros(len(weight))
     drawn[np.argpartition(key, min(n, len(key)) - 1)[:n]] = 1.0
