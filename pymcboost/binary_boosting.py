@@ -84,7 +84,8 @@ class BinaryBoosting(BoostingClassifier):
             of_column = np.array([one.cls for one in found])
             right = np.array([one.polarity for one in found]) * steps[of_column]
             splits = zip(*((one.feature, one.threshold, one.nan_left) for one in found), strict=True)
-            builder.add_stumps(*splits, np.stack((-right, right), axis=1), of_column)
+            leaf = np.stack((-right, right), axis=1)
+            builder.add_trees(np.ones(len(found), dtype=np.int64), *splits, 1, leaf.ravel(), of_column)
         else:
             for one in found:
                 *splits, sign = one.as_tree()

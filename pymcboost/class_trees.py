@@ -160,7 +160,7 @@ class ClassTrees:
         )  # fmt: skip
         return loss.sum(axis=0)[bases]
 
-    def tree(self, j, sign=1.0):
-        """Arrays of tree j of the last `grow` as `TreesBuilder.add_tree` takes them, and its (column, gain) pairs."""
-        column, threshold, nan_left, right, value, gain = self._grown.tree(j, self.data)
-        return (column, threshold, nan_left, right, sign * value), (column, gain)
+    def trees(self, chosen):
+        """The listed trees of the last `grow`: what `TreesBuilder.add_trees` takes, and the gains of their splits."""
+        *arrays, gain = self._grown.trees(chosen, self.data)
+        return arrays, gain

@@ -510,54 +510,38 @@ class TreesBuilder:
         base : int
             Class whose score loses it, -1 for none.
         """
-        t, s = self._n, len(feature)
+        s = len(feature)
         if self.vector != (cls < 0):
             raise ValueError("a tree needs cls, unless its leaves have a value for each class")
-        begin = int(self._offset[t])
-        end = begin + s
         if np.shape(leaf) != ((s + 1, self.n_classes) if self.vector else (s + 1,)):
             raise ValueError(f"a tree of {s} splits cannot have leaves of shape {np.shape(leaf)}")
-        for name in ("_feature", "_threshold", "_nan_left", "_right"):
-            self._room(name, end)
-        self._room("_leaf", end + t + 1)
-        self._room("_offset", t + 2)
-        self._room("_cls", t + 1)
-        self._room("_base", t + 1)
-        self._feature[begin:end] = feature
-        self._threshold[begin:end] = threshold
-        self._nan_left[begin:end] = nan_left
-        self._right[begin:end] = right
-        self._leaf[begin + t : end + t + 1] = leaf
-        self._cls[t] = cls
-        self._base[t] = base
-        self._offset[t + 1] = end
-        self._n = t + 1
+        self.add_trees([s], feature, threshold, nan_left, right, leaf, cls, base)
 
-    def add_stumps(self, feature, threshold, nan_left, leaf, cls):
-        """Append trees of one split each: `add_tree` for many, of one class (or column) each.
+    def add_trees(self, n_splits, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
+        """Append n trees: `add_tree` for many at once.
 
         Parameters
         ----------
-        feature, threshold, nan_left, cls : array-like (n,)
-        leaf : array-like (n, 2)
-            Values on the left and on the right, rounded to float32.
+        n_splits : array-like (n,)
+        feature, threshold, nan_left, right : array-like (sum of n_splits,), or one value for all
+            The splits of one tree after those of another.
+        leaf : array-like (sum of n_splits + n,) or (sum of n_splits + n, K)
+        cls, base : array-like (n,), or one value for all
         """
-        t, n = self._n, len(cls)
-        begin = int(self._offset[t])
-        for name in ("_feature", "_threshold", "_nan_left", "_right"):
-            self._room(name, begin + n)
-        self._room("_leaf", begin + t + 2 * n)
+        t, n, begin = self._n, len(n_splits), int(self._offset[self._n])
+        ends = begin + np.cumsum(n_splits)
+        end = int(ends[-1])
+        splits = {"_feature": feature, "_threshold": threshold, "_nan_left": nan_left, "_right": right}
+        for name, values in splits.items():
+            self._room(name, end)
+            getattr(self, name)[begin:end] = values
+        self._room("_leaf", end + t + n)
+        self._leaf[begin + t : end + t + n] = leaf
+        for name, values in (("_cls", cls), ("_base", base)):
+            self._room(name, t + n)
+            getattr(self, name)[t : t + n] = values
         self._room("_offset", t + n + 1)
-        self._room("_cls", t + n)
-        self._room("_base", t + n)
-        for array, values in (
-            (self._feature, feature), (self._threshold, threshold), (self._nan_left, nan_left), (self._right, 1),
-        ):  # fmt: skip
-            array[begin : begin + n] = values
-        self._leaf[begin + t : begin + t + 2 * n] = np.ravel(leaf)
-        self._offset[t + 1 : t + n + 1] = begin + np.arange(1, n + 1)
-        self._cls[t : t + n] = cls
-        self._base[t : t + n] = -1
+        self._offset[t + 1 : t + n + 1] = ends
         self._n = t + n
 
     def add_stump(self, feature, threshold, nan_left, right, left=None):

@@ -59,7 +59,8 @@ class MarginStumps:
     def add_round(self, builder, found, gain):
         """Append the stumps to a TreesBuilder; ``gain`` is that of trees."""
         splits = zip(*((one.feature, one.threshold, one.nan_left) for one in found), strict=True)
-        builder.add_stumps(*splits, self._leaf, np.arange(len(found)))
+        n = len(found)
+        builder.add_trees(np.ones(n, dtype=np.int64), *splits, 1, np.ravel(self._leaf), np.arange(n))
 
 
 class MarginTrees:
@@ -107,8 +108,9 @@ class MarginTrees:
         scale[:, 1] = units.limit_h / (h_of * of_class).sum(axis=1)
         scale[:, 2] = 1  # rows are counted, whatever they weigh: units of the weights of all may not fit
         self._grower.grow_classes(weight, data.y, g_of, h_of, scale, self._grown)
-        found = [self._grown.tree(k, data) for k in range(K)]
-        return found if any(value.any() and len(column) for column, *_, value, _ in found) else None
+        found = self._grown.trees(np.arange(K), data)
+        *_, value, gain = found
+        return found if len(gain) and value.any() else None
 
     def add_to(self, margin):
         """As `MarginStumps.add_to`."""
@@ -120,6 +122,6 @@ class MarginTrees:
 
     def add_round(self, builder, found, gain):
         """Append the trees to a TreesBuilder, and count the gains of their splits (n_features,)."""
-        for k, (column, threshold, nan_left, right, value, gains) in enumerate(found):
-            builder.add_tree(column, threshold, nan_left, right, value, cls=k)
-            np.add.at(gain, column, gains)
+        *trees, gains = found
+        builder.add_trees(*trees, np.arange(self.data.n_classes))
+        np.add.at(gain, trees[1], gains)

@@ -351,6 +351,17 @@ class Grown:
         value, gain = self.value[j, : s + 1], self.gain[j, :s]
         return data.column[feature], threshold, self.nan_left[j, :s], self.right[j, :s], value, gain
 
+    def trees(self, chosen, data):
+        """`tree` of several, one after the other, and before them the numbers of their splits."""
+        s = self.n_splits[chosen, None]
+        place = np.arange(self.feature.shape[1])
+        splits, leaves = place < s, place <= s
+        feature, pos, nan_left, right, gain = (
+            array[chosen][splits] for array in (self.feature, self.pos, self.nan_left, self.right, self.gain)
+        )
+        threshold = data.threshold[data.threshold_ptr[feature] + pos]
+        return s[:, 0], data.column[feature], threshold, nan_left, right, self.value[chosen][leaves], gain
+
 
 class Units:
     """How gradients and weights become integers.

@@ -146,15 +146,13 @@ class ClassTreesClassifier(BoostingClassifier):
         missing = trees.missing / trees.n_of_class.sum()
         sample, active = self._draw(builder.n_rounds)
         base, kept = self._grow(trees, builder, sample, active)
-        grown = [trees.tree(j, sign) for j, _, _, sign in kept]
-        if not any(leaf.any() for (*_, leaf), _ in grown):
+        tree, cls, lost, sign = np.ascontiguousarray(np.transpose(kept), dtype=np.int32)
+        (n_splits, column, *splits, leaf), gain = trees.trees(tree)
+        if not leaf.any():
             return None
-        tree, cls, lost, sign = zip(*kept, strict=True)
-        trees.add([*tree], [c if s > 0 else b for c, b, s in zip(cls, lost, sign, strict=True)],
-                  [b if s > 0 else c for c, b, s in zip(cls, lost, sign, strict=True)])  # fmt: skip
-        for (_, k, b, _), (arrays, (column, gain)) in zip(kept, grown, strict=True):
-            builder.add_tree(*arrays, cls=k, base=b)
-            np.add.at(self.gain_, column, gain)
+        trees.add(tree, np.where(sign > 0, cls, lost), np.where(sign > 0, lost, cls))
+        builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost)
+        np.add.at(self.gain_, column, gain)
         builder.end_round()
         trees.refresh()
         return {"missing": missing, "base": base}
@@ -253,7 +251,7 @@ class AdaptiveBaseClassifier(ClassTreesClassifier):
         pairs, number = trees.pairs_with(candidates)
         trees.grow(pairs, self.learning_rate, sample, active)
         base = int(candidates[np.argmin(trees.base_losses(candidates, pairs))])
-        kept = [(number[min(k, base), max(k, base)], k, base, 1.0 if k < base else -1.0) for k in range(K) if k != base]
+        kept = [(number[min(k, base), max(k, base)], k, base, 1 if k < base else -1) for k in range(K) if k != base]
         return base, kept
 
 
