@@ -26,6 +26,9 @@ from pymcboost.params import Param
 from pymcboost.scoring import Model
 from pymcboost.svm import KERNELS, DenseKernel, LibsvmKernel, LinearRows, kernel_block
 
+# SVMs are solved to a violation of ``tol``, whatever errors cost.
+LARGEST_COST = 1e6
+
 
 def _one_blas_thread():
     """With more threads BLAS may add in another order, and the model would depend on the machine."""
@@ -64,7 +67,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
     degree : int, default=3
         Degree of "poly".
     cost_matrix : array-like of shape (n_classes, n_classes) or None, default=None
-        Cost of predicting class j (column) where class i (row) is right, classes in sorted order: at least 0, with a
+        Cost of predicting class j (column) where class i (row) is right, classes in sorted order: 0 to 1e6, with a
         zero diagonal. None for 1 for every error.
     init : {"one-vs-all", "random", "max-cut", "pairs"}, default="one-vs-all"
         First column of a round: each class against all others once and the best of random ones after that; always the
@@ -261,8 +264,11 @@ class HingeBoostOCClassifier(BoostingClassifier):
                 f"cost_matrix has shape {cost.shape}, but there are {n_classes} classes; it must be "
                 f"{n_classes} x {n_classes}, rows for the right class, in the order of the sorted labels"
             )
-        if not np.isfinite(cost).all() or (cost < 0).any() or np.diagonal(cost).any():
-            raise ValueError("cost_matrix must hold finite numbers >= 0, with zeros on the diagonal")
+        if not (cost >= 0).all() or (cost > LARGEST_COST).any() or np.diagonal(cost).any():
+            raise ValueError(
+                f"cost_matrix must hold numbers from 0 to {LARGEST_COST:g}, with zeros on the diagonal; larger ones "
+                "can all be divided by a number that C is multiplied with"
+            )
         if not cost.any():
             raise ValueError("cost_matrix is 0 everywhere: no error costs anything, and there is nothing to learn")
         return cost
