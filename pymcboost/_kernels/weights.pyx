@@ -27,7 +27,8 @@ cdef extern from "weights.h" nogil:
     void pmb_combine(int is_double, int lanes, const void *A, int64_t block_size, int n_blocks, const void *mu,
                      int64_t n, void *out, int out_step)
 
-    void pmb_signed_weights(const signed char *h, int64_t stride, int64_t n, int64_t P, const double *weight, double *to)
+    void pmb_signed_weights(const signed char *h, int64_t stride, int64_t n, int64_t P, const double *weight,
+                            double *to)
     void pmb_add_margins(const signed char *h, int64_t stride, int64_t n, int K, int own, double minus, double plus,
                          double middle, const double *half, double *margin)
 
