@@ -28,6 +28,8 @@ from pymcboost.svm import KERNELS, DenseKernel, LibsvmKernel, LinearRows, kernel
 
 # SVMs are solved to a violation of ``tol``, whatever errors cost.
 LARGEST_COST = 1e6
+# What a float32 of the model file holds, and what the parameter may be.
+GAMMAS = 1e-30, 1e12
 
 
 def _one_blas_thread():
@@ -61,7 +63,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
         A callable takes two arrays of rows and returns their kernel matrix; such a model can be used, but neither saved
         nor pickled.
     gamma : float or None, default=None
-        Factor in "rbf" and "poly", above 0; None for 1 / number of features.
+        Factor in "rbf" and "poly", above 0; None for 1 / (number of features x variance of all their values), which
+        follows the units of the features as scikit-learn's "scale" does.
     coef0 : float, default=0.0
         Constant in "poly".
     degree : int, default=3
@@ -218,9 +221,6 @@ class HingeBoostOCClassifier(BoostingClassifier):
         """
         return super().fit(X, y, X_val=X_val, y_val=y_val)
 
-    def _gamma(self, n_features):
-        return 1.0 / n_features if self.gamma is None else float(self.gamma)
-
     def _make_data(self, X, codes, n_classes, weight, n_threads):
         if hasattr(X, "indptr") and self.kernel != "linear":
             raise ValueError(
@@ -232,14 +232,22 @@ class HingeBoostOCClassifier(BoostingClassifier):
             scale = getattr(self, "_scale", None)
         data = MachineData(X, codes, n_classes, weight, scale)
         self._scale = data.scale
+        if not (self.warm_start and hasattr(self, "model_")):
+            self._gamma = self._gamma_for(data.features)
         return data
+
+    def _gamma_for(self, features):
+        if self.gamma is not None or self.kernel not in ("rbf", "poly"):
+            return float(self.gamma or 1.0)
+        variance = float(features.var(dtype=np.float64)) or 1.0
+        return float(np.clip(1.0 / (features.shape[1] * variance), *GAMMAS))
 
     def _new_builder_for(self, data):
         if self.kernel == "linear":
             return LinearBuilder(data.n_classes, data.n_features, data.scale)
         if callable(self.kernel):
             return KernelBuilder(data.n_classes, data.features, data.scale, callable_machine(self.kernel))
-        make = kernel_machine(self.kernel, self._gamma(data.n_features), self.coef0, self.degree)
+        make = kernel_machine(self.kernel, self._gamma, self.coef0, self.degree)
         return KernelBuilder(data.n_classes, data.features, data.scale, make)
 
     def _continue(self, data):
@@ -292,7 +300,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         else:
             if data.sparse:
                 raise ValueError("solver='libsvm' needs dense X: use X.toarray(), or solver='coordinate'")
-            features, gamma = data.features, self._gamma(data.n_features)
+            features, gamma = data.features, self._gamma
 
             def block(begin, end):
                 return kernel_block(features[begin:end], features, self.kernel, gamma, self.coef0, self.degree)

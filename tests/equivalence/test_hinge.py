@@ -148,6 +148,28 @@ def test_anchors_reach_their_bound_where_the_tolerance_is_above_the_margins():
     assert model.score(X[:600], y[:600]) == 1
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_gamma_follows_the_units_of_the_features(kernel):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:500], y[:500]
+    words = {"n_estimators": 15, "kernel": kernel, "C": 1e4, "degree": 2, "coef0": 1.0, "random_state": 0}
+    found = HingeBoostOCClassifier(**words).fit(X[:400], y[:400])
+    assert found.score(X[400:], y[400:]) > 0.9
+    given = HingeBoostOCClassifier(**words, gamma=1 / (64 * X[:400].astype(np.float32).var(dtype=np.float64)))
+    np.testing.assert_array_equal(found.decision_function(X), given.fit(X[:400], y[:400]).decision_function(X))
+    metres = HingeBoostOCClassifier(**words).fit(X[:400] * 1024, y[:400])
+    np.testing.assert_allclose(metres.decision_function(X * 1024), found.decision_function(X), atol=1e-6)
+
+
+def test_rounds_that_are_added_keep_gamma():
+    X, y = load_iris(return_X_y=True)
+    words = {"kernel": "rbf", "C": 100.0, "random_state": 0}
+    model = HingeBoostOCClassifier(5, warm_start=True, **words).fit(X, y)
+    gamma = model.model_.ensemble.gamma
+    model.set_params(n_estimators=10).fit(3 * X, y)
+    assert model.model_.ensemble.gamma == gamma
+
+
 def test_anchors_that_are_not_at_their_bound_are_noticed(monkeypatch):
     monkeypatch.setattr(svm, "ANCHOR_MARGIN", 0.0)
     X, sign, d = problem()
