@@ -48,10 +48,13 @@ def run(command, folder):
 
 
 @pytest.mark.parametrize(
-    ("page", "kinds"), [("README.md", {"python", "console", "c"}), ("docs/python.md", {"python"})], ids=["readme", "guide"]
+    ("page", "kinds"),
+    [("README.md", {"python", "console", "c"}), ("docs/python.md", {"python"})],
+    ids=["readme", "guide"],
 )
 def test_examples(page, kinds, folder, monkeypatch):
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
     names = {}
     seen = set()
     for kind, text in blocks(page):
