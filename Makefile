@@ -16,7 +16,7 @@ KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd p
 
 help:
 	@echo "make demo       build in $(VENV), train on data/, predict, show accuracy, confusion matrix, size and speed"
-	@echo "make test       the quick test suite in the same environment"
+	@echo "make test       the quick test suite in the same environment; a part of it: PYTEST_ARGS=\"-k svmlight -x\""
 	@echo "make test-long  everything, with the full counts and long builds"
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
@@ -24,6 +24,8 @@ help:
 
 demo: $(VENV)/.stamp-build
 	$(BIN)/python tools/demo.py
+	@echo
+	@echo "pymcboost and its commands are in $(VENV): . $(VENV)/bin/activate"
 
 test: $(VENV)/.stamp-build
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -72,6 +74,7 @@ $(VENV)/.stamp-deps: pyproject.toml tools/requirements.py $(VENV)/.stamp-venv
 	@touch $@
 
 $(VENV)/.stamp-build: setup.py pymcboost/__init__.py $(KERNEL_SOURCES) $(VENV)/.stamp-deps
+	@echo "compiling the kernels, which takes some minutes"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 

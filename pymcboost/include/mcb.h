@@ -11,7 +11,7 @@
  *     }
  *     double *scores = malloc(model.n_classes * sizeof *scores);   // the caller owns all memory
  *     mcb_scores(&model, row, scores);                    // row: model.n_features floats
- *     uint32_t k = mcb_predict(&model, row, scores);      // index of the class, ties go to the lowest
+ *     uint32_t k = mcb_argmax(&model, scores);            // index of the class, ties go to the lowest
  *     int64_t label = mcb_label_int(&model, k);           // or mcb_label_text(&model, k, &length)
  *     if (mcb_has_probabilities(&model)) mcb_probabilities(&model, scores);      // in place
  *
@@ -20,8 +20,6 @@
  *     size_t room = mcb_prepared_size(&model);            // 0 for stumps, which need no preparation
  *     void *memory = malloc(room);                        // to be kept as long as the model
  *     if (memory) mcb_prepare(&model, memory, room);
- *
- * Sparse rows of a linear model, prepared in the same way, are scored by mcb_scores_sparse.
  *
  * Rows of a linear machine that are mostly 0 are scored by mcb_scores_sparse, after the same preparation.
  *
@@ -37,7 +35,8 @@
  *   - Scores have the same bits on every machine with IEEE double arithmetic, for one row or many, with or without
  *     MCB_SIMD: each class is one chain of additions, bias first, then the learners in order (sums over features:
  *     eight chains, see docs/format.md). A product that is added to something is exact, so fusing the two
- *     (-ffp-contract=fast, the default of gcc) changes nothing. Do not compile with -ffast-math; 32-bit x86 needs -msse2 -mfpmath=sse (MCB_EXACT is 0 where the promise cannot be kept).
+ *     (-ffp-contract=fast, the default of gcc) changes nothing. Do not compile with -ffast-math; 32-bit x86 needs
+ *     -msse2 -mfpmath=sse (MCB_EXACT is 0 where the promise cannot be kept).
  *   - A checksum is not a signature: it finds damage, not forgery.
  *
  * Speed
@@ -45,8 +44,8 @@
  *   #define MCB_SIMD         before the #include: compile AVX2 and AVX-512 variants, too, and choose when called
  *                            (gcc and clang, x86-64)
  *   #define MCB_NO_VECTOR    plain scalar C only
- *   Stack: mcb_scores below 2 KB, for prepared trees 10 KB, for machines 12 KB; mcb_scores_batch and mcb_add_learners about 60 KB, for
- *   prepared trees 75 KB; mcb_prepare 14 KB.
+ *   Stack: mcb_scores below 2 KB, for prepared trees 10 KB, for machines 12 KB; mcb_scores_batch and mcb_add_learners
+ *   about 60 KB, for prepared trees 75 KB; mcb_prepare 14 KB.
  *
  * Written by the pymcboost authors; the same licence as pymcboost (BSD-3-Clause).
  */

@@ -1,4 +1,4 @@
-"""The README's examples are run as they stand, in order, and print what it says."""
+"""The examples of README.md and docs/python.md are run as they stand, in order, and print what the pages say."""
 
 import doctest
 import os
@@ -8,7 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.base import clone
+
+import pymcboost
+from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = {"mcboost-train": "train", "mcboost-predict": "predict", "mcboost-info": "info"}
@@ -28,8 +33,8 @@ def folder(tmp_path_factory):
     return folder
 
 
-def blocks():
-    text = (ROOT / "README.md").read_text()
+def blocks(page):
+    text = (ROOT / page).read_text()
     return re.findall(r"^```(python|console|c)\n(.*?)^```$", text, flags=re.M | re.S)
 
 
@@ -42,16 +47,22 @@ def run(command, folder):
     return done.stdout
 
 
-def test_examples(folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("page", "kinds"),
+    [("README.md", {"python", "console", "c"}), ("docs/python.md", {"python"})],
+    ids=["readme", "guide"],
+)
+def test_examples(page, kinds, folder, monkeypatch):
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
     names = {}
     seen = set()
-    for kind, text in blocks():
+    for kind, text in blocks(page):
         seen.add(kind)
         if kind == "c":
             (folder / "score.c").write_text(text)
         elif kind == "python":
-            test = doctest.DocTestParser().get_doctest(text, names, "README", "README.md", 0)
+            test = doctest.DocTestParser().get_doctest(text, names, page, page, 0)
             failures = []
             doctest.DocTestRunner().run(test, out=failures.append, clear_globs=False)
             assert not failures, "".join(failures)
@@ -60,4 +71,65 @@ def test_examples(folder, monkeypatch):
             for step in re.split(r"^\$ ", text, flags=re.M)[1:]:
                 command, _, expected = step.partition("\n")
                 assert run(command, folder) == expected, command
-    assert seen == {"python", "console", "c"}
+    assert seen == kinds
+
+
+@pytest.fixture(scope="module")
+def c_example(tmp_path_factory):
+    """README's C example, compiled with all warnings as errors and, where there is one, an address sanitizer."""
+    folder = tmp_path_factory.mktemp("c")
+    (folder / "score.c").write_text(next(text for kind, text in blocks("README.md") if kind == "c"))
+    strict = ["cc", "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I", pymcboost.get_include()]
+    for sanitizers in (["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"], []):
+        command = [*strict, *sanitizers, "score.c", "-o", "score"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0, done.stderr
+    return folder / "score"
+
+
+def c_prints(program, path):
+    done = subprocess.run([program, path], capture_output=True, text=True, env=dict(os.environ, LC_ALL="C"))
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("labels", ["integers", "strings"])
+@pytest.mark.parametrize("estimator", [MCBoostClassifier(n_estimators=20), VectorTreeBoostClassifier(n_estimators=3)])
+def test_c_example_with_more_classes(c_example, tmp_path, estimator, labels):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(520, 64)), np.arange(520) % 26
+    X[:, 42] = y
+    if labels == "strings":
+        y = np.array([chr(ord("A") + code) * (1 + code) for code in range(26)])[y]
+    model = clone(estimator).fit(X, y).model_
+    model.save(tmp_path / "letters.mcb")
+    row = np.zeros((1, 64))
+    row[0, 42] = 9
+    assert c_prints(c_example, tmp_path / "letters.mcb") == (0, f"class {model.predict(row)[0]}\n", "")
+
+
+def test_c_example_with_a_large_model(c_example, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 64)), rng.integers(0, 26, 3000)
+    model = VectorTreeBoostClassifier(n_estimators=120, random_state=0).fit(X, y).model_
+    assert len(model.to_bytes()) > 1 << 20
+    model.save(tmp_path / "large.mcb")
+    assert c_prints(c_example, tmp_path / "large.mcb")[0] == 0
+
+
+def test_c_example_says_what_is_wrong(c_example, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 16)), np.arange(60) % 3
+    MCBoostClassifier(n_estimators=3).fit(X, y).save(tmp_path / "small.mcb")
+    (tmp_path / "cut.mcb").write_bytes((tmp_path / "small.mcb").read_bytes()[:-1])
+    (tmp_path / "empty.mcb").write_bytes(b"")
+    for name, message in [
+        ("small.mcb", "the model has 16 features, not 64"),
+        ("cut.mcb", "the file's size is not the one in its header: it was cut short, or bytes were added"),
+        ("empty.mcb", "the file is shorter than the 64-byte header of a model file"),
+        ("none.mcb", "No such file or directory"),
+        ("", "Is a directory"),
+    ]:
+        path = tmp_path / name
+        assert c_prints(c_example, path) == (1, "", f"{path}: {message}\n")

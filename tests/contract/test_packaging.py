@@ -1,6 +1,7 @@
 """What the source distribution and the wheel hold, and what a bare machine is told."""
 
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -116,6 +117,18 @@ def test_importing_the_package_loads_nothing_heavy():
     code = f"import sys, pymcboost; print([name for name in {heavy} if name in sys.modules])"
     done = run_python("-c", code, cwd=ROOT)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_editable_install_is_found_beside_a_folder_of_its_name(tmp_path):
+    """As from the parent folder of a clone that is named pymcboost."""
+    found = importlib.metadata.distributions(name="pymcboost")
+    origins = [json.loads(one.read_text("direct_url.json") or "{}") for one in found]
+    if {"url": ROOT.as_uri(), "dir_info": {"editable": True}} not in origins:
+        pytest.skip("this tree is not installed with pip install -e")
+    (tmp_path / "pymcboost").symlink_to(ROOT)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = run_python("-c", "import pymcboost; print(pymcboost.__file__)", cwd=tmp_path, env=environment)
+    assert done.stdout.strip() == str(ROOT / "pymcboost" / "__init__.py"), done.stderr
 
 
 def test_include_folder_holds_the_c_scorer():
