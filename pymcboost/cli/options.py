@@ -28,7 +28,7 @@ SHORT_OF = {"hingeboost": {"kernel": "-t", "gamma": "-g", "degree": "-d", "coef0
 NUMBERED = {"kernel": {str(number): name for name, number in KERNELS.items()}}
 
 # Where a program at a terminal wants another default than a function called from Python.
-DEFAULTS = {"verbose": 1}
+DEFAULTS = {"verbose": 1, "random_state": 0}
 
 
 def parameter_help(cls):
@@ -118,6 +118,8 @@ def add_algorithm_options(parser, cls):
             extra = {"type": _converter(name, row), "metavar": "n" if row.kind is int else "x"}
         if name == "n_iter_no_change":
             details += "; giving it turns --early-stopping on"
+        if name == "random_state":
+            details += "; none draws one, and every run differs"
         help_text = f"{text} ({details})".strip().replace("%", "%%")
         parser.add_argument(*flags, dest=name, default=argparse.SUPPRESS, help=help_text, **extra)
         names.append(name)

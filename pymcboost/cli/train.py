@@ -123,7 +123,8 @@ def parse(argv):
     if "n_iter_no_change" in given:
         given.setdefault("early_stopping", True)
     quiet = arguments.quiet or arguments.cross_validation
-    given["verbose"] = 0 if quiet else given.get("verbose", DEFAULTS["verbose"])
+    given = {**{name: default for name, default in DEFAULTS.items() if name in names}, **given}
+    given["verbose"] = 0 if quiet else given["verbose"]
     arguments.model_file = arguments.model_file or os.path.basename(arguments.training_file) + ".mcb"
     if arguments.checkpoint and os.path.realpath(arguments.checkpoint) == os.path.realpath(arguments.model_file):
         parser.error("--checkpoint names the model file, but is removed when that has been written; name another file")

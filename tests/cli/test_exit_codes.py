@@ -55,7 +55,7 @@ def test_2_checkpoint_of_another_training(files, tmp_path, blobs):
     options = ["-q", "-a", "mart", "--checkpoint", "part"]
     checkpoint = Checkpoint(tmp_path / "part", 0)
     data = load_svmlight(tmp_path / "train.svm")
-    checkpoint.fit(MartClassifier(n_estimators=3), data.X, data.y)
+    checkpoint.fit(MartClassifier(n_estimators=3, random_state=0), data.X, data.y)
     before = (tmp_path / "part").read_bytes()
     X, y = blobs
     write_svm(tmp_path / "other.svm", X[:180] + 1, y[:180])

@@ -32,7 +32,7 @@ GIVEN = {
     "validation_fraction": [("--validation-fraction 0.3", 0.3)],
     "n_iter_no_change": [("--n-iter-no-change 4", 4), ("-E 6", 6)],
     "class_weight": [("--class-weight balanced", "balanced"), ("--class-weight none", None)],
-    "random_state": [("--random-state 3", 3), ("-S 4294967295", 4294967295)],
+    "random_state": [("", 0), ("--random-state 3", 3), ("-S 4294967295", 4294967295), ("-S none", None)],
     "n_jobs": [("--n-jobs 2", 2), ("-j -1", -1)],
     "verbose": [("--verbose 2", 2), ("", 1), ("-q", 0), ("-v 3", 0)],
 }
@@ -167,11 +167,11 @@ def test_option_sets_parameter(algorithm, name, text, value):
 
 
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
-def test_options_not_given_keep_the_signature_default(algorithm):
+def test_options_not_given_keep_the_signature_default_but_for_seed_and_progress(algorithm):
     cls = get_class(algorithm)
     _, estimator, _ = parse(["train.svm", "-a", algorithm])
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
-    assert estimator.get_params() == {**defaults, "verbose": 1}
+    assert estimator.get_params() == {**defaults, "random_state": 0, "verbose": 1}
 
 
 def test_algorithm_is_mcboost_where_none_is_named():

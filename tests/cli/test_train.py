@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cli.programs import call, command, environment, run, start, write_svm
 
-from pymcboost import MCBoostClassifier, load_model, load_svmlight
+from pymcboost import Checkpoint, MCBoostClassifier, load_model, load_svmlight
 from pymcboost.algorithms import REGISTRY, get_class
 
 
@@ -54,23 +54,26 @@ def test_report_on_standard_error_only(files, tmp_path):
 )
 def test_same_bytes_as_python(files, tmp_path, options):
     options = {"n_estimators": 20, **options}
+    seed = {"random_state": 0, **options}["random_state"]
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     assert call("train", "-q", *arguments, files / "train.svm", "cli.mcb", cwd=tmp_path).returncode == 0
     data = load_svmlight(files / "train.svm")
-    MCBoostClassifier(**options).fit(data.X, data.y).save(tmp_path / "python.mcb")
+    MCBoostClassifier(**{**options, "random_state": seed}).fit(data.X, data.y).save(tmp_path / "python.mcb")
     assert (tmp_path / "cli.mcb").read_bytes() == (tmp_path / "python.mcb").read_bytes()
     assert {name: meta(tmp_path / "cli.mcb")["params"][name] for name in options if name != "n_jobs"} == {
         name: value for name, value in options.items() if name != "n_jobs"
     }
 
 
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
-def test_every_algorithm_gives_the_bytes_of_python(files, tmp_path, algorithm):
-    done = call("train", "-a", algorithm, "-n", 6, "-S", 1, files / "train.svm", "cli.mcb", cwd=tmp_path)
+def test_every_algorithm_gives_the_bytes_of_python(files, tmp_path, algorithm, seed):
+    given = ["-S", seed] if seed else []
+    done = call("train", "-a", algorithm, "-n", 6, *given, files / "train.svm", "cli.mcb", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(rf"{algorithm}: 6 rounds in \S+ s, training error", done.stderr)
     data = load_svmlight(files / "train.svm")
-    estimator = get_class(algorithm)(n_estimators=6, random_state=1).fit(data.X, data.y)
+    estimator = get_class(algorithm)(n_estimators=6, random_state=seed).fit(data.X, data.y)
     estimator.save(tmp_path / "python.mcb")
     assert (tmp_path / "cli.mcb").read_bytes() == (tmp_path / "python.mcb").read_bytes()
     predicted = call("predict", "-q", files / "test.svm", "cli.mcb", "-", cwd=tmp_path)
@@ -129,6 +132,26 @@ def test_cross_validation_prints_libsvms_line_and_writes_nothing(files, tmp_path
         )
         assert done.stdout == f"Cross Validation Accuracy = {100 * hits.mean():g}%\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [["-a", "vector-tree"], ["-a", "hingeboost", "--init", "random"]])
+def test_runs_without_a_seed_agree(files, tmp_path, options):
+    """Also a training that went on from a checkpoint, where the algorithm keeps one, and cross-validation."""
+    arguments = [*options, "-n", 20, files / "train.svm"]
+    made = []
+    for seed in ([], [], ["-S", 0], ["-S", 1]):
+        assert call("train", "-q", *seed, *arguments, "m.mcb", cwd=tmp_path).returncode == 0
+        made.append((tmp_path / "m.mcb").read_bytes())
+    assert made[0] == made[1] == made[2] != made[3]
+    folds = [call("train", "-q", "-v", 3, *seed, *arguments).stdout for seed in ([], [], ["-S", 0])]
+    assert folds[0] == folds[1] == folds[2] != ""
+    if options[1] == "vector-tree":
+        data = load_svmlight(files / "train.svm")
+        estimator = get_class("vector-tree")(n_estimators=5, random_state=0)
+        Checkpoint(tmp_path / "part", 0).fit(estimator, data.X, data.y)
+        done = call("train", "--checkpoint", "part", *arguments, "m.mcb", cwd=tmp_path)
+        assert "going on from the 5 rounds in part" in done.stderr
+        assert (tmp_path / "m.mcb").read_bytes() == made[0]
 
 
 def test_too_many_folds(files, tmp_path):
