@@ -168,7 +168,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _check_params(self):
         for name, value in self.get_params(deep=False).items():
             row = param(type(self), name)
-            if row is None or (name == "class_weight" and isinstance(value, dict)):
+            if row is None:
                 continue
             if name == "random_state" and isinstance(value, np.random.RandomState):
                 continue

@@ -35,16 +35,16 @@ def parse(argv):
     parser.add_argument(
         "-b",
         "--probability",
-        choices=(0, 1),
-        type=int,
+        type=bounded(int, "0 or 1: -b needs one of them after it, as in -b 1", lambda value: value in (0, 1)),
+        metavar="{0,1}",
         default=0,
         help="1: a line 'labels ...', then each label with the probability of every class (default: 0)",
     )
     parser.add_argument(
         "-d",
         "--decision-values",
-        choices=(0, 1),
-        type=int,
+        type=bounded(int, "0 or 1: -d needs one of them after it, as in -d 1", lambda value: value in (0, 1)),
+        metavar="{0,1}",
         default=0,
         help="1: the same with the score of every class in place of probabilities (default: 0)",
     )
@@ -113,9 +113,12 @@ def predict(argv):
     arguments = parse(argv)
     note = notifier(PROGRAM, arguments.quiet)
 
+    from pymcboost.modelfile import check_folder
     from pymcboost.scoring import load_model
-    from pymcboost.svmlight import load_svmlight
+    from pymcboost.svmlight import load_and_count
 
+    if arguments.output_file != "-":
+        check_folder(arguments.output_file, "output file")
     model = load_model(arguments.model_file)
     if arguments.rounds is not None:
         if model.is_machine:
@@ -135,9 +138,14 @@ def predict(argv):
         raise UsageError(f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores")
     known = model.meta.get("index_base")
     base = int(arguments.base) if arguments.base != "auto" else known if known in (0, 1) else "auto"
-    data = load_svmlight(arguments.test_file, base=base, n_features=model.n_features_in_, layout="plain")
+    data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain")
     for notice in data.notices:
         note(notice)
+    if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):
+        name = "<stdin>" if arguments.test_file == "-" else arguments.test_file
+        last = n_found - 1 + data.base
+        there = f"the features {data.base} to {last} only" if n_found else "no features"
+        note(f"{name}: the file has {there}, the model expects {model.n_features_in_}: those missing are taken as 0")
     best = model.predict_codes(data.X, n_jobs=arguments.n_jobs)
     values = None
     if arguments.probability:

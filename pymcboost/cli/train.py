@@ -7,7 +7,7 @@ import time
 import warnings
 
 from pymcboost.cli.console import EXIT_CODES, INTERRUPTED, Parser, UsageError, bounded, notifier, run
-from pymcboost.cli.options import DEFAULTS, add_algorithm_options, take_class_weights
+from pymcboost.cli.options import DEFAULTS, add_algorithm_options, option_flags, take_class_weights
 
 PROGRAM = "mcboost-train"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
@@ -98,7 +98,9 @@ def parse(argv):
         help=f"seconds from one writing of the checkpoint to the next, 0 for every round (default: {CHECKPOINT_EVERY})",
     )
     parser.add_common()
-    arguments = parser.parse_args(argv)
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        refuse_unknown(parser, unknown, arguments.algorithm, REGISTRY)
 
     given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
     if given.get("n_jobs", 1) == 0:
@@ -136,13 +138,38 @@ def parse(argv):
     return arguments, estimator, weights
 
 
+def refuse_unknown(parser, unknown, algorithm, registry):
+    """Refuse arguments that `parse` does not know; for options of other algorithms, say of which."""
+    from pymcboost.algorithms import get_class
+
+    owners = {}
+    for name in sorted(registry):
+        for flag in option_flags(get_class(name)):
+            owners.setdefault(flag, []).append(name)
+    found = {}
+    for argument in unknown:
+        # Values may be joined to their options: --subsample=0.5, -c10.
+        flag = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
+        if flag in owners:
+            found[flag] = owners[flag]
+    if not found:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    having = [name for name in owners[next(iter(found))] if all(name in names for names in found.values())]
+    shown = (having or next(iter(found.values())))[0]
+    what = "; ".join(
+        f"{flag} is not an option of {algorithm}, but of {', '.join(names)}" for flag, names in found.items()
+    )
+    raise UsageError(f"{what}\n{parser.format_usage()}Try '{PROGRAM} -a {shown} --help'.")
+
+
 def check_target(path, what="model file"):
     """Find out before hours of training that a file cannot be written, or would overwrite something else."""
+    from pymcboost.modelfile import check_folder
+
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         raise IsADirectoryError(21, f"is a folder, not a {what}", path)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(2, f"no such folder for the {what}", folder)
+    check_folder(path, what)
     if not os.access(folder, os.W_OK):
         raise PermissionError(13, f"cannot write the {what} into this folder", folder)
     if os.path.isfile(path) and os.path.getsize(path):
