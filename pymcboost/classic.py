@@ -17,6 +17,8 @@ COLOURINGS = 10
 SAMPLES = 10
 # Of all weights, what is added to each of the four sums behind the coefficients of a learner with two.
 SMOOTHING = 1 / 4000
+# Why a training ends whose next round would be the last one again.
+NO_MISTAKES = "the last weak learner makes no mistakes, so that no other is looked for"
 
 TEXTS = {
     "n_estimators": """int, default=500

@@ -13,6 +13,7 @@ from pymcboost.cli.console import (
     whole_file,
     word,
 )
+from pymcboost.threads import counted
 
 PROGRAM = "mcboost-predict"
 USAGE = f"{PROGRAM} [options] test_file model_file output_file"
@@ -75,6 +76,10 @@ def parse(argv):
     return arguments
 
 
+def _share(n, total):
+    return f"{n} of {counted(total, 'row')} {'has' if n == 1 else 'have'}"
+
+
 def accuracy(model, predicted, data, note):
     """LIBSVM's accuracy line over the rows that have a label, or None when no row has one."""
     import numpy as np
@@ -82,7 +87,7 @@ def accuracy(model, predicted, data, note):
     labels, total = data.y[data.labelled], int(data.labelled.sum())
     unlabelled = data.labelled.size - total
     if unlabelled:
-        note(f"{unlabelled} of {data.labelled.size} rows have no label: predicted, not counted in the accuracy")
+        note(f"{_share(unlabelled, data.labelled.size)} no label: predicted, not counted in the accuracy")
     if total == 0:
         return None
     if model.classes_.dtype.kind != "i":
@@ -91,7 +96,8 @@ def accuracy(model, predicted, data, note):
     if unknown.any():
         names = np.unique(labels[unknown]).tolist()
         shown = ", ".join(str(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-        note(f"{unknown.sum()} of {total} rows have a label that the model does not know ({shown}): counted as errors")
+        rows = _share(unknown.sum(), total)
+        note(f"{rows} a label that the model does not know ({shown}): counted as errors")
     hits = int((predicted[data.labelled] == labels).sum())
     return f"Accuracy = {100 * hits / total:g}% ({hits}/{total}) (classification)"
 

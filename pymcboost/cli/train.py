@@ -8,6 +8,7 @@ import warnings
 
 from pymcboost.cli.console import EXIT_CODES, INTERRUPTED, Parser, UsageError, bounded, notifier, run
 from pymcboost.cli.options import DEFAULTS, add_algorithm_options, option_flags, take_class_weights
+from pymcboost.threads import counted
 
 PROGRAM = "mcboost-train"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
@@ -200,7 +201,8 @@ def read(path, note, **how):
     shown = ", ".join(f"{label}: {count}" for label, count in zip(classes, counts, strict=True))
     storage = "sparse" if hasattr(data.X, "indptr") else "dense"
     note(
-        f"{path}: {data.X.shape[0]} rows, {data.X.shape[1]} features ({storage}), {classes.size} classes"
+        f"{path}: {counted(data.X.shape[0], 'row')}, {counted(data.X.shape[1], 'feature')} ({storage}), "
+        + counted(classes.size, "class", "classes")
         + (f" ({shown})" if classes.size <= CLASSES_SHOWN else "")
     )
     return data
@@ -213,7 +215,9 @@ def cross_validate(estimator, X, y, folds):
 
     largest = np.unique(y, return_counts=True)[1].max()
     if folds > largest:
-        raise ValueError(f"-v {folds}: the largest class has only {largest} rows; use at most that many folds")
+        raise ValueError(
+            f"-v {folds}: the largest class has only {counted(largest, 'row')}; use at most that many folds"
+        )
     cv = StratifiedKFold(folds, shuffle=True, random_state=estimator.get_params().get("random_state") or 0)
     hits = cross_val_predict(estimator, X, y, cv=cv) == y
     print(f"Cross Validation Accuracy = {100 * hits.mean():g}%")
@@ -281,7 +285,8 @@ def fit_and_save(estimator, X, y, base, validation, arguments, note):
     size = os.path.getsize(arguments.model_file)
     if status:
         print(
-            f"{PROGRAM}: interrupted; the {estimator.n_estimators_} rounds done are saved in {arguments.model_file}",
+            f"{PROGRAM}: interrupted; the {counted(estimator.n_estimators_, 'round')} done "
+            f"{'is' if estimator.n_estimators_ == 1 else 'are'} saved in {arguments.model_file}",
             file=sys.stderr,
         )
         if checkpoint and os.path.exists(arguments.checkpoint):
@@ -291,7 +296,9 @@ def fit_and_save(estimator, X, y, base, validation, arguments, note):
         checkpoint.remove()
     error = (estimator.model_.predict(X) != y).mean()
     rounds = estimator.n_estimators_
-    note(f"{arguments.algorithm}: {rounds} rounds in {seconds:.3g} s, training error {100 * error:.4g}%")
+    if rounds < estimator.n_estimators:
+        note(f"{rounds} of {counted(estimator.n_estimators, 'round')}: {estimator._ended}")
+    note(f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * error:.4g}%")
     if validation:
         error = (estimator.model_.predict(validation["X_val"]) != validation["y_val"]).mean()
         note(f"validation error {100 * error:.4g}%")

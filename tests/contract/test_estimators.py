@@ -479,6 +479,39 @@ def test_bad_class_weights_are_refused_by_class(algorithm, value):
         algorithm(class_weight={2: value}).fit(X, y)
 
 
+@of_ensembles
+def test_class_weight_may_be_a_dict_says_the_message(algorithm):
+    X, y = some_data()
+    words = "must be one of 'balanced', a dict with the weight of each class label or None"
+    with pytest.raises(ValueError, match=f"class_weight='Balanced' is not allowed; it {words}$"):
+        algorithm(class_weight="Balanced").fit(X, y)
+    algorithm(n_estimators=2, class_weight={0: 2.0}).fit(X, y)
+
+
+def test_unknown_arguments_of_fit_are_refused_by_the_name_of_the_class(algorithm):
+    X, y = some_data()
+    name = algorithm.__name__
+    message = rf"^{name}\.fit\(\) got an unexpected keyword argument "
+    with pytest.raises(TypeError, match=message + "'eval_set'; give the validation set as X_val, y_val$"):
+        algorithm().fit(X, y, eval_set=[(X, y)])
+    with pytest.raises(TypeError, match=message + "'Xval'$"):
+        algorithm().fit(X, y, Xval=X)
+    weightless = algorithm.makes_machines
+    assert ("sample_weight" in inspect.signature(algorithm.fit).parameters) != weightless
+    if weightless:
+        with pytest.raises(TypeError, match=message + "'sample_weight': the algorithm has no sample weights$"):
+            algorithm().fit(X, y, sample_weight=np.ones(len(y)))
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in ENSEMBLES])
+def test_why_there_are_no_probabilities_is_in_the_message(name):
+    X, y = some_data()
+    for estimator in (ALGORITHMS[name](), ALGORITHMS[name](n_estimators=2).fit(X, y)):
+        assert not hasattr(estimator, "predict_proba")
+        with pytest.raises(AttributeError, match="hinge loss has no link to probabilities; use decision_function, or"):
+            estimator.predict_proba(X)
+
+
 def test_validation_labels_of_another_kind_are_refused(algorithm):
     X, y = some_data()
     for y_val in (y.astype(str), y + 70, y + 0.5):
