@@ -21,7 +21,7 @@ SMOOTHING = 1 / 4000
 NO_MISTAKES = "the last weak learner makes no mistakes, so that no other is looked for"
 
 TEXTS = {
-    "n_estimators": """int, default=500
+    "n_estimators": """int, default={default}
         Number of boosting rounds, at least 1. Training stops earlier when no weak learner has an edge.""",
     "weak_learner": """{"stump", "tree"}, default="stump"
         Weak learners: decision stumps, or classification trees.""",
@@ -76,8 +76,8 @@ def documented(cls):
     ``{attributes}`` the section of attributes.
     """
     shared = [
-        f"{name} : {TEXTS[name]}"
-        for name in inspect.signature(cls.__init__).parameters
+        f"{name} : {TEXTS[name].replace('{default}', repr(parameter.default))}"
+        for name, parameter in inspect.signature(cls.__init__).parameters.items()
         if name != "self" and f"\n    {name} : " not in cls.__doc__
     ]
     cls.__doc__ = cls.__doc__.replace("{shared}", "\n    ".join(shared)).replace("{attributes}", ATTRIBUTES)

@@ -13,8 +13,8 @@ class Param:
 
     ``kind`` is one of int, float, bool, str; ``low`` and ``high`` are inclusive unless ``open_low``; ``none`` says
     whether None is allowed; ``choices`` lists the allowed strings; ``python_only`` keeps it off the command line;
-    ``callables`` says whether a function will do, too, ``lists`` whether a list of lists of integers, ``dicts`` whether
-    a dictionary of numbers. ``kind`` object stands for what the estimator checks itself.
+    ``callables`` says whether a function will do, too, ``lists`` whether a list of lists of class codes, ``dicts``
+    whether a dictionary of numbers. ``kind`` object stands for what the estimator checks itself.
     """
 
     kind: type
@@ -42,7 +42,8 @@ class Param:
             if self.high is not None:
                 words += f"{' and' if self.low is not None else ''} <= {self.high}"
         if not text:
-            words += ", or a list of lists of integers" if self.lists else ""
+            codes = "a list of lists of class codes: integers from 0 to K - 1, in the order of classes_"
+            words += f", or {codes}" if self.lists else ""
             words += ", a dict with the weight of each class label" if self.dicts else ""
         return words + (" or None" if self.none else "")
 

@@ -1,8 +1,10 @@
 """What every registered algorithm must do: scikit-learn's own checks and the habits of this library."""
 
+import ast
 import inspect
 import io
 import pickle
+import re
 import subprocess
 import sys
 import types
@@ -113,6 +115,18 @@ def test_every_parameter_has_a_row_and_a_docstring_entry(algorithm):
     for name in algorithm().get_params():
         assert param(algorithm, name) is not None
         assert f"\n    {name} : " in algorithm.__doc__
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_docstring_names_the_defaults_of_the_signature(name):
+    cls = get_class(name)
+    entries = re.findall(r"^([\w, ]+) : .*, default=(.+)$", parameters_section(cls), re.MULTILINE)
+    named = {each: ast.literal_eval(value) for names, value in entries for each in names.split(", ")}
+    assert named == {p.name: p.default for p in inspect.signature(cls).parameters.values()}
+
+
+def parameters_section(cls):
+    return re.search(r"^Parameters\n-+\n(.*?)\n\n\w+\n-+\n", inspect.getdoc(cls), re.MULTILINE | re.DOTALL)[1]
 
 
 def test_parameters_out_of_range_are_refused_by_name(algorithm):
