@@ -562,7 +562,7 @@ def _plain(value):
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Real):
-        return value
+        return value if isinstance(value, (int, float)) else float(value)
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

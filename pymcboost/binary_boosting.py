@@ -27,6 +27,7 @@ class BinaryBoosting(BoostingClassifier):
     # Trees of single columns are split by the Gini impurity rather than by their edges.
     gini = False
     min_weight_fraction_split = 0.0
+    subsample = 1.0
     restart_every: int | None = RESTART_EVERY
 
     def _training_data(self):
@@ -49,8 +50,10 @@ class BinaryBoosting(BoostingClassifier):
             return EdgeStumps(data, n_threads, n_columns)
         if self.shared and n_columns is None:
             return SharedTree(data, self.max_leaf_nodes, self.max_depth, n_threads)
-        share = self.min_weight_fraction_split
-        return EdgeTrees(data, self.max_leaf_nodes, self.max_depth, n_threads, n_columns, self.gini, share)
+        return EdgeTrees(
+            data, self.max_leaf_nodes, self.max_depth, n_threads, n_columns, self.gini, self.min_weight_fraction_split,
+            self.subsample,
+        )  # fmt: skip
 
     def _add_round(self, builder, found, plus, minus=None):
         """Add a round of one weak learner.

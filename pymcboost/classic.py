@@ -30,7 +30,7 @@ TEXTS = {
     "max_depth": """int or None, default=None
         Most splits on the way to a leaf of a tree; None for no bound.""",
     "min_weight_fraction_split": """float, default=0.0
-        Only nodes of a tree with more than this share of the weight of its rows are split, 0 to 1.""",
+        Only nodes of a tree with more than this share of the weight of its rows are split, in [0, 1).""",
     "subsample": """float, default=1.0
         Share of the rows that a weak learner is learnt from, in (0, 1]. Below 1 they are drawn by their weights, anew
         for every weak learner (systematic sampling: rows of large weight may count more than once).""",
@@ -38,7 +38,8 @@ TEXTS = {
         Most bins per feature, 2 to 256, missing values included. Features with no more distinct values, and small data,
         are searched exactly.""",
     "min_weight_fraction_leaf": """float, default=0.0
-        Share of the total sample weight that must lie on either side of every split, 0 to 0.5.""",
+        Share of the sample weight that must lie on either side of every split, 0 to 0.5: of all rows, or of the part
+        that ``subsample`` draws.""",
     "early_stopping": """bool, default=False
         Stop when the validation error has not improved for ``n_iter_no_change`` rounds, and keep the best round.""",
     "validation_fraction": """float, default=0.1
@@ -140,6 +141,19 @@ class ClassicBoosting(BinaryBoosting):
     def _tries(self):
         """Numbers of the attempts at a round: an unlucky sample of the rows does not end a training."""
         return range(1, 1 + (SAMPLES if self.subsample < 1 else 1))
+
+    def _refuse_least_weight(self):
+        """For trees that no bound on the weight of their leaves is meant for."""
+        if self.min_weight_fraction_leaf:
+            raise ValueError(
+                f"min_weight_fraction_leaf={self.min_weight_fraction_leaf!r} is for stumps on all rows here, the trees "
+                f"of {type(self).__name__} take no notice of it; use max_leaf_nodes, max_depth or "
+                "min_weight_fraction_split"
+            )
+
+    def _first(self, fit):
+        """The first of the attempts, ``fit(attempt)``, that finds anything."""
+        return next(filter(None, map(fit, self._tries())), None)
 
     def _fit_learner(self, learner, gradient, attempt=1):
         """What the learner of `_resampled` finds."""

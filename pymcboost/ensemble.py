@@ -533,8 +533,10 @@ class TreesBuilder:
         cls, base : array-like (n,), or one value for all
         """
         t, n, begin = self._n, len(n_splits), int(self._offset[self._n])
-        ends = begin + np.cumsum(n_splits)
-        end = int(ends[-1])
+        ends = begin + np.cumsum(n_splits, dtype=np.int64)
+        end = int(ends[-1]) if n else begin
+        if len(leaf) != end - begin + n or any(np.ndim(a) and len(a) != end - begin for a in (feature, threshold)):
+            raise ValueError("the splits and leaves are not those of so many trees")
         splits = {"_feature": feature, "_threshold": threshold, "_nan_left": nan_left, "_right": right}
         for name, values in splits.items():
             self._room(name, end)

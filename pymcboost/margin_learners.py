@@ -29,24 +29,31 @@ class MarginStumps:
         self._gradient = data.gradient_buffer()
         self._starts, self._own = _weights.chunks(data.class_start)
         self._gain, self._at = np.empty(K), np.empty(K, dtype=np.int64)
+        self._partial, self._signed = np.empty((len(self._own), K)), np.empty((K, K))
 
     def fit(self, weight):
-        """Stumps of all classes for the weights (m,); None where no feature can be split."""
+        """Stumps of all classes for the weights (m,); None where no split explains anything of any class."""
         start, lanes, K = self.data.class_start, self._gradient.shape[2], self.data.n_classes
+        of_class = np.empty(K)
         for c in range(K):
             rows = slice(start[c], start[c + 1])
             self._gradient[c // lanes, rows, c % lanes] = weight[rows]
+            of_class[c] = weight[rows].sum()
         edge, splits, total = self._search.edges(self._gradient)
-        total = np.ascontiguousarray(total)
-        _splits.margin_gains(edge, splits, total, self._search.tie, self._gain, self._at)
+        _splits.margin_gains(edge, splits, np.ascontiguousarray(total), self._search.tie, self._gain, self._at)
+        # A class that no split says anything about takes any.
+        self._at[self._at < 0] = self._at[np.argmax(self._gain)]
         if (self._at < 0).any():
             return None
         found = self._search.stumps(self._at)
-        # Of the split of class j (row j): weights of the classes on the left and on the right.
-        edge = edge[splits[self._at], :K]
+        # The leaves are sums of the weights themselves: differences of the edges would be rounding for light sides.
+        _weights.signed_weights(
+            self._search.outputs, weight, self._starts, self._own, self._partial, self._signed, self._n_threads
+        )
         self._leaf = np.empty((K, 2), dtype=np.float32)
-        for side, sums in enumerate(((total - edge) / 2, (total + edge) / 2)):
-            own, mean = sums.diagonal(), sums.sum(axis=1) / K
+        for side, sign in enumerate((-1, 1)):
+            own = (of_class + sign * self._signed.diagonal()) / 2
+            mean = (of_class.sum() + sign * self._signed.sum(axis=0)) / (2 * K)
             self._leaf[:, side] = (own - mean) / (own * (1 - 2 / K) + mean / K)
         return found if self._leaf.any() else None
 

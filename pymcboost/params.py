@@ -11,16 +11,17 @@ from dataclasses import dataclass
 class Param:
     """What values an option may take.
 
-    ``kind`` is one of int, float, bool, str; ``low`` and ``high`` are inclusive unless ``open_low``; ``none`` says
-    whether None is allowed; ``choices`` lists the allowed strings; ``python_only`` keeps it off the command line;
-    ``callables`` says whether a function will do, too, ``lists`` whether a list of lists of class codes, ``dicts``
-    whether a dictionary of numbers. ``kind`` object stands for what the estimator checks itself.
+    ``kind`` is one of int, float, bool, str; ``low`` and ``high`` are inclusive unless ``open_low`` or ``open_high``;
+    ``none`` says whether None is allowed; ``choices`` lists the allowed strings; ``python_only`` keeps it off the
+    command line; ``callables`` says whether a function will do, too, ``lists`` whether a list of lists of class codes,
+    ``dicts`` whether a dictionary of numbers. ``kind`` object stands for what the estimator checks itself.
     """
 
     kind: type
     low: float | None = None
     high: float | None = None
     open_low: bool = False
+    open_high: bool = False
     none: bool = False
     choices: tuple[str, ...] = ()
     python_only: bool = False
@@ -40,7 +41,7 @@ class Param:
             if self.low is not None:
                 words += f" {'>' if self.open_low else '>='} {self.low}"
             if self.high is not None:
-                words += f"{' and' if self.low is not None else ''} <= {self.high}"
+                words += f"{' and' if self.low is not None else ''} {'<' if self.open_high else '<='} {self.high}"
         if not text:
             codes = "a list of lists of class codes: integers from 0 to K - 1, in the order of classes_"
             words += f", or {codes}" if self.lists else ""
@@ -68,7 +69,7 @@ class Param:
             return False
         if self.low is not None and (value < self.low or (self.open_low and value == self.low)):
             return False
-        return self.high is None or value <= self.high
+        return self.high is None or value < self.high or (value == self.high and not self.open_high)
 
 
 def _is_whole(value):
@@ -123,7 +124,7 @@ PARAMS = {
     "n_candidates": Param(int, low=1, none=True),
     "warmup_rounds": Param(int, low=0),
     "min_weight_fraction_leaf": Param(float, low=0, high=0.5),
-    "min_weight_fraction_split": Param(float, low=0, high=1),
+    "min_weight_fraction_split": Param(float, low=0, high=1, open_high=True),
     "early_stopping": Param(bool),
     "validation_fraction": Param(float, low=0, open_low=True, high=0.9),
     "n_iter_no_change": Param(int, low=1),

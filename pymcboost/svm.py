@@ -311,7 +311,8 @@ class LibsvmKernel:
         values[m, m + 2] = values[m + 1, m + 1] = high
         labels = np.concatenate((s, [1.0, -1.0]))
         address = self._address[np.concatenate((used, [m, m + 1]))]
-        found, bias, n_iter = self._train(labels, address, bound, tol / unit)
+        # From a violation of 2 on LIBSVM would not take a step, and not even bring the anchors to their bound.
+        found, bias, n_iter = self._train(labels, address, bound, min(tol / unit, 1.0))
         if found[-2] != bound or found[-1] != -bound:
             raise AssertionError(
                 f"the anchors have the multipliers {found[-2]!r} and {found[-1]!r}, not +-{bound!r}: LIBSVM has solved "

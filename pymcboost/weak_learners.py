@@ -415,15 +415,15 @@ class _EdgeTrees:
 
     They are split by their edges, or with ``gini`` by the Gini impurity. This also serves where no single split of the
     root has an edge for any class, so that nothing would be learnt at all. On either side of every split, the rows with
-    a gradient have the sample weight ``data.least_weight`` at least.
+    a gradient have the sample weight ``data.least_weight`` at least, or the part ``drawn`` of it.
     """
 
-    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0):
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0):
         self.data = data
         self.n_columns = data.n_classes if n_columns is None else n_columns
         # One plane has no sums of the sample weights, which a bound is about.
         planes = 2 if data.dtype == np.float64 or data.least_weight > 0 else 1
-        self._units = Units(data, planes, 0.0, data.least_weight)
+        self._units = Units(data, planes, 0.0, data.least_weight * drawn)
         self._limits = max_leaves, max_depth or 0, n_threads, min_share
         self._grower, self._by_gini = self._new_grower(gini), None
         self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows)
@@ -495,10 +495,12 @@ class EdgeTrees(_EdgeTrees):
         each other with the same output are then merged.
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
+    drawn : float, default=1.0
+        Share of the rows that gradients have: so much of ``data.least_weight`` lies on either side of a split.
     """
 
-    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0):
-        super().__init__(data, max_leaves, max_depth, n_threads, n_columns, gini, min_share)
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0):
+        super().__init__(data, max_leaves, max_depth, n_threads, n_columns, gini, min_share, drawn)
         self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):

@@ -86,6 +86,8 @@ def parameters(spec, n_classes):
             found["max_leaf_nodes"] = spec.leaves
         if spec.learning_rate is not None:
             found["learning_rate"] = spec.learning_rate
+        if name != "vector":
+            found["min_samples_leaf"] = 1  # as for the peers
     elif name == "lightgbm":
         found = {
             "objective": "multiclass",

@@ -78,15 +78,23 @@ def cost(const double[:, ::1] rho, const int32_t[::1] y, const int8_t[::1] mu, c
     return total
 
 
+cdef inline void paint(double *colour, double *moved, int k, int new, int n) noexcept nogil:
+    """Give class k a colour, and where a change is one to the opposite colour (n = 1) that as its change."""
+    colour[k] = new
+    if n == 1:
+        moved[k] = -colour[k]
+
+
 def recolour(const double[:, ::1] rho, const int32_t[::1] y, int8_t[::1] mu, const double[::1] g, bint allow_zero):
     """Single changes of colour that lower the cost, classes in order, until none does; both signs stay in use.
 
-    mu : IN/OUT. O(m K) for every change. Returns (changes, cost before, cost after).
+    mu : IN/OUT. O(m K) for every change. Returns (changes, cost before, cost after). Costs that differ by rounding, as
+    differences of sums that g is in, are equal.
     """
     cdef int64_t i, m = rho.shape[0]
     cdef int k, K = rho.shape[1], old, new, chosen, changes = 0, unchanged = 0, n
     cdef int count[3]
-    cdef double now, before, found, own, value
+    cdef double now, before, found, own, value, size = 0
     check(rho, y, mu, g.shape[0])
     # The column, the sum of g over the rows of each class, and the costs of all changes, which are to the opposite
     # colour, or to -1, 0 and 1 where there are zeros.
@@ -104,12 +112,13 @@ def recolour(const double[:, ::1] rho, const int32_t[::1] y, int8_t[::1] mu, con
             moved[k] = k // K - 1 if n == 3 else -colour[k]
         for i in range(m):
             of_class[y[i]] += g[i]
+            size += g[i] if g[i] > 0 else -g[i]
         before = now = pmb_colour_changes(&rho[0, 0], &y[0], colour, &g[0], m, K, moved, n, total, &own)
         k = 0
         while unchanged < K:
             old = mu[k] + 1
             chosen = -1
-            found = now - LEAST * (now if now > 0 else -now)
+            found = now - LEAST * ((now if now > 0 else -now) + size)
             if old == 1 or count[old] > 1:
                 for new in range(3):
                     if new == old or (new == 1 and not allow_zero):
@@ -119,15 +128,18 @@ def recolour(const double[:, ::1] rho, const int32_t[::1] y, int8_t[::1] mu, con
                         found = value
                         chosen = new
             if chosen >= 0:
-                count[old] -= 1
-                count[chosen] += 1
-                mu[k] = <int8_t> (chosen - 1)
-                colour[k] = mu[k]
-                if n == 1:
-                    moved[k] = -colour[k]
-                changes += 1
-                unchanged = 0
-                now = pmb_colour_changes(&rho[0, 0], &y[0], colour, &g[0], m, K, moved, n, total, &own)
+                paint(colour, moved, k, chosen - 1, n)
+                found = pmb_colour_changes(&rho[0, 0], &y[0], colour, &g[0], m, K, moved, n, total, &own)
+                if found < now:
+                    now = found
+                    mu[k] = <int8_t> (chosen - 1)
+                    count[old] -= 1
+                    count[chosen] += 1
+                    changes += 1
+                    unchanged = 0
+                else:  # it was rounding
+                    paint(colour, moved, k, old - 1, n)
+                    pmb_colour_changes(&rho[0, 0], &y[0], colour, &g[0], m, K, moved, n, total, &own)
             unchanged += 1
             k = k + 1 if k + 1 < K else 0
         free(colour)

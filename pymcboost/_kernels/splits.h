@@ -76,25 +76,29 @@ PMB_CLONES PMB_STATIC void pmb_joint_sums(const double *PMB_RESTRICT edge, int64
 
 /* For every class the split whose two sides explain the most of z = [own class] - 1/K under the weights w z^2, that is
  * (sum w z)^2 / sum w z^2, summed over the sides; the first one within the tie tolerance. edge: right minus left of the
- * weights of the classes; total: of all rows. */
+ * weights of the classes; total: of all rows. A side of next to no weight, which rounding would decide, is not split
+ * off. */
 PMB_CLONES PMB_STATIC void pmb_margin_gains(const double *PMB_RESTRICT edge, int64_t width, const int64_t *PMB_RESTRICT at,
                                             int64_t n, int K, const double *PMB_RESTRICT total, double tie,
                                             double *PMB_RESTRICT gain, int64_t *PMB_RESTRICT best) {
-    double all = 0, mean = 1.0 / K, slope = 1 - 2 * mean;
+    double all = 0, mean = 1.0 / K, slope = 1 - 2 * mean, least;
     for (int k = 0; k < K; k++) {
         all += total[k];
         gain[k] = 0;
         best[k] = -1;
     }
+    least = 4 * (tie - 1) * all * mean;
     for (int64_t j = 0; j < n; j++) {
         const double *e = edge + at[j] * width;
         double d = 0, left, right;
         for (int k = 0; k < K; k++) d += e[k];
         left = (all - d) / 2 * mean;
         right = (all + d) / 2 * mean;
-        if (!(left > 1e-12 * all && right > 1e-12 * all)) continue;
+        if (!(left > least && right > least)) continue;
         for (int k = 0; k < K; k++) {
             double l = (total[k] - e[k]) / 2, r = (total[k] + e[k]) / 2;
+            l = l > 0 ? l : 0;
+            r = r > 0 ? r : 0;
             double zl = l - left, zr = r - right;
             double here = zl * zl / (l * slope + left * mean) + zr * zr / (r * slope + right * mean);
             int better = here > gain[k] * tie;

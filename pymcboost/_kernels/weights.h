@@ -56,6 +56,20 @@ PMB_INLINE void pmb_combine(int is_double, int lanes, const void *A, int64_t blo
     PMB_DISPATCH(pmb_combine_, is_double, lanes, A, block_size, n_blocks, mu, n, out, out_step);
 }
 
+/* to[j] = sum of h_j weight over n rows, for P rows h_j of -1 and +1. */
+PMB_CLONES PMB_STATIC void pmb_signed_weights(const signed char *PMB_RESTRICT h, int64_t stride, int64_t n, int64_t P,
+                                              const double *PMB_RESTRICT weight, double *PMB_RESTRICT to) {
+    for (int64_t j = 0; j < P; j++) {
+        const signed char *of = h + j * stride;
+        double lane[8] = {0};
+        int64_t i = 0;
+        for (; i + 8 <= n; i += 8)
+            for (int l = 0; l < 8; l++) lane[l] += weight[i + l] * of[i + l];
+        for (int l = 0; i + l < n; l++) lane[l] += weight[i + l] * of[i + l];
+        to[j] = ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+    }
+}
+
 /* margin += value of the own class - mean of the values of all, on n rows of one class: a value is minus or plus as h
  * says, middle the mean of all their halves of sums, half[] half their differences. */
 PMB_CLONES PMB_STATIC void pmb_add_margins(const signed char *PMB_RESTRICT h, int64_t stride, int64_t n, int K, int own,

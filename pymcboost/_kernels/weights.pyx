@@ -27,6 +27,8 @@ cdef extern from "weights.h" nogil:
     void pmb_combine(int is_double, int lanes, const void *A, int64_t block_size, int n_blocks, const void *mu,
                      int64_t n, void *out, int out_step)
 
+    void pmb_signed_weights(const signed char *h, int64_t stride, int64_t n, int64_t P, const double *weight,
+                            double *to)
     void pmb_add_margins(const signed char *h, int64_t stride, int64_t n, int K, int own, double minus, double plus,
                          double middle, const double *half, double *margin)
 
@@ -232,6 +234,29 @@ def column_update(real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[
             pmb_column_update(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]] + b * lanes * stride, stride,
                               P - 1 - b * lanes, starts[j + 1] - starts[j], &table[0, classes[j], b * lanes],
                               &table[1, classes[j], b * lanes], &table[2, classes[j], b * lanes])
+
+
+def signed_weights(const signed char[:, ::1] h, const double[::1] weight, const int64_t[::1] starts,
+                   const int32_t[::1] classes, double[:, ::1] partial, double[:, ::1] out, int n_threads):
+    """Sum h weight over the rows of each class.
+
+    Parameters
+    ----------
+    h : IN (P, m) -1 or +1
+    weight : IN (m,)
+    starts, classes : IN, from `chunks`
+    partial : scratch (n_chunks, P)
+    out : OUT (K, P)
+    """
+    cdef int64_t j, p, P = h.shape[0], m = h.shape[1]
+    if weight.shape[0] != m or partial.shape[0] != classes.shape[0] or partial.shape[1] != P or out.shape[1] != P:
+        raise ValueError("the arrays do not fit each other")
+    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_signed_weights(&h[0, starts[j]], m, starts[j + 1] - starts[j], P, &weight[starts[j]], &partial[j, 0])
+    out[:] = 0
+    for j in range(classes.shape[0]):
+        for p in range(P):
+            out[classes[j], p] += partial[j, p]
 
 
 def add_margins(const signed char[:, ::1] h, const double[::1] minus, const double[::1] plus,

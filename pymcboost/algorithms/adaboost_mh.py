@@ -65,16 +65,19 @@ class AdaBoostMHClassifier(ClassicBoosting):
     def _round(self, builder):
         state = self._state
         loss, learner = state.loss, state.learner
-        found = None if state.finished else self._fit_learner(learner, loss.gradient)
-        if not found:
-            return None
-        h = found.h[None, :] if self.shared else learner.outputs
-        tables = loss.tables(h)
-        edges = loss.edges(tables)
-        if not self.shared:
-            edges[np.setdiff1d(np.arange(len(edges)), [tree.cls for tree in found])] = 0.0
-        gamma = np.abs(edges).sum() / loss.mass.sum()
-        if gamma <= SMALLEST_EDGE:
+        for attempt in () if state.finished else self._tries():
+            found = self._fit_learner(learner, loss.gradient, attempt)
+            if not found:
+                continue
+            h = found.h[None, :] if self.shared else learner.outputs
+            tables = loss.tables(h)
+            edges = loss.edges(tables)
+            if not self.shared:
+                edges[np.setdiff1d(np.arange(len(edges)), [tree.cls for tree in found])] = 0.0
+            gamma = np.abs(edges).sum() / loss.mass.sum()
+            if gamma > SMALLEST_EDGE:
+                break
+        else:
             return None
         state.finished = gamma >= 1 - SMALLEST_EDGE**2  # no weight would change against another
         steps = (common_step(gamma) * np.sign(edges)).astype(np.float32)

@@ -29,6 +29,9 @@ class GentleBoostClassifier(ClassicBoosting):
     Parameters
     ----------
     {shared}
+    min_weight_fraction_leaf : float, default=0.0
+        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5; for trees,
+        and with ``subsample`` below 1, only 0.
 
     {attributes}
 
@@ -62,6 +65,7 @@ class GentleBoostClassifier(ClassicBoosting):
         if self._scans():
             learner = MarginStumps(data, n_threads)
         else:
+            self._refuse_least_weight()
             limits = (2, None) if self.weak_learner == "stump" else (self.max_leaf_nodes, self.max_depth)
             learner = MarginTrees(data, *limits, n_threads, self.subsample, self.min_weight_fraction_split)
         self._state = (np.zeros(data.n_rows), learner)  # F of the own classes, less the mean of all
@@ -78,7 +82,8 @@ class GentleBoostClassifier(ClassicBoosting):
     def _round(self, builder):
         margin, learner = self._state
         weight = learner.data.weight * np.exp(margin.min() - margin)
-        found = self._fit_learner(learner, weight / weight.mean())
+        weight /= weight.mean()
+        found = self._first(lambda attempt: self._fit_learner(learner, weight, attempt))
         if found is None:
             return None
         learner.add_round(builder, found, self.gain_)

@@ -25,6 +25,11 @@ from pymcboost.params import Param
 from pymcboost.scoring import Model
 from pymcboost.svm import KERNELS, DenseKernel, LibsvmKernel, LinearRows, kernel_block
 
+# SVMs are solved to a violation of ``tol``, whatever errors cost.
+LARGEST_COST = 1e6
+# What a float32 of the model file holds, and what the parameter may be.
+GAMMAS = 1e-30, 1e12
+
 
 def _one_blas_thread():
     """With more threads BLAS may add in another order, and the model would depend on the machine."""
@@ -50,13 +55,14 @@ class HingeBoostOCClassifier(BoostingClassifier):
         A callable takes two arrays of rows and returns their kernel matrix; such a model can be used, but neither saved
         nor pickled.
     gamma : float or None, default=None
-        Factor in "rbf" and "poly", above 0; None for 1 / number of features.
+        Factor in "rbf" and "poly", above 0; None for 1 / (number of features x variance of all their values), which
+        follows the units of the features as scikit-learn's "scale" does.
     coef0 : float, default=0.0
         Constant in "poly".
     degree : int, default=3
         Degree of "poly".
     cost_matrix : array-like of shape (n_classes, n_classes) or None, default=None
-        Cost of predicting class j (column) where class i (row) is right, classes in sorted order: at least 0, with a
+        Cost of predicting class j (column) where class i (row) is right, classes in sorted order: 0 to 1e6, with a
         zero diagonal. None for 1 for every error.
     init : {"one-vs-all", "random", "max-cut", "pairs"}, default="one-vs-all"
         First column of a round: each class against all others once and the best of random ones after that; always the
@@ -210,9 +216,6 @@ class HingeBoostOCClassifier(BoostingClassifier):
         self._refuse_arguments(unknown)
         return super().fit(X, y, X_val=X_val, y_val=y_val)
 
-    def _gamma(self, n_features):
-        return 1.0 / n_features if self.gamma is None else float(self.gamma)
-
     def _make_data(self, X, codes, n_classes, weight, n_threads):
         if hasattr(X, "indptr") and self.kernel != "linear":
             raise ValueError(
@@ -224,14 +227,22 @@ class HingeBoostOCClassifier(BoostingClassifier):
             scale = getattr(self, "_scale", None)
         data = MachineData(X, codes, n_classes, weight, scale)
         self._scale = data.scale
+        if not (self.warm_start and hasattr(self, "model_")):
+            self._gamma = self._gamma_for(data.features)
         return data
+
+    def _gamma_for(self, features):
+        if self.gamma is not None or self.kernel not in ("rbf", "poly"):
+            return float(self.gamma or 1.0)
+        variance = float(features.var(dtype=np.float64)) or 1.0
+        return float(np.clip(1.0 / (features.shape[1] * variance), *GAMMAS))
 
     def _new_builder_for(self, data):
         if self.kernel == "linear":
             return LinearBuilder(data.n_classes, data.n_features, data.scale)
         if callable(self.kernel):
             return KernelBuilder(data.n_classes, data.features, data.scale, callable_machine(self.kernel))
-        make = kernel_machine(self.kernel, self._gamma(data.n_features), self.coef0, self.degree)
+        make = kernel_machine(self.kernel, self._gamma, self.coef0, self.degree)
         return KernelBuilder(data.n_classes, data.features, data.scale, make)
 
     def _continue(self, data):
@@ -256,8 +267,11 @@ class HingeBoostOCClassifier(BoostingClassifier):
                 f"cost_matrix has shape {cost.shape}, but there are {n_classes} classes; it must be "
                 f"{n_classes} x {n_classes}, rows for the right class, in the order of the sorted labels"
             )
-        if not np.isfinite(cost).all() or (cost < 0).any() or np.diagonal(cost).any():
-            raise ValueError("cost_matrix must hold finite numbers >= 0, with zeros on the diagonal")
+        if not (cost >= 0).all() or (cost > LARGEST_COST).any() or np.diagonal(cost).any():
+            raise ValueError(
+                f"cost_matrix must hold numbers from 0 to {LARGEST_COST:g}, with zeros on the diagonal; larger ones "
+                "can all be divided by a number that C is multiplied with"
+            )
         if not cost.any():
             raise ValueError("cost_matrix is 0 everywhere: no error costs anything, and there is nothing to learn")
         return cost
@@ -281,7 +295,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         else:
             if data.sparse:
                 raise ValueError("solver='libsvm' needs dense X: use X.toarray(), or solver='coordinate'")
-            features, gamma = data.features, self._gamma(data.n_features)
+            features, gamma = data.features, self._gamma
 
             def block(begin, end):
                 return kernel_block(features[begin:end], features, self.kernel, gamma, self.coef0, self.degree)

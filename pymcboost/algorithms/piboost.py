@@ -125,14 +125,17 @@ class PIBoostClassifier(ClassicBoosting):
 
     def _round(self, builder):
         loss, learner = self._state
-        found = self._fit_learner(learner, loss.gradient)
-        tables = loss.tables(learner.outputs)
-        steps = np.zeros(loss.code.shape[1])
-        there = [one.cls for one in found]
-        steps[there] = coded_steps(tables[:, :, there], loss.code[:, there])
-        steps[np.abs(steps) * np.abs(loss.code).max(axis=0) <= SMALLEST_EDGE] = 0.0
-        steps = steps.astype(np.float32)
-        if not steps.any():
+        for attempt in self._tries():
+            found = self._fit_learner(learner, loss.gradient, attempt)
+            tables = loss.tables(learner.outputs)
+            steps = np.zeros(loss.code.shape[1])
+            there = [one.cls for one in found]
+            steps[there] = coded_steps(tables[:, :, there], loss.code[:, there])
+            steps[np.abs(steps) * np.abs(loss.code).max(axis=0) <= SMALLEST_EDGE] = 0.0
+            steps = steps.astype(np.float32)
+            if steps.any():
+                break
+        else:
             return None
         loss.update(learner.outputs, steps.astype(np.float64), tables)
         self._add_columns(builder, [one for one in found if steps[one.cls]], steps)

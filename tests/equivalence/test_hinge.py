@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 from reference import hinge as reference
 from scipy.optimize import LinearConstraint, minimize
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_digits, load_iris
 from sklearn.svm import SVC
 from threadpoolctl import ThreadpoolController
 
@@ -140,6 +140,34 @@ def test_anchors_are_at_their_bound_where_margins_are_close_to_0(m, size):
         limit = 1e-7 + 1e-5 * size if m < 1000 else 1e-4
         assert violation_of(found.beta, sign * d - sums, lo, hi)[0] < limit
         assert np.abs(found.beta).max() <= C / m
+
+
+def test_anchors_reach_their_bound_where_the_tolerance_is_above_the_margins():
+    X, y = load_digits(return_X_y=True)
+    model = HingeBoostOCClassifier(n_estimators=25, kernel="rbf", C=1000, random_state=0).fit(X[:600], y[:600])
+    assert model.score(X[:600], y[:600]) == 1
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_gamma_follows_the_units_of_the_features(kernel):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:500], y[:500]
+    words = {"n_estimators": 15, "kernel": kernel, "C": 1e4, "degree": 2, "coef0": 1.0, "random_state": 0}
+    found = HingeBoostOCClassifier(**words).fit(X[:400], y[:400])
+    assert found.score(X[400:], y[400:]) > 0.9
+    given = HingeBoostOCClassifier(**words, gamma=1 / (64 * X[:400].astype(np.float32).var(dtype=np.float64)))
+    np.testing.assert_array_equal(found.decision_function(X), given.fit(X[:400], y[:400]).decision_function(X))
+    metres = HingeBoostOCClassifier(**words).fit(X[:400] * 1024, y[:400])
+    np.testing.assert_allclose(metres.decision_function(X * 1024), found.decision_function(X), atol=1e-6)
+
+
+def test_rounds_that_are_added_keep_gamma():
+    X, y = load_iris(return_X_y=True)
+    words = {"kernel": "rbf", "C": 100.0, "random_state": 0}
+    model = HingeBoostOCClassifier(5, warm_start=True, **words).fit(X, y)
+    gamma = model.model_.ensemble.gamma
+    model.set_params(n_estimators=10).fit(3 * X, y)
+    assert model.model_.ensemble.gamma == gamma
 
 
 def test_anchors_that_are_not_at_their_bound_are_noticed(monkeypatch):
@@ -296,6 +324,24 @@ def test_margins_costs_recolouring_and_updates_are_the_formulas(seed, zeros):
     assert new.max() == largest
 
 
+def test_recolouring_ends_where_costs_are_rounding_next_to_scores():
+    """Costs of 1e-7 a row beside sums of g of 10 a row: changes that only seem to lower them would go on for ever."""
+    rng = np.random.default_rng(2)
+    K, m = 10, 5000
+    y = rng.integers(0, K, m).astype(np.int32)
+    column = rng.choice([-1, 1], K).astype(np.int8)
+    column[:3] = 1, -1, 1
+    easy = y >= 3
+    rho = -rng.uniform(1e4, 2e4, (m, K))
+    rho[~easy, :3] = 10.0 ** rng.uniform(-7, -4) * rng.random(((~easy).sum(), 3))
+    rho[np.arange(m), y] = 0
+    g = rng.normal(size=m) * 10
+    g[~easy] = np.abs(g[~easy]) * column[y[~easy]]
+    for zeros in (False, True):
+        changes, before, after = colours.recolour(rho, y, column.copy(), g, zeros)
+        assert after < before if changes else after == before
+
+
 def test_pair_weights_and_cuts_are_the_paper_s_sums():
     rho, y, _, rng = some_residuals(K=6)
     weights = colourings.pair_weights(rho, y)
@@ -427,8 +473,9 @@ def test_cost_matrix_of_ones_is_the_default_and_bad_ones_are_refused():
     for bad, words in (
         (1 - np.eye(4), r"shape \(4, 4\), but there are 5 classes; it must be 5 x 5"),
         (np.ones((5, 5)), "zeros on the diagonal"),
-        (np.eye(5) - 1, "finite numbers >= 0"),
-        (np.where(np.eye(5), 0, np.nan), "finite numbers >= 0"),
+        (np.eye(5) - 1, "numbers from 0 to 1e"),
+        (np.where(np.eye(5), 0, 1e30), "numbers from 0 to 1e.*multiplied"),
+        (np.where(np.eye(5), 0, np.nan), "numbers from 0 to 1e"),
         (np.zeros((5, 5)), "0 everywhere"),
     ):
         with pytest.raises(ValueError, match=words):

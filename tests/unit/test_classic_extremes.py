@@ -1,11 +1,20 @@
 """Classic boosters on weights and scores of extreme sizes."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_blobs
 
 import pymcboost
-from pymcboost import AdaBoostECCClassifier, AdaBoostMOClassifier, GentleBoostClassifier, SAMMEClassifier
+from pymcboost import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    GentleBoostClassifier,
+    PIBoostClassifier,
+    SAMMEClassifier,
+)
 from pymcboost.coding import separators
 
 
@@ -62,15 +71,24 @@ def test_the_refusal_of_too_many_class_subsets_is_short():
     assert len(str(refusal.value)) < 200
 
 
-@pytest.mark.parametrize("cls", [AdaBoostMOClassifier, AdaBoostECCClassifier, SAMMEClassifier])
+@pytest.mark.parametrize(
+    "cls",
+    [
+        AdaBoostMOClassifier, AdaBoostECCClassifier, SAMMEClassifier, AdaBoostMHClassifier, GentleBoostClassifier,
+        PIBoostClassifier,
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])
 def test_an_unlucky_sample_of_the_rows_does_not_end_a_training(cls, weak_learner):
     X, y = load_iris(return_X_y=True)
-    for subsample in (0.1, 0.7):
+    for subsample in (0.02, 0.1, 0.7):
         for seed in range(4):
-            model = cls(40, subsample=subsample, weak_learner=weak_learner, random_state=seed).fit(X, y)
-            # A learner without errors is the last one of SAMME.
-            assert model.n_estimators_ == 40 or model.history_["error"][-1] == 0
+            words = {"n_estimators": 40, "subsample": subsample, "weak_learner": weak_learner, "random_state": seed}
+            model = cls(**words).fit(X, y)
+            # Learners without errors are the last ones of SAMME and AdaBoost.MH.
+            kept = model.history_
+            perfect = kept["error"][-1] == 0 if "error" in kept else "edge" in kept and kept["edge"][-1] > 1 - 1e-9
+            assert model.n_estimators_ == 40 or perfect
 
 
 @pytest.mark.parametrize(
@@ -87,3 +105,61 @@ def test_small_nodes_are_not_split(name):
         sizes.append(np.diff(model.model_.ensemble.offset).max())
     assert sizes[0] > sizes[1] > sizes[2]
     assert sizes[2] <= 3
+
+
+@pytest.mark.parametrize("subsample", [1.0, 0.3])
+@pytest.mark.parametrize("name", ["AdaBoostMHClassifier", "AdaBoostECCClassifier", "PIBoostClassifier"])
+def test_a_bound_on_leaves_is_about_the_rows_that_are_drawn(name, subsample):
+    X, y = make_blobs(400, centers=4, n_features=4, cluster_std=2.0, random_state=0)
+    words = {"n_estimators": 5, "weak_learner": "tree", "subsample": subsample, "random_state": 0}
+    free, bounded = (
+        getattr(pymcboost, name)(**words, min_weight_fraction_leaf=share).fit(X, y) for share in (0.0, 0.1)
+    )
+    assert bounded.n_estimators_ == 5
+    sizes = [np.diff(model.model_.ensemble.offset).mean() for model in (free, bounded)]
+    assert sizes[0] > sizes[1] >= 1
+
+
+@pytest.mark.parametrize(
+    "cls, words",
+    [
+        (SAMMEClassifier, {"weak_learner": "tree"}),
+        (GentleBoostClassifier, {"weak_learner": "tree"}),
+        (GentleBoostClassifier, {"subsample": 0.5}),
+    ],
+)
+def test_a_bound_on_leaves_that_trees_take_no_notice_of_is_refused(cls, words):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=f"trees of {cls.__name__} take no notice"):
+        cls(5, min_weight_fraction_leaf=0.1, **words).fit(X, y)
+
+
+@pytest.mark.parametrize("repeat", [1, 10_000])
+def test_gentleboost_goes_on_where_no_split_says_anything_of_one_class(repeat):
+    """Class 1 has a third of the weight on both sides of the only split."""
+    X = np.repeat([[0.0], [0], [0], [1], [1], [1]], repeat, axis=0)
+    y = np.repeat([0, 1, 1, 0, 2, 2], repeat)
+    model = GentleBoostClassifier(n_estimators=5).fit(X, y)
+    assert model.score(X, y) == pytest.approx(2 / 3)
+
+
+def test_leaves_of_gentleboost_are_means_of_their_target():
+    """1 / z of the rows of a leaf, z = [own class] - 1/K: between -K and K / (K - 1), however light the leaf."""
+    K = 26
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, K, 8000)
+    X = np.round(rng.normal(size=(K, 6))[y] * 3 + rng.standard_t(2, size=(len(y), 6)), 1)
+    leaf = GentleBoostClassifier(n_estimators=300).fit(X, y).model_.ensemble.leaf
+    assert -K * (1 + 1e-6) <= leaf.min() < 0
+    assert 1 < leaf.max() <= K / (K - 1) * (1 + 1e-6)
+
+
+def test_shares_may_be_fractions():
+    X, y = load_iris(return_X_y=True)
+    words = {"n_estimators": 3, "weak_learner": "tree", "random_state": 0}
+    models = [
+        SAMMEClassifier(**words, subsample=share, min_weight_fraction_split=share).fit(X, y)
+        for share in (Fraction(1, 2), 0.5)
+    ]
+    assert models[0].model_.meta["params"]["subsample"] == 0.5
+    np.testing.assert_array_equal(*(model.decision_function(X) for model in models))
