@@ -1,6 +1,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
-from typing import Any, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -245,6 +245,8 @@ class HingeBoostOCClassifier(_Estimator):
     def fit(  # type: ignore[override]
         self, X: _Features, y: ArrayLike, X_val: _Features | None = None, y_val: ArrayLike | None = None
     ) -> Self: ...
+    @property
+    def predict_proba(self) -> NoReturn: ...  # type: ignore[override]
     def __init__(
         self,
         n_estimators: int = 200,

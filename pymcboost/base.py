@@ -1,5 +1,6 @@
 """The scikit-learn contract and the one round loop that every algorithm shares."""
 
+import inspect
 import sys
 import warnings
 from numbers import Real
@@ -17,7 +18,7 @@ from pymcboost.data import TrainingData
 from pymcboost.ensemble import EnsembleBuilder
 from pymcboost.params import Param, param
 from pymcboost.scoring import Model
-from pymcboost.threads import resolve_n_jobs
+from pymcboost.threads import counted, resolve_n_jobs
 from pymcboost.tree_data import TreeData
 
 # Below this many table updates per scan, starting threads costs more than they save.
@@ -25,6 +26,14 @@ SMALL_WORK = 1_000_000
 # Parameters that do not change the model, and so are not written into it.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
 TYPES = [np.float32, np.float64]
+
+
+def named_arguments(fit):
+    """Decorator of a ``fit`` that refuses unknown arguments itself; its signature hides that it catches them."""
+    shown = inspect.signature(fit)
+    known = [p for p in shown.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    fit.__signature__ = shown.replace(parameters=known)
+    return fit
 
 
 class BoostingClassifier(ClassifierMixin, BaseEstimator):
@@ -41,6 +50,10 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     allows_missing = True
     # Whether the model is a linear or kernel machine, into which the rounds are merged.
     makes_machines = False
+    # What ends a training before its last round.
+    ends_when = "no weak learner has an edge any more"
+    # In words, why the last training ended before its last round; None where it did not.
+    _ended: str | None = None
     # A `Checkpoint` while it fits the estimator.
     _checkpoint = None
     # Rounds after which the state is rebuilt from the scores; None where it does not drift.
@@ -50,7 +63,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+    @named_arguments
+    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None, **unknown):
         """Fit the model.
 
         Parameters
@@ -77,6 +91,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator.
         """
+        self._refuse_arguments(unknown)
         kept = self.__dict__.copy()
         try:
             self._fit(X, y, sample_weight, X_val, y_val)
@@ -130,8 +145,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         if continued:
             if self.n_estimators < self.n_estimators_:
                 raise ValueError(
-                    f"warm_start: n_estimators={self.n_estimators} is less than the {self.n_estimators_} rounds "
-                    "already fitted; raise it to add rounds"
+                    f"warm_start: n_estimators={self.n_estimators} is less than the "
+                    f"{counted(self.n_estimators_, 'round')} already fitted; raise it to add rounds"
                 )
             self._check_kept()
             builder, scores = self._continue(data)
@@ -158,6 +173,17 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         if not self.n_estimators_:
             warnings.warn(self._why_constant(), stacklevel=3)
 
+    def _refuse_arguments(self, unknown):
+        """Refuse what `fit` does not take, by the name of the class that the user called."""
+        for name in unknown:
+            if name == "eval_set":
+                hint = "; give the validation set as X_val, y_val"
+            elif name == "sample_weight":
+                hint = ": the algorithm has no sample weights"
+            else:
+                hint = ""
+            raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}{hint}")
+
     def _why_constant(self):
         """What to say of a model without rounds."""
         return (
@@ -165,10 +191,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             "missing, or is a bound on the weak learners out of proportion?"
         )
 
+    def _why_ended(self):
+        """Why there is no further round, in words."""
+        return self.ends_when
+
     def _check_params(self):
         for name, value in self.get_params(deep=False).items():
             row = param(type(self), name)
-            if row is None or (name == "class_weight" and isinstance(value, dict)):
+            if row is None:
                 continue
             if name == "random_state" and isinstance(value, np.random.RandomState):
                 continue
@@ -207,8 +237,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             )
         except ValueError as error:
             raise ValueError(
-                f"early_stopping: cannot set aside validation_fraction={self.validation_fraction} of {len(used)} rows "
-                "with rows of every class; raise it, give X_val and y_val, or set early_stopping=False"
+                f"early_stopping: cannot set aside validation_fraction={self.validation_fraction} of "
+                f"{counted(len(used), 'row')} with rows of every class; raise it, give X_val and y_val, or set "
+                "early_stopping=False"
             ) from error
         train = np.concatenate((train, used[lone]))
         held_X = X[held_out]
@@ -248,6 +279,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _loop(self, data, builder, history, validation, best_gain):
         """All rounds; ``best_gain`` is that of the best round so far where a checkpoint is continued, else None."""
         done = self.n_estimators_
+        self._ended = None
         resumed = best_gain is not None
         best_error, best_round = np.inf, done
         if validation is not None:
@@ -268,12 +300,15 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         try:
             for t in _progress(range(done, self.n_estimators), self.verbose, type(self).__name__):
                 if watched and t - best_round >= self.n_iter_no_change:
+                    patience = counted(self.n_iter_no_change, "round")
+                    self._ended = f"the validation error did not improve in {patience} more"
                     break
                 if self.restart_every and t > done and t % self.restart_every == 0:
                     self._restart(self._scores(builder, data))
                 learners = len(builder)
                 found = self._round(builder)
                 if found is None:
+                    self._ended = self._why_ended()
                     break
                 for name, value in found.items():
                     history.setdefault(name, []).append(value)
@@ -301,6 +336,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         if watched and best_round < self.n_estimators_:
             _cut(builder, history, best_round)
             self.n_estimators_, self.gain_ = best_round, best_gain
+            self._ended = self._ended or "the validation error was least after these"
 
     def _scores_of(self, learners, X):
         """Raw scores of an ensemble or machine: (m, K)."""
@@ -423,7 +459,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         path : str or path-like
-            Written to a temporary file first and then renamed: a failure leaves an older file whole.
+            A file that is there already is replaced, whatever it holds. The new one is written beside it first and
+            then renamed: a failure leaves the old one whole. Its folder must exist.
         layout : {"list", "interval"}, default="list"
             "interval" merges the stumps of each feature into a table: faster for single rows, equal within 1e-12.
         leaves : {"float32", "float16"}, default="float32"

@@ -12,6 +12,7 @@ import numpy as np
 
 from pymcboost import __version__, modelfile
 from pymcboost.scoring import load_model
+from pymcboost.threads import counted
 
 FORMAT = 1
 AGAIN = "remove the file (or name another) to begin anew"
@@ -136,8 +137,8 @@ class Checkpoint:
         rounds = saved["rounds"]
         if rounds > estimator.n_estimators:
             raise ValueError(
-                f"{self._name()} has {rounds} rounds, more than n_estimators={estimator.n_estimators}. Raise that, or "
-                f"{AGAIN}"
+                f"{self._name()} has {counted(rounds, 'round')}, more than n_estimators={estimator.n_estimators}. "
+                f"Raise that, or {AGAIN}"
             )
         if model.meta.get("version") != __version__:
             warnings.warn(
@@ -147,7 +148,7 @@ class Checkpoint:
             )
         self.resumed = self._written = rounds
         if self.note is not None:
-            self.note(f"going on from the {rounds} rounds in {self._name()}")
+            self.note(f"going on from the {counted(rounds, 'round')} in {self._name()}")
         return model, saved["history"], saved["gain"], saved["best_gain"]
 
     def after_round(self, estimator, make_model, history, gain, best_gain):

@@ -17,9 +17,11 @@ COLOURINGS = 10
 SAMPLES = 10
 # Of all weights, what is added to each of the four sums behind the coefficients of a learner with two.
 SMOOTHING = 1 / 4000
+# Why a training ends whose next round would be the last one again.
+NO_MISTAKES = "the last weak learner makes no mistakes, so that no other is looked for"
 
 TEXTS = {
-    "n_estimators": """int, default=500
+    "n_estimators": """int, default={default}
         Number of boosting rounds, at least 1. Training stops earlier when no weak learner has an edge.""",
     "weak_learner": """{"stump", "tree"}, default="stump"
         Weak learners: decision stumps, or classification trees.""",
@@ -75,8 +77,8 @@ def documented(cls):
     ``{attributes}`` the section of attributes.
     """
     shared = [
-        f"{name} : {TEXTS[name]}"
-        for name in inspect.signature(cls.__init__).parameters
+        f"{name} : {TEXTS[name].replace('{default}', repr(parameter.default))}"
+        for name, parameter in inspect.signature(cls.__init__).parameters.items()
         if name != "self" and f"\n    {name} : " not in cls.__doc__
     ]
     cls.__doc__ = cls.__doc__.replace("{shared}", "\n    ".join(shared)).replace("{attributes}", ATTRIBUTES)

@@ -160,6 +160,19 @@ def separators(spec, n_classes):
     return np.stack(columns, axis=1)
 
 
+def not_told_apart(code):
+    """First pair of classes that a code (K, P) never sets against each other, as two positions; None if there is none.
+
+    They have the same row, and so always the same score.
+    """
+    seen = {}
+    for k, row in enumerate(np.ascontiguousarray(code)):
+        first = seen.setdefault(row.tobytes(), k)
+        if first != k:
+            return first, k
+    return None
+
+
 def decode(scores, code, decoder):
     """Scores of the classes (n, K) from those of the problems (n, P).
 

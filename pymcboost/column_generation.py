@@ -333,6 +333,11 @@ class ColumnGeneration(BinaryBoosting):
         state.weights.restart(None if scores is None else scores.T)
         state.objective = state.weights.loss() + state.weights.nu * state.l1
 
+    def _why_ended(self):
+        if self._state.converged:
+            return "a round changed the objective by no more than tol"
+        return "no weak learner has an edge above p/C"
+
     def _why_constant(self):
         return (
             f"no weak learner has an edge above p/C with C={self.C:g}: the model is constant. Raise C; or are all "

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pymcboost.threads import counted
+
 # Most columns of a code whose decoder is not linear: what the scorer's stack has room for.
 MOST_DECODED = 4096
 
@@ -297,7 +299,9 @@ class Trees:
     def truncate_rounds(self, n):
         """The first ``n`` rounds, as views of these arrays."""
         if not 0 <= n <= self.n_rounds:
-            raise ValueError(f"cannot keep {n} of {self.n_rounds} rounds; give a number from 0 to {self.n_rounds}")
+            raise ValueError(
+                f"cannot keep {n} of {counted(self.n_rounds, 'round')}; give a number from 0 to {self.n_rounds}"
+            )
         trees = int(self.rounds[n])
         splits = int(self.offset[trees])
         return Trees(
@@ -600,7 +604,9 @@ class TreesBuilder:
     def truncate_rounds(self, n):
         """Keep the first ``n`` rounds."""
         if not 0 <= n <= self.n_rounds:
-            raise ValueError(f"cannot keep {n} of {self.n_rounds} rounds; give a number from 0 to {self.n_rounds}")
+            raise ValueError(
+                f"cannot keep {n} of {counted(self.n_rounds, 'round')}; give a number from 0 to {self.n_rounds}"
+            )
         del self._rounds[n + 1 :]
         self._n = self._rounds[-1]
 

@@ -312,12 +312,20 @@ def write(path, data):
     ----------
     path : str or path-like
     data : bytes
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder is not there.
+    OSError
+        If the file cannot be written.
     """
     target = Path(os.path.realpath(os.fsdecode(path)))
     try:
         mode = os.stat(target).st_mode
     except FileNotFoundError:
         mode = None
+        check_folder(path)
     if mode is not None and not stat.S_ISREG(mode):
         raise OSError(f"{os.fsdecode(path)} is not a regular file, a model cannot be saved there")
     remove_leftovers(target)
@@ -346,6 +354,26 @@ def write(path, data):
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def check_folder(path, what="file"):
+    """Refuse a file to be written into a folder that is not there.
+
+    Parameters
+    ----------
+    path : str or path-like
+    what : str
+        What the file is, for the message.
+
+    Raises
+    ------
+    FileNotFoundError
+    """
+    name = os.fsdecode(path)
+    folder = os.path.dirname(os.path.realpath(name))
+    if not os.path.isdir(folder):
+        missing = folder if os.path.islink(name) else os.path.dirname(name)
+        raise FileNotFoundError(2, f"no such folder for the {what} {name}; make it first", missing)
 
 
 def _temporary(target):

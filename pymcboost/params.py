@@ -13,8 +13,8 @@ class Param:
 
     ``kind`` is one of int, float, bool, str; ``low`` and ``high`` are inclusive unless ``open_low`` or ``open_high``;
     ``none`` says whether None is allowed; ``choices`` lists the allowed strings; ``python_only`` keeps it off the
-    command line; ``callables`` says whether a function will do, too, ``lists`` whether a list of lists of integers.
-    ``kind`` object stands for what the estimator checks itself.
+    command line; ``callables`` says whether a function will do, too, ``lists`` whether a list of lists of class codes,
+    ``dicts`` whether a dictionary of numbers. ``kind`` object stands for what the estimator checks itself.
     """
 
     kind: type
@@ -27,12 +27,13 @@ class Param:
     python_only: bool = False
     callables: bool = False
     lists: bool = False
+    dicts: bool = False
 
-    def describe(self):
-        """Allowed values in words."""
+    def describe(self, text=False):
+        """Allowed values in words; with ``text`` those that the command line takes."""
         if self.choices:
             words = "one of " + ", ".join(repr(choice) for choice in self.choices)
-            words += " or a callable" if self.callables else ""
+            words += " or a callable" if self.callables and not text else ""
         elif self.kind is bool:
             words = "True or False"
         else:
@@ -41,7 +42,11 @@ class Param:
                 words += f" {'>' if self.open_low else '>='} {self.low}"
             if self.high is not None:
                 words += f"{' and' if self.low is not None else ''} {'<' if self.open_high else '<='} {self.high}"
-        return words + (", or a list of lists of integers" if self.lists else "") + (" or None" if self.none else "")
+        if not text:
+            codes = "a list of lists of class codes: integers from 0 to K - 1, in the order of classes_"
+            words += f", or {codes}" if self.lists else ""
+            words += ", a dict with the weight of each class label" if self.dicts else ""
+        return words + (" or None" if self.none else "")
 
     def allows(self, value):
         """Whether ``value`` is in range."""
@@ -51,6 +56,8 @@ class Param:
             return True
         if self.lists and isinstance(value, (list, tuple)):
             return all(isinstance(part, (list, tuple)) and all(map(_is_whole, part)) for part in value) and bool(value)
+        if self.dicts and isinstance(value, dict):
+            return True  # the estimator looks at what is in it
         if self.kind is bool:
             return isinstance(value, (bool,)) or type(value).__name__ == "bool"
         if self.kind is str:
@@ -121,7 +128,7 @@ PARAMS = {
     "early_stopping": Param(bool),
     "validation_fraction": Param(float, low=0, open_low=True, high=0.9),
     "n_iter_no_change": Param(int, low=1),
-    "class_weight": Param(str, none=True, choices=("balanced",)),
+    "class_weight": Param(str, none=True, choices=("balanced",), dicts=True),
     "warm_start": Param(bool, python_only=True),
     "random_state": Param(int, low=0, high=2**32 - 1, none=True),
     "n_jobs": Param(int, none=True),

@@ -10,7 +10,7 @@ from pymcboost._kernels import score
 from pymcboost.ensemble import Stumps, Trees
 from pymcboost.machines import KERNELS, KernelMachine, LinearMachine, Scale
 from pymcboost.modelfile import ModelFormatError
-from pymcboost.threads import resolve_n_jobs
+from pymcboost.threads import counted, resolve_n_jobs
 
 __all__ = ["Model", "ModelFormatError", "load_model"]
 
@@ -432,6 +432,7 @@ class Model:
         Parameters
         ----------
         path : str or path-like
+            A file that is there already is replaced, whatever it holds. Its folder must exist.
         layout : {"list", "interval"}, optional
             See `from_ensemble`; None keeps the layout.
         leaves : {"float32", "float16"}, optional
@@ -455,17 +456,17 @@ class Model:
 
     def __repr__(self):
         kind = {
-            modelfile.KIND_STUMPS: f"{self.n_learners} stumps",
+            modelfile.KIND_STUMPS: counted(self.n_learners, "stump"),
             modelfile.KIND_INTERVALS: "interval table",
-            modelfile.KIND_TREES: f"{self.n_learners} trees in {self.n_rounds} rounds",
+            modelfile.KIND_TREES: f"{counted(self.n_learners, 'tree')} in {counted(self.n_rounds, 'round')}",
             modelfile.KIND_LINEAR: "linear machine",
         }.get(self.kind)
         if kind is None:
             machine = self.ensemble
-            kind = f"kernel machine ({machine.kernel}), {len(machine)} support vectors"
+            kind = f"kernel machine ({machine.kernel}), {counted(len(machine), 'support vector')}"
         if not self.has_stages and not self.is_machine:
             kind = f"{kind.split(' in ')[0]}, totally corrective"
-        return f"<Model: {kind}, {self.n_classes_} classes, {self.n_features_in_} features>"
+        return f"<Model: {kind}, {self.n_classes_} classes, {counted(self.n_features_in_, 'feature')}>"
 
     def _need_list(self, why):
         if self.kind == modelfile.KIND_INTERVALS:
@@ -521,7 +522,7 @@ class Model:
                 f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix"
             )
         if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {X.shape[1]} features, but this model needs {self.n_features_in_}")
+            raise ValueError(f"X has {counted(X.shape[1], 'feature')}, but this model needs {self.n_features_in_}")
         return X
 
     def _run(self, X, n_jobs, mode):

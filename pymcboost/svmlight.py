@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pymcboost._kernels import svmtext
-from pymcboost.threads import available_memory, in_words
+from pymcboost.modelfile import check_folder
+from pymcboost.threads import available_memory, counted, in_words
 
 MAX_INDEX = 2**31 - 1
 CHUNK = 1 << 19
@@ -22,6 +23,9 @@ CHUNK = 1 << 19
 SMALL_DENSE = 32 << 20
 # "auto" takes dense rows up to this many times the size of the compressed ones (about 17% of the entries present).
 DENSE_RATIO = 3
+
+# In a representation.
+LABELS_SHOWN = 5
 
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz"}
@@ -56,6 +60,18 @@ class SvmlightData(NamedTuple):
     labelled: np.ndarray
     base: int
     notices: list
+
+    def __repr__(self):
+        labels = np.unique(self.y[self.labelled]).tolist()
+        shown = ", ".join(map(str, labels[:LABELS_SHOWN])) + (", ..." if labels[LABELS_SHOWN:] else "")
+        parts = [
+            counted(self.X.shape[0], "row"),
+            f"{counted(self.X.shape[1], 'feature')} ({'CSR' if hasattr(self.X, 'indptr') else 'dense'})",
+            counted(len(labels), "label") + (f" ({shown})" if labels else ""),
+        ]
+        if not self.labelled.all():
+            parts.append(f"{counted(np.count_nonzero(~self.labelled), 'row')} without a label")
+        return f"<SvmlightData: {', '.join(parts)}, base {self.base}>"
 
 
 class CompressedRows(NamedTuple):
@@ -190,6 +206,12 @@ def _explain(code, token, text, previous):
     return "qid must come right after the label"
 
 
+def _is_a_table(line):
+    """Whether a line that is no row in LIBSVM format looks like comma-separated values or the like."""
+    text = line.partition(b"#")[0].strip()
+    return b":" not in text and any(separator in text for separator in (b",", b";", b"\t"))
+
+
 def _scan(stream, name, size, base, rows):
     """Read ``stream`` to its end into ``rows``; the scanner with its totals."""
     scanner = svmtext.Scanner(1 if base == 1 else 0, 0 if base == 0 else 1)
@@ -232,6 +254,13 @@ def _scan(stream, name, size, base, rows):
                 raise MemoryError(f"{name}:{scanner.line + 1}: no memory to convert a number")
             offset, column, previous = scanner.error
             reason = _explain(code, *_token(buffer, offset), previous)
+            begin = buffer.rfind(b"\n", 0, offset) + 1
+            if scanner.nnz == 0 and _is_a_table(buffer[begin : buffer.find(b"\n", offset)]):
+                reason = (
+                    f"{_token(buffer, begin)[0]} looks like comma-separated values; expected LIBSVM text: label "
+                    "index:value index:value ..., as scikit-learn's dump_svmlight_file or pymcboost's dump_svmlight "
+                    "writes it"
+                )
             for magic, suffix in _MAGIC.items():
                 if scanner.line == 0 and buffer.startswith(magic):
                     reason = f"this is compressed data; its name must end with {suffix}"
@@ -305,6 +334,11 @@ def load_svmlight(path, *, n_features=None, base="auto", layout="auto", memory_l
     >>> data.X.shape, data.y
     ((2, 3), array([1, 2]))
     """
+    return load_and_count(path, n_features, base, layout, memory_limit)[0]
+
+
+def load_and_count(path, n_features=None, base="auto", layout="auto", memory_limit=None):
+    """What `load_svmlight` returns, and as how many features the largest index in the file asks for (0: none)."""
     _checked(n_features, base, layout, memory_limit)
     stream, name, size, ours = _open(path)
     rows = _Rows(name, memory_limit)
@@ -325,7 +359,7 @@ def load_svmlight(path, *, n_features=None, base="auto", layout="auto", memory_l
         notices.append(f"{name}: qid ignored (first at line {scanner.qid_line})")
     base = _settle_base(name, base, scanner, rows, notices)
     largest, line, column = scanner.largest
-    found = largest + 1 - base
+    found = largest + 1 - base if largest >= 0 else 0
     if n_features is None:
         if largest < 0:
             raise SvmlightError(f"{name}: no row has a feature; give n_features if that is meant")
@@ -337,7 +371,7 @@ def load_svmlight(path, *, n_features=None, base="auto", layout="auto", memory_l
     where = f"largest index {largest} at line {line}, column {column}"
     X = _matrix(rows, scanner, int(n_features), layout, where, found > n_features)
     y = rows.labels if scanner.fractions else rows.labels.astype(np.int64)
-    return SvmlightData(X, y, rows.labelled.view(np.bool_), base, notices)
+    return SvmlightData(X, y, rows.labelled.view(np.bool_), base, notices), found
 
 
 def _settle_base(name, base, scanner, rows, notices):
@@ -433,6 +467,7 @@ def dump_svmlight(path, X, y, *, base=1):
     if os.fspath(path) == "-":
         sys.stdout.writelines(write)
         return
+    check_folder(path)
     path = Path(path)
     opener = _OPENERS.get(path.suffix.lower(), open)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".tmp", suffix=path.suffix)

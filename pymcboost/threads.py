@@ -81,6 +81,11 @@ def in_words(size):
         size /= 1024
 
 
+def counted(n, noun, plural=None):
+    """A number and its noun: 1 row, 2 rows; the plural where it is more than an s."""
+    return f"{n} {noun}" if n == 1 else f"{n} {plural or noun + 's'}"
+
+
 def available_memory():
     """Bytes of memory free for this process, or None where the system does not say.
 

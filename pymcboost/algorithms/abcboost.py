@@ -136,6 +136,11 @@ class ClassTreesClassifier(BoostingClassifier):
     def _restart(self, scores):
         self._state.restart(scores)
 
+    def _why_ended(self):
+        if self._state.finished:
+            return "the training loss has reached machine accuracy"
+        return "no tree lowers the training loss any more"
+
     def _link(self):
         return "softmax"
 

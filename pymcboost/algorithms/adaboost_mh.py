@@ -13,7 +13,7 @@ Paper: R. Schapire and Y. Singer, Improved boosting algorithms using confidence-
 import numpy as np
 
 from pymcboost.binary_boosting import SMALLEST_EDGE
-from pymcboost.classic import ClassicBoosting, documented
+from pymcboost.classic import NO_MISTAKES, ClassicBoosting, documented
 from pymcboost.coding import one_vs_all
 from pymcboost.coefficients import common_step
 from pymcboost.losses import CodedExp
@@ -58,6 +58,9 @@ class AdaBoostMHClassifier(ClassicBoosting):
 
     def _restart(self, scores):
         self._state.loss.restart(scores)
+
+    def _why_ended(self):
+        return NO_MISTAKES if self._state.finished else super()._why_ended()
 
     def _round(self, builder):
         state = self._state

@@ -48,6 +48,7 @@ class GradBoostClassifier(ClassicBoosting):
     """
 
     algorithm = "gradboost"
+    ends_when = "no weak learner has a gradient above l1"
     restart_every = None  # the gradient comes from the scores in every round
     own_params = {"l1": Param(float, low=0)}
 

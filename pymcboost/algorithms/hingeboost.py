@@ -15,10 +15,9 @@ Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output
 import pickle
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 from threadpoolctl import ThreadpoolController
 
-from pymcboost.base import BoostingClassifier
+from pymcboost.base import BoostingClassifier, named_arguments
 from pymcboost.callable_kernel import REFUSED, CallableKernelModel, callable_machine
 from pymcboost.machine_data import KernelBuilder, LinearBuilder, MachineData, kernel_machine
 from pymcboost.output_codes import CodeRounds
@@ -35,13 +34,6 @@ GAMMAS = 1e-30, 1e12
 def _one_blas_thread():
     """With more threads BLAS may add in another order, and the model would depend on the machine."""
     return ThreadpoolController().limit(limits=1, user_api="blas")
-
-
-def _no_probabilities(estimator):
-    raise AttributeError(
-        "HingeBoostOCClassifier has no probabilities: the hinge loss has no link to them; use decision_function, or "
-        "sklearn.calibration.CalibratedClassifierCV"
-    )
 
 
 class HingeBoostOCClassifier(BoostingClassifier):
@@ -132,6 +124,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
     """
 
     algorithm = "hingeboost"
+    ends_when = "no residual is above tol"
     data_class = MachineData
     allows_missing = False
     makes_machines = True
@@ -191,7 +184,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y, X_val=None, y_val=None):
+    @named_arguments
+    def fit(self, X, y, X_val=None, y_val=None, **unknown):
         """Fit the model.
 
         There are no sample weights: LIBSVM's C-SVC has one bound for all rows of a class. Costs of errors go into
@@ -219,6 +213,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator.
         """
+        self._refuse_arguments(unknown)
         return super().fit(X, y, X_val=X_val, y_val=y_val)
 
     def _make_data(self, X, codes, n_classes, weight, n_threads):
@@ -354,10 +349,14 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
     # -- prediction ------------------------------------------------------------------------------------------------
 
-    @available_if(_no_probabilities)
-    def predict_proba(self, X):
+    # A property, as scikit-learn's available_if would say only that the attribute is missing, and the reason elsewhere.
+    @property
+    def predict_proba(self):
         """There is none: the hinge loss has no link to probabilities."""
-        raise NotImplementedError
+        raise AttributeError(
+            "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to probabilities; use "
+            "decision_function, or sklearn.calibration.CalibratedClassifierCV"
+        )
 
     @property
     def feature_importances_(self):
@@ -372,7 +371,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
         Parameters
         ----------
         path : str or path-like
-            Written to a temporary file first and then renamed: a failure leaves an older file whole.
+            A file that is there already is replaced, whatever it holds. The new one is written beside it first and
+            then renamed: a failure leaves the old one whole. Its folder must exist.
         layout, leaves
             "list" and "float32": machines have no other layouts.
         """

@@ -98,6 +98,7 @@ class MCBoostClassifier(BinaryBoosting):
     """
 
     algorithm = "mcboost"
+    ends_when = "no weak learner has an edge above nu"
     own_params = {"loss": Param(str, choices=("exp", "log"))}
 
     def __init__(

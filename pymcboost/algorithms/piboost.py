@@ -13,11 +13,13 @@ Round
 Paper: A. Fernandez-Baldera and L. Baumela, Multi-class boosting with asymmetric binary weak-learners, Algorithm 2.
 """
 
+import warnings
+
 import numpy as np
 
 from pymcboost.binary_boosting import SMALLEST_EDGE
 from pymcboost.classic import ClassicBoosting, documented
-from pymcboost.coding import separators
+from pymcboost.coding import not_told_apart, separators
 from pymcboost.coefficients import coded_steps
 from pymcboost.ensemble import TreesBuilder
 from pymcboost.losses import CodedExp
@@ -33,6 +35,8 @@ class PIBoostClassifier(ClassicBoosting):
     separators : {"singles", "pairs"} or list of lists of int, default="singles"
         Class subsets that are set against the rest: every class; every class and every pair of classes; or the given
         subsets of class codes (positions in ``classes_``). A subset and its complement are one separator. At most 4096.
+
+        Two classes that no separator tells apart always have equal scores; `fit` warns of the first such pair.
     cost_sensitive : bool, default=True
         Learn separators for the gradient of the loss, which weighs the classes of a subset of s among K by K - s and
         the others by s. False learns them for the plain weights, as the paper does; stumps then soon find nothing.
@@ -104,6 +108,14 @@ class PIBoostClassifier(ClassicBoosting):
 
     def _start(self, data, n_threads):
         code = separators(self.separators, data.n_classes)
+        pair = not_told_apart(code)
+        if pair is not None:
+            x, y = self.classes_[list(pair)].tolist()
+            warnings.warn(
+                f"{type(self).__name__}: no separator tells class {x!r} from class {y!r}: their scores are always "
+                f"equal; add one with only one of the codes {pair[0]} and {pair[1]}, or use separators='singles'",
+                stacklevel=4,
+            )
         loss = CodedExp(data, code, n_threads, apart=True, unit=None if self.cost_sensitive else np.sign(code))
         learner = self._new_learner(data, n_threads, code.shape[1])
         self._state = (loss, self._resampled(learner, constants=True))

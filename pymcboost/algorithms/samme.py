@@ -12,7 +12,7 @@ Paper: J. Zhu, H. Zou, S. Rosset and T. Hastie, Multi-class AdaBoost, Algorithm 
 
 import numpy as np
 
-from pymcboost.classic import ClassicBoosting, documented
+from pymcboost.classic import NO_MISTAKES, ClassicBoosting, documented
 from pymcboost.coefficients import LARGEST_COEFFICIENT
 from pymcboost.losses import ClassWeights
 from pymcboost.vector_learner import ClassificationTrees
@@ -66,6 +66,9 @@ class SAMMEClassifier(ClassicBoosting):
         state.margin = np.zeros(state.data.n_rows)  # scores of the own classes, the same sums as the model's
         if scores is not None:
             state.margin[...] = scores[np.arange(state.data.n_rows), state.data.y]
+
+    def _why_ended(self):
+        return NO_MISTAKES if self._state.finished else "no weak learner is better than chance any more"
 
     def _link(self):
         return "softmax"

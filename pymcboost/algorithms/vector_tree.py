@@ -89,6 +89,7 @@ class VectorTreeBoostClassifier(BoostingClassifier):
     """
 
     algorithm = "vector-tree"
+    ends_when = "no tree lowers the training loss any more"
     data_class = TreeData
     own_params = {
         "loss": Param(str, choices=("softmax", "exp", "log")),

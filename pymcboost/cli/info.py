@@ -4,6 +4,7 @@ import json
 import sys
 
 from pymcboost.cli.console import EXIT_CODES, Parser, run, word
+from pymcboost.threads import counted
 
 PROGRAM = "mcboost-info"
 USAGE = f"{PROGRAM} [options] model_file"
@@ -92,7 +93,7 @@ def lines(facts):
     trees, kernel = facts.get("trees"), facts.get("kernel")
     if trees:
         n, size = facts["n_learners"], facts["bytes"]
-        rounds = ", totally corrective" if facts["totally_corrective"] else f" in {facts['n_rounds']} rounds"
+        rounds = ", totally corrective" if facts["totally_corrective"] else f" in {counted(facts['n_rounds'], 'round')}"
         yield "trees", f"{n}{rounds}" + (f", {size / n:.4g} bytes each" if n else "")
         yield (
             "leaves",
@@ -106,7 +107,7 @@ def lines(facts):
             f"{name}={kernel[name]:.6g}" for name in ("gamma", "coef0", "degree") if name in KERNELS[kernel["name"]]
         )
         yield "kernel", f"{kernel['name']}: {KERNELS[kernel['name']]}" + (f" with {used}" if used else "")
-        yield "vectors", f"{kernel['support_vectors']} support vectors"
+        yield "vectors", counted(kernel["support_vectors"], "support vector")
         yield "scaling", "in the model" if kernel["scaled"] else "none"
     elif facts["kind"] != 5:
         yield "learners", f"{learners}, totally corrective" if facts["totally_corrective"] else learners

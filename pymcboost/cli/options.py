@@ -28,7 +28,7 @@ SHORT_OF = {"hingeboost": {"kernel": "-t", "gamma": "-g", "degree": "-d", "coef0
 NUMBERED = {"kernel": {str(number): name for name, number in KERNELS.items()}}
 
 # Where a program at a terminal wants another default than a function called from Python.
-DEFAULTS = {"verbose": 1}
+DEFAULTS = {"verbose": 1, "random_state": 0}
 
 
 def parameter_help(cls):
@@ -65,18 +65,32 @@ def _converter(name, row):
         except ValueError:
             allowed = False
         if not allowed:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {_described(row)}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not {row.describe(text=True)}")
         return value
 
     return convert
 
 
-def _described(row):
-    return row.describe().replace(" or a callable", "")
-
-
 def _shown(value):
     return f"{value:g}" if isinstance(value, float) else str(value).lower() if value is None else str(value)
+
+
+def _flags(cls, name):
+    """The short option of a parameter, where it has one, and the long one."""
+    short = {**SHORT, **SHORT_OF.get(cls.algorithm, {})}
+    return [flag for flag in (short.get(name), "--" + name.replace("_", "-")) if flag]
+
+
+def option_flags(cls):
+    """All options that `add_algorithm_options` adds for a class, those that turn something off among them."""
+    flags = []
+    for name in inspect.signature(cls).parameters:
+        row = param(cls, name)
+        if not row.python_only:
+            flags += _flags(cls, name)
+            if row.kind is bool:
+                flags.append("--no-" + name.replace("_", "-"))
+    return flags
 
 
 def add_algorithm_options(parser, cls):
@@ -100,8 +114,7 @@ def add_algorithm_options(parser, cls):
         row = param(cls, name)
         if row.python_only:
             continue
-        short = {**SHORT, **SHORT_OF.get(cls.algorithm, {})}
-        flags = [flag for flag in (short.get(name), "--" + name.replace("_", "-")) if flag]
+        flags = _flags(cls, name)
         default = DEFAULTS.get(name, parameter.default)
         text = texts.get(name, "").rstrip(".")
         if row.kind is bool:
@@ -114,10 +127,12 @@ def add_algorithm_options(parser, cls):
                 details = f"or LIBSVM's number: {', '.join(NUMBERED[name])}; {details}"
             extra = {"type": _converter(name, row), "metavar": "{" + ",".join(choices) + "}"}
         else:
-            details = f"{_described(row).replace('None', 'none')}; default: {_shown(default)}"
+            details = f"{row.describe(text=True).replace('None', 'none')}; default: {_shown(default)}"
             extra = {"type": _converter(name, row), "metavar": "n" if row.kind is int else "x"}
         if name == "n_iter_no_change":
             details += "; giving it turns --early-stopping on"
+        if name == "random_state":
+            details += "; none draws one, and every run differs"
         help_text = f"{text} ({details})".strip().replace("%", "%%")
         parser.add_argument(*flags, dest=name, default=argparse.SUPPRESS, help=help_text, **extra)
         names.append(name)

@@ -13,6 +13,7 @@ from pymcboost.cli.console import (
     whole_file,
     word,
 )
+from pymcboost.threads import counted
 
 PROGRAM = "mcboost-predict"
 USAGE = f"{PROGRAM} [options] test_file model_file output_file"
@@ -35,16 +36,16 @@ def parse(argv):
     parser.add_argument(
         "-b",
         "--probability",
-        choices=(0, 1),
-        type=int,
+        type=bounded(int, "0 or 1: -b needs one of them after it, as in -b 1", lambda value: value in (0, 1)),
+        metavar="{0,1}",
         default=0,
         help="1: a line 'labels ...', then each label with the probability of every class (default: 0)",
     )
     parser.add_argument(
         "-d",
         "--decision-values",
-        choices=(0, 1),
-        type=int,
+        type=bounded(int, "0 or 1: -d needs one of them after it, as in -d 1", lambda value: value in (0, 1)),
+        metavar="{0,1}",
         default=0,
         help="1: the same with the score of every class in place of probabilities (default: 0)",
     )
@@ -75,6 +76,10 @@ def parse(argv):
     return arguments
 
 
+def _share(n, total):
+    return f"{n} of {counted(total, 'row')} {'has' if n == 1 else 'have'}"
+
+
 def accuracy(model, predicted, data, note):
     """LIBSVM's accuracy line over the rows that have a label, or None when no row has one."""
     import numpy as np
@@ -82,7 +87,7 @@ def accuracy(model, predicted, data, note):
     labels, total = data.y[data.labelled], int(data.labelled.sum())
     unlabelled = data.labelled.size - total
     if unlabelled:
-        note(f"{unlabelled} of {data.labelled.size} rows have no label: predicted, not counted in the accuracy")
+        note(f"{_share(unlabelled, data.labelled.size)} no label: predicted, not counted in the accuracy")
     if total == 0:
         return None
     if model.classes_.dtype.kind != "i":
@@ -91,7 +96,8 @@ def accuracy(model, predicted, data, note):
     if unknown.any():
         names = np.unique(labels[unknown]).tolist()
         shown = ", ".join(str(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-        note(f"{unknown.sum()} of {total} rows have a label that the model does not know ({shown}): counted as errors")
+        rows = _share(unknown.sum(), total)
+        note(f"{rows} a label that the model does not know ({shown}): counted as errors")
     hits = int((predicted[data.labelled] == labels).sum())
     return f"Accuracy = {100 * hits / total:g}% ({hits}/{total}) (classification)"
 
@@ -113,9 +119,12 @@ def predict(argv):
     arguments = parse(argv)
     note = notifier(PROGRAM, arguments.quiet)
 
+    from pymcboost.modelfile import check_folder
     from pymcboost.scoring import load_model
-    from pymcboost.svmlight import load_svmlight
+    from pymcboost.svmlight import load_and_count
 
+    if arguments.output_file != "-":
+        check_folder(arguments.output_file, "output file")
     model = load_model(arguments.model_file)
     if arguments.rounds is not None:
         if model.is_machine:
@@ -135,9 +144,14 @@ def predict(argv):
         raise UsageError(f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores")
     known = model.meta.get("index_base")
     base = int(arguments.base) if arguments.base != "auto" else known if known in (0, 1) else "auto"
-    data = load_svmlight(arguments.test_file, base=base, n_features=model.n_features_in_, layout="plain")
+    data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain")
     for notice in data.notices:
         note(notice)
+    if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):
+        name = "<stdin>" if arguments.test_file == "-" else arguments.test_file
+        last = n_found - 1 + data.base
+        there = f"the features {data.base} to {last} only" if n_found else "no features"
+        note(f"{name}: the file has {there}, the model expects {model.n_features_in_}: those missing are taken as 0")
     best = model.predict_codes(data.X, n_jobs=arguments.n_jobs)
     values = None
     if arguments.probability:

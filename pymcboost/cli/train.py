@@ -7,7 +7,8 @@ import time
 import warnings
 
 from pymcboost.cli.console import EXIT_CODES, INTERRUPTED, Parser, UsageError, bounded, notifier, run
-from pymcboost.cli.options import DEFAULTS, add_algorithm_options, take_class_weights
+from pymcboost.cli.options import DEFAULTS, add_algorithm_options, option_flags, take_class_weights
+from pymcboost.threads import counted
 
 PROGRAM = "mcboost-train"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
@@ -98,7 +99,9 @@ def parse(argv):
         help=f"seconds from one writing of the checkpoint to the next, 0 for every round (default: {CHECKPOINT_EVERY})",
     )
     parser.add_common()
-    arguments = parser.parse_args(argv)
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        refuse_unknown(parser, unknown, arguments.algorithm, REGISTRY)
 
     given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
     if given.get("n_jobs", 1) == 0:
@@ -123,7 +126,8 @@ def parse(argv):
     if "n_iter_no_change" in given:
         given.setdefault("early_stopping", True)
     quiet = arguments.quiet or arguments.cross_validation
-    given["verbose"] = 0 if quiet else given.get("verbose", DEFAULTS["verbose"])
+    given = {**{name: default for name, default in DEFAULTS.items() if name in names}, **given}
+    given["verbose"] = 0 if quiet else given["verbose"]
     arguments.model_file = arguments.model_file or os.path.basename(arguments.training_file) + ".mcb"
     if arguments.checkpoint and os.path.realpath(arguments.checkpoint) == os.path.realpath(arguments.model_file):
         parser.error("--checkpoint names the model file, but is removed when that has been written; name another file")
@@ -135,13 +139,38 @@ def parse(argv):
     return arguments, estimator, weights
 
 
+def refuse_unknown(parser, unknown, algorithm, registry):
+    """Refuse arguments that `parse` does not know; for options of other algorithms, say of which."""
+    from pymcboost.algorithms import get_class
+
+    owners = {}
+    for name in sorted(registry):
+        for flag in option_flags(get_class(name)):
+            owners.setdefault(flag, []).append(name)
+    found = {}
+    for argument in unknown:
+        # Values may be joined to their options: --subsample=0.5, -c10.
+        flag = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
+        if flag in owners:
+            found[flag] = owners[flag]
+    if not found:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    having = [name for name in owners[next(iter(found))] if all(name in names for names in found.values())]
+    shown = (having or next(iter(found.values())))[0]
+    what = "; ".join(
+        f"{flag} is not an option of {algorithm}, but of {', '.join(names)}" for flag, names in found.items()
+    )
+    raise UsageError(f"{what}\n{parser.format_usage()}Try '{PROGRAM} -a {shown} --help'.")
+
+
 def check_target(path, what="model file"):
     """Find out before hours of training that a file cannot be written, or would overwrite something else."""
+    from pymcboost.modelfile import check_folder
+
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         raise IsADirectoryError(21, f"is a folder, not a {what}", path)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(2, f"no such folder for the {what}", folder)
+    check_folder(path, what)
     if not os.access(folder, os.W_OK):
         raise PermissionError(13, f"cannot write the {what} into this folder", folder)
     if os.path.isfile(path) and os.path.getsize(path):
@@ -172,7 +201,8 @@ def read(path, note, **how):
     shown = ", ".join(f"{label}: {count}" for label, count in zip(classes, counts, strict=True))
     storage = "sparse" if hasattr(data.X, "indptr") else "dense"
     note(
-        f"{path}: {data.X.shape[0]} rows, {data.X.shape[1]} features ({storage}), {classes.size} classes"
+        f"{path}: {counted(data.X.shape[0], 'row')}, {counted(data.X.shape[1], 'feature')} ({storage}), "
+        + counted(classes.size, "class", "classes")
         + (f" ({shown})" if classes.size <= CLASSES_SHOWN else "")
     )
     return data
@@ -185,7 +215,9 @@ def cross_validate(estimator, X, y, folds):
 
     largest = np.unique(y, return_counts=True)[1].max()
     if folds > largest:
-        raise ValueError(f"-v {folds}: the largest class has only {largest} rows; use at most that many folds")
+        raise ValueError(
+            f"-v {folds}: the largest class has only {counted(largest, 'row')}; use at most that many folds"
+        )
     cv = StratifiedKFold(folds, shuffle=True, random_state=estimator.get_params().get("random_state") or 0)
     hits = cross_val_predict(estimator, X, y, cv=cv) == y
     print(f"Cross Validation Accuracy = {100 * hits.mean():g}%")
@@ -253,7 +285,8 @@ def fit_and_save(estimator, X, y, base, validation, arguments, note):
     size = os.path.getsize(arguments.model_file)
     if status:
         print(
-            f"{PROGRAM}: interrupted; the {estimator.n_estimators_} rounds done are saved in {arguments.model_file}",
+            f"{PROGRAM}: interrupted; the {counted(estimator.n_estimators_, 'round')} done "
+            f"{'is' if estimator.n_estimators_ == 1 else 'are'} saved in {arguments.model_file}",
             file=sys.stderr,
         )
         if checkpoint and os.path.exists(arguments.checkpoint):
@@ -263,7 +296,9 @@ def fit_and_save(estimator, X, y, base, validation, arguments, note):
         checkpoint.remove()
     error = (estimator.model_.predict(X) != y).mean()
     rounds = estimator.n_estimators_
-    note(f"{arguments.algorithm}: {rounds} rounds in {seconds:.3g} s, training error {100 * error:.4g}%")
+    if rounds < estimator.n_estimators:
+        note(f"{rounds} of {counted(estimator.n_estimators, 'round')}: {estimator._ended}")
+    note(f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * error:.4g}%")
     if validation:
         error = (estimator.model_.predict(validation["X_val"]) != validation["y_val"]).mean()
         note(f"validation error {100 * error:.4g}%")

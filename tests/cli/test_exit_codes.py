@@ -55,7 +55,7 @@ def test_2_checkpoint_of_another_training(files, tmp_path, blobs):
     options = ["-q", "-a", "mart", "--checkpoint", "part"]
     checkpoint = Checkpoint(tmp_path / "part", 0)
     data = load_svmlight(tmp_path / "train.svm")
-    checkpoint.fit(MartClassifier(n_estimators=3), data.X, data.y)
+    checkpoint.fit(MartClassifier(n_estimators=3, random_state=0), data.X, data.y)
     before = (tmp_path / "part").read_bytes()
     X, y = blobs
     write_svm(tmp_path / "other.svm", X[:180] + 1, y[:180])
@@ -118,12 +118,20 @@ def test_4_missing_and_unwritable(files, tmp_path):
     train, test, model = files / "train.svm", files / "test.svm", files / "model.mcb"
     check(run("train", "none.svm", cwd=tmp_path), 4, "mcboost-train: error: none.svm: No such file or directory")
     check(call("train", tmp_path, "m.mcb", cwd=tmp_path), 4, "directory")
-    check(call("train", train, "no/folder/m.mcb", cwd=tmp_path), 4, "no/folder: no such folder for the model file")
+    check(
+        call("train", train, "no/folder/m.mcb", cwd=tmp_path),
+        4,
+        "no/folder: no such folder for the model file no/folder/m.mcb; make it first",
+    )
     check(call("train", train, tmp_path), 4, "is a folder, not a model file")
     check(call("train", "-P", "none.svm", train, cwd=tmp_path), 4, "none.svm: No such file or directory")
     check(run("predict", "none.svm", model, "out", cwd=tmp_path), 4, "none.svm: No such file or directory")
     check(call("predict", test, "none.mcb", "out", cwd=tmp_path), 4, "none.mcb: No such file or directory")
-    check(call("predict", test, model, "no/out", cwd=tmp_path), 4, "No such file or directory")
+    done = call("predict", test, model, "no/out", cwd=tmp_path)
+    check(done, 4, "error: no: no such folder for the output file no/out; make it first\n")
+    # said before the rows are read
+    done = call("predict", "none.svm", "none.mcb", "no/out", cwd=tmp_path)
+    check(done, 4, "error: no: no such folder for the output file no/out; make it first\n")
     check(call("predict", test, model, tmp_path), 4, "Is a directory")
     check(run("info", "none.mcb", cwd=tmp_path), 4, "mcboost-info: error: none.mcb: No such file or directory")
     assert list(tmp_path.iterdir()) == []

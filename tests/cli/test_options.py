@@ -1,12 +1,13 @@
 """Arguments become parameters: no program is started and nothing is trained here."""
 
+import argparse
 import inspect
 
 import pytest
 
 from pymcboost.algorithms import REGISTRY, get_class
 from pymcboost.cli.console import UsageError
-from pymcboost.cli.options import parameter_help, take_class_weights
+from pymcboost.cli.options import add_algorithm_options, option_flags, parameter_help, take_class_weights
 from pymcboost.cli.train import main, parse
 from pymcboost.params import param
 
@@ -32,7 +33,7 @@ GIVEN = {
     "validation_fraction": [("--validation-fraction 0.3", 0.3)],
     "n_iter_no_change": [("--n-iter-no-change 4", 4), ("-E 6", 6)],
     "class_weight": [("--class-weight balanced", "balanced"), ("--class-weight none", None)],
-    "random_state": [("--random-state 3", 3), ("-S 4294967295", 4294967295)],
+    "random_state": [("", 0), ("--random-state 3", 3), ("-S 4294967295", 4294967295), ("-S none", None)],
     "n_jobs": [("--n-jobs 2", 2), ("-j -1", -1)],
     "verbose": [("--verbose 2", 2), ("", 1), ("-q", 0), ("-v 3", 0)],
 }
@@ -167,11 +168,11 @@ def test_option_sets_parameter(algorithm, name, text, value):
 
 
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
-def test_options_not_given_keep_the_signature_default(algorithm):
+def test_options_not_given_keep_the_signature_default_but_for_seed_and_progress(algorithm):
     cls = get_class(algorithm)
     _, estimator, _ = parse(["train.svm", "-a", algorithm])
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
-    assert estimator.get_params() == {**defaults, "verbose": 1}
+    assert estimator.get_params() == {**defaults, "random_state": 0, "verbose": 1}
 
 
 def test_algorithm_is_mcboost_where_none_is_named():
@@ -267,7 +268,6 @@ BAD_TRAIN = [
     ("--nu inf t", "argument --nu: 'inf' is not a number >= 0"),
     ("--max-bins 257 t", "argument --max-bins: '257' is not an integer >= 2 and <= 256"),
     ("--validation-fraction 1 t", "argument --validation-fraction: '1' is not a number > 0 and <= 0.9"),
-    ("--class-weight heavy t", "argument --class-weight: 'heavy' is not one of 'balanced' or None"),
     ("--class-weight balanced -w2 3 t", "-w<label> and --class-weight exclude each other"),
     ("-S 4294967296 t", "argument -S/--random-state: '4294967296' is not an integer >= 0 and <= 4294967295 or None"),
     ("-j 0 t", "argument -j/--n-jobs: 0 threads have no meaning"),
@@ -278,14 +278,27 @@ BAD_TRAIN = [
     ("--base 2 t", "argument --base: invalid choice: '2'"),
     ("--n-features 0 t", "argument --n-features: '0' is not an integer >= 1"),
     ("--layout tree t", "argument --layout: invalid choice: 'tree'"),
-    ("--gap 3 t", "unrecognized arguments: --gap"),
-    ("-a hingeboost -t 3 t", "argument -t/--kernel: '3' is not one of 'linear', 'poly', 'rbf', 'perceptron'"),
+    ("--gap 3 t", "--gap is not an option of mcboost, but of abc-logitboost, abc-mart\n"),
+    ("--nonsense --gap 3 t", "--gap is not an option of mcboost, but of abc-logitboost, abc-mart\n"),
+    (
+        "-t 2 -c10 t m",
+        "-t is not an option of mcboost, but of hingeboost; -c is not an option of mcboost, but of hinge",
+    ),
+    (
+        "-a jointboost --subsample=0.5 t",
+        "--subsample is not an option of jointboost, but of abc-logitboost, abc-mart, ",
+    ),
+    ("-a mart --no-allow-zero t", "--no-allow-zero is not an option of mart, but of hingeboost\n"),
+    ("-a hingeboost -l log t", "-l is not an option of hingeboost, but of mcboost, multiboost, vector-tree\n"),
+    ("-a piboost --separators [[0]] t", "argument --separators: '[[0]]' is not one of 'singles', 'pairs'\n"),
+    ("-a hingeboost -t 3 t", "argument -t/--kernel: '3' is not one of 'linear', 'poly', 'rbf', 'perceptron'\n"),
+    ("--class-weight heavy t", "argument --class-weight: 'heavy' is not one of 'balanced' or None\n"),
     ("-a hingeboost -d 0 t", "argument -d/--degree: '0' is not an integer >= 1 and <= 1000"),
     ("-a hingeboost -w3 2 t", "-w<label>: hingeboost has no class weights"),
     ("-a hingeboost --checkpoint c t", "hingeboost keeps no checkpoints"),
     ("-a hingeboost --layout interval t", "--layout interval is for stumps; linear and kernel machines have one"),
-    ("-a mart --gap 3 t", "unrecognized arguments: --gap"),
-    ("-a mart -l log t", "unrecognized arguments: -l"),
+    ("-a mart --gap 3 t", "--gap is not an option of mart, but of abc-logitboost, abc-mart\n"),
+    ("-a mart -l log t", "-l is not an option of mart, but of mcboost, multiboost, vector-tree\n"),
     ("-a abc-mart --gap 0 t", "argument --gap: '0' is not an integer >= 1"),
     ("-l softmax t", "argument -l/--loss: 'softmax' is not one of 'exp', 'log'"),
     ("--checkpoint", "argument --checkpoint: expected one argument"),
@@ -306,3 +319,20 @@ def test_bad_usage_of_train_exits_1(capsys, text, message):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"mcboost-train: error: {message}")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("-t 2 -c 10 t", "hingeboost"), ("-c 10 --max-passes 3 t", "multiboost"), ("-t 2 --gap 3 t", "hingeboost")],
+)
+def test_help_of_an_algorithm_that_has_all_the_options_is_named(capsys, text, shown):
+    assert main(text.split()) == 1
+    assert capsys.readouterr().err.endswith(f"Try 'mcboost-train -a {shown} --help'.\n")
+
+
+@pytest.mark.parametrize("algorithm", sorted(REGISTRY))
+def test_options_of_other_algorithms_are_all_known(algorithm):
+    """The message about options of other algorithms looks them up where the parser takes them from."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_algorithm_options(parser, get_class(algorithm))
+    assert sorted(option_flags(get_class(algorithm))) == sorted(parser._option_string_actions)

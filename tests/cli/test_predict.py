@@ -10,7 +10,7 @@ from reference.scoring import random_kernel, random_linear
 
 from pymcboost import MCBoostClassifier, Model, load_model, load_svmlight
 from pymcboost.cli.predict import main
-from pymcboost.ensemble import TreesBuilder
+from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
 
 
 @pytest.fixture
@@ -126,10 +126,29 @@ def test_more_and_fewer_features_than_the_model(files, tmp_path, scored):
     assert np.array_equal(table((tmp_path / "out").read_text())[2], scores)
     write_svm(tmp_path / "fewer.svm", data.X[:, :3], data.y)
     done = call("predict", "-d", 1, "fewer.svm", files / "model.mcb", "out", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    message = "fewer.svm: the file has the features 1 to 3 only, the model expects 5: those missing are taken as 0"
+    assert (done.returncode, done.stderr) == (0, f"mcboost-predict: {message}\n")
     zeroed = data.X.copy()
     zeroed[:, 3:] = 0
     assert np.array_equal(table((tmp_path / "out").read_text())[2], model.raw_scores(zeroed))
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_missing_features_are_a_notice_where_the_model_needs_them(tmp_path, base):
+    """Once, and not for features that no weak learner looks at."""
+    builder = EnsembleBuilder(2, 9)
+    builder.add_stump(4, 0.5, False, [1.0, -1.0])
+    meta = {"index_base": base}
+    Model.from_ensemble(builder.freeze(), [1, 2], link="softmax", meta=meta).save(tmp_path / "m.mcb")
+    for d, words in [(0, "no features"), (1, f"the features {base} to {base} only"), (4, "only"), (5, ""), (9, "")]:
+        # A last value of 0 is in the file, too.
+        pairs = "".join(f" {j + base}:{j < d - 1:d}" for j in range(d))
+        (tmp_path / "t.svm").write_text(f"1{pairs}\n2\n")
+        done = call("predict", "t.svm", "m.mcb", "out", cwd=tmp_path)
+        assert done.returncode == 0
+        notice = f"mcboost-predict: t.svm: the file has {words}, the model expects 9: those missing are taken as 0\n"
+        assert done.stderr == notice.replace("has only", f"has the features {base} to {3 + base} only") * bool(words)
+        assert call("predict", "-q", "t.svm", "m.mcb", "out", cwd=tmp_path).stderr == ""
 
 
 def test_sparse_rows_score_like_dense_ones(tmp_path):
@@ -270,9 +289,9 @@ def test_output_is_replaced_whole_with_the_usual_permissions(files, tmp_path):
         ("", "the following arguments are required: test_file, model_file, output_file"),
         ("a b", "the following arguments are required: output_file"),
         ("a b c d", "unrecognized arguments: d"),
-        ("-b 2 a b c", "argument -b/--probability: invalid choice: 2"),
-        ("-b yes a b c", "argument -b/--probability: invalid int value: 'yes'"),
-        ("-d 2 a b c", "argument -d/--decision-values: invalid choice: 2"),
+        ("-b 2 a b c", "argument -b/--probability: '2' is not 0 or 1: -b needs one of them after it, as in -b 1\n"),
+        ("-b iris.libsvm b c", "argument -b/--probability: 'iris.libsvm' is not 0 or 1: -b needs one of them after it"),
+        ("-d 2 a b c", "argument -d/--decision-values: '2' is not 0 or 1: -d needs one of them after it, as in -d 1\n"),
         ("-b 1 -d 1 a b c", "-b 1 and -d 1 exclude each other"),
         ("-j 0 a b c", "argument -j/--n-jobs: '0' is not a number of threads"),
         ("--rounds -1 a b c", "argument --rounds: '-1' is not a number of rounds: 0 or more"),

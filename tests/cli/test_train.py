@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cli.programs import call, command, environment, run, start, write_svm
 
-from pymcboost import MCBoostClassifier, load_model, load_svmlight
+from pymcboost import Checkpoint, MCBoostClassifier, load_model, load_svmlight
 from pymcboost.algorithms import REGISTRY, get_class
 
 
@@ -54,23 +54,27 @@ def test_report_on_standard_error_only(files, tmp_path):
 )
 def test_same_bytes_as_python(files, tmp_path, options):
     options = {"n_estimators": 20, **options}
+    seed = {"random_state": 0, **options}["random_state"]
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     assert call("train", "-q", *arguments, files / "train.svm", "cli.mcb", cwd=tmp_path).returncode == 0
     data = load_svmlight(files / "train.svm")
-    MCBoostClassifier(**options).fit(data.X, data.y).save(tmp_path / "python.mcb")
+    MCBoostClassifier(**{**options, "random_state": seed}).fit(data.X, data.y).save(tmp_path / "python.mcb")
     assert (tmp_path / "cli.mcb").read_bytes() == (tmp_path / "python.mcb").read_bytes()
     assert {name: meta(tmp_path / "cli.mcb")["params"][name] for name in options if name != "n_jobs"} == {
         name: value for name, value in options.items() if name != "n_jobs"
     }
 
 
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
-def test_every_algorithm_gives_the_bytes_of_python(files, tmp_path, algorithm):
-    done = call("train", "-a", algorithm, "-n", 6, "-S", 1, files / "train.svm", "cli.mcb", cwd=tmp_path)
+def test_every_algorithm_gives_the_bytes_of_python(files, tmp_path, algorithm, seed):
+    given = ["-S", seed] if seed else []
+    done = call("train", "-a", algorithm, "-n", 6, *given, files / "train.svm", "cli.mcb", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(rf"{algorithm}: 6 rounds in \S+ s, training error", done.stderr)
+    assert "6 of 6 rounds" not in done.stderr
     data = load_svmlight(files / "train.svm")
-    estimator = get_class(algorithm)(n_estimators=6, random_state=1).fit(data.X, data.y)
+    estimator = get_class(algorithm)(n_estimators=6, random_state=seed).fit(data.X, data.y)
     estimator.save(tmp_path / "python.mcb")
     assert (tmp_path / "cli.mcb").read_bytes() == (tmp_path / "python.mcb").read_bytes()
     predicted = call("predict", "-q", files / "test.svm", "cli.mcb", "-", cwd=tmp_path)
@@ -129,6 +133,75 @@ def test_cross_validation_prints_libsvms_line_and_writes_nothing(files, tmp_path
         )
         assert done.stdout == f"Cross Validation Accuracy = {100 * hits.mean():g}%\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [["-a", "vector-tree"], ["-a", "hingeboost", "--init", "random"]])
+def test_runs_without_a_seed_agree(files, tmp_path, options):
+    """Also a training that went on from a checkpoint, where the algorithm keeps one, and cross-validation."""
+    arguments = [*options, "-n", 20, files / "train.svm"]
+    made = []
+    for seed in ([], [], ["-S", 0], ["-S", 1]):
+        assert call("train", "-q", *seed, *arguments, "m.mcb", cwd=tmp_path).returncode == 0
+        made.append((tmp_path / "m.mcb").read_bytes())
+    assert made[0] == made[1] == made[2] != made[3]
+    folds = [call("train", "-q", "-v", 3, *seed, *arguments).stdout for seed in ([], [], ["-S", 0])]
+    assert folds[0] == folds[1] == folds[2] != ""
+    if options[1] == "vector-tree":
+        data = load_svmlight(files / "train.svm")
+        estimator = get_class("vector-tree")(n_estimators=5, random_state=0)
+        Checkpoint(tmp_path / "part", 0).fit(estimator, data.X, data.y)
+        done = call("train", "--checkpoint", "part", *arguments, "m.mcb", cwd=tmp_path)
+        assert "going on from the 5 rounds in part" in done.stderr
+        assert (tmp_path / "m.mcb").read_bytes() == made[0]
+
+
+# Options, the rounds that are left of 40, and why.
+ENDINGS = [
+    ("samme --weak-learner tree", 1, "the last weak learner makes no mistakes, so that no other is looked for"),
+    ("adaboost-mh --weak-learner tree", 1, "the last weak learner makes no mistakes, so that no other is looked for"),
+    ("mart -r 1 --min-samples-leaf 0", None, "the training loss has reached machine accuracy"),
+    ("mart --min-samples-leaf 1000", 0, "no tree lowers the training loss any more"),
+    ("vector-tree --min-samples-leaf 1000", 0, "no tree lowers the training loss any more"),
+    ("mcboost --nu 100", 0, "no weak learner has an edge above nu"),
+    ("multiboost -c 1e-9", 0, "no weak learner has an edge above p/C"),
+    ("multiboost -c 1e3 --tol 1", None, "a round changed the objective by no more than tol"),
+    ("gradboost --l1 1000", 0, "no weak learner has a gradient above l1"),
+    ("hingeboost -c 1e9", None, "no residual is above tol"),
+    ("gentleboost -w1 3 --min-weight-fraction-leaf 0.5", 0, "no weak learner has an edge any more"),
+    ("mart -E 2", None, "the validation error did not improve in 2 rounds more"),
+    ("mart -E 39", None, "the validation error was least after these"),
+]
+
+
+@pytest.mark.parametrize(("options", "rounds", "reason"), ENDINGS)
+def test_training_that_ends_early_says_why(tmp_path, options, rounds, reason):
+    rows = [f"{i % 2 + 1} 1:{i % 2} 2:{i * 7 % 13}\n" for i in range(40)]
+    (tmp_path / "t.svm").write_text("".join(rows))
+    done = call("train", "-a", *options.split(), "-n", 40, "t.svm", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"mcboost-train: (\d+) of 40 rounds: (.*)\n", done.stderr)
+    assert found[2] == reason
+    assert int(found[1]) < 40 if rounds is None else int(found[1]) == rounds
+    shown = "1 round " if found[1] == "1" else f"{found[1]} rounds "
+    assert f"{options.split()[0]}: {shown}in " in done.stderr
+
+
+def test_one_of_a_kind_is_no_plural(tmp_path):
+    (tmp_path / "t.svm").write_text("1 1:1\n")
+    done = call("train", "t.svm", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "t.svm: 1 row, 1 feature (dense), 1 class (1: 1)\n" in done.stderr
+    (tmp_path / "t.svm").write_text("1 1:1\n2 1:2\n")
+    options = ["-n", 1, "-a", "mart", "--min-samples-leaf", 1]
+    done = call("train", *options, "t.svm", "m.mcb", cwd=tmp_path)
+    assert "mart: 1 round in " in done.stderr
+    assert "-v 2: the largest class has only 1 row; " in call("train", "-v", 2, "t.svm", cwd=tmp_path).stderr
+    assert repr(load_model(tmp_path / "m.mcb")) == "<Model: 1 tree in 1 round, 2 classes, 1 feature>"
+    assert re.search(r"^trees +1 in 1 round, ", call("info", "m.mcb", cwd=tmp_path).stdout, re.MULTILINE)
+    (tmp_path / "t.svm").write_text("3 1:1\n1:1\n")
+    done = call("predict", "t.svm", "m.mcb", "out", cwd=tmp_path)
+    assert "1 of 2 rows has no label" in done.stderr
+    assert "1 of 1 row has a label that the model does not know (3)" in done.stderr
 
 
 def test_too_many_folds(files, tmp_path):

@@ -1,8 +1,10 @@
 """What every registered algorithm must do: scikit-learn's own checks and the habits of this library."""
 
+import ast
 import inspect
 import io
 import pickle
+import re
 import subprocess
 import sys
 import types
@@ -113,6 +115,18 @@ def test_every_parameter_has_a_row_and_a_docstring_entry(algorithm):
     for name in algorithm().get_params():
         assert param(algorithm, name) is not None
         assert f"\n    {name} : " in algorithm.__doc__
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_docstring_names_the_defaults_of_the_signature(name):
+    cls = get_class(name)
+    entries = re.findall(r"^([\w, ]+) : .*, default=(.+)$", parameters_section(cls), re.MULTILINE)
+    named = {each: ast.literal_eval(value) for names, value in entries for each in names.split(", ")}
+    assert named == {p.name: p.default for p in inspect.signature(cls).parameters.values()}
+
+
+def parameters_section(cls):
+    return re.search(r"^Parameters\n-+\n(.*?)\n\n\w+\n-+\n", inspect.getdoc(cls), re.MULTILINE | re.DOTALL)[1]
 
 
 def test_parameters_out_of_range_are_refused_by_name(algorithm):
@@ -477,6 +491,39 @@ def test_bad_class_weights_are_refused_by_class(algorithm, value):
     X, y = some_data()
     with pytest.raises(ValueError, match=r"class_weight\[2\]=.* is not allowed"):
         algorithm(class_weight={2: value}).fit(X, y)
+
+
+@of_ensembles
+def test_class_weight_may_be_a_dict_says_the_message(algorithm):
+    X, y = some_data()
+    words = "must be one of 'balanced', a dict with the weight of each class label or None"
+    with pytest.raises(ValueError, match=f"class_weight='Balanced' is not allowed; it {words}$"):
+        algorithm(class_weight="Balanced").fit(X, y)
+    algorithm(n_estimators=2, class_weight={0: 2.0}).fit(X, y)
+
+
+def test_unknown_arguments_of_fit_are_refused_by_the_name_of_the_class(algorithm):
+    X, y = some_data()
+    name = algorithm.__name__
+    message = rf"^{name}\.fit\(\) got an unexpected keyword argument "
+    with pytest.raises(TypeError, match=message + "'eval_set'; give the validation set as X_val, y_val$"):
+        algorithm().fit(X, y, eval_set=[(X, y)])
+    with pytest.raises(TypeError, match=message + "'Xval'$"):
+        algorithm().fit(X, y, Xval=X)
+    weightless = algorithm.makes_machines
+    assert ("sample_weight" in inspect.signature(algorithm.fit).parameters) != weightless
+    if weightless:
+        with pytest.raises(TypeError, match=message + "'sample_weight': the algorithm has no sample weights$"):
+            algorithm().fit(X, y, sample_weight=np.ones(len(y)))
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in ENSEMBLES])
+def test_why_there_are_no_probabilities_is_in_the_message(name):
+    X, y = some_data()
+    for estimator in (ALGORITHMS[name](), ALGORITHMS[name](n_estimators=2).fit(X, y)):
+        assert not hasattr(estimator, "predict_proba")
+        with pytest.raises(AttributeError, match="hinge loss has no link to probabilities; use decision_function, or"):
+            estimator.predict_proba(X)
 
 
 def test_validation_labels_of_another_kind_are_refused(algorithm):

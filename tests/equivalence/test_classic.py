@@ -1,6 +1,7 @@
 """The classic boosters, their losses, steps and kernels against naive twins, and the identities between them."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -1313,6 +1314,31 @@ def test_interval_table_of_trained_stumps(estimator):
     np.testing.assert_allclose(table.raw_scores(X), model.raw_scores(X), rtol=1e-12, atol=1e-12 * size)
 
 
+def test_classes_that_no_separator_tells_apart_are_a_warning():
+    X, y = np.eye(4).repeat(5, axis=0), np.array(list("abcd")).repeat(5)
+    message = (
+        "^PIBoostClassifier: no separator tells class 'b' from class 'd': their scores are always equal; add one with "
+        "only one of the codes 1 and 3, or use separators='singles'$"
+    )
+    with pytest.warns(UserWarning, match=message) as caught:
+        model = PIBoostClassifier(n_estimators=3, separators=[[0], [2], [0, 2]]).fit(X, y)
+    assert caught[0].filename == __file__
+    scores = model.decision_function(X)
+    assert np.array_equal(scores[:, 1], scores[:, 3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PIBoostClassifier(n_estimators=3, separators=[[0], [2], [0, 1]]).fit(X, y)
+
+
+def test_labels_are_no_separators():
+    X, y = np.eye(4).repeat(5, axis=0), np.array(list("abcd")).repeat(5)
+    with pytest.raises(
+        ValueError, match="list of lists of class codes: integers from 0 to K - 1, in the order of clas"
+    ):
+        PIBoostClassifier(separators=[["a"], ["b"]]).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:.*no separator tells")
 def test_separators_of_a_model_that_goes_on_stay():
     X, y = blobs(200, 3, 4)
     for before, after in (([[0], [1]], [[0], [2]]), ("singles", "pairs"), ("singles", [[0], [1], [2]])):

@@ -182,5 +182,14 @@ def test_permissions_links_and_special_files(models, tmp_path):
     finally:
         os.umask(mask)
     assert stat.S_IMODE((tmp_path / "fresh.mcb").stat().st_mode) == 0o640
-    with pytest.raises(FileNotFoundError):
-        new.save(tmp_path / "no such folder" / "x.mcb")
+
+
+def test_missing_folder_is_named(models, tmp_path, monkeypatch):
+    _, new, _, _ = models
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.mcb").symlink_to(tmp_path / "gone" / "x.mcb")
+    for path, folder in [("no/x.mcb", "no"), ("link.mcb", str(tmp_path.resolve() / "gone"))]:
+        with pytest.raises(FileNotFoundError) as caught:
+            new.save(path)
+        assert caught.value.filename == folder
+        assert caught.value.strerror == f"no such folder for the file {path}; make it first"

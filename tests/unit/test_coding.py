@@ -14,6 +14,7 @@ from pymcboost.coding import (
     decode,
     dense_random,
     exhaustive,
+    not_told_apart,
     one_vs_all,
     random_half,
     separators,
@@ -155,6 +156,21 @@ def test_own_separators():
 def test_wrong_subsets_are_refused(bad):
     with pytest.raises(ValueError, match=r"separators: \[.*\] is not a subset of the classes 0 to 3.*positions in"):
         separators([[0], bad], 4)
+
+
+@pytest.mark.parametrize(
+    ("subsets", "pair"),
+    [
+        ([[0], [1], [2, 3], [4, 5, 6]], (2, 3)),
+        ([[0], [1], [2], [3], [4, 5, 6]], (4, 5)),
+        ([[0, 1, 2, 3, 4, 5]], (0, 1)),
+        ([[0], [6], [1, 2], [2, 3], [3, 4], [4, 5]], None),
+        ([[0, 1, 2, 3], [0, 1, 4, 5], [0, 2, 4, 6]], None),
+        ("singles", None),
+    ],
+)
+def test_classes_that_no_separator_tells_apart(subsets, pair):
+    assert not_told_apart(separators(subsets, 7)) == pair
 
 
 def test_too_many_separators_are_refused():

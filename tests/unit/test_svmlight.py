@@ -69,6 +69,12 @@ REFUSALS = {
     "label inf": ("-inf 1:1\n", "1:1", "label '-inf' is out of range", {}),
     "label beyond 2^53": ("9007199254740994 1:1\n", "1:1", "label '9007199254740994' is out of range", {}),
     "several labels": ("1,2 1:1\n", "1:1", "label '1,2' lists several labels; multi-label files are not", {}),
+    "several labels, no features": ("1 1:1\n1,2\n", "2:1", "label '1,2' lists several labels", {}),
+    "CSV": ("5.1,3.5,1.4,0.2,0\n", "1:1", "'5.1,3.5,1.4,0.2,0' looks like comma-separated values; expected LIBSVM", {}),
+    "CSV with blanks": ("5.1, 3.5, 0\n", "1:1", "as scikit-learn's dump_svmlight_file or pymcboost's dump_svm", {}),
+    "CSV with a header": ("sepal length;width\n5;3\n", "1:1", "'sepal' looks like comma-separated values", {}),
+    "CSV after a comment": ("# iris\n\n5.1\t3.5\t0\n", "3:5", "'5.1' looks like comma-separated values", {}),
+    "CSV without end": ("5,3,0", "1:1", "'5,3,0' looks like comma-separated values", {}),
     "two labels": ("1 2 1:1\n", "1:3", "expected index:value but found '2'", {}),
     "qid not a number": ("1 qid:x 1:1\n", "1:7", "qid 'x' is not an integer", {}),
     "qid late": ("1 1:1 qid:2\n", "1:7", "qid must come right after the label", {}),
@@ -93,6 +99,18 @@ def test_refusals(write, case):
     assert message.startswith(f"{path}:{place}: " if place else f"{path}: ")
     assert words in message
     assert not isinstance(caught.value, MemoryError)
+
+
+def test_representation_is_short(write):
+    rows = "".join(f"{i % 7} 1:{i}\n" for i in range(1000))
+    assert repr(load_svmlight(write(rows))) == (
+        "<SvmlightData: 1000 rows, 1 feature (dense), 7 labels (0, 1, 2, 3, 4, ...), base 1>"
+    )
+    for layout in ("csr", "plain"):
+        data = load_svmlight(write("0:1\n2.5 3:1\n0:1\n"), n_features=90_000_000, layout=layout)
+        assert repr(data) == (
+            "<SvmlightData: 3 rows, 90000000 features (CSR), 1 label (2.5), 2 rows without a label, base 0>"
+        )
 
 
 def test_message_cuts_long_tokens(write):
@@ -307,6 +325,12 @@ def test_dump_text(tmp_path):
     mask = os.umask(0)
     os.umask(mask)
     assert os.name == "nt" or stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+
+
+def test_dump_into_a_missing_folder(tmp_path):
+    path = tmp_path / "no" / "t.svm"
+    with pytest.raises(FileNotFoundError, match=f"no such folder for the file {path}; make it first: '{path.parent}'"):
+        dump_svmlight(path, np.ones((1, 1)), [1])
 
 
 def test_dump_keeps_the_old_file_on_failure(tmp_path):
