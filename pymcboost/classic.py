@@ -1,6 +1,7 @@
 """What the classic multi-class boosters share: their parameters and their documentation."""
 
 import inspect
+import warnings
 
 import numpy as np
 
@@ -142,13 +143,14 @@ class ClassicBoosting(BinaryBoosting):
         """Numbers of the attempts at a round: an unlucky sample of the rows does not end a training."""
         return range(1, 1 + (SAMPLES if self.subsample < 1 else 1))
 
-    def _refuse_least_weight(self):
+    def _warn_of_least_weight(self):
         """For trees that no bound on the weight of their leaves is meant for."""
         if self.min_weight_fraction_leaf:
-            raise ValueError(
+            warnings.warn(
                 f"min_weight_fraction_leaf={self.min_weight_fraction_leaf!r} is for stumps on all rows here, the trees "
-                f"of {type(self).__name__} take no notice of it; use max_leaf_nodes, max_depth or "
-                "min_weight_fraction_split"
+                f"of {type(self).__name__} take little notice of it; use max_leaf_nodes, max_depth or "
+                "min_weight_fraction_split",
+                stacklevel=5,
             )
 
     def _first(self, fit):

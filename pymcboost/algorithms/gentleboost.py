@@ -30,8 +30,8 @@ class GentleBoostClassifier(ClassicBoosting):
     ----------
     {shared}
     min_weight_fraction_leaf : float, default=0.0
-        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5; for trees,
-        and with ``subsample`` below 1, only 0.
+        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5. Trees,
+        and stumps with ``subsample`` below 1, take little notice of it, and a warning says so.
 
     {attributes}
 
@@ -65,7 +65,7 @@ class GentleBoostClassifier(ClassicBoosting):
         if self._scans():
             learner = MarginStumps(data, n_threads)
         else:
-            self._refuse_least_weight()
+            self._warn_of_least_weight()
             limits = (2, None) if self.weak_learner == "stump" else (self.max_leaf_nodes, self.max_depth)
             learner = MarginTrees(data, *limits, n_threads, self.subsample, self.min_weight_fraction_split)
         self._state = (np.zeros(data.n_rows), learner)  # F of the own classes, less the mean of all

@@ -30,8 +30,8 @@ class SAMMEClassifier(ClassicBoosting):
     ----------
     {shared}
     min_weight_fraction_leaf : float, default=0.0
-        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5; for trees
-        only 0.
+        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5. Trees take
+        little notice of it, and a warning says so.
 
     {attributes}
 
@@ -56,7 +56,7 @@ class SAMMEClassifier(ClassicBoosting):
             learner = ClassStump(data, n_threads)
         else:
             loss = ClassWeights(data, n_threads)
-            self._refuse_least_weight()
+            self._warn_of_least_weight()
             limits = self.max_leaf_nodes, self.max_depth, n_threads, self.min_weight_fraction_split
             learner = ClassificationTrees(data, loss, *limits)
         self._state = _State(data, learner)
