@@ -46,6 +46,7 @@ class ClassTrees:
         self.n_of_class = np.array([w.sum() for w in np.split(units.weight, start[1:-1])])
         if not len(units.weight):
             self.n_of_class = np.diff(start).astype(np.float64)
+        self.total = float(self.n_of_class.sum())
         K, m = data.n_classes, data.n_rows
         self.F = np.zeros((K, m))
         self.S = np.zeros((K, m), dtype=data.dtype)
@@ -83,7 +84,7 @@ class ClassTrees:
     @property
     def finished(self):
         """Whether the training loss has reached machine accuracy."""
-        return self.missing <= MACHINE_ACCURACY * self.n_of_class.sum()
+        return self.missing <= MACHINE_ACCURACY * self.total
 
     def class_losses(self):
         """Sum of the weighted losses -log p of the rows of every class."""
@@ -150,7 +151,8 @@ class ClassTrees:
         """
         up = np.exp(self._grown.value[: len(pairs)])
         factor = np.ones((2, len(pairs), max(32, self.max_leaves)), dtype=self.data.dtype)
-        factor[:, :, : self.max_leaves] = up, 1 / up
+        factor[0, :, : self.max_leaves] = up
+        np.divide(1, up, out=factor[1, :, : self.max_leaves], casting="same_kind")
         tried = np.zeros(self.data.n_classes, dtype=np.uint8)
         tried[bases] = 1
         loss = np.empty((len(self._own), self.data.n_classes))

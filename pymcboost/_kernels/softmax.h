@@ -94,8 +94,31 @@ PMB_INLINE double pmb_log(double x) {
 /* Tables of 32 numbers are looked up in registers where the machine can; clang takes no variable permutation. */
 #if PMB_VECTORS && defined(__x86_64__) && !defined(__clang__)
 #define PMB_PERMUTES 1
-typedef float pmb_v16s __attribute__((vector_size(64)));
 typedef int32_t pmb_v16n __attribute__((vector_size(64)));
+typedef float pmb_v16u __attribute__((vector_size(64), aligned(4), may_alias));
+
+/* What pmb_try_pair_of_ does on n rows, a multiple of 16, the tables of up to 32 leaves in registers. own: 0 if the rows are of
+ * class k, 1 if of class b, 2 if of others. to_b, to_k: where the classes without the base are summed up. */
+PMB_INLINE void pmb_try_pair_32(const float *PMB_RESTRICT p, const float *PMB_RESTRICT q, int own, int n,
+                                const uint8_t *PMB_RESTRICT leaf, const float *PMB_RESTRICT factor,
+                                const float *PMB_RESTRICT inverse, float *PMB_RESTRICT to_b, float *PMB_RESTRICT to_k,
+                                float *PMB_RESTRICT of_b, float *PMB_RESTRICT of_k) {
+    const pmb_v16u f0 = *(const pmb_v16u *)factor, f1 = *(const pmb_v16u *)(factor + 16);
+    const pmb_v16u g0 = *(const pmb_v16u *)inverse, g1 = *(const pmb_v16u *)(inverse + 16);
+    int32_t code[PMB_TRY_ROWS]; /* gcc widens bytes well in a loop of their own */
+    for (int i = 0; i < n; i++) code[i] = leaf[i];
+    for (int i = 0; i < n; i += 16) {
+        pmb_v16n at;
+        memcpy(&at, code + i, sizeof at);
+        const pmb_v16u up = __builtin_shuffle(f0, f1, at), down = __builtin_shuffle(g0, g1, at);
+        const pmb_v16u by_b = *(const pmb_v16u *)(p + i), by_k = *(const pmb_v16u *)(q + i);
+        pmb_v16u *b = (pmb_v16u *)(to_b + i), *k = (pmb_v16u *)(to_k + i);
+        *b = own == 0 ? (1 - by_b) * up : *b + by_b * up;
+        *k = own == 1 ? (1 - by_k) * down : *k + by_k * down;
+        *(pmb_v16u *)(of_b + i) *= down;
+        *(pmb_v16u *)(of_k + i) *= up;
+    }
+}
 #endif
 
 /* P = exp(F - top) of n rows, added to total; P may be NULL. */

@@ -167,51 +167,47 @@ PMB_INLINE void FN(pmb_try_pair_of_)(const REAL *PMB_RESTRICT S, int64_t m, int 
         }
 }
 
-/* factor and inverse (each of at least 32 numbers) of the leaves of n rows; n is at most PMB_TRY_ROWS. */
-PMB_INLINE void FN(pmb_look_up_)(const void *leaf, int bytes, int64_t J, int n, const REAL *PMB_RESTRICT factor,
+/* factor and inverse of the leaves of n rows; n is at most PMB_TRY_ROWS. */
+PMB_INLINE void FN(pmb_look_up_)(const void *leaf, int bytes, int n, const REAL *PMB_RESTRICT factor,
                                  const REAL *PMB_RESTRICT inverse, REAL *PMB_RESTRICT up, REAL *PMB_RESTRICT down) {
-    int i = 0;
     if (bytes == 1) {
         const uint8_t *PMB_RESTRICT l = leaf;
-#if PMB_PERMUTES
-        if (sizeof(REAL) == 4 && J <= 32) { /* both tables stay in registers */
-            int32_t code[PMB_TRY_ROWS];
-            pmb_v16s f0, f1, g0, g1;
-            for (int j = 0; j < n; j++) code[j] = l[j];
-            memcpy(&f0, factor, 64);
-            memcpy(&f1, factor + 16, 64);
-            memcpy(&g0, inverse, 64);
-            memcpy(&g1, inverse + 16, 64);
-            for (; i + 16 <= n; i += 16) {
-                pmb_v16n at;
-                memcpy(&at, code + i, 64);
-                pmb_v16s u = __builtin_shuffle(f0, f1, at), v = __builtin_shuffle(g0, g1, at);
-                memcpy(up + i, &u, 64);
-                memcpy(down + i, &v, 64);
-            }
-        }
-#endif
-        for (; i < n; i++) {
+        for (int i = 0; i < n; i++) {
             up[i] = factor[l[i]];
             down[i] = inverse[l[i]];
         }
     } else {
         const uint16_t *PMB_RESTRICT l = leaf;
-        for (; i < n; i++) {
+        for (int i = 0; i < n; i++) {
             up[i] = factor[l[i]];
             down[i] = inverse[l[i]];
         }
     }
-    (void)J;
 }
 
 PMB_CLONES PMB_STATIC void FN(pmb_try_pair_)(const REAL *S, int64_t m, int k, int b, int own, int n, const void *leaf,
                                              int bytes, int64_t J, const REAL *factor, const REAL *inverse,
                                              REAL *others, REAL *mine, REAL *lost) {
     REAL up[PMB_TRY_ROWS], down[PMB_TRY_ROWS];
-    FN(pmb_look_up_)(leaf, bytes, J, n, factor, inverse, up, down);
-    if (n == PMB_TRY_ROWS) FN(pmb_try_pair_of_)(S, m, k, b, own, PMB_TRY_ROWS, up, down, others, mine, lost);
-    else FN(pmb_try_pair_of_)(S, m, k, b, own, n, up, down, others, mine, lost);
+    int done = 0;
+#if PMB_PERMUTES
+    if (sizeof(REAL) == 4 && bytes == 1 && J <= 32) {
+        const float *p = (const float *)(S + k * m), *q = (const float *)(S + b * m);
+        float *to_b = (float *)(k == own ? mine : others) + (int64_t)b * PMB_TRY_ROWS;
+        float *to_k = (float *)(b == own ? mine : others) + (int64_t)k * PMB_TRY_ROWS;
+        float *of_b = (float *)lost + (int64_t)b * PMB_TRY_ROWS, *of_k = (float *)lost + (int64_t)k * PMB_TRY_ROWS;
+        const float *f = (const float *)factor, *g = (const float *)inverse;
+        done = n / 16 * 16;
+        if (k == own) pmb_try_pair_32(p, q, 0, done, leaf, f, g, to_b, to_k, of_b, of_k);
+        else if (b == own) pmb_try_pair_32(p, q, 1, done, leaf, f, g, to_b, to_k, of_b, of_k);
+        else pmb_try_pair_32(p, q, 2, done, leaf, f, g, to_b, to_k, of_b, of_k);
+        if (done == n) return;
+    }
+#endif
+    (void)J;
+    leaf = (const char *)leaf + done * bytes;
+    FN(pmb_look_up_)(leaf, bytes, n - done, factor, inverse, up, down);
+    FN(pmb_try_pair_of_)(S + done, m, k, b, own, n - done, up, down, others + done, mine + done, lost + done);
 }
 
 /* Loss sum_i w_i log(1 / p_own) of n rows with one base class, from what `pmb_try_pair_` summed up, p: row `base` of S.

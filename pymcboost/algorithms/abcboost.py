@@ -148,7 +148,7 @@ class ClassTreesClassifier(BoostingClassifier):
         trees = self._state
         if trees.finished:
             return None
-        missing = trees.missing / trees.n_of_class.sum()
+        missing = trees.missing / trees.total
         sample, active = self._draw(builder.n_rounds)
         base, kept = self._grow(trees, builder, sample, active)
         tree, cls, lost, sign = np.ascontiguousarray(np.transpose(kept), dtype=np.int32)
@@ -157,7 +157,7 @@ class ClassTreesClassifier(BoostingClassifier):
             return None
         trees.add(tree, np.where(sign > 0, cls, lost), np.where(sign > 0, lost, cls))
         builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost)
-        np.add.at(self.gain_, column, gain)
+        self.gain_ += np.bincount(column, gain, len(self.gain_))
         builder.end_round()
         trees.refresh()
         return {"missing": missing, "base": base}
