@@ -133,13 +133,23 @@ class ClassTrees:
         _trees.add_trees(self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads)
 
     def pairs_with(self, bases):
-        """Pairs (k, b), k < b, of which one at least is in ``bases``: int32 (n, 2), and the place of each pair."""
+        """Pairs (k, b), k < b, of which one at least is in ``bases``, as int32 (n, 2), and what each base keeps of them.
+
+        That is int32 (4, K - 1): the place of the pair, the other class, the base, and -1 where the tree is negated.
+        """
         K = self.data.n_classes
         if len(bases) == K and self._all_pairs is not None:
             return self._all_pairs
         tried = set(np.asarray(bases).tolist())
         pairs = [(k, b) for k in range(K) for b in range(k + 1, K) if k in tried or b in tried]
-        found = np.array(pairs, dtype=np.int32), {pair: j for j, pair in enumerate(pairs)}
+        place = {pair: j for j, pair in enumerate(pairs)}
+        kept = {
+            b: np.array(
+                [[place[min(k, b), max(k, b)], k, b, 1 if k < b else -1] for k in range(K) if k != b], dtype=np.int32
+            ).T.copy()
+            for b in tried
+        }
+        found = np.array(pairs, dtype=np.int32), kept
         if len(bases) == K:
             self._all_pairs = found
         return found

@@ -267,6 +267,9 @@ PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_
         int here = n - start < PMB_TRY_ROWS ? (int)(n - start) : PMB_TRY_ROWS;
         memset(work, 0, sizeof(REAL) * 2 * (size_t)part);
         for (int64_t i = 0; i < part; i++) lost[i] = 1;
+        for (int k = 0; k < K && n - start > PMB_TRY_ROWS; k++)
+            for (int at = PMB_TRY_ROWS; at < 2 * PMB_TRY_ROWS; at += 64 / (int)sizeof(REAL))
+                PMB_PREFETCH(S + k * m + start + at);
         for (int j = 0; j < n_pairs; j++) {
             const char *its_leaf = (const char *)leaf + (j * m + start) * bytes;
             for (int at = 0; at < PMB_TRY_ROWS * bytes; at += 64) PMB_PREFETCH(its_leaf + PMB_TRY_ROWS * bytes + at);

@@ -151,7 +151,7 @@ class ClassTreesClassifier(BoostingClassifier):
         missing = trees.missing / trees.total
         sample, active = self._draw(builder.n_rounds)
         base, kept = self._grow(trees, builder, sample, active)
-        tree, cls, lost, sign = np.ascontiguousarray(np.transpose(kept), dtype=np.int32)
+        tree, cls, lost, sign = kept
         (n_splits, column, *splits, leaf), gain = trees.trees(tree)
         if not leaf.any():
             return None
@@ -178,13 +178,15 @@ class ClassTreesClassifier(BoostingClassifier):
         return sample, active
 
     def _grow(self, trees, builder, sample, active):
-        """Grow the trees of a round: the base class, and (tree, class, base class, sign) of the trees to keep."""
+        """Grow the trees of a round: the base class, and trees, classes, base classes and signs of those to keep."""
         K = trees.data.n_classes
         if K == 2:  # the tree of class 0 is minus that of class 1
             trees.grow([(1, -1)], self.learning_rate, sample, active)
-            return -1, [(0, 1, 0, 1)]
-        trees.grow([(k, -1) for k in range(K)], self.learning_rate, sample, active)
-        return -1, [(k, k, -1, 1) for k in range(K)]
+            return -1, np.array([[0], [1], [0], [1]], dtype=np.int32)
+        classes = np.arange(K, dtype=np.int32)
+        none = np.full(K, -1, dtype=np.int32)
+        trees.grow(np.stack((classes, none), axis=1), self.learning_rate, sample, active)
+        return -1, np.stack((classes, classes, none, -none))
 
 
 class AdaptiveBaseClassifier(ClassTreesClassifier):
@@ -246,18 +248,18 @@ class AdaptiveBaseClassifier(ClassTreesClassifier):
             return super()._grow(trees, builder, sample, active)
         if (t - self.warmup_rounds) % self.gap:
             base = int(builder.tail(len(builder) - 1).base[0])  # as kept until the next search
-            classes = [k for k in range(K) if k != base]
-            trees.grow([(k, base) for k in classes], self.learning_rate, sample, active)
-            return base, [(j, k, base, 1) for j, k in enumerate(classes)]
+            classes = np.delete(np.arange(K, dtype=np.int32), base)
+            bases = np.full(K - 1, base, dtype=np.int32)
+            trees.grow(np.stack((classes, bases), axis=1), self.learning_rate, sample, active)
+            return base, np.stack((np.arange(K - 1, dtype=np.int32), classes, bases, np.ones_like(bases)))
         candidates = np.arange(K)
         if self.n_candidates is not None and self.n_candidates < K:
             worst = np.argsort(-trees.class_losses(), kind="stable")
             candidates = np.sort(worst[: self.n_candidates])
-        pairs, number = trees.pairs_with(candidates)
+        pairs, kept = trees.pairs_with(candidates)
         trees.grow(pairs, self.learning_rate, sample, active)
         base = int(candidates[np.argmin(trees.base_losses(candidates, pairs))])
-        kept = [(number[min(k, base), max(k, base)], k, base, 1 if k < base else -1) for k in range(K) if k != base]
-        return base, kept
+        return base, kept[base]
 
 
 REFERENCES = """
