@@ -133,9 +133,9 @@ class ClassTrees:
         _trees.add_trees(self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads)
 
     def pairs_with(self, bases):
-        """Pairs (k, b), k < b, of which one at least is in ``bases``, as int32 (n, 2), and what each base keeps of them.
+        """Pairs (k, b), k < b, of which one at least is in ``bases``: int32 (n, 2), and what each base keeps of them.
 
-        That is int32 (4, K - 1): the place of the pair, the other class, the base, and -1 where the tree is negated.
+        The latter is int32 (4, K - 1): place of the pair, other class, base, and -1 where the tree is negated.
         """
         K = self.data.n_classes
         if len(bases) == K and self._all_pairs is not None:
