@@ -41,6 +41,8 @@ ALGORITHMS = {
 # bits) over its text of 200 rounds, abc-logitboost over logitboost, a round with the search over growing all K (K - 1)
 # trees.
 VECTOR_TIME, VECTOR_FILE, VECTOR_FILE_16, GAP_100, SEARCH = 4, 1 / 3, 1 / 5, 1.15, 0.55
+# Single rows of LightGBM with half as many rounds over those of the vector-leaf trees.
+VECTOR_ROW = 5
 DEFAULT_ALGORITHMS = ("logitboost", "abc-logitboost gap=1", "abc-logitboost gap=10", "abc-logitboost gap=100")
 
 
@@ -663,6 +665,44 @@ def score_in_c(report, folder, models, rows, options):
         if len(best) == 2:
             ratio = best["LightGBM"] / best["ours"]
             report.rows.append({"what": f"one row in C, {build}: LightGBM's time / ours", "best": ratio, "unit": "x"})
+
+
+@benchmark("trees-vector-rows")
+def bench_vector_rows(options):
+    """Single rows in C through 200 vector-leaf trees, against LightGBM with 100 rounds, whose errors are no lower."""
+    names = options.data or quick_or(options, ("optdigits",), ("pendigits", "optdigits", "letter"))
+    rounds = options.rounds or quick_or(options, 10, 200)
+    report = Report(
+        {"rounds": f"{rounds} vector-leaf trees with their defaults, LightGBM {rounds // 2} rounds of 20 leaves"}
+    )
+    entrants = Field()
+    for name in names:
+        X, y, X_test, y_test = limited_rows(tree_data(name), options)
+        labels, codes = np.unique(y, return_inverse=True)
+        truth = np.searchsorted(labels, y_test)
+        specs = entrants.keep(
+            {
+                "ours": Spec("vector", rounds, leaves=None, learning_rate=None),
+                "LightGBM": Spec("lightgbm", rounds // 2),
+            }
+        )
+        models = {who: peers.fit(spec, X, codes, len(labels)) for who, spec in specs.items()}
+        for who, model in models.items():
+            error = error_percent(truth, model.predict(X_test))
+            report.rows.append({"what": f"{name}: {who}, {model.trees} trees: test error", "best": error, "unit": "%"})
+        if "ours" not in models:
+            continue
+        part = Report({})
+        with tempfile.TemporaryDirectory(prefix="mcboost-trees-") as folder:
+            score_in_c(part, Path(folder), models, X_test, options)
+        for row in part.rows:
+            what = f"{name}: {row['what']}"
+            if row["unit"] == "x" and "one row" in what:
+                report.target(what, row["best"], VECTOR_ROW)
+            else:
+                report.rows.append({**row, "what": what})
+    entrants.tell(report)
+    return report
 
 
 # --------------------------------------------------------------------------------------------------------------------
