@@ -11,7 +11,7 @@ from pymcboost.base import BoostingClassifier
 from pymcboost.data import TrainingData
 from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
 from pymcboost.tree_data import TreeData
-from pymcboost.weak_learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree
+from pymcboost.weak_learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
 
 # An edge below this share of the weights is rounding, not learning; edges this close to a bound have reached it.
 SMALLEST_EDGE = 1e-7
@@ -86,9 +86,7 @@ class BinaryBoosting(BoostingClassifier):
         if self.weak_learner == "stump":
             of_column = np.array([one.cls for one in found])
             right = np.array([one.polarity for one in found]) * steps[of_column]
-            splits = zip(*((one.feature, one.threshold, one.nan_left) for one in found), strict=True)
-            leaf = np.stack((-right, right), axis=1)
-            builder.add_trees(np.ones(len(found), dtype=np.int64), *splits, 1, leaf.ravel(), of_column)
+            add_stumps(builder, found, np.stack((-right, right), axis=1), of_column)
         else:
             for one in found:
                 *splits, sign = one.as_tree()

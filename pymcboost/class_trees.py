@@ -42,11 +42,7 @@ class ClassTrees:
             data, max_leaves, max_depth or 0, units.least, planes, False, data.pools(planes, max_leaves), n_threads
         )
         self.weight = units.weight
-        start = data.class_start
-        self.n_of_class = np.array([w.sum() for w in np.split(units.weight, start[1:-1])])
-        if not len(units.weight):
-            self.n_of_class = np.diff(start).astype(np.float64)
-        self.total = float(self.n_of_class.sum())
+        self.total = float(units.weight.sum() if len(units.weight) else data.n_rows)
         K, m = data.n_classes, data.n_rows
         self.F = np.zeros((K, m))
         self.S = np.zeros((K, m), dtype=data.dtype)
@@ -174,5 +170,4 @@ class ClassTrees:
 
     def trees(self, chosen):
         """The listed trees of the last `grow`: what `TreesBuilder.add_trees` takes, and the gains of their splits."""
-        *arrays, gain = self._grown.trees(chosen, self.data)
-        return arrays, gain
+        return self._grown.trees(chosen, self.data)

@@ -153,10 +153,6 @@ class ClassicBoosting(BinaryBoosting):
                 stacklevel=5,
             )
 
-    def _first(self, fit):
-        """The first of the attempts, ``fit(attempt)``, that finds anything."""
-        return next(filter(None, map(fit, self._tries())), None)
-
     def _fit_learner(self, learner, gradient, attempt=1):
         """What the learner of `_resampled` finds."""
         return learner.fit(gradient, self._generator(attempt)) if self.subsample < 1 else learner.fit(gradient)

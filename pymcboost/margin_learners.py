@@ -10,7 +10,7 @@ from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels import weights as _weights
 from pymcboost.tree_data import Grown, Units
-from pymcboost.weak_learners import EveryStump, draw_distinct
+from pymcboost.weak_learners import EveryStump, add_stumps, draw_distinct
 
 
 class MarginStumps:
@@ -65,9 +65,7 @@ class MarginStumps:
 
     def add_round(self, builder, found, gain):
         """Append the stumps to a TreesBuilder; ``gain`` is that of trees."""
-        splits = zip(*((one.feature, one.threshold, one.nan_left) for one in found), strict=True)
-        n = len(found)
-        builder.add_trees(np.ones(n, dtype=np.int64), *splits, 1, np.ravel(self._leaf), np.arange(n))
+        add_stumps(builder, found, self._leaf, np.arange(len(found)))
 
 
 class MarginTrees:

@@ -410,6 +410,12 @@ class TreeFit(NamedTuple):
         builder.add_tree(self.feature, self.threshold, self.nan_left, self.right, leaf)
 
 
+def add_stumps(builder, found, leaf, cls):
+    """Append stumps to a TreesBuilder as trees, with their values (n, 2) on the left and right and classes (n,)."""
+    splits = zip(*((one.feature, one.threshold, one.nan_left) for one in found), strict=True)
+    builder.add_trees(np.ones(len(found), dtype=np.int64), *splits, 1, np.ravel(leaf), cls)
+
+
 class _EdgeTrees:
     """Binary classification trees, one for every class r against the rest, weighted by ``|a_ir|``.
 

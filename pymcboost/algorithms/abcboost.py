@@ -152,7 +152,7 @@ class ClassTreesClassifier(BoostingClassifier):
         sample, active = self._draw(builder.n_rounds)
         base, kept = self._grow(trees, builder, sample, active)
         tree, cls, lost, sign = kept
-        (n_splits, column, *splits, leaf), gain = trees.trees(tree)
+        n_splits, column, *splits, leaf, gain = trees.trees(tree)
         if not leaf.any():
             return None
         trees.add(tree, np.where(sign > 0, cls, lost), np.where(sign > 0, lost, cls))

@@ -83,8 +83,11 @@ class GentleBoostClassifier(ClassicBoosting):
         margin, learner = self._state
         weight = learner.data.weight * np.exp(margin.min() - margin)
         weight /= weight.mean()
-        found = self._first(lambda attempt: self._fit_learner(learner, weight, attempt))
-        if found is None:
+        for attempt in self._tries():
+            found = self._fit_learner(learner, weight, attempt)
+            if found is not None:
+                break
+        else:
             return None
         learner.add_round(builder, found, self.gain_)
         builder.end_round()

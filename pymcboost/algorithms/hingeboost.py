@@ -221,13 +221,12 @@ class HingeBoostOCClassifier(BoostingClassifier):
             raise ValueError(
                 f"kernel={_name(self.kernel)} needs dense X, only kernel='linear' takes a sparse one: use X.toarray()"
             )
-        scale = self.scale
-        if self.warm_start and hasattr(self, "model_"):
-            # Rounds are added in the features of the first ones.
-            scale = getattr(self, "_scale", None)
+        # Rounds are added in the features of the first ones.
+        continued = self.warm_start and hasattr(self, "model_")
+        scale = getattr(self, "_scale", None) if continued else self.scale
         data = MachineData(X, codes, n_classes, weight, scale)
         self._scale = data.scale
-        if not (self.warm_start and hasattr(self, "model_")):
+        if not continued:
             self._gamma = self._gamma_for(data.features)
         return data
 
