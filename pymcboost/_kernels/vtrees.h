@@ -21,6 +21,8 @@
 #define PMB_VT_REST (-2)
 #define PMB_VT_AHEAD 12      /* rows between the prefetched gradient and the current one */
 #define PMB_VT_FAR 16        /* the same for codes; `rows` has as many more places */
+#define PMB_VT_CELLS 256     /* sparse cells, to the end of a feature, that are searched together */
+#define PMB_VT_CHUNK 8192    /* sparse cells of a node that one thread searches */
 
 #if PMB_VECTORS && defined(__has_builtin) && !defined(PMB_SHUFFLES)
 #if __has_builtin(__builtin_shufflevector)
@@ -28,20 +30,28 @@
 #endif
 #endif
 
+/* Sparse columns have entries: the rows with other values than the mode. Those of a cell lie side by side. */
 typedef struct {
-    int64_t m, n_sparse_cells;
-    int32_t n_lanes, n_features, code_bytes, n_classes, lanes, blocks, max_cells, n_sparse;
+    int32_t cell, count;
+} pmb_vt_cell;
+
+typedef struct {
+    int64_t m;
+    int32_t n_lanes, n_features, code_bytes, n_classes, lanes, blocks, max_cells;
     const void *codes;           /* (n_lanes, m) */
     const int32_t *lane, *cell0, *n_bins, *has_missing, *mode; /* by feature */
     const int32_t *lane_ptr, *lane_feature, *lane_cells;       /* by lane */
-    const int64_t *row_ptr;      /* sparse entries of each row, NULL if there are none */
-    const int32_t *row_cell, *entry_feature, *cell_feature; /* of the entries: cells, features; features of the cells */
+    const int64_t *row_ptr;      /* ends of the rows' sparse entries, NULL if there are none */
+    const int32_t *cell_feature; /* of the sparse cells */
     const int32_t *skip;         /* by lane: code of most rows, which need not be counted; -1: none */
     const uint64_t *others;      /* (n_lanes, words of m bits) rows with other codes */
 } pmb_vt_data;
 
 typedef struct {
     int64_t start, n, weight;
+    const int32_t *entries;  /* rows of the entries, by cell, then by row */
+    const pmb_vt_cell *cells; /* those with entries */
+    int64_t first_entry, n_entries, n_cells; /* `first_entry` among those of all rows */
     uint64_t key;      /* of its random numbers */
     double gain;       /* < 0: cannot be split */
     int32_t depth, left, right, feature, pos, nan_left, is_split;
@@ -59,6 +69,9 @@ typedef struct {
     int32_t *hist;     /* all zero between two calls */
     uint64_t *bits;
     int32_t *occupied; /* cells in use, ascending; PMB_GROUP lists, or one of sparse cells */
+    int32_t *numbers;  /* 0, 1, 2, ... */
+    int32_t *its_count;          /* of sparse cells: entries, and where in the node these begin */
+    int64_t *its_first;
     int32_t *slot, *bin;
     double *left, *d2, *d2_gone; /* of each step: weight on the left, squares, the same with missing rows on the left */
     pmb_vt_run *runs;
@@ -166,11 +179,11 @@ PMB_INLINE int32_t pmb_vt_occupied(const int32_t *hist, int lanes, int n_lane, i
     return count;
 }
 
-/* Steps of feature f, whose cells in use follow each other in `cells`; returns 1 if it can be split at all. first: of
- * its cells; mode: bin that was not counted, or -1. */
+/* Steps of feature f, whose cells in use follow each other in `cells`, and their places in the histogram in `places`;
+ * returns 1 if it can be split at all. first: of its cells; mode: bin that was not counted, or -1. */
 PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, int n_lane, int64_t first,
-                            const int32_t *cells, int32_t n_cells, int mode, int64_t weight, pmb_vt_scratch *s,
-                            int32_t *next, pmb_vt_run *run) {
+                            const int32_t *cells, const int32_t *places, int32_t n_cells, int mode, int64_t weight,
+                            pmb_vt_scratch *s, int32_t *next, pmb_vt_run *run) {
     int lanes = d->lanes, bins = d->n_bins[f];
     int32_t at = *next, *slot = s->slot, *bin = s->bin;
     int64_t left = 0, rest = weight;
@@ -179,17 +192,17 @@ PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, in
     run->gone = run->mode_at = PMB_VT_NONE;
     run->n_gone = 0;
     if (mode >= 0) {
-        for (int32_t j = 0; j < n_cells; j++) rest -= hist[(int64_t)cells[j] * lanes + n_lane];
+        for (int32_t j = 0; j < n_cells; j++) rest -= hist[(int64_t)places[j] * lanes + n_lane];
         if (rest == 0) mode = -1;
     }
     if (mode < 0) {
         if (n_cells && cells[n_cells - 1] == first + bins) {
-            run->gone = cells[--n_cells];
+            run->gone = places[--n_cells];
             run->n_gone = hist[(int64_t)run->gone * lanes + n_lane];
         }
         for (int32_t j = 0; j < n_cells; j++, at++) {
-            left += hist[(int64_t)cells[j] * lanes + n_lane];
-            slot[at] = cells[j];
+            left += hist[(int64_t)places[j] * lanes + n_lane];
+            slot[at] = places[j];
             bin[at] = (int32_t)(cells[j] - first);
             s->left[at] = (double)left;
         }
@@ -210,13 +223,13 @@ PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, in
                 mode = -1;
             }
             if (j == n_cells) break;
-            int64_t n = hist[(int64_t)cells[j] * lanes + n_lane];
+            int64_t n = hist[(int64_t)places[j] * lanes + n_lane];
             if (b == bins) {
-                run->gone = cells[j];
+                run->gone = places[j];
                 run->n_gone = n;
             } else {
                 left += n;
-                slot[at] = cells[j];
+                slot[at] = places[j];
                 bin[at] = b;
                 s->left[at++] = (double)left;
             }
@@ -279,7 +292,20 @@ PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const p
     }
 }
 
-/* Fill the histograms of a group of lanes, and search their chosen features. group NULL: the sparse ones.
+/* Squares of all runs for one block of classes; after the last one, the best positions. */
+PMB_INLINE void pmb_vt_judge(const pmb_vt_data *d, const pmb_vt_node *node, const int32_t *total, int turn,
+                             int32_t n_runs, int64_t least, int middle, pmb_vt_scratch *s, double *score,
+                             int32_t *code) {
+    for (int j = 0; j < n_runs; j++)
+        PMB_VT(d->lanes, pmb_vt_squares_, s->hist, s, s->runs + j, total, node->weight, turn > 0);
+    if (turn + 1 < d->blocks) return;
+    for (int j = 0; j < n_runs; j++) {
+        int f = s->runs[j].feature;
+        pmb_vt_best(d, s->runs + j, s, node->weight, least, middle, score + f, code + f);
+    }
+}
+
+/* Fill the histograms of a group of lanes, and search their chosen features.
  * A: gradients in the order of `rows`, all_A in that of the data; in_node: bits of the node's rows, or NULL. */
 PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *node, const int32_t *totals,
                               const uint8_t *chosen, const int32_t *group, int n_group, const int32_t *rows,
@@ -287,15 +313,13 @@ PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *node, con
                               int middle, pmb_vt_scratch *s, double *score, int32_t *code) {
     const void *cols[PMB_GROUP];
     const int32_t *its_rows = rows + node->start;
-    int64_t n = node->n, base[PMB_GROUP], cap = group ? d->max_cells : d->n_sparse_cells, words = (cap + 63) / 64;
-    int L = d->lanes, n_lane = d->n_classes % L, n_runs = 0, n_lists = group ? n_group : 1;
-    int marked = !group || n < d->max_cells;
+    int64_t n = node->n, base[PMB_GROUP], cap = d->max_cells, words = (cap + 63) / 64;
+    int L = d->lanes, n_lane = d->n_classes % L, n_runs = 0, marked = n < d->max_cells;
     int32_t n_occupied[PMB_GROUP] = {0}, next = 0, n_counted = 0;
     int64_t counted_at[PMB_GROUP];
     int skipped[PMB_GROUP] = {0};
-    for (int q = 0; q < n_lists; q++) {
+    for (int q = 0; q < n_group; q++) {
         base[q] = q * cap;
-        if (!group) continue;
         skipped[q] = !marked && in_node && d->skip[group[q]] >= 0;
         if (skipped[q]) continue;
         cols[n_counted] = (const char *)d->codes + (int64_t)group[q] * d->m * d->code_bytes;
@@ -303,56 +327,85 @@ PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *node, con
     }
     for (int turn = 0; turn < d->blocks; turn++) {
         int b = pmb_vt_block(d, turn);
-        const int32_t *a = A + ((int64_t)b * d->m + node->start) * L, *total = totals + b * L;
+        const int32_t *a = A + ((int64_t)b * d->m + node->start) * L;
         int32_t *hist = s->hist;
         uint64_t *bits = marked && turn == 0 ? s->bits : NULL;
-        if (!group) PMB_VT(L, pmb_vt_fill_sparse_, d, its_rows, n, a, chosen, hist, bits);
-        else if (n_counted && d->code_bytes == 1)
+        if (n_counted && d->code_bytes == 1)
             PMB_VT(L, pmb_vt_fill_8_, cols, n_counted, its_rows, n, a, hist, counted_at, bits, words);
         else if (n_counted)
             PMB_VT(L, pmb_vt_fill_16_, cols, n_counted, its_rows, n, a, hist, counted_at, bits, words);
-        for (int q = 0; q < n_lists; q++)
+        for (int q = 0; q < n_group; q++)
             if (skipped[q])
                 PMB_VT(L, pmb_vt_fill_others_, (const uint8_t *)d->codes + (int64_t)group[q] * d->m,
                        d->others + group[q] * ((d->m + 63) / 64), in_node, (d->m + 63) / 64,
                        all_A + (int64_t)b * d->m * L, hist + base[q] * L);
-        if (turn == 0)
-            for (int q = 0; q < n_lists; q++) {
-                int32_t *cells = s->occupied + q * cap, from = 0, to, count;
-                int64_t used = group ? d->lane_cells[group[q]] : cap;
-                count = pmb_vt_occupied(hist, L, n_lane, base[q], used, bits ? bits + q * words : NULL, cells);
-                n_occupied[q] = count;
-                if (!group) {
-                    for (from = 0; from < count; from = to) {
-                        int f = d->cell_feature[cells[from]];
-                        for (to = from; to < count && d->cell_feature[cells[to]] == f; to++) {}
-                        n_runs += pmb_vt_steps(d, f, hist, n_lane, d->cell0[f], cells + from, to - from, d->mode[f],
-                                               node->weight, s, &next, s->runs + n_runs);
-                    }
-                    continue;
+        for (int q = 0; q < n_group && turn == 0; q++) {
+            int32_t *cells = s->occupied + q * cap, from = 0, to, count;
+            count = pmb_vt_occupied(hist, L, n_lane, base[q], d->lane_cells[group[q]], bits ? bits + q * words : NULL,
+                                    cells);
+            n_occupied[q] = count;
+            for (int j = d->lane_ptr[group[q]]; j < d->lane_ptr[group[q] + 1]; j++) {
+                int f = d->lane_feature[j];
+                if (!chosen[f]) continue;
+                int64_t first = base[q] + d->cell0[f], end = first + d->n_bins[f] + d->has_missing[f];
+                to = count;
+                if (d->mode[f] >= 0) {
+                    while (from < count && cells[from] < first) from++;
+                    for (to = from; to < count && cells[to] < end; to++) {}
                 }
-                for (int j = d->lane_ptr[group[q]]; j < d->lane_ptr[group[q] + 1]; j++) {
-                    int f = d->lane_feature[j];
-                    if (!chosen[f]) continue;
-                    int64_t first = base[q] + d->cell0[f], end = first + d->n_bins[f] + d->has_missing[f];
-                    to = count;
-                    if (d->mode[f] >= 0) {
-                        while (from < count && cells[from] < first) from++;
-                        for (to = from; to < count && cells[to] < end; to++) {}
-                    }
-                    n_runs += pmb_vt_steps(d, f, hist, n_lane, first, cells + from, to - from,
-                                           d->mode[f] < 0 && skipped[q] ? d->skip[group[q]] : d->mode[f], node->weight,
-                                           s, &next, s->runs + n_runs);
-                    from = to;
-                }
+                n_runs += pmb_vt_steps(d, f, hist, n_lane, first, cells + from, cells + from, to - from,
+                                       d->mode[f] < 0 && skipped[q] ? d->skip[group[q]] : d->mode[f], node->weight, s,
+                                       &next, s->runs + n_runs);
+                from = to;
             }
-        for (int j = 0; j < n_runs; j++)
-            PMB_VT(L, pmb_vt_squares_, hist, s, s->runs + j, total, node->weight, turn > 0);
-        for (int q = 0; q < n_lists; q++) PMB_VT(L, pmb_vt_clear_, hist, s->occupied + q * cap, n_occupied[q]);
+        }
+        pmb_vt_judge(d, node, totals + b * L, turn, n_runs, least, middle, s, score, code);
+        for (int q = 0; q < n_group; q++) PMB_VT(L, pmb_vt_clear_, hist, s->occupied + q * cap, n_occupied[q]);
     }
-    for (int j = 0; j < n_runs; j++) {
-        int f = s->runs[j].feature;
-        pmb_vt_best(d, s->runs + j, s, node->weight, least, middle, score + f, code + f);
+}
+
+/* Search the chosen sparse features whose first cell in the node is one of [from, to) of its cells. A few features at
+ * a time: their histogram stays in the fastest cache. A: in the data's order. */
+PMB_STATIC void pmb_vt_search_sparse(const pmb_vt_data *d, const pmb_vt_node *node, const int32_t *totals,
+                                     const uint8_t *chosen, int64_t from, int64_t to, const int32_t *A, int64_t least,
+                                     int middle, pmb_vt_scratch *s, double *score, int32_t *code) {
+    const pmb_vt_cell *cell = node->cells;
+    int64_t c = 0, e = 0, end = node->n_cells;
+    int L = d->lanes, n_lane = d->n_classes % L;
+    int32_t *PMB_RESTRICT cells = s->occupied, *PMB_RESTRICT its_count = s->its_count;
+    int64_t *PMB_RESTRICT its_first = s->its_first;
+    if (to > end) to = end;
+    for (; c < from; c++) e += cell[c].count;
+    for (int f = from ? d->cell_feature[cell[from - 1].cell] : -1; c < end && d->cell_feature[cell[c].cell] == f; c++)
+        e += cell[c].count;
+    while (c < to) {
+        int32_t n = 0, next = 0, n_runs = 0;
+        while (c < to && n < PMB_VT_CELLS) {
+            int f = d->cell_feature[cell[c].cell];
+            int32_t stop = d->cell0[f] + d->n_bins[f] + d->has_missing[f];
+            if (!chosen[f]) {
+                for (; c < end && cell[c].cell < stop; c++) e += cell[c].count;
+                continue;
+            }
+            for (; c < end && cell[c].cell < stop; c++, n++) {
+                cells[n] = cell[c].cell;
+                its_count[n] = cell[c].count;
+                its_first[n] = e;
+                e += cell[c].count;
+            }
+        }
+        for (int turn = 0; turn < d->blocks; turn++) {
+            int b = pmb_vt_block(d, turn);
+            PMB_VT(L, pmb_vt_fill_sparse_, node->entries, its_first, its_count, n,
+                   A + (int64_t)b * d->m * L, s->hist);
+            for (int32_t j = 0, next_j; j < n && turn == 0; j = next_j) {
+                int f = d->cell_feature[cells[j]];
+                for (next_j = j; next_j < n && d->cell_feature[cells[next_j]] == f; next_j++) {}
+                n_runs += pmb_vt_steps(d, f, s->hist, n_lane, d->cell0[f], cells + j, s->numbers + j, next_j - j,
+                                       d->mode[f], node->weight, s, &next, s->runs + n_runs);
+            }
+            pmb_vt_judge(d, node, totals + b * L, turn, n_runs, least, middle, s, score, code);
+        }
     }
 }
 
@@ -388,13 +441,15 @@ PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const double *score, const i
 PMB_VT_PART(8)
 PMB_VT_PART(16)
 
-/* Rows of a node to its children, those of each in order. Returns the number on the left. */
+/* Rows of a node to its children, those of each in order. Returns the number on the left.
+ * row_side: sides of rows, set where the feature is sparse. */
 PMB_STATIC int64_t pmb_vt_partition(const pmb_vt_data *d, const pmb_vt_node *node, int32_t *rows, int32_t *spare,
-                                    uint8_t *side) {
+                                    uint8_t *side, uint8_t *row_side) {
+    static const uint8_t same[2] = {0, 1};
     int f = node->feature, bins = d->n_bins[f], mode = d->mode[f], lane = d->lane[f];
     int32_t cell0 = d->cell0[f], *at = rows + node->start, *right = spare + node->start;
     int cells = bins + d->has_missing[f];
-    int64_t l = 0, r = 0;
+    int64_t l;
     uint8_t rest = mode < 0 ? 0 : mode == bins ? (uint8_t)node->nan_left : mode <= node->pos, *its_side = side;
     if (lane >= 0) { /* side of every code of the lane */
         memset(side, rest, (size_t)d->lane_cells[lane]);
@@ -405,25 +460,53 @@ PMB_STATIC int64_t pmb_vt_partition(const pmb_vt_data *d, const pmb_vt_node *nod
         const char *codes = (const char *)d->codes + (int64_t)lane * d->m * d->code_bytes;
         if (d->code_bytes == 1) l = pmb_vt_part_8((const uint8_t *)codes, side, at, node->n, right);
         else l = pmb_vt_part_16((const uint16_t *)codes, side, at, node->n, right);
-        r = node->n - l;
     } else {
-        for (int64_t i = 0; i < node->n; i++) {
-            int32_t row = at[i];
-            int64_t low = d->row_ptr[row], high = d->row_ptr[row + 1], end = high;
-            while (low < high) {
-                int64_t middle = (low + high) / 2;
-                if (d->row_cell[middle] < cell0) low = middle + 1;
-                else high = middle;
-            }
-            uint8_t left = low < end && d->row_cell[low] < cell0 + cells ? side[d->row_cell[low] - cell0] : rest;
-            at[l] = row;
-            right[r] = row;
-            l += left;
-            r += !left;
-        }
+        for (int64_t i = 0; i < node->n; i++) row_side[at[i]] = rest;
+        int64_t c = 0, e = 0;
+        for (; c < node->n_cells && node->cells[c].cell < cell0; c++) e += node->cells[c].count;
+        for (; c < node->n_cells && node->cells[c].cell < cell0 + cells; c++)
+            for (int32_t j = 0; j < node->cells[c].count; j++)
+                row_side[node->entries[e++]] = side[node->cells[c].cell - cell0];
+        l = pmb_vt_part_8(row_side, same, at, node->n, right);
     }
-    memcpy(at + l, right, sizeof(int32_t) * (size_t)r);
+    memcpy(at + l, right, sizeof(int32_t) * (size_t)(node->n - l));
     return l;
+}
+
+/* Entries of a node to its children's, which begin at the same place of `entries` and `cells` as the node's own. */
+PMB_STATIC void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *node, const int32_t *left_rows,
+                                    const uint8_t *PMB_RESTRICT row_side, int32_t *PMB_RESTRICT entries,
+                                    pmb_vt_cell *PMB_RESTRICT cells, pmb_vt_node *left, pmb_vt_node *right) {
+    int64_t n = 0, l = 0, r, n_left = 0, n_right = 0;
+    const int32_t *PMB_RESTRICT row = node->entries;
+    const pmb_vt_cell *PMB_RESTRICT cell = node->cells;
+    for (int64_t i = 0; i < left->n; i++) n += d->row_ptr[left_rows[i] + 1] - d->row_ptr[left_rows[i]];
+    pmb_vt_cell *right_cells = cells + n;
+    r = n;
+    for (int64_t c = 0; c < node->n_cells; c++) {
+        int32_t count = cell[c].count, on_left;
+        int64_t before = l;
+        for (int32_t j = 0; j < count; j++) {
+            int32_t it = *row++;
+            int64_t yes = row_side[it];
+            entries[yes ? l : r] = it;
+            l += yes;
+            r += 1 - yes;
+        }
+        on_left = (int32_t)(l - before);
+        if (on_left) cells[n_left++] = (pmb_vt_cell){cell[c].cell, on_left};
+        if (on_left < count) right_cells[n_right++] = (pmb_vt_cell){cell[c].cell, count - on_left};
+    }
+    left->entries = entries;
+    left->cells = cells;
+    left->first_entry = node->first_entry;
+    left->n_entries = n;
+    left->n_cells = n_left;
+    right->entries = entries + n;
+    right->cells = right_cells;
+    right->first_entry = node->first_entry + n;
+    right->n_entries = node->n_entries - n;
+    right->n_cells = n_right;
 }
 
 /* Two ascending runs of rows, next to each other, become one. */
@@ -436,6 +519,9 @@ PMB_STATIC void pmb_vt_merge(int32_t *rows, int64_t n_left, int64_t n, int32_t *
 PMB_STATIC void pmb_vt_scratch_free(pmb_vt_scratch *s) {
     free(s->bits);
     free(s->occupied);
+    free(s->numbers);
+    free(s->its_count);
+    free(s->its_first);
     free(s->slot);
     free(s->bin);
     free(s->left);
@@ -450,13 +536,20 @@ PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_fe
     s->hist = hist;
     s->bits = calloc((size_t)cells / 64 + PMB_GROUP + 1, sizeof(uint64_t));
     s->occupied = malloc(steps * sizeof(int32_t));
+    s->numbers = malloc(steps * sizeof(int32_t));
+    s->its_count = malloc(steps * sizeof(int32_t));
+    s->its_first = malloc(steps * sizeof(int64_t));
     s->slot = malloc(steps * sizeof(int32_t));
     s->bin = malloc(steps * sizeof(int32_t));
     s->left = malloc(steps * sizeof(double));
     s->d2 = malloc(steps * sizeof(double));
     s->d2_gone = malloc(steps * sizeof(double));
     s->runs = malloc((size_t)(n_features + 1) * sizeof(pmb_vt_run));
-    return s->bits && s->occupied && s->slot && s->bin && s->left && s->d2 && s->d2_gone && s->runs;
+    if (!(s->bits && s->occupied && s->numbers && s->its_count && s->its_first && s->slot && s->bin && s->left && s->d2 &&
+          s->d2_gone && s->runs))
+        return 0;
+    for (size_t j = 0; j < steps; j++) s->numbers[j] = (int32_t)j;
+    return 1;
 }
 
 /* Bits of the rows of a node. */

@@ -16,13 +16,18 @@ from libc.string cimport memset
 from .aligned import aligned_zeros
 
 import numpy as np
+from scipy.sparse import csr_array
 
 cdef extern from "vtrees.h" nogil:
     enum:
         PMB_GROUP
+        PMB_VT_CELLS
+        PMB_VT_CHUNK
+    ctypedef struct pmb_vt_cell:
+        int32_t cell, count
     ctypedef struct pmb_vt_data:
-        int64_t m, n_sparse_cells
-        int32_t n_lanes, n_features, code_bytes, n_classes, lanes, blocks, max_cells, n_sparse
+        int64_t m
+        int32_t n_lanes, n_features, code_bytes, n_classes, lanes, blocks, max_cells
         const void *codes
         const int32_t *lane
         const int32_t *cell0
@@ -33,13 +38,13 @@ cdef extern from "vtrees.h" nogil:
         const int32_t *lane_feature
         const int32_t *lane_cells
         const int64_t *row_ptr
-        const int32_t *row_cell
-        const int32_t *entry_feature
         const int32_t *cell_feature
         const int32_t *skip
         const uint64_t *others
     ctypedef struct pmb_vt_node:
-        int64_t start, n, weight
+        int64_t start, n, weight, first_entry, n_entries, n_cells
+        const int32_t *entries
+        const pmb_vt_cell *cells
         uint64_t key
         double gain
         int32_t depth, left, right, feature, pos, nan_left, is_split
@@ -54,11 +59,17 @@ cdef extern from "vtrees.h" nogil:
                        const uint8_t *chosen, const int32_t *group, int n_group, const int32_t *rows, const int32_t *A,
                        const uint64_t *in_node, const int32_t *all_A, int64_t least, int middle,
                        pmb_vt_scratch *s, double *score, int32_t *code)
+    void pmb_vt_search_sparse(const pmb_vt_data *d, const pmb_vt_node *node, const int32_t *totals,
+                              const uint8_t *chosen, int64_t start, int64_t stop, const int32_t *A, int64_t least,
+                              int middle, pmb_vt_scratch *s, double *score, int32_t *code)
     void pmb_vt_mark(const int32_t *rows, int64_t n, int64_t m, uint64_t *bits)
     int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint64_t *bits)
     void pmb_vt_choose(const pmb_vt_data *d, const double *score, const int32_t *code, pmb_vt_node *node)
     int64_t pmb_vt_partition(const pmb_vt_data *d, const pmb_vt_node *node, int32_t *rows, int32_t *spare,
-                             uint8_t *side)
+                             uint8_t *side, uint8_t *row_side)
+    void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *node, const int32_t *left_rows,
+                             const uint8_t *row_side, int32_t *entries, pmb_vt_cell *cells, pmb_vt_node *left,
+                             pmb_vt_node *right)
     void pmb_vt_merge(int32_t *rows, int64_t n_left, int64_t n, int32_t *spare)
     void pmb_vt_scratch_free(pmb_vt_scratch *s)
     int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_features, int32_t *hist)
@@ -155,7 +166,10 @@ cdef class Grower:
     cdef int32_t[:, ::1] codes_found, lanes_used
     cdef int32_t[::1] task_child, task_first, n_used
     cdef uint64_t[:, ::1] in_node
-    cdef uint8_t[::1] marked
+    cdef uint8_t[::1] marked, row_side
+    cdef int32_t[:, ::1] entries
+    cdef int32_t[:, :, ::1] cells
+    cdef int64_t n_entries, n_used_cells
     cdef const int32_t *all_A
 
     def __cinit__(self, codes, const int32_t[::1] lane, const int32_t[::1] cell0, const int32_t[::1] n_bins,
@@ -178,7 +192,7 @@ cdef class Grower:
         sizes = (ends - np.asarray(cell0))[sparse]
         if len(sparse):
             cell_feature[: n_sparse_cells] = np.repeat(sparse, sizes)
-        d.m, d.n_sparse_cells, d.n_sparse = m, n_sparse_cells, <int32_t> len(sparse)
+        d.m = m
         d.n_lanes, d.n_features, d.code_bytes = <int32_t> n_lanes, <int32_t> n_features, codes.dtype.itemsize
         d.n_classes, d.lanes, d.blocks = n_classes, lanes, blocks
         d.max_cells = (int(lane_cells.max()) + 63) // 64 * 64
@@ -190,7 +204,6 @@ cdef class Grower:
         d.lane_cells = &cells[0]
         if row_ptr.shape[0]:
             d.row_ptr = &row_ptr[0]
-            d.row_cell = &row_cell[0] if row_cell.shape[0] else NULL
         # Rows outside the code that most rows of a lane have, as bits.
         words = (m + 63) // 64
         skip_ = np.full(n_lanes + 1, -1, dtype=np.int32)
@@ -209,13 +222,22 @@ cdef class Grower:
         self.in_node = np.zeros((2 * BATCH, words if any_skip else 0), dtype=np.uint64)
         self.marked = np.zeros(2 * BATCH, dtype=np.uint8)
         self.kept = [skip_, others_, codes, lane, cell0, n_bins, has_missing, mode, lane_ptr, lane_feature,
-                     row_ptr, row_cell, lane_cells, cell_feature]
+                     row_ptr, lane_cells, cell_feature]
         cells = cell_feature
         d.cell_feature = &cells[0]
-        entry_feature = np.append(cell_feature[np.asarray(row_cell)], np.int32(0))
-        self.kept.append(entry_feature)
-        cells = entry_feature
-        d.entry_feature = &cells[0]
+        # Sparse entries by cell, those of the nodes of odd depth, and those of even depth.
+        self.n_entries = row_cell.shape[0]
+        self.entries = np.zeros((3, self.n_entries + 1), dtype=np.int32)
+        self.cells = np.zeros((3, self.n_entries + 1, 2), dtype=np.int32)
+        if self.n_entries:
+            by_cell = csr_array((np.zeros(self.n_entries, dtype=np.int8), row_cell, row_ptr),
+                                shape=(m, n_sparse_cells)).tocsc()
+            counts = np.diff(by_cell.indptr)
+            used = np.flatnonzero(counts)
+            self.n_used_cells = len(used)
+            np.asarray(self.entries)[0, : self.n_entries] = by_cell.indices
+            np.asarray(self.cells)[0, : len(used)] = np.column_stack((used, counts[used]))
+        self.row_side = np.zeros(m if self.n_entries else 1, dtype=np.uint8)
         self.max_leaves, self.max_depth, self.least, self.take = max_leaves, max_depth, least, take
         self.middle, self.n_threads, self.min_share = middle, n_threads, min_share
         self.entries_of_row = <int32_t> (row_cell.shape[0] // max(m, 1))
@@ -225,7 +247,7 @@ cdef class Grower:
         self.scratch = <pmb_vt_scratch *> calloc(n_threads, sizeof(pmb_vt_scratch))
         if self.nodes == NULL or self.scratch == NULL:
             raise MemoryError()
-        cap = max(<int64_t> PMB_GROUP * d.max_cells, n_sparse_cells)
+        cap = max(<int64_t> PMB_GROUP * d.max_cells, PMB_VT_CELLS + int(sizes.max(initial=0)))
         for t in range(n_threads):
             one = aligned_zeros((cap + 1) * lanes, np.int32)
             self.kept.append(one)
@@ -244,7 +266,7 @@ cdef class Grower:
         self.codes_found = np.empty((2 * BATCH, n_features), dtype=np.int32)
         self.lanes_used = np.empty((2 * BATCH, n_lanes + 1), dtype=np.int32)
         self.n_used = np.empty(2 * BATCH, dtype=np.int32)
-        n_tasks = 2 * BATCH * (n_lanes // PMB_GROUP + 2)
+        n_tasks = 2 * BATCH * (n_lanes // PMB_GROUP + 2) + self.n_entries // PMB_VT_CHUNK + 1
         self.task_child = np.empty(n_tasks, dtype=np.int32)
         self.task_first = np.empty(n_tasks, dtype=np.int32)
         self.open_ = np.empty(max_leaves + 1, dtype=np.int32)
@@ -287,10 +309,16 @@ cdef class Grower:
             self.score[place, j] = -1
 
     cdef void search(self, const int32_t *A, int32_t place, int32_t at, int32_t first, int thread) noexcept nogil:
-        """One task: PMB_GROUP lanes from `first` on, or the sparse features (first < 0)."""
+        """One task: PMB_GROUP lanes from `first` on, or chunk -1 - first of the sparse cells."""
         cdef int32_t n_group = min(<int32_t> PMB_GROUP, self.n_used[place] - first)
+        cdef int64_t start = <int64_t> PMB_VT_CHUNK * (-1 - first)
+        if first < 0:
+            pmb_vt_search_sparse(&self.d, &self.nodes[at], self.totals_of(at), &self.chosen[place, 0], start,
+                                 start + PMB_VT_CHUNK, self.all_A, self.least, self.middle, &self.scratch[thread],
+                                 &self.score[place, 0], &self.codes_found[place, 0])
+            return
         pmb_vt_search(&self.d, &self.nodes[at], self.totals_of(at), &self.chosen[place, 0],
-                      NULL if first < 0 else &self.lanes_used[place, first], n_group, &self.rows[0], A,
+                      &self.lanes_used[place, first], n_group, &self.rows[0], A,
                       &self.in_node[place, 0] if self.marked[place] else NULL, self.all_A,
                       self.least, self.middle, &self.scratch[thread], &self.score[place, 0],
                       &self.codes_found[place, 0])
@@ -301,9 +329,9 @@ cdef class Grower:
         for c in range(n_children):
             if children[c] < 0:
                 continue
-            if self.d.n_sparse:
+            for j in range(<int32_t> ((self.nodes[children[c]].n_cells + PMB_VT_CHUNK - 1) // PMB_VT_CHUNK)):
                 self.task_child[n_tasks] = c
-                self.task_first[n_tasks] = -1
+                self.task_first[n_tasks] = -1 - j
                 n_tasks = n_tasks + 1
             j = 0
             while j < self.n_used[c]:
@@ -321,15 +349,21 @@ cdef class Grower:
             if children[c] >= 0:
                 pmb_vt_choose(&self.d, &self.score[c, 0], &self.codes_found[c, 0], &self.nodes[children[c]])
 
-    cdef void part(self, int32_t place, int32_t at) noexcept nogil:
+    cdef void part(self, int32_t place, int32_t at, bint last) noexcept nogil:
         """Rows of a node to its two children, whose places were taken before."""
         cdef pmb_vt_node *node = &self.nodes[at]
         cdef pmb_vt_node *left = &self.nodes[node.left]
         cdef pmb_vt_node *right = &self.nodes[node.right]
-        left.n = pmb_vt_partition(&self.d, node, &self.rows[0], &self.spare[0], &self.side[place, 0])
+        cdef int32_t to = 1 + node.depth % 2
+        left.n = pmb_vt_partition(&self.d, node, &self.rows[0], &self.spare[0], &self.side[place, 0],
+                                  &self.row_side[0])
         left.start = node.start
         right.start = node.start + left.n
         right.n = node.n - left.n
+        if node.n_entries and not last:
+            pmb_vt_part_entries(&self.d, node, &self.rows[left.start], &self.row_side[0],
+                                &self.entries[to, node.first_entry],
+                                <pmb_vt_cell *> &self.cells[to, node.first_entry, 0], left, right)
 
     cdef int32_t collect(self, const int32_t *A, int32_t place, int32_t at) noexcept nogil:
         """Gather a child's gradient rows and choose its features; -1 if it need not be searched."""
@@ -368,10 +402,10 @@ cdef class Grower:
             threads = self.n_threads
         if threads == 1 or n_batch == 1:
             for b in range(n_batch):
-                self.part(b, batch[b])
+                self.part(b, batch[b], last)
         else:
             for b in prange(n_batch, num_threads=threads, schedule="dynamic"):
-                self.part(b, batch[b])
+                self.part(b, batch[b], last)
         if last:
             return
         if threads == 1:
@@ -384,7 +418,7 @@ cdef class Grower:
 
     cdef int64_t take_work(self) noexcept nogil:
         """Histogram updates per row of a node."""
-        if self.d.n_sparse:
+        if self.n_entries:
             return (self.entries_of_row + 1) * self.d.blocks
         return <int64_t> self.take * self.d.blocks
 
@@ -432,6 +466,8 @@ cdef class Grower:
         memset(top, 0, sizeof(pmb_vt_node))
         top.n = self.d.m
         top.key = key
+        top.entries, top.n_entries = &self.entries[0, 0], self.n_entries
+        top.cells, top.n_cells = <const pmb_vt_cell *> &self.cells[0, 0, 0], self.n_used_cells
         top.left = top.right = -1
         top.gain = -1
         pmb_vt_totals(&self.d, A, self.totals_of(0))

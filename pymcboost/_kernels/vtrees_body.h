@@ -124,27 +124,17 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_others_)(const uint8_t *PMB_RESTRICT c
     }
 }
 
-PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_sparse_)(const pmb_vt_data *d, const int32_t *rows, int64_t n,
-                                                   const int32_t *A, const uint8_t *chosen, int32_t *hist,
-                                                   uint64_t *bits) {
-    int32_t cells[256];
-    for (int64_t i = 0; i < n; i++) {
-        const int32_t *a = A + i * LANES;
-        int64_t end = d->row_ptr[rows[i] + 1];
-        for (int64_t from = d->row_ptr[rows[i]]; from < end; from += 255) {
-            int64_t to = end - from < 255 ? end : from + 255;
-            int count = 0;
-            for (int64_t e = from; e < to; e++) {
-                cells[count] = d->row_cell[e];
-                count += chosen[d->entry_feature[e]];
-            }
-            for (int j = 0; j < count; j++) PMB_PREFETCH(hist + (int64_t)cells[j] * LANES);
-            for (int j = 0; j < count; j++) {
-                int64_t c = cells[j];
-                ROW_ADD(hist + c * LANES, a);
-                if (bits) bits[c >> 6] |= (uint64_t)1 << (c & 63);
-            }
-        }
+/* Sums of n cells, each over `count` entries from `first` on. */
+PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_sparse_)(const int32_t *PMB_RESTRICT entries,
+                                                   const int64_t *PMB_RESTRICT first,
+                                                   const int32_t *PMB_RESTRICT count, int32_t n,
+                                                   const int32_t *PMB_RESTRICT A, int32_t *PMB_RESTRICT hist) {
+    for (int32_t c = 0; c < n; c++) {
+        const int32_t *row = entries + first[c];
+        int32_t sum[LANES] ALIGNED_LANES;
+        ROW_COPY(sum, A + (int64_t)row[0] * LANES);
+        for (int32_t j = 1; j < count[c]; j++) ROW_ADD(sum, A + (int64_t)row[j] * LANES);
+        ROW_COPY(hist + (int64_t)c * LANES, sum);
     }
 }
 
