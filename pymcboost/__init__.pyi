@@ -15,7 +15,7 @@ __all__: list[str]
 # Dense arrays, lists and data frames, or SciPy CSR matrices; SciPy and pandas carry no types that could be named here.
 _Features: TypeAlias = Any
 _Path: TypeAlias = str | PathLike[str]
-_Layout: TypeAlias = Literal["list", "interval"]
+_Layout: TypeAlias = Literal["list", "interval", "interval32"]
 _Leaves: TypeAlias = Literal["float32", "float16"]
 _ClassWeight: TypeAlias = dict[Any, float] | Literal["balanced"] | None
 _RandomState: TypeAlias = int | np.random.RandomState | None
@@ -54,6 +54,8 @@ class Model:
     def has_stages(self) -> bool: ...
     @property
     def leaves(self) -> _Leaves: ...
+    @property
+    def layout(self) -> _Layout: ...
     @classmethod
     def from_bytes(cls, data: bytes) -> Self: ...
     def to_bytes(self) -> bytes: ...

@@ -461,8 +461,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         path : str or path-like
             A file that is there already is replaced, whatever it holds. The new one is written beside it first and
             then renamed: a failure leaves the old one whole. Its folder must exist.
-        layout : {"list", "interval"}, default="list"
-            "interval" merges the stumps of each feature into a table: faster for single rows, equal within 1e-12.
+        layout : {"list", "interval", "interval32"}, default="list"
+            "interval" merges the stumps of each feature into a table: faster for single rows, scores equal within
+            1e-12 of the sum of their parts. "interval32" rounds the table to float32: half the size, within 1e-7.
         leaves : {"float32", "float16"}, default="float32"
             "float16" halves the leaves of trees in size; their values keep 11 bits.
         """

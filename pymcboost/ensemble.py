@@ -113,7 +113,7 @@ class Intervals:
         Increasing.
     offset : ndarray of int64 (n_used + 1,)
     threshold : ndarray of float32 (D,)
-    table : ndarray of float64 (D + 2 * n_used, K)
+    table : ndarray of float64 or float32 (D + 2 * n_used, K)
     bias : ndarray of float32 (K,)
     n_features : int
     """
@@ -129,6 +129,17 @@ class Intervals:
     def n_classes(self):
         """Number of classes, K."""
         return len(self.bias)
+
+    def single(self):
+        """The same with a table of float32."""
+        with np.errstate(over="ignore", under="ignore"):
+            table = self.table.astype(np.float32) + np.float32(0)  # turns the -0 of what was too small into +0
+        if not np.isfinite(table).all():
+            raise ValueError(
+                f"layout='interval32' cannot hold a score of {np.abs(self.table).max():g}, float32 ends at 3.4e38; "
+                "use layout='interval'"
+            )
+        return replace(self, table=table)
 
 
 class EnsembleBuilder:

@@ -26,6 +26,7 @@ KIND_STUMPS, KIND_INTERVALS, KIND_TREES, KIND_LINEAR, KIND_KERNEL = 1, 2, 3, 5, 
 LINKS = ("none", "softmax", "softmax2")
 DECODERS = ("linear", "hamming", "exp")
 LEAVES = ("float32", "float16")
+LAYOUTS = ("list", "interval", "interval32")
 MAX_CLASSES, MAX_FEATURES, MAX_META, MAX_LABEL = 65535, 2**31 - 1, 16 << 20, 4096
 DTYPES = {
     1: np.dtype("u1"),

@@ -436,10 +436,10 @@ def bench_score(options):
             "single_row": "C program tools/limits/score_row.c around mcb.h; rows differ from call to call",
         }
     )
-    interval = pymcboost.Model.from_bytes(interval_bytes(estimator))
+    tables = {layout: in_layout(estimator, layout) for layout in ("interval", "interval32")}
     runs = {
         "ours, list": lambda: model.raw_scores(batch, n_jobs=1),
-        "ours, interval": lambda: interval.raw_scores(batch, n_jobs=1),
+        **{f"ours, {name}": lambda table=table: table.raw_scores(batch, n_jobs=1) for name, table in tables.items()},
     }
     for name, booster in boosters.items():
         runs[f"LightGBM, {booster.num_trees()} two-leaf trees ({name})"] = lambda booster=booster: booster.predict(
@@ -451,9 +451,17 @@ def bench_score(options):
         report.rows.append(timing.row(f"batch: {name}", scale, "us/row"))
     theirs = [timing.best for name, timing in found.items() if name.startswith("LightGBM")]
     report.target("batch, list: LightGBM's time with as many trees / ours", theirs[0] / found["ours, list"].best, 20)
-    report.rows.append(
-        {"what": "batch, interval: LightGBM / ours", "best": theirs[0] / found["ours, interval"].best, "unit": "x"}
-    )
+    scores = model.raw_scores(batch)
+    for name, table in tables.items():
+        report.rows.append(
+            {"what": f"batch, {name}: LightGBM / ours", "best": theirs[0] / found[f"ours, {name}"].best, "unit": "x"}
+        )
+        others = table.raw_scores(batch)
+        changed = int((others.argmax(axis=1) != scores.argmax(axis=1)).sum())
+        report.notes.append(
+            f"{name} against list: scores differ by {np.abs(others - scores).max():.2g} at most (the largest is "
+            f"{np.abs(scores).max():.3g}), {changed} of {len(batch)} predictions differ"
+        )
     if len(theirs) > 1:
         report.rows.append(
             {
@@ -473,7 +481,8 @@ def bench_score(options):
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         model.save(folder / "list.mcb", layout="list")
-        model.save(folder / "interval.mcb", layout="interval")
+        for layout in tables:
+            model.save(folder / f"{layout}.mcb", layout=layout)
         with open(folder / "stumps.bin", "wb") as file:
             np.array([len(stumps.feature), len(classes), X.shape[1], len(X_test)], np.int32).tofile(file)
             for array, dtype in (
@@ -487,11 +496,15 @@ def bench_score(options):
         for build, flags in (("-O2", ["-O2"]), ("-O2 -DMCB_SIMD", ["-O2", "-DMCB_SIMD"])):
             program = folder / "score_row"
             compile_c(HERE / "limits" / "score_row.c", program, ["-std=c99", *flags, "-I", pymcboost.get_include()])
-            words = [str(program), *(str(folder / name) for name in ("stumps.bin", "list.mcb", "interval.mcb"))]
-            done = subprocess.run([*words, str(10 * options.repeat)], capture_output=True, text=True, check=True)
-            lines = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+            lines = {}
+            for layout in tables:
+                words = [str(program), *(str(folder / name) for name in ("stumps.bin", "list.mcb", f"{layout}.mcb"))]
+                done = subprocess.run([*words, str(10 * options.repeat)], capture_output=True, text=True, check=True)
+                found_here = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+                found_here[layout] = found_here["interval"]
+                lines = {**found_here, **lines, layout: found_here[layout]}
             best = {}
-            for name in ("naive", "list", "interval"):
+            for name in ("naive", "list", *tables):
                 best[name], median = (float(word) * 1e-3 for word in lines[name].split())
                 report.rows.append(
                     {
@@ -520,12 +533,14 @@ def bench_score(options):
     return report
 
 
-def interval_bytes(estimator):
-    """Bytes of the interval-table file of an estimator."""
+def in_layout(estimator, layout):
+    """The model of an estimator in this layout."""
+    import pymcboost
+
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "interval.mcb")
-        estimator.save(path, layout="interval")
-        return path.read_bytes()
+        path = Path(folder, "model.mcb")
+        estimator.save(path, layout=layout)
+        return pymcboost.load_model(path)
 
 
 @benchmark("size")
@@ -542,7 +557,7 @@ def bench_size(options):
         trees = booster.num_trees()
         with tempfile.TemporaryDirectory() as folder:
             sizes = {}
-            for layout in ("list", "interval"):
+            for layout in ("list", "interval", "interval32"):
                 path = Path(folder, f"{layout}.mcb")
                 estimator.save(path, layout=layout)
                 sizes[layout] = path.stat().st_size
@@ -556,7 +571,14 @@ def bench_size(options):
         report.rows.append({"what": f"{name}: LightGBM's text, {trees} trees", "best": round(text), "unit": "bytes"})
         report.notes.append(f"{name}: {distinct} distinct (feature, threshold) pairs among {stumps} stumps")
         report.target(f"{name}, {stumps} stumps, list: LightGBM's bytes / ours", text / sizes["list"], 7)
-        report.target(f"{name}, {stumps} stumps, interval: LightGBM's bytes / ours", text / sizes["interval"], 15)
+        report.target(f"{name}, {stumps} stumps, interval32: LightGBM's bytes / ours", text / sizes["interval32"], 15)
+        report.rows.append(
+            {
+                "what": f"{name}, {stumps} stumps, interval (float64): LightGBM's bytes / ours",
+                "best": text / sizes["interval"],
+                "unit": "x",
+            }
+        )
     return report
 
 

@@ -35,7 +35,7 @@ def base_models():
             for _ in range(n_stumps):
                 left = rng.normal(size=k) if two_sided else None
                 builder.add_stump(rng.integers(n_features), rng.normal(), rng.random() < 0.5, rng.normal(size=k), left)
-            for layout in ("list", "interval"):
+            for layout in ("list", "interval", "interval32"):
                 yield Model.from_ensemble(
                     builder.freeze(),
                     classes,

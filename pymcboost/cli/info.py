@@ -39,6 +39,7 @@ def describe(model, path):
         "file": path,
         "bytes": len(model.to_bytes()),
         "kind": model.kind,
+        "layout": model.layout,
         "link": model.link,
         "classes": model.classes_.tolist(),
         "n_features": model.n_features_in_,

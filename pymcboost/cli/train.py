@@ -8,6 +8,7 @@ import warnings
 
 from pymcboost.cli.console import EXIT_CODES, INTERRUPTED, Parser, UsageError, bounded, notifier, run
 from pymcboost.cli.options import DEFAULTS, add_algorithm_options, option_flags, take_class_weights
+from pymcboost.modelfile import LAYOUTS
 from pymcboost.threads import counted
 
 PROGRAM = "mcboost-train"
@@ -82,9 +83,10 @@ def parse(argv):
     )
     group.add_argument(
         "--layout",
-        choices=("list", "interval"),
+        choices=LAYOUTS,
         default="list",
-        help="layout of the model file: all in order, or stumps merged per feature (default: list)",
+        help="layout of the model file: all in order, or stumps merged per feature into a table of float64 or, half as "
+        "large, of float32 (default: list)",
     )
     group.add_argument(
         "--checkpoint",
@@ -132,10 +134,10 @@ def parse(argv):
     if arguments.checkpoint and os.path.realpath(arguments.checkpoint) == os.path.realpath(arguments.model_file):
         parser.error("--checkpoint names the model file, but is removed when that has been written; name another file")
     estimator = cls(**given)
-    if arguments.layout == "interval" and cls.makes_machines:
-        parser.error("--layout interval is for stumps; linear and kernel machines have one layout")
-    if arguments.layout == "interval" and estimator.grows_trees:
-        parser.error("--layout interval is for stumps; trees can only be saved as a list")
+    if arguments.layout != "list" and cls.makes_machines:
+        parser.error(f"--layout {arguments.layout} is for stumps; linear and kernel machines have one layout")
+    if arguments.layout != "list" and estimator.grows_trees:
+        parser.error(f"--layout {arguments.layout} is for stumps; trees can only be saved as a list")
     return arguments, estimator, weights
 
 

@@ -431,7 +431,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"BIAS", 1u << MCB_F32, MCB__KINDS, MCB__KINDS},
     {"FIDX", MCB__UINTS, MCB__INTERVALS, MCB__INTERVALS},
     {"IOFF", MCB__UINTS, MCB__INTERVALS, MCB__INTERVALS},
-    {"TABL", 1u << MCB_F64, MCB__INTERVALS, MCB__INTERVALS},
+    {"TABL", 1u << MCB_F64 | 1u << MCB_F32, MCB__INTERVALS, MCB__INTERVALS},
     {"LABI", 1u << MCB_I64, 0, MCB__KINDS},
     {"LABO", MCB__UINTS, 0, MCB__KINDS},
     {"LABS", 1u << MCB_U8, 0, MCB__KINDS},
@@ -716,10 +716,14 @@ static inline int mcb__check_contents(mcb_model *m) {
             begin = end;
         }
         if (begin != s[MCB_S_THRS].count) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, used);
-        for (i = 0; i < s[MCB_S_TABL].count; i++) {
-            /* Below 2^192 each, so that no sum of at most 2^31 of them leaves the range of double. */
-            if ((mcb__u64(s[MCB_S_TABL].data + 8 * i) >> 52 & 0x7ff) >= 1023 + 192)
-                return mcb__wrong_item(m, MCB_E_TABLE, MCB_S_TABL, i);
+        if (s[MCB_S_TABL].dtype == MCB_F32) {
+            if ((status = mcb__finite_f32(m, MCB_S_TABL, MCB_E_TABLE))) return status;
+        } else {
+            for (i = 0; i < s[MCB_S_TABL].count; i++) {
+                /* Below 2^192 each, so that no sum of at most 2^31 of them leaves the range of double. */
+                if ((mcb__u64(s[MCB_S_TABL].data + 8 * i) >> 52 & 0x7ff) >= 1023 + 192)
+                    return mcb__wrong_item(m, MCB_E_TABLE, MCB_S_TABL, i);
+            }
         }
     }
     if ((status = mcb__finite_f32(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
@@ -1017,11 +1021,14 @@ static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, siz
 }
 
 static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, double *scores) {
+    const mcb_section *table = &m->section[MCB_S_TABL];
     size_t K = m->n_classes, k;
     uint64_t at, i;
     for (i = 0; i < m->section[MCB_S_FIDX].count; i++) {
         mcb__table_rows(m, x, i, 1, &at);
-        for (k = 0; k < K; k++) scores[k] += mcb__f64(m->section[MCB_S_TABL].data + 8 * ((size_t)at * K + k));
+        for (k = 0; k < K; k++)
+            scores[k] += table->dtype == MCB_F32 ? mcb__f32(table->data + 4 * ((size_t)at * K + k))
+                                                 : mcb__f64(table->data + 8 * ((size_t)at * K + k));
     }
 }
 
@@ -1063,6 +1070,11 @@ MCB__TYPES(8)
     }
 #define MCB__TABLE_ADD(v, W) \
     if (v < nv) sum[v] += *(const mcb__dm##W *)(value + 8 * at[v]);
+#define MCB__TABLE_ADD_SINGLE(v, W)                                   \
+    if (v < nv) {                                                     \
+        mcb__f##W single = *(const mcb__fm##W *)(value + 4 * at[v]);  \
+        sum[v] += __builtin_convertvector(single, mcb__d##W);         \
+    }
 #define MCB__TILE_BEGIN(k, W) \
     if (k < nk) sum[k] = *(const mcb__dm##W *)(tile + k * MCB__TILE_ROWS);
 #define MCB__TILE_END(k, W) \
@@ -1110,14 +1122,18 @@ MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
         }                                                                                                             \
         MCB__EACH8(MCB__ROW_END, W)                                                                                   \
     }                                                                                                                 \
-    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, const uint64_t *row, size_t n, size_t K,         \
-                                         size_t first, size_t nv, double *scores) {                                   \
+    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, int is_single, const uint64_t *row, size_t n,    \
+                                         size_t K, size_t first, size_t nv, double *scores) {                         \
         mcb__d##W sum[8];                                                                                             \
         size_t at[8], j;                                                                                              \
         MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                 \
         for (j = 0; j < n; j++) {                                                                                     \
-            const unsigned char *value = table + 8 * (size_t)row[j] * K;                                              \
-            MCB__EACH8(MCB__TABLE_ADD, W)                                                                             \
+            const unsigned char *value = table + (is_single ? 4 : 8) * (size_t)row[j] * K;                            \
+            if (is_single) {                                                                                          \
+                MCB__EACH8(MCB__TABLE_ADD_SINGLE, W)                                                                  \
+            } else {                                                                                                  \
+                MCB__EACH8(MCB__TABLE_ADD, W)                                                                         \
+            }                                                                                                         \
         }                                                                                                             \
         MCB__EACH8(MCB__ROW_END, W)                                                                                   \
     }                                                                                                                 \
@@ -1144,6 +1160,7 @@ MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
     ATTRIBUTE static inline MCB__UNUSED void mcb__add_intervals_row_##W(const mcb_model *m, const float *x,           \
                                                                         double *scores) {                             \
         const unsigned char *table = m->section[MCB_S_TABL].data;                                                     \
+        int is_single = m->section[MCB_S_TABL].dtype == MCB_F32;                                                      \
         size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                      \
         uint64_t row[MCB__ROW_CHUNK], i, used = m->section[MCB_S_FIDX].count;                                         \
         for (i = 0; i < used; i += n) {                                                                               \
@@ -1152,7 +1169,11 @@ MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
             for (pass = 0; pass < passes; pass++) {                                                                   \
                 size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                   \
                 first *= W;                                                                                           \
-                switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                                       \
+                if (is_single) {                                                                                      \
+                    switch (nv) { MCB__CASES(MCB__TABLE_CASE_SINGLE_##W) }                                            \
+                } else {                                                                                              \
+                    switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                                   \
+                }                                                                                                     \
             }                                                                                                         \
         }                                                                                                             \
     }
@@ -1163,9 +1184,12 @@ MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
 #define MCB__ROW_CASE_LEFT_2(nv) case nv: mcb__row_pass_2(right, left, mask, n, K, first, nv, scores); break;
 #define MCB__ROW_CASE_LEFT_4(nv) case nv: mcb__row_pass_4(right, left, mask, n, K, first, nv, scores); break;
 #define MCB__ROW_CASE_LEFT_8(nv) case nv: mcb__row_pass_8(right, left, mask, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_2(nv) case nv: mcb__table_pass_2(table, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_4(nv) case nv: mcb__table_pass_4(table, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_8(nv) case nv: mcb__table_pass_8(table, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_2(nv) case nv: mcb__table_pass_2(table, 0, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_SINGLE_2(nv) case nv: mcb__table_pass_2(table, 1, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_4(nv) case nv: mcb__table_pass_4(table, 0, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_SINGLE_4(nv) case nv: mcb__table_pass_4(table, 1, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_8(nv) case nv: mcb__table_pass_8(table, 0, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_SINGLE_8(nv) case nv: mcb__table_pass_8(table, 1, row, n, K, first, nv, scores); break;
 
 /* What the batch needs of up to 64 learners, decoded once for up to 64 rows. */
 typedef struct {

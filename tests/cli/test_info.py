@@ -47,7 +47,7 @@ top features  share in what moves the scores
     )
 
 
-@pytest.mark.parametrize("layout", ["list", "interval"])
+@pytest.mark.parametrize("layout", ["list", "interval", "interval32"])
 def test_json(capsys, tmp_path, known, layout):
     path = tmp_path / "m.mcb"
     meta = {"feature_names": list("abcdef"), "index_base": 0}
@@ -59,6 +59,7 @@ def test_json(capsys, tmp_path, known, layout):
         "file": str(path),
         "bytes": path.stat().st_size,
         "kind": 1 if layout == "list" else 2,
+        "layout": layout,
         "link": "none",
         "classes": [3, 8],
         "n_features": 6,

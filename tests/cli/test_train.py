@@ -221,7 +221,10 @@ def test_small_class_in_cross_validation_is_a_notice(tmp_path, blobs):
 
 def test_standard_input_interval_layout_and_number_of_features(files, tmp_path):
     text = (files / "train.svm").read_text()
+    done = run("train", "-n", 30, "--layout", "interval32", "--n-features", 9, "-", "j.mcb", cwd=tmp_path, stdin=text)
+    assert done.stderr.rstrip().endswith("bytes (interval32)")
     done = run("train", "-n", 30, "--layout", "interval", "--n-features", 9, "-", "i.mcb", cwd=tmp_path, stdin=text)
+    assert (tmp_path / "j.mcb").stat().st_size < (tmp_path / "i.mcb").stat().st_size
     assert done.returncode == 0, done.stderr
     assert "<stdin>: 180 rows, 9 features" in done.stderr
     assert done.stderr.rstrip().endswith("bytes (interval)")

@@ -31,6 +31,7 @@ def test_golden(name):
     assert model.predict(X).tolist() == expected["labels"]
     if model.link != "none":
         assert model.predict_proba(X).tobytes() == from_hex(expected["probabilities"]).tobytes()
+    assert model.layout == (name.split("-")[1] if model.kind == 2 else "list")
     if model.kind != 2:
         assert (
             type(model)
@@ -42,7 +43,7 @@ def test_golden(name):
 
 def test_there_are_golden_files():
     assert len(NAMES) >= 24
-    assert {name.split("-")[1] for name in NAMES} == {"list", "interval", "trees", "linear", "kernel"}
+    assert {name.split("-")[1] for name in NAMES} == {"list", "interval", "interval32", "trees", "linear", "kernel"}
 
 
 def write_missing():
@@ -74,7 +75,7 @@ def write_missing():
         (11, [chr(0xE9) + str(i).zfill(2) for i in range(11)]),
     ):
         link = ("softmax2", "softmax", "none")[k % 3]
-        for layout in ("list", "interval"):
+        for layout in ("list", "interval", "interval32"):
             for two_sided in (False, True):
                 d = 300 if two_sided else 6
                 stumps = random_stumps(14, d, k, two_sided, seed=k, few_thresholds=True)

@@ -32,6 +32,7 @@ STATUSES = {name: (int(number), text) for name, number, text in re.findall(r'X\(
 LIST = Model.from_ensemble(random_stumps(5, 7, 3), [1, 2, 9], link="softmax", meta={"a": "\u00e9"}).to_bytes()
 TEXT = Model.from_ensemble(random_stumps(5, 7, 3, two_sided=True), ["a", "bb", "c"]).to_bytes()
 TABLE = Model.from_ensemble(random_stumps(30, 4, 3), [1, 2, 9], layout="interval").to_bytes()
+SINGLE = Model.from_ensemble(random_stumps(30, 4, 3), [1, 2, 9], layout="interval32").to_bytes()
 TREES = Model.from_ensemble(random_trees(5, 7, 3, "base", splits=(2, 9)), [1, 2, 9], link="softmax").to_bytes()
 VECTOR = Model.from_ensemble(random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], leaves="float16").to_bytes()
 CODED = Model.from_ensemble(random_trees(5, 7, 4, "code", splits=(2, 9)), [1, 2, 9, 11], link="softmax").to_bytes()
@@ -352,6 +353,11 @@ CASES = [
         ("MCB_E_TABLE", lambda value=value: edited(TABLE, b"TABL", "d", put(7, value)))
         for value in (np.inf, np.nan, 2.0**192, -(2.0**500))
     ],
+    *[
+        ("MCB_E_TABLE", lambda value=value: edited(SINGLE, b"TABL", "f", put(7, value)))
+        for value in (np.inf, np.nan, -np.inf)
+    ],
+    ("MCB_E_SHAPE", lambda: edited(SINGLE, b"TABL", "f", lambda values: values[:-3])),
     ("MCB_E_BIAS", lambda: edited(LIST, b"BIAS", "f", put(1, -np.inf))),
     ("MCB_E_BIAS", lambda: edited(TABLE, b"BIAS", "f", put(1, np.nan))),
     ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", put(0, 1))),
@@ -433,7 +439,7 @@ def test_where_is_said():
 
 
 def test_tampering_twin_writes_the_same_bytes():
-    for data in (LIST, TEXT, TABLE, TREES, VECTOR, LINEAR, KERNEL, RBF, CODED):
+    for data in (LIST, TEXT, TABLE, SINGLE, TREES, VECTOR, LINEAR, KERNEL, RBF, CODED):
         assert parse(data).to_bytes() == data
 
 
@@ -505,7 +511,7 @@ def test_negative_zero_threshold_of_another_writer():
         stumps.feature, np.array([-1.0, 0.0, 1.0]), stumps.nan_left, stumps.right, None, stumps.bias, 1
     )
     X = np.array([[0.0], [-0.0], [1e-45], [-1e-45]], dtype=np.float32)
-    for layout in ("list", "interval"):
+    for layout in ("list", "interval", "interval32"):
         data = Model.from_ensemble(stumps, range(2), layout=layout).to_bytes()
         changed = edited(data, b"THRS", "f", put(1, -0.0))
         assert changed != data

@@ -5,6 +5,7 @@ import math
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,9 +36,12 @@ def test_equals_the_twin(n_classes, two_sided):
         assert len(stages) == n_stumps
         assert same_bits(stages[-1], model.decision_function(X))
         assert same_bits(model.truncate(2).decision_function(X), stages[1])
-        table = Model.from_ensemble(stumps, range(n_classes), layout="interval")
         size = np.abs(stumps.right).sum() + (0 if stumps.left is None else np.abs(stumps.left).sum())
-        np.testing.assert_allclose(table.raw_scores(X), expected, rtol=1e-12, atol=1e-12 * size / n_classes)
+        for layout, error in (("interval", 1e-12), ("interval32", 1e-7)):
+            table = Model.from_ensemble(stumps, range(n_classes), layout=layout)
+            assert table.layout == layout
+            np.testing.assert_allclose(table.raw_scores(X), expected, rtol=error, atol=error * size / n_classes)
+            assert same_bits(table.raw_scores(X), np.vstack([table.raw_scores(row[None]) for row in X]))
 
 
 def sets_of_trees():
@@ -232,7 +236,7 @@ def test_1000_classes_and_many_features():
             np.testing.assert_allclose(model.raw_scores(X), raw_scores(stumps, X), rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.parametrize("layout", ["list", "interval"])
+@pytest.mark.parametrize("layout", ["list", "interval", "interval32"])
 def test_every_layout_of_rows_gives_the_same_bits(layout):
     stumps = random_stumps(80, 6, 5, few_thresholds=True)
     model = Model.from_ensemble(stumps, range(5), link="softmax2", layout=layout)
@@ -368,6 +372,17 @@ def test_zero_learners_and_zero_rows():
         )
 
 
+def test_interval_table_of_float32_holds_finite_numbers_only():
+    stumps = random_stumps(2, 1, 2)
+    huge = replace(stumps, feature=stumps.feature * 0, right=np.full((2, 2), 3e38, dtype=np.float32))
+    assert np.isfinite(Model.from_ensemble(huge, range(2), layout="interval").raw_scores([[np.nan]])).all()
+    with pytest.raises(ValueError, match="layout='interval32' cannot hold a score of 6e\\+38.*use layout='interval'"):
+        Model.from_ensemble(huge, range(2), layout="interval32")
+    tiny = replace(stumps, right=np.full((2, 2), -1e-45, dtype=np.float32))
+    sections = Model.from_ensemble(tiny, range(2), layout="interval32").to_bytes()
+    assert Model.from_bytes(sections).layout == "interval32"
+
+
 def test_interval_table_refuses_what_it_cannot_do():
     model = Model.from_ensemble(random_stumps(3, 2, 3), range(3), layout="interval")
     assert model.n_learners is None
@@ -416,7 +431,7 @@ def test_wrong_arguments_are_explained():
         model.truncate(4)
 
 
-@pytest.mark.parametrize("layout", ["list", "interval"])
+@pytest.mark.parametrize("layout", ["list", "interval", "interval32"])
 def test_round_trip(layout, tmp_path):
     stumps = random_stumps(20, 5, 3, two_sided=True)
     meta = {"params": {"nu": 1e-9, "n": np.int64(3)}, "names": ["\u00e9", "b"], "algorithm": "mcboost"}
