@@ -18,7 +18,7 @@ Buffers
 """
 
 from cython.parallel cimport prange
-from libc.math cimport exp, fabs
+from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "fcd.h" nogil:
@@ -47,7 +47,11 @@ cdef extern from "fcd.h" nogil:
     double pmb_fcd_total_d_0(const double *u, int64_t n)
     void pmb_margins(const uint32_t *H, int64_t stride, const int32_t *column, const double *w, int64_t n, int64_t rows,
                      double *F)
-    double pmb_fcd_best(double plus, double minus, double nu, double cap)
+    double pmb_fcd_best(double plus, double minus, double nu, double cap, double old, double *factor)
+    void PMB_PREFETCH(const void *p)
+
+cdef enum:
+    AHEAD = 1024  # words of the next learner's bits that are called into the cache; the rest follows of itself
 
 ctypedef fused real:
     float
@@ -203,9 +207,9 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
         Updates made, and the largest violation met.
     """
     cdef int c, K = U.shape[0]
-    cdef int64_t a, j, k, n, stride = U.shape[1], own, own_end, updates = 0
+    cdef int64_t a, a0, j, k, n, stride = U.shape[1], own, own_end, updates = 0
     cdef uint64_t state = seed * <uint64_t> 2 + 1
-    cdef double largest = 0, size, old, new, out, f_plus = 1, f_minus = 1
+    cdef double largest = 0, size, old, new, f_plus = 1, f_minus = 1
     cdef double[2] V
     cdef const uint32_t *prev
     cdef real *u
@@ -247,6 +251,9 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
             prev, moved = NULL, False
             for k in range(n):
                 j = picks[k]
+                if k + 1 < n:
+                    for a0 in range(0, min(stride // 32, <int64_t> AHEAD), 16):
+                        PMB_PREFETCH(&H[column[picks[k + 1]], a0])
                 if prev == NULL:
                     sums_of(u, &H[column[j], 0], stride, own, own_end, V)
                 elif real is float:
@@ -260,13 +267,11 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
                 if size <= tol and not chosen:
                     continue
                 updates += 1
-                out = exp(old) if old else 1
-                new = pmb_fcd_best(V[0] * out, V[1] / out, nu, cap)
+                new = pmb_fcd_best(V[0], V[1], nu, cap, old, &f_plus)
                 if new != old:
                     w[j] = new
                     moved = True
                     prev = &H[column[j], 0]
-                    f_plus = exp(old - new)
                     f_minus = 1 / f_plus
             if prev != NULL:
                 if real is float:

@@ -16,6 +16,22 @@ typedef INT FN(fmask_) __attribute__((vector_size(64), may_alias));
 #define MASKV FN(fmask_)
 #define BITS (8 * (int)sizeof(INT))
 
+/* The sum of the values whose bit is set is one addition a row, and that of the others costs none of its own. */
+PMB_INLINE void FN(fcd_close_)(const REAL *all, const REAL *set, double *sums) {
+    double a[WIDE], s[WIDE];
+    for (int l = 0; l < WIDE; l++) {
+        a[l] = all[l];
+        s[l] = set[l];
+    }
+    for (int n = WIDE / 2; n; n /= 2)
+        for (int l = 0; l < n; l++) {
+            a[l] += a[l + n];
+            s[l] += s[l + n];
+        }
+    sums[0] += a[0] - s[0];
+    sums[1] += s[0];
+}
+
 /* All bits of lane l are bit l + first of the word. */
 PMB_INLINE void FN(fcd_mask_)(uint32_t word, int first, MASKV *mask) {
     MASKV shift = {0};
@@ -23,48 +39,46 @@ PMB_INLINE void FN(fcd_mask_)(uint32_t word, int first, MASKV *mask) {
     *mask = (((MASKV){0} + (INT)word) << shift) >> (BITS - 1);
 }
 
-/* One unit of rows: u *= the factor of prev, then sums of u on both sides of next. flip: bits of the rows of other
- * classes, whose side is the opposite. */
+/* One unit of rows: u *= the factor of prev, then sums of all u and of those where next is set. flip: bits of h to turn
+ * over: `first` and `last` in the first and the last unit of a zone, no others. */
 #define FCD_UNIT(i, flip)                                                     \
     do {                                                                      \
         for (int q = 0; q < 4; q++) {                                         \
             int at = q * WIDE;                                                \
             uint32_t turn = (uint32_t)((flip) >> (at / 32 * 32));             \
             VEC a = *(VEC *)(u + (i) + at);                                   \
-            if (prev) {                                                       \
+            if (scales) {                                                     \
                 MASKV s;                                                      \
                 FN(fcd_mask_)(prev[((i) + at) / 32] ^ turn, at % 32, &s);     \
                 a *= (VEC)((s & minus) | (~s & plus));                        \
                 *(VEC *)(u + (i) + at) = a;                                   \
             }                                                                 \
-            if (next) {                                                       \
+            if (adds) {                                                       \
                 MASKV s;                                                      \
                 FN(fcd_mask_)(next[((i) + at) / 32] ^ turn, at % 32, &s);     \
-                low[q] += (VEC)((MASKV)a & s);                                \
-                high[q] += (VEC)((MASKV)a & ~s);                              \
+                all[q] += a;                                                  \
+                set[q] += (VEC)((MASKV)a & s);                                \
             }                                                                 \
         }                                                                     \
     } while (0)
 
-PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const uint32_t *next, int64_t begin, int64_t end,
-                              uint64_t flip, REAL f_plus, REAL f_minus, double *sums) {
+PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const uint32_t *next, const int scales,
+                              const int adds, int64_t begin, int64_t end, uint64_t first, uint64_t last, REAL f_plus,
+                              REAL f_minus, double *sums) {
     const MASKV plus = (MASKV)((VEC){0} + f_plus), minus = (MASKV)((VEC){0} + f_minus);
     for (int64_t start = begin; start < end; start += PMB_FCD_BLOCK) {
         int64_t stop = start + PMB_FCD_BLOCK < end ? start + PMB_FCD_BLOCK : end;
-        VEC high[4] = {{0}}, low[4] = {{0}};
-        for (int64_t i = start; i < stop; i += UNIT) FCD_UNIT(i, flip);
-        if (next) {
+        VEC all[4] = {{0}}, set[4] = {{0}};
+        for (int64_t i = start; i < stop; i += UNIT) {
+            uint64_t flip = i == begin ? first : i + UNIT == end ? last : 0;
+            FCD_UNIT(i, flip);
+        }
+        if (adds) {
             for (int q = 1; q < 4; q++) {
-                high[0] += high[q];
-                low[0] += low[q];
+                all[0] += all[q];
+                set[0] += set[q];
             }
-            double p = 0, m = 0;
-            for (int l = 0; l < WIDE; l++) {
-                p += high[0][l];
-                m += low[0][l];
-            }
-            sums[0] += p;
-            sums[1] += m;
+            FN(fcd_close_)((const REAL *)all, (const REAL *)set, sums);
         }
     }
 }
@@ -73,16 +87,18 @@ PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const 
 #undef MASKV
 #undef BITS
 #else
-PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const uint32_t *next, int64_t begin, int64_t end,
-                              uint64_t flip, REAL f_plus, REAL f_minus, double *sums) {
+PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const uint32_t *next, const int scales,
+                              const int adds, int64_t begin, int64_t end, uint64_t first, uint64_t last, REAL f_plus,
+                              REAL f_minus, double *sums) {
     for (int64_t start = begin; start < end; start += PMB_FCD_BLOCK) {
         int64_t stop = start + PMB_FCD_BLOCK < end ? start + PMB_FCD_BLOCK : end;
         REAL part[2] = {0, 0};
         for (int64_t i = start; i < stop; i++) {
-            if (prev) u[i] *= (prev[i / 32] >> (i % 32) ^ flip >> (i % UNIT)) & 1 ? f_minus : f_plus;
-            if (next) part[(next[i / 32] >> (i % 32) ^ flip >> (i % UNIT)) & 1] += u[i];
+            uint64_t flip = i < begin + UNIT ? first : i + UNIT >= end ? last : 0;
+            if (scales) u[i] *= (prev[i / 32] >> (i % 32) ^ flip >> (i % UNIT)) & 1 ? f_minus : f_plus;
+            if (adds) part[(next[i / 32] >> (i % 32) ^ flip >> (i % UNIT)) & 1] += u[i];
         }
-        if (next) {
+        if (adds) {
             sums[0] += part[0];
             sums[1] += part[1];
         }
@@ -90,17 +106,18 @@ PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const 
 }
 #endif
 
-/* All rows: outside [own, own_end), inside, and the units with both. */
-#define FCD_ZONES(zone, prev, next)                                                                                  \
+/* All rows: those before the units with rows of the class, these, those after them. */
+#define FCD_ZONES(zone, scales, adds)                                                                                \
     do {                                                                                                             \
-        int64_t a0 = own / UNIT * UNIT, a1 = (own + UNIT - 1) / UNIT * UNIT;                                          \
-        int64_t b0 = own_end / UNIT * UNIT, b1 = (own_end + UNIT - 1) / UNIT * UNIT;                                  \
+        const int64_t begin = own / UNIT * UNIT, end = (own_end + UNIT - 1) / UNIT * UNIT;                           \
         const REAL plus = (REAL)f_plus, minus = (REAL)f_minus;                                                       \
-        zone(u, prev, next, 0, a0, UINT64_MAX, plus, minus, sums);                                                   \
-        if (a0 < a1) zone(u, prev, next, a0, a1, pmb_fcd_others(a0, own, own_end), plus, minus, sums);               \
-        zone(u, prev, next, a1, b0, 0, plus, minus, sums);                                                           \
-        if (b0 < b1 && b0 >= a1) zone(u, prev, next, b0, b1, pmb_fcd_others(b0, own, own_end), plus, minus, sums);   \
-        zone(u, prev, next, a1 > b1 ? a1 : b1, rows, UINT64_MAX, plus, minus, sums);                                 \
+        double turned[2] = {0, 0};                                                                                   \
+        zone(u, prev, next, scales, adds, 0, begin, 0, 0, minus, plus, turned);                                      \
+        zone(u, prev, next, scales, adds, begin, end, pmb_fcd_others(begin, own, own_end),                           \
+             pmb_fcd_others(end - UNIT, own, own_end), plus, minus, sums);                                           \
+        zone(u, prev, next, scales, adds, end, rows, 0, 0, minus, plus, turned);                                     \
+        sums[0] += turned[1];                                                                                        \
+        sums[1] += turned[0];                                                                                        \
     } while (0)
 
 #define FCD_ARGUMENTS                                                                                                \
@@ -108,74 +125,69 @@ PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const 
         double f_minus, double *sums
 
 PMB_CLONES PMB_STATIC void FN(fcd_sums_any_)(FCD_ARGUMENTS) {
-    (void)prev;
-    FCD_ZONES(FN(fcd_zone_), NULL, next);
+    FCD_ZONES(FN(fcd_zone_), 0, 1);
 }
 
-PMB_CLONES PMB_STATIC void FN(fcd_both_any_)(FCD_ARGUMENTS) { FCD_ZONES(FN(fcd_zone_), prev, next); }
+PMB_CLONES PMB_STATIC void FN(fcd_both_any_)(FCD_ARGUMENTS) { FCD_ZONES(FN(fcd_zone_), 1, 1); }
 
 PMB_CLONES PMB_STATIC void FN(fcd_scale_any_)(FCD_ARGUMENTS) {
-    (void)next;
-    FCD_ZONES(FN(fcd_zone_), prev, NULL);
+    FCD_ZONES(FN(fcd_zone_), 1, 0);
 }
 
 #ifdef PMB_FCD_512
 /* The same with AVX-512's masked instructions, bit for bit: the bits of h are masks as they are. */
 PMB_INLINE PMB_FCD_512 void FN(fcd_zone_512_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const uint32_t *next,
-                                              int64_t begin, int64_t end, uint64_t flip, REAL f_plus, REAL f_minus,
+                                              const int scales, const int adds, int64_t begin, int64_t end,
+                                              uint64_t first, uint64_t last, REAL f_plus, REAL f_minus,
                                               double *sums) {
-    const M512 plus = SET512(f_plus), minus = SET512(f_minus);
+    /* Bits of prev, moved to where a permutation looks, choose between pairs of factors: masks are dear to load. */
+    const M512 pairs = PAIRS512(SET512(f_plus), SET512(f_minus));
+    __m512i shift[SHIFTS];
+    for (int q = 0; q < SHIFTS; q++) shift[q] = SHIFT512(q);
     for (int64_t start = begin; start < end; start += PMB_FCD_BLOCK) {
         int64_t stop = start + PMB_FCD_BLOCK < end ? start + PMB_FCD_BLOCK : end;
-        M512 high[4], low[4];
-        for (int q = 0; q < 4; q++) high[q] = low[q] = SET512(0);
-        for (int64_t i = start; i < stop; i += UNIT) {
+        M512 all[4], set[4];
+        for (int q = 0; q < 4; q++) all[q] = set[q] = SET512(0);
+        const uint32_t *p = prev + start / 32;
+        const MASK512 *x = (const MASK512 *)next + start / WIDE;
+        REAL *at = u + start;
+        for (int64_t i = start; i < stop; i += UNIT, at += UNIT, p += UNIT / 32, x += 4) {
+            const uint64_t flip = i == begin ? first : i + UNIT == end ? last : 0;
 #pragma GCC unroll 4
             for (int q = 0; q < 4; q++) {
-                const int64_t at = i / WIDE + q;
                 const MASK512 turn = (MASK512)(flip >> (q * WIDE));
-                M512 a = LOAD512(u + at * WIDE);
-                if (prev) {
-                    a = MUL512(a, BLEND512((MASK512)(((const MASK512 *)prev)[at] ^ turn), plus, minus));
-                    STORE512(u + at * WIDE, a);
+                M512 a = LOAD512(at + q * WIDE);
+                if (scales) {
+                    const uint32_t word = p[q / SHIFTS] ^ (uint32_t)(flip >> (q / SHIFTS * 32));
+                    a = MUL512(a, CHOOSE512(word, shift[q % SHIFTS], pairs));
+                    STORE512(at + q * WIDE, a);
                 }
-                if (next) {
-                    const MASK512 k = (MASK512)(((const MASK512 *)next)[at] ^ turn);
-                    low[q] = ADD512(low[q], k, low[q], a);
-                    high[q] = ADD512(high[q], (MASK512)~k, high[q], a);
+                if (adds) {
+                    all[q] += a;
+                    set[q] = ADD512(set[q], (MASK512)(LOAD_MASK512((MASK512 *)(x + q)) ^ turn), set[q], a);
                 }
             }
         }
-        if (next) {
-            const MASK512 all = (MASK512)~0;
+        if (adds) {
             for (int q = 1; q < 4; q++) {
-                high[0] = ADD512(high[0], all, high[0], high[q]);
-                low[0] = ADD512(low[0], all, low[0], low[q]);
+                all[0] += all[q];
+                set[0] += set[q];
             }
-            REAL h[WIDE], l[WIDE];
-            memcpy(h, high, sizeof h);
-            memcpy(l, low, sizeof l);
-            double p = 0, m = 0;
-            for (int j = 0; j < WIDE; j++) {
-                p += h[j];
-                m += l[j];
-            }
-            sums[0] += p;
-            sums[1] += m;
+            double those_set = TOTAL512(set[0]);
+            sums[0] += TOTAL512(all[0]) - those_set;
+            sums[1] += those_set;
         }
     }
 }
 
 PMB_STATIC PMB_FCD_512 void FN(fcd_sums_512_)(FCD_ARGUMENTS) {
-    (void)prev;
-    FCD_ZONES(FN(fcd_zone_512_), NULL, next);
+    FCD_ZONES(FN(fcd_zone_512_), 0, 1);
 }
 
-PMB_STATIC PMB_FCD_512 void FN(fcd_both_512_)(FCD_ARGUMENTS) { FCD_ZONES(FN(fcd_zone_512_), prev, next); }
+PMB_STATIC PMB_FCD_512 void FN(fcd_both_512_)(FCD_ARGUMENTS) { FCD_ZONES(FN(fcd_zone_512_), 1, 1); }
 
 PMB_STATIC PMB_FCD_512 void FN(fcd_scale_512_)(FCD_ARGUMENTS) {
-    (void)next;
-    FCD_ZONES(FN(fcd_zone_512_), prev, NULL);
+    FCD_ZONES(FN(fcd_zone_512_), 1, 0);
 }
 #define FCD_RUN(what, ...)                                                  \
     do {                                                                    \
@@ -200,7 +212,7 @@ PMB_STATIC void FN(pmb_fcd_both_)(REAL *u, const uint32_t *prev, const uint32_t 
 
 PMB_STATIC void FN(pmb_fcd_scale_)(REAL *u, const uint32_t *prev, int64_t rows, int64_t own, int64_t own_end,
                                    double f_plus, double f_minus) {
-    double sums[2];
+    double sums[2] = {0, 0};
     FCD_RUN(scale, u, prev, NULL, rows, own, own_end, f_plus, f_minus, sums);
 }
 #undef FCD_RUN
@@ -257,10 +269,15 @@ PMB_CLONES PMB_STATIC double FN(pmb_fcd_total_)(const REAL *u, int64_t n) {
 #undef WIDE
 #undef M512
 #undef MASK512
+#undef LOAD_MASK512
+#undef TOTAL512
 #undef SET512
 #undef LOAD512
 #undef STORE512
 #undef MUL512
-#undef BLEND512
+#undef PAIRS512
+#undef SHIFTS
+#undef SHIFT512
+#undef CHOOSE512
 #undef ADD512
 #endif
