@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from pymcboost._kernels import bins as _bins
 from pymcboost._kernels.aligned import aligned_zeros
@@ -76,6 +77,24 @@ class TreeData(TrainingData):
         """Numbers touched by one scan of all rows."""
         sparse = 0 if self.row_cell is None else len(self.row_cell)
         return self.n_rows * int(self.tile_lanes.sum()) + sparse
+
+    def by_cell(self):
+        """Sparse entries cell after cell, as trees with vector leaves take them.
+
+        Returns
+        -------
+        rows : ndarray of int32 (n_entries,)
+            Ascending within a cell.
+        cells : ndarray of int32 (n, 2)
+            Number of each cell that has entries, and how many.
+        """
+        if self.row_ptr is None:
+            return np.zeros(0, dtype=np.int32), np.zeros((0, 2), dtype=np.int32)
+        marks = np.zeros(len(self.row_cell), dtype=np.int8)
+        entries = csr_array((marks, self.row_cell, self.row_ptr), shape=(self.n_rows, self.n_cells)).tocsc()
+        counts = np.diff(entries.indptr)
+        used = np.flatnonzero(counts)
+        return entries.indices.astype(np.int32), np.column_stack((used, counts[used])).astype(np.int32)
 
     @property
     def n_cells(self):

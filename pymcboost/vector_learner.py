@@ -64,7 +64,7 @@ class VectorTrees:
         return _vtrees.Grower(
             data.codes, data.lane, data.cell0, data.n_bins, data.has_missing, data.mode, data.lane_ptr,
             data.lane_feature, data.row_ptr if sparse else np.zeros(0, dtype=np.int64),
-            data.row_cell if sparse else np.zeros(0, dtype=np.int32), data.n_cells if sparse else 0, data.n_classes,
+            *data.by_cell(), data.n_cells if sparse else 0, data.n_classes,
             loss.lanes, loss.blocks, *self._limits, n_drawn, True, self.n_threads, self._min_share,
         )  # fmt: skip
 

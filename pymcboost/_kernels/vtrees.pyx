@@ -16,7 +16,6 @@ from libc.string cimport memset
 from .aligned import aligned_zeros
 
 import numpy as np
-from scipy.sparse import csr_array
 
 cdef extern from "vtrees.h" nogil:
     enum:
@@ -141,7 +140,7 @@ cdef class Grower:
     codes : IN (n_lanes, m) uint8 or uint16
     lane, cell0, n_bins, has_missing, mode : IN (n_features,) int32
     lane_ptr, lane_feature : IN int32
-    row_ptr, row_cell : IN sparse entries, both empty if there are none; n_sparse_cells
+    row_ptr, entries, cells : IN sparse entries, see `TreeData.by_cell`, all empty if there are none; n_sparse_cells
     n_classes, lanes, blocks : of the gradient
     max_leaves, max_depth : max_depth 0: no bound
     least : least weight in a leaf, in the units of the gradient's weight lane
@@ -174,11 +173,12 @@ cdef class Grower:
 
     def __cinit__(self, codes, const int32_t[::1] lane, const int32_t[::1] cell0, const int32_t[::1] n_bins,
                   const int32_t[::1] has_missing, const int32_t[::1] mode, const int32_t[::1] lane_ptr,
-                  const int32_t[::1] lane_feature, const int64_t[::1] row_ptr, const int32_t[::1] row_cell,
-                  int64_t n_sparse_cells, int n_classes, int lanes, int blocks, int max_leaves, int max_depth,
-                  int64_t least, int take, bint middle, int n_threads, double min_share=0):
+                  const int32_t[::1] lane_feature, const int64_t[::1] row_ptr, const int32_t[::1] entries,
+                  const int32_t[:, ::1] cells, int64_t n_sparse_cells, int n_classes, int lanes, int blocks,
+                  int max_leaves, int max_depth, int64_t least, int take, bint middle, int n_threads,
+                  double min_share=0):
         cdef const uint8_t[:, ::1] codes8
-        cdef const int32_t[::1] cells
+        cdef const int32_t[::1] words_
         cdef int64_t n_lanes = codes.shape[0], m = codes.shape[1], cap
         cdef pmb_vt_data *d = &self.d
         n_features = lane.shape[0]
@@ -200,8 +200,8 @@ cdef class Grower:
         d.codes = &codes8[0, 0] if n_lanes else NULL
         d.lane, d.cell0, d.n_bins, d.has_missing, d.mode = &lane[0], &cell0[0], &n_bins[0], &has_missing[0], &mode[0]
         d.lane_ptr, d.lane_feature = &lane_ptr[0], &lane_feature[0]
-        cells = lane_cells
-        d.lane_cells = &cells[0]
+        words_ = lane_cells
+        d.lane_cells = &words_[0]
         if row_ptr.shape[0]:
             d.row_ptr = &row_ptr[0]
         # Rows outside the code that most rows of a lane have, as bits.
@@ -223,24 +223,18 @@ cdef class Grower:
         self.marked = np.zeros(2 * BATCH, dtype=np.uint8)
         self.kept = [skip_, others_, codes, lane, cell0, n_bins, has_missing, mode, lane_ptr, lane_feature,
                      row_ptr, lane_cells, cell_feature]
-        cells = cell_feature
-        d.cell_feature = &cells[0]
+        words_ = cell_feature
+        d.cell_feature = &words_[0]
         # Sparse entries by cell, those of the nodes of odd depth, and those of even depth.
-        self.n_entries = row_cell.shape[0]
+        self.n_entries, self.n_used_cells = entries.shape[0], cells.shape[0]
         self.entries = np.zeros((3, self.n_entries + 1), dtype=np.int32)
         self.cells = np.zeros((3, self.n_entries + 1, 2), dtype=np.int32)
-        if self.n_entries:
-            by_cell = csr_array((np.zeros(self.n_entries, dtype=np.int8), row_cell, row_ptr),
-                                shape=(m, n_sparse_cells)).tocsc()
-            counts = np.diff(by_cell.indptr)
-            used = np.flatnonzero(counts)
-            self.n_used_cells = len(used)
-            np.asarray(self.entries)[0, : self.n_entries] = by_cell.indices
-            np.asarray(self.cells)[0, : len(used)] = np.column_stack((used, counts[used]))
+        self.entries[0, : self.n_entries] = entries
+        self.cells[0, : self.n_used_cells] = cells
         self.row_side = np.zeros(m if self.n_entries else 1, dtype=np.uint8)
         self.max_leaves, self.max_depth, self.least, self.take = max_leaves, max_depth, least, take
         self.middle, self.n_threads, self.min_share = middle, n_threads, min_share
-        self.entries_of_row = <int32_t> (row_cell.shape[0] // max(m, 1))
+        self.entries_of_row = <int32_t> (self.n_entries // max(m, 1))
         # Room for as many nodes again that were split ahead in vain.
         self.room = 4 * max_leaves + 4 * BATCH
         self.nodes = <pmb_vt_node *> calloc(self.room, sizeof(pmb_vt_node))

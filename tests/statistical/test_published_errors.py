@@ -1,6 +1,6 @@
 """Errors on real data against published ones, with bands. tools/reproduce.py does the same with the full counts.
 
-A band is wide enough for the luck of ten random splits and narrow enough that a wrong weak learner, coefficient or
+A band is wide enough for the luck of random splits and narrow enough that a wrong weak learner, coefficient or
 shrinkage falls out of it: halving the number of rounds on pendigits, for instance, costs 0.7 points.
 """
 
@@ -16,6 +16,7 @@ common = pytest.importorskip("common")
 reproduce = pytest.importorskip("reproduce")
 
 REPEATS = 10
+PUBLISHED_REPEATS = 50
 
 
 def test_digits_bundled(project_root):
@@ -45,7 +46,7 @@ def test_digits_bundled(project_root):
 )
 def test_table4(data_folder, data, loss):
     """Mean error of the small-sample protocol within one of the paper's standard deviations."""
-    units = reproduce.small_units([(data, loss, 0.5, 1e-9)], REPEATS)
+    units = reproduce.small_units([(data, loss, 0.5, 1e-9)], PUBLISHED_REPEATS)
     errors = [reproduce.fit_sample(unit)["error"] for unit in units]
     mean, deviation = reproduce.TABLE4[data, loss]
     assert abs(np.mean(errors) - mean) <= deviation, f"{np.mean(errors):.2f}, paper {mean} ({deviation})"
@@ -65,13 +66,17 @@ def test_pendigits_official(data_folder, loss):
 @pytest.mark.slow
 @pytest.mark.needs_data
 @pytest.mark.parametrize("loss", reproduce.LOSSES)
-def test_shrinkage_helps_usps(data_folder, loss):
-    """Table II: on usps a shrinkage of 0.5 beats none, on the same splits."""
+def test_shrinkage_on_usps(data_folder, loss):
+    """Table II: a shrinkage of 0.5 is a little better than none, the published gain of 1.7 to 3.8 is not found here.
+
+    0.01 ends long before 500 rounds have done their work.
+    """
     means = {}
-    for eta in (1.0, 0.5):
-        units = reproduce.small_units([("usps", loss, eta, 1e-9)], REPEATS)
+    for eta, repeats in ((1.0, PUBLISHED_REPEATS), (0.5, PUBLISHED_REPEATS), (0.01, REPEATS)):
+        units = reproduce.small_units([("usps-train", loss, eta, 1e-9)], repeats)
         means[eta] = np.mean([reproduce.fit_sample(unit)["error"] for unit in units])
-    assert means[0.5] < means[1.0]
+    assert means[1.0] - 1.0 < means[0.5] < means[1.0]
+    assert means[0.01] > means[0.5] + 5.0
 
 
 @pytest.mark.slow
