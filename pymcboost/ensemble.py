@@ -433,11 +433,11 @@ class Trees:
         splits = np.diff(self.offset)
         if (splits > 1).any():
             raise ValueError(
-                "layout='interval' is for stumps; trees with more than one split can only be saved as a list "
+                "an interval table is for stumps; trees with more than one split can only be saved as a list "
                 "(layout='list')"
             )
         if self.decoder != "linear":
-            raise ValueError(f"layout='interval' is for sums; a code with decoder={self.decoder!r} has a list only")
+            raise ValueError(f"an interval table is for sums; a code with decoder={self.decoder!r} has a list only")
         stumps = self._as_stumps(splits)
         return _merge(stumps if self.code is not None else stumps.canonical())
 

@@ -397,7 +397,7 @@ class Model:
         else:
             sections = modelfile.arrays(self._data, self._scorer)
             feature, offset = sections["FIDX"].astype(np.int64), sections["IOFF"].astype(np.int64)
-            table = sections["TABL"].reshape(-1, self.n_classes_)
+            table = sections["TABL"].astype(np.float64).reshape(-1, self.n_classes_)
             begin, end = offset[:-1] + 2 * np.arange(len(feature)), offset[1:] + 2 * np.arange(len(feature)) + 1
             share = np.array([np.abs(np.diff(table[a:b], axis=0)).sum() for a, b in zip(begin, end, strict=True)])
         total = share.sum()
@@ -457,7 +457,7 @@ class Model:
         if leaves not in modelfile.LEAVES:
             raise ValueError(f"leaves must be 'float32' or 'float16', not {leaves!r}")
         if (layout, leaves) != (current, self.leaves):
-            self._need_list("the list cannot be had back from it; save that from the estimator or the original file")
+            self._need_list("no other layout can be had from it; save that from the estimator or the original file")
             data = modelfile.encode(_laid_out(self.ensemble, layout), self.classes_, self.link, self.meta, leaves)
         modelfile.write(path, data)
 
@@ -467,7 +467,7 @@ class Model:
     def __repr__(self):
         kind = {
             modelfile.KIND_STUMPS: counted(self.n_learners, "stump"),
-            modelfile.KIND_INTERVALS: "interval table",
+            modelfile.KIND_INTERVALS: "interval table" + " of float32" * (self.layout == "interval32"),
             modelfile.KIND_TREES: f"{counted(self.n_learners, 'tree')} in {counted(self.n_rounds, 'round')}",
             modelfile.KIND_LINEAR: "linear machine",
         }.get(self.kind)

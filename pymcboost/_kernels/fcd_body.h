@@ -16,7 +16,8 @@ typedef INT FN(fmask_) __attribute__((vector_size(64), may_alias));
 #define MASKV FN(fmask_)
 #define BITS (8 * (int)sizeof(INT))
 
-/* The sum of the values whose bit is set is one addition a row, and that of the others costs none of its own. */
+/* The sum of the values whose bit is set is one addition a row; that of the others is the difference to all, which is
+ * never negative, as the rounding of additions is monotone, and 0 where all bits are set. */
 PMB_INLINE void FN(fcd_close_)(const REAL *all, const REAL *set, double *sums) {
     double a[WIDE], s[WIDE];
     for (int l = 0; l < WIDE; l++) {
@@ -40,7 +41,7 @@ PMB_INLINE void FN(fcd_mask_)(uint32_t word, int first, MASKV *mask) {
 }
 
 /* One unit of rows: u *= the factor of prev, then sums of all u and of those where next is set. flip: bits of h to turn
- * over: `first` and `last` in the first and the last unit of a zone, no others. */
+ * over: `first` and `last` in the first and the last unit of a zone, `middle` in all others. */
 #define FCD_UNIT(i, flip)                                                     \
     do {                                                                      \
         for (int q = 0; q < 4; q++) {                                         \
@@ -63,14 +64,14 @@ PMB_INLINE void FN(fcd_mask_)(uint32_t word, int first, MASKV *mask) {
     } while (0)
 
 PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const uint32_t *next, const int scales,
-                              const int adds, int64_t begin, int64_t end, uint64_t first, uint64_t last, REAL f_plus,
-                              REAL f_minus, double *sums) {
+                              const int adds, int64_t begin, int64_t end, uint64_t first, uint64_t middle,
+                              uint64_t last, REAL f_plus, REAL f_minus, double *sums) {
     const MASKV plus = (MASKV)((VEC){0} + f_plus), minus = (MASKV)((VEC){0} + f_minus);
     for (int64_t start = begin; start < end; start += PMB_FCD_BLOCK) {
         int64_t stop = start + PMB_FCD_BLOCK < end ? start + PMB_FCD_BLOCK : end;
         VEC all[4] = {{0}}, set[4] = {{0}};
         for (int64_t i = start; i < stop; i += UNIT) {
-            uint64_t flip = i == begin ? first : i + UNIT == end ? last : 0;
+            uint64_t flip = i == begin ? first : i + UNIT == end ? last : middle;
             FCD_UNIT(i, flip);
         }
         if (adds) {
@@ -88,13 +89,13 @@ PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const 
 #undef BITS
 #else
 PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const uint32_t *next, const int scales,
-                              const int adds, int64_t begin, int64_t end, uint64_t first, uint64_t last, REAL f_plus,
-                              REAL f_minus, double *sums) {
+                              const int adds, int64_t begin, int64_t end, uint64_t first, uint64_t middle,
+                              uint64_t last, REAL f_plus, REAL f_minus, double *sums) {
     for (int64_t start = begin; start < end; start += PMB_FCD_BLOCK) {
         int64_t stop = start + PMB_FCD_BLOCK < end ? start + PMB_FCD_BLOCK : end;
         REAL part[2] = {0, 0};
         for (int64_t i = start; i < stop; i++) {
-            uint64_t flip = i < begin + UNIT ? first : i + UNIT >= end ? last : 0;
+            uint64_t flip = i < begin + UNIT ? first : i + UNIT >= end ? last : middle;
             if (scales) u[i] *= (prev[i / 32] >> (i % 32) ^ flip >> (i % UNIT)) & 1 ? f_minus : f_plus;
             if (adds) part[(next[i / 32] >> (i % 32) ^ flip >> (i % UNIT)) & 1] += u[i];
         }
@@ -112,12 +113,29 @@ PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const 
         const int64_t begin = own / UNIT * UNIT, end = (own_end + UNIT - 1) / UNIT * UNIT;                           \
         const REAL plus = (REAL)f_plus, minus = (REAL)f_minus;                                                       \
         double turned[2] = {0, 0};                                                                                   \
-        zone(u, prev, next, scales, adds, 0, begin, 0, 0, minus, plus, turned);                                      \
-        zone(u, prev, next, scales, adds, begin, end, pmb_fcd_others(begin, own, own_end),                           \
+        zone(u, prev, next, scales, adds, 0, begin, 0, 0, 0, minus, plus, turned);                                   \
+        zone(u, prev, next, scales, adds, begin, end, pmb_fcd_others(begin, own, own_end), 0,                        \
              pmb_fcd_others(end - UNIT, own, own_end), plus, minus, sums);                                           \
-        zone(u, prev, next, scales, adds, end, rows, 0, 0, minus, plus, turned);                                     \
+        zone(u, prev, next, scales, adds, end, rows, 0, 0, 0, minus, plus, turned);                                  \
         sums[0] += turned[1];                                                                                        \
         sums[1] += turned[0];                                                                                        \
+    } while (0)
+
+/* The same sums without differences: each side is added up by itself. */
+#define FCD_SIDES(zone)                                                                                              \
+    do {                                                                                                             \
+        const int64_t begin = own / UNIT * UNIT, end = (own_end + UNIT - 1) / UNIT * UNIT;                           \
+        const uint64_t all = UINT64_MAX;                                                                             \
+        (void)f_plus, (void)f_minus;                                                                                 \
+        for (int side = 0; side < 2; side++) {                                                                       \
+            const uint64_t other = side ? all : 0, turn = ~other;                                                    \
+            double both[2] = {0, 0};                                                                                 \
+            zone(u, prev, next, 0, 1, 0, begin, other, other, other, 1, 1, both);                                    \
+            zone(u, prev, next, 0, 1, begin, end, turn ^ pmb_fcd_others(begin, own, own_end), turn,                  \
+                 turn ^ pmb_fcd_others(end - UNIT, own, own_end), 1, 1, both);                                       \
+            zone(u, prev, next, 0, 1, end, rows, other, other, other, 1, 1, both);                                   \
+            sums[side] = both[1];                                                                                    \
+        }                                                                                                            \
     } while (0)
 
 #define FCD_ARGUMENTS                                                                                                \
@@ -127,6 +145,8 @@ PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const 
 PMB_CLONES PMB_STATIC void FN(fcd_sums_any_)(FCD_ARGUMENTS) {
     FCD_ZONES(FN(fcd_zone_), 0, 1);
 }
+
+PMB_CLONES PMB_STATIC void FN(fcd_sides_any_)(FCD_ARGUMENTS) { FCD_SIDES(FN(fcd_zone_)); }
 
 PMB_CLONES PMB_STATIC void FN(fcd_both_any_)(FCD_ARGUMENTS) { FCD_ZONES(FN(fcd_zone_), 1, 1); }
 
@@ -138,8 +158,8 @@ PMB_CLONES PMB_STATIC void FN(fcd_scale_any_)(FCD_ARGUMENTS) {
 /* The same with AVX-512's masked instructions, bit for bit: the bits of h are masks as they are. */
 PMB_INLINE PMB_FCD_512 void FN(fcd_zone_512_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const uint32_t *next,
                                               const int scales, const int adds, int64_t begin, int64_t end,
-                                              uint64_t first, uint64_t last, REAL f_plus, REAL f_minus,
-                                              double *sums) {
+                                              uint64_t first, uint64_t middle, uint64_t last, REAL f_plus,
+                                              REAL f_minus, double *sums) {
     /* Bits of prev, moved to where a permutation looks, choose between pairs of factors: masks are dear to load. */
     const M512 pairs = PAIRS512(SET512(f_plus), SET512(f_minus));
     __m512i shift[SHIFTS];
@@ -148,11 +168,11 @@ PMB_INLINE PMB_FCD_512 void FN(fcd_zone_512_)(REAL *PMB_RESTRICT u, const uint32
         int64_t stop = start + PMB_FCD_BLOCK < end ? start + PMB_FCD_BLOCK : end;
         M512 all[4], set[4];
         for (int q = 0; q < 4; q++) all[q] = set[q] = SET512(0);
-        const uint32_t *p = prev + start / 32;
-        const MASK512 *x = (const MASK512 *)next + start / WIDE;
+        const uint32_t *p = scales ? prev + start / 32 : NULL;
+        const MASK512 *x = adds ? (const MASK512 *)next + start / WIDE : NULL;
         REAL *at = u + start;
-        for (int64_t i = start; i < stop; i += UNIT, at += UNIT, p += UNIT / 32, x += 4) {
-            const uint64_t flip = i == begin ? first : i + UNIT == end ? last : 0;
+        for (int64_t i = start; i < stop; i += UNIT, at += UNIT, p += scales ? UNIT / 32 : 0, x += adds ? 4 : 0) {
+            const uint64_t flip = i == begin ? first : i + UNIT == end ? last : middle;
 #pragma GCC unroll 4
             for (int q = 0; q < 4; q++) {
                 const MASK512 turn = (MASK512)(flip >> (q * WIDE));
@@ -183,6 +203,8 @@ PMB_INLINE PMB_FCD_512 void FN(fcd_zone_512_)(REAL *PMB_RESTRICT u, const uint32
 PMB_STATIC PMB_FCD_512 void FN(fcd_sums_512_)(FCD_ARGUMENTS) {
     FCD_ZONES(FN(fcd_zone_512_), 0, 1);
 }
+
+PMB_STATIC PMB_FCD_512 void FN(fcd_sides_512_)(FCD_ARGUMENTS) { FCD_SIDES(FN(fcd_zone_512_)); }
 
 PMB_STATIC PMB_FCD_512 void FN(fcd_both_512_)(FCD_ARGUMENTS) { FCD_ZONES(FN(fcd_zone_512_), 1, 1); }
 
@@ -215,7 +237,16 @@ PMB_STATIC void FN(pmb_fcd_scale_)(REAL *u, const uint32_t *prev, int64_t rows, 
     double sums[2] = {0, 0};
     FCD_RUN(scale, u, prev, NULL, rows, own, own_end, f_plus, f_minus, sums);
 }
+
+/* Where one side is so small that the difference has lost digits of it, add both up anew. */
+PMB_STATIC void FN(pmb_fcd_sharpen_)(const REAL *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
+                                     double *sums) {
+    double low = sums[0] < sums[1] ? sums[0] : sums[1], high = sums[0] < sums[1] ? sums[1] : sums[0];
+    if (low < (sizeof(REAL) == 4 ? 1e-3 : 1e-10) * high)
+        FCD_RUN(sides, (REAL *)u, NULL, next, rows, own, own_end, 1, 1, sums);
+}
 #undef FCD_RUN
+#undef FCD_SIDES
 #undef FCD_ZONES
 #undef FCD_ARGUMENTS
 

@@ -66,7 +66,7 @@ typedef struct {
 
 /* One thread's memory. */
 typedef struct {
-    int32_t *hist;     /* all zero between two calls */
+    int32_t *hist;     /* all zero between two searches of lanes */
     uint64_t *bits;
     int32_t *occupied; /* cells in use, ascending; PMB_GROUP lists, or one of sparse cells */
     int32_t *numbers;  /* 0, 1, 2, ... */
@@ -364,18 +364,17 @@ PMB_STATIC void pmb_vt_search(const pmb_vt_data *d, const pmb_vt_node *node, con
     }
 }
 
-/* Search the chosen sparse features whose first cell in the node is one of [from, to) of its cells. A few features at
- * a time: their histogram stays in the fastest cache. A: in the data's order. */
+/* Search the chosen sparse features whose first cell in the node is one of [from, to) of its cells; entry: the first of
+ * cell `from`. A few features at a time: their histogram stays in the fastest cache. A: in the data's order. */
 PMB_STATIC void pmb_vt_search_sparse(const pmb_vt_data *d, const pmb_vt_node *node, const int32_t *totals,
-                                     const uint8_t *chosen, int64_t from, int64_t to, const int32_t *A, int64_t least,
-                                     int middle, pmb_vt_scratch *s, double *score, int32_t *code) {
+                                     const uint8_t *chosen, int64_t from, int64_t to, int64_t entry, const int32_t *A,
+                                     int64_t least, int middle, pmb_vt_scratch *s, double *score, int32_t *code) {
     const pmb_vt_cell *cell = node->cells;
-    int64_t c = 0, e = 0, end = node->n_cells;
+    int64_t c = from, e = entry, end = node->n_cells;
     int L = d->lanes, n_lane = d->n_classes % L;
     int32_t *PMB_RESTRICT cells = s->occupied, *PMB_RESTRICT its_count = s->its_count;
     int64_t *PMB_RESTRICT its_first = s->its_first;
     if (to > end) to = end;
-    for (; c < from; c++) e += cell[c].count;
     for (int f = from ? d->cell_feature[cell[from - 1].cell] : -1; c < end && d->cell_feature[cell[c].cell] == f; c++)
         e += cell[c].count;
     while (c < to) {
@@ -473,7 +472,8 @@ PMB_STATIC int64_t pmb_vt_partition(const pmb_vt_data *d, const pmb_vt_node *nod
     return l;
 }
 
-/* Entries of a node to its children's, which begin at the same place of `entries` and `cells` as the node's own. */
+/* Entries of a node to its children's, which begin at the same place of `entries` and `cells` as the node's own.
+ * row_side: as `pmb_vt_partition` has set it, which it does where no feature has a lane. */
 PMB_STATIC void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *node, const int32_t *left_rows,
                                     const uint8_t *PMB_RESTRICT row_side, int32_t *PMB_RESTRICT entries,
                                     pmb_vt_cell *PMB_RESTRICT cells, pmb_vt_node *left, pmb_vt_node *right) {

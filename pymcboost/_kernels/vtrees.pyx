@@ -59,8 +59,8 @@ cdef extern from "vtrees.h" nogil:
                        const uint64_t *in_node, const int32_t *all_A, int64_t least, int middle,
                        pmb_vt_scratch *s, double *score, int32_t *code)
     void pmb_vt_search_sparse(const pmb_vt_data *d, const pmb_vt_node *node, const int32_t *totals,
-                              const uint8_t *chosen, int64_t start, int64_t stop, const int32_t *A, int64_t least,
-                              int middle, pmb_vt_scratch *s, double *score, int32_t *code)
+                              const uint8_t *chosen, int64_t start, int64_t stop, int64_t entry, const int32_t *A,
+                              int64_t least, int middle, pmb_vt_scratch *s, double *score, int32_t *code)
     void pmb_vt_mark(const int32_t *rows, int64_t n, int64_t m, uint64_t *bits)
     int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint64_t *bits)
     void pmb_vt_choose(const pmb_vt_data *d, const double *score, const int32_t *code, pmb_vt_node *node)
@@ -169,6 +169,7 @@ cdef class Grower:
     cdef int32_t[:, ::1] entries
     cdef int32_t[:, :, ::1] cells
     cdef int64_t n_entries, n_used_cells
+    cdef int64_t[::1] task_entry
     cdef const int32_t *all_A
 
     def __cinit__(self, codes, const int32_t[::1] lane, const int32_t[::1] cell0, const int32_t[::1] n_bins,
@@ -227,6 +228,8 @@ cdef class Grower:
         d.cell_feature = &words_[0]
         # Sparse entries by cell, those of the nodes of odd depth, and those of even depth.
         self.n_entries, self.n_used_cells = entries.shape[0], cells.shape[0]
+        if n_lanes and self.n_entries:
+            raise ValueError("columns have codes or sparse entries, not some of them one and some the other")
         self.entries = np.zeros((3, self.n_entries + 1), dtype=np.int32)
         self.cells = np.zeros((3, self.n_entries + 1, 2), dtype=np.int32)
         self.entries[0, : self.n_entries] = entries
@@ -263,6 +266,7 @@ cdef class Grower:
         n_tasks = 2 * BATCH * (n_lanes // PMB_GROUP + 2) + self.n_entries // PMB_VT_CHUNK + 1
         self.task_child = np.empty(n_tasks, dtype=np.int32)
         self.task_first = np.empty(n_tasks, dtype=np.int32)
+        self.task_entry = np.empty(n_tasks, dtype=np.int64)
         self.open_ = np.empty(max_leaves + 1, dtype=np.int32)
 
     def __dealloc__(self):
@@ -302,13 +306,14 @@ cdef class Grower:
         for j in range(d.n_features):
             self.score[place, j] = -1
 
-    cdef void search(self, const int32_t *A, int32_t place, int32_t at, int32_t first, int thread) noexcept nogil:
-        """One task: PMB_GROUP lanes from `first` on, or chunk -1 - first of the sparse cells."""
+    cdef void search(self, const int32_t *A, int32_t place, int32_t at, int32_t first, int64_t entry,
+                     int thread) noexcept nogil:
+        """One task: PMB_GROUP lanes from `first` on, or chunk -1 - first of the sparse cells, which begins at `entry`."""
         cdef int32_t n_group = min(<int32_t> PMB_GROUP, self.n_used[place] - first)
         cdef int64_t start = <int64_t> PMB_VT_CHUNK * (-1 - first)
         if first < 0:
             pmb_vt_search_sparse(&self.d, &self.nodes[at], self.totals_of(at), &self.chosen[place, 0], start,
-                                 start + PMB_VT_CHUNK, self.all_A, self.least, self.middle, &self.scratch[thread],
+                                 start + PMB_VT_CHUNK, entry, self.all_A, self.least, self.middle, &self.scratch[thread],
                                  &self.score[place, 0], &self.codes_found[place, 0])
             return
         pmb_vt_search(&self.d, &self.nodes[at], self.totals_of(at), &self.chosen[place, 0],
@@ -320,12 +325,20 @@ cdef class Grower:
     cdef void evaluate(self, const int32_t *A, const int32_t *children, int32_t n_children, int threads) noexcept nogil:
         """Best splits of prepared nodes."""
         cdef int32_t c, j, t, n_tasks = 0
+        cdef int64_t entry, cell
+        cdef pmb_vt_node *node
         for c in range(n_children):
             if children[c] < 0:
                 continue
-            for j in range(<int32_t> ((self.nodes[children[c]].n_cells + PMB_VT_CHUNK - 1) // PMB_VT_CHUNK)):
+            node = &self.nodes[children[c]]
+            entry, cell = 0, 0
+            for j in range(<int32_t> ((node.n_cells + PMB_VT_CHUNK - 1) // PMB_VT_CHUNK)):
+                for cell in range(cell, <int64_t> PMB_VT_CHUNK * j):
+                    entry = entry + node.cells[cell].count
+                cell = <int64_t> PMB_VT_CHUNK * j
                 self.task_child[n_tasks] = c
                 self.task_first[n_tasks] = -1 - j
+                self.task_entry[n_tasks] = entry
                 n_tasks = n_tasks + 1
             j = 0
             while j < self.n_used[c]:
@@ -335,10 +348,11 @@ cdef class Grower:
                 j = j + PMB_GROUP
         if threads == 1:
             for t in range(n_tasks):
-                self.search(A, self.task_child[t], children[self.task_child[t]], self.task_first[t], 0)
+                self.search(A, self.task_child[t], children[self.task_child[t]], self.task_first[t], self.task_entry[t], 0)
         else:
             for t in prange(n_tasks, num_threads=threads, schedule="dynamic"):
-                self.search(A, self.task_child[t], children[self.task_child[t]], self.task_first[t], threadid())
+                self.search(A, self.task_child[t], children[self.task_child[t]], self.task_first[t], self.task_entry[t],
+                            threadid())
         for c in range(n_children):
             if children[c] >= 0:
                 pmb_vt_choose(&self.d, &self.score[c, 0], &self.codes_found[c, 0], &self.nodes[children[c]])

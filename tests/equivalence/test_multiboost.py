@@ -273,6 +273,29 @@ def test_ten_thousand_updates_in_float64():
     np.testing.assert_allclose(p.weights(solver), u, rtol=1e-8)
 
 
+@pytest.mark.parametrize("light", [1e-3, 1e-5, 1e-7])
+def test_float32_sees_the_small_side(light):
+    """Learners whose mistakes have next to no weight: the small sum must not drown in the rounding of the large one."""
+    rng = np.random.default_rng(0)
+    m, K, n = 12000, 3, 10
+    y = np.sort(rng.integers(0, K, m))
+    bad = rng.random(m) < 0.01
+    weight = np.where(bad, light, 1.0) * (0.5 + rng.random(m))
+    owner = np.repeat(np.arange(K), n)
+    truth = np.where(y == owner[:, None], 1, -1)
+    H = np.where(bad & (rng.random(truth.shape) < 0.7), -truth, truth)
+    data = TrainingData(rng.normal(size=(m, 1)), y, K, weight)
+    found = []
+    for dtype in (np.float32, np.float64):
+        columns = Columns.of_classes(pack(H[:, data.rows]), np.zeros(n * K), owner, K)
+        solver = FCD(data, 1e-6 * m, dtype=dtype)
+        solver.restart()
+        solver.solve(columns, max_passes=200)
+        exact = FCD(data, 1e-6 * m, dtype=np.float64)
+        found.append(exact.refresh(columns))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+
+
 def test_float32_with_refresh():
     """Above 10,000 rows; refreshed every 1,000 updates and ended with a pass in float64, within 1e-5 of the minimum."""
     p = Problem(12_000, 6, 150, skill=0.68)

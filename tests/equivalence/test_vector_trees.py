@@ -118,6 +118,23 @@ def test_sparse_trees(kind, K):
     assert splits
 
 
+@pytest.mark.parametrize(("values", "max_features"), [(3, 0.3), (60, 1.0), (2000, 0.6)])
+def test_many_sparse_cells(values, max_features):
+    """More cells in a node than one task searches, of features of few and of many cells, with missing values."""
+    rng = np.random.default_rng(values)
+    m, d, K = 300, 400, 3
+    X = scipy.sparse.random(m, d, density=0.3, format="csr", random_state=values, dtype=np.float32)
+    X.data = rng.integers(1, values + 1, X.nnz).astype(np.float32)
+    X.data[rng.random(X.nnz) < 0.02] = np.nan
+    y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    kept = []
+    for n_threads in (1, 3):
+        data, splits = check(X, y, K, seed=1, n_threads=n_threads, max_features=max_features, max_leaves=6)
+        kept.append(splits)
+    assert kept[0] == kept[1]
+    assert values < 60 or len(data.by_cell()[1]) > 2 * 8192
+
+
 @pytest.mark.parametrize("kind", ["ties", "missing"])
 @pytest.mark.parametrize("n_threads", [1, 2, 8])
 def test_many_leaves_with_threads(kind, n_threads):

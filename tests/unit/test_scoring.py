@@ -211,7 +211,7 @@ def test_trees_have_no_interval_table(tmp_path):
         lambda: Model.from_ensemble(model.ensemble, range(3), layout="interval"),
         lambda: model.save(tmp_path / "m.mcb", layout="interval"),
     ):
-        with pytest.raises(ValueError, match="layout='interval' is for stumps; trees with more than one split"):
+        with pytest.raises(ValueError, match="an interval table is for stumps; trees with more than one split"):
             call()
     with pytest.raises(ValueError, match="cannot keep 4 of 3 rounds; give a number from 0 to 3"):
         model.truncate(4)
@@ -378,6 +378,10 @@ def test_interval_table_of_float32_holds_finite_numbers_only():
     assert np.isfinite(Model.from_ensemble(huge, range(2), layout="interval").raw_scores([[np.nan]])).all()
     with pytest.raises(ValueError, match="layout='interval32' cannot hold a score of 6e\\+38.*use layout='interval'"):
         Model.from_ensemble(huge, range(2), layout="interval32")
+    half = replace(huge, right=huge.right / 2)
+    shares = [Model.from_ensemble(half, range(2), layout=x).feature_importances() for x in ("interval", "interval32")]
+    assert shares[1].dtype == np.float64
+    np.testing.assert_allclose(shares[1], shares[0], rtol=1e-6)
     tiny = replace(stumps, right=np.full((2, 2), -1e-45, dtype=np.float32))
     sections = Model.from_ensemble(tiny, range(2), layout="interval32").to_bytes()
     assert Model.from_bytes(sections).layout == "interval32"
@@ -390,6 +394,7 @@ def test_interval_table_refuses_what_it_cannot_do():
         lambda: model.truncate(1),
         lambda: model.staged_decision_function(np.zeros((1, 2))),
         lambda: model.save("never", layout="list"),
+        lambda: model.save("never", layout="interval32"),
         lambda: model.ensemble,
     ):
         with pytest.raises(ValueError, match="interval table, in which the stumps of a feature are merged"):
