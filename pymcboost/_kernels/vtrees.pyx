@@ -308,13 +308,13 @@ cdef class Grower:
 
     cdef void search(self, const int32_t *A, int32_t place, int32_t at, int32_t first, int64_t entry,
                      int thread) noexcept nogil:
-        """One task: PMB_GROUP lanes from `first` on, or chunk -1 - first of the sparse cells, which begins at `entry`."""
+        """One task: PMB_GROUP lanes from `first` on, or chunk -1 - first of the sparse cells, from `entry` on."""
         cdef int32_t n_group = min(<int32_t> PMB_GROUP, self.n_used[place] - first)
         cdef int64_t start = <int64_t> PMB_VT_CHUNK * (-1 - first)
         if first < 0:
             pmb_vt_search_sparse(&self.d, &self.nodes[at], self.totals_of(at), &self.chosen[place, 0], start,
-                                 start + PMB_VT_CHUNK, entry, self.all_A, self.least, self.middle, &self.scratch[thread],
-                                 &self.score[place, 0], &self.codes_found[place, 0])
+                                 start + PMB_VT_CHUNK, entry, self.all_A, self.least, self.middle,
+                                 &self.scratch[thread], &self.score[place, 0], &self.codes_found[place, 0])
             return
         pmb_vt_search(&self.d, &self.nodes[at], self.totals_of(at), &self.chosen[place, 0],
                       &self.lanes_used[place, first], n_group, &self.rows[0], A,
@@ -348,7 +348,8 @@ cdef class Grower:
                 j = j + PMB_GROUP
         if threads == 1:
             for t in range(n_tasks):
-                self.search(A, self.task_child[t], children[self.task_child[t]], self.task_first[t], self.task_entry[t], 0)
+                self.search(A, self.task_child[t], children[self.task_child[t]], self.task_first[t],
+                            self.task_entry[t], 0)
         else:
             for t in prange(n_tasks, num_threads=threads, schedule="dynamic"):
                 self.search(A, self.task_child[t], children[self.task_child[t]], self.task_first[t], self.task_entry[t],
