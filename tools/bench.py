@@ -246,7 +246,7 @@ def bench_stump_search(options):
         for _ in range(options.repeat):
             limit = min(limit, options.limits.rmw(width, repeat=2))
             for threads, learner in learners.items():
-                inner = race({"search": partial(learner.fit, gradient)}, 3)["search"]
+                inner = race({"search": partial(learner.fit, gradient)}, 40)["search"]
                 found[threads].seconds.append(inner.best)
                 found[threads].cpu.append(min(inner.cpu))
         pairs = m * d
