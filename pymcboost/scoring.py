@@ -38,9 +38,13 @@ def load_model(path):
     return Model(*modelfile.read(path))
 
 
-def _laid_out(ensemble, layout):
+def _check_layout(layout):
     if layout not in modelfile.LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(map(repr, modelfile.LAYOUTS))}, not {layout!r}")
+
+
+def _laid_out(ensemble, layout):
+    _check_layout(layout)
     if layout == "list":
         return ensemble
     if not hasattr(ensemble, "merge"):
@@ -452,8 +456,7 @@ class Model:
         current = self.layout
         layout = current if layout is None else layout
         leaves = self.leaves if leaves is None else leaves
-        if layout not in modelfile.LAYOUTS:
-            raise ValueError(f"layout must be one of {', '.join(map(repr, modelfile.LAYOUTS))}, not {layout!r}")
+        _check_layout(layout)
         if leaves not in modelfile.LEAVES:
             raise ValueError(f"leaves must be 'float32' or 'float16', not {leaves!r}")
         if (layout, leaves) != (current, self.leaves):

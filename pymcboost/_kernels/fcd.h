@@ -11,7 +11,7 @@ static int pmb_fcd_allow_512 = 1;
 #if PMB_VECTORS && defined(__x86_64__) && !defined(__clang__) && defined(__linux__)
 #include <immintrin.h>
 #define PMB_FCD_512 __attribute__((target("avx512f,avx512dq")))
-PMB_INLINE int pmb_fcd_has_512(void) { 
+PMB_INLINE int pmb_fcd_has_512(void) {
     return pmb_fcd_allow_512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
 }
 #else
@@ -49,7 +49,8 @@ PMB_INLINE uint64_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
 #define SHIFT512(q)                                                                      \
     _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), \
                      _mm512_set1_epi32(16 * (q)))
-#define CHOOSE512(word, shift, pairs) _mm512_permutevar_ps(pairs, _mm512_srlv_epi32(_mm512_set1_epi32((int)(word)), shift))
+#define CHOOSE512(word, shift, pairs) \
+    _mm512_permutevar_ps(pairs, _mm512_srlv_epi32(_mm512_set1_epi32((int)(word)), shift))
 #define ADD512 _mm512_mask_add_ps
 #include "fcd_body.h"
 #define REAL double

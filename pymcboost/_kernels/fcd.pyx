@@ -43,10 +43,6 @@ cdef extern from "fcd.h" nogil:
                            float smallest, float *before)
     void pmb_fcd_leave_d_0(double *U, int64_t stride, int n_classes, int c, int64_t n_rows, int64_t own,
                            int64_t own_end, double smallest, double *before)
-    void pmb_fcd_sharpen_f_0(const float *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
-                             double *sums)
-    void pmb_fcd_sharpen_d_0(const double *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
-                             double *sums)
     double pmb_fcd_total_f_0(const float *u, int64_t n)
     double pmb_fcd_total_d_0(const double *u, int64_t n)
     void pmb_margins(const uint32_t *H, int64_t stride, const int32_t *column, const double *w, int64_t n, int64_t rows,
@@ -264,10 +260,6 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
                     pmb_fcd_both_f_0(u, prev, &H[column[j], 0], stride, own, own_end, f_plus, f_minus, V)
                 else:
                     pmb_fcd_both_d_0(u, prev, &H[column[j], 0], stride, own, own_end, f_plus, f_minus, V)
-                if real is float:
-                    pmb_fcd_sharpen_f_0(u, &H[column[j], 0], stride, own, own_end, V)
-                else:
-                    pmb_fcd_sharpen_d_0(u, &H[column[j], 0], stride, own, own_end, V)
                 old = w[j]
                 prev = NULL
                 size = violation(nu + V[1] - V[0], old, cap)

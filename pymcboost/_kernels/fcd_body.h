@@ -107,35 +107,37 @@ PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const 
 }
 #endif
 
-/* All rows: those before the units with rows of the class, these, those after them. */
-#define FCD_ZONES(zone, scales, adds)                                                                                \
+/* All rows: those before the units with rows of the class, these, those after them. own_flip, other_flip: bits of h to
+ * turn over on rows of the class and on all others. */
+#define FCD_ROWS(zone, scales, adds, own_flip, other_flip, own_sums, other_sums)                                      \
     do {                                                                                                             \
         const int64_t begin = own / UNIT * UNIT, end = (own_end + UNIT - 1) / UNIT * UNIT;                           \
+        const uint64_t first = (own_flip) ^ pmb_fcd_others(begin, own, own_end);                                     \
+        const uint64_t last = (own_flip) ^ pmb_fcd_others(end - UNIT, own, own_end);                                 \
         const REAL plus = (REAL)f_plus, minus = (REAL)f_minus;                                                       \
-        double turned[2] = {0, 0};                                                                                   \
-        zone(u, prev, next, scales, adds, 0, begin, 0, 0, 0, minus, plus, turned);                                   \
-        zone(u, prev, next, scales, adds, begin, end, pmb_fcd_others(begin, own, own_end), 0,                        \
-             pmb_fcd_others(end - UNIT, own, own_end), plus, minus, sums);                                           \
-        zone(u, prev, next, scales, adds, end, rows, 0, 0, 0, minus, plus, turned);                                  \
-        sums[0] += turned[1];                                                                                        \
-        sums[1] += turned[0];                                                                                        \
+        zone(u, prev, next, scales, adds, 0, begin, other_flip, other_flip, other_flip, minus, plus, other_sums);    \
+        zone(u, prev, next, scales, adds, begin, end, first, own_flip, last, plus, minus, own_sums);                 \
+        zone(u, prev, next, scales, adds, end, rows, other_flip, other_flip, other_flip, minus, plus, other_sums);   \
+    } while (0)
+
+/* Other rows have the opposite sides: their factors and sums are exchanged in place of their bits. */
+#define FCD_ZONES(zone, scales, adds)                             \
+    do {                                                          \
+        double turned[2] = {0, 0};                                \
+        FCD_ROWS(zone, scales, adds, 0, 0, sums, turned);         \
+        sums[0] += turned[1];                                     \
+        sums[1] += turned[0];                                     \
     } while (0)
 
 /* The same sums without differences: each side is added up by itself. */
-#define FCD_SIDES(zone)                                                                                              \
-    do {                                                                                                             \
-        const int64_t begin = own / UNIT * UNIT, end = (own_end + UNIT - 1) / UNIT * UNIT;                           \
-        const uint64_t all = UINT64_MAX;                                                                             \
-        (void)f_plus, (void)f_minus;                                                                                 \
-        for (int side = 0; side < 2; side++) {                                                                       \
-            const uint64_t other = side ? all : 0, turn = ~other;                                                    \
-            double both[2] = {0, 0};                                                                                 \
-            zone(u, prev, next, 0, 1, 0, begin, other, other, other, 1, 1, both);                                    \
-            zone(u, prev, next, 0, 1, begin, end, turn ^ pmb_fcd_others(begin, own, own_end), turn,                  \
-                 turn ^ pmb_fcd_others(end - UNIT, own, own_end), 1, 1, both);                                       \
-            zone(u, prev, next, 0, 1, end, rows, other, other, other, 1, 1, both);                                   \
-            sums[side] = both[1];                                                                                    \
-        }                                                                                                            \
+#define FCD_SIDES(zone)                                           \
+    do {                                                          \
+        for (int side = 0; side < 2; side++) {                    \
+            const uint64_t flip = side ? 0 : UINT64_MAX;          \
+            double both[2] = {0, 0};                              \
+            FCD_ROWS(zone, 0, 1, flip, ~flip, both, both);        \
+            sums[side] = both[1];                                 \
+        }                                                         \
     } while (0)
 
 #define FCD_ARGUMENTS                                                                                                \
@@ -220,16 +222,26 @@ PMB_STATIC PMB_FCD_512 void FN(fcd_scale_512_)(FCD_ARGUMENTS) {
 #define FCD_RUN(what, ...) FN(fcd_##what##_any_)(__VA_ARGS__)
 #endif
 
+/* Where one side is so small that the difference has lost digits of it, both are added up anew. */
+PMB_INLINE void FN(fcd_sharpen_)(const REAL *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
+                                 double *sums) {
+    double low = sums[0] < sums[1] ? sums[0] : sums[1], high = sums[0] < sums[1] ? sums[1] : sums[0];
+    if (low < (sizeof(REAL) == 4 ? 1e-3 : 1e-10) * high)
+        FCD_RUN(sides, (REAL *)u, NULL, next, rows, own, own_end, 1, 1, sums);
+}
+
 PMB_STATIC void FN(pmb_fcd_sums_)(const REAL *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
                                   double *sums) {
     sums[0] = sums[1] = 0;
     FCD_RUN(sums, (REAL *)u, NULL, next, rows, own, own_end, 1, 1, sums);
+    FN(fcd_sharpen_)(u, next, rows, own, own_end, sums);
 }
 
 PMB_STATIC void FN(pmb_fcd_both_)(REAL *u, const uint32_t *prev, const uint32_t *next, int64_t rows, int64_t own,
                                   int64_t own_end, double f_plus, double f_minus, double *sums) {
     sums[0] = sums[1] = 0;
     FCD_RUN(both, u, prev, next, rows, own, own_end, f_plus, f_minus, sums);
+    FN(fcd_sharpen_)(u, next, rows, own, own_end, sums);
 }
 
 PMB_STATIC void FN(pmb_fcd_scale_)(REAL *u, const uint32_t *prev, int64_t rows, int64_t own, int64_t own_end,
@@ -237,17 +249,10 @@ PMB_STATIC void FN(pmb_fcd_scale_)(REAL *u, const uint32_t *prev, int64_t rows, 
     double sums[2] = {0, 0};
     FCD_RUN(scale, u, prev, NULL, rows, own, own_end, f_plus, f_minus, sums);
 }
-
-/* Where one side is so small that the difference has lost digits of it, add both up anew. */
-PMB_STATIC void FN(pmb_fcd_sharpen_)(const REAL *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
-                                     double *sums) {
-    double low = sums[0] < sums[1] ? sums[0] : sums[1], high = sums[0] < sums[1] ? sums[1] : sums[0];
-    if (low < (sizeof(REAL) == 4 ? 1e-3 : 1e-10) * high)
-        FCD_RUN(sides, (REAL *)u, NULL, next, rows, own, own_end, 1, 1, sums);
-}
 #undef FCD_RUN
 #undef FCD_SIDES
 #undef FCD_ZONES
+#undef FCD_ROWS
 #undef FCD_ARGUMENTS
 
 /* Weights of the rows [own, own_end) of class c in its own coordinates: their sums over the other classes. */

@@ -166,6 +166,8 @@ cdef class Grower:
     cdef int32_t[::1] task_child, task_first, n_used
     cdef uint64_t[:, ::1] in_node
     cdef uint8_t[::1] marked, row_side
+    cdef const int32_t[::1] all_entries
+    cdef const int32_t[:, ::1] all_cells
     cdef int32_t[:, ::1] entries
     cdef int32_t[:, :, ::1] cells
     cdef int64_t n_entries, n_used_cells
@@ -226,14 +228,13 @@ cdef class Grower:
                      row_ptr, lane_cells, cell_feature]
         words_ = cell_feature
         d.cell_feature = &words_[0]
-        # Sparse entries by cell, those of the nodes of odd depth, and those of even depth.
+        # Sparse entries by cell, and room for those of the nodes of odd depth, and of even depth.
         self.n_entries, self.n_used_cells = entries.shape[0], cells.shape[0]
         if n_lanes and self.n_entries:
             raise ValueError("columns have codes or sparse entries, not some of them one and some the other")
-        self.entries = np.zeros((3, self.n_entries + 1), dtype=np.int32)
-        self.cells = np.zeros((3, self.n_entries + 1, 2), dtype=np.int32)
-        self.entries[0, : self.n_entries] = entries
-        self.cells[0, : self.n_used_cells] = cells
+        self.all_entries, self.all_cells = entries, cells
+        self.entries = np.zeros((2, self.n_entries + 1), dtype=np.int32)
+        self.cells = np.zeros((2, self.n_entries + 1, 2), dtype=np.int32)
         self.row_side = np.zeros(m if self.n_entries else 1, dtype=np.uint8)
         self.max_leaves, self.max_depth, self.least, self.take = max_leaves, max_depth, least, take
         self.middle, self.n_threads, self.min_share = middle, n_threads, min_share
@@ -333,9 +334,9 @@ cdef class Grower:
             node = &self.nodes[children[c]]
             entry, cell = 0, 0
             for j in range(<int32_t> ((node.n_cells + PMB_VT_CHUNK - 1) // PMB_VT_CHUNK)):
-                for cell in range(cell, <int64_t> PMB_VT_CHUNK * j):
+                while cell < <int64_t> PMB_VT_CHUNK * j:
                     entry = entry + node.cells[cell].count
-                cell = <int64_t> PMB_VT_CHUNK * j
+                    cell = cell + 1
                 self.task_child[n_tasks] = c
                 self.task_first[n_tasks] = -1 - j
                 self.task_entry[n_tasks] = entry
@@ -363,7 +364,7 @@ cdef class Grower:
         cdef pmb_vt_node *node = &self.nodes[at]
         cdef pmb_vt_node *left = &self.nodes[node.left]
         cdef pmb_vt_node *right = &self.nodes[node.right]
-        cdef int32_t to = 1 + node.depth % 2
+        cdef int32_t to = node.depth % 2
         left.n = pmb_vt_partition(&self.d, node, &self.rows[0], &self.spare[0], &self.side[place, 0],
                                   &self.row_side[0])
         left.start = node.start
@@ -475,8 +476,9 @@ cdef class Grower:
         memset(top, 0, sizeof(pmb_vt_node))
         top.n = self.d.m
         top.key = key
-        top.entries, top.n_entries = &self.entries[0, 0], self.n_entries
-        top.cells, top.n_cells = <const pmb_vt_cell *> &self.cells[0, 0, 0], self.n_used_cells
+        if self.n_entries:
+            top.entries, top.n_entries = &self.all_entries[0], self.n_entries
+            top.cells, top.n_cells = <const pmb_vt_cell *> &self.all_cells[0, 0], self.n_used_cells
         top.left = top.right = -1
         top.gain = -1
         pmb_vt_totals(&self.d, A, self.totals_of(0))
