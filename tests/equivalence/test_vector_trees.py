@@ -135,6 +135,18 @@ def test_many_sparse_cells(values, max_features):
     assert values < 60 or len(data.by_cell()[1]) > 2 * 8192
 
 
+def test_sparse_features_across_tasks():
+    """Features of thousands of cells, so that those of one lie in several tasks, and early splits of each matter."""
+    rng = np.random.default_rng(0)
+    m, d = 5000, 3
+    X = np.column_stack([rng.permutation(m) for _ in range(d)]).astype(np.float64)
+    X[rng.random(X.shape) < 0.02] = 0
+    y = (X > [4500, 500, 500]).sum(axis=1) % 3
+    data, splits = check(scipy.sparse.csr_matrix(X), y, 3, max_features=1.0, max_leaves=6)
+    assert data.n_bins.max() > 4096
+    assert len(splits) == 5
+
+
 @pytest.mark.parametrize("kind", ["ties", "missing"])
 @pytest.mark.parametrize("n_threads", [1, 2, 8])
 def test_many_leaves_with_threads(kind, n_threads):
