@@ -5,9 +5,10 @@ Problem
     with a column mu_t in {-1, +1}^K, which divides the classes in two, and g_t(x) = w.phi(x) + b.
 Round (Algorithm 1)
     residuals rho_iy = cost(y_i, y) + F_y(x_i) - F_{y_i}(x_i) (eq. 9); a column that cuts large residuals (eq. 11);
-    then, at most ``max_alternations`` times, f = the margin-rescaled SVM with margins d_i = max of the other colour's
-    residuals - max of its own colour's (eq. 15), g = f / 2 (an h of mu_y g moves the residual of the other colour by
-    2 g), and single changes of colour that lower sum_i max_y (rho_iy + mu_y g_i - mu_{y_i} g_i) (eq. 17).
+    then in turn f = the margin-rescaled SVM with margins d_i = max of the other colour's residuals - max of its own
+    colour's (eq. 15), g = f / 2 (an h of mu_y g moves the residual of the other colour by 2 g), and, at most
+    ``max_alternations`` times, single changes of colour that lower sum_i max_y (rho_iy + mu_y g_i - mu_{y_i} g_i)
+    (eq. 17). The paper ends with these; here the SVM of the last colours follows.
 
 Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding.
 """
@@ -70,7 +71,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
     n_colourings : int, default=1000
         Random columns among which the best is taken.
     max_alternations : int, default=2
-        Most SVMs in a round, each after the classes have been coloured anew for the one before.
+        How often the classes of a round are coloured anew at most, each time followed by the SVM of the new colours.
     allow_zero : bool, default=False
         Let classes be left out of a round.
     scale : bool, default=False

@@ -512,6 +512,35 @@ def test_the_model_does_not_depend_on_the_threads_of_blas(kernel, solver):
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("max_alternations", [1, 2])
+@pytest.mark.parametrize("C", [1.0, 1000.0])
+def test_a_round_ends_with_the_machine_of_its_column(max_alternations, C):
+    X, y = blobs()
+    rounds = []
+
+    class Watched(HingeBoostOCClassifier):
+        def _round(self, builder):
+            before = self._state.rho.copy()
+            found = super()._round(builder)
+            rounds.append((before, found))
+            return found
+
+    Watched(25, C=C, max_alternations=max_alternations, init="random", random_state=0, tol=1e-6).fit(X, y)
+    K, c = X.astype(np.float32).astype(float) @ X.astype(np.float32).astype(float).T, C / len(y)
+    recoloured = 0
+    for rho, found in rounds:
+        column = found["column"]
+        d = reference.margins(rho, y, column)
+        beta = reference.solve_dual(K, column[y], d, c, tol=1e-7)
+        sums = K @ beta
+        bias = reference.best_bias(sums, column[y], d, c)
+        least = beta @ sums / 2 + c * reference.cost(rho, y, column, (sums + bias) / 2)
+        assert found["objective"] == pytest.approx(least, rel=1e-5)
+        assert found["n_solves"] <= max_alternations + 1
+        recoloured += found["n_solves"] > 1
+    assert recoloured > 5
+
+
 def test_training_stops_when_every_residual_is_met():
     X, y = load_iris(return_X_y=True)
     model = HingeBoostOCClassifier(n_estimators=500, C=1e4, kernel="rbf", gamma=5.0, random_state=0)
