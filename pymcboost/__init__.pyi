@@ -179,7 +179,7 @@ class MultiBoostClassifier(_Estimator):
         loss: Literal["exp", "log"] = "exp",
         n_estimators: int = 200,
         C: float = 1e6,
-        solver: Literal["auto", "fcd", "lbfgs"] = "auto",
+        solver: Literal["auto", "fcd", "lbfgs", "lbfgs-cold"] = "auto",
         max_passes: int = 2,
         tol: float = 1e-6,
         weak_learner: Literal["stump", "tree"] = "stump",

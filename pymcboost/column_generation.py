@@ -20,6 +20,8 @@ from pymcboost.totally_corrective import FCD, LBFGS, Columns, ExpWeights, LogWei
 SOLVER_TOLERANCE = 1e-3
 SEED_STEP = 1_000_003
 WEIGHTS = {"exp": ExpWeights, "log": LogWeights}
+# The solver that begins every round at 0.
+COLD = "lbfgs-cold"
 # Learners whose outputs are found in one scoring of the training rows.
 OUTPUTS_AT_ONCE = 8
 
@@ -83,10 +85,14 @@ class CorrectiveBuilder:
         Learners have a coefficient in every class.
     kept_rounds : int
         How many rounds back `truncate_rounds` may go.
+    repeats : bool, default=False
+        Learners may stand in the model several times, with coefficients of their own: a solver that begins at 0 gives
+        them more weight in all then.
     """
 
-    def __init__(self, new_builder, n_classes, shared, kept_rounds):
+    def __init__(self, new_builder, n_classes, shared, kept_rounds, repeats=False):
         self._new_builder, self._n_classes, self._shared, self._kept = new_builder, n_classes, shared, kept_rounds
+        self._repeats = repeats
         self.learners = []
         self.coef = np.zeros((0, n_classes) if shared else 0)
         self.n_rounds = 0
@@ -103,7 +109,7 @@ class CorrectiveBuilder:
             self._bits = np.zeros((16, bits.shape[1]), dtype=np.uint32)
         places = []
         for learner, row in zip(learners, bits, strict=True):
-            n = self._place.setdefault(learner.key(), len(self))
+            n = len(self) if self._repeats else self._place.setdefault(learner.key(), len(self))
             places.append(n)
             if n < len(self):
                 continue
@@ -139,11 +145,13 @@ class CorrectiveBuilder:
         """Go on from a fitted ensemble; ``X[rows]`` are the training rows, in their order."""
         self.remember(ensemble, n_rounds)
         learners, coef = self._past[n_rounds]
+        places = []
         for at in range(0, len(learners), OUTPUTS_AT_ONCE):
             part = learners[at : at + OUTPUTS_AT_ONCE]
-            self.add(part, outputs(part, X, rows, ensemble.n_features))
-        assert len(self) == len(coef), "a learner stands twice in the model"
-        self.coef, self.n_rounds = coef, n_rounds
+            places += self.add(part, outputs(part, X, rows, ensemble.n_features))
+        # Learners that stood in the model several times are one from now on, unless that is meant.
+        np.add.at(self.coef, places, coef)
+        self.n_rounds = n_rounds
 
     def remember(self, ensemble, n_rounds):
         """Let `truncate_rounds` go back to this ensemble."""
@@ -270,7 +278,7 @@ class ColumnGeneration(BinaryBoosting):
             return new_ensemble()
         # Ctrl-C goes back one round at most, early stopping as far as its patience.
         kept = 2 + (self.n_iter_no_change if self.early_stopping else 0)
-        return CorrectiveBuilder(new_ensemble, n_classes, self.shared, kept)
+        return CorrectiveBuilder(new_ensemble, n_classes, self.shared, kept, self._solver() == COLD)
 
     def _continue(self, data):
         if self.model_.has_stages != self.stagewise:
@@ -303,7 +311,7 @@ class ColumnGeneration(BinaryBoosting):
             weights = solver = FCD(data, nu, n_threads=n_threads)
         else:
             weights = WEIGHTS[self.loss](data, nu, n_threads=n_threads)
-            solver = LBFGS(weights)
+            solver = LBFGS(weights, cold=self._solver() == COLD)
         self._state = _State(weights, solver, self._new_learner(data, n_threads))
         if self.n_estimators_:  # goes on from a model
             self._state.l1 = l1_norm(self.model_.ensemble)

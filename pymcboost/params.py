@@ -98,7 +98,7 @@ PARAMS = {
     "nu": Param(float, low=0),
     "C": Param(float, low=0, open_low=True, high=1e12),
     "max_passes": Param(int, low=1),
-    "solver": Param(str, choices=("auto", "fcd", "lbfgs")),
+    "solver": Param(str, choices=("auto", "fcd", "lbfgs", "lbfgs-cold")),
     "kernel": Param(str, choices=("linear", "poly", "rbf", "perceptron")),
     "gamma": Param(float, low=0, open_low=True, high=1e12, none=True),
     "coef0": Param(float, low=-1e12, high=1e12),

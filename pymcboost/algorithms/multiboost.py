@@ -30,9 +30,12 @@ class MultiBoostClassifier(ColumnGeneration):
         Number of boosting rounds, at least 1. Training stops earlier when no learner has an edge above p/C.
     C : float, default=1e6
         Weight of the loss against the sum of the coefficients, above 0: the mean loss of all pairs is multiplied by it.
-    solver : {"auto", "fcd", "lbfgs"}, default="auto"
+    solver : {"auto", "fcd", "lbfgs", "lbfgs-cold"}, default="auto"
         How coefficients are optimised: fast coordinate descent, which is for the exponential loss, or L-BFGS-B with at
         most 100 iterations a round. "auto" is "fcd" for "exp" and "lbfgs" for "log".
+
+        "lbfgs-cold" begins every round at 0 and stops early, as the published experiments did. With a large C on small
+        data its models have more coefficients and lower errors; it is slower, and the objective may rise.
     max_passes : int, default=2
         Most passes of fast coordinate descent in a round: the first over the new coefficients, the others over all that
         can be improved. 1 makes training stage-wise: only the new coefficients are fitted. L-BFGS-B takes no notice.

@@ -519,6 +519,38 @@ def test_totally_corrective_rounds(cls, weak_learner):
         assert 0 < kept["zero"] < kept["coefficients"]
 
 
+@pytest.mark.parametrize("loss", ["exp", "log"])
+@pytest.mark.parametrize("C", [300.0, 1e6])
+def test_cold_starts_are_those_of_the_twin(loss, C):
+    X, y = blobs(80, 3, 3, spread=2.0)
+    model = MultiBoostClassifier(loss, n_estimators=8, C=C, solver="lbfgs-cold", tol=0, random_state=0).fit(X, y)
+    expected = twin.multiboost_cold(X, y, 3, 8, C, LARGEST_COEFFICIENT, loss)
+    np.testing.assert_allclose(model.model_.raw_scores(X), expected, rtol=1e-3, atol=1e-3)
+    # The minimum is another one.
+    least = MultiBoostClassifier(loss, n_estimators=8, C=C, solver="lbfgs", tol=0, random_state=0).fit(X, y)
+    assert C == 300 or np.abs(least.model_.raw_scores(X) - expected).max() > 0.5
+
+
+def test_cold_starts_repeat_learners_and_go_on_from_any_model():
+    X, y = blobs(80, 2, 3, spread=1.0)
+
+    def make(n, solver="lbfgs-cold", **more):
+        return MultiBoostClassifier(n_estimators=n, C=1e8, solver=solver, tol=0, random_state=0, **more)
+
+    whole = make(60).fit(X, y)
+    assert whole.n_estimators_ == whole.model_.n_learners == 60
+    trees = list(column_generation._as_trees(whole.model_.ensemble))
+    assert len({(tree[0][0], float(tree[1][0])) for tree in trees}) < 60
+    halves = make(30, warm_start=True).fit(X, y)
+    halves.set_params(n_estimators=60).fit(X, y)
+    assert halves.model_.to_bytes() == whole.model_.to_bytes()
+    # Another solver goes on with every learner once, and with the same scores.
+    scores = whole.decision_function(X)
+    whole.set_params(warm_start=True, solver="fcd", n_estimators=61, max_passes=2).fit(X, y)
+    assert whole.model_.n_learners < 60
+    assert np.abs(whole.model_.raw_scores(X) - scores).max() < 0.2 * np.abs(scores).max()
+
+
 def learners_of(model, X):
     """(class, outputs of +-1, coefficient) of every coefficient of a fitted model."""
     trees = column_generation._as_trees(model.model_.ensemble)

@@ -57,6 +57,29 @@ def minimiser(H, y, owner, K, s, nu, cap, loss="exp"):
     return found.x
 
 
+def cold_start(H, y, owner, K, nu, cap, loss):
+    """All coefficients by L-BFGS-B from 0 on the mean over all pairs, stopped early; equal sample weights."""
+    p, s = len(y) * (K - 1), np.ones(len(y))
+    found = minimize(
+        lambda w: objective(w, H, y, owner, K, s, nu, loss) / p, np.zeros(len(H)),
+        jac=lambda w: slopes(w, H, y, owner, K, s, nu, loss) / p, method="L-BFGS-B", bounds=[(0, cap)] * len(H),
+        options={"maxiter": 100, "maxcor": 10, "ftol": 1e-9, "gtol": 1e-5, "maxls": 50},
+    )  # fmt: skip
+    return found.x
+
+
+def multiboost_cold(X, y, K, rounds, C, cap, loss):
+    """Scores (m, K) of MultiBoost with one stump a round for all classes, each round solved by `cold_start`."""
+    X = np.asarray(X, dtype=np.float32)
+    nu, F, H, owner = len(y) * (K - 1) / C, np.zeros((len(y), K)), np.zeros((0, len(y))), np.zeros(0, dtype=int)
+    for _ in range(rounds):
+        _, f, threshold, nan_left, _, signed = best_stump(X, gradient_of(weights(F, y, loss, np.ones(len(y))), y))
+        h = outputs(X[:, f], threshold, nan_left) * np.sign(signed)
+        H, owner = np.concatenate([H, [h] * K]), np.concatenate([owner, np.arange(K)])
+        F = scores(cold_start(H, y, owner, K, nu, cap, loss), H, owner, K)
+    return F
+
+
 def step(plus, minus, nu, cap):
     """Equation (12): minimiser over [0, cap] of plus e^-w + minus e^w + nu w; (13) where nu is 0."""
     if plus == 0:
