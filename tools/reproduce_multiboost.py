@@ -765,7 +765,9 @@ def table4_estimator(method, rounds, C):
 
         return classifier(method.split("-")[1], rounds)
     solver = TABLE4_SOLVERS[method]
-    return multiboost("multiboost", n_estimators=rounds, C=C, solver=solver, loss="exp" if solver == "fcd" else "log")
+    more = {"tol": 0.0} if method == "multiboost-cold" else {}  # as published: all rounds
+    loss = "exp" if solver == "fcd" else "log"
+    return multiboost("multiboost", n_estimators=rounds, C=C, solver=solver, loss=loss, **more)
 
 
 def fit_table4_choice(unit):

@@ -35,7 +35,8 @@ class MultiBoostClassifier(ColumnGeneration):
         most 100 iterations a round. "auto" is "fcd" for "exp" and "lbfgs" for "log".
 
         "lbfgs-cold" begins every round at 0 and stops early, as the published experiments did. With a large C on small
-        data its models have more coefficients and lower errors; it is slower, and the objective may rise.
+        data its models have more coefficients and lower errors; it is slower, and the objective may rise: tol=0 makes
+        all rounds.
     max_passes : int, default=2
         Most passes of fast coordinate descent in a round: the first over the new coefficients, the others over all that
         can be improved. 1 makes training stage-wise: only the new coefficients are fitted. L-BFGS-B takes no notice.
