@@ -16,12 +16,13 @@ from pymcboost.scoring import Model
 from pymcboost.threads import available_memory, in_words
 from pymcboost.totally_corrective import FCD, LBFGS, Columns, ExpWeights, LogWeights, pack, padded
 
-# Largest violation that FCD and L-BFGS-B leave in a round, relative to that of the new learners.
+# Largest violation that FCD and L-BFGS-B leave in a round, relative to that of the new learners; not from 0.
 SOLVER_TOLERANCE = 1e-3
 SEED_STEP = 1_000_003
 WEIGHTS = {"exp": ExpWeights, "log": LogWeights}
 # The solver that begins every round at 0.
 COLD = "lbfgs-cold"
+STAYED = "all coefficients stay 0"
 # Learners whose outputs are found in one scoring of the training rows.
 OUTPUTS_AT_ONCE = 8
 
@@ -151,6 +152,7 @@ class CorrectiveBuilder:
             places += self.add(part, outputs(part, X, rows, ensemble.n_features))
         # Learners that stood in the model several times are one from now on, unless that is meant.
         np.add.at(self.coef, places, coef)
+        self.coef = self.coef.astype(np.float32).astype(np.float64)
         self.n_rounds = n_rounds
 
     def remember(self, ensemble, n_rounds):
@@ -237,6 +239,7 @@ class _State:
     l1: float = 0.0  # sum of the coefficients of a stage-wise training
     objective: float = np.inf
     converged: bool = False
+    stayed: bool = False  # all coefficients were 0 after the last round
 
 
 class ColumnGeneration(BinaryBoosting):
@@ -344,9 +347,16 @@ class ColumnGeneration(BinaryBoosting):
     def _why_ended(self):
         if self._state.converged:
             return "a round changed the objective by no more than tol"
+        if self._state.stayed:
+            return STAYED
         return "no weak learner has an edge above p/C"
 
     def _why_constant(self):
+        if self._ended == STAYED:
+            return (
+                f"{STAYED}, as hardly any weak learner is better than chance: the model is constant. "
+                'solver="lbfgs" looks closer than a start from 0 that ends early'
+            )
         return (
             f"no weak learner has an edge above p/C with C={self.C:g}: the model is constant. Raise C; or are all "
             "features constant or missing?"
@@ -396,10 +406,14 @@ class ColumnGeneration(BinaryBoosting):
             columns, fresh=columns.spread(fresh), max_passes=self.max_passes, tol=SOLVER_TOLERANCE,
             first=edge - weights.nu, seed=self._seed + SEED_STEP * (self.n_estimators_ + 1),
         )  # fmt: skip
+        if not columns.w.any():
+            # A cold start sees no slope: the round is not made, and the model stays that of the round before.
+            state.stayed = True
+            if not self.stagewise:
+                builder.truncate_rounds(builder.n_rounds)
+            return None
         if not self.stagewise:
             builder.end_round(columns)
-        if not columns.w.any():
-            return None
         objective = solved.objective
         if self.stagewise:
             objective += weights.nu * state.l1

@@ -6,8 +6,8 @@ Problem (eq. 10)
 Round (Algorithm 1)
     a column that cuts large residuals (`colourings`); then f = the margin-rescaled SVM (`svm`) of the margins that the
     column asks for, and single changes of colour that lower the objective for that f, a few times in turn. An SVM comes
-    last, where the paper ends with the colours and keeps the machine of the column before: the objective falls further
-    in the same time, as the next round begins nearer to its own. What lowers the objective no further is not taken.
+    last, where the paper ends with the colours and keeps the machine of the column before: with as many SVMs in all the
+    objective falls further. What lowers the objective no further is not taken.
 
 Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding.
 """
@@ -118,12 +118,12 @@ class CodeRounds:
             found["n_solves"] += 1
             found["n_iter"] += solution.n_iter
             self._beta = solution.beta
-            g, norm, changes = solution.f / 2, solution.norm2 / 2, 0
-            column = column.copy()
+            g, norm = solution.f / 2, solution.norm2 / 2
             if left:
+                column = column.copy()
                 changes, before, after = colours.recolour(rho, y, column, g, self.zero)
             else:
-                before = after = colours.cost(rho, y, column, g)
+                changes, after = 0, colours.cost(rho, y, column, g)
             reached, step = norm + self.c * after, 1.0
             if self.zero and reached >= found["objective"]:
                 step, reached = self._shorten(column, g, norm, found["objective"])

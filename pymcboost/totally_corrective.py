@@ -309,8 +309,8 @@ class LBFGS:
     max_iterations : int, default=LBFGS_ITERATIONS
     cold : bool, default=False
         Begin at 0, and end at a small change or slope of the mean objective. Where it has no minimum to speak of, as on
-        data that can be separated, the coefficients are then those of a short way from 0, spread over many learners,
-        and not the few at the minimum.
+        data that can be separated, the coefficients are then usually those of a short way from 0, spread over many
+        learners, and not the few at the minimum.
     """
 
     def __init__(self, weights, max_iterations=LBFGS_ITERATIONS, cold=False):

@@ -32,11 +32,12 @@ class MultiBoostClassifier(ColumnGeneration):
         Weight of the loss against the sum of the coefficients, above 0: the mean loss of all pairs is multiplied by it.
     solver : {"auto", "fcd", "lbfgs", "lbfgs-cold"}, default="auto"
         How coefficients are optimised: fast coordinate descent, which is for the exponential loss, or L-BFGS-B with at
-        most 100 iterations a round. "auto" is "fcd" for "exp" and "lbfgs" for "log".
+        most 100 iterations a round, "lbfgs-cold" from 0 in every round and stopped early. "auto" is "fcd" for "exp"
+        and "lbfgs" for "log".
 
-        "lbfgs-cold" begins every round at 0 and stops early, as the published experiments did. With a large C on small
-        data its models have more coefficients and lower errors; it is slower, and the objective may rise: tol=0 makes
-        all rounds.
+        With a large C on small data "lbfgs-cold", the way of the published experiments, has more coefficients and lower
+        errors; it is slower, and the objective may rise: tol=0 makes all rounds. Learners may then stand in a model
+        several times; going on with another solver merges them.
     max_passes : int, default=2
         Most passes of fast coordinate descent in a round: the first over the new coefficients, the others over all that
         can be improved. 1 makes training stage-wise: only the new coefficients are fitted. L-BFGS-B takes no notice.

@@ -111,7 +111,7 @@ TABLES = {
     "multiboost": {
         **COLUMN_GENERATION,
         "loss": [("", "exp"), ("-l log", "log")],
-        "solver": [("--solver fcd", "fcd"), ("--solver lbfgs-cold", "lbfgs-cold"), ("", "auto")],
+        "solver": [("--solver fcd", "fcd"), ("--solver lbfgs", "lbfgs"), ("--solver lbfgs-cold", "lbfgs-cold")],
     },
     "multiboost-cw": COLUMN_GENERATION,
     "hingeboost": HINGE,

@@ -525,7 +525,7 @@ def test_a_round_ends_with_the_machine_of_its_column(max_alternations, C):
             rounds.append((before, found))
             return found
 
-    Watched(25, C=C, max_alternations=max_alternations, init="random", random_state=0, tol=1e-6).fit(X, y)
+    Watched(10, C=C, max_alternations=max_alternations, init="random", random_state=0, tol=1e-6).fit(X, y)
     K, c = X.astype(np.float32).astype(float) @ X.astype(np.float32).astype(float).T, C / len(y)
     recoloured = 0
     for rho, found in rounds:
@@ -538,7 +538,7 @@ def test_a_round_ends_with_the_machine_of_its_column(max_alternations, C):
         assert found["objective"] == pytest.approx(least, rel=1e-5)
         assert found["n_solves"] <= max_alternations + 1
         recoloured += found["n_solves"] > 1
-    assert recoloured > 5
+    assert recoloured > 2
 
 
 def test_training_stops_when_every_residual_is_met():

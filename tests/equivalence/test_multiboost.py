@@ -531,24 +531,69 @@ def test_cold_starts_are_those_of_the_twin(loss, C):
     assert C == 300 or np.abs(least.model_.raw_scores(X) - expected).max() > 0.5
 
 
+def learners_in(model, X):
+    """The builder that goes on from a fitted model, by a solver whose learners are unlike each other."""
+    builder = column_generation.CorrectiveBuilder(None, 3, True, 1)
+    builder.take_over(model.model_.ensemble, model.n_estimators_, X, slice(None))
+    return builder
+
+
 def test_cold_starts_repeat_learners_and_go_on_from_any_model():
     X, y = blobs(80, 2, 3, spread=1.0)
+    X = X.astype(np.float32)
 
     def make(n, solver="lbfgs-cold", **more):
         return MultiBoostClassifier(n_estimators=n, C=1e8, solver=solver, tol=0, random_state=0, **more)
 
     whole = make(60).fit(X, y)
     assert whole.n_estimators_ == whole.model_.n_learners == 60
-    trees = list(column_generation._as_trees(whole.model_.ensemble))
-    assert len({(tree[0][0], float(tree[1][0])) for tree in trees}) < 60
     halves = make(30, warm_start=True).fit(X, y)
     halves.set_params(n_estimators=60).fit(X, y)
     assert halves.model_.to_bytes() == whole.model_.to_bytes()
     # Another solver goes on with every learner once, and with the same scores.
-    scores = whole.decision_function(X)
+    builder = learners_in(whole, X)
+    assert len(builder) == len({learner.key() for learner in builder.learners}) < 60
+    F = aligned_zeros((3, padded(80)), np.float64)
+    builder.columns().scores(F, 1)
+    np.testing.assert_allclose(F[:, :80].T, whole.model_.raw_scores(X), rtol=1e-5, atol=1e-4)
+    np.testing.assert_array_equal(builder.coef, builder.coef.astype(np.float32))
     whole.set_params(warm_start=True, solver="fcd", n_estimators=61, max_passes=2).fit(X, y)
-    assert whole.model_.n_learners < 60
-    assert np.abs(whole.model_.raw_scores(X) - scores).max() < 0.2 * np.abs(scores).max()
+    assert whole.model_.n_learners <= len(builder) + 1
+
+
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("loss", ["exp", "log"])
+def test_cold_starts_with_weights_threads_and_early_stopping(loss, K, weak_learner):
+    X, y = blobs(120, 3, K, spread=2.0)
+    weight = np.random.default_rng(1).integers(0, 3, 120).astype(float)
+
+    def fit(X, y, weight, **more):
+        model = MultiBoostClassifier(
+            loss, n_estimators=12, C=1e5, solver="lbfgs-cold", tol=0, weak_learner=weak_learner, max_leaf_nodes=4,
+            random_state=0, **more,
+        )  # fmt: skip
+        return model.fit(X, y, sample_weight=weight)
+
+    model = fit(X, y, weight)
+    assert fit(X, y, weight, n_jobs=2).model_.to_bytes() == model.model_.to_bytes()
+    used = weight > 0
+    np.testing.assert_allclose(fit(X[used], y[used], weight[used]).decision_function(X), model.decision_function(X))
+    stopped = fit(X, y, weight, early_stopping=True, n_iter_no_change=3)
+    assert stopped.n_estimators_ == np.argmin(stopped.history_["val_error"]) + 1 <= 12
+
+
+def test_a_cold_start_that_sees_no_slope_leaves_the_model_as_it_is(monkeypatch):
+    X, y = blobs(80, 2, 3, spread=1.0)
+    model = MultiBoostClassifier(n_estimators=5, C=1e6, solver="lbfgs", warm_start=True, random_state=0).fit(X, y)
+    before = model.decision_function(X)
+    monkeypatch.setattr("pymcboost.totally_corrective.COLD_SLOPE", 10.0)
+    model.set_params(solver="lbfgs-cold", n_estimators=8).fit(X, y)
+    assert model.n_estimators_ == 5
+    np.testing.assert_allclose(model.decision_function(X), before, rtol=1e-6)
+    with pytest.warns(UserWarning, match="coefficients stay 0"):
+        constant = MultiBoostClassifier(n_estimators=5, C=1e6, solver="lbfgs-cold").fit(X, y)
+    assert constant.model_.n_learners == 0
 
 
 def learners_of(model, X):
