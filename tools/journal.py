@@ -31,6 +31,9 @@ class Journal:
             with open(self.path, newline="") as file:
                 # A line cut short by a kill has no last column; it is dropped here and the unit done again.
                 self.rows = [row for row in csv.DictReader(file) if row.get("python")]
+            lacking = [name for name in self.columns if self.rows and name not in self.rows[0]]
+            if lacking:
+                raise SystemExit(f"{self.path} has no column {', '.join(lacking)}: --fresh begins it anew")
             if not keep:
                 self._write(self.rows)
         self.done = {self._identity(row) for row in self.rows}

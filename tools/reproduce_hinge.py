@@ -390,16 +390,23 @@ def run_costs(options):
         run_units(journal, fit_costs, units, options.jobs, f"hinge-costs, C of {data}")
         units = []
         for cell in cells:
-            tried = {}
-            for row in journal.rows:
-                if (row["data"], row["costs"]) == tuple(cell.values()) and row["fold"] != "none":
-                    tried.setdefault(float(row["C"]), []).append(float(row["cost"]))
-            C = min(sorted(tried), key=lambda C, tried=tried: np.mean(tried[C]))
+            C = chosen_for_costs(journal.rows, *cell.values())
             units += [
                 {**cell, "C": C, "rounds": COSTS_ROUNDS, "fold": "none", "seed": seed} for seed in range(COSTS_SEEDS)
             ]
         run_units(journal, fit_costs, units, options.jobs, f"hinge-costs, {data}")
     print(costs_text(journal.rows))
+
+
+def chosen_for_costs(rows, data, costs):
+    """C of the lowest mean expected cost over the folds, of those that are tried; None unless all are there."""
+    tried = {2.0**e: [] for e in GROUPS[data][1]}
+    for row in rows:
+        if (row["data"], row["costs"]) == (data, costs) and row["fold"] != "none" and float(row["C"]) in tried:
+            tried[float(row["C"])].append(float(row["cost"]))
+    if any(len(found) != FOLDS for found in tried.values()):
+        return None
+    return min(tried, key=lambda C: np.mean(tried[C]))
 
 
 def verify_costs(options):
@@ -416,9 +423,13 @@ def costs_text(rows):
     lines = []
     for data in GROUPS:
         found = {
-            costs: [r for r in rows if (r["data"], r["costs"], r["fold"]) == (data, costs, "none")]
+            costs: [
+                r for r in rows
+                if (r["data"], r["costs"], r["fold"]) == (data, costs, "none")
+                and float(r["C"]) == chosen_for_costs(rows, data, costs)
+            ]
             for costs in ("unknown", "known")
-        }
+        }  # fmt: skip
         for costs, some in found.items():
             if some:
                 mean = {name: np.mean([float(row[name]) for row in some]) for name in COSTS_COLUMNS}
