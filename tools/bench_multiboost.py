@@ -446,8 +446,9 @@ def bench_fcd(options):
             "FCD": f"at most {FCD_PASSES} passes, violation {FCD_TOLERANCE:g} of the first; CPU seconds to the "
             "first pass below the level",
             "in training": "MultiBoost-cw, C = 1e4, a random 75% of all rows; CPU seconds of all rounds in the solver "
-            f"and in the weights that it leaves; L-BFGS-B for {ROUNDS} rounds, FCD in as many, or up to half as many again, "
-            "as it needs for the objective; weak learners are outside the clock; the fastest number of passes counts",
+            f"and in the weights that it leaves; L-BFGS-B for {ROUNDS} rounds, FCD in as many, or up to half as many "
+            "again, as it needs for the objective; weak learners are outside the clock; the fastest number of passes "
+            "counts",
             "threads": 1,
             "data_preparation": "fits: timed; solvers and trainings: none on either side",
         }
