@@ -26,6 +26,7 @@ C_EXPONENTS_OF_REDUCTIONS = tuple(range(-6, 9, 2))
 HINGE = {
     "hinge": {},
     "hinge-random": {"init": "random"},
+    "hinge-2-svms": {"max_alternations": 1},
     "hinge-wider": {},
 }
 # "hinge" with one larger C besides, where it chose the largest one; the smaller ones are taken from its own choice.
