@@ -1,8 +1,8 @@
 """HingeBoost.OC against Tables 2 and 3 of its paper, beside four reductions to binary problems; see reproduce.py.
 
 For each data set, kernel and scaling: C of every method by 3-fold cross-validation on the training part (of 20 rounds,
-for HingeBoost.OC), then 200 rounds on the official split, for 20 seeds on vowel, 2 on letter and 5 elsewhere. The
-multi-class SVM beside the perceptron kernel has an RBF kernel, as in the paper, whose gamma is chosen with C.
+for HingeBoost.OC), then 200 rounds on the official split, for 20 seeds on vowel and 5 elsewhere. The multi-class
+SVM beside the perceptron kernel has an RBF kernel, as in the paper, whose gamma is chosen with C.
 
 hinge-costs: expected cost on a hierarchy of the classes, of a model that knows the costs and of one that does not.
 """
@@ -78,7 +78,7 @@ def choice_journal(folder, fresh=False, keep=False):
 
 
 def seeds_of(data):
-    return {"vowel": 20, "letter": 2}.get(data, 5)
+    return 20 if data == "vowel" else 5
 
 
 def scaled(X, *others):
