@@ -83,11 +83,23 @@ def test_defaults_compare_equal_folds():
 
 def test_choice_of_C():
     rows = [
-        {"data": "iris", "method": "multiboost-lbfgs", "C": C, "error": error}
-        for C, error in (("1e+08", "5"), ("1000", "4"), ("1000", "6"), ("200", "7"))
-    ]
+        {"data": "iris", "method": "multiboost-lbfgs", "C": C, "error": error, "rounds": rounds}
+        for C, error, rounds in (
+            ("1e+08", "5", "100"), ("1000", "4", "100"), ("1000", "6", "100"), ("200", "7", "100"), ("200", "1", "500")
+        )
+    ]  # fmt: skip
     assert reproduce_multiboost.table4_choice(rows, "iris", "multiboost-lbfgs") == "1000"
     assert reproduce_multiboost.table4_choice(rows, "iris", "mcboost-exp") is None
+
+
+def test_times_to_an_objective():
+    """The first round at most at the level, of the fastest run; none where no run comes there."""
+    runs = [{"curve": "1:0.10:300 2:0.20:250 3:0.40:200"}, {"curve": "1:0.15:300 2:0.18:250 3:0.30:200"}]
+    assert bench_multiboost._to_level(runs, 250.0) == (0.18, 2)
+    assert bench_multiboost._to_level(runs, 199.0) == (np.inf, None)
+    units = reproduce_multiboost.fcd_units(["vowel"], 1)
+    assert {(u["solver"], u["rounds"]) for u in units} >= {("fcd-5", 100), ("fcd-5", 150), ("lbfgs", 100)}
+    assert ("lbfgs", 150) not in {(u["solver"], u["rounds"]) for u in units}
 
 
 def test_every_timed_update_writes():
