@@ -54,6 +54,40 @@ def test_table4(data_folder, data, loss):
 
 @pytest.mark.slow
 @pytest.mark.needs_data
+@pytest.mark.parametrize(
+    ("data", "kernel", "scaled", "start", "C", "seeds"),
+    [
+        ("pendigits", "linear", "yes", "hinge", 4096, 3), ("satimage", "linear", "yes", "hinge", 4096, 2),
+        ("vowel", "linear", "yes", "hinge", 1024, 8), ("pendigits", "perceptron", "yes", "hinge", 4096, 2),
+        ("satimage", "perceptron", "yes", "hinge-random", 4096, 2),
+        ("vowel", "perceptron", "no", "hinge-random", 16, 8),
+    ],
+)  # fmt: skip
+def test_hingeboost(data_folder, data, kernel, scaled, start, C, seeds):
+    """Within 5% of Gao and Koller's Tables 2 and 3, with the C that cross-validation finds."""
+    import reproduce_hinge as hinge
+
+    unit = {"data": data, "kernel": kernel, "scaled": scaled, "method": start, "C": C, "rounds": hinge.ROUNDS}
+    errors = [float(hinge.fit({**unit, "gamma": "none", "seed": seed})["error"]) for seed in range(seeds)]
+    published = hinge.PAPER[data, kernel][0]
+    assert np.mean(errors) <= hinge.ALLOWED * published, f"{np.mean(errors):.2f}, paper {published}"
+
+
+@pytest.mark.slow
+@pytest.mark.needs_data
+@pytest.mark.parametrize(("data", "repeats"), [("iris", REPEATS), ("usps", 2 * REPEATS)])
+def test_multiboost_from_0(data_folder, data, repeats):
+    """MultiBoost of Table IV within one standard deviation, by L-BFGS-B from 0 in every round; usps only from there."""
+    import reproduce_multiboost as multiboost
+
+    unit = {"data": data, "method": "multiboost-cold", "C": 1e7, "rounds": multiboost.TABLE4_ROUNDS}
+    errors = [multiboost.fit_table4({**unit, "repeat": repeat})["error"] for repeat in range(repeats)]
+    mean, deviation = multiboost.TABLE4[data]
+    assert abs(np.mean(errors) - mean) <= deviation, f"{np.mean(errors):.2f}, paper {mean} ({deviation})"
+
+
+@pytest.mark.slow
+@pytest.mark.needs_data
 @pytest.mark.parametrize("loss", reproduce.LOSSES)
 def test_pendigits_official(data_folder, loss):
     """About 5.0% after 1,000 rounds on the official split."""
