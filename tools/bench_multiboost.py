@@ -336,9 +336,10 @@ def bench_training(options, report):
             if unit["rounds"] > rounds or at[0].startswith("lbfgs"):
                 found[at] = [trainings.fit_fcd(unit) for _ in range(1 if options.quick else TRAINING_RUNS)]
         # The peer: as the library calls it, or ended by SciPy's own bound on the change where that takes less time.
-        peer = min((at for at in found if at[0].startswith("lbfgs")), key=lambda at: _solver_seconds(found[at], rounds))
+        least = {at: min(run["solver_seconds"] for run in runs) for at, runs in found.items()}
+        peer = min((at for at in found if at[0].startswith("lbfgs")), key=least.get)
         level = (1 + WITHIN) * float(found[peer][0]["objective"])
-        theirs = _to_level(found[peer], level)
+        theirs, _ = _to_level(found[peer], level)
         best = np.inf
         for (solver, count), runs in found.items():
             seconds, needed = _to_level(runs, level)
@@ -352,23 +353,14 @@ def bench_training(options, report):
             )  # fmt: skip
             if not solver.startswith("lbfgs"):
                 best = min(best, seconds)
-        report.target(f"{name}, in training, to {1 + WITHIN:g}: L-BFGS-B's time / FCD's", theirs[0] / best, 10)
-
-
-def _solver_seconds(runs, rounds):
-    return min(float(run["curve"].split()[rounds - 1].split(":")[1]) for run in runs)
+        report.target(f"{name}, in training, to {1 + WITHIN:g}: L-BFGS-B's time / FCD's", theirs / best, 10)
 
 
 def _to_level(runs, level):
-    """CPU seconds in the solver to the first round whose objective is at most ``level``, and that round."""
-    seconds, needed = np.inf, None
-    for run in runs:
-        for point in run["curve"].split():
-            count, passed, objective = point.split(":")
-            if float(objective) <= level:
-                seconds, needed = min(seconds, float(passed)), int(count)
-                break
-    return seconds, needed
+    """What `first_below` says of the fastest run."""
+    from reproduce_multiboost import first_below
+
+    return min((first_below(run, level) for run in runs), key=lambda found: found[0])
 
 
 # --------------------------------------------------------------------------------------------------------------------

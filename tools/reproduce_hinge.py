@@ -234,16 +234,21 @@ def tried_for(kernel, method):
     return [(2.0**e, gamma) for e in exponents_of(method) for gamma in gammas_of(kernel, method)]
 
 
+def lowest(errors, tried):
+    """Of ``tried``, the first with the lowest mean over the folds; None unless all folds of all of them are there."""
+    if any(len(errors.get(one, ())) != FOLDS for one in tried):
+        return None
+    # Means that differ by rounding only, as by the order of the folds, are equal.
+    return min(tried, key=lambda one: round(float(np.mean(errors[one])), 9))
+
+
 def chosen(rows, data, kernel, scaling, method):
     """C and gamma of the lowest mean error over the folds, the first where they tie; None unless all are there."""
     errors, methods = {}, [m for m in (WIDER.get(method), method) if m]
     for row in rows:
         if (row["data"], row["kernel"], row["scaled"]) == (data, kernel, scaling) and row["method"] in methods:
             errors.setdefault((float(row["C"]), row["gamma"]), []).append(float(row["error"]))
-    tried = [(C, str(gamma)) for m in methods for C, gamma in tried_for(kernel, m)]
-    if any(len(errors.get(pair, ())) != FOLDS for pair in tried):
-        return None
-    return min(tried, key=lambda pair: np.mean(errors[pair]))
+    return lowest(errors, [(C, str(gamma)) for m in methods for C, gamma in tried_for(kernel, m)])
 
 
 def configurations(options):
@@ -401,13 +406,11 @@ def run_costs(options):
 
 def chosen_for_costs(rows, data, costs):
     """C of the lowest mean expected cost over the folds, of those that are tried; None unless all are there."""
-    tried = {2.0**e: [] for e in GROUPS[data][1]}
+    paid = {}
     for row in rows:
-        if (row["data"], row["costs"]) == (data, costs) and row["fold"] != "none" and float(row["C"]) in tried:
-            tried[float(row["C"])].append(float(row["cost"]))
-    if any(len(found) != FOLDS for found in tried.values()):
-        return None
-    return min(tried, key=lambda C: np.mean(tried[C]))
+        if (row["data"], row["costs"]) == (data, costs) and row["fold"] != "none":
+            paid.setdefault(float(row["C"]), []).append(float(row["cost"]))
+    return lowest(paid, [2.0**e for e in GROUPS[data][1]])
 
 
 def verify_costs(options):
@@ -423,15 +426,10 @@ def costs_text(rows):
     """Expected cost, errors and errors across groups of both models."""
     lines = []
     for data in GROUPS:
-        found = {
-            costs: [
-                r for r in rows
-                if (r["data"], r["costs"], r["fold"]) == (data, costs, "none")
-                and float(r["C"]) == chosen_for_costs(rows, data, costs)
-            ]
-            for costs in ("unknown", "known")
-        }  # fmt: skip
-        for costs, some in found.items():
+        for costs in ("unknown", "known"):
+            C = chosen_for_costs(rows, data, costs)
+            of_model = [r for r in rows if (r["data"], r["costs"], r["fold"]) == (data, costs, "none")]
+            some = [r for r in of_model if float(r["C"]) == C]
             if some:
                 mean = {name: np.mean([float(row[name]) for row in some]) for name in COSTS_COLUMNS}
                 show = [f"{mean['cost']:.3f}", f"{mean['error']:.2f}", f"{mean['across']:.2f}"]

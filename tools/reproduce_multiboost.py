@@ -630,9 +630,9 @@ def fcd_text(rows):
     """Solver time and objective at the end, and the claims about them, in Markdown."""
     lines, verdicts = [], []
     for data in FCD_SETS:
-        mine = [row for row in rows if row["data"] == data]
-        longer = [row for row in mine if int(row["rounds"]) == FCD_LONGER]
-        here = {s: [row for row in mine if row["solver"] == s and row not in longer] for s in FCD_SOLVERS}
+        of_set = [row for row in rows if row["data"] == data]
+        longer = [row for row in of_set if int(row["rounds"]) == FCD_LONGER]
+        here = {s: [row for row in of_set if row["solver"] == s and row not in longer] for s in FCD_SOLVERS}
         if not all(here.values()):
             continue
         seconds = {s: np.mean([float(row["solver_seconds"]) for row in mine]) for s, mine in here.items()}
@@ -683,13 +683,15 @@ def ratio_to(row, others, within):
     if other is None:
         return None
     level = (1 + within) * float(other["objective"])
-    times = []
-    for points in (points_of(row), points_of(other)):
-        hits = np.flatnonzero(points[2] <= level)
-        if not len(hits):
-            return None
-        times.append(float(points[1, hits[0]]))
-    return times[1] / times[0]
+    (mine, _), (theirs, _) = first_below(row, level), first_below(other, level)
+    return theirs / mine if mine < np.inf else None
+
+
+def first_below(row, level):
+    """CPU seconds in the solver to the first round whose objective is at most ``level``, and that round, or none."""
+    rounds, seconds, objective = points_of(row)
+    hits = np.flatnonzero(objective <= level)
+    return (float(seconds[hits[0]]), int(rounds[hits[0]])) if len(hits) else (np.inf, None)
 
 
 def mean_or_none(values):

@@ -531,13 +531,6 @@ def test_cold_starts_are_those_of_the_twin(loss, C):
     assert C == 300 or np.abs(least.model_.raw_scores(X) - expected).max() > 0.5
 
 
-def learners_in(model, X):
-    """The builder that goes on from a fitted model, by a solver whose learners are unlike each other."""
-    builder = column_generation.CorrectiveBuilder(None, 3, True, 1)
-    builder.take_over(model.model_.ensemble, model.n_estimators_, X, slice(None))
-    return builder
-
-
 def test_cold_starts_repeat_learners_and_go_on_from_any_model():
     X, y = blobs(80, 2, 3, spread=1.0)
     X = X.astype(np.float32)
@@ -551,7 +544,8 @@ def test_cold_starts_repeat_learners_and_go_on_from_any_model():
     halves.set_params(n_estimators=60).fit(X, y)
     assert halves.model_.to_bytes() == whole.model_.to_bytes()
     # Another solver goes on with every learner once, and with the same scores.
-    builder = learners_in(whole, X)
+    builder = column_generation.CorrectiveBuilder(None, 3, True, 1)
+    builder.take_over(whole.model_.ensemble, whole.n_estimators_, X, slice(None))
     assert len(builder) == len({learner.key() for learner in builder.learners}) < 60
     F = aligned_zeros((3, padded(80)), np.float64)
     builder.columns().scores(F, 1)
