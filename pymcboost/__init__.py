@@ -1,46 +1,48 @@
 """Multi-class boosting: large-margin and coding families, with small models that score in microseconds."""
 
-import importlib
+from typing import TYPE_CHECKING
+
+from pymcboost import registry as _registry
+
+if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
+    from pymcboost.algorithms.abcboost import ABCLogitBoostClassifier as ABCLogitBoostClassifier
+    from pymcboost.algorithms.abcboost import ABCMartClassifier as ABCMartClassifier
+    from pymcboost.algorithms.abcboost import LogitBoostClassifier as LogitBoostClassifier
+    from pymcboost.algorithms.abcboost import MartClassifier as MartClassifier
+    from pymcboost.algorithms.adaboost_ecc import AdaBoostECCClassifier as AdaBoostECCClassifier
+    from pymcboost.algorithms.adaboost_erp import AdaBoostERPClassifier as AdaBoostERPClassifier
+    from pymcboost.algorithms.adaboost_mh import AdaBoostMHClassifier as AdaBoostMHClassifier
+    from pymcboost.algorithms.adaboost_mo import AdaBoostMOClassifier as AdaBoostMOClassifier
+    from pymcboost.algorithms.adaboost_oc import AdaBoostOCClassifier as AdaBoostOCClassifier
+    from pymcboost.algorithms.gentleboost import GentleBoostClassifier as GentleBoostClassifier
+    from pymcboost.algorithms.gradboost import GradBoostClassifier as GradBoostClassifier
+    from pymcboost.algorithms.hingeboost import HingeBoostOCClassifier as HingeBoostOCClassifier
+    from pymcboost.algorithms.jointboost import JointBoostClassifier as JointBoostClassifier
+    from pymcboost.algorithms.mcboost import MCBoostClassifier as MCBoostClassifier
+    from pymcboost.algorithms.multiboost import MultiBoostCWClassifier as MultiBoostCWClassifier
+    from pymcboost.algorithms.multiboost import MultiBoostClassifier as MultiBoostClassifier
+    from pymcboost.algorithms.piboost import PIBoostClassifier as PIBoostClassifier
+    from pymcboost.algorithms.samme import SAMMEClassifier as SAMMEClassifier
+    from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier as VectorTreeBoostClassifier
+    from pymcboost.modelfile import ModelFormatError as ModelFormatError
+    from pymcboost.scoring import Model as Model
+    from pymcboost.scoring import load_model as load_model
+    from pymcboost.svmlight import SvmlightError as SvmlightError
+    from pymcboost.svmlight import dump_svmlight as dump_svmlight
+    from pymcboost.svmlight import load_svmlight as load_svmlight
+    from pymcboost.training.checkpoint import Checkpoint as Checkpoint
 
 __version__ = "0.1.0.dev0"
 
-# Public name -> module that holds it. Loaded on first use, so that a process that only scores models needs NumPy alone.
-_LAZY = {
-    "MCBoostClassifier": "pymcboost.algorithms.mcboost",
-    "LogitBoostClassifier": "pymcboost.algorithms.abcboost",
-    "MartClassifier": "pymcboost.algorithms.abcboost",
-    "ABCLogitBoostClassifier": "pymcboost.algorithms.abcboost",
-    "AdaBoostECCClassifier": "pymcboost.algorithms.adaboost_ecc",
-    "AdaBoostERPClassifier": "pymcboost.algorithms.adaboost_erp",
-    "AdaBoostMHClassifier": "pymcboost.algorithms.adaboost_mh",
-    "AdaBoostMOClassifier": "pymcboost.algorithms.adaboost_mo",
-    "AdaBoostOCClassifier": "pymcboost.algorithms.adaboost_oc",
-    "GentleBoostClassifier": "pymcboost.algorithms.gentleboost",
-    "GradBoostClassifier": "pymcboost.algorithms.gradboost",
-    "JointBoostClassifier": "pymcboost.algorithms.jointboost",
-    "PIBoostClassifier": "pymcboost.algorithms.piboost",
-    "SAMMEClassifier": "pymcboost.algorithms.samme",
-    "ABCMartClassifier": "pymcboost.algorithms.abcboost",
-    "MultiBoostClassifier": "pymcboost.algorithms.multiboost",
-    "MultiBoostCWClassifier": "pymcboost.algorithms.multiboost",
-    "VectorTreeBoostClassifier": "pymcboost.algorithms.vector_tree",
-    "HingeBoostOCClassifier": "pymcboost.algorithms.hingeboost",
-    "Checkpoint": "pymcboost.checkpoint",
-    "Model": "pymcboost.scoring",
-    "load_model": "pymcboost.scoring",
-    "ModelFormatError": "pymcboost.modelfile",
-    "load_svmlight": "pymcboost.svmlight",
-    "dump_svmlight": "pymcboost.svmlight",
-    "SvmlightError": "pymcboost.svmlight",
-}
+# Loaded on first use, so that a process that only scores models needs NumPy alone.
+_PUBLIC = {entry.name: entry for entry in _registry.PUBLIC}
 
-__all__ = ["__version__", "get_include", *_LAZY]
+__all__ = ["__version__", "get_include", *_PUBLIC]
 
 
 def __getattr__(name):
-    if name in _LAZY:
-        value = getattr(importlib.import_module(_LAZY[name]), name)
-        globals()[name] = value
+    if name in _PUBLIC:
+        globals()[name] = value = _registry.load(_PUBLIC[name])
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -49,7 +51,7 @@ def __dir__():
     return sorted(__all__)
 
 
-def get_include():
+def get_include() -> str:
     """Folder that holds ``mcb.h``, the C scorer of saved models."""
     from pathlib import Path
 

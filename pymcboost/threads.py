@@ -73,6 +73,15 @@ def resolve_n_jobs(n_jobs):
     return min(n_jobs, max(8, 2 * (os.cpu_count() or 1)))
 
 
+# Below this many table updates per scan, starting threads costs more than they save.
+SMALL_WORK = 1_000_000
+
+
+def threads_for(work, n_threads):
+    """Threads for a scan of this many table updates: one where there are few."""
+    return 1 if work < SMALL_WORK else n_threads
+
+
 def in_words(size):
     """Bytes in words: 1.5 GiB."""
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):

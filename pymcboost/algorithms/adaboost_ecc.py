@@ -10,20 +10,24 @@ Round
 Paper: V. Guruswami and A. Sahai, Multiclass learning, boosting, and error-correcting codes (whose F is twice ours).
 """
 
-from pymcboost.classic import ColouredBoosting, documented
+from pymcboost.algorithms._classic import ClassicClassifier, ColouredBooster
+from pymcboost.training.parameters import estimator
 
 
-@documented
-class AdaBoostECCClassifier(ColouredBoosting):
+class AdaBoostECC(ColouredBooster):
+    """Rounds of AdaBoost.ECC."""
+
+    def round(self):
+        """A colouring, and a learner with a coefficient for each output."""
+        mu, found = self.colour()
+        return None if found is None else self.two_sided(mu, found)
+
+
+@estimator
+class AdaBoostECCClassifier(ClassicClassifier):
     """AdaBoost.ECC: error-correcting codes made on the way, one binary weak learner per round.
 
     With two classes it is the AdaBoost of Schapire and Singer whose learners have a confidence on each side.
-
-    Parameters
-    ----------
-    {shared}
-
-    {attributes}
 
     References
     ----------
@@ -39,7 +43,4 @@ class AdaBoostECCClassifier(ColouredBoosting):
     """
 
     algorithm = "adaboost-ecc"
-
-    def _round(self, builder):
-        mu, found = self._colour(builder)
-        return None if found is None else self._two_sided(builder, mu, found)
+    booster = AdaBoostECC

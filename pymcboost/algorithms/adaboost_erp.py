@@ -12,22 +12,35 @@ Paper: L. Li, Multiclass boosting with repartitioning.
 
 import numpy as np
 
-from pymcboost.classic import ColouredBoosting, documented
-from pymcboost.params import Param
+from pymcboost.algorithms._classic import ClassicClassifier, ColouredBooster
+from pymcboost.training.parameters import Parameter, estimator
 
 
-@documented
-class AdaBoostERPClassifier(ColouredBoosting):
+class AdaBoostERP(ColouredBooster):
+    """Rounds of AdaBoost.ERP."""
+
+    def round(self):
+        """A colouring, learners and new colourings in turn, and a coefficient for each output of the last learner."""
+        mu, found = self.colour()
+        if found is None:
+            return None
+        for _ in range(self.params.n_repartitions):
+            across = np.subtract(*self.loss.side_tables(found.h))
+            edges = across.sum(axis=1) - across.sum(axis=0)
+            new = np.where(edges == 0, mu, np.sign(edges))
+            if np.array_equal(new, mu) or np.ptp(new) == 0:
+                break
+            again = self.learn(new)
+            if again is None:  # may be where rows are drawn; the last learner's outputs have been overwritten
+                found = self.learn(mu)
+                break
+            mu, found = new, again
+        return self.two_sided(mu, found)
+
+
+@estimator
+class AdaBoostERPClassifier(ClassicClassifier):
     """AdaBoost.ERP: AdaBoost.ECC with colourings that follow the weak learners.
-
-    Parameters
-    ----------
-    n_repartitions : int, default=1
-        How often a round colours the classes anew and learns again; at least 0, which is AdaBoost.ECC. It ends as soon
-        as the colouring stays as it is.
-    {shared}
-
-    {attributes}
 
     References
     ----------
@@ -43,48 +56,13 @@ class AdaBoostERPClassifier(ColouredBoosting):
     """
 
     algorithm = "adaboost-erp"
-    own_params = {"n_repartitions": Param(int, low=0)}
+    booster = AdaBoostERP
+    own_parameters = {
+        "n_repartitions": Parameter(
+            "How often a round colours the classes anew and learns again; 0 is AdaBoost.ECC. It ends as soon as the "
+            "colouring stays as it is.",
+            low=0,
+        )
+    }
 
-    def __init__(
-        self,
-        n_estimators=500,
-        n_repartitions=1,
-        weak_learner="stump",
-        max_leaf_nodes=20,
-        max_depth=None,
-        min_weight_fraction_split=0.0,
-        subsample=1.0,
-        max_bins=256,
-        min_weight_fraction_leaf=0.0,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        class_weight=None,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
-        super().__init__(
-            n_estimators, weak_learner, max_leaf_nodes, max_depth, min_weight_fraction_split, subsample, max_bins,
-            min_weight_fraction_leaf, early_stopping, validation_fraction, n_iter_no_change, class_weight,
-            warm_start, random_state, n_jobs, verbose,
-        )  # fmt: skip
-        self.n_repartitions = n_repartitions
-
-    def _round(self, builder):
-        mu, found = self._colour(builder)
-        if found is None:
-            return None
-        for _ in range(self.n_repartitions):
-            across = np.subtract(*self._state[0].side_tables(found.h))
-            edges = across.sum(axis=1) - across.sum(axis=0)
-            new = np.where(edges == 0, mu, np.sign(edges))
-            if np.array_equal(new, mu) or np.ptp(new) == 0:
-                break
-            again = self._learn(new)
-            if again is None:  # may be where rows are drawn; the last learner's outputs are gone
-                found = self._learn(mu)
-                break
-            mu, found = new, again
-        return self._two_sided(builder, mu, found)
+    n_repartitions: int = 1

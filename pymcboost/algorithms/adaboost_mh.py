@@ -12,23 +12,69 @@ Paper: R. Schapire and Y. Singer, Improved boosting algorithms using confidence-
 
 import numpy as np
 
-from pymcboost.binary_boosting import SMALLEST_EDGE
-from pymcboost.classic import NO_MISTAKES, ClassicBoosting, documented
+from pymcboost.algorithms._binary import SMALLEST_EDGE
+from pymcboost.algorithms._classic import NO_MISTAKES, ClassicBooster, ClassicClassifier
 from pymcboost.coding import one_vs_all
 from pymcboost.coefficients import common_step
 from pymcboost.losses import CodedExp
+from pymcboost.training.parameters import estimator
 from pymcboost.weak_learners import TotalStump
 
 
-@documented
-class AdaBoostMHClassifier(ClassicBoosting):
+class AdaBoostMH(ClassicBooster):
+    """Rounds of AdaBoost.MH."""
+
+    columns = {"edge": "sum of the edges of the classes, as a share of the weights"}
+
+    @property
+    def shared(self):
+        """Whether a weak learner serves all classes."""
+        return self.stumps
+
+    def prepare(self, previous):
+        """The loss of one column per class, and a stump for all or a tree for each."""
+        self.loss = CodedExp(self.data, one_vs_all(self.data.n_classes), self.n_threads)
+        learner = TotalStump(self.data, self.n_threads) if self.shared else self.new_learner()
+        self.learner = self.resampled(learner)
+        self.finished = False
+
+    def restart(self, scores):
+        """Weights of these scores."""
+        self.loss.restart(scores)
+
+    def why_ended(self):
+        """Without mistakes no weight changes against another."""
+        return NO_MISTAKES if self.finished else super().why_ended()
+
+    def round(self):
+        """One stump that every class takes with a sign, or a tree for each class; all with one coefficient."""
+        loss, learner = self.loss, self.learner
+        for attempt in () if self.finished else self.tries():
+            found = self.fit_learner(learner, loss.gradient, attempt)
+            if not found:
+                continue
+            h = found.h[None, :] if self.shared else learner.outputs
+            tables = loss.tables(h)
+            edges = loss.edges(tables)
+            if not self.shared:
+                edges[np.setdiff1d(np.arange(len(edges)), [tree.cls for tree in found])] = 0.0
+            gamma = np.abs(edges).sum() / loss.mass.sum()
+            if gamma > SMALLEST_EDGE:
+                break
+        else:
+            return None
+        self.finished = gamma >= 1 - SMALLEST_EDGE**2
+        steps = (common_step(gamma) * np.sign(edges)).astype(np.float32)
+        loss.update(h, steps.astype(np.float64), tables)
+        if self.shared:
+            return self.add_round(found, steps) | {"edge": gamma}
+        self.add_columns(found, steps)
+        return {"edge": gamma}
+
+
+@estimator
+class AdaBoostMHClassifier(ClassicClassifier):
     """AdaBoost.MH: the Hamming loss, one stump per round for all classes, or one tree for each.
-
-    Parameters
-    ----------
-    {shared}
-
-    {attributes}
 
     References
     ----------
@@ -45,49 +91,4 @@ class AdaBoostMHClassifier(ClassicBoosting):
     """
 
     algorithm = "adaboost-mh"
-
-    @property
-    def shared(self):
-        """Whether a weak learner serves all classes."""
-        return self.weak_learner == "stump"
-
-    def _start(self, data, n_threads):
-        loss = CodedExp(data, one_vs_all(data.n_classes), n_threads)
-        learner = TotalStump(data, n_threads) if self.shared else self._new_learner(data, n_threads)
-        self._state = _State(loss, self._resampled(learner))
-
-    def _restart(self, scores):
-        self._state.loss.restart(scores)
-
-    def _why_ended(self):
-        return NO_MISTAKES if self._state.finished else super()._why_ended()
-
-    def _round(self, builder):
-        state = self._state
-        loss, learner = state.loss, state.learner
-        for attempt in () if state.finished else self._tries():
-            found = self._fit_learner(learner, loss.gradient, attempt)
-            if not found:
-                continue
-            h = found.h[None, :] if self.shared else learner.outputs
-            tables = loss.tables(h)
-            edges = loss.edges(tables)
-            if not self.shared:
-                edges[np.setdiff1d(np.arange(len(edges)), [tree.cls for tree in found])] = 0.0
-            gamma = np.abs(edges).sum() / loss.mass.sum()
-            if gamma > SMALLEST_EDGE:
-                break
-        else:
-            return None
-        state.finished = gamma >= 1 - SMALLEST_EDGE**2  # no weight would change against another
-        steps = (common_step(gamma) * np.sign(edges)).astype(np.float32)
-        loss.update(h, steps.astype(np.float64), tables)
-        if self.shared:
-            return self._add_round(builder, found, steps) | {"edge": gamma}
-        self._add_columns(builder, found, steps)
-        return {"edge": gamma}
-
-
-class _State:
-    def __init__(self, loss, learner):
-        self.loss, self.learner, self.finished = loss, learner, False
+    booster = AdaBoostMH

@@ -12,19 +12,29 @@ Paper: R. Schapire, Using output codes to boost multiclass learning problems.
 
 import numpy as np
 
-from pymcboost.classic import ColouredBoosting, documented
+from pymcboost.algorithms._classic import ClassicClassifier, ColouredBooster
 from pymcboost.coefficients import common_step
+from pymcboost.training.parameters import estimator
 
 
-@documented
-class AdaBoostOCClassifier(ColouredBoosting):
+class AdaBoostOC(ColouredBooster):
+    """Rounds of AdaBoost.OC."""
+
+    def round(self):
+        """A colouring, and a learner that votes for one half of the classes."""
+        mu, found = self.colour()
+        if found is None:
+            return None
+        loss = self.loss
+        edge = found.edge / (2 * loss.mass)  # 1 - 2 e
+        step = (0.5 * common_step(edge) * mu).astype(np.float32)
+        loss.update(found.h, step.astype(np.float64), loss.side_tables(found.h))
+        return self.add_round(found, step) | {"edge": edge}
+
+
+@estimator
+class AdaBoostOCClassifier(ClassicClassifier):
     """AdaBoost.OC: output codes made on the way, one binary weak learner and one coefficient per round.
-
-    Parameters
-    ----------
-    {shared}
-
-    {attributes}
 
     References
     ----------
@@ -40,13 +50,4 @@ class AdaBoostOCClassifier(ColouredBoosting):
     """
 
     algorithm = "adaboost-oc"
-
-    def _round(self, builder):
-        mu, found = self._colour(builder)
-        if found is None:
-            return None
-        loss = self._state[0]
-        edge = found.edge / (2 * loss.mass)  # 1 - 2 e
-        step = (0.5 * common_step(edge) * mu).astype(np.float32)
-        loss.update(found.h, step.astype(np.float64), loss.side_tables(found.h))
-        return self._add_round(builder, found, step) | {"edge": edge}
+    booster = AdaBoostOC

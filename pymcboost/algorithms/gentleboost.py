@@ -13,27 +13,72 @@ losses, Algorithm 2.
 
 import numpy as np
 
-from pymcboost.classic import ClassicBoosting, documented
+from pymcboost.algorithms._classic import FOR_STUMPS, ClassicBooster, ClassicClassifier
 from pymcboost.data import TrainingData
 from pymcboost.ensemble import TreesBuilder
 from pymcboost.margin_learners import MarginStumps, MarginTrees
+from pymcboost.training.parameters import estimator
 from pymcboost.tree_data import TreeData
 
 
-@documented
-class GentleBoostClassifier(ClassicBoosting):
+class GentleBoost(ClassicBooster):
+    """Rounds of GentleBoost."""
+
+    link = "softmax"
+    shared = False
+
+    @property
+    def scans(self):
+        """Whether stumps of all classes are found in one scan; of rows drawn for each class they are not."""
+        return self.stumps and self.params.subsample == 1
+
+    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+        """Columns for the scan, or for trees."""
+        return self.rows_for(TrainingData if self.scans else TreeData, X, codes, n_classes, weight, n_threads)
+
+    def new_builder(self):
+        """A tree per class and round."""
+        return TreesBuilder(self.data.n_classes, self.data.n_features)
+
+    def prepare(self, previous):
+        """The margins: scores of the own classes, less the mean of all."""
+        p = self.params
+        self.margin = np.zeros(self.data.n_rows)
+        if self.scans:
+            self.learner = MarginStumps(self.data, self.n_threads)
+            return
+        self.warn_of_least_weight()
+        limits = (2, None) if self.stumps else (p.max_leaf_nodes, p.max_depth)
+        self.learner = MarginTrees(self.data, *limits, self.n_threads, p.subsample, p.min_weight_fraction_split)
+
+    def restart(self, scores):
+        """Margins of these scores."""
+        self.margin[...] = 0.0
+        if scores is not None:
+            self.margin[...] = scores[np.arange(len(self.margin)), self.data.y] - scores.mean(axis=1)
+
+    def round(self):
+        """A regression stump or tree for every class."""
+        margin, learner = self.margin, self.learner
+        weight = self.data.weight * np.exp(margin.min() - margin)
+        weight /= weight.mean()
+        for attempt in self.tries():
+            found = self.fit_learner(learner, weight, attempt)
+            if found is not None:
+                break
+        else:
+            return None
+        learner.add_round(self.builder, found, self.gain)
+        self.builder.end_round()
+        learner.add_to(margin)
+        return {}
+
+
+@estimator
+class GentleBoostClassifier(ClassicClassifier):
     """GentleBoost: regression stumps or trees for the classes, under the exponential loss of margin vectors.
 
     With ``subsample`` below 1 the rows of a tree are drawn by its own weights and without replacement.
-
-    Parameters
-    ----------
-    {shared}
-    min_weight_fraction_leaf : float, default=0.0
-        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5. Trees,
-        and stumps with ``subsample`` below 1, take little notice of it, and a warning says so.
-
-    {attributes}
 
     References
     ----------
@@ -50,46 +95,5 @@ class GentleBoostClassifier(ClassicBoosting):
     """
 
     algorithm = "gentleboost"
-
-    def _training_data(self):
-        return TrainingData if self._scans() else TreeData
-
-    def _scans(self):
-        """Whether stumps of all classes are found in one scan; of rows drawn for each class they are not."""
-        return self.weak_learner == "stump" and self.subsample == 1
-
-    def _new_builder(self, n_classes, n_features):
-        return TreesBuilder(n_classes, n_features)
-
-    def _start(self, data, n_threads):
-        if self._scans():
-            learner = MarginStumps(data, n_threads)
-        else:
-            self._warn_of_least_weight()
-            limits = (2, None) if self.weak_learner == "stump" else (self.max_leaf_nodes, self.max_depth)
-            learner = MarginTrees(data, *limits, n_threads, self.subsample, self.min_weight_fraction_split)
-        self._state = (np.zeros(data.n_rows), learner)  # F of the own classes, less the mean of all
-
-    def _restart(self, scores):
-        margin, learner = self._state
-        margin[...] = 0.0
-        if scores is not None:
-            margin[...] = scores[np.arange(len(margin)), learner.data.y] - scores.mean(axis=1)
-
-    def _link(self):
-        return "softmax"
-
-    def _round(self, builder):
-        margin, learner = self._state
-        weight = learner.data.weight * np.exp(margin.min() - margin)
-        weight /= weight.mean()
-        for attempt in self._tries():
-            found = self._fit_learner(learner, weight, attempt)
-            if found is not None:
-                break
-        else:
-            return None
-        learner.add_round(builder, found, self.gain_)
-        builder.end_round()
-        learner.add_to(margin)
-        return {}
+    booster = GentleBoost
+    own_help = {"min_weight_fraction_leaf": FOR_STUMPS}

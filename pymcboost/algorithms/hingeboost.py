@@ -13,18 +13,21 @@ Round (Algorithm 1)
 Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding.
 """
 
-import pickle
+from collections.abc import Callable
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
-from pymcboost.base import BoostingClassifier, named_arguments
-from pymcboost.callable_kernel import REFUSED, CallableKernelModel, callable_machine
+from pymcboost.callable_kernel import CallableKernelModel, callable_machine
 from pymcboost.machine_data import KernelBuilder, LinearBuilder, MachineData, kernel_machine
 from pymcboost.output_codes import CodeRounds
-from pymcboost.params import Param
-from pymcboost.scoring import Model
-from pymcboost.svm import KERNELS, DenseKernel, LibsvmKernel, LinearRows, kernel_block
+from pymcboost.svm import DenseKernel, LibsvmKernel, LinearRows, kernel_block
+from pymcboost.training.booster import Booster
+from pymcboost.training.estimator import BoostingClassifier, Features, named_arguments
+from pymcboost.training.parameters import Parameter, estimator
 
 # SVMs are solved to a violation of ``tol``, whatever errors cost.
 LARGEST_COST = 1e6
@@ -37,79 +40,172 @@ def _one_blas_thread():
     return ThreadpoolController().limit(limits=1, user_api="blas")
 
 
+class HingeBoostOC(Booster):
+    """Rounds of HingeBoost.OC."""
+
+    link = "none"
+    ends_when = "no residual is above tol"
+    allows_missing = False
+    resumable = False
+    columns = {
+        "column": "the colours of the classes, -1, 0 or 1",
+        "objective": "norm and loss after the round",
+        "start": "the same before it",
+        "hinge": "mean over the rows of the largest residual",
+        "n_solves": "SVMs solved",
+        "n_iter": "their steps",
+        "violation": "of the optimality conditions, by the last one",
+    }
+
+    def takes_sparse(self):
+        """Kernels are computed from dense rows."""
+        return self.params.kernel == "linear"
+
+    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+        """Scaled rows; those of a warm start in the features of the first ones."""
+        kernel = self.params.kernel
+        if hasattr(X, "indptr") and kernel != "linear":
+            shown = "a callable" if callable(kernel) else repr(kernel)
+            raise ValueError(
+                f"kernel={shown} needs dense X, only kernel='linear' takes a sparse one: use X.toarray()"
+            )
+        return MachineData(
+            X, codes, n_classes, weight, self.params.scale if previous is None else previous.kept["scale"]
+        )
+
+    def check_previous(self, previous):
+        """The kernel must stay."""
+        before, now = previous.kept["kernel"], self._kernel()
+        if before != now:
+            raise ValueError(f"warm_start: the model so far has {before}, now it is {now}; keep to it, or begin anew")
+
+    def kept(self):
+        """The kernel, its gamma where that follows from the data, and the scaling."""
+        return {"kernel": self._kernel(), "gamma": self.gamma, "scale": self.data.scale}
+
+    def _kernel(self):
+        return {name: getattr(self.params, name) for name in ("kernel", "gamma", "coef0", "degree", "scale")}
+
+    def go_on(self, previous):
+        """Rounds are merged into the model; the next ones are added to it."""
+        self.gamma = previous.kept["gamma"]
+        self.builder = self.new_builder()
+        self.builder.extend(previous.model.ensemble, previous.n_rounds)
+        return previous.model.raw_scores(self.data.X)[self.data.rows]
+
+    gamma: float | None = None
+
+    def new_builder(self):
+        """A sum of hyperplanes, or of kernel machines over one pool of rows."""
+        p, data = self.params, self.data
+        if self.gamma is None:
+            self.gamma = self._gamma_for(data.features)
+        if p.kernel == "linear":
+            return LinearBuilder(data.n_classes, data.n_features, data.scale)
+        make = (
+            callable_machine(p.kernel)
+            if callable(p.kernel)
+            else kernel_machine(p.kernel, self.gamma, p.coef0, p.degree)
+        )
+        return KernelBuilder(data.n_classes, data.features, data.scale, make)
+
+    def _gamma_for(self, features):
+        p = self.params
+        if p.gamma is not None or p.kernel not in ("rbf", "poly"):
+            return float(p.gamma or 1.0)
+        variance = float(features.var(dtype=np.float64)) or 1.0
+        return float(np.clip(1.0 / (features.shape[1] * variance), *GAMMAS))
+
+    def prepare(self, previous):
+        """The SVM of all rounds."""
+        p, data = self.params, self.data
+        cost = costs(p.cost_matrix, data.n_classes)
+        with _one_blas_thread():
+            self.code_rounds = CodeRounds(
+                data, self._svm(), cost, p.C, init=p.init, n_colourings=p.n_colourings,
+                max_alternations=p.max_alternations, allow_zero=p.allow_zero, tol=p.tol, seed=self.seed,
+            )  # fmt: skip
+
+    def _svm(self):
+        p, data, gamma = self.params, self.data, self.gamma
+        solver = p.solver
+        if solver == "auto":
+            solver = "coordinate" if p.kernel == "linear" else "libsvm"
+        if solver == "coordinate" and p.kernel == "linear":
+            return LinearRows(data.features, self.seed)
+        if data.sparse:
+            raise ValueError("solver='libsvm' needs dense X: use X.toarray(), or solver='coordinate'")
+        features = data.features
+
+        def block(begin, end):
+            return kernel_block(features[begin:end], features, p.kernel, gamma, p.coef0, p.degree)
+
+        return (LibsvmKernel if solver == "libsvm" else DenseKernel)(data.n_rows, block, self.n_threads)
+
+    def restart(self, scores):
+        """Residuals of these scores."""
+        self.code_rounds.restart(scores)
+
+    def round(self):
+        """A column of the code, and the SVM between its two groups of classes."""
+        with _one_blas_thread():
+            found = self.code_rounds.round(self.n_rounds)
+            if found is None:
+                return None
+            column, solution, history = found
+            if solution is None:
+                self.builder.add_nothing()
+            else:
+                self.builder.add(column, solution, self._weights(solution))
+        return history
+
+    def _weights(self, solution):
+        """Weights of a linear SVM over the features; None for other kernels."""
+        if self.params.kernel != "linear":
+            return None
+        if solution.weights is not None:
+            return solution.weights
+        return solution.beta @ self.data.features.astype(np.float64)
+
+    def score(self, learners, X):
+        """Scores of a machine."""
+        return learners.scores(X) if callable(self.params.kernel) else super().score(learners, X)
+
+    def model(self, classes, meta):
+        """The machine of all rounds."""
+        meta = {**meta, "rounds": self.n_rounds}
+        if callable(self.params.kernel):
+            return CallableKernelModel(self.builder.freeze(), classes, meta)
+        return super().model(classes, meta)
+
+
+def costs(cost_matrix, n_classes):
+    """The cost matrix as float64 (K, K) after checking it; 1 for every error if None."""
+    if cost_matrix is None:
+        return 1.0 - np.eye(n_classes)
+    cost = np.asarray(cost_matrix, dtype=np.float64)
+    if cost.shape != (n_classes, n_classes):
+        raise ValueError(
+            f"cost_matrix has shape {cost.shape}, but there are {n_classes} classes; it must be "
+            f"{n_classes} x {n_classes}, rows for the right class, in the order of the sorted labels"
+        )
+    if not (cost >= 0).all() or (cost > LARGEST_COST).any() or np.diagonal(cost).any():
+        raise ValueError(
+            f"cost_matrix must hold numbers from 0 to {LARGEST_COST:g}, with zeros on the diagonal; larger ones "
+            "can all be divided by a number that C is multiplied with"
+        )
+    if not cost.any():
+        raise ValueError("cost_matrix is 0 everywhere: no error costs anything, and there is nothing to learn")
+    return cost
+
+
+@estimator
 class HingeBoostOCClassifier(BoostingClassifier):
     """Multi-class boosting with the hinge loss of the margins: every round is one SVM between two groups of classes.
 
     Which classes stand on which side is learnt with the SVM. With a linear kernel the model is one hyperplane per
     class, whatever the number of rounds; otherwise all classes share the support vectors. Misclassification costs can
     be given.
-
-    Parameters
-    ----------
-    n_estimators : int, default=200
-        Number of boosting rounds, at least 1. Training stops earlier when no residual is above ``tol``.
-    C : float, default=1.0
-        Weight of the hinge loss, averaged over the rows, against the norm of a round's SVM; above 0.
-    kernel : {"linear", "poly", "rbf", "perceptron"} or callable, default="linear"
-        Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma abs(x - z)^2) or -abs(x - z).
-
-        A callable takes two arrays of rows and returns their kernel matrix; such a model can be used, but neither saved
-        nor pickled.
-    gamma : float or None, default=None
-        Factor in "rbf" and "poly", above 0; None for 1 / (number of features x variance of all their values), which
-        follows the units of the features as scikit-learn's "scale" does.
-    coef0 : float, default=0.0
-        Constant in "poly".
-    degree : int, default=3
-        Degree of "poly".
-    cost_matrix : array-like of shape (n_classes, n_classes) or None, default=None
-        Cost of predicting class j (column) where class i (row) is right, classes in sorted order: 0 to 1e6, with a
-        zero diagonal. None for 1 for every error.
-    init : {"one-vs-all", "random", "max-cut", "pairs"}, default="one-vs-all"
-        First column of a round: each class against all others once and the best of random ones after that; always the
-        best of random ones; the maximum cut; or the pair of classes with the largest residuals, others left out.
-    n_colourings : int, default=1000
-        Random columns among which the best is taken.
-    max_alternations : int, default=2
-        How often the classes of a round are coloured anew at most, each time followed by the SVM of the new colours.
-    allow_zero : bool, default=False
-        Let classes be left out of a round.
-    scale : bool, default=False
-        Scale the features to -1 to 1 (sparse ones: by their largest magnitude), and keep the scaling in the model.
-    solver : {"auto", "libsvm", "coordinate"}, default="auto"
-        LIBSVM on a kernel in memory (16 bytes per entry), or our own steps to the same tolerance: on the rows for a
-        linear kernel, otherwise on a kernel of 4 bytes per entry. "auto" takes those on the rows for a linear kernel,
-        otherwise LIBSVM.
-    tol : float, default=1e-3
-        Violation of the optimality conditions at which an SVM is solved, as LIBSVM's -e.
-    early_stopping : bool, default=False
-        Stop when the validation error has not improved for ``n_iter_no_change`` rounds, and keep the best round.
-    validation_fraction : float, default=0.1
-        Share of the training rows set aside for early stopping when no validation set is given.
-    n_iter_no_change : int, default=20
-        Patience of early stopping, in rounds.
-    warm_start : bool, default=False
-        Let `fit` add rounds to the model already there.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the random columns, and of the validation split.
-    n_jobs : int or None, default=None
-        Threads of LIBSVM and of scoring; None and -1 mean all CPUs available. The model does not depend on it.
-    verbose : int, default=0
-        1 shows a progress bar on a terminal.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,), where X had string column names
-    model_ : Model
-        What is saved and scored.
-    n_estimators_ : int
-        Rounds fitted.
-    history_ : dict of ndarray
-        Per round: "column" (the colours of the classes, -1, 0 or 1), "objective" (norm and loss after the round),
-        "start" (the same before it), "hinge" (mean over the rows of the largest residual), "n_solves" and "n_iter"
-        (SVMs solved and their steps), "violation" (of the last one) and, with a validation set, "val_error".
 
     References
     ----------
@@ -125,68 +221,86 @@ class HingeBoostOCClassifier(BoostingClassifier):
     """
 
     algorithm = "hingeboost"
-    ends_when = "no residual is above tol"
-    data_class = MachineData
-    allows_missing = False
-    makes_machines = True
-    class_weight = None
-    own_params = {
-        "solver": Param(str, choices=("auto", "libsvm", "coordinate")),
-        "tol": Param(float, low=0, open_low=True, high=1),
-        "kernel": Param(str, choices=KERNELS, callables=True),
-        "degree": Param(int, low=1, high=1000),
+    booster = HingeBoostOC
+    own_parameters = {
+        "C": Parameter(
+            "Weight of the hinge loss, averaged over the rows, against the norm of a round's SVM.",
+            low=0, open_low=True, high=1e12,
+        ),
+        "kernel": Parameter(
+            "Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma abs(x - z)^2) or -abs(x - z).\n\n"
+            "A callable takes two arrays of rows and returns their kernel matrix; such a model can be used, but "
+            "neither saved nor pickled."
+        ),
+        "gamma": Parameter(
+            'Factor in "rbf" and "poly"; None for 1 / (number of features x variance of all their values), which '
+            'follows the units of the features as scikit-learn\'s "scale" does.',
+            low=0, open_low=True, high=1e12,
+        ),
+        "coef0": Parameter('Constant in "poly".', low=-1e12, high=1e12),
+        "degree": Parameter('Degree of "poly".', low=1, high=1000),
+        "cost_matrix": Parameter(
+            "Cost of predicting class j (column) where class i (row) is right, classes in sorted order: (n_classes, "
+            "n_classes) numbers from 0 to 1e6, with a zero diagonal. None for 1 for every error.",
+            python_only=True,
+        ),
+        "init": Parameter(
+            "First column of a round: each class against all others once and the best of random ones after that; "
+            "always the best of random ones; the maximum cut; or the pair of classes with the largest residuals, "
+            "others left out."
+        ),
+        "n_colourings": Parameter("Random columns among which the best is taken.", low=1),
+        "max_alternations": Parameter(
+            "How often the classes of a round are coloured anew at most, each time followed by the SVM of the new "
+            "colours.",
+            low=1,
+        ),
+        "allow_zero": Parameter("Let classes be left out of a round."),
+        "scale": Parameter(
+            "Scale the features to -1 to 1 (sparse ones: by their largest magnitude), and keep the scaling in the "
+            "model."
+        ),
+        "solver": Parameter(
+            "LIBSVM on a kernel in memory (16 bytes per entry), or our own steps to the same tolerance: on the rows "
+            'for a linear kernel, otherwise on a kernel of 4 bytes per entry. "auto" takes those on the rows for a '
+            "linear kernel, otherwise LIBSVM."
+        ),
+        "tol": Parameter(
+            "Violation of the optimality conditions at which an SVM is solved, as LIBSVM's -e.",
+            low=0, open_low=True, high=1,
+        ),
+    }  # fmt: skip
+    own_help = {
+        "n_estimators": "Number of boosting rounds. Training stops earlier when no residual is above ``tol``.",
+        "random_state": "Seed of the random columns, and of the validation split.",
+        "n_jobs": "Threads of LIBSVM and of scoring; None and -1 mean all CPUs available. The model does not depend on "
+        "it.",
     }
 
-    def __init__(
-        self,
-        n_estimators=200,
-        C=1.0,
-        kernel="linear",
-        gamma=None,
-        coef0=0.0,
-        degree=3,
-        cost_matrix=None,
-        init="one-vs-all",
-        n_colourings=1000,
-        max_alternations=2,
-        allow_zero=False,
-        scale=False,
-        solver="auto",
-        tol=1e-3,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.n_estimators = n_estimators
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.degree = degree
-        self.cost_matrix = cost_matrix
-        self.init = init
-        self.n_colourings = n_colourings
-        self.max_alternations = max_alternations
-        self.allow_zero = allow_zero
-        self.scale = scale
-        self.solver = solver
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    # -- fitting ---------------------------------------------------------------------------------------------------
+    C: float = 1.0
+    kernel: Literal["linear", "poly", "rbf", "perceptron"] | Callable[..., Any] = "linear"
+    gamma: float | None = None
+    coef0: float = 0.0
+    degree: int = 3
+    cost_matrix: ArrayLike | None = None
+    init: Literal["one-vs-all", "random", "max-cut", "pairs"] = "one-vs-all"
+    n_colourings: int = 1000
+    max_alternations: int = 2
+    allow_zero: bool = False
+    scale: bool = False
+    solver: Literal["auto", "libsvm", "coordinate"] = "auto"
+    tol: float = 1e-3
 
     @named_arguments
-    def fit(self, X, y, X_val=None, y_val=None, **unknown):
+    def fit(
+        self,
+        X: Features,
+        y: ArrayLike,
+        X_val: Features = None,
+        y_val: ArrayLike | None = None,
+        callbacks: Any = (),
+        **unknown: Any,
+    ) -> Self:
         """Fit the model.
 
         There are no sample weights: LIBSVM's C-SVC has one bound for all rows of a class. Costs of errors go into
@@ -200,6 +314,9 @@ class HingeBoostOCClassifier(BoostingClassifier):
             Class labels, integers or strings.
         X_val, y_val : array-like, default=None
             Validation set for early stopping, in place of a part split off from the training rows.
+        callbacks : sequence of objects, default=()
+            Each has a method ``after_round(state)``, which ends the training where it returns something true; see
+            `TrainingState`.
 
         Returns
         -------
@@ -212,142 +329,9 @@ class HingeBoostOCClassifier(BoostingClassifier):
         MemoryError
             Where the kernel would need more memory than is free; said before any of it is taken.
         KeyboardInterrupt
-            After Ctrl-C; the rounds done until then are kept in the estimator.
+            After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
-        self._refuse_arguments(unknown)
-        return super().fit(X, y, X_val=X_val, y_val=y_val)
-
-    def _make_data(self, X, codes, n_classes, weight, n_threads):
-        if hasattr(X, "indptr") and self.kernel != "linear":
-            raise ValueError(
-                f"kernel={_name(self.kernel)} needs dense X, only kernel='linear' takes a sparse one: use X.toarray()"
-            )
-        # Rounds are added in the features of the first ones.
-        continued = self.warm_start and hasattr(self, "model_")
-        scale = getattr(self, "_scale", None) if continued else self.scale
-        data = MachineData(X, codes, n_classes, weight, scale)
-        self._scale = data.scale
-        if not continued:
-            self._gamma = self._gamma_for(data.features)
-        return data
-
-    def _gamma_for(self, features):
-        if self.gamma is not None or self.kernel not in ("rbf", "poly"):
-            return float(self.gamma or 1.0)
-        variance = float(features.var(dtype=np.float64)) or 1.0
-        return float(np.clip(1.0 / (features.shape[1] * variance), *GAMMAS))
-
-    def _new_builder_for(self, data):
-        if self.kernel == "linear":
-            return LinearBuilder(data.n_classes, data.n_features, data.scale)
-        if callable(self.kernel):
-            return KernelBuilder(data.n_classes, data.features, data.scale, callable_machine(self.kernel))
-        make = kernel_machine(self.kernel, self._gamma, self.coef0, self.degree)
-        return KernelBuilder(data.n_classes, data.features, data.scale, make)
-
-    def _continue(self, data):
-        builder = self._new_builder_for(data)
-        builder.extend(self.model_.ensemble, self.n_estimators_)
-        return builder, self.model_.raw_scores(data.X)[data.rows]
-
-    def _check_kept(self):
-        before, now = self._kept, self._kernel_parameters()
-        if before != now:
-            raise ValueError(f"warm_start: the model so far has {before}, now it is {now}; keep to it, or begin anew")
-
-    def _kernel_parameters(self):
-        return {name: getattr(self, name) for name in ("kernel", "gamma", "coef0", "degree", "scale")}
-
-    def _costs(self, n_classes):
-        if self.cost_matrix is None:
-            return 1.0 - np.eye(n_classes)
-        cost = np.asarray(self.cost_matrix, dtype=np.float64)
-        if cost.shape != (n_classes, n_classes):
-            raise ValueError(
-                f"cost_matrix has shape {cost.shape}, but there are {n_classes} classes; it must be "
-                f"{n_classes} x {n_classes}, rows for the right class, in the order of the sorted labels"
-            )
-        if not (cost >= 0).all() or (cost > LARGEST_COST).any() or np.diagonal(cost).any():
-            raise ValueError(
-                f"cost_matrix must hold numbers from 0 to {LARGEST_COST:g}, with zeros on the diagonal; larger ones "
-                "can all be divided by a number that C is multiplied with"
-            )
-        if not cost.any():
-            raise ValueError("cost_matrix is 0 everywhere: no error costs anything, and there is nothing to learn")
-        return cost
-
-    def _start(self, data, n_threads):
-        with _one_blas_thread():
-            self._state = self._new_state(data, n_threads)
-        self._kept = self._kernel_parameters()
-
-    def _loop(self, *arguments):
-        with _one_blas_thread():
-            super()._loop(*arguments)
-
-    def _new_state(self, data, n_threads):
-        cost = self._costs(data.n_classes)
-        solver = self.solver
-        if solver == "auto":
-            solver = "coordinate" if self.kernel == "linear" else "libsvm"
-        if solver == "coordinate" and self.kernel == "linear":
-            svm = LinearRows(data.features, self._seed)
-        else:
-            if data.sparse:
-                raise ValueError("solver='libsvm' needs dense X: use X.toarray(), or solver='coordinate'")
-            features, gamma = data.features, self._gamma
-
-            def block(begin, end):
-                return kernel_block(features[begin:end], features, self.kernel, gamma, self.coef0, self.degree)
-
-            svm = (LibsvmKernel if solver == "libsvm" else DenseKernel)(data.n_rows, block, n_threads)
-        return CodeRounds(
-            data, svm, cost, self.C, init=self.init, n_colourings=self.n_colourings,
-            max_alternations=self.max_alternations, allow_zero=self.allow_zero, tol=self.tol, seed=self._seed,
-        )  # fmt: skip
-
-    def _restart(self, scores):
-        self._state.restart(scores)
-
-    def _round(self, builder):
-        found = self._state.round(self.n_estimators_)
-        if found is None:
-            return None
-        column, solution, history = found
-        if solution is None:
-            builder.add_nothing()
-        else:
-            builder.add(column, solution, self._weights(solution))
-        return history
-
-    def _weights(self, solution):
-        """Weights of a linear SVM over the features; None for other kernels."""
-        if self.kernel != "linear":
-            return None
-        if solution.weights is not None:
-            return solution.weights
-        return solution.beta @ self._state.data.features.astype(np.float64)
-
-    def _model(self, builder, meta):
-        if callable(self.kernel):
-            return CallableKernelModel(builder.freeze(), self.classes_, meta)
-        return super()._model(builder, meta)
-
-    def _meta(self):
-        meta = super()._meta()
-        if self.cost_matrix is not None:
-            meta["params"]["cost_matrix"] = np.asarray(self.cost_matrix, dtype=np.float64).tolist()
-        return {**meta, "rounds": self.n_estimators_}
-
-    def _scores_of(self, machine, X):
-        if callable(self.kernel):
-            return machine.scores(X)
-        return Model.from_ensemble(machine, np.arange(machine.n_classes)).raw_scores(X)
-
-    def _link(self):
-        return "none"
-
-    # -- prediction ------------------------------------------------------------------------------------------------
+        return self._fit(X, y, X_val, y_val, callbacks, unknown)
 
     # A property, as scikit-learn's available_if would say only that the attribute is missing, and the reason elsewhere.
     @property
@@ -363,34 +347,5 @@ class HingeBoostOCClassifier(BoostingClassifier):
         """Share of every feature in the absolute coefficients of a linear model: (n_features,), summing to 1."""
         if self.kernel != "linear":
             raise AttributeError("a kernel machine has no shares of features; use permutation_importance")
-        return super().feature_importances_
-
-    def save(self, path, layout="list", leaves="float32"):
-        """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
-
-        Parameters
-        ----------
-        path : str or path-like
-            A file that is there already is replaced, whatever it holds. The new one is written beside it first and
-            then renamed: a failure leaves the old one whole. Its folder must exist.
-        layout, leaves
-            "list" and "float32": machines have no other layouts.
-        """
-        if callable(getattr(self, "_kept", {}).get("kernel")):
-            raise ValueError(REFUSED)
-        super().save(path, layout=layout, leaves=leaves)
-
-    def __getstate__(self):
-        if callable(self.__dict__.get("_kept", {}).get("kernel")):
-            raise pickle.PicklingError(REFUSED)
-        return super().__getstate__()
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        tags.input_tags.sparse = self.kernel == "linear"
-        return tags
-
-
-def _name(kernel):
-    return "a callable" if callable(kernel) else repr(kernel)
+        check_is_fitted(self, "model_")
+        return self.model_.feature_importances()

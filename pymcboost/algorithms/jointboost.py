@@ -14,80 +14,43 @@ Paper: A. Torralba, K. Murphy and W. Freeman, Sharing visual features for multic
 import numpy as np
 
 from pymcboost._kernels import splits as _splits
-from pymcboost.binary_boosting import SMALLEST_EDGE
-from pymcboost.classic import ClassicBoosting, documented
+from pymcboost.algorithms._binary import SMALLEST_EDGE
+from pymcboost.algorithms._classic import ClassicBooster
 from pymcboost.coding import one_vs_all
 from pymcboost.losses import CodedExp
+from pymcboost.training.estimator import EnsembleClassifier
+from pymcboost.training.parameters import estimator
 from pymcboost.weak_learners import EveryStump
 
 
-@documented
-class JointBoostClassifier(ClassicBoosting):
-    """JointBoost: stumps that several classes share, found greedily.
+class JointBoost(ClassicBooster):
+    """Rounds of JointBoost."""
 
-    A round takes K steps over all splits and classes, after one scan of the data.
+    fixed = {"weak_learner": "stump"}
+    columns = {"feature": "of the stump", "threshold": "of the stump", "n_shared": "number of classes that share it"}
 
-    Parameters
-    ----------
-    {shared}
-
-    {attributes}
-
-    References
-    ----------
-    A. Torralba, K. P. Murphy and W. T. Freeman, Sharing visual features for multiclass and multiview object detection,
-    IEEE Transactions on Pattern Analysis and Machine Intelligence 29, 2007.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from pymcboost import JointBoostClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> JointBoostClassifier(n_estimators=20).fit(X, y).predict(X[:2])
-    array([0, 0])
-    """
-
-    algorithm = "jointboost"
-    weak_learner = "stump"
-
-    def __init__(
-        self,
-        n_estimators=500,
-        max_bins=256,
-        min_weight_fraction_leaf=0.0,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        class_weight=None,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
-        super().__init__(
-            n_estimators, max_bins=max_bins, min_weight_fraction_leaf=min_weight_fraction_leaf,
-            early_stopping=early_stopping, validation_fraction=validation_fraction, n_iter_no_change=n_iter_no_change,
-            class_weight=class_weight, warm_start=warm_start, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
-        )  # fmt: skip
-
-    def _start(self, data, n_threads):
-        code = np.tile(one_vs_all(data.n_classes), 2)  # columns of w z, then of w
+    def prepare(self, previous):
+        """Columns of w z, then of w, and the search over all splits."""
+        K = self.data.n_classes
+        code = np.tile(one_vs_all(K), 2)
         unit = code.copy()
-        unit[:, data.n_classes :] = 1.0
-        self._state = (CodedExp(data, code, n_threads, unit=unit), EveryStump(data, n_threads, code.shape[1]), None)
+        unit[:, K:] = 1.0
+        self.loss = CodedExp(self.data, code, self.n_threads, unit=unit)
+        self.learner, self._sums = EveryStump(self.data, self.n_threads, code.shape[1]), None
 
-    def _restart(self, scores):
-        self._state[0].restart(None if scores is None else np.tile(scores, 2))
+    def restart(self, scores):
+        """Weights of these scores."""
+        self.loss.restart(None if scores is None else np.tile(scores, 2))
 
-    def _round(self, builder):
-        loss, learner, sums = self._state
-        K = loss.data.n_classes
+    def round(self):
+        """The stump and the subset of the classes that leave the least squares."""
+        loss, learner, K = self.loss, self.learner, self.data.n_classes
         edge, splits, total = learner.edges(loss.gradient)
         if not len(splits):
             return None
-        if sums is None:
-            sums = np.empty((K, 4, len(splits)))
-            self._state = loss, learner, sums
+        if self._sums is None:
+            self._sums = np.empty((K, 4, len(splits)))
+        sums = self._sums
         _splits.joint_sums(edge, splits, total, sums, loss.n_threads)
         z_of, w_of = total[:K], np.maximum(np.maximum(total[K:], np.abs(total[:K])), 1e-300)
         alone = z_of**2 / w_of
@@ -102,7 +65,7 @@ class JointBoostClassifier(ClassicBoosting):
         found = learner.stump(at)
         h = found.h[None, :]
         loss.update(h, np.tile(plus, 2).astype(np.float64), loss.tables(h), np.tile(minus, 2).astype(np.float64))
-        return self._add_round(builder, found, plus, minus) | {"n_shared": len(shared)}
+        return self.add_round(found, plus, minus) | {"n_shared": len(shared)}
 
     @staticmethod
     def _grow(sums, alone, tie, n_threads):
@@ -122,3 +85,30 @@ class JointBoostClassifier(ClassicBoosting):
             if explained > best[2] * tie:
                 best = (sorted(members), int(at[k]), float(explained))
         return best
+
+
+@estimator
+class JointBoostClassifier(EnsembleClassifier):
+    """JointBoost: stumps that several classes share, found greedily.
+
+    A round takes K steps over all splits and classes, after one scan of the data.
+
+    References
+    ----------
+    A. Torralba, K. P. Murphy and W. T. Freeman, Sharing visual features for multiclass and multiview object detection,
+    IEEE Transactions on Pattern Analysis and Machine Intelligence 29, 2007.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import JointBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> JointBoostClassifier(n_estimators=20).fit(X, y).predict(X[:2])
+    array([0, 0])
+    """
+
+    algorithm = "jointboost"
+    booster = JointBoost
+
+    n_estimators: int = 500
+    min_weight_fraction_leaf: float = 0.0

@@ -14,35 +14,82 @@ Paper: A. Fernandez-Baldera and L. Baumela, Multi-class boosting with asymmetric
 """
 
 import warnings
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
-from pymcboost.binary_boosting import SMALLEST_EDGE
-from pymcboost.classic import ClassicBoosting, documented
+from pymcboost.algorithms._binary import SMALLEST_EDGE
+from pymcboost.algorithms._classic import ClassicBooster, ClassicClassifier
 from pymcboost.coding import not_told_apart, separators
 from pymcboost.coefficients import coded_steps
 from pymcboost.ensemble import TreesBuilder
 from pymcboost.losses import CodedExp
-from pymcboost.params import Param
+from pymcboost.training.parameters import Parameter, estimator
 
 
-@documented
-class PIBoostClassifier(ClassicBoosting):
+class PIBoost(ClassicBooster):
+    """Rounds of PIBoost."""
+
+    shared = False
+    columns = {"n_separators": "number of class subsets that got a separator"}
+
+    def new_builder(self):
+        """An ensemble whose code is the class subsets."""
+        self.code = separators(self.params.separators, self.data.n_classes)
+        return TreesBuilder(self.data.n_classes, self.data.n_features, code=self.code.T)
+
+    def check_previous(self, previous):
+        """The class subsets must stay."""
+        super().check_previous(previous)
+        given = self.params.separators
+        if not np.array_equal(previous.model.ensemble.code, separators(given, previous.model.n_classes_).T):
+            raise ValueError(
+                f"warm_start: the model so far has other class subsets than separators={given!r}; keep to them, or "
+                "begin anew"
+            )
+
+    def prepare(self, previous):
+        """The loss and a learner of all class subsets."""
+        pair = not_told_apart(self.code)
+        if pair is not None:
+            x, y = self.classes[list(pair)].tolist()
+            warnings.warn(
+                f"{self.name}: no separator tells class {x!r} from class {y!r}: their scores are always equal; add "
+                f"one with only one of the codes {pair[0]} and {pair[1]}, or use separators='singles'",
+                stacklevel=7,
+            )
+        unit = None if self.params.cost_sensitive else np.sign(self.code)
+        self.loss = CodedExp(self.data, self.code, self.n_threads, apart=True, unit=unit)
+        self.learner = self.resampled(self.new_learner(self.code.shape[1]), constants=True)
+
+    def restart(self, scores):
+        """Weights of these scores of the class subsets."""
+        self.loss.restart(scores)
+
+    def round(self):
+        """A separator for every class subset, each with a step of its own."""
+        loss, learner = self.loss, self.learner
+        for attempt in self.tries():
+            found = self.fit_learner(learner, loss.gradient, attempt)
+            tables = loss.tables(learner.outputs)
+            steps = np.zeros(loss.code.shape[1])
+            there = [one.cls for one in found]
+            steps[there] = coded_steps(tables[:, :, there], loss.code[:, there])
+            steps[np.abs(steps) * np.abs(loss.code).max(axis=0) <= SMALLEST_EDGE] = 0.0
+            steps = steps.astype(np.float32)
+            if steps.any():
+                break
+        else:
+            return None
+        loss.update(learner.outputs, steps.astype(np.float64), tables)
+        self.add_columns([one for one in found if steps[one.cls]], steps)
+        return {"n_separators": int(np.count_nonzero(steps))}
+
+
+@estimator
+class PIBoostClassifier(ClassicClassifier):
     """PIBoost: boosted separators of class subsets, with asymmetric margins.
-
-    Parameters
-    ----------
-    separators : {"singles", "pairs"} or list of lists of int, default="singles"
-        Class subsets that are set against the rest: every class; every class and every pair of classes; or the given
-        subsets of class codes (positions in ``classes_``). A subset and its complement are one separator. At most 4096.
-
-        Two classes that no separator tells apart always have equal scores; `fit` warns of the first such pair.
-    cost_sensitive : bool, default=True
-        Learn separators for the gradient of the loss, which weighs the classes of a subset of s among K by K - s and
-        the others by s. False learns them for the plain weights, as the paper does; stumps then soon find nothing.
-    {shared}
-
-    {attributes}
 
     Notes
     -----
@@ -63,80 +110,21 @@ class PIBoostClassifier(ClassicBoosting):
     """
 
     algorithm = "piboost"
-    shared = False
-    own_params = {"separators": Param(str, choices=("singles", "pairs"), lists=True)}
+    booster = PIBoost
+    own_parameters = {
+        "separators": Parameter(
+            "Class subsets that are set against the rest: every class; every class and every pair of classes; or the "
+            "given subsets of class codes (positions in ``classes_``). A subset and its complement are one separator. "
+            "At most 4096.\n\n"
+            "Two classes that no separator tells apart always have equal scores; `fit` warns of the first such pair."
+        ),
+        "cost_sensitive": Parameter(
+            "Learn separators for the gradient of the loss, which weighs the classes of a subset of s among K by K - s "
+            "and the others by s. False learns them for the plain weights, as the paper does; stumps then soon find "
+            "nothing."
+        ),
+    }
 
-    def __init__(
-        self,
-        n_estimators=200,
-        separators="singles",
-        cost_sensitive=True,
-        weak_learner="stump",
-        max_leaf_nodes=20,
-        max_depth=None,
-        min_weight_fraction_split=0.0,
-        subsample=1.0,
-        max_bins=256,
-        min_weight_fraction_leaf=0.0,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        class_weight=None,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
-        super().__init__(
-            n_estimators, weak_learner, max_leaf_nodes, max_depth, min_weight_fraction_split, subsample, max_bins,
-            min_weight_fraction_leaf, early_stopping, validation_fraction, n_iter_no_change, class_weight,
-            warm_start, random_state, n_jobs, verbose,
-        )  # fmt: skip
-        self.separators = separators
-        self.cost_sensitive = cost_sensitive
-
-    def _new_builder(self, n_classes, n_features):
-        return TreesBuilder(n_classes, n_features, code=separators(self.separators, n_classes).T)
-
-    def _check_kept(self):
-        super()._check_kept()
-        if not np.array_equal(self.model_.ensemble.code, separators(self.separators, self.model_.n_classes_).T):
-            raise ValueError(
-                f"warm_start: the model so far has other class subsets than separators={self.separators!r}; keep to "
-                "them, or begin anew"
-            )
-
-    def _start(self, data, n_threads):
-        code = separators(self.separators, data.n_classes)
-        pair = not_told_apart(code)
-        if pair is not None:
-            x, y = self.classes_[list(pair)].tolist()
-            warnings.warn(
-                f"{type(self).__name__}: no separator tells class {x!r} from class {y!r}: their scores are always "
-                f"equal; add one with only one of the codes {pair[0]} and {pair[1]}, or use separators='singles'",
-                stacklevel=4,
-            )
-        loss = CodedExp(data, code, n_threads, apart=True, unit=None if self.cost_sensitive else np.sign(code))
-        learner = self._new_learner(data, n_threads, code.shape[1])
-        self._state = (loss, self._resampled(learner, constants=True))
-
-    def _restart(self, scores):
-        self._state[0].restart(scores)
-
-    def _round(self, builder):
-        loss, learner = self._state
-        for attempt in self._tries():
-            found = self._fit_learner(learner, loss.gradient, attempt)
-            tables = loss.tables(learner.outputs)
-            steps = np.zeros(loss.code.shape[1])
-            there = [one.cls for one in found]
-            steps[there] = coded_steps(tables[:, :, there], loss.code[:, there])
-            steps[np.abs(steps) * np.abs(loss.code).max(axis=0) <= SMALLEST_EDGE] = 0.0
-            steps = steps.astype(np.float32)
-            if steps.any():
-                break
-        else:
-            return None
-        loss.update(learner.outputs, steps.astype(np.float64), tables)
-        self._add_columns(builder, [one for one in found if steps[one.cls]], steps)
-        return {"n_separators": int(np.count_nonzero(steps))}
+    n_estimators: int = 200
+    separators: Literal["singles", "pairs"] | Sequence[Sequence[int]] = "singles"
+    cost_sensitive: bool = True

@@ -12,28 +12,86 @@ Paper: J. Zhu, H. Zou, S. Rosset and T. Hastie, Multi-class AdaBoost, Algorithm 
 
 import numpy as np
 
-from pymcboost.classic import NO_MISTAKES, ClassicBoosting, documented
+from pymcboost.algorithms._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, ClassicClassifier
 from pymcboost.coefficients import LARGEST_COEFFICIENT
 from pymcboost.losses import ClassWeights
+from pymcboost.training.parameters import estimator
 from pymcboost.vector_learner import ClassificationTrees
 from pymcboost.weak_learners import ClassStump
 
 
-@documented
-class SAMMEClassifier(ClassicBoosting):
+class SAMME(ClassicBooster):
+    """Rounds of SAMME."""
+
+    link = "softmax"
+    restart_every = None  # weights are rebuilt from their logarithms in every round
+    columns = {"error": "share of the weight that the weak learner gets wrong"}
+
+    def prepare(self, previous):
+        """A learner that names a class."""
+        p, data = self.params, self.data
+        self.finished = False
+        with np.errstate(divide="ignore"):  # next to huge ones, weights may have become 0
+            self.log_weight = np.log(data.weight)
+        if self.stumps:
+            self.learner = ClassStump(data, self.n_threads)
+            return
+        self.warn_of_least_weight()
+        limits = p.max_leaf_nodes, p.max_depth, self.n_threads, p.min_weight_fraction_split
+        self.learner = ClassificationTrees(data, ClassWeights(data, self.n_threads), *limits)
+
+    def restart(self, scores):
+        """Margins: scores of the own classes, the same sums as the model's."""
+        self.margin = np.zeros(self.data.n_rows)
+        if scores is not None:
+            self.margin[...] = scores[np.arange(self.data.n_rows), self.data.y]
+
+    def why_ended(self):
+        """After a learner without mistakes, or without an edge."""
+        return NO_MISTAKES if self.finished else "no weak learner is better than chance any more"
+
+    def round(self):
+        """A learner that names a class, with a vote of alpha."""
+        y, K = self.data.y, self.data.n_classes
+        log_weight = self.log_weight - self.margin
+        weight = np.exp(log_weight - log_weight.max())
+        weight *= self.data.n_rows / weight.sum()
+        for attempt in () if self.finished else self.tries():
+            found = self.learner.fit(self.drawn(weight, attempt))
+            if found is None:
+                continue
+            if self.stumps:
+                stump, (left, right) = found
+                named = np.where(stump.h > 0, right, left)
+            else:
+                named = found.value.argmax(axis=1)[found.leaf]
+            wrong = named != y
+            error = float(weight[wrong].sum() / weight.sum())
+            if error < (1 - 1 / K) * (1 - 1e-9):
+                break
+        else:
+            return None
+        alpha = 2 * LARGEST_COEFFICIENT
+        if error > 0:
+            alpha = min(alpha, np.log((1 - error) / error) + np.log(K - 1))
+        alpha = np.float32(alpha)
+        self.finished = error == 0
+        self.margin[~wrong] += float(alpha)
+        votes = alpha * np.eye(K, dtype=np.float32)
+        if self.stumps:
+            return self.add_round(stump, votes[right], votes[left]) | {"error": error}
+        self.builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, alpha * found.value[:, :K])
+        self.builder.end_round()
+        self.add_gain(found)
+        return {"error": error}
+
+
+@estimator
+class SAMMEClassifier(ClassicClassifier):
     """SAMME: AdaBoost with weak learners that name one of K classes.
 
     With two classes and stumps it is AdaBoost, its coefficients twice as large; with trees it is what scikit-learn's
     ``AdaBoostClassifier`` does with its own trees.
-
-    Parameters
-    ----------
-    {shared}
-    min_weight_fraction_leaf : float, default=0.0
-        Share of the total sample weight that must lie on either side of every split of a stump, 0 to 0.5. Trees take
-        little notice of it, and a warning says so.
-
-    {attributes}
 
     References
     ----------
@@ -49,68 +107,5 @@ class SAMMEClassifier(ClassicBoosting):
     """
 
     algorithm = "samme"
-    restart_every = None  # weights are rebuilt from their logarithms in every round
-
-    def _start(self, data, n_threads):
-        if self.weak_learner == "stump":
-            learner = ClassStump(data, n_threads)
-        else:
-            loss = ClassWeights(data, n_threads)
-            self._warn_of_least_weight()
-            limits = self.max_leaf_nodes, self.max_depth, n_threads, self.min_weight_fraction_split
-            learner = ClassificationTrees(data, loss, *limits)
-        self._state = _State(data, learner)
-
-    def _restart(self, scores):
-        state = self._state
-        state.margin = np.zeros(state.data.n_rows)  # scores of the own classes, the same sums as the model's
-        if scores is not None:
-            state.margin[...] = scores[np.arange(state.data.n_rows), state.data.y]
-
-    def _why_ended(self):
-        return NO_MISTAKES if self._state.finished else "no weak learner is better than chance any more"
-
-    def _link(self):
-        return "softmax"
-
-    def _round(self, builder):
-        state = self._state
-        K = state.data.n_classes
-        log_weight = state.log_weight - state.margin
-        weight = np.exp(log_weight - log_weight.max())
-        weight *= state.data.n_rows / weight.sum()
-        for attempt in () if state.finished else self._tries():
-            found = state.learner.fit(self._drawn(weight, attempt))
-            if found is None:
-                continue
-            if self.weak_learner == "stump":
-                stump, (left, right) = found
-                said = np.where(stump.h > 0, right, left)
-            else:
-                said = found.value.argmax(axis=1)[found.leaf]
-            wrong = said != state.data.y
-            error = float(weight[wrong].sum() / weight.sum())
-            if error < (1 - 1 / K) * (1 - 1e-9):
-                break
-        else:
-            return None
-        alpha = 2 * LARGEST_COEFFICIENT
-        if error > 0:
-            alpha = min(alpha, np.log((1 - error) / error) + np.log(K - 1))
-        alpha = np.float32(alpha)
-        state.finished = error == 0
-        state.margin[~wrong] += float(alpha)
-        votes = alpha * np.eye(K, dtype=np.float32)
-        if self.weak_learner == "stump":
-            return self._add_round(builder, stump, votes[right], votes[left]) | {"error": error}
-        builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, alpha * found.value[:, :K])
-        builder.end_round()
-        np.add.at(self.gain_, found.feature, found.gain)
-        return {"error": error}
-
-
-class _State:
-    def __init__(self, data, learner):
-        self.data, self.learner, self.finished = data, learner, False
-        with np.errstate(divide="ignore"):  # next to huge ones, weights may have become 0
-            self.log_weight = np.log(data.weight)
+    booster = SAMME
+    own_help = {"min_weight_fraction_leaf": FOR_STUMPS}

@@ -1,15 +1,12 @@
-"""Command-line options of an algorithm.
-
-Names and defaults come from its signature, ranges from params.py, help texts from its docstring.
-"""
+"""Command-line options of an algorithm, made from the table of its parameters."""
 
 import argparse
-import inspect
 import re
+from dataclasses import fields
 
 from pymcboost.cli.console import UsageError, bounded
 from pymcboost.machines import KERNELS
-from pymcboost.params import param
+from pymcboost.training.parameters import parameters
 
 # LIBSVM-style short names. Long names are derived; these are chosen by hand and never change their meaning.
 SHORT = {
@@ -29,26 +26,6 @@ NUMBERED = {"kernel": {str(number): name for name, number in KERNELS.items()}}
 
 # Where a program at a terminal wants another default than a function called from Python.
 DEFAULTS = {"verbose": 1, "random_state": 0}
-
-
-def parameter_help(cls):
-    """First paragraph of each entry in the "Parameters" section of a class's numpydoc docstring, by parameter name."""
-    found, names, paragraph = {}, (), []
-    lines = inspect.cleandoc(cls.__doc__ or "").splitlines()
-    rules = [i for i, line in enumerate(lines) if re.fullmatch(r"-{3,}", line.strip())]
-    start = next((i for i in rules if lines[i - 1].strip() == "Parameters"), None)
-    if start is None:
-        return found
-    end = next((i - 1 for i in rules if i > start), len(lines))
-    for line in [*lines[start + 1 : end], "end"]:
-        if line and not line[0].isspace():
-            found.update(dict.fromkeys(names, " ".join(paragraph)))
-            names, paragraph, open_ = [name.strip() for name in line.split(":")[0].split(",")], [], True
-        elif line.strip() and open_:
-            paragraph.append(line.strip().replace("``", ""))
-        elif paragraph:
-            open_ = False
-    return found
 
 
 def _converter(name, row):
@@ -84,8 +61,7 @@ def _flags(cls, name):
 def option_flags(cls):
     """All options that `add_algorithm_options` adds for a class, those that turn something off among them."""
     flags = []
-    for name in inspect.signature(cls).parameters:
-        row = param(cls, name)
+    for name, row in parameters(cls).items():
         if not row.python_only:
             flags += _flags(cls, name)
             if row.kind is bool:
@@ -101,22 +77,21 @@ def add_algorithm_options(parser, cls):
     parser : argparse.ArgumentParser or argument group
         Receives the options.
     cls : type
-        Estimator class; each parameter of its signature must have a row in ``pymcboost.params``.
+        Estimator class.
 
     Returns
     -------
     list of str
         Names of the parameters that have an option.
     """
-    texts = parameter_help(cls)
+    defaults = {field.name: field.default for field in fields(cls)} | DEFAULTS
     names = []
-    for name, parameter in inspect.signature(cls).parameters.items():
-        row = param(cls, name)
+    for name, row in parameters(cls).items():
         if row.python_only:
             continue
         flags = _flags(cls, name)
-        default = DEFAULTS.get(name, parameter.default)
-        text = texts.get(name, "").rstrip(".")
+        default = defaults[name]
+        text = row.help.partition("\n\n")[0].replace("``", "").rstrip(".")
         if row.kind is bool:
             details = f"default: {'on' if default else 'off'}"
             extra = {"action": argparse.BooleanOptionalAction}

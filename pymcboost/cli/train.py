@@ -36,11 +36,11 @@ def _algorithm_option(parser, registry):
 
 def parse(argv):
     """Return the arguments, a new estimator with the parameters they ask for, and the class weights."""
-    from pymcboost.algorithms import REGISTRY, get_class
+    from pymcboost.registry import ALGORITHMS, get_class
 
     argv, weights = take_class_weights(argv)
     first = Parser(PROGRAM, USAGE, add_help=False)
-    _algorithm_option(first, REGISTRY)
+    _algorithm_option(first, ALGORITHMS)
     first.add_common()
     cls = get_class(first.parse_known_args(argv)[0].algorithm)
 
@@ -49,7 +49,7 @@ def parse(argv):
     parser.add_argument(
         "model_file", nargs="?", help="default: the training file's base name with .mcb added, in the current folder"
     )
-    _algorithm_option(parser, REGISTRY)
+    _algorithm_option(parser, ALGORITHMS)
     names = add_algorithm_options(parser.add_argument_group(f"options of {cls.__name__}"), cls)
     group = parser.add_argument_group("data, validation and output")
     # Only for the help text: take_class_weights has removed these from the arguments.
@@ -103,14 +103,14 @@ def parse(argv):
     parser.add_common()
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
-        refuse_unknown(parser, unknown, arguments.algorithm, REGISTRY)
+        refuse_unknown(parser, unknown, arguments.algorithm, ALGORITHMS)
 
     given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
     if given.get("n_jobs", 1) == 0:
         parser.error("argument -j/--n-jobs: 0 threads have no meaning; use 1 or more, -1 for all CPUs, or leave it out")
     if weights and "class_weight" not in names:
         parser.error(f"-w<label>: {arguments.algorithm} has no class weights")
-    if arguments.checkpoint and cls.makes_machines:
+    if arguments.checkpoint and not cls.booster.resumable:
         parser.error(f"{arguments.algorithm} keeps no checkpoints: its rounds are merged; leave out --checkpoint")
     if weights and given.get("class_weight"):
         parser.error("-w<label> and --class-weight exclude each other")
@@ -134,16 +134,17 @@ def parse(argv):
     if arguments.checkpoint and os.path.realpath(arguments.checkpoint) == os.path.realpath(arguments.model_file):
         parser.error("--checkpoint names the model file, but is removed when that has been written; name another file")
     estimator = cls(**given)
-    if arguments.layout != "list" and cls.makes_machines:
-        parser.error(f"--layout {arguments.layout} is for stumps; linear and kernel machines have one layout")
-    if arguments.layout != "list" and estimator.grows_trees:
-        parser.error(f"--layout {arguments.layout} is for stumps; trees can only be saved as a list")
+    if arguments.layout not in estimator.layouts():
+        parser.error(
+            f"--layout {arguments.layout} is for stumps that all classes share; this model has --layout "
+            + ", ".join(estimator.layouts())
+        )
     return arguments, estimator, weights
 
 
 def refuse_unknown(parser, unknown, algorithm, registry):
     """Refuse arguments that `parse` does not know; for options of other algorithms, say of which."""
-    from pymcboost.algorithms import get_class
+    from pymcboost.registry import get_class
 
     owners = {}
     for name in sorted(registry):
@@ -270,7 +271,7 @@ def fit_and_save(estimator, X, y, base, validation, arguments, note):
     """Train, save and report; after Ctrl-C save the rounds that are done."""
     status, fit, checkpoint = 0, estimator.fit, None
     if arguments.checkpoint:
-        from pymcboost.checkpoint import Checkpoint
+        from pymcboost.training.checkpoint import Checkpoint
 
         every = CHECKPOINT_EVERY if arguments.checkpoint_every is None else arguments.checkpoint_every
         checkpoint = Checkpoint(arguments.checkpoint, every, note)

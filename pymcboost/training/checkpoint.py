@@ -5,15 +5,24 @@ import io
 import os
 import time
 import warnings
+import zipfile
 import zlib
+from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from pymcboost import __version__, modelfile
-from pymcboost.scoring import load_model
+from pymcboost.scoring import Model, load_model
 from pymcboost.threads import counted
+from pymcboost.training.booster import Previous
+from pymcboost.training.callbacks import Callback
 
+Estimator = TypeVar("Estimator", bound=BaseEstimator)
 FORMAT = 1
 AGAIN = "remove the file (or name another) to begin anew"
 # The seed that stands for random_state=None is drawn below this, as scikit-learn takes them.
@@ -28,7 +37,7 @@ WORDS = {
 }
 
 
-class Checkpoint:
+class Checkpoint(Callback):
     """A file from which a training that was killed or interrupted goes on.
 
     The file is a model file of the rounds done so far, which can be loaded and scored like any other. It is replaced in
@@ -58,20 +67,30 @@ class Checkpoint:
     >>> checkpoint.remove()
     """
 
-    def __init__(self, path, every=300.0, note=None):
+    def __init__(
+        self, path: str | PathLike[str], every: float = 300.0, note: Callable[[str], object] | None = None
+    ):
         self.path, self.every, self.note = path, every, note
         self.resumed = 0
 
-    def fit(self, estimator, X, y, sample_weight=None, X_val=None, y_val=None):
+    def fit(
+        self,
+        estimator: Estimator,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+    ) -> Estimator:
         """Fit an estimator, from the rounds in the file on where there is one.
 
         The file is written as training goes on, and once more at Ctrl-C. It stays: call `remove` when the model is in a
-        safe place.
+        safe place. It is the same as giving the checkpoint among the ``callbacks`` of the estimator's ``fit``.
 
         Parameters
         ----------
         estimator : estimator of this package
-            Without ``warm_start``.
+            Without ``warm_start``, and without a RandomState instance as its ``random_state``.
         X, y, sample_weight, X_val, y_val
             As for the estimator's own ``fit``.
 
@@ -86,58 +105,56 @@ class Checkpoint:
         ModelFormatError
             If the file is broken or no model at all.
         """
-        if estimator.warm_start:
-            raise ValueError(
-                "warm_start adds rounds to the estimator's own model, a checkpoint to that of its file: use one"
-            )
-        if estimator.makes_machines:
-            raise ValueError(
-                f"{type(estimator).__name__} keeps no checkpoints: its rounds are merged into one machine, from which "
-                "a training would not go on to the same bytes; use warm_start to add rounds"
-            )
-        self._saved = self._read()
-        self.resumed = 0
-        # Where the estimator has no seed, the same one must serve all parts of the training.
-        self.seed = int.from_bytes(os.urandom(8), "little") % SEEDS if self._saved is None else self._saved["seed"]
-        self._last = None
-        # Bytes of the model of the best round, where cutting the last one would not give it.
-        self.best = None if self._saved is None else self._saved["best"]
-        estimator._checkpoint = self
-        try:
-            estimator.fit(X, y, sample_weight=sample_weight, X_val=X_val, y_val=y_val)
-        except KeyboardInterrupt:
-            self._write_last(estimator)
-            raise
-        finally:
-            estimator.__dict__.pop("_checkpoint", None)
-            self._saved = None
-        return estimator
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return estimator.fit(X, y, X_val=X_val, y_val=y_val, callbacks=[self], **weights)
 
-    def remove(self):
+    def remove(self) -> None:
         """Remove the file, if it is there, and what killed processes have left beside it."""
         target = Path(os.path.realpath(os.fsdecode(self.path)))
         modelfile.remove_leftovers(target)
         target.unlink(missing_ok=True)
 
-    # -- called by BoostingClassifier ------------------------------------------------------------------------------
+    # -- called by the training --------------------------------------------------------------------------------------
 
-    def begin(self, estimator, X, classes, codes, weight, validation):
-        """Take the fingerprint of the data; (model, history, gain, gain of the best round) to go on from, or None."""
-        self._data = fingerprint(X, classes, codes, weight, validation)
+    def begin(self, booster):
+        """Read the file. Where the estimator has no seed, the same one must serve all parts of the training."""
+        params = booster.params
+        if params.warm_start:
+            raise ValueError(
+                "warm_start adds rounds to the estimator's own model, a checkpoint to that of its file: use one"
+            )
+        if isinstance(params.random_state, np.random.RandomState):
+            raise ValueError(
+                "random_state is a RandomState instance, whose state no checkpoint keeps: give an integer, or None"
+            )
+        if not booster.resumable:
+            raise ValueError(
+                f"{booster.name} keeps no checkpoints: its rounds are merged into one machine, from which a training "
+                "would not go on to the same bytes; use warm_start to add rounds"
+            )
+        self._saved, self._best, self._last, self.resumed = self._read(), None, None, 0
+        if self._saved is None:
+            self.seed = int.from_bytes(os.urandom(8), "little") % SEEDS
+        else:
+            self.seed, self._best = self._saved["seed"], self._saved["best"]
+
+    def resume(self, inputs):
+        """Take the fingerprint of the data; the rounds in the file."""
+        self._data = fingerprint(inputs)
         self._written, self._next = 0, time.monotonic() + self.every
         if self._saved is None:
             return None
-        saved, model = self._saved, self._saved["model"]
-        found = _differences(model.meta, estimator) or _data_differences(saved["data"], self._data)
+        saved, self._saved = self._saved, None
+        model, rounds = saved["model"], saved["rounds"]
+        found = _differences(model.meta, inputs.meta) or _data_differences(saved["data"], self._data)
         if found:
             raise ValueError(
                 f"{self._name()} is the checkpoint of another training: {'; '.join(found)}. Train with the parameters "
                 f"and data of then, or {AGAIN}"
             )
-        rounds = saved["rounds"]
-        if rounds > estimator.n_estimators:
+        if rounds > inputs.n_estimators:
             raise ValueError(
-                f"{self._name()} has {counted(rounds, 'round')}, more than n_estimators={estimator.n_estimators}. "
+                f"{self._name()} has {counted(rounds, 'round')}, more than n_estimators={inputs.n_estimators}. "
                 f"Raise that, or {AGAIN}"
             )
         if model.meta.get("version") != __version__:
@@ -149,17 +166,30 @@ class Checkpoint:
         self.resumed = self._written = rounds
         if self.note is not None:
             self.note(f"going on from the {counted(rounds, 'round')} in {self._name()}")
-        return model, saved["history"], saved["gain"], saved["best_gain"]
+        return Previous(
+            model, rounds, saved["history"], saved["gain"], best_gain=saved["best_gain"], best_model=saved["best"]
+        )
 
-    def after_round(self, estimator, make_model, history, gain, best_gain):
-        """Remember the round, and write the file if it is time; ``make_model(meta)`` makes the model so far."""
-        rounds = estimator.n_estimators_
-        if rounds % (estimator.restart_every or 1):
+    def after_round(self, state):
+        """Remember the round, and write the file if it is time."""
+        if state.best_round == state.n_rounds:
+            self._best = state.bytes_of_best()
+        if state.n_rounds % (state.booster.restart_every or 1):
             return
-        self._last = rounds, gain, best_gain
+        self._last = state.n_rounds, state.gain, state.best_gain
         if time.monotonic() >= self._next:
-            self._write(make_model, history, *self._last)
+            self._write(state.model, state.history, *self._last)
             self._next = time.monotonic() + self.every
+
+    def close(self, state):
+        """After Ctrl-C, write the rounds that can be gone on from."""
+        if not state.interrupted or self._last is None:
+            return
+        rounds, gain, best_gain = self._last
+        # The first rounds are a model only where rounds leave each other alone.
+        if self._written < rounds and (rounds == state.n_rounds or state.model().has_stages):
+            history = {name: values[:rounds] for name, values in state.history.items()}
+            self._write(lambda **meta: _first_rounds(state.model(**meta), rounds), history, rounds, gain, best_gain)
 
     # -- the file --------------------------------------------------------------------------------------------------
 
@@ -172,32 +202,14 @@ class Checkpoint:
         file = io.BytesIO()
         np.savez_compressed(file, **state)
         meta = {"format": FORMAT, "rounds": rounds, "seed": self.seed, "data": self._data}
-        if self.best is not None:
-            meta["best"] = base64.b64encode(self.best).decode()
+        if self._best is not None:
+            meta["best"] = base64.b64encode(self._best).decode()
         meta["state"] = base64.b64encode(file.getvalue()).decode()
         try:
-            modelfile.write(self.path, make_model({"checkpoint": meta}).to_bytes())
+            modelfile.write(self.path, make_model(checkpoint=meta).to_bytes())
             self._written = rounds
         except (OSError, ValueError) as error:  # hours of training are worth more than the file
             warnings.warn(f"no checkpoint after round {rounds}: {error}", stacklevel=5)
-
-    def _write_last(self, estimator):
-        model = getattr(estimator, "model_", None)
-        done = getattr(estimator, "n_estimators_", 0)
-        if model is None or not done:
-            return
-        if model.has_stages:
-            if self._last is None or done < self._last[0]:
-                return
-            rounds, gain, best_gain = self._last
-            model = model.truncate(rounds)
-        else:  # its rounds cannot be told apart, but all that are done are whole
-            rounds, gain = done, estimator.gain_
-            best_gain = gain if self._last is None else self._last[2]
-        if rounds <= self._written:
-            return
-        history = {name: values[:rounds] for name, values in estimator.history_.items()}
-        self._write(lambda more: _with_meta(model, more), history, rounds, gain, best_gain)
 
     def _read(self):
         """What the file holds, None where there is none."""
@@ -210,53 +222,68 @@ class Checkpoint:
         meta = model.meta.get("checkpoint")
         if not isinstance(meta, dict):
             raise ValueError(f"{self._name()} is a model, but not a checkpoint; {AGAIN}")
-        if meta.get("format") != FORMAT or (model.has_stages and meta.get("rounds") != model.n_rounds):
+        try:
+            saved = _decoded(model, meta)
+        except (KeyError, TypeError, ValueError, OverflowError, EOFError, zipfile.BadZipFile, zlib.error):
+            saved = None
+        if saved is None:
             raise ValueError(f"{self._name()} is not a checkpoint that pymcboost {__version__} can use; {AGAIN}")
-        with np.load(io.BytesIO(base64.b64decode(meta["state"])), allow_pickle=False) as state:
-            arrays = dict(state)
-        history = {
-            name.removeprefix("history."): array for name, array in arrays.items() if name.startswith("history.")
-        }
-        best = base64.b64decode(meta["best"]) if "best" in meta else None
-        return {
-            "model": model,
-            "best": best,
-            "rounds": meta["rounds"],
-            "seed": meta["seed"],
-            "data": meta["data"],
-            "history": history,
-            "gain": arrays["gain"],
-            "best_gain": arrays["best_gain"],
-        }
+        return saved
 
 
-def fingerprint(X, classes, codes, weight, validation=None):
-    """What training data look like: sizes and checksums, a dictionary that JSON keeps.
+def _decoded(model, meta):
+    """What `Checkpoint._write` wrote; None where the parts do not fit together."""
+    with np.load(io.BytesIO(base64.b64decode(meta["state"], validate=True)), allow_pickle=False) as state:
+        arrays = dict(state)
+    history = {name.removeprefix("history."): array for name, array in arrays.items() if name.startswith("history.")}
+    saved = {
+        "model": model,
+        "best": base64.b64decode(meta["best"], validate=True) if "best" in meta else None,
+        "rounds": meta["rounds"],
+        "seed": meta["seed"],
+        "data": dict(meta["data"]),
+        "history": history,
+        "gain": arrays["gain"],
+        "best_gain": arrays["best_gain"],
+    }
+    whole = all(isinstance(saved[name], int) and saved[name] >= 0 for name in ("rounds", "seed"))
+    fits = (
+        whole
+        and meta["format"] == FORMAT
+        and saved["seed"] < SEEDS
+        and (not model.has_stages or saved["rounds"] == model.n_rounds)
+        and all(len(values) == saved["rounds"] for values in history.values())
+        and all(saved[name].shape == (model.n_features_in_,) for name in ("gain", "best_gain"))
+        and all(saved[name].dtype == np.float64 for name in ("gain", "best_gain"))
+    )
+    if saved["best"] is not None:
+        Model.from_bytes(saved["best"])
+    return saved if fits else None
+
+
+def fingerprint(inputs):
+    """What the data of a training look like: sizes and checksums, a dictionary that JSON keeps.
 
     Parameters
     ----------
-    X : ndarray or scipy.sparse matrix (n, d)
-    classes : ndarray (K,)
-    codes : ndarray of int (n,)
-        Positions of the labels in ``classes``.
-    weight : ndarray (n,)
-    validation : object with ``X`` and ``codes``, optional
+    inputs : Inputs
 
     Returns
     -------
     dict
     """
-    labels = "\0".join(str(label) for label in classes.tolist()).encode()
+    X, held = inputs.X, inputs.validation
+    labels = "\0".join(str(label) for label in inputs.classes.tolist()).encode()
     return {
         "rows": X.shape[0],
         "features": X.shape[1],
         "sparse": hasattr(X, "indptr"),
         "X": _crc_of_features(X),
-        "y": _crc(codes, np.int64, zlib.crc32(labels)),
-        "weight": _crc(weight, np.float64),
+        "y": _crc(inputs.codes, np.int64, zlib.crc32(labels)),
+        "weight": _crc(inputs.weight, np.float64),
         "validation": None
-        if validation is None
-        else [*validation.X.shape, _crc(validation.codes, np.int64, _crc_of_features(validation.X))],
+        if held is None
+        else [*held.X.shape, _crc(held.codes, np.int64, _crc_of_features(held.X))],
     }
 
 
@@ -273,9 +300,8 @@ def _crc_of_features(X):
     return _crc(X.data, np.float32, _crc(X.indices, np.int64, _crc(X.indptr, np.int64)))
 
 
-def _differences(before, estimator):
-    """What a new training of the estimator has other than the model's: algorithm and parameters."""
-    now = estimator._meta()
+def _differences(before, now):
+    """What a new training has other than the model's: algorithm and parameters."""
     if before.get("algorithm") != now["algorithm"]:
         return [f"the algorithm was {before.get('algorithm')}, it is {now['algorithm']}"]
     old, new = before.get("params", {}), now["params"]
@@ -300,5 +326,5 @@ def _data_differences(before, now):
     return [f"{words} differ" for name, words in WORDS.items() if before.get(name) != now[name]]
 
 
-def _with_meta(model, more):
-    return type(model).from_ensemble(model.ensemble, model.classes_, link=model.link, meta={**model.meta, **more})
+def _first_rounds(model, rounds):
+    return model.truncate(rounds) if model.has_stages else model

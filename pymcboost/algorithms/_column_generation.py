@@ -4,13 +4,12 @@ Shared by MultiBoost (one learner a round, for all classes) and MultiBoost-cw (o
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.binary_boosting import SMALLEST_EDGE, BinaryBoosting
+from pymcboost.algorithms._binary import RESTART_EVERY, SMALLEST_EDGE, BinaryBooster
 from pymcboost.ensemble import EnsembleBuilder, Trees, TreesBuilder
 from pymcboost.scoring import Model
 from pymcboost.threads import available_memory, in_words
@@ -229,214 +228,227 @@ def outputs(learners, X, rows, n_features):
     return pack(np.stack([scores[rows, n] for n in range(len(learners))]))
 
 
-@dataclass
-class _State:
-    """What a training has in hand between rounds."""
+class ColumnGeneration(BinaryBooster):
+    """Base of the boosters of MultiBoost and MultiBoost-cw."""
 
-    weights: object
-    solver: object
-    learner: object
-    l1: float = 0.0  # sum of the coefficients of a stage-wise training
-    objective: float = np.inf
-    converged: bool = False
-    stayed: bool = False  # all coefficients were 0 after the last round
+    columns = {
+        "objective": "loss and penalty after the round, the sum over all pairs, equal sample weights taken as 1",
+        "change": "relative, of the objective",
+        "edge": "the largest before the round",
+        "n_found": "learners generated",
+        "n_learners": "learners in the model",
+    }
 
-
-class ColumnGeneration(BinaryBoosting):
-    """Base of MultiBoost and MultiBoost-cw. Subclasses say whether learners are ``shared`` by all classes."""
-
-    loss = "exp"
-    solver = "fcd"
+    @property
+    def solver_name(self):
+        """How coefficients are optimised."""
+        return self.params.solver
 
     @property
     def stagewise(self):
         """Whether rounds leave the coefficients of earlier ones alone."""
-        return self._solver() == "fcd" and self.max_passes == 1
+        return self.solver_name == "fcd" and self.params.max_passes == 1
+
+    @property
+    def cuts_give_models(self):
+        """Not so where every round changes all coefficients."""
+        return self.stagewise
 
     @property
     def restart_every(self):
         """Rounds after which the weights are rebuilt from the scores; None where every round does so by itself."""
-        return BinaryBoosting.restart_every if self.stagewise else None
+        return RESTART_EVERY if self.stagewise else None
 
     @property
-    def sparsity_(self):
-        """Counts: learners generated, learners in the model, their coefficients and how many of those are zero."""
-        check_is_fitted(self, "model_")
-        ensemble = self.model_.ensemble
-        per_learner = len(self.classes_) if self.shared else 1
-        coefficients = np.array([np.abs(leaf[0]) for *_, leaf, _ in _as_trees(ensemble)]).reshape(-1, per_learner)
+    def link(self):
+        """That of the loss."""
+        return WEIGHTS[self.params.loss].link
+
+    @classmethod
+    def sparsity(cls, fitted):
+        """Counts of a fitted estimator's learners and coefficients."""
+        check_is_fitted(fitted, "model_")
+        per_learner = len(fitted.classes_) if cls.shared else 1
+        leaves = [np.abs(leaf[0]) for *_, leaf, _ in _as_trees(fitted.model_.ensemble)]
+        coefficients = np.array(leaves).reshape(-1, per_learner)
         return {
-            "generated": int(np.sum(self.history_["n_found"])) if "n_found" in self.history_ else 0,
+            "generated": int(np.sum(fitted.history_["n_found"])) if "n_found" in fitted.history_ else 0,
             "learners": len(coefficients),
             "coefficients": coefficients.size,
             "zero": int((coefficients == 0).sum()),
         }
 
-    def _solver(self):
-        return self.solver
-
-    def _new_builder(self, n_classes, n_features):
-        new_ensemble = partial(super()._new_builder, n_classes, n_features)
+    def new_builder(self):
+        """An ensemble, or one whose coefficients all change in every round."""
         if self.stagewise:
-            return new_ensemble()
+            return super().new_builder()
+        p = self.params
         # Ctrl-C goes back one round at most, early stopping as far as its patience.
-        kept = 2 + (self.n_iter_no_change if self.early_stopping else 0)
-        return CorrectiveBuilder(new_ensemble, n_classes, self.shared, kept, self._solver() == COLD)
+        kept = 2 + (p.n_iter_no_change if p.early_stopping else 0)
+        return CorrectiveBuilder(
+            super().new_builder, self.data.n_classes, self.shared, kept, self.solver_name == COLD
+        )
 
-    def _continue(self, data):
-        if self.model_.has_stages != self.stagewise:
-            was = "stage-wise (max_passes=1)" if self.model_.has_stages else "totally corrective"
+    def check_previous(self, previous):
+        """Stage-wise and totally corrective rounds do not mix."""
+        super().check_previous(previous)
+        if previous.model.has_stages != self.stagewise:
+            was = "stage-wise (max_passes=1)" if previous.model.has_stages else "totally corrective"
             raise ValueError(f"warm_start: the model so far is {was}; keep to its solver and max_passes, or begin anew")
+
+    def go_on(self, previous):
+        """Totally corrective rounds compute the weights from the coefficients."""
         if self.stagewise:
-            return super()._continue(data)
-        self._check_memory(data)
-        builder = self._new_builder(data.n_classes, data.n_features)
-        builder.take_over(self.model_.ensemble, self.n_estimators_, data.X, data.rows)
-        best = None if self._checkpoint is None else self._checkpoint.best
-        if best is not None:
-            builder.remember(Model.from_bytes(best).ensemble, int(np.argmin(self.history_["val_error"])) + 1)
-        return builder, None  # every round computes the weights from the coefficients
+            return super().go_on(previous)
+        self._check_memory()
+        self.builder.take_over(previous.model.ensemble, previous.n_rounds, self.data.X, self.data.rows)
+        if previous.best_model is not None:
+            best = Model.from_bytes(previous.best_model).ensemble
+            self.builder.remember(best, int(np.argmin(previous.history["val_error"])) + 1)
+        return None
 
-    def _split_validation(self, *arguments):
-        *rest, validation = super()._split_validation(*arguments)
-        self._n_held = 0 if validation is None else validation.X.shape[0]
-        return *rest, validation
-
-    def _stop(self):
-        super()._stop()
-        self.__dict__.pop("_n_held", None)
-
-    def _start(self, data, n_threads):
-        self._check_memory(data)
+    def prepare(self, previous):
+        """Weights, solver and learner."""
+        data, p = self.data, self.params
+        self._check_memory()
         # C / p in front of the loss, p the weight of all (row, other class) pairs, is nu = p / C in front of the norm.
-        nu = float(data.weight.sum()) * (data.n_classes - 1) / self.C
-        if self._solver() == "fcd":
-            weights = solver = FCD(data, nu, n_threads=n_threads)
+        nu = float(data.weight.sum()) * (data.n_classes - 1) / p.C
+        if self.solver_name == "fcd":
+            self.weights = self.solver = FCD(data, nu, n_threads=self.n_threads)
         else:
-            weights = WEIGHTS[self.loss](data, nu, n_threads=n_threads)
-            solver = LBFGS(weights, cold=self._solver() == COLD)
-        self._state = _State(weights, solver, self._new_learner(data, n_threads))
-        if self.n_estimators_:  # goes on from a model
-            self._state.l1 = l1_norm(self.model_.ensemble)
-            change = self.history_.get("change", [])
-            self._state.converged = len(change) > 0 and change[-1] <= self.tol
+            self.weights = WEIGHTS[p.loss](data, nu, n_threads=self.n_threads)
+            self.solver = LBFGS(self.weights, cold=self.solver_name == COLD)
+        self.learner = self.new_learner()
+        self.objective, self.converged = np.inf, False
+        self.l1 = 0.0  # sum of the coefficients of a stage-wise training
+        self.stayed = False  # all coefficients were 0 after the last round
+        if previous is not None and previous.n_rounds:
+            self.l1 = l1_norm(previous.model.ensemble)
+            change = previous.history.get("change", [])
+            self.converged = len(change) > 0 and change[-1] <= p.tol
 
-    def _check_memory(self, data):
+    def _check_memory(self):
         """Refuse before anything large is taken: the outputs of all learners that may come, weights and scores."""
+        data, n = self.data, self.params.n_estimators
         K, padded_K = data.n_classes, data.lanes * data.n_blocks
-        learners = (1 if self.shared else K) * (1 if self.stagewise else self.n_estimators)
+        learners = (1 if self.shared else K) * (1 if self.stagewise else n)
         # Weights and scores in float64, gradients, outputs of a round; and what rows are scored with at a resumption.
         needed = data.n_rows * (learners // 8 + 16 * K + 4 * padded_K + 2 * K + 8 * OUTPUTS_AT_ONCE)
         if not self.stagewise:  # outputs and scores of the validation rows
-            needed += self._n_held * (learners // 8 + 16 * K + 8 * OUTPUTS_AT_ONCE)
+            needed += self.n_validation * (learners // 8 + 16 * K + 8 * OUTPUTS_AT_ONCE)
         room = available_memory()
         if room is not None and needed > room:
             remedy = "a smaller n_estimators, or fewer rows"
-            if self._solver() == "fcd" and not self.stagewise:
+            if self.solver_name == "fcd" and not self.stagewise:
                 remedy = f"max_passes=1, which keeps no outputs, {remedy}"
             raise MemoryError(
-                f"{type(self).__name__}: the outputs of {learners} weak learners on {data.n_rows} rows of {K} classes "
-                f"need about {in_words(needed)}, weights included; {in_words(room)} are free. Use {remedy}"
+                f"{self.name}: the outputs of {learners} weak learners on {data.n_rows} rows of {K} classes need "
+                f"about {in_words(needed)}, weights included; {in_words(room)} are free. Use {remedy}"
             )
 
-    def _restart(self, scores):
-        state = self._state
-        state.weights.restart(None if scores is None else scores.T)
-        state.objective = state.weights.loss() + state.weights.nu * state.l1
+    def restart(self, scores):
+        """Weights of these scores."""
+        self.weights.restart(None if scores is None else scores.T)
+        self.objective = self.weights.loss() + self.weights.nu * self.l1
 
-    def _why_ended(self):
-        if self._state.converged:
+    def why_ended(self):
+        """What was too small: a change, a coefficient or an edge."""
+        if self.converged:
             return "a round changed the objective by no more than tol"
-        if self._state.stayed:
+        if self.stayed:
             return STAYED
         return "no weak learner has an edge above p/C"
 
-    def _why_constant(self):
-        if self._ended == STAYED:
+    def why_constant(self):
+        """What to do about it."""
+        if self.stayed:
             return (
                 f"{STAYED}, as hardly any weak learner is better than chance: the model is constant. "
                 'solver="lbfgs" looks closer than a start from 0 that ends early'
             )
         return (
-            f"no weak learner has an edge above p/C with C={self.C:g}: the model is constant. Raise C; or are all "
-            "features constant or missing?"
+            f"no weak learner has an edge above p/C with C={self.params.C:g}: the model is constant. Raise C; or are "
+            "all features constant or missing?"
         )
 
-    def _link(self):
-        return WEIGHTS[self.loss].link
+    def meta(self):
+        """Rounds that change all coefficients are no stages."""
+        return {} if self.stagewise else {"stages": False, "rounds": self.n_rounds}
 
-    def _meta(self):
-        return super()._meta() | (
-            {} if self.stagewise else {"stages": False, "rounds": getattr(self, "n_estimators_", 0)}
-        )
-
-    def _validate_round(self, validation, builder, learners):
+    def follow(self, validation):
+        """All learners count anew where all coefficients change."""
         if self.stagewise:
-            super()._validate_round(validation, builder, learners)
+            super().follow(validation)
         else:
-            validation.scores = builder.validation_scores(validation.X, self._state.weights.n_threads)
+            validation.scores = self.builder.validation_scores(validation.X, self.n_threads)
 
-    def _bytes_of_best(self, builder):
-        return None if self.stagewise else self._model(builder, self._meta()).to_bytes()
-
-    def _round(self, builder):
-        state = self._state
-        weights = state.weights
-        if state.converged:
+    def round(self):
+        """The most violated learners, then the coefficients of all learners, or of the new ones."""
+        weights, builder = self.weights, self.builder
+        if self.converged:
             return None
         if not self.stagewise and len(builder):
-            state.objective = weights.refresh(builder.columns())
-        found = state.learner.fit(state.weights.gradient())
+            self.objective = weights.refresh(builder.columns())
+        found = self.learner.fit(weights.gradient())
         found = found if isinstance(found, list) else [found] if found else []
         edge = max((one.edge for one in found), default=0.0)
-        if edge <= weights.nu * (1 + SMALLEST_EDGE) or edge <= SMALLEST_EDGE * state.objective:
+        if edge <= weights.nu * (1 + SMALLEST_EDGE) or edge <= SMALLEST_EDGE * self.objective:
             return None
-        learners = [Learner.of(one, -1 if self.shared else one.cls) for one in found]
-        bits = pack(np.stack([one.h for one in found]))
-        if self.stagewise:
-            K = weights.data.n_classes
-            columns = columns_of(learners, bits, np.zeros((len(found), K) if self.shared else len(found)), K)
-            fresh = np.ones(len(found), dtype=bool)
-        else:
-            places = builder.add(learners, bits)
-            columns = builder.columns()
-            fresh = np.zeros(len(builder), dtype=bool)
-            fresh[places] = True
-        solved = state.solver.solve(
-            columns, fresh=columns.spread(fresh), max_passes=self.max_passes, tol=SOLVER_TOLERANCE,
-            first=edge - weights.nu, seed=self._seed + SEED_STEP * (self.n_estimators_ + 1),
-        )  # fmt: skip
-        if not columns.w.any():
+        solve = self._solve_new if self.stagewise else self._solve_all
+        objective = solve(found, edge)
+        if objective is None:
             # A cold start sees no slope: the round is not made, and the model stays that of the round before.
-            state.stayed = True
-            if not self.stagewise:
-                builder.truncate_rounds(builder.n_rounds)
+            self.stayed = True
             return None
-        if not self.stagewise:
-            builder.end_round(columns)
-        objective = solved.objective
-        if self.stagewise:
-            objective += weights.nu * state.l1
-            state.l1 += float(columns.w.sum())
-            for learner, coef in zip(learners, columns.coefficients(K if self.shared else None), strict=True):
-                if coef.any():
-                    add_to(builder, learner, coef)
-            builder.end_round()
         if not np.isfinite(objective):
             raise FloatingPointError(
-                f"{type(self).__name__}: the loss is {objective} after round {self.n_estimators_ + 1}; are some sample "
-                "weights hundreds of orders of magnitude larger than others?"
+                f"{self.name}: the loss is {objective} after round {self.n_rounds + 1}; are some sample weights "
+                "hundreds of orders of magnitude larger than others?"
             )
-        change = abs(state.objective - objective) / abs(state.objective)
-        state.converged = change <= self.tol
-        state.objective = objective
-        if self.stagewise:  # other trainings drop learners again: there the splits of the model are what counts
-            for one in found:
-                self._add_gain(one)
-        return {
-            "objective": objective,
-            "change": change,
-            "edge": edge,
-            "n_found": len(found),
-            "n_learners": len(builder),
-        }
+        change = abs(self.objective - objective) / abs(self.objective)
+        self.converged = change <= self.params.tol
+        self.objective = objective
+        counts = {"n_found": len(found), "n_learners": len(builder)}
+        return {"objective": objective, "change": change, "edge": edge, **counts}
+
+    def _solve(self, columns, fresh, edge):
+        return self.solver.solve(
+            columns, fresh=columns.spread(fresh), max_passes=self.params.max_passes, tol=SOLVER_TOLERANCE,
+            first=edge - self.weights.nu, seed=self.seed + SEED_STEP * (self.n_rounds + 1),
+        )  # fmt: skip
+
+    def _learners(self, found):
+        learners = [Learner.of(one, -1 if self.shared else one.cls) for one in found]
+        return learners, pack(np.stack([one.h for one in found]))
+
+    def _solve_new(self, found, edge):
+        """Fit the coefficients of the new learners alone; the objective, None where they stay 0."""
+        builder, K, n = self.builder, self.data.n_classes, len(found)
+        learners, bits = self._learners(found)
+        columns = columns_of(learners, bits, np.zeros((n, K) if self.shared else n), K)
+        solved = self._solve(columns, np.ones(n, dtype=bool), edge)
+        if not columns.w.any():
+            return None
+        objective = solved.objective + self.weights.nu * self.l1
+        self.l1 += float(columns.w.sum())
+        for learner, coef in zip(learners, columns.coefficients(K if self.shared else None), strict=True):
+            if coef.any():
+                add_to(builder, learner, coef)
+        builder.end_round()
+        for one in found:  # other trainings drop learners again: there the splits of the model are what counts
+            self.add_gain(one)
+        return objective
+
+    def _solve_all(self, found, edge):
+        """Fit the coefficients of all learners; the objective, None where they all are 0."""
+        builder = self.builder
+        places = builder.add(*self._learners(found))
+        columns = builder.columns()
+        fresh = np.zeros(len(builder), dtype=bool)
+        fresh[places] = True
+        solved = self._solve(columns, fresh, edge)
+        if not columns.w.any():
+            builder.truncate_rounds(builder.n_rounds)
+            return None
+        builder.end_round(columns)
+        return solved.objective

@@ -1,0 +1,120 @@
+"""Boosting with weak learners of outputs -1 and +1, stumps or trees: what its algorithms do in the same way.
+
+A booster makes its weak learner with `BinaryBooster.new_learner` and hands what that finds to `add_round`. Neither asks
+whether it is a stump or a tree.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from pymcboost.data import TrainingData
+from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
+from pymcboost.training.booster import Booster
+from pymcboost.training.estimator import EnsembleClassifier
+from pymcboost.training.parameters import estimator
+from pymcboost.tree_data import TreeData
+from pymcboost.weak_learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
+
+# An edge below this share of the weights is rounding, not learning; edges this close to a bound have reached it.
+SMALLEST_EDGE = 1e-7
+# Rounds after which multiplied weights are rebuilt from the scores, against rounding drift and lost small weights.
+RESTART_EVERY = 512
+
+
+@estimator
+class BinaryClassifier(EnsembleClassifier):
+    """Parameters of algorithms whose weak learners are stumps or trees with outputs -1 and +1."""
+
+    weak_learner: Literal["stump", "tree"] = "stump"
+    max_leaf_nodes: int = 20
+    max_depth: int | None = None
+    min_weight_fraction_leaf: float = 0.0
+
+
+class BinaryBooster(Booster):
+    """Base of boosters whose weak learners are stumps or trees with outputs -1 and +1."""
+
+    fixed = {"min_weight_fraction_split": 0.0, "subsample": 1.0}
+    # A learner serves all classes, with a value for each; otherwise it belongs to one class.
+    shared = True
+    # Trees of single columns are split by the Gini impurity rather than by their edges.
+    gini = False
+    restart_every: int | None = RESTART_EVERY
+
+    @property
+    def stumps(self):
+        """Whether the weak learners are stumps."""
+        return self.params.weak_learner == "stump"
+
+    def layouts(self):
+        """Stumps can be merged into tables."""
+        return ("list", "interval", "interval32") if self.shared and self.stumps else ("list",)
+
+    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+        """Columns for stumps or for trees."""
+        return self.rows_for(TrainingData if self.stumps else TreeData, X, codes, n_classes, weight, n_threads)
+
+    def rows_for(self, kind, X, codes, n_classes, weight, n_threads):
+        """Training data of this kind."""
+        p = self.params
+        least = p.min_weight_fraction_leaf
+        return kind(
+            X, codes, n_classes, weight, max_bins=p.max_bins, min_weight_fraction_leaf=least, n_threads=n_threads
+        )
+
+    def new_builder(self):
+        """Stumps for all classes are rounds by themselves; rounds of several learners need trees, which stumps are."""
+        shape = self.data.n_classes, self.data.n_features
+        return EnsembleBuilder(*shape) if self.shared and self.stumps else TreesBuilder(*shape, vector=self.shared)
+
+    def new_learner(self, n_columns=None):
+        """A weak learner: its ``fit(gradient)`` gives the best fit (or None) if shared, else a list, one per class.
+
+        With ``n_columns``, a list of the best fit for every column of the gradient.
+        """
+        p, one = self.params, self.shared and n_columns is None
+        if self.stumps:
+            return SharedStump(self.data, self.n_threads) if one else EdgeStumps(self.data, self.n_threads, n_columns)
+        limits = self.data, p.max_leaf_nodes, p.max_depth, self.n_threads
+        if one:
+            return SharedTree(*limits)
+        return EdgeTrees(*limits, n_columns, self.gini, p.min_weight_fraction_split, p.subsample)
+
+    def add_round(self, found, plus, minus=None):
+        """Add a round of one weak learner.
+
+        Parameters
+        ----------
+        found : StumpFit or TreeFit
+        plus, minus : ndarray (K,)
+            Values of the classes where its output is +1 and -1; ``minus`` is ``-plus`` if None.
+
+        Returns
+        -------
+        dict
+            The "feature" and "threshold" of the (first) split, for the history.
+        """
+        found.add_to(self.builder, plus, minus)
+        self.builder.end_round()
+        self.add_gain(found)
+        feature, threshold = found.first_split()
+        return {"feature": feature, "threshold": threshold}
+
+    def add_gain(self, found):
+        """Count the gains of a tree's splits; the importance of stumps is that of their values in the model."""
+        if found.gain is not None:
+            np.add.at(self.gain, found.feature, found.gain)
+
+    def add_columns(self, found, steps):
+        """Add a round of one weak learner for every column, with the step of its column (P,)."""
+        if self.stumps:
+            of_column = np.array([one.cls for one in found])
+            right = np.array([one.polarity for one in found]) * steps[of_column]
+            add_stumps(self.builder, found, np.stack((-right, right), axis=1), of_column)
+        else:
+            for one in found:
+                *splits, sign = one.as_tree()
+                self.builder.add_tree(*splits, sign * steps[one.cls], cls=one.cls)
+                self.add_gain(one)
+        self.builder.end_round()

@@ -1,0 +1,133 @@
+"""What the classic multi-class boosters share: their parameters, draws of rows, and colourings of the classes."""
+
+import warnings
+
+import numpy as np
+
+from pymcboost._kernels import weights as _weights
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
+from pymcboost.coding import random_half
+from pymcboost.losses import PairwiseExp
+from pymcboost.training.parameters import estimator
+from pymcboost.weak_learners import Resampled, draw
+
+# Random colourings that are tried before a training ends because no weak learner has an edge.
+COLOURINGS = 10
+# Samples of the rows that are tried before it ends for the same reason.
+SAMPLES = 10
+# Of all weights, what is added to each of the four sums behind the coefficients of a learner with two.
+SMOOTHING = 1 / 4000
+# Why a training ends whose next round would be the last one again.
+NO_MISTAKES = "the last weak learner makes no mistakes, so that no other is looked for"
+FOR_STUMPS = (
+    "Share of the total sample weight that must lie on either side of every split of a stump. Trees, and rows drawn "
+    "class by class, take little notice of it, and a warning says so."
+)
+
+
+@estimator
+class ClassicClassifier(BinaryClassifier):
+    """Parameters of the classic boosters: rounds of stumps or trees without shrinkage."""
+
+    n_estimators: int = 500
+    min_weight_fraction_split: float = 0.0
+    subsample: float = 1.0
+
+
+class ClassicBooster(BinaryBooster):
+    """Base of the classic boosters."""
+
+    gini = True
+    link = "softmax2"
+
+    def resampled(self, learner, constants=False):
+        """The learner, or with ``subsample`` one that draws its rows."""
+        share = self.params.subsample
+        return Resampled(learner, share, constants and not self.stumps) if share < 1 else learner
+
+    def generator(self, purpose=0):
+        """Random numbers of a round, which a training that goes on from a model draws again."""
+        return np.random.default_rng([self.seed, self.n_rounds, purpose])
+
+    def tries(self):
+        """Numbers of the attempts at a round: an unlucky sample of the rows does not end a training."""
+        return range(1, 1 + (SAMPLES if self.params.subsample < 1 else 1))
+
+    def warn_of_least_weight(self):
+        """For trees that no bound on the weight of their leaves is meant for."""
+        if self.params.min_weight_fraction_leaf:
+            warnings.warn(
+                f"min_weight_fraction_leaf={self.params.min_weight_fraction_leaf!r} is for stumps on all rows here, "
+                f"the trees of {self.name} take little notice of it; use max_leaf_nodes, max_depth or "
+                "min_weight_fraction_split",
+                stacklevel=7,
+            )
+
+    def fit_learner(self, learner, gradient, attempt=1):
+        """What the learner of `resampled` finds."""
+        return learner.fit(gradient, self.generator(attempt)) if self.params.subsample < 1 else learner.fit(gradient)
+
+    def drawn(self, weight, attempt=1):
+        """Weights (m,) for a learner: these, or how often ``subsample`` draws each row."""
+        if self.params.subsample == 1:
+            return weight
+        n = max(1, round(self.params.subsample * len(weight)))
+        return draw(weight, n, self.generator(attempt)).astype(np.float64)
+
+
+class ColouredBooster(ClassicBooster):
+    """Base of algorithms that set one half of the classes against the other in every round.
+
+    The pairwise exponential loss gives the weights: u_il = exp(F_l - F_{y_i}), and with a colouring mu of the classes
+    row i has the weight sum_l u_il [mu_l != mu_{y_i}] and the sign mu_{y_i}.
+    """
+
+    columns = {
+        "feature": "of the first split",
+        "threshold": "of the first split",
+        "edge": "of the weak learner, as a share of the weights",
+    }
+
+    def prepare(self, previous):
+        """The loss, and a learner of one column."""
+        data = self.data
+        self.loss = PairwiseExp(data, self.n_threads)
+        self.learner = self.resampled(self.new_learner(1))
+        # Twice the signed weights of the rows.
+        self.column = data.gradient_buffer(1)
+        self._mu = aligned_zeros(data.n_blocks * data.lanes, data.dtype)
+
+    def restart(self, scores):
+        """Weights of these scores."""
+        self.loss.restart(scores)
+
+    def learn(self, mu):
+        """Best weak learner for a colouring, or None."""
+        self._mu[: len(mu)] = mu
+        _weights.combine(self.loss.gradient, self._mu, self.column, self.n_threads)
+        found = self.fit_learner(self.learner, self.column, self._attempt)
+        return found[0] if found and found[0].edge > SMALLEST_EDGE * self.loss.mass else None
+
+    def colour(self):
+        """A random half of the classes, and the best learner for it; other colourings where that has no edge."""
+        generator = self.generator()
+        for self._attempt in range(1, COLOURINGS + 1):
+            mu = random_half(self.data.n_classes, generator)
+            found = self.learn(mu)
+            if found is not None:
+                return mu, found
+        return None, None
+
+    def two_sided(self, mu, found):
+        """Add a learner with one coefficient for each of its outputs: domain-partitioning AdaBoost on the colouring."""
+        loss = self.loss
+        d, h = self.column[0, :, 0].astype(np.float64), found.h > 0
+        smoothing = SMOOTHING * np.abs(d).sum()
+        steps = []
+        for side in (d[h], d[~h]):
+            up, down = side[side > 0].sum(), -side[side < 0].sum()
+            steps.append((0.25 * np.log((up + smoothing) / (down + smoothing)) * mu).astype(np.float32))
+        tables = loss.side_tables(found.h)
+        loss.update(found.h, steps[0].astype(np.float64), tables, steps[1].astype(np.float64))
+        return self.add_round(found, *steps) | {"edge": found.edge / (2 * loss.mass)}

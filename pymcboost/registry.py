@@ -1,0 +1,58 @@
+"""The registry: every public name, the module that holds it, and the algorithm's name on the command line.
+
+One list for the package's own names, the command line and the tests. Listing imports nothing.
+"""
+
+import importlib
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """A public name. ``algorithm`` is None where it is no estimator."""
+
+    name: str
+    module: str
+    algorithm: str | None = None
+
+
+PUBLIC = (
+    Entry("MCBoostClassifier", "pymcboost.algorithms.mcboost", "mcboost"),
+    Entry("LogitBoostClassifier", "pymcboost.algorithms.abcboost", "logitboost"),
+    Entry("MartClassifier", "pymcboost.algorithms.abcboost", "mart"),
+    Entry("ABCLogitBoostClassifier", "pymcboost.algorithms.abcboost", "abc-logitboost"),
+    Entry("ABCMartClassifier", "pymcboost.algorithms.abcboost", "abc-mart"),
+    Entry("MultiBoostClassifier", "pymcboost.algorithms.multiboost", "multiboost"),
+    Entry("MultiBoostCWClassifier", "pymcboost.algorithms.multiboost", "multiboost-cw"),
+    Entry("HingeBoostOCClassifier", "pymcboost.algorithms.hingeboost", "hingeboost"),
+    Entry("AdaBoostECCClassifier", "pymcboost.algorithms.adaboost_ecc", "adaboost-ecc"),
+    Entry("AdaBoostERPClassifier", "pymcboost.algorithms.adaboost_erp", "adaboost-erp"),
+    Entry("AdaBoostMHClassifier", "pymcboost.algorithms.adaboost_mh", "adaboost-mh"),
+    Entry("AdaBoostMOClassifier", "pymcboost.algorithms.adaboost_mo", "adaboost-mo"),
+    Entry("AdaBoostOCClassifier", "pymcboost.algorithms.adaboost_oc", "adaboost-oc"),
+    Entry("GentleBoostClassifier", "pymcboost.algorithms.gentleboost", "gentleboost"),
+    Entry("GradBoostClassifier", "pymcboost.algorithms.gradboost", "gradboost"),
+    Entry("JointBoostClassifier", "pymcboost.algorithms.jointboost", "jointboost"),
+    Entry("PIBoostClassifier", "pymcboost.algorithms.piboost", "piboost"),
+    Entry("SAMMEClassifier", "pymcboost.algorithms.samme", "samme"),
+    Entry("VectorTreeBoostClassifier", "pymcboost.algorithms.vector_tree", "vector-tree"),
+    Entry("Checkpoint", "pymcboost.training.checkpoint"),
+    Entry("Model", "pymcboost.scoring"),
+    Entry("load_model", "pymcboost.scoring"),
+    Entry("ModelFormatError", "pymcboost.modelfile"),
+    Entry("load_svmlight", "pymcboost.svmlight"),
+    Entry("dump_svmlight", "pymcboost.svmlight"),
+    Entry("SvmlightError", "pymcboost.svmlight"),
+)
+ALGORITHMS = {entry.algorithm: entry for entry in PUBLIC if entry.algorithm is not None}
+
+
+def load(entry):
+    """The object behind a public name."""
+    return getattr(importlib.import_module(entry.module), entry.name)
+
+
+def get_class(algorithm):
+    """Estimator class of an algorithm, by its name on the command line."""
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"unknown algorithm {algorithm!r}; known: {', '.join(sorted(ALGORITHMS))}")
+    return load(ALGORITHMS[algorithm])

@@ -1,0 +1,185 @@
+"""What an algorithm gives to the loop of rounds: an object that holds the state of one training."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pymcboost.scoring import Model
+
+
+@dataclass(frozen=True)
+class Previous:
+    """Rounds that a training goes on from: those of a warm start, or of a checkpoint."""
+
+    model: Any
+    n_rounds: int
+    history: dict[str, list]
+    gain: np.ndarray
+    kept: dict[str, Any] = field(default_factory=dict)
+    # Of the best round so far, where it is known; bytes of its model where cutting the last one would not give it.
+    best_gain: np.ndarray | None = None
+    best_model: bytes | None = None
+
+
+class Booster:
+    """One training: its data, its weak learners so far, and what a round needs.
+
+    A subclass gives `prepare`, `restart` and `round`, and where they are others `rows`, `new_builder`, `link` and
+    `why_ended`. ``params`` holds the parameters of the estimator; ``fixed`` those that its family has and this
+    algorithm does not.
+
+    Parameters
+    ----------
+    params : dict
+    draw_seed : callable, optional
+        Draws a seed of the estimator's ``random_state``.
+    name : str, optional
+        Of the estimator, for messages.
+
+    Attributes
+    ----------
+    data : object with n_rows, n_classes, n_features, rows and X
+    builder : the weak learners of the rounds done
+    n_rounds : int
+        Rounds done. The loop counts them.
+    gain : ndarray of float64 (d,)
+        Gains of the splits on every feature; `round` adds to it.
+    n_threads : int
+    seed : int
+    """
+
+    fixed: ClassVar[dict[str, Any]] = {}
+    # What `round` keeps in the history, in words.
+    columns: ClassVar[dict[str, str]] = {}
+    # Whether missing values have a side of their own.
+    allows_missing = True
+    # Whether a training that was stopped goes on to the same bytes.
+    resumable = True
+    # What ends a training before its last round.
+    ends_when = "no weak learner has an edge any more"
+    # Rounds after which the state is rebuilt from the scores, against drift.
+    restart_every: int | None = None
+    # What the model file says besides the parameters.
+    link = "softmax"
+    # Parameters that a warm start must keep.
+    must_stay: ClassVar[tuple[str, ...]] = ("weak_learner", "loss", "code", "decoder")
+
+    def __init__(self, params, draw_seed=None, name=""):
+        self.params = SimpleNamespace(**{**self.fixed, **params})
+        self.draw_seed, self.name = draw_seed, name
+        self.n_rounds = 0
+
+    # -- what subclasses may give --------------------------------------------------------------------------------------
+
+    def check(self):
+        """Refuse parameters that do not go together."""
+
+    def takes_sparse(self):
+        """Whether X may be sparse."""
+        return True
+
+    def layouts(self):
+        """Layouts that a model file may have."""
+        return ("list",)
+
+    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+        """Training data: the rows with positive weight, in the form that the weak learners read."""
+        raise NotImplementedError
+
+    def new_builder(self):
+        """An ensemble without weak learners."""
+        raise NotImplementedError
+
+    def prepare(self, previous):
+        """Make loss, learner and solver."""
+        raise NotImplementedError
+
+    def restart(self, scores):
+        """Rebuild the weights from raw scores of the training rows, or from zeros where None."""
+        raise NotImplementedError
+
+    def round(self):
+        """Add one round to the builder; what the history keeps of it, or None when nothing is left to learn."""
+        raise NotImplementedError
+
+    def why_ended(self):
+        """Why there is no further round, in words."""
+        return self.ends_when
+
+    def why_constant(self):
+        """What to say of a model without rounds."""
+        return (
+            "no weak learner separates the classes at all: the model is constant. Are all features constant or "
+            "missing, or is a bound on the weak learners out of proportion?"
+        )
+
+    def kept(self):
+        """What a warm start needs besides the model."""
+        return {}
+
+    def meta(self):
+        """What the model file says besides algorithm, parameters and feature names."""
+        return {}
+
+    # -- what the loop calls -------------------------------------------------------------------------------------------
+
+    def start(self, data, n_threads, previous=None, n_validation=0):
+        """Get ready for the first round, or for the next one after those of ``previous``."""
+        self.data, self.n_threads, self.n_validation = data, n_threads, n_validation
+        if previous is not None:
+            self.check_previous(previous)
+        self.builder = self.new_builder()
+        scores = None
+        if previous is None:
+            self.gain = np.zeros(data.n_features)
+        else:
+            self.gain, self.n_rounds = previous.gain.copy(), previous.n_rounds
+            scores = self.go_on(previous)
+        self.seed = self.draw_seed()
+        self.prepare(previous)
+        self.restart(scores)
+
+    def check_previous(self, previous):
+        """Refuse to add to a model what is made of other weak learners, or for another loss."""
+        was, now = previous.model.meta.get("params", {}), vars(self.params)
+        for name in self.must_stay:
+            if name in was and was[name] != now[name]:
+                raise ValueError(
+                    f"warm_start: the model so far has {name}={was[name]!r}, now it is {now[name]!r}; "
+                    "keep to it, or begin anew"
+                )
+
+    def go_on(self, previous):
+        """Take over the rounds of a model; raw scores of the training rows."""
+        self.builder.extend(previous.model.ensemble)
+        return self.scores()
+
+    def scores(self):
+        """Raw scores of the training rows: of the classes or of the columns of a code, (m, K) or (m, P)."""
+        learners = self.builder.freeze()
+        if getattr(learners, "code", None) is not None:
+            learners = learners.columns()
+        return self.score(learners, self.data.X)[self.data.rows]
+
+    def score(self, learners, X):
+        """Raw scores of an ensemble: (m, K)."""
+        return Model.from_ensemble(learners, np.arange(learners.n_classes)).raw_scores(X)
+
+    def follow(self, validation):
+        """Bring the scores of the validation rows up to date."""
+        done, validation.n_learners = validation.n_learners, len(self.builder)
+        validation.add(self.builder.tail(done))
+
+    def cut(self, n_rounds, gain):
+        """Go back to the first rounds."""
+        self.builder.truncate_rounds(n_rounds)
+        self.n_rounds, self.gain = n_rounds, gain
+
+    def model(self, classes, meta):
+        """The rounds so far as a model."""
+        return Model.from_ensemble(self.builder.freeze(), classes, link=self.link, meta={**meta, **self.meta()})
+
+    # Whether cutting later rounds gives the model of an earlier one.
+    cuts_give_models = True

@@ -1,0 +1,394 @@
+"""The scikit-learn contract: checks what a training is given, runs it, and scores with its model."""
+
+import inspect
+import warnings
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from pymcboost import __version__
+from pymcboost.threads import counted, resolve_n_jobs, threads_for
+from pymcboost.training.booster import Booster, Previous
+from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationError, WarnOfNothingToAdd, as_callback
+from pymcboost.training.inputs import (
+    TYPES,
+    Inputs,
+    Validation,
+    check_file,
+    check_sparse,
+    given_validation,
+    held_out,
+    labels_of_file,
+)
+from pymcboost.training.loop import TrainingState, train
+from pymcboost.training.parameters import ClassWeight, Parameter, Seed, checked, estimator
+
+# Parameters that do not change the model, and so are not written into it.
+NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
+Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
+
+
+def named_arguments(fit):
+    """Decorator of a ``fit`` that refuses unknown arguments itself; its signature hides that it catches them."""
+    shown = inspect.signature(fit)
+    known = [p for p in shown.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    fit.__signature__ = shown.replace(parameters=known)
+    return fit
+
+
+@estimator
+class BoostingClassifier(ClassifierMixin, BaseEstimator):
+    """What all estimators share. A subclass names its ``algorithm`` and its ``booster``, and has the parameters."""
+
+    algorithm: ClassVar[str]
+    booster: ClassVar[type[Booster]]
+    # Rows of the table of parameters, and help texts, that are others here.
+    own_parameters: ClassVar[dict[str, Parameter]] = {}
+    own_help: ClassVar[dict[str, str]] = {}
+
+    n_estimators: int = 200
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 20
+    warm_start: bool = False
+    random_state: Seed = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    # -- fitting -------------------------------------------------------------------------------------------------------
+
+    def _fit(self, X, y, X_val, y_val, callbacks, unknown, sample_weight=None):
+        self._refuse_arguments(unknown)
+        # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
+        draft = object.__new__(type(self))
+        vars(draft).update(vars(self))
+        training = _Training(draft, [as_callback(one) for one in callbacks])
+        try:
+            training.run(X, y, sample_weight, X_val, y_val)
+        except KeyboardInterrupt:  # the rounds done are a usable model
+            if training.rounds_done():
+                training.finish()
+                self.__dict__ = vars(draft)
+            raise
+        training.finish()
+        self.__dict__ = vars(draft)
+        if not self.n_estimators_:
+            warnings.warn(training.booster.why_constant(), stacklevel=3)
+        return self
+
+    def _refuse_arguments(self, unknown):
+        """Refuse what `fit` does not take, by the name of the class that the user called."""
+        for name in unknown:
+            if name == "eval_set":
+                hint = "; give the validation set as X_val, y_val"
+            elif name == "sample_weight":
+                hint = ": the algorithm has no sample weights"
+            else:
+                hint = ""
+            raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}{hint}")
+
+    def _booster(self, draw_seed=None):
+        return self.booster(checked(type(self), self.get_params(deep=False)), draw_seed, type(self).__name__)
+
+    def layouts(self):
+        """Layouts that a model file of these parameters may have, see `save`: tuple of str."""
+        return self._booster().layouts()
+
+    # -- prediction ----------------------------------------------------------------------------------------------------
+
+    def _check_X(self, X):
+        check_is_fitted(self, "model_")
+        finite = "allow-nan" if self.booster.allows_missing else True
+        return validate_data(self, X, accept_sparse="csr", dtype=TYPES, ensure_all_finite=finite, reset=False)
+
+    def decision_function(self, X: Features) -> NDArray[np.float64]:
+        """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes."""
+        X = self._check_X(X)
+        return self.model_.decision_function(X, n_jobs=self.n_jobs)
+
+    def predict(self, X: Features) -> NDArray[Any]:
+        """Labels of the classes with the largest scores (the first one where they tie): (n_samples,)."""
+        X = self._check_X(X)
+        return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs)]
+
+    def staged_decision_function(self, X: Features):
+        """Yield `decision_function` after every round; the last equals it bit for bit."""
+        X = self._check_X(X)
+        return self.model_.staged_decision_function(X)
+
+    def staged_predict(self, X: Features):
+        """Yield `predict` after every round."""
+        return (
+            self.classes_[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
+            for scores in self.staged_decision_function(X)
+        )
+
+    def save(self, path, layout="list", leaves="float32"):
+        """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that is there already is replaced, whatever it holds. The new one is written beside it first and
+            then renamed: a failure leaves the old one whole. Its folder must exist.
+        layout : {"list", "interval", "interval32"}, default="list"
+            "interval" merges the stumps of each feature into a table: faster for single rows, scores equal within
+            1e-12 of the sum of their parts. "interval32" rounds the table to float32: half the size, within 1e-7.
+            Only ensembles of stumps have these.
+        leaves : {"float32", "float16"}, default="float32"
+            "float16" halves the leaves of trees in size; their values keep 11 bits.
+        """
+        check_is_fitted(self, "model_")
+        self.model_.save(path, layout=layout, leaves=None if leaves == "float32" else leaves)
+
+    def __getstate__(self):
+        return {**super().__getstate__(), "_pymcboost_version": __version__}
+
+    def __setstate__(self, state):
+        state = dict(state)
+        version = state.pop("_pymcboost_version", "an unknown version")
+        if version != __version__:
+            warnings.warn(
+                f"this {type(self).__name__} was pickled by pymcboost {version}, this is {__version__}: it may fail or "
+                "differ. Keep models in files (save, load_model), which every later version reads",
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.booster(self.get_params(deep=False)).takes_sparse()
+        tags.input_tags.allow_nan = self.booster.allows_missing
+        return tags
+
+
+@estimator
+class EnsembleClassifier(BoostingClassifier):
+    """What the estimators of weak learners share: sample weights, probabilities and importances of the features."""
+
+    max_bins: int = 256
+    class_weight: ClassWeight = None
+
+    @named_arguments
+    def fit(
+        self,
+        X: Features,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: Features = None,
+        y_val: ArrayLike | None = None,
+        callbacks: Any = (),
+        **unknown: Any,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training features, rounded to float32 once. NaN is a missing value; infinities are refused.
+        y : array-like of shape (n_samples,)
+            Class labels, integers or strings.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights. Rows of weight 0 are left out altogether.
+        X_val, y_val : array-like, default=None
+            Validation set for early stopping, in place of a part split off from the training rows.
+        callbacks : sequence of objects, default=()
+            Each has a method ``after_round(state)``, which ends the training where it returns something true; see
+            `TrainingState`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a parameter out of range, fewer than two classes, infinite features or negative weights.
+        MemoryError
+            Where the training would need more memory than is free; said before any of it is taken.
+        KeyboardInterrupt
+            After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
+        """
+        return self._fit(X, y, X_val, y_val, callbacks, unknown, sample_weight)
+
+    def predict_proba(self, X: Features) -> NDArray[np.float64]:
+        """Class probabilities by the loss's link, (n_samples, n_classes): not calibrated on held-out data."""
+        X = self._check_X(X)
+        return self.model_.predict_proba(X, n_jobs=self.n_jobs)
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Share of every feature in the model: (n_features,), summing to 1.
+
+        Trees: of the gains of all splits (`gain_`). Stumps: of the absolute leaf values. What a saved model knows, the
+        number of splits of trees, is ``model_.feature_importances()``.
+        """
+        check_is_fitted(self, "model_")
+        total = self.gain_.sum()
+        return self.gain_ / total if total > 0 else self.model_.feature_importances()
+
+
+class _Training:
+    """One call of fit: from what the user gives to the attributes of the fitted estimator, a draft of which is filled."""
+
+    def __init__(self, draft, callbacks):
+        self.draft, self.callbacks, self.state = draft, callbacks, None
+        self.booster = draft._booster(self._draw_seed)
+        self.params = self.booster.params
+
+    def run(self, X, y, sample_weight, X_val, y_val):
+        """Check, prepare, and do all rounds."""
+        draft, params, booster = self.draft, self.params, self.booster
+        booster.check()
+        for callback in self.callbacks:
+            callback.begin(booster)
+        continued = params.warm_start and hasattr(draft, "model_")
+        inputs = self._inputs(X, y, sample_weight, X_val, y_val, continued)
+        del X, y, sample_weight
+        self.classes = inputs.classes
+        check_file(self.classes, inputs.meta)
+        previous = self._previous(inputs)
+        n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
+        n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], resolve_n_jobs(params.n_jobs))
+        data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
+        validation = inputs.validation
+        del inputs  # the training data have what they need of it
+        n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
+        booster.start(data, n_threads, previous, n_held)
+        history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
+        best_gain = None if previous is None else previous.best_gain
+        self.state = TrainingState(booster, params.n_estimators, self._model, history, validation, best_gain)
+        train(self.state, [*self._own_callbacks(validation), *self.callbacks])
+
+    def rounds_done(self):
+        """Rounds done so far."""
+        return 0 if self.state is None else self.state.n_rounds
+
+    def finish(self):
+        """Give the draft the attributes of a fitted estimator."""
+        state, draft = self.state, self.draft
+        draft.classes_, draft.n_estimators_, draft.gain_ = self.classes, state.n_rounds, state.gain
+        draft.history_ = {name: np.asarray(values) for name, values in state.history.items()}
+        draft.model_ = state.model()
+        draft._ended, draft._kept = state.ended, self.booster.kept()
+
+    def _own_callbacks(self, validation):
+        found = [WarnOfNothingToAdd()]
+        if validation is not None:
+            found.append(ValidationError())
+            if self.params.early_stopping:
+                found.append(EarlyStopping(self.params.n_iter_no_change))
+        if self.params.verbose:
+            found.append(Progress(type(self.draft).__name__))
+        return found
+
+    def _inputs(self, X, y, sample_weight, X_val, y_val, continued):
+        draft, params = self.draft, self.params
+        finite = "allow-nan" if self.booster.allows_missing else True
+        X, y = validate_data(
+            draft, X, y, accept_sparse="csr", dtype=TYPES, ensure_all_finite=finite, reset=not continued
+        )
+        check_sparse(X)
+        check_classification_targets(y)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        classes, codes = np.unique(y, return_inverse=True)
+        if continued and not np.array_equal(classes, draft.classes_):
+            raise ValueError(
+                f"warm_start: y has the classes {classes!r}, the model so far has {draft.classes_!r}; "
+                "continue with the same classes, or set warm_start=False"
+            )
+        class_weight = getattr(params, "class_weight", None)
+        if class_weight is not None:
+            _check_class_weight(type(draft), class_weight)
+            weight = weight * compute_sample_weight(class_weight, y)
+        n_present = len(np.unique(codes[weight > 0]))
+        if n_present < 2:
+            raise ValueError(
+                f"{type(draft).__name__} needs samples of at least 2 classes with positive weight; "
+                f"the data has {counted(n_present, 'class', 'classes')}"
+            )
+        validation = None
+        if X_val is not None or y_val is not None:
+            held = given_validation(draft, X_val, y_val, classes, finite)
+            validation = Validation(*held, len(classes), self.booster.score)
+        elif params.early_stopping:
+            rows = held_out(codes, weight, params.validation_fraction, self._random_state())
+            X_held = X[rows].tocsc() if hasattr(X, "tocsc") else X[rows]
+            validation = Validation(X_held, codes[rows], len(classes), self.booster.score)
+            weight = weight.copy()
+            weight[rows] = 0
+        return Inputs(
+            X, classes, codes, weight, validation, self._meta(), params.n_estimators, continued
+        )
+
+    def _previous(self, inputs):
+        """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""
+        draft, n_estimators = self.draft, inputs.n_estimators
+        for callback in self.callbacks:
+            previous = callback.resume(inputs)
+            if previous is not None:
+                return previous
+        if not inputs.continued:
+            return None
+        if n_estimators < draft.n_estimators_:
+            raise ValueError(
+                f"warm_start: n_estimators={n_estimators} is less than the "
+                f"{counted(draft.n_estimators_, 'round')} already fitted; raise it to add rounds"
+            )
+        return Previous(draft.model_, draft.n_estimators_, draft.history_, draft.gain_, draft._kept)
+
+    def _random_state(self):
+        if self.params.random_state is not None:
+            return self.params.random_state
+        return next((one.seed for one in self.callbacks if one.seed is not None), None)
+
+    def _draw_seed(self):
+        return int(check_random_state(self._random_state()).randint(2**31))
+
+    def _meta(self):
+        """What the model file says about its training."""
+        params = self.draft.get_params(deep=False)
+        meta = {
+            "algorithm": self.draft.algorithm,
+            "params": {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL},
+            "version": __version__,
+        }
+        if hasattr(self.draft, "feature_names_in_"):
+            meta["feature_names"] = [str(name) for name in self.draft.feature_names_in_]
+        return meta
+
+    def _model(self, booster, n_rounds, more):
+        return booster.model(labels_of_file(self.classes), {**self._meta(), **more})
+
+
+def _check_class_weight(cls, class_weight):
+    if isinstance(class_weight, dict):
+        for label, value in class_weight.items():
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < np.inf:
+                raise ValueError(
+                    f"{cls.__name__}: class_weight[{label!r}]={value!r} is not allowed; it must be a finite number >= 0"
+                )
+
+
+def _plain(value):
+    """A value that JSON keeps."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Real):
+        return value if isinstance(value, (int, float)) else float(value)
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return repr(type(value).__name__)

@@ -1,0 +1,172 @@
+"""What a training is given, checked: rows, labels, weights and the validation rows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import validate_data
+
+from pymcboost.ensemble import EnsembleBuilder
+from pymcboost.scoring import Model
+from pymcboost.threads import counted
+
+TYPES = [np.float32, np.float64]
+
+
+@dataclass
+class Inputs:
+    """The rows of a training.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix (n, d)
+    classes : ndarray (K,)
+        Labels, sorted.
+    codes : ndarray of int (n,)
+        Positions of the rows' labels in ``classes``.
+    weight : ndarray of float64 (n,)
+        0 for rows that are not trained on.
+    validation : Validation or None
+    meta : dict
+        What the model file will say of the training.
+    n_estimators : int
+    continued : bool
+        Whether it goes on from the estimator's own model.
+    """
+
+    X: Any
+    classes: np.ndarray
+    codes: np.ndarray
+    weight: np.ndarray
+    validation: Any
+    meta: dict[str, Any]
+    n_estimators: int
+    continued: bool
+
+
+class Validation:
+    """Scores of the validation rows, kept up to date round by round.
+
+    Parameters
+    ----------
+    X : ndarray or CSC matrix (n, d)
+    codes : ndarray of int (n,)
+    n_classes : int
+    score : callable
+        ``score(learners, X)``, the raw scores of an ensemble.
+    """
+
+    def __init__(self, X, codes, n_classes, score):
+        self.X, self.codes, self._score = X, codes, score
+        self.scores = np.zeros((X.shape[0], n_classes))
+        self.n_learners = 0
+        self._columns = 0.0
+
+    def add(self, learners):
+        """Add the scores of more weak learners, or of a machine."""
+        if hasattr(learners, "intercept"):  # a machine
+            self.scores += self._score(learners, self.X)
+            return
+        if not len(learners):
+            return
+        if getattr(learners, "decoder", "linear") != "linear":
+            columns = learners.columns()
+            model = Model.from_ensemble(columns, np.arange(columns.n_classes))
+            self._columns += model.raw_scores(self.X)[:, : len(learners.code)]
+            self.scores = Model.from_ensemble(learners, np.arange(learners.n_classes)).decode(self._columns)
+            return
+        if hasattr(learners, "rounds"):
+            self.scores += self._score(learners, self.X)
+            return
+        for feature, threshold, nan_left, right, left in learners.each():
+            column = self.X[:, [feature]].toarray().ravel() if hasattr(self.X, "tocsc") else self.X[:, feature]
+            column = column.astype(np.float32)
+            goes_left = column <= threshold
+            if nan_left:
+                goes_left |= np.isnan(column)
+            self.scores += np.where(goes_left[:, None], left, right)
+
+    def add_rounds(self, booster):
+        """All rounds of a booster, one by one: the same sums as while they were trained."""
+        builder = booster.builder
+        self.n_learners = len(builder)
+        learners = builder.tail(0)
+        if hasattr(learners, "intercept"):
+            return self.add(builder.freeze())  # with what the rounds were added to
+        if not hasattr(learners, "rounds"):
+            return self.add(learners)
+        for start in learners.rounds[:-1].tolist():
+            self.add(builder.tail(start).truncate_rounds(1))
+
+    def error(self):
+        """Share of the rows that are predicted wrong."""
+        return float(np.mean(self.scores.argmax(axis=1) != self.codes))
+
+
+def given_validation(estimator, X_val, y_val, classes, all_finite):
+    """Rows and class codes of a validation set that the user gives."""
+    if X_val is None or y_val is None:
+        raise ValueError("X_val and y_val go together: give both, or neither")
+    X_val, y_val = validate_data(
+        estimator, X_val, y_val, accept_sparse="csc", dtype=TYPES, ensure_all_finite=all_finite, reset=False
+    )
+    check_sparse(X_val)
+    values = X_val.data if hasattr(X_val, "indptr") else X_val
+    with np.errstate(over="ignore"):
+        beyond = np.isinf(values.astype(np.float32, copy=False)).any()
+    if beyond:
+        raise ValueError(
+            "X_val holds a value beyond the float32 range, up to 3.4e38: features are rounded to float32; scale them"
+        )
+    return X_val, _encode(y_val, classes)
+
+
+def held_out(codes, weight, fraction, random_state):
+    """Rows for validation, split off from those with positive weight; a class of one row stays in the training part."""
+    used = np.flatnonzero(weight > 0)
+    counts = np.bincount(codes[used])
+    lone = counts[codes[used]] == 1
+    try:
+        _, rows = train_test_split(
+            used[~lone], test_size=fraction, stratify=codes[used[~lone]], random_state=random_state
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"early_stopping: cannot set aside validation_fraction={fraction} of {counted(len(used), 'row')} with "
+            "rows of every class; raise it, give X_val and y_val, or set early_stopping=False"
+        ) from error
+    return rows
+
+
+def check_sparse(X):
+    """Refuse a compressed sparse matrix whose index arrays lie outside it (SciPy's own operations would crash)."""
+    if hasattr(X, "check_format"):
+        try:
+            X.check_format(full_check=True)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"X is not a valid {X.format.upper()} matrix: {error}") from None
+
+
+def labels_of_file(classes):
+    """Labels as a model file holds them: integers or strings."""
+    if classes.dtype.kind in "bf":
+        return classes.astype(np.int64)
+    return classes if classes.dtype.kind in "iuU" else np.array([str(label) for label in classes])
+
+
+def check_file(classes, meta):
+    """Refuse labels and names that a model file cannot hold, before a training is lost by them."""
+    Model.from_ensemble(EnsembleBuilder(len(classes), 1).freeze(), labels_of_file(classes), meta=meta)
+
+
+def _encode(y, classes):
+    """Class codes, -1 for labels that the training set does not have."""
+    text = {kind in "OSU" for kind in (np.asarray(y).dtype.kind, classes.dtype.kind)}
+    if len(text) > 1 or not np.isin(y, classes).any():
+        raise ValueError(
+            f"none of the labels in y_val occurs in y (y_val begins {list(y[:3])!r}, the classes are "
+            f"{list(classes[:3])!r}...); both must name the classes in the same way"
+        )
+    at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
+    return np.where(classes[at] == y, at, -1)

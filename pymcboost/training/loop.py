@@ -1,0 +1,131 @@
+"""The one loop of rounds, and the state that callbacks see."""
+
+import numpy as np
+
+from pymcboost.training.callbacks import as_callback
+
+
+class TrainingState:
+    """A training between two rounds, as callbacks see it.
+
+    Attributes
+    ----------
+    booster : Booster
+    n_rounds : int
+        Rounds done.
+    n_estimators : int
+        Rounds wanted.
+    begun_with : int
+        Rounds of the model that the training goes on from.
+    history : dict of str to list
+        What is known of every round; see ``history_`` of the estimators.
+    validation : Validation or None
+        The validation rows and their scores.
+    ended : str or None
+        Why the training ends before its last round, in words.
+    interrupted : bool
+        Whether Ctrl-C ended it.
+    best_round : int or None
+        The best round on the validation rows, where early stopping looks for it.
+    best_gain : ndarray of float64 (d,)
+        Gains of the splits up to that round.
+    """
+
+    def __init__(self, booster, n_estimators, make_model, history=None, validation=None, best_gain=None):
+        self.booster, self.n_estimators, self.validation = booster, n_estimators, validation
+        self.history = history or {}
+        self.begun_with = booster.n_rounds
+        self.ended, self.interrupted, self.best_round = None, False, None
+        # A checkpoint knows which round was the best, a warm start does not.
+        self.resumed = best_gain is not None
+        self._make_model = make_model
+        self._kept = booster.n_rounds, booster.gain.copy()
+        self.best_gain = best_gain if self.resumed else self._kept[1]
+
+    @property
+    def n_rounds(self):
+        """Rounds done."""
+        return self._kept[0]
+
+    @property
+    def gain(self):
+        """Gains of the splits of the rounds done: (d,)."""
+        return self._kept[1]
+
+    def model(self, **meta):
+        """The rounds so far as a `Model`; ``meta`` is added to what the file says."""
+        return self._make_model(self.booster, self.n_rounds, meta)
+
+    def bytes_of_best(self):
+        """The model of the round just done, where cutting a later one would not give it; else None."""
+        return None if self.booster.cuts_give_models else self.model().to_bytes()
+
+    def record(self, found):
+        """Count a round and keep what is known of it."""
+        for name, value in found.items():
+            values = self.history.setdefault(name, [])
+            values += [np.nan] * (self.n_rounds - len(values))
+            values.append(value)
+        # In one step: whatever interrupts a training finds a round counted in full or not at all.
+        self._kept = self.n_rounds + 1, self.booster.gain.copy()
+        self.booster.n_rounds = self.n_rounds
+
+    def cut(self, n_rounds, gain):
+        """Go back to the first rounds."""
+        self.booster.cut(n_rounds, gain)
+        for values in self.history.values():
+            del values[n_rounds:]
+        self._kept = n_rounds, gain
+
+    def roll_back(self):
+        """Forget a round that was interrupted."""
+        self.cut(*self._kept)
+
+
+def train(state, callbacks=()):
+    """Add rounds until there are as many as wanted, nothing is left to learn, or a callback says stop.
+
+    Parameters
+    ----------
+    state : TrainingState
+    callbacks : sequence of objects with ``after_round(state)``
+        A round ends the training where it returns something true. See `Callback` for what else they may have.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C; ``state`` then holds the rounds that were done in full.
+    """
+    callbacks = [as_callback(one) for one in callbacks]
+    try:
+        stop = _any([one.before_training(state) for one in callbacks])
+        while not stop and state.n_rounds < state.n_estimators:
+            stop = _round(state, callbacks)
+    except KeyboardInterrupt:
+        state.roll_back()
+        state.interrupted = True
+        raise
+    finally:
+        for one in callbacks:
+            one.close(state)
+    for one in callbacks:
+        one.after_training(state)
+
+
+def _round(state, callbacks):
+    """One round; whether it was the last."""
+    booster, t = state.booster, state.n_rounds
+    if booster.restart_every and t > state.begun_with and t % booster.restart_every == 0:
+        booster.restart(booster.scores())
+    found = booster.round()
+    if found is None:
+        state.ended = booster.why_ended()
+        return True
+    for one in callbacks:
+        found.update(one.measure(state))
+    state.record(found)
+    return _any([one.after_round(state) for one in callbacks])
+
+
+def _any(answers):
+    return any(answer for answer in answers if answer is not None)

@@ -1,0 +1,289 @@
+"""The parameters of all estimators: one table of ranges and help texts, from which checks, documents and options follow.
+
+A class writes a parameter once, as a field with its type and default. The type says which choices there are and whether
+None is allowed; the table says the rest.
+"""
+
+import functools
+import inspect
+import numbers
+import re
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeVar, dataclass_transform
+
+import numpy as np
+
+Seed = int | np.random.RandomState | None
+ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
+
+Class = TypeVar("Class", bound=type)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What values a parameter may take, and what it is for.
+
+    ``low`` and ``high`` are inclusive unless ``open_low`` or ``open_high``. ``python_only`` keeps it off the command
+    line. The rest follows from the type of the field: ``kind`` is int, float, bool, str or object (checked by the
+    algorithm itself), ``choices`` are the strings allowed, and a function, a list of lists of class codes, a dictionary
+    of class weights or a generator may be allowed as well.
+    """
+
+    help: str
+    low: float | None = None
+    high: float | None = None
+    open_low: bool = False
+    open_high: bool = False
+    python_only: bool = False
+    kind: type = object
+    none: bool = False
+    choices: tuple[str, ...] = ()
+    callables: bool = False
+    lists: bool = False
+    dicts: bool = False
+    generators: bool = False
+
+    def of_type(self, annotation):
+        """The same parameter for a field of this type."""
+        union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+        parts = typing.get_args(annotation) if union else (annotation,)
+        origins = [typing.get_origin(part) or part for part in parts]
+        choices = next((typing.get_args(part) for part in parts if typing.get_origin(part) is Literal), ())
+        kinds = [kind for kind in (bool, int, float) if kind in parts]
+        return replace(
+            self,
+            kind=str if choices else kinds[0] if kinds else object,
+            none=types.NoneType in parts,
+            choices=choices,
+            callables=Callable in origins,
+            lists=Sequence in origins,
+            dicts=Mapping in origins,
+            generators=np.random.RandomState in parts,
+        )
+
+    def describe(self, text=False):
+        """Allowed values in words; with ``text`` those that the command line takes."""
+        if self.choices:
+            words = "one of " + ", ".join(repr(choice) for choice in self.choices)
+            words += " or a callable" if self.callables and not text else ""
+        elif self.kind is bool:
+            words = "True or False"
+        else:
+            words = {int: "an integer", float: "a number"}[self.kind] + self._range()
+        if not text:
+            codes = "a list of lists of class codes: integers from 0 to K - 1, in the order of classes_"
+            words += f", or {codes}" if self.lists else ""
+            words += ", a dict with the weight of each class label" if self.dicts else ""
+        return words + (" or None" if self.none else "")
+
+    def type_in_words(self):
+        """The type as a docstring gives it."""
+        if self.choices:
+            words = "{" + ", ".join(f'"{choice}"' for choice in self.choices) + "}"
+        else:
+            words = "array-like" if self.kind is object else self.kind.__name__ + self._range()
+        words += ", dict" if self.dicts else ""
+        words += ", RandomState instance" if self.generators else ""
+        words += " or callable" if self.callables else ""
+        words += " or list of lists of int" if self.lists else ""
+        return words + (" or None" if self.none else "")
+
+    def _range(self):
+        low, high = self.low, self.high
+        words = "" if low is None else f" {'>' if self.open_low else '>='} {low}"
+        if high is not None:
+            words += f"{' and' if low is not None else ''} {'<' if self.open_high else '<='} {high}"
+        return words
+
+    def allows(self, value):
+        """Whether ``value`` is in range."""
+        if value is None:
+            return self.none
+        if self.lists and isinstance(value, (list, tuple)):
+            return all(isinstance(part, (list, tuple)) and all(map(_is_whole, part)) for part in value) and bool(value)
+        if self.choices and isinstance(value, str):
+            return value in self.choices
+        others = (self.callables and callable(value)) or (self.dicts and isinstance(value, dict))
+        if self.kind is object or others or (self.generators and isinstance(value, np.random.RandomState)):
+            return True
+        if self.kind is bool:
+            return isinstance(value, bool)
+        number = {int: numbers.Integral, float: numbers.Real}.get(self.kind)
+        if number is None or not isinstance(value, number) or isinstance(value, bool):
+            return False
+        if value != value or value in (float("inf"), float("-inf")):
+            return False
+        if self.low is not None and (value < self.low or (self.open_low and value == self.low)):
+            return False
+        return self.high is None or value < self.high or (value == self.high and not self.open_high)
+
+
+def _is_whole(value):
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+PARAMETERS = {
+    "n_estimators": Parameter("Number of boosting rounds. Training stops earlier when nothing is left to learn.", low=1),
+    "learning_rate": Parameter("Shrinkage of what every round adds.", low=0, open_low=True, high=1),
+    "loss": Parameter("Exponential or logistic loss of the pairwise margins."),
+    "weak_learner": Parameter("Weak learners: decision stumps, or trees."),
+    "max_leaf_nodes": Parameter(
+        "Most leaves of a tree. Trees grow best-first: the split with the largest gain comes next.", low=2, high=65536
+    ),
+    "max_depth": Parameter("Most splits on the way to a leaf of a tree; None for no bound.", low=1, high=500),
+    "min_samples_leaf": Parameter(
+        "Least sum of sample weights in a leaf; the number of samples when they all weigh the same.", low=0
+    ),
+    "min_weight_fraction_leaf": Parameter(
+        "Share of the total sample weight that must lie on either side of every split.", low=0, high=0.5
+    ),
+    "min_weight_fraction_split": Parameter(
+        "Only nodes of a tree with more than this share of the weight of its rows are split.",
+        low=0, high=1, open_high=True,
+    ),
+    "max_features": Parameter(
+        "Share of the features that the trees of a round may split on; drawn anew every round.",
+        low=0, open_low=True, high=1,
+    ),
+    "subsample": Parameter(
+        "Share of the rows that a weak learner is learnt from. Below 1 they are drawn by their weights, anew for every "
+        "weak learner (systematic sampling: rows of large weight may count more than once).",
+        low=0, open_low=True, high=1,
+    ),
+    "max_bins": Parameter(
+        "Most bins per feature, missing values included. Features with no more distinct values, and small data, are "
+        "searched exactly.",
+        low=2, high=256,
+    ),
+    "C": Parameter(
+        "Weight of the loss against the sum of the coefficients: the mean loss of all pairs is multiplied by it.",
+        low=0, open_low=True, high=1e12,
+    ),
+    "tol": Parameter("Training stops when a round changes the objective by no more than this, relatively.", low=0),
+    "early_stopping": Parameter(
+        "Stop when the validation error has not improved for ``n_iter_no_change`` rounds, and keep the best round."
+    ),
+    "validation_fraction": Parameter(
+        "Share of the training rows set aside for early stopping when no validation set is given.",
+        low=0, open_low=True, high=0.9,
+    ),
+    "n_iter_no_change": Parameter("Patience of early stopping, in rounds.", low=1),
+    "class_weight": Parameter("Weights of the classes, multiplied with the sample weights."),
+    "warm_start": Parameter("Let `fit` add rounds to the model already there.", python_only=True),
+    "random_state": Parameter("Seed of the validation split, and of what else is random.", low=0, high=2**32 - 1),
+    "n_jobs": Parameter("Threads; None and -1 mean all CPUs available. The model does not depend on it."),
+    "verbose": Parameter("1 shows a progress bar on a terminal.", low=0),
+}  # fmt: skip
+
+
+@functools.cache
+def parameters(cls):
+    """Rows of the parameters of an estimator class by name, its own before those that it shares.
+
+    A class may have rows of its own, ``own_parameters``, for parameters that no other has, and where a range or the
+    help is another; or only help texts, ``own_help``.
+
+    Parameters
+    ----------
+    cls : type
+
+    Returns
+    -------
+    dict of str to Parameter
+    """
+    own, helps = {}, {}
+    for base in reversed(cls.__mro__):
+        own.update(vars(base).get("own_parameters", {}))
+        helps.update(vars(base).get("own_help", {}))
+    types = {field.name: field.type for field in fields(cls)}
+    found = {}
+    for name in (name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in types):
+        row = own.get(name) or PARAMETERS[name]
+        found.setdefault(name, replace(row, help=helps.get(name, row.help)).of_type(types[name]))
+    return found
+
+
+def checked(cls, values):
+    """Values of the parameters after checking them, NumPy's scalars as Python's.
+
+    Parameters
+    ----------
+    cls : type
+        Estimator class.
+    values : dict
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ValueError
+        Names the class, the parameter, its value and the allowed range.
+    """
+    values = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+    for name, row in parameters(cls).items():
+        if not row.allows(values[name]):
+            raise ValueError(
+                f"{cls.__name__}: {name}={values[name]!r} is not allowed; it must be {row.describe()}"
+            )
+    return values
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def estimator(cls: Class) -> Class:
+    """Class decorator: make the constructor from the fields, and the docstring's Parameters and Attributes."""
+    cls = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    if "algorithm" in vars(cls):
+        cls.__doc__ = _document(cls)
+    return cls
+
+
+ATTRIBUTES = {
+    "classes_": ("ndarray of shape (n_classes,)", "Labels of the classes, sorted."),
+    "n_features_in_": ("int", "Number of features."),
+    "feature_names_in_": ("ndarray of shape (n_features_in_,)", "Names of the columns, where X had any."),
+    "model_": ("Model", "What is saved and scored."),
+    "n_estimators_": ("int", "Rounds fitted."),
+    "gain_": ("ndarray of shape (n_features_in_,)", "Total gain of the splits of trees on each feature."),
+}
+
+
+def _document(cls):
+    """The class's docstring with its parameters and attributes before the first other section."""
+    text = inspect.cleandoc(cls.__doc__)
+    at = re.search(r"^\w+\n-{3,}$", text, re.MULTILINE)
+    head, tail = (text[: at.start()], text[at.start() :]) if at else (text + "\n\n", "")
+    defaults = {field.name: field.default for field in fields(cls)}
+    entries = [
+        _entry(f"{name} : {row.type_in_words()}, default={_quoted(defaults[name])}", row.help)
+        for name, row in parameters(cls).items()
+    ]
+    attributes = [_entry(f"{name} : {kind}", words) for name, (kind, words) in ATTRIBUTES.items()]
+    columns = [f'"{name}" ({words})' for name, words in {**cls.booster.columns, "val_error": "with a validation set"}.items()]
+    attributes.append(_entry("history_ : dict of ndarray", f"Per round: {', '.join(columns)}."))
+    attributes += [
+        _entry(name, inspect.getdoc(value).partition("\n\n")[0].replace("\n", " "))
+        for name, value in inspect.getmembers(cls, inspect.isdatadescriptor)
+        if name.endswith("_") and not name.startswith("_")
+    ]
+    return f"{head}{_section('Parameters', entries)}\n\n{_section('Attributes', attributes)}\n\n{tail}"
+
+
+def _quoted(value):
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _entry(head, text):
+    paragraphs = [
+        textwrap.fill(part, 112, initial_indent="    ", subsequent_indent="    ") for part in text.split("\n\n")
+    ]
+    return "\n".join([head, "\n\n".join(paragraphs)])
+
+
+def _section(title, entries):
+    return "\n".join([title, "-" * len(title), *entries])
