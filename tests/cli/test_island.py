@@ -14,9 +14,9 @@ BLOCKED = (
     "tqdm",
     "libsvm",
     "pandas",
-    "pymcboost.base",
+    "pymcboost.training",
     "pymcboost.algorithms",
-    "pymcboost.params",
+    "pymcboost.training.parameters",
 )
 
 BLOCKER = f"""

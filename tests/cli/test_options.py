@@ -5,11 +5,12 @@ import inspect
 
 import pytest
 
-from pymcboost.algorithms import REGISTRY, get_class
+from pymcboost.registry import ALGORITHMS as REGISTRY
+from pymcboost.registry import get_class
 from pymcboost.cli.console import UsageError
-from pymcboost.cli.options import add_algorithm_options, option_flags, parameter_help, take_class_weights
+from pymcboost.cli.options import add_algorithm_options, option_flags, take_class_weights
 from pymcboost.cli.train import main, parse
-from pymcboost.params import param
+from pymcboost.training.parameters import parameters
 
 # Every command-line parameter of MCBoostClassifier: arguments, and what the estimator must then hold.
 GIVEN = {
@@ -137,17 +138,16 @@ TABLES = {
 
 
 def on_command_line(cls):
-    return [name for name in inspect.signature(cls).parameters if not param(cls, name).python_only]
+    return [name for name, row in parameters(cls).items() if not row.python_only]
 
 
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
 def test_every_parameter_has_help_and_a_valid_default(algorithm):
     cls = get_class(algorithm)
-    texts = parameter_help(cls)
     for name in on_command_line(cls):
-        assert texts.get(name), f"{cls.__name__} does not document {name}"
+        assert parameters(cls)[name].help, f"{cls.__name__} does not document {name}"
     for name, parameter in inspect.signature(cls).parameters.items():
-        assert param(cls, name).allows(parameter.default), f"default of {name}"
+        assert parameters(cls)[name].allows(parameter.default), f"default of {name}"
 
 
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
@@ -225,29 +225,6 @@ def test_class_weights_are_taken_out():
 def test_bad_class_weights(text):
     with pytest.raises(UsageError, match="argument -w"):
         take_class_weights(text.split())
-
-
-def test_numpydoc_sections_are_read():
-    class Example:
-        """Title.
-
-        Parameters
-        ----------
-        one, two : int, default=1
-            First ``line``
-            goes on.
-
-            Not this.
-        three : float
-
-        Attributes
-        ----------
-        four_ : int
-            Not this.
-        """
-
-    assert parameter_help(Example) == {"one": "First line goes on.", "two": "First line goes on.", "three": ""}
-    assert parameter_help(int) == {}
 
 
 # Arguments, and what the message must say.

@@ -13,7 +13,8 @@ import pytest
 from cli.programs import call, command, environment, run, start, write_svm
 
 from pymcboost import Checkpoint, MCBoostClassifier, load_model, load_svmlight
-from pymcboost.algorithms import REGISTRY, get_class
+from pymcboost.registry import ALGORITHMS as REGISTRY
+from pymcboost.registry import get_class
 
 
 def meta(path):

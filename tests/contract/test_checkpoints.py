@@ -1,5 +1,7 @@
 """Trainings that were stopped and go on from a checkpoint give the same bytes as those without a stop."""
 
+import base64
+import io
 import os
 import pickle
 import signal
@@ -10,13 +12,14 @@ import pytest
 import scipy.sparse
 
 from pymcboost import Checkpoint, ModelFormatError, load_model
-from pymcboost.algorithms import REGISTRY, get_class
+from pymcboost.registry import ALGORITHMS as REGISTRY
+from pymcboost.registry import get_class
 
 # Every algorithm, and what else has a part in its state.
 TRAININGS = [
     pytest.param(get_class(name), {"random_state": 3, **more}, id="-".join([name, *more]))
     for name in sorted(REGISTRY)
-    if not get_class(name).makes_machines
+    if get_class(name).booster.resumable
     for more in (
         {},
         {"early_stopping": True, "n_iter_no_change": 9},
@@ -39,16 +42,16 @@ def some_data(K=4, m=240, d=6, seed=0):
 
 def stop_after(monkeypatch, cls, rounds):
     """Make Ctrl-C come inside a round, after its trees have been added."""
-    original, count = cls._round, [0]
+    original, count = cls.booster.round, [0]
 
-    def interrupted(self, builder):
-        found = original(self, builder)
+    def interrupted(self):
+        found = original(self)
         count[0] += 1
         if count[0] > rounds:
             raise KeyboardInterrupt
         return found
 
-    monkeypatch.setattr(cls, "_round", interrupted)
+    monkeypatch.setattr(cls.booster, "round", interrupted)
 
 
 def agree(one, other):
@@ -64,8 +67,8 @@ def agree(one, other):
 @pytest.mark.parametrize(("cls", "more"), TRAININGS)
 @pytest.mark.parametrize("every", [0, 1000])
 def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
-    if cls(**more).restart_every:
-        monkeypatch.setattr(cls, "restart_every", 4)
+    if cls(**more)._booster().restart_every:
+        monkeypatch.setattr(cls.booster, "restart_every", 4)
     X, y = some_data()
     path = tmp_path / "m.part"
     whole = cls(n_estimators=24, **more).fit(X, y)
@@ -112,8 +115,8 @@ def test_draws_without_a_seed_go_on(tmp_path, monkeypatch):
     """random_state=None draws one seed for the whole training, in the first process."""
     cls = get_class("mart")
     X, y = some_data()
-    parts, ends, draw = [], [], cls._draw
-    monkeypatch.setattr(cls, "_draw", lambda self, t: parts.append(self._seed) or draw(self, t))
+    parts, ends, draw = [], [], cls.booster.draw
+    monkeypatch.setattr(cls.booster, "draw", lambda self: parts.append(self.seed) or draw(self))
     for stop in (3, 3, 99):
         with monkeypatch.context() as patch:
             stop_after(patch, cls, stop)
@@ -225,7 +228,7 @@ def test_another_version_is_told(tmp_path, monkeypatch):
     X, y = some_data()
     cls = get_class("mart")
     Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=2), X, y)
-    monkeypatch.setattr("pymcboost.checkpoint.__version__", "99")
+    monkeypatch.setattr("pymcboost.training.checkpoint.__version__", "99")
     with pytest.warns(UserWarning, match="was written by pymcboost .*, this is 99"):
         Checkpoint(tmp_path / "m", 1000).fit(cls(n_estimators=3), X, y)
 
@@ -237,7 +240,7 @@ def test_writing_waits_for_its_time(tmp_path, monkeypatch):
     Checkpoint(tmp_path / "m", 1000).fit(get_class("mart")(n_estimators=9), X, y)
     assert len(written) == 0
     clock = iter(range(0, 1000, 10))
-    monkeypatch.setattr("pymcboost.checkpoint.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("pymcboost.training.checkpoint.time.monotonic", lambda: next(clock))
     Checkpoint(tmp_path / "m", 25).fit(get_class("mart")(n_estimators=9), X, y)
     assert 2 <= len(written) <= 4
 
@@ -255,8 +258,8 @@ def test_the_estimator_keeps_nothing_of_it(tmp_path):
 def test_killed_again_and_again(name, tmp_path, monkeypatch):
     """The process dies at random moments; whatever it was doing, the next one goes on."""
     cls, path = get_class(name), tmp_path / "m.part"
-    if cls().restart_every:
-        monkeypatch.setattr(cls, "restart_every", 8)
+    if cls()._booster().restart_every:
+        monkeypatch.setattr(cls.booster, "restart_every", 8)
     seed = time.time_ns()
     rng = np.random.default_rng(seed)
     X, y = some_data(m=2000, d=10)
@@ -281,3 +284,63 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
     assert checkpoint.resumed == rounds[-1]
     checkpoint.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_generator_is_no_seed_of_a_checkpoint(tmp_path):
+    X, y = some_data()
+    for seed in (np.random.RandomState(0), np.random.RandomState(1)):
+        with pytest.raises(ValueError, match="RandomState instance, whose state no checkpoint keeps"):
+            Checkpoint(tmp_path / "m").fit(get_class("mart")(n_estimators=2, random_state=seed), X, y)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_checkpoint_is_a_callback_as_well(tmp_path):
+    X, y = some_data()
+    cls = get_class("mcboost")
+    cls(n_estimators=3).fit(X, y, callbacks=[Checkpoint(tmp_path / "m", 0)])
+    whole = cls(n_estimators=6).fit(X, y)
+    checkpoint = Checkpoint(tmp_path / "m", 0)
+    agree(cls(n_estimators=6).fit(X, y, callbacks=[checkpoint]), whole)
+
+
+FORGERIES = {
+    "no state": lambda meta: meta.pop("state"),
+    "no seed": lambda meta: meta.pop("seed"),
+    "no data": lambda meta: meta.pop("data"),
+    "data of another type": lambda meta: meta.update(data=3),
+    "state of another type": lambda meta: meta.update(state=[1]),
+    "state that is no archive": lambda meta: meta.update(state=base64.b64encode(b"PK\x03\x04 no").decode()),
+    "state that is no text": lambda meta: meta.update(state="\u00e9"),
+    "seed of another type": lambda meta: meta.update(seed="7"),
+    "seed too large": lambda meta: meta.update(seed=2**40),
+    "rounds of another type": lambda meta: meta.update(rounds=None),
+    "format of another type": lambda meta: meta.update(format={}),
+    "best that is no model": lambda meta: meta.update(best=base64.b64encode(b"no").decode()),
+    "short history": lambda meta: repack(meta, lambda arrays: arrays.update({"history.base": np.zeros(1)})),
+    "short gain": lambda meta: repack(meta, lambda arrays: arrays.update(gain=np.zeros(2))),
+    "gain of another type": lambda meta: repack(meta, lambda arrays: arrays.update(gain=np.array(["a"] * 6))),
+    "no gain": lambda meta: repack(meta, lambda arrays: arrays.pop("best_gain")),
+}
+
+
+def repack(meta, change):
+    with np.load(io.BytesIO(base64.b64decode(meta["state"]))) as state:
+        arrays = dict(state)
+    change(arrays)
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    meta["state"] = base64.b64encode(file.getvalue()).decode()
+
+
+@pytest.mark.parametrize("forgery", FORGERIES.values(), ids=FORGERIES)
+def test_forged_checkpoints_are_refused(forgery, tmp_path):
+    X, y = some_data()
+    path = tmp_path / "m"
+    Checkpoint(path, 0).fit(get_class("mart")(n_estimators=4), X, y)
+    model = load_model(path)
+    checkpoint = dict(model.meta["checkpoint"])
+    forgery(checkpoint)
+    meta = {**model.meta, "checkpoint": checkpoint}
+    type(model).from_ensemble(model.ensemble, model.classes_, link=model.link, meta=meta).save(path)
+    with pytest.raises(ValueError, match="is not a checkpoint that pymcboost|is not a .mcb|not a model"):
+        Checkpoint(path, 0).fit(get_class("mart")(n_estimators=6), X, y)

@@ -7,32 +7,33 @@ import pickle
 import re
 import subprocess
 import sys
-import types
 
 import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from pymcboost import load_model
-from pymcboost.algorithms import REGISTRY, get_class
-from pymcboost.classic import ClassicBoosting
-from pymcboost.params import param
+from pymcboost.algorithms._classic import ClassicBooster
+from pymcboost.algorithms.gradboost import GradBoost
+from pymcboost.registry import ALGORITHMS as REGISTRY
+from pymcboost.registry import get_class
+from pymcboost.training.inputs import held_out
+from pymcboost.training.parameters import estimator as of_fields
+from pymcboost.training.parameters import parameters
 
 
 def with_defaults(name, cls, **defaults):
     """A subclass that differs in its default parameters."""
-    old = inspect.signature(cls.__init__)
-    values = tuple(defaults.get(p.name, p.default) for p in old.parameters.values() if p.default is not p.empty)
-    init = types.FunctionType(
-        cls.__init__.__code__, cls.__init__.__globals__, "__init__", values, cls.__init__.__closure__
-    )
-    return type(name, (cls,), {"__init__": init, "__doc__": cls.__doc__, "__module__": __name__})
+    types = {field: cls.__dataclass_fields__[field].type for field in defaults}
+    body = {"__annotations__": types, "__doc__": cls.__doc__, "__module__": __name__, **defaults}
+    return of_fields(type(name, (cls,), body))
 
 
 # With a seed, as some draw features; the classes are names of this module, so that they can be pickled.
@@ -73,14 +74,14 @@ CHECKS = [
 @pytest.mark.parametrize(("estimator", "check"), CHECKS)
 def test_scikit_learn_check(estimator, check):
     name = getattr(check, "func", check).__name__
-    if name == "check_class_weight_classifiers" and estimator.grows_trees:
+    if name == "check_class_weight_classifiers" and estimator.get_params().get("weak_learner", "tree") == "tree":
         # Trees fit separable rows at last, however little they weigh: GradientBoostingClassifier(n_estimators=200)
         # does not pass, either.
         estimator = estimator.set_params(n_estimators=min(estimator.n_estimators, 50))
     if name == "check_class_weight_classifiers" and hasattr(estimator, "C"):
         # So do coefficients that are optimised again and again, with next to no penalty.
         estimator = estimator.set_params(C=100.0)
-    if name == "check_class_weight_classifiers" and isinstance(estimator, ClassicBoosting):
+    if name == "check_class_weight_classifiers" and issubclass(estimator.booster, (ClassicBooster, GradBoost)):
         # So do stumps without shrinkage, in hundreds of rounds; and bounded steps are far from anything in five.
         estimator = estimator.set_params(n_estimators=30)
     if name == "check_class_weight_classifiers" and getattr(estimator, "weak_learner", "") == "tree":
@@ -96,7 +97,7 @@ def test_scikit_learn_check(estimator, check):
 
 
 # Those that sum weak learners; linear and kernel machines have no weights, missing values or probabilities.
-ENSEMBLES = [name for name, cls in ALGORITHMS.items() if not cls.makes_machines]
+ENSEMBLES = [name for name, cls in ALGORITHMS.items() if cls.booster.resumable]
 of_ensembles = pytest.mark.parametrize("algorithm", ENSEMBLES, indirect=True)
 
 
@@ -113,8 +114,8 @@ def some_data(K=4, m=200, d=5, seed=0):
 
 def test_every_parameter_has_a_row_and_a_docstring_entry(algorithm):
     for name in algorithm().get_params():
-        assert param(algorithm, name) is not None
-        assert f"\n    {name} : " in algorithm.__doc__
+        assert name in parameters(algorithm)
+        assert f"\n{name} : " in algorithm.__doc__
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -132,7 +133,7 @@ def parameters_section(cls):
 def test_parameters_out_of_range_are_refused_by_name(algorithm):
     X, y = some_data()
     for name in algorithm().get_params():
-        row = param(algorithm, name)
+        row = parameters(algorithm)[name]
         bad = [] if row.none else [None]
         if row.low is not None:
             bad.append(row.low if row.open_low else row.low - 1)
@@ -148,7 +149,7 @@ def test_parameters_out_of_range_are_refused_by_name(algorithm):
 
 
 def test_same_bytes_for_any_number_of_threads(algorithm, monkeypatch):
-    monkeypatch.setattr("pymcboost.base.SMALL_WORK", 0)
+    monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
     X, y = some_data(K=12, m=3000, d=30)
     models = [algorithm(n_estimators=20, n_jobs=n).fit(X, y).model_.to_bytes() for n in (1, 2, 8)]
     assert models[0] == models[1] == models[2]
@@ -170,7 +171,7 @@ def test_sparse_and_dense_agree(algorithm):
             algorithm(n_estimators=15).fit(scipy.sparse.csr_matrix(X), y)
         return
     sparse = algorithm(n_estimators=15).fit(scipy.sparse.csr_matrix(X), y)
-    close = {"atol": 1e-2} if algorithm.makes_machines else {"rtol": 1e-5, "atol": 1e-6}
+    close = {"atol": 1e-2} if (not algorithm.booster.resumable) else {"rtol": 1e-5, "atol": 1e-6}
     np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), **close)
     np.testing.assert_array_equal(sparse.decision_function(scipy.sparse.csr_array(X)), sparse.decision_function(X))
 
@@ -209,11 +210,11 @@ def test_stages(algorithm):
     X, y = some_data()
     model = algorithm(n_estimators=12).fit(X, y)
     if not model.model_.has_stages:
-        why = "all rounds have been merged" if algorithm.makes_machines else "coefficients of all weak learners"
+        why = "all rounds have been merged" if (not algorithm.booster.resumable) else "coefficients of all weak learners"
         for refused in (model.staged_decision_function, model.staged_predict, model.model_.staged_decision_function):
             with pytest.raises(ValueError, match=why):
                 refused(X)
-        with pytest.raises(ValueError, match="have been merged" if algorithm.makes_machines else "first rounds are no"):
+        with pytest.raises(ValueError, match="have been merged" if (not algorithm.booster.resumable) else "first rounds are no"):
             model.model_.truncate(1)
         return
     stages = list(model.staged_decision_function(X))
@@ -259,13 +260,13 @@ def test_infinite_values_are_refused(algorithm):
 def test_warm_start(algorithm):
     X, y = some_data()
     model = algorithm(n_estimators=10, warm_start=True).fit(X, y)
-    first = None if algorithm.makes_machines else model.model_.ensemble.threshold.copy()
+    first = None if (not algorithm.booster.resumable) else model.model_.ensemble.threshold.copy()
     model.set_params(n_estimators=25).fit(X, y)
     assert model.n_estimators_ == 25
     if model.model_.has_stages:
         np.testing.assert_array_equal(model.model_.ensemble.threshold[: len(first)], first)
     whole = algorithm(n_estimators=25).fit(X, y)
-    if algorithm.makes_machines:
+    if (not algorithm.booster.resumable):
         # SVMs are solved to a tolerance, and other bits may lead to other columns of nearly the same merit.
         np.testing.assert_allclose(model.history_["hinge"], whole.history_["hinge"], rtol=1e-2)
     else:
@@ -328,15 +329,15 @@ def test_early_stopping(algorithm):
 def test_interrupt_keeps_the_rounds_done(algorithm, monkeypatch):
     X, y = some_data()
     rounds = []
-    original = algorithm._round
+    original = algorithm.booster.round
 
-    def interrupted(self, builder):
+    def interrupted(self):
         rounds.append(1)
         if len(rounds) == 8:
             raise KeyboardInterrupt
-        return original(self, builder)
+        return original(self)
 
-    monkeypatch.setattr(algorithm, "_round", interrupted)
+    monkeypatch.setattr(algorithm.booster, "round", interrupted)
     model = algorithm(n_estimators=50)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
@@ -347,15 +348,15 @@ def test_interrupt_keeps_the_rounds_done(algorithm, monkeypatch):
 def test_interrupt_inside_a_round_keeps_whole_rounds(algorithm, monkeypatch):
     """What a round has added to the ensemble, the gains and the history goes again when the round is not finished."""
     X, y = some_data()
-    original = algorithm._round
+    original = algorithm.booster.round
 
-    def interrupted(self, builder):
-        found = original(self, builder)
-        if self.n_estimators_ == 5:
+    def interrupted(self):
+        found = original(self)
+        if self.n_rounds == 5:
             raise KeyboardInterrupt
         return found
 
-    monkeypatch.setattr(algorithm, "_round", interrupted)
+    monkeypatch.setattr(algorithm.booster, "round", interrupted)
     model = algorithm(n_estimators=50)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
@@ -435,10 +436,10 @@ def test_a_failed_fit_keeps_the_old_model(algorithm, monkeypatch):
     model = algorithm(n_estimators=4).fit(X, y)
     before = model.model_.to_bytes()
 
-    def broken(self, builder):
+    def broken(self):
         raise RuntimeError("no")
 
-    monkeypatch.setattr(algorithm, "_round", broken)
+    monkeypatch.setattr(algorithm.booster, "round", broken)
     with pytest.raises(RuntimeError):
         model.fit(X, y)
     assert model.model_.to_bytes() == before
@@ -510,7 +511,7 @@ def test_unknown_arguments_of_fit_are_refused_by_the_name_of_the_class(algorithm
         algorithm().fit(X, y, eval_set=[(X, y)])
     with pytest.raises(TypeError, match=message + "'Xval'$"):
         algorithm().fit(X, y, Xval=X)
-    weightless = algorithm.makes_machines
+    weightless = (not algorithm.booster.resumable)
     assert ("sample_weight" in inspect.signature(algorithm.fit).parameters) != weightless
     if weightless:
         with pytest.raises(TypeError, match=message + "'sample_weight': the algorithm has no sample weights$"):
@@ -537,10 +538,9 @@ def test_lone_rows_stay_in_the_training_part(algorithm):
     X, y = some_data(m=60)
     y[0] = 4
     for seed in range(8):
-        model = algorithm(early_stopping=True, validation_fraction=0.3, random_state=seed)
-        _, _, weight, validation = model._split_validation(X, y, np.ones(60), np.arange(5), None, None)
-        assert weight[0] == 1
-        assert len(validation.codes) == (weight == 0).sum() == 18
+        rows = held_out(y, np.ones(60), 0.3, seed)
+        assert 0 not in rows
+        assert len(set(rows.tolist())) == 18
     with pytest.raises(ValueError, match="validation_fraction=1e-09"):
         algorithm(early_stopping=True, validation_fraction=1e-9).fit(X, y)
 
@@ -558,9 +558,9 @@ def test_absurd_thread_counts_are_bounded(algorithm):
 def test_forked_children_do_not_hang(algorithm):
     """Where OpenMP has run in the parent, a child of fork must not start threads."""
     code = """
-import os, sys, numpy as np, pymcboost.base
+import os, sys, numpy as np, pymcboost.threads
 from pymcboost.algorithms import get_class
-pymcboost.base.SMALL_WORK = 0
+pymcboost.threads.SMALL_WORK = 0
 X = np.random.default_rng(0).normal(size=(20000, 5)); y = np.arange(20000) % 3
 cls = get_class(sys.argv[1])
 cls(n_estimators=2, n_jobs=2).fit(X, y)
@@ -572,3 +572,90 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """
     done = subprocess.run([sys.executable, "-c", code, algorithm.algorithm], timeout=60)
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", "b\0c", "d", "e"], "label"),
+        (["a", "b" * 5000, "d", "e"], "label"),
+        (["a", "b\ud800", "d", "e"], "label"),
+        (np.array([1, 2, 3, 2**63], dtype=np.uint64), "label"),
+    ],
+)
+def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(algorithm, labels, message, monkeypatch):
+    monkeypatch.setattr(algorithm.booster, "rows", lambda *args: pytest.fail("too late"))
+    X, y = some_data()
+    with pytest.raises(ValueError, match=message):
+        algorithm(n_estimators=2).fit(X, np.array(labels)[y])
+
+
+@pytest.mark.parametrize("names", [["a", "b\ud800", "c", "d", "e"], ["a", "b" * (17 << 20), "c", "d", "e"]])
+def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(algorithm, names, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.setattr(algorithm.booster, "rows", lambda *args: pytest.fail("too late"))
+    X, y = some_data()
+    with pytest.raises(ValueError, match="feature names|meta"):
+        algorithm(n_estimators=2).fit(pandas.DataFrame(X, columns=names), y)
+
+
+def test_numpy_scalars_are_parameters_like_any_other(algorithm):
+    X, y = some_data()
+    kinds = {bool: np.bool_, int: np.int64, float: np.float32, str: np.str_}
+    plain = {"n_estimators": 5, "random_state": 0, "early_stopping": True, "validation_fraction": 0.5, "C": 0.5}
+    plain |= {"scale": True, "learning_rate": 0.25, "max_features": 0.5}
+    plain = {name: value for name, value in plain.items() if name in algorithm().get_params()}
+    scalars = {name: kinds[type(value)](value) for name, value in plain.items()}
+    one, other = algorithm(**plain).fit(X, y), algorithm(**scalars).fit(X, y)
+    assert one.model_.to_bytes() == other.model_.to_bytes()
+
+
+def test_unfitted_estimators_say_so(algorithm):
+    X, _ = some_data()
+    for method in ("predict", "decision_function", "staged_predict", "staged_decision_function"):
+        with pytest.raises(NotFittedError):
+            getattr(algorithm(), method)(X)
+
+
+def test_pickles_of_other_versions_warn(algorithm):
+    X, y = some_data()
+    model = algorithm(n_estimators=2).fit(X, y)
+    state = model.__getstate__()
+    for version, words in (("0.0.1", "pickled by pymcboost 0.0.1"), (None, "an unknown version")):
+        other = dict(state)
+        other.pop("_pymcboost_version")
+        if version:
+            other["_pymcboost_version"] = version
+        again = algorithm()
+        with pytest.warns(UserWarning, match=words):
+            again.__setstate__(other)
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_validation_features_beyond_float32_are_refused(algorithm):
+    X, y = some_data()
+    X_val = X.copy()
+    X_val[3, 1] = 1e39
+    with pytest.raises(ValueError, match="X_val holds a value beyond the float32 range"):
+        algorithm(n_estimators=2).fit(X, y, X_val=X_val, y_val=y)
+
+
+def test_parameters_go_by_keyword_only(algorithm):
+    with pytest.raises(TypeError):
+        algorithm(5)
+
+
+def test_callbacks_of_the_user(algorithm):
+    X, y = some_data()
+    seen = []
+
+    class Stops:
+        def after_round(self, state):
+            seen.append((state.n_rounds, len(state.model().classes_)))
+            return state.n_rounds == 3
+
+    model = algorithm(n_estimators=10).fit(X, y, callbacks=[Stops()])
+    assert seen == [(1, 4), (2, 4), (3, 4)]
+    assert model.n_estimators_ == 3
+    with pytest.raises(TypeError, match="has no method after_round"):
+        algorithm(n_estimators=10).fit(X, y, callbacks=[print])

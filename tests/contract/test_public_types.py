@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import pymcboost
-from pymcboost.algorithms import REGISTRY, get_class
+from pymcboost.registry import ALGORITHMS as REGISTRY
+from pymcboost.registry import get_class
 
 STUB = ast.parse(Path(pymcboost.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 DEFINITIONS = {node.name: node for node in STUB.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}

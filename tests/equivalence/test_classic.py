@@ -1225,7 +1225,7 @@ def whole(cls, n, options, **more):
 @pytest.mark.parametrize(("cls", "options"), VARIANTS)
 def test_any_number_of_threads_gives_the_same_bytes(cls, options, monkeypatch):
     """More rows than a chunk has, float32, columns of every kind of store."""
-    monkeypatch.setattr("pymcboost.base.SMALL_WORK", 0)
+    monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
     X, y = blobs(7000, 3, 5)
     X = np.hstack([X, np.where(np.abs(X[:, :1]) < 3, 0, X[:, :1].round()), np.where(X[:, 1:2] > 2, np.nan, X[:, 2:])])
     models = [whole(cls, 3, options, n_jobs=n).fit(X, y).model_.to_bytes() for n in (1, 2, 8)]
@@ -1253,11 +1253,11 @@ def test_ten_rounds_and_ten_more(cls, options, repeats):
         assert abs(parts.score(X, y) - once.score(X, y)) < 0.02
 
 
-@pytest.mark.parametrize(("cls", "options"), [one for one in VARIANTS if one[0].restart_every])
+@pytest.mark.parametrize(("cls", "options"), [one for one in VARIANTS if one[0].booster.restart_every])
 def test_restarts_change_nothing(cls, options, monkeypatch):
     X, y = blobs(300, 4, 5)
     plain = whole(cls, 25, options).fit(X, y)
-    monkeypatch.setattr(cls, "restart_every", 4)
+    monkeypatch.setattr(cls.booster, "restart_every", 4)
     often = whole(cls, 25, options).fit(X, y)
     np.testing.assert_array_equal(often.model_.ensemble.threshold, plain.model_.ensemble.threshold)
     np.testing.assert_allclose(often.decision_function(X), plain.decision_function(X), rtol=1e-5, atol=1e-5)
@@ -1293,8 +1293,8 @@ def test_early_stopping_keeps_the_best_round(cls, options):
 @pytest.mark.parametrize("decoder", ["exp", "hamming"])
 def test_decoders_of_output_codes(decoder):
     X, y = blobs(300, 4, 5)
-    model = AdaBoostMOClassifier(20, code="all-pairs", decoder=decoder).fit(X, y)
-    linear = AdaBoostMOClassifier(20, code="all-pairs", decoder="linear").fit(X, y).model_.ensemble
+    model = AdaBoostMOClassifier(n_estimators=20, code="all-pairs", decoder=decoder).fit(X, y)
+    linear = AdaBoostMOClassifier(n_estimators=20, code="all-pairs", decoder="linear").fit(X, y).model_.ensemble
     trees = model.model_.ensemble
     np.testing.assert_array_equal(trees.leaf, linear.leaf)
     columns = type(model.model_).from_ensemble(trees.columns(), np.arange(len(trees.code))).raw_scores(X)
@@ -1304,7 +1304,7 @@ def test_decoders_of_output_codes(decoder):
         type(model.model_).from_ensemble(trees, model.model_.classes_, layout="interval")
 
 
-@pytest.mark.parametrize("estimator", [PIBoostClassifier(40), AdaBoostMOClassifier(40, decoder="linear")], ids=str)
+@pytest.mark.parametrize("estimator", [PIBoostClassifier(n_estimators=40), AdaBoostMOClassifier(n_estimators=40, decoder="linear")], ids=str)
 def test_interval_table_of_trained_stumps(estimator):
     X, y = blobs(300, 4, 5)
     X[::7, 0] = np.nan

@@ -164,7 +164,7 @@ def test_gamma_follows_the_units_of_the_features(kernel):
 def test_rounds_that_are_added_keep_gamma():
     X, y = load_iris(return_X_y=True)
     words = {"kernel": "rbf", "C": 100.0, "random_state": 0}
-    model = HingeBoostOCClassifier(5, warm_start=True, **words).fit(X, y)
+    model = HingeBoostOCClassifier(n_estimators=5, warm_start=True, **words).fit(X, y)
     gamma = model.model_.ensemble.gamma
     model.set_params(n_estimators=10).fit(3 * X, y)
     assert model.model_.ensemble.gamma == gamma
@@ -394,15 +394,18 @@ def test_two_classes_are_one_svm_in_the_first_round(solver, kernel):
 def test_the_stage_objective_never_rises(init, allow_zero, C, kernel):
     traces = []
 
-    class Watched(HingeBoostOCClassifier):
-        def _round(self, builder):
-            found = super()._round(builder)
+    class WatchedRounds(HingeBoostOCClassifier.booster):
+        def round(self):
+            found = super().round()
             if found is not None:
-                traces.append(list(self._state.trace))
-                rho = self._state.rho
+                traces.append(list(self.code_rounds.trace))
+                rho = self.code_rounds.rho
                 assert found["hinge"] == pytest.approx(rho.max(axis=1).mean())
-                assert not rho[np.arange(len(y)), self._state.data.y].any()
+                assert not rho[np.arange(len(y)), self.data.y].any()
             return found
+
+    class Watched(HingeBoostOCClassifier):
+        booster = WatchedRounds
 
     X, y = blobs()
     model = Watched(
@@ -492,7 +495,7 @@ def test_expected_cost_falls_where_the_costs_are_known():
     X = centre[y] + 2 * rng.normal(size=(600, 6))
     X_test = centre[y_test] + 2 * rng.normal(size=(4000, 6))
     paid = [
-        cost[y_test, HingeBoostOCClassifier(50, C=10.0, cost_matrix=costs, random_state=0).fit(X, y).predict(X_test)]
+        cost[y_test, HingeBoostOCClassifier(n_estimators=50, C=10.0, cost_matrix=costs, random_state=0).fit(X, y).predict(X_test)]
         for costs in (None, cost)
     ]
     assert paid[1].mean() < 0.95 * paid[0].mean()
@@ -518,14 +521,17 @@ def test_a_round_ends_with_the_machine_of_its_column(max_alternations, C):
     X, y = blobs()
     rounds = []
 
-    class Watched(HingeBoostOCClassifier):
-        def _round(self, builder):
-            before = self._state.rho.copy()
-            found = super()._round(builder)
+    class WatchedRounds(HingeBoostOCClassifier.booster):
+        def round(self):
+            before = self.code_rounds.rho.copy()
+            found = super().round()
             rounds.append((before, found))
             return found
 
-    Watched(10, C=C, max_alternations=max_alternations, init="random", random_state=0, tol=1e-6).fit(X, y)
+    class Watched(HingeBoostOCClassifier):
+        booster = WatchedRounds
+
+    Watched(n_estimators=10, C=C, max_alternations=max_alternations, init="random", random_state=0, tol=1e-6).fit(X, y)
     K, c = X.astype(np.float32).astype(float) @ X.astype(np.float32).astype(float).T, C / len(y)
     recoloured = 0
     for rho, found in rounds:

@@ -214,7 +214,7 @@ def test_training_stops_where_no_stump_has_an_edge(loss):
 def test_restarts_change_little(loss, monkeypatch):
     X, y = blobs(500, 4, 5)
     plain = MCBoostClassifier(loss=loss, n_estimators=120).fit(X, y)
-    monkeypatch.setattr(MCBoostClassifier, "restart_every", 10)
+    monkeypatch.setattr(MCBoostClassifier.booster, "restart_every", 10)
     often = MCBoostClassifier(loss=loss, n_estimators=120).fit(X, y)
     np.testing.assert_allclose(often.decision_function(X), plain.decision_function(X), rtol=1e-4, atol=1e-5)
 

@@ -711,19 +711,22 @@ def test_scores_of_validation_rows_are_those_of_the_model(cls, weak_learner):
     X_val[::7, 2] = np.nan
     seen = []
 
-    class Watching(cls):
-        def _validate_round(self, validation, builder, learners):
-            super()._validate_round(validation, builder, learners)
-            expected = Model.from_ensemble(builder.freeze(), np.arange(4)).raw_scores(validation.X)
+    class WatchedRounds(cls.booster):
+        def follow(self, validation):
+            super().follow(validation)
+            expected = Model.from_ensemble(self.builder.freeze(), np.arange(4)).raw_scores(validation.X)
             np.testing.assert_allclose(validation.scores, expected, rtol=1e-12, atol=1e-12)
-            seen.append(builder.n_rounds)
+            seen.append(self.builder.n_rounds)
+
+    class Watching(cls):
+        booster = WatchedRounds
 
     model = Watching(
         n_estimators=12, C=300.0, tol=0, max_passes=4, weak_learner=weak_learner, max_leaf_nodes=3, random_state=0
     )
     model.fit(X, y, X_val=csr_matrix(X_val), y_val=y_val)
     # Learners that a class has for itself come and go.
-    assert cls.shared or model.sparsity_["generated"] > model.sparsity_["learners"]
+    assert cls.booster.shared or model.sparsity_["generated"] > model.sparsity_["learners"]
     error = np.mean(model.predict(X_val) != y_val)
     assert model.history_["val_error"][-1] == error
     model.set_params(n_estimators=20, warm_start=True).fit(X, y, X_val=X_val, y_val=y_val)

@@ -1007,30 +1007,27 @@ def test_warm_start_in_parts(cls, extra, repeats):
 @pytest.mark.parametrize("cls", PLAIN + BASED)
 @pytest.mark.parametrize("extra", VARIANTS, ids=str)
 @pytest.mark.parametrize("repeats", [1, 40])
-def test_training_scores_are_the_models(cls, extra, repeats, monkeypatch):
+def test_training_scores_are_the_models(cls, extra, repeats):
     X, y, weight = setting(300, 4, 3, 36)
     X, y, weight = (np.concatenate([a] * repeats) for a in (X, y, weight))
     rounds = []
 
     class Compare:
-        def begin(self, *args):
-            return None
+        def after_round(self, state):
+            trees = state.booster.trees
+            np.testing.assert_array_equal(trees.F.T, state.model().raw_scores(X)[trees.data.rows])
+            rounds.append(state.n_rounds)
 
-        def after_round(self, estimator, make, *args):
-            state = estimator._state
-            np.testing.assert_array_equal(state.F.T, make({}).raw_scores(X)[state.data.rows])
-            rounds.append(estimator.n_estimators_)
-
-    monkeypatch.setattr(cls, "_checkpoint", Compare())
     options = {"gap": 2} if cls in BASED else {}
-    cls(n_estimators=5, max_leaf_nodes=7, random_state=0, **options, **extra).fit(X, y, weight)
+    estimator = cls(n_estimators=5, max_leaf_nodes=7, random_state=0, **options, **extra)
+    estimator.fit(X, y, weight, callbacks=[Compare()])
     assert rounds == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("cls", PLAIN + BASED)
 @pytest.mark.parametrize("K", [2, 4])
 def test_any_number_of_threads_gives_the_same_bytes(cls, K, monkeypatch):
-    monkeypatch.setattr("pymcboost.base.SMALL_WORK", 0)
+    monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
     rng = np.random.default_rng(37)
     X, y, weight = (np.concatenate([a] * 40) for a in setting(300, 4, K, 37))
     X = np.hstack([X + rng.normal(size=X.shape).round(1), blocks(len(y), rng, 2)])
