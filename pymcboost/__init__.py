@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
     from pymcboost.algorithms.hingeboost import HingeBoostOCClassifier as HingeBoostOCClassifier
     from pymcboost.algorithms.jointboost import JointBoostClassifier as JointBoostClassifier
     from pymcboost.algorithms.mcboost import MCBoostClassifier as MCBoostClassifier
-    from pymcboost.algorithms.multiboost import MultiBoostCWClassifier as MultiBoostCWClassifier
     from pymcboost.algorithms.multiboost import MultiBoostClassifier as MultiBoostClassifier
+    from pymcboost.algorithms.multiboost import MultiBoostCWClassifier as MultiBoostCWClassifier
     from pymcboost.algorithms.piboost import PIBoostClassifier as PIBoostClassifier
     from pymcboost.algorithms.samme import SAMMEClassifier as SAMMEClassifier
     from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier as VectorTreeBoostClassifier
@@ -40,14 +40,16 @@ _PUBLIC = {entry.name: entry for entry in _registry.PUBLIC}
 __all__ = ["__version__", "get_include", *_PUBLIC]
 
 
-def __getattr__(name):
-    if name in _PUBLIC:
-        globals()[name] = value = _registry.load(_PUBLIC[name])
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # with it, a checker would take any name
+
+    def __getattr__(name):
+        if name in _PUBLIC:
+            globals()[name] = value = _registry.load(_PUBLIC[name])
+            return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted(__all__)
 
 

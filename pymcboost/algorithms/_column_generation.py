@@ -6,7 +6,6 @@ Shared by MultiBoost (one learner a round, for all classes) and MultiBoost-cw (o
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms._binary import RESTART_EVERY, SMALLEST_EDGE, BinaryBooster
@@ -218,6 +217,18 @@ def l1_norm(ensemble):
     return float(sum(np.abs(np.asarray(leaf[0], dtype=np.float64)).sum() for *_, leaf, _ in _as_trees(ensemble)))
 
 
+def sparsity(ensemble, history, per_learner):
+    """Counts of the learners of an ensemble and of their coefficients, so many for each learner."""
+    leaves = [np.abs(leaf[0]) for *_, leaf, _ in _as_trees(ensemble)]
+    coefficients = np.array(leaves).reshape(-1, per_learner)
+    return {
+        "generated": int(np.sum(history["n_found"])) if "n_found" in history else 0,
+        "learners": len(coefficients),
+        "coefficients": coefficients.size,
+        "zero": int((coefficients == 0).sum()),
+    }
+
+
 def outputs(learners, X, rows, n_features):
     """Outputs of weak learners on the listed rows of X as bits, see `totally_corrective.pack`."""
     builder = TreesBuilder(max(2, len(learners)), n_features)
@@ -263,20 +274,6 @@ class ColumnGeneration(BinaryBooster):
     def link(self):
         """That of the loss."""
         return WEIGHTS[self.params.loss].link
-
-    @classmethod
-    def sparsity(cls, fitted):
-        """Counts of a fitted estimator's learners and coefficients."""
-        check_is_fitted(fitted, "model_")
-        per_learner = len(fitted.classes_) if cls.shared else 1
-        leaves = [np.abs(leaf[0]) for *_, leaf, _ in _as_trees(fitted.model_.ensemble)]
-        coefficients = np.array(leaves).reshape(-1, per_learner)
-        return {
-            "generated": int(np.sum(fitted.history_["n_found"])) if "n_found" in fitted.history_ else 0,
-            "learners": len(coefficients),
-            "coefficients": coefficients.size,
-            "zero": int((coefficients == 0).sum()),
-        }
 
     def new_builder(self):
         """An ensemble, or one whose coefficients all change in every round."""

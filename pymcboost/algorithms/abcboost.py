@@ -159,8 +159,8 @@ class ClassTreesClassifier(EnsembleClassifier):
     """What the four estimators share."""
 
     own_help = {
-        "n_estimators": "Number of boosting rounds; every round adds a tree for each class. Training stops earlier when "
-        "the training loss has reached machine accuracy.",
+        "n_estimators": "Number of boosting rounds; every round adds a tree for each class. Training stops earlier "
+        "when the training loss has reached machine accuracy.",
         "min_samples_leaf": "Least sum of sample weights in a leaf; the number of samples when they all weigh 1. "
         "Weights with a mean below 1 are first divided by it. With fewer than some thousand samples 10 is better.",
         "subsample": "Share of the rows that the trees of a round are grown on; drawn anew every round.",
@@ -181,7 +181,7 @@ class AdaptiveBaseClassifier(ClassTreesClassifier):
     own_parameters = {
         "gap": Parameter("Rounds between searches for the base class; 1 searches in every round.", low=1),
         "n_candidates": Parameter(
-            "How many classes a search tries as the base class: those with the largest training losses. None tries all.",
+            "How many classes a search tries as the base class: those with the largest training losses. None for all.",
             low=1,
         ),
         "warmup_rounds": Parameter("Rounds without base class at the start.", low=0),

@@ -12,10 +12,12 @@ Papers: G. Lin, C. Shen, A. van den Hengel and D. Suter, Fast training of effect
 coordinate descent optimization; C. Shen and Z. Hao, A direct formulation for totally-corrective multi-class boosting.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
+
+from sklearn.utils.validation import check_is_fitted
 
 from pymcboost.algorithms._binary import BinaryClassifier
-from pymcboost.algorithms._column_generation import ColumnGeneration
+from pymcboost.algorithms._column_generation import ColumnGeneration, sparsity
 from pymcboost.training.parameters import Parameter, estimator
 
 MAX_PASSES = (
@@ -53,6 +55,7 @@ class MultiBoostCW(ColumnGeneration):
 class TotallyCorrectiveClassifier(BinaryClassifier):
     """What both estimators share."""
 
+    booster: ClassVar[type[ColumnGeneration]]
     own_parameters = {"max_passes": Parameter(MAX_PASSES, low=1)}
 
     C: float = 1e6
@@ -62,7 +65,9 @@ class TotallyCorrectiveClassifier(BinaryClassifier):
     @property
     def sparsity_(self) -> dict[str, int]:
         """Numbers of "generated" and kept "learners", their "coefficients" and how many of those are "zero"."""
-        return self.booster.sparsity(self)
+        check_is_fitted(self, "model_")
+        per_learner = len(self.classes_) if self.booster.shared else 1
+        return sparsity(self.model_.ensemble, self.history_, per_learner)
 
 
 @estimator

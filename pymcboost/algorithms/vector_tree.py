@@ -99,8 +99,8 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     }
     own_help = {
         "loss": "Multinomial log-likelihood, or the exponential or logistic loss of the pairwise margins.",
-        "n_estimators": "Number of boosting rounds, that is of trees. Training stops earlier when the training loss has "
-        "reached machine accuracy.",
+        "n_estimators": "Number of boosting rounds, that is of trees. Training stops earlier when the training loss "
+        "has reached machine accuracy.",
         "max_features": "Share of the features that a node may be split on; drawn anew at every node, at least one.",
     }
 

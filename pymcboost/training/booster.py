@@ -41,6 +41,8 @@ class Booster:
     Attributes
     ----------
     data : object with n_rows, n_classes, n_features, rows and X
+    classes : ndarray (K,)
+        Labels, for messages.
     builder : the weak learners of the rounds done
     n_rounds : int
         Rounds done. The loop counts them.
@@ -125,9 +127,9 @@ class Booster:
 
     # -- what the loop calls -------------------------------------------------------------------------------------------
 
-    def start(self, data, n_threads, previous=None, n_validation=0):
+    def start(self, data, classes, n_threads, previous=None, n_validation=0):
         """Get ready for the first round, or for the next one after those of ``previous``."""
-        self.data, self.n_threads, self.n_validation = data, n_threads, n_validation
+        self.data, self.classes, self.n_threads, self.n_validation = data, classes, n_threads, n_validation
         if previous is not None:
             self.check_previous(previous)
         self.builder = self.new_builder()

@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from pymcboost import __version__, modelfile
 from pymcboost.scoring import Model, load_model
 from pymcboost.threads import counted
 from pymcboost.training.booster import Previous
 from pymcboost.training.callbacks import Callback
+from pymcboost.training.estimator import BoostingClassifier
 
-Estimator = TypeVar("Estimator", bound=BaseEstimator)
+Estimator = TypeVar("Estimator", bound=BoostingClassifier)
 FORMAT = 1
 AGAIN = "remove the file (or name another) to begin anew"
 # The seed that stands for random_state=None is drawn below this, as scikit-learn takes them.

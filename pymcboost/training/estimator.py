@@ -2,18 +2,20 @@
 
 import inspect
 import warnings
+from collections.abc import Callable, Iterator
 from numbers import Real
-from typing import Any, ClassVar, Self
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pymcboost import __version__
+from pymcboost.scoring import Model
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationError, WarnOfNothingToAdd, as_callback
@@ -30,12 +32,18 @@ from pymcboost.training.inputs import (
 from pymcboost.training.loop import TrainingState, train
 from pymcboost.training.parameters import ClassWeight, Parameter, Seed, checked, estimator
 
+if TYPE_CHECKING:
+    from pymcboost.training._bases import BaseEstimator, ClassifierMixin
+else:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
 # Parameters that do not change the model, and so are not written into it.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
+Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-def named_arguments(fit):
+def named_arguments(fit: Fit) -> Fit:
     """Decorator of a ``fit`` that refuses unknown arguments itself; its signature hides that it catches them."""
     shown = inspect.signature(fit)
     known = [p for p in shown.parameters.values() if p.kind is not p.VAR_KEYWORD]
@@ -52,6 +60,18 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     # Rows of the table of parameters, and help texts, that are others here.
     own_parameters: ClassVar[dict[str, Parameter]] = {}
     own_help: ClassVar[dict[str, str]] = {}
+
+    if TYPE_CHECKING:  # of a fitted estimator
+        classes_: ClassVar[NDArray[Any]]
+        n_features_in_: ClassVar[int]
+        feature_names_in_: ClassVar[NDArray[Any]]
+        model_: ClassVar[Model]
+        n_estimators_: ClassVar[int]
+        gain_: ClassVar[NDArray[np.float64]]
+        history_: ClassVar[dict[str, NDArray[Any]]]
+
+        def fit(self, X: Any, y: ArrayLike, **more: Any) -> Self:
+            """See the subclasses."""
 
     n_estimators: int = 200
     early_stopping: bool = False
@@ -97,7 +117,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _booster(self, draw_seed=None):
         return self.booster(checked(type(self), self.get_params(deep=False)), draw_seed, type(self).__name__)
 
-    def layouts(self):
+    def layouts(self) -> tuple[str, ...]:
         """Layouts that a model file of these parameters may have, see `save`: tuple of str."""
         return self._booster().layouts()
 
@@ -118,19 +138,24 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         X = self._check_X(X)
         return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs)]
 
-    def staged_decision_function(self, X: Features):
+    def staged_decision_function(self, X: Features) -> Iterator[NDArray[np.float64]]:
         """Yield `decision_function` after every round; the last equals it bit for bit."""
         X = self._check_X(X)
         return self.model_.staged_decision_function(X)
 
-    def staged_predict(self, X: Features):
+    def staged_predict(self, X: Features) -> Iterator[NDArray[Any]]:
         """Yield `predict` after every round."""
         return (
             self.classes_[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
             for scores in self.staged_decision_function(X)
         )
 
-    def save(self, path, layout="list", leaves="float32"):
+    def save(
+        self,
+        path: str | PathLike[str],
+        layout: Literal["list", "interval", "interval32"] = "list",
+        leaves: Literal["float32", "float16"] = "float32",
+    ) -> None:
         """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
 
         Parameters
@@ -236,7 +261,7 @@ class EnsembleClassifier(BoostingClassifier):
 
 
 class _Training:
-    """One call of fit: from what the user gives to the attributes of the fitted estimator, a draft of which is filled."""
+    """One call of fit, from what the user gives to the attributes of the fitted estimator."""
 
     def __init__(self, draft, callbacks):
         self.draft, self.callbacks, self.state = draft, callbacks, None
@@ -261,7 +286,7 @@ class _Training:
         validation = inputs.validation
         del inputs  # the training data have what they need of it
         n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
-        booster.start(data, n_threads, previous, n_held)
+        booster.start(data, self.classes, n_threads, previous, n_held)
         history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
         best_gain = None if previous is None else previous.best_gain
         self.state = TrainingState(booster, params.n_estimators, self._model, history, validation, best_gain)

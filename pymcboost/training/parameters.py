@@ -1,4 +1,4 @@
-"""The parameters of all estimators: one table of ranges and help texts, from which checks, documents and options follow.
+"""The parameters of all estimators: one table, from which checks, documents and command-line options follow.
 
 A class writes a parameter once, as a field with its type and default. The type says which choices there are and whether
 None is allowed; the table says the rest.
@@ -127,7 +127,9 @@ def _is_whole(value):
 
 
 PARAMETERS = {
-    "n_estimators": Parameter("Number of boosting rounds. Training stops earlier when nothing is left to learn.", low=1),
+    "n_estimators": Parameter(
+        "Number of boosting rounds. Training stops earlier when nothing is left to learn.", low=1
+    ),
     "learning_rate": Parameter("Shrinkage of what every round adds.", low=0, open_low=True, high=1),
     "loss": Parameter("Exponential or logistic loss of the pairwise margins."),
     "weak_learner": Parameter("Weak learners: decision stumps, or trees."),
@@ -228,16 +230,14 @@ def checked(cls, values):
     values = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
     for name, row in parameters(cls).items():
         if not row.allows(values[name]):
-            raise ValueError(
-                f"{cls.__name__}: {name}={values[name]!r} is not allowed; it must be {row.describe()}"
-            )
+            raise ValueError(f"{cls.__name__}: {name}={values[name]!r} is not allowed; it must be {row.describe()}")
     return values
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def estimator(cls: Class) -> Class:
     """Class decorator: make the constructor from the fields, and the docstring's Parameters and Attributes."""
-    cls = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    dataclass(kw_only=True, eq=False, repr=False)(cls)
     if "algorithm" in vars(cls):
         cls.__doc__ = _document(cls)
     return cls
@@ -264,8 +264,9 @@ def _document(cls):
         for name, row in parameters(cls).items()
     ]
     attributes = [_entry(f"{name} : {kind}", words) for name, (kind, words) in ATTRIBUTES.items()]
-    columns = [f'"{name}" ({words})' for name, words in {**cls.booster.columns, "val_error": "with a validation set"}.items()]
-    attributes.append(_entry("history_ : dict of ndarray", f"Per round: {', '.join(columns)}."))
+    columns = {**cls.booster.columns, "val_error": "with a validation set"}
+    words = ", ".join(f'"{name}" ({text})' for name, text in columns.items())
+    attributes.append(_entry("history_ : dict of ndarray", f"Per round: {words}."))
     attributes += [
         _entry(name, inspect.getdoc(value).partition("\n\n")[0].replace("\n", " "))
         for name, value in inspect.getmembers(cls, inspect.isdatadescriptor)

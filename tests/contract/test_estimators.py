@@ -171,7 +171,7 @@ def test_sparse_and_dense_agree(algorithm):
             algorithm(n_estimators=15).fit(scipy.sparse.csr_matrix(X), y)
         return
     sparse = algorithm(n_estimators=15).fit(scipy.sparse.csr_matrix(X), y)
-    close = {"atol": 1e-2} if (not algorithm.booster.resumable) else {"rtol": 1e-5, "atol": 1e-6}
+    close = {"atol": 1e-2} if not algorithm.booster.resumable else {"rtol": 1e-5, "atol": 1e-6}
     np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), **close)
     np.testing.assert_array_equal(sparse.decision_function(scipy.sparse.csr_array(X)), sparse.decision_function(X))
 
@@ -210,11 +210,12 @@ def test_stages(algorithm):
     X, y = some_data()
     model = algorithm(n_estimators=12).fit(X, y)
     if not model.model_.has_stages:
-        why = "all rounds have been merged" if (not algorithm.booster.resumable) else "coefficients of all weak learners"
+        merged = not algorithm.booster.resumable
+        why = "all rounds have been merged" if merged else "coefficients of all weak learners"
         for refused in (model.staged_decision_function, model.staged_predict, model.model_.staged_decision_function):
             with pytest.raises(ValueError, match=why):
                 refused(X)
-        with pytest.raises(ValueError, match="have been merged" if (not algorithm.booster.resumable) else "first rounds are no"):
+        with pytest.raises(ValueError, match="have been merged" if merged else "first rounds are no"):
             model.model_.truncate(1)
         return
     stages = list(model.staged_decision_function(X))
@@ -260,13 +261,13 @@ def test_infinite_values_are_refused(algorithm):
 def test_warm_start(algorithm):
     X, y = some_data()
     model = algorithm(n_estimators=10, warm_start=True).fit(X, y)
-    first = None if (not algorithm.booster.resumable) else model.model_.ensemble.threshold.copy()
+    first = None if not algorithm.booster.resumable else model.model_.ensemble.threshold.copy()
     model.set_params(n_estimators=25).fit(X, y)
     assert model.n_estimators_ == 25
     if model.model_.has_stages:
         np.testing.assert_array_equal(model.model_.ensemble.threshold[: len(first)], first)
     whole = algorithm(n_estimators=25).fit(X, y)
-    if (not algorithm.booster.resumable):
+    if not algorithm.booster.resumable:
         # SVMs are solved to a tolerance, and other bits may lead to other columns of nearly the same merit.
         np.testing.assert_allclose(model.history_["hinge"], whole.history_["hinge"], rtol=1e-2)
     else:
@@ -511,7 +512,7 @@ def test_unknown_arguments_of_fit_are_refused_by_the_name_of_the_class(algorithm
         algorithm().fit(X, y, eval_set=[(X, y)])
     with pytest.raises(TypeError, match=message + "'Xval'$"):
         algorithm().fit(X, y, Xval=X)
-    weightless = (not algorithm.booster.resumable)
+    weightless = not algorithm.booster.resumable
     assert ("sample_weight" in inspect.signature(algorithm.fit).parameters) != weightless
     if weightless:
         with pytest.raises(TypeError, match=message + "'sample_weight': the algorithm has no sample weights$"):
