@@ -30,6 +30,10 @@ class AdaBoostMO(ClassicBooster):
     link = "softmax"
     columns = {"edge": "sum of the edges of the columns, as a share of the weights"}
 
+    def layouts(self):
+        """Scores of the columns can be merged only where they are summed."""
+        return super().layouts() if self.params.decoder == "linear" else ("list",)
+
     def new_builder(self):
         """An ensemble with a code matrix, which may be random."""
         p, K = self.params, self.data.n_classes

@@ -135,7 +135,7 @@ def parse(argv):
         parser.error("--checkpoint names the model file, but is removed when that has been written; name another file")
     estimator = cls(**given)
     if arguments.layout not in estimator.layouts():
-        parser.error(f"--layout {arguments.layout} is for stumps that all classes share; leave it out")
+        parser.error(f"--layout {arguments.layout} is for stumps whose scores are summed; leave it out")
     return arguments, estimator, weights
 
 

@@ -188,7 +188,7 @@ def test_help_is_that_of_the_algorithm(capsys):
     text = help_of(capsys, "abc-logitboost")
     assert "options of ABCLogitBoostClassifier: " in text
     assert "--gap n Rounds between searches for the base class; 1 searches in every round (an integer >= 1" in text
-    assert "--max-depth n Most splits on the way to a leaf of a tree; None for no bound (an integer >= 1 and <= 500" in text
+    assert "--max-depth n Most splits on the way to a leaf of a tree; None for no bound (an integer >= 1" in text
     assert "--nu" not in text
     text = help_of(capsys, "mart")
     assert "options of MartClassifier: " in text
@@ -200,7 +200,7 @@ def test_help_is_that_of_the_algorithm(capsys):
 def test_interval_tables_are_for_stumps():
     assert parse(["--layout", "interval", "t"])[0].layout == "interval"
     for arguments in (["-a", "mart"], ["--weak-learner", "tree"]):
-        with pytest.raises(UsageError, match="--layout interval is for stumps that all classes share; leave it out"):
+        with pytest.raises(UsageError, match="--layout interval is for stumps whose scores are summed; leave it out"):
             parse([*arguments, "--layout", "interval", "t"])
 
 
@@ -273,7 +273,7 @@ BAD_TRAIN = [
     ("-a hingeboost -d 0 t", "argument -d/--degree: '0' is not an integer >= 1 and <= 1000"),
     ("-a hingeboost -w3 2 t", "-w<label>: hingeboost has no class weights"),
     ("-a hingeboost --checkpoint c t", "hingeboost keeps no checkpoints"),
-    ("-a hingeboost --layout interval t", "--layout interval is for stumps that all classes share; leave it out"),
+    ("-a hingeboost --layout interval t", "--layout interval is for stumps whose scores are summed; leave it out"),
     ("-a mart --gap 3 t", "--gap is not an option of mart, but of abc-logitboost, abc-mart\n"),
     ("-a mart -l log t", "-l is not an option of mart, but of mcboost, multiboost, vector-tree\n"),
     ("-a abc-mart --gap 0 t", "argument --gap: '0' is not an integer >= 1"),

@@ -1304,7 +1304,11 @@ def test_decoders_of_output_codes(decoder):
         type(model.model_).from_ensemble(trees, model.model_.classes_, layout="interval")
 
 
-@pytest.mark.parametrize("estimator", [PIBoostClassifier(n_estimators=40), AdaBoostMOClassifier(n_estimators=40, decoder="linear")], ids=str)
+@pytest.mark.parametrize(
+    "estimator",
+    [PIBoostClassifier(n_estimators=40), AdaBoostMOClassifier(n_estimators=40, decoder="linear")],
+    ids=str,
+)
 def test_interval_table_of_trained_stumps(estimator):
     X, y = blobs(300, 4, 5)
     X[::7, 0] = np.nan

@@ -494,8 +494,9 @@ def test_expected_cost_falls_where_the_costs_are_known():
     y, y_test = rng.integers(0, 6, 600), rng.integers(0, 6, 4000)
     X = centre[y] + 2 * rng.normal(size=(600, 6))
     X_test = centre[y_test] + 2 * rng.normal(size=(4000, 6))
+    words = {"n_estimators": 50, "random_state": 0}
     paid = [
-        cost[y_test, HingeBoostOCClassifier(n_estimators=50, C=10.0, cost_matrix=costs, random_state=0).fit(X, y).predict(X_test)]
+        cost[y_test, HingeBoostOCClassifier(C=10.0, cost_matrix=costs, **words).fit(X, y).predict(X_test)]
         for costs in (None, cost)
     ]
     assert paid[1].mean() < 0.95 * paid[0].mean()

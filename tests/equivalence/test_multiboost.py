@@ -8,9 +8,9 @@ from reference.stumps import best_stump, gradient_of, outputs
 from scipy.optimize import minimize_scalar
 
 from pymcboost import MultiBoostClassifier, MultiBoostCWClassifier
-from pymcboost.algorithms import _column_generation as column_generation
 from pymcboost._kernels import fcd as kernel
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.algorithms import _column_generation as column_generation
 from pymcboost.data import TrainingData
 from pymcboost.scoring import Model
 from pymcboost.totally_corrective import (
