@@ -1,7 +1,8 @@
 /* Scanner of LIBSVM text: `label index:value index:value ... # comment`, one row per line.
 
    The text of one call is whole lines: its last byte is '\n' and SVM_PADDING readable bytes follow it. Every token ends
-   at a separator or at '\n', so no loop needs the end of the buffer. The scanner allocates nothing and knows no locale.
+   at a separator or at '\n', so no loop needs the end of the buffer. Carriage returns stand before '\n' only: files with
+   no other line ends would become one row, or one comment. The scanner allocates nothing and knows no locale.
    Rows are appended to compressed sparse rows; the caller provides room for length / 4 entries and length / 2 rows. */
 #ifndef PYMCBOOST_SVMTEXT_H
 #define PYMCBOOST_SVMTEXT_H
@@ -13,7 +14,7 @@
 
 #define SVM_PADDING 16
 #define SVM_MAX_INDEX INT64_C(2147483647)
-#define SVM_MAX_LABEL 9007199254740992.0 /* 2^53: beyond it a double no longer holds every integer */
+#define SVM_MAX_LABEL (UINT64_C(1) << 53) /* beyond it a double no longer holds every integer */
 
 #if defined(__GNUC__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define SVM_SWAR 1
@@ -41,6 +42,8 @@ enum {
     SVM_VALUE_OVERFLOW,
     SVM_QID_NOT_NUMBER,
     SVM_QID_PLACE,
+    SVM_LABEL_DIGITS,
+    SVM_LONE_CR,
     SVM_CONVERSION_FAILED
 };
 
@@ -77,8 +80,8 @@ static const double svm_power10[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1
                                      1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
 SVM_INLINE int svm_is_digit(unsigned char c) { return (unsigned)c - '0' <= 9; }
-SVM_INLINE int svm_is_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\r'; }
-SVM_INLINE int svm_is_end(unsigned char c) { return c == '\n' || c == '#'; }
+SVM_INLINE int svm_is_space(unsigned char c) { return c == ' ' || c == '\t'; }
+SVM_INLINE int svm_is_end(unsigned char c) { return c == '\n' || c == '#' || c == '\r'; }
 SVM_INLINE int svm_is_stop(unsigned char c) { return svm_is_space(c) || svm_is_end(c); }
 
 /* Value and number (at most 8) of the decimal digits at p; reads 8 bytes. */
@@ -227,11 +230,29 @@ static int svm_is_integer(const unsigned char *p, const unsigned char *stop)
     return p == stop;
 }
 
-/* Label token from p to stop. */
+/* Whether the number, of size value, is an integer; then *out has its size, where value is no more than 2^53. */
+static int svm_whole(const svm_number *n, double value, uint64_t *out)
+{
+    uint64_t mantissa = n->mantissa;
+    int64_t exponent = n->exponent;
+    if (n->truncated) /* its 19 digits alone are beyond 2^53, or others stand behind the point */
+        return 0;
+    for (; exponent < 0 && mantissa != 0; exponent++, mantissa /= 10)
+        if (mantissa % 10 != 0)
+            return 0;
+    if (mantissa != 0 && value <= (double)SVM_MAX_LABEL)
+        for (; exponent > 0; exponent--)
+            mantissa *= 10;
+    *out = mantissa;
+    return 1;
+}
+
+/* Label token from p to stop: a double that stands for no other integer than the text. */
 static int svm_label(svm_state *s, const unsigned char *p, const unsigned char *stop)
 {
     svm_number number;
     double value;
+    uint64_t whole = 0;
     if (!svm_scan_number(p, stop, &number)) {
         const void *comma = memchr(p, ',', (size_t)(stop - p));
         return comma ? SVM_MULTI_LABEL : SVM_LABEL_NOT_NUMBER;
@@ -243,9 +264,16 @@ static int svm_label(svm_state *s, const unsigned char *p, const unsigned char *
         if (value != value)
             return SVM_CONVERSION_FAILED;
     }
-    if (value > SVM_MAX_LABEL || value < -SVM_MAX_LABEL)
+    if (fabs(value) > (double)SVM_MAX_LABEL)
         return SVM_LABEL_RANGE;
-    s->fractions += value != floor(value);
+    if (value == floor(value)) {
+        if (!svm_whole(&number, fabs(value), &whole))
+            return SVM_LABEL_DIGITS;
+        if (whole > SVM_MAX_LABEL)
+            return SVM_LABEL_RANGE;
+    } else {
+        s->fractions++;
+    }
     s->labels[s->rows] = value;
     s->labelled[s->rows] = 1;
     return SVM_OK;
@@ -410,8 +438,22 @@ static int svm_scan(svm_state *state, const unsigned char *text, int64_t length)
             s.max_column = last - line + 1;
         }
     next_line:
-        if (*p != '\n')
+        if (*p == '#') {
+            const unsigned char *begin = p;
             p = memchr(p, '\n', (size_t)(end - p));
+            last = memchr(begin, '\r', (size_t)(p - begin));
+            if (last != NULL)
+                p = last;
+        }
+        if (*p == '\r') {
+            at = p;
+            while (*p == '\r')
+                p++;
+            if (*p != '\n') {
+                code = SVM_LONE_CR;
+                goto failed;
+            }
+        }
         p++;
         s.line++;
     }

@@ -192,4 +192,4 @@ def test_missing_folder_is_named(models, tmp_path, monkeypatch):
         with pytest.raises(FileNotFoundError) as caught:
             new.save(path)
         assert caught.value.filename == folder
-        assert caught.value.strerror == f"no such folder for the file {path}; make it first"
+        assert caught.value.strerror == f"no such folder for the model {path}; make it first"
