@@ -132,7 +132,7 @@ def test_4_missing_and_unwritable(files, tmp_path):
     # said before the rows are read
     done = call("predict", "none.svm", "none.mcb", "no/out", cwd=tmp_path)
     check(done, 4, "error: no: no such folder for the output file no/out; make it first\n")
-    check(call("predict", test, model, tmp_path), 4, "Is a directory")
+    check(call("predict", test, model, tmp_path), 4, "is a folder, not an output file")
     check(run("info", "none.mcb", cwd=tmp_path), 4, "mcboost-info: error: none.mcb: No such file or directory")
     assert list(tmp_path.iterdir()) == []
 
