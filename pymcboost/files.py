@@ -216,7 +216,8 @@ def _target(path, what, streams=False):
     if mode is not None and not stat.S_ISREG(mode):
         kind = next((kind for test, kind in KINDS if test(mode)), "special file")
         if kind == "folder":
-            raise IsADirectoryError(errno.EISDIR, f"is a folder, not {'an' if what[0] in 'aeiou' else 'a'} {what}", name)
+            article = "an" if what[0] in "aeiou" else "a"
+            raise IsADirectoryError(errno.EISDIR, f"is a folder, not {article} {what}", name)
         if not streams:
             raise OSError(errno.EINVAL, f"is a {kind}, not a regular file; no {what} can be saved there", name)
     if mode is None:
