@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
     from pymcboost.scoring import Model as Model
     from pymcboost.scoring import load_model as load_model
     from pymcboost.svmlight import SvmlightError as SvmlightError
-    from pymcboost.svmlight import dump_svmlight as dump_svmlight
     from pymcboost.svmlight import load_svmlight as load_svmlight
+    from pymcboost.svmwrite import dump_svmlight as dump_svmlight
     from pymcboost.training.checkpoint import Checkpoint as Checkpoint
 
 __version__ = "0.1.0.dev0"

@@ -40,7 +40,7 @@ PUBLIC = (
     Entry("load_model", "pymcboost.scoring"),
     Entry("ModelFormatError", "pymcboost.modelfile"),
     Entry("load_svmlight", "pymcboost.svmlight"),
-    Entry("dump_svmlight", "pymcboost.svmlight"),
+    Entry("dump_svmlight", "pymcboost.svmwrite"),
     Entry("SvmlightError", "pymcboost.svmlight"),
 )
 ALGORITHMS = {entry.algorithm: entry for entry in PUBLIC if entry.algorithm is not None}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pymcboost import modelfile
+from pymcboost import files, modelfile
 from pymcboost._kernels import score
 from pymcboost.ensemble import Stumps, Trees
 from pymcboost.machines import KERNELS, KernelMachine, LinearMachine, Scale
@@ -462,7 +462,7 @@ class Model:
         if (layout, leaves) != (current, self.leaves):
             self._need_list("no other layout can be had from it; save that from the estimator or the original file")
             data = modelfile.encode(_laid_out(self.ensemble, layout), self.classes_, self.link, self.meta, leaves)
-        modelfile.write(path, data)
+        files.write(path, data)
 
     def __reduce__(self):
         return Model.from_bytes, (self._data,)
