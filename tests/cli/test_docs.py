@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from cli.programs import run
 
-from pymcboost.algorithms import REGISTRY
+from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.cli.console import EXIT_CODES
 
 PAGE = Path(__file__).parents[2] / "docs" / "commandline.md"
