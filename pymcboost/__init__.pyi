@@ -5,7 +5,7 @@ from typing import Any, Literal, NoReturn, Self, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pymcboost.modelfile import ModelFormatError as ModelFormatError
+from pymcboost.model.file import ModelFormatError as ModelFormatError
 from pymcboost.svmlight import SvmlightData
 from pymcboost.svmlight import SvmlightError as SvmlightError
 

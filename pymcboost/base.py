@@ -15,9 +15,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from pymcboost import __version__
 from pymcboost.data import TrainingData
-from pymcboost.ensemble import EnsembleBuilder
+from pymcboost.model.builders import EnsembleBuilder
+from pymcboost.model.model import Model
 from pymcboost.params import Param, param
-from pymcboost.scoring import Model
 from pymcboost.threads import counted, resolve_n_jobs
 from pymcboost.tree_data import TreeData
 

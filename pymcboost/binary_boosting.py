@@ -9,7 +9,7 @@ import numpy as np
 
 from pymcboost.base import BoostingClassifier
 from pymcboost.data import TrainingData
-from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.tree_data import TreeData
 from pymcboost.weak_learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pymcboost import __version__, modelfile
-from pymcboost.scoring import load_model
+from pymcboost.model.model import load_model
 from pymcboost.threads import counted
 
 FORMAT = 1

@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.binary_boosting import SMALLEST_EDGE, BinaryBoosting
-from pymcboost.ensemble import EnsembleBuilder, Trees, TreesBuilder
-from pymcboost.scoring import Model
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
+from pymcboost.model.model import Model
+from pymcboost.model.trees import Trees
 from pymcboost.threads import available_memory, in_words
 from pymcboost.totally_corrective import FCD, LBFGS, Columns, ExpWeights, LogWeights, pack, padded
 
@@ -29,7 +30,7 @@ OUTPUTS_AT_ONCE = 8
 
 @dataclass(eq=False)
 class Learner:
-    """A weak learner as a tree with leaves +-1 (see `ensemble.Trees`).
+    """A weak learner as a tree with leaves +-1 (see `model.trees.Trees`).
 
     ``owner`` is its class, -1 for all classes; ``held`` has its outputs on the validation rows once they are needed.
     """

@@ -21,7 +21,7 @@ import numpy as np
 
 from pymcboost.base import BoostingClassifier
 from pymcboost.class_trees import ClassTrees
-from pymcboost.ensemble import TreesBuilder
+from pymcboost.model.builders import TreesBuilder
 from pymcboost.tree_data import TreeData
 
 PARAMETERS = """

@@ -17,8 +17,8 @@ from pymcboost.binary_boosting import SMALLEST_EDGE
 from pymcboost.classic import ClassicBoosting, documented
 from pymcboost.coding import code_matrix
 from pymcboost.coefficients import common_step
-from pymcboost.ensemble import TreesBuilder
 from pymcboost.losses import CodedExp
+from pymcboost.model.builders import TreesBuilder
 from pymcboost.params import Param
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from pymcboost.classic import ClassicBoosting, documented
 from pymcboost.data import TrainingData
-from pymcboost.ensemble import TreesBuilder
 from pymcboost.margin_learners import MarginStumps, MarginTrees
+from pymcboost.model.builders import TreesBuilder
 from pymcboost.tree_data import TreeData
 
 

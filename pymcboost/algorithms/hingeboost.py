@@ -21,9 +21,9 @@ from threadpoolctl import ThreadpoolController
 from pymcboost.base import BoostingClassifier, named_arguments
 from pymcboost.callable_kernel import REFUSED, CallableKernelModel, callable_machine
 from pymcboost.machine_data import KernelBuilder, LinearBuilder, MachineData, kernel_machine
+from pymcboost.model.model import Model
 from pymcboost.output_codes import CodeRounds
 from pymcboost.params import Param
-from pymcboost.scoring import Model
 from pymcboost.svm import KERNELS, DenseKernel, LibsvmKernel, LinearRows, kernel_block
 
 # SVMs are solved to a violation of ``tol``, whatever errors cost.

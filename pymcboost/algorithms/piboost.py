@@ -21,8 +21,8 @@ from pymcboost.binary_boosting import SMALLEST_EDGE
 from pymcboost.classic import ClassicBoosting, documented
 from pymcboost.coding import not_told_apart, separators
 from pymcboost.coefficients import coded_steps
-from pymcboost.ensemble import TreesBuilder
 from pymcboost.losses import CodedExp
+from pymcboost.model.builders import TreesBuilder
 from pymcboost.params import Param
 
 

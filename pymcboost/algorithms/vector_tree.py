@@ -15,8 +15,8 @@ MCBoost shares one weak learner among all classes and gives it one coefficient p
 import numpy as np
 
 from pymcboost.base import BoostingClassifier
-from pymcboost.ensemble import TreesBuilder
 from pymcboost.losses import ROW_LINKS, RowLoss
+from pymcboost.model.builders import TreesBuilder
 from pymcboost.params import Param
 from pymcboost.tree_data import TreeData
 from pymcboost.vector_learner import VectorTrees

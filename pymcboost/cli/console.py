@@ -124,7 +124,7 @@ def whole_file(path):
 
 def _is_model_error(error):
     # Looked up, not imported: when the module was never loaded, the error cannot be one of its own.
-    module = sys.modules.get("pymcboost.modelfile")
+    module = sys.modules.get("pymcboost.model.file")
     return module is not None and isinstance(error, module.ModelFormatError)
 
 

@@ -132,7 +132,7 @@ def info(argv):
     parser.add_common()
     arguments = parser.parse_args(argv)
 
-    from pymcboost.scoring import load_model
+    from pymcboost.model.model import load_model
 
     facts = describe(load_model(arguments.model_file), arguments.model_file)
     if arguments.json:

@@ -8,7 +8,7 @@ import inspect
 import re
 
 from pymcboost.cli.console import UsageError, bounded
-from pymcboost.machines import KERNELS
+from pymcboost.model.kernel import KERNELS
 from pymcboost.params import param
 
 # LIBSVM-style short names. Long names are derived; these are chosen by hand and never change their meaning.

@@ -119,8 +119,8 @@ def predict(argv):
     arguments = parse(argv)
     note = notifier(PROGRAM, arguments.quiet)
 
+    from pymcboost.model.model import load_model
     from pymcboost.modelfile import check_folder
-    from pymcboost.scoring import load_model
     from pymcboost.svmlight import load_and_count
 
     if arguments.output_file != "-":

@@ -11,7 +11,7 @@ from pymcboost import MultiBoostClassifier, MultiBoostCWClassifier, column_gener
 from pymcboost._kernels import fcd as kernel
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data import TrainingData
-from pymcboost.scoring import Model
+from pymcboost.model.model import Model
 from pymcboost.totally_corrective import (
     FCD,
     LARGEST_COEFFICIENT,

@@ -14,9 +14,9 @@ import pytest
 from reference.scoring import random_kernel, random_linear, random_right, random_stumps, random_trees
 
 import pymcboost
-from pymcboost.ensemble import MOST_DECODED
-from pymcboost.modelfile import ModelFormatError
-from pymcboost.scoring import Model, load_model
+from pymcboost.model.file import ModelFormatError
+from pymcboost.model.model import Model, load_model
+from pymcboost.model.trees import MOST_DECODED
 
 _spec = importlib.util.spec_from_file_location("tampering", Path(__file__).with_name("tampering.py"))
 tampering = importlib.util.module_from_spec(_spec)

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from reference.scoring import leaf_number, random_right, random_rows, random_stumps, random_trees, raw_scores
 
-from pymcboost.ensemble import EnsembleBuilder, Stumps, Trees, TreesBuilder
-from pymcboost.scoring import Model
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
+from pymcboost.model.model import Model
+from pymcboost.model.stumps import Stumps
+from pymcboost.model.trees import Trees
 
 
 def test_builder_grows_truncates_and_freezes():

@@ -8,8 +8,10 @@ import pytest
 import scipy.sparse as sp
 from reference.scoring import finite_rows, random_kernel, random_linear, raw_scores
 
-from pymcboost.machines import KERNELS, KernelMachine, LinearMachine, Scale
-from pymcboost.scoring import Model, load_model
+from pymcboost.model.kernel import KERNELS, KernelMachine
+from pymcboost.model.linear import LinearMachine
+from pymcboost.model.model import Model, load_model
+from pymcboost.model.scale import Scale
 
 
 def same_bits(a, b):

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from reference.scoring import random_right, random_rows, random_stumps, random_trees, raw_scores
 
 from pymcboost._kernels import score
-from pymcboost.ensemble import TreesBuilder
-from pymcboost.scoring import Model, load_model
+from pymcboost.model.builders import TreesBuilder
+from pymcboost.model.model import Model, load_model
 
 
 def same_bits(a, b):

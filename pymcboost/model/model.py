@@ -5,11 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from pymcboost import modelfile
 from pymcboost._kernels import score
-from pymcboost.ensemble import Stumps, Trees
-from pymcboost.machines import KERNELS, KernelMachine, LinearMachine, Scale
-from pymcboost.modelfile import ModelFormatError
+from pymcboost.model import file as modelfile
+from pymcboost.model.file import ModelFormatError
+from pymcboost.model.kernel import KERNELS, KernelMachine
+from pymcboost.model.linear import LinearMachine
+from pymcboost.model.scale import Scale
+from pymcboost.model.stumps import Stumps
+from pymcboost.model.trees import Trees
+from pymcboost.modelfile import write
 from pymcboost.threads import counted, resolve_n_jobs
 
 __all__ = ["Model", "ModelFormatError", "load_model"]
@@ -462,7 +466,7 @@ class Model:
         if (layout, leaves) != (current, self.leaves):
             self._need_list("no other layout can be had from it; save that from the estimator or the original file")
             data = modelfile.encode(_laid_out(self.ensemble, layout), self.classes_, self.link, self.meta, leaves)
-        modelfile.write(path, data)
+        write(path, data)
 
     def __reduce__(self):
         return Model.from_bytes, (self._data,)
