@@ -62,6 +62,11 @@ class EnsembleBuilder:
             self._left[n] = -self._right[n] if left is None else left
         self._n = n + 1
 
+    def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
+        """Append a tree with one split and leaves for each class as a stump; see `TreesBuilder.add_tree`."""
+        low, high = np.asarray(leaf)
+        self.add_stump(feature[0], threshold[0], nan_left[0], high, None if np.array_equal(low, -high) else low)
+
     def extend(self, stumps):
         """Append all stumps of a frozen list."""
         for stump in stumps.each():
@@ -80,6 +85,10 @@ class EnsembleBuilder:
             self.bias,
             self.n_features,
         )
+
+    def rounds(self):
+        """Models that add up to the one so far: all stumps, which add up one by one."""
+        yield self.tail(0)
 
     def truncate(self, n):
         """Keep the first ``n`` stumps."""
@@ -222,7 +231,7 @@ class TreesBuilder:
             self.code = np.array(trees.code, dtype=np.float32)
         ends = iter(trees.rounds[1:].tolist())
         end = next(ends, None)
-        for t, tree in enumerate([*trees.each(), None]):
+        for t, tree in enumerate([*trees.each_tree(), None]):
             while end == t:
                 self.end_round()
                 end = next(ends, None)
@@ -257,6 +266,14 @@ class TreesBuilder:
             self.code,
             self.decoder,
         )
+
+    def rounds(self):
+        """Models that add up to the one so far: its rounds that have trees."""
+        ends = self.tail(0).rounds.tolist()
+        for begin, end in zip(ends, ends[1:], strict=False):
+            if begin < end:
+                part = self.tail(begin)
+                yield part.truncate_rounds(int(np.searchsorted(part.rounds, end - begin)))
 
     def truncate_rounds(self, n):
         """Keep the first ``n`` rounds."""

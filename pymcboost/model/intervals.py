@@ -4,9 +4,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pymcboost.model.arrays import narrow
+from pymcboost.model.kind import Kind
+
+MERGED = "this model is an interval table, in which the stumps of a feature are merged"
+
 
 @dataclass(frozen=True, eq=False)
-class Intervals:
+class Intervals(Kind):
     """Stumps merged per feature: one binary search and one table row per feature that occurs.
 
     With ``begin, end = offset[i], offset[i + 1]``, feature ``feature[i]`` has the increasing thresholds
@@ -24,17 +29,15 @@ class Intervals:
     n_features : int
     """
 
+    KIND, NAME = 2, "interval table"
+    no_stages = f"{MERGED}: it has no stages"
+
     feature: np.ndarray
     offset: np.ndarray
     threshold: np.ndarray
     table: np.ndarray
     bias: np.ndarray
     n_features: int
-
-    @property
-    def n_classes(self):
-        """Number of classes, K."""
-        return len(self.bias)
 
     def single(self):
         """The same with a table of float32."""
@@ -46,6 +49,51 @@ class Intervals:
                 "use layout='interval'"
             )
         return replace(self, table=table)
+
+    def laid_out(self, layout=None, leaves="float32"):
+        """The same, as there is no other layout; see `Kind`."""
+        if layout not in (None, self.layout_of({"TABL": self.table})) or leaves != "float32":
+            raise ValueError(
+                f"{MERGED}: no other layout can be had from it; save that from the estimator or the original file"
+            )
+        return self
+
+    def sections(self):
+        """Sections of a file."""
+        return [
+            ("FIDX", narrow(self.feature)),
+            ("IOFF", narrow(self.offset)),
+            ("THRS", self.threshold),
+            ("TABL", self.table),
+        ]
+
+    @classmethod
+    def from_sections(cls, sections, header):
+        """The table over the sections of a file."""
+        return cls(
+            sections["FIDX"].astype(np.int64),
+            sections["IOFF"].astype(np.int64),
+            sections["THRS"],
+            sections["TABL"].reshape(-1, header.n_classes),
+            sections["BIAS"],
+            header.n_features,
+        )
+
+    @classmethod
+    def layout_of(cls, sections):
+        """By the type of the table."""
+        return "interval" if sections["TABL"].dtype.itemsize == 8 else "interval32"
+
+    def used_features(self):
+        """Features, and the sum of the absolute differences from each interval to the next."""
+        rows = self.offset + 2 * np.arange(len(self.offset))
+        table = self.table.astype(np.float64)
+        parts = [np.abs(np.diff(table[a : b - 1], axis=0)).sum() for a, b in zip(rows, rows[1:], strict=False)]
+        return self.feature, np.array(parts)
+
+    def summary(self, staged):
+        """A phrase."""
+        return self.NAME + " of float32" * (self.table.dtype.itemsize == 4)
 
 
 def merged(stumps):

@@ -4,15 +4,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymcboost.model.checks import finite, intercept_of
+from pymcboost.model.arrays import finite, per_class
+from pymcboost.model.kind import Machine
 from pymcboost.model.scale import Scale
+from pymcboost.threads import counted
 
 KERNELS = {"linear": 0, "poly": 1, "rbf": 2, "perceptron": 5}
 MAX_DEGREE = 1000
+FORMULAS = {
+    "linear": "x . z",
+    "poly": "(gamma x . z + coef0)^degree",
+    "rbf": "exp(-gamma |x - z|^2)",
+    "perceptron": "-|x - z|",
+}
 
 
 @dataclass(frozen=True, eq=False)
-class KernelMachine:
+class KernelMachine(Machine):
     """Scores ``intercept + sum of coef[i] * K(x, support[i])``; all classes share the support vectors.
 
     Kernels, with LIBSVM's meanings of the parameters:
@@ -42,6 +50,9 @@ class KernelMachine:
         What is done to the features of a row first.
     """
 
+    KIND, NAME = 6, "kernel machine"
+    share_of = None
+
     kernel: str
     gamma: float
     coef0: float
@@ -55,19 +66,9 @@ class KernelMachine:
         return len(self.support)
 
     @property
-    def n_classes(self):
-        """Number of classes, K."""
-        return len(self.intercept)
-
-    @property
     def n_features(self):
         """Number of features, d."""
         return np.shape(self.support)[1]
-
-    @property
-    def bias(self):
-        """The same as ``intercept``."""
-        return self.intercept
 
     def canonical(self):
         """The same model in the one form that is saved, after checking it.
@@ -96,7 +97,7 @@ class KernelMachine:
         if self.kernel == "perceptron":
             shift = coef0 * np.asarray(self.coef, dtype=np.float64).sum(axis=0)
             intercept, coef0 = np.asarray(intercept, dtype=np.float64) + shift, 0.0
-        intercept = intercept_of(intercept)
+        intercept = per_class("intercept", intercept)
         support = finite("support", self.support, (n, d))
         coef = finite("coef", self.coef, (n, len(intercept)))
         used = coef.any(axis=1)
@@ -104,3 +105,46 @@ class KernelMachine:
             support, coef = support[used], coef[used]
         scale = None if self.scale is None else self.scale.canonical(d)
         return KernelMachine(self.kernel, gamma, coef0, int(degree), support, coef, intercept, scale)
+
+    def sections(self):
+        """Sections of a file."""
+        parameters = [KERNELS[self.kernel], self.gamma, self.coef0, self.degree]
+        sections = [("SVEC", self.support), ("DUAL", self.coef), ("KPAR", np.array(parameters, dtype=np.float32))]
+        if self.scale is not None:
+            sections.append(("SCAL", np.concatenate([self.scale.offset, self.scale.factor])))
+        return sections
+
+    @classmethod
+    def from_sections(cls, sections, header):
+        """The machine over the sections of a file."""
+        number, gamma, coef0, degree = sections["KPAR"].tolist()
+        kernel = next(name for name, value in KERNELS.items() if value == number)
+        support = sections["SVEC"].reshape(-1, header.n_features)
+        coef = sections["DUAL"].reshape(-1, header.n_classes)
+        scale = Scale(*sections["SCAL"].reshape(2, -1)) if "SCAL" in sections else None
+        return cls(kernel, gamma, coef0, int(degree), support, coef, sections["BIAS"], scale)
+
+    def used_features(self):
+        """Features in which the support vectors differ; there are no shares."""
+        feature = np.flatnonzero((self.support != self.support[:1]).any(axis=0))
+        return feature, np.zeros(len(feature))
+
+    def summary(self, staged):
+        """A phrase."""
+        return f"{self.NAME} ({self.kernel}), {counted(len(self), 'support vector')}"
+
+    def describe(self, leaves):
+        """Facts about the kernel."""
+        facts = {name: getattr(self, name) for name in ("gamma", "coef0", "degree")}
+        more = {"support_vectors": len(self), "scaled": self.scale is not None}
+        return {"kernel": {"name": self.kernel, **facts, **more}}
+
+    @staticmethod
+    def lines(facts):
+        """Yield (name, text) of this kind's lines in ``mcboost-info``."""
+        kernel = facts["kernel"]
+        formula = FORMULAS[kernel["name"]]
+        used = " ".join(f"{name}={kernel[name]:.6g}" for name in ("gamma", "coef0", "degree") if name in formula)
+        yield "kernel", f"{kernel['name']}: {formula}" + (f" with {used}" if used else "")
+        yield "vectors", counted(kernel["support_vectors"], "support vector")
+        yield "scaling", "in the model" if kernel["scaled"] else "none"

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymcboost.model.checks import finite, intercept_of
+from pymcboost.model.arrays import finite, per_class
+from pymcboost.model.kind import Machine
 from pymcboost.model.scale import Scale
 
 
 @dataclass(frozen=True, eq=False)
-class LinearMachine:
+class LinearMachine(Machine):
     """Scores ``intercept + coef x``.
 
     Attributes
@@ -21,24 +22,17 @@ class LinearMachine:
         so that a model has none.
     """
 
+    KIND, NAME = 5, "linear machine"
+    share_of = "the sum of the absolute coefficients"
+
     coef: np.ndarray
     intercept: np.ndarray
     scale: Scale | None = None
 
     @property
-    def n_classes(self):
-        """Number of classes, K."""
-        return len(self.intercept)
-
-    @property
     def n_features(self):
         """Number of features, d."""
         return np.shape(self.coef)[1]
-
-    @property
-    def bias(self):
-        """The same as ``intercept``."""
-        return self.intercept
 
     def canonical(self):
         """The same model in the one form that is saved, after checking it.
@@ -61,5 +55,20 @@ class LinearMachine:
             # Summed without BLAS, so that the same bits come out everywhere.
             shift = (coef.astype(np.float64) * scale.offset).sum(axis=1)
             intercept = np.asarray(intercept, dtype=np.float64) - shift
-        intercept = intercept_of(intercept)
+        intercept = per_class("intercept", intercept)
         return LinearMachine(finite("coef", coef, (len(intercept), self.n_features)), intercept)
+
+    def sections(self):
+        """Sections of a file."""
+        return [("WMAT", self.coef)]
+
+    @classmethod
+    def from_sections(cls, sections, header):
+        """The machine over the sections of a file."""
+        return cls(sections["WMAT"].reshape(header.n_classes, -1), sections["BIAS"])
+
+    def used_features(self):
+        """Features, and the sum of the absolute coefficients of each."""
+        size = np.abs(self.coef.astype(np.float64)).sum(axis=0)
+        feature = np.flatnonzero(size)
+        return feature, size[feature]

@@ -1,24 +1,21 @@
 """Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
 
-import json
-from dataclasses import replace
-
 import numpy as np
 
-from pymcboost._kernels import score
-from pymcboost.model import file as modelfile
+from pymcboost import __version__
+from pymcboost.model import file
 from pymcboost.model.file import ModelFormatError
-from pymcboost.model.kernel import KERNELS, KernelMachine
-from pymcboost.model.linear import LinearMachine
-from pymcboost.model.scale import Scale
-from pymcboost.model.stumps import Stumps
-from pymcboost.model.trees import Trees
+from pymcboost.model.kinds import KINDS
+from pymcboost.model.rows import Rows
 from pymcboost.modelfile import write
-from pymcboost.threads import counted, resolve_n_jobs
+from pymcboost.threads import counted
 
 __all__ = ["Model", "ModelFormatError", "load_model"]
 
-_SERIAL_ROWS = 10_000
+CORRECTIVE = (
+    "this model is totally corrective: every round changed the coefficients of all weak learners, so that its first "
+    "rounds are no model; train one with fewer rounds"
+)
 
 
 def load_model(path):
@@ -38,23 +35,10 @@ def load_model(path):
         If the file is not a valid model file. A checksum finds damage, not forgery.
     OSError
         If it cannot be read.
+    MemoryError
+        If a pipe promises more than the free memory holds.
     """
-    return Model(*modelfile.read(path))
-
-
-def _check_layout(layout):
-    if layout not in modelfile.LAYOUTS:
-        raise ValueError(f"layout must be one of {', '.join(map(repr, modelfile.LAYOUTS))}, not {layout!r}")
-
-
-def _laid_out(ensemble, layout):
-    _check_layout(layout)
-    if layout == "list":
-        return ensemble
-    if not hasattr(ensemble, "merge"):
-        raise ValueError(f"layout={layout!r} is for stumps; machines have one layout (layout='list')")
-    merged = ensemble.merge()
-    return merged.single() if layout == "interval32" else merged
+    return Model(*file.read(path))
 
 
 class Model:
@@ -84,12 +68,13 @@ class Model:
     """
 
     def __init__(self, data, scorer):
-        self._data = data
-        self._scorer = scorer
-        self.n_classes_, self.n_features_in_, self.kind, link, learners, rounds = scorer.header
-        self.link = modelfile.LINKS[link]
-        merged = self.kind not in (modelfile.KIND_STUMPS, modelfile.KIND_TREES)
-        self.n_learners, self.n_rounds = (None, None) if merged else (learners, rounds)
+        self._data, self._scorer = data, scorer
+        self._header = header = file.header(scorer)
+        self._kind = KINDS[header.kind]
+        self._rows = Rows(scorer, self._kind.allows_missing)
+        self.n_classes_, self.n_features_in_, self.kind, self.link = header[:4]
+        counted_rounds = self._kind.no_stages is None
+        self.n_learners, self.n_rounds = header[-2:] if counted_rounds else (None, None)
         self._classes = None
 
     @classmethod
@@ -109,7 +94,7 @@ class Model:
         ModelFormatError
         """
         data = bytes(data)
-        return cls(data, modelfile.check(data))
+        return cls(data, file.check(data))
 
     @classmethod
     def from_ensemble(cls, ensemble, classes, *, link="none", meta=None, layout="list", leaves="float32"):
@@ -117,7 +102,8 @@ class Model:
 
         Parameters
         ----------
-        ensemble : Stumps, Trees, LinearMachine or KernelMachine
+        ensemble : Kind
+            `Stumps`, `Trees`, `LinearMachine` or `KernelMachine`.
         classes : array-like (K,)
             Distinct, sorted class labels: integers or strings.
         link : {"none", "softmax", "softmax2"}, default="none"
@@ -136,115 +122,77 @@ class Model:
         -------
         Model
         """
-        return cls.from_bytes(modelfile.encode(_laid_out(ensemble, layout), classes, link, meta, leaves))
+        ensemble = ensemble.laid_out(layout, leaves)
+        common = file.label_sections(classes, ensemble.n_classes) + file.meta_sections(meta)
+        return cls.from_bytes(file.encode(ensemble, common, link))
 
     @property
     def classes_(self):
         """Sorted class labels."""
         if self._classes is None:
-            sections = modelfile.arrays(self._data, self._scorer)
-            if "LABI" in sections:
-                self._classes = sections["LABI"].astype(np.int64)
-            else:
-                ends = sections["LABO"].tolist()
-                text = sections["LABS"].tobytes()
-                labels = [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
-                widest = max(map(len, labels))
-                # numpy stores 4 bytes per character and pads to the widest label
-                wasteful = 4 * widest * len(labels) > 64 * len(text) + (1 << 20)
-                self._classes = np.array(labels, dtype=object if wasteful else f"<U{max(widest, 1)}")
+            self._classes = file.class_labels(self._sections())
             self._classes.flags.writeable = False
         return self._classes
 
     @property
     def meta(self):
-        """What the training left for information, as a new dictionary."""
-        section = modelfile.arrays(self._data, self._scorer).get("meta")
-        if section is None or not len(section):
-            return {}
+        """What the training left for information, as a new dictionary; ModelFormatError if it is not JSON."""
+        return file.meta_of(self._sections())
+
+    @property
+    def information(self):
+        """The same as `meta`, but {} where it cannot be read: nothing of it is needed to score."""
         try:
-            meta = json.loads(section.tobytes())
-        except (ValueError, RecursionError) as error:
-            raise ModelFormatError(f"the section meta is not valid JSON: {error}") from None
-        return meta if isinstance(meta, dict) else {"meta": meta}
+            return self.meta
+        except ModelFormatError:
+            return {}
+
+    @property
+    def index_base(self):
+        """Number of the first feature in the text file that the training read: 0 or 1, None if that is not known."""
+        base = self.information.get("index_base")
+        return base if type(base) is int and base in (0, 1) else None
 
     @property
     def ensemble(self):
-        """The `Stumps`, `Trees`, `LinearMachine` or `KernelMachine`, over the file's bytes.
-
-        Not for an interval table, in which stumps are merged.
-        """
-        self._need_list("its stumps are not kept")
-        sections = modelfile.arrays(self._data, self._scorer)
-        if self.kind == modelfile.KIND_LINEAR:
-            return LinearMachine(sections["WMAT"].reshape(self.n_classes_, -1), sections["BIAS"])
-        if self.kind == modelfile.KIND_KERNEL:
-            return self._kernel_machine(sections)
-        feature = sections["FEAT"].astype(np.int64)
-        top = 8 * sections["FEAT"].itemsize - 1
-        if self.kind == modelfile.KIND_TREES:
-            return self._trees(sections, feature & ((1 << top) - 1), feature >> top == 1)
-        shape = (len(feature), self.n_classes_)
-        left = sections["COEL"].reshape(shape) if "COEL" in sections else None
-        return Stumps(
-            feature & ((1 << top) - 1),
-            sections["THRS"],
-            feature >> top == 1,
-            sections["COEF"].reshape(shape),
-            left,
-            sections["BIAS"],
-            self.n_features_in_,
-        )
-
-    def _kernel_machine(self, sections):
-        number, gamma, coef0, degree = sections["KPAR"].tolist()
-        kernel = next(name for name, value in KERNELS.items() if value == number)
-        support = sections["SVEC"].reshape(-1, self.n_features_in_)
-        coef = sections["DUAL"].reshape(-1, self.n_classes_)
-        scale = Scale(*sections["SCAL"].reshape(2, -1)) if "SCAL" in sections else None
-        return KernelMachine(kernel, gamma, coef0, int(degree), support, coef, sections["BIAS"], scale)
-
-    def _trees(self, sections, feature, nan_left):
-        def whole(tag):
-            return sections[tag].astype(np.int64) if tag in sections else None
-
-        leaf, cls, base = sections["LEAF"].astype(np.float32, copy=False), whole("TCLS"), whole("TBAS")
-        if base is not None:
-            base[base == self.n_classes_] = -1
-        return Trees(
-            self._ends("TSIZ"),
-            feature,
-            sections["THRS"],
-            nan_left,
-            whole("RGHT"),
-            leaf.reshape(-1, self.n_classes_) if cls is None else leaf,
-            cls,
-            base,
-            self._ends("RNDS"),
-            sections["BIAS"],
-            self.n_features_in_,
-            sections["CODE"].reshape(-1, self.n_classes_) if "CODE" in sections else None,
-            modelfile.DECODERS[self._scorer.decoder],
-        )
-
-    def _ends(self, tag):
-        """0 and the running sums of a section of numbers."""
-        values = modelfile.arrays(self._data, self._scorer)[tag]
-        return np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+        """The `Stumps`, `Intervals`, `Trees`, `LinearMachine` or `KernelMachine`, over the file's bytes."""
+        return self._kind.from_sections(self._sections(), self._header)
 
     @property
     def leaves(self):
-        """Type of the leaves, "float32" or "float16"; "float32" for stumps."""
-        sections = modelfile.arrays(self._data, self._scorer)
-        return str(sections["LEAF"].dtype.newbyteorder("=")) if "LEAF" in sections else "float32"
+        """Type of the leaves, "float32" or "float16"; "float32" where there are none."""
+        return self._kind.leaves_of(self._sections())
 
     @property
     def layout(self):
         """How the file is laid out: "list", "interval" or "interval32" (see `from_ensemble`)."""
-        if self.kind != modelfile.KIND_INTERVALS:
-            return "list"
-        table = modelfile.arrays(self._data, self._scorer)["TABL"]
-        return "interval32" if table.dtype.itemsize == 4 else "interval"
+        return self._kind.layout_of(self._sections())
+
+    @property
+    def totally_corrective(self):
+        """Whether every round of the training changed all coefficients, so that its first rounds are no model."""
+        return self.information.get("stages") is False
+
+    @property
+    def no_stages(self):
+        """Why the first rounds are no model, in words; None if they are one."""
+        return self._kind.no_stages or (CORRECTIVE if self.totally_corrective else None)
+
+    @property
+    def has_stages(self):
+        """Whether the first rounds are a model, too: not so where every round changes all coefficients.
+
+        An interval table, a linear and a kernel machine have none.
+        """
+        return self.no_stages is None
+
+    @property
+    def is_machine(self):
+        """Whether this is a linear or kernel machine, which has no missing values."""
+        return not self._kind.allows_missing
+
+    def _sections(self):
+        return file.arrays(self._data, self._scorer)
 
     def raw_scores(self, X, n_jobs=None):
         """One score per class.
@@ -261,7 +209,7 @@ class Model:
         -------
         ndarray of float64 (m, K)
         """
-        return self._run(X, n_jobs, score.SCORES)
+        return self._rows.scores(X, n_jobs)
 
     def decision_function(self, X, n_jobs=None):
         """Scores of the classes; for two classes, the score of the second minus that of the first.
@@ -293,7 +241,7 @@ class Model:
 
     def predict_codes(self, X, n_jobs=None):
         """Positions in ``classes_`` of the predicted labels: (m,) int64. Parameters as in `raw_scores`."""
-        return self._run(X, n_jobs, None)
+        return self._rows.best(X, n_jobs)
 
     def predict_proba(self, X, n_jobs=None):
         """Probabilities of the classes.
@@ -314,7 +262,7 @@ class Model:
         """
         if self.link == "none":
             raise ValueError("this model has no link from scores to probabilities; use decision_function or predict")
-        return self._run(X, n_jobs, score.PROBABILITIES)
+        return self._rows.probabilities(X, n_jobs)
 
     def staged_decision_function(self, X):
         """Scores after 1, 2, ... n_rounds rounds; the last ones equal `decision_function` bit for bit.
@@ -332,27 +280,13 @@ class Model:
         ValueError
             For an interval table, or a totally corrective model.
         """
-        self._need_list("it has no stages")
         self._need_stages()
-        X = self._checked(X)
-        model = self
+        X, ensemble, rows = self._rows.checked(X), self.ensemble, self._rows
         if hasattr(X, "indptr"):
             # Dense columns for the features that occur, and the same learners over those.
-            ensemble = self.ensemble
-            used, feature = np.unique(ensemble.feature, return_inverse=True)
-            if not len(used):
-                used = np.zeros(1, dtype=np.int64)
-            X = X[:, used].toarray()
-            model = Model.from_ensemble(replace(ensemble, feature=feature, n_features=len(used)), self.classes_)
-        return model._stages(np.ascontiguousarray(X, dtype=np.float32))
-
-    def _stages(self, X):
-        ends = self._ends("RNDS") if self.kind == modelfile.KIND_TREES else np.arange(self.n_learners + 1)
-        columns = np.empty((len(X), self._scorer.width))
-        self._scorer.add(X, -1, 0, columns)
-        for begin, end in zip(ends.tolist(), ends[1:].tolist(), strict=False):
-            self._scorer.add(X, begin, end, columns)
-            yield self._decision(self.decode(columns))
+            used, compact = ensemble.compact()
+            X, rows = X[:, used].toarray(), Model.from_ensemble(compact, self.classes_)._rows
+        return map(self._decision, rows.stages(X, ensemble.round_ends()))
 
     def decode(self, columns):
         """Scores of the classes from those of the columns of the model's code.
@@ -366,9 +300,7 @@ class Model:
         -------
         ndarray of float64 (m, K)
         """
-        scores = np.empty((len(columns), self.n_classes_))
-        self._scorer.decode(np.ascontiguousarray(columns, dtype=np.float64), scores)
-        return scores
+        return self._rows.decode(columns)
 
     def used_features(self):
         """Features that occur in the model, and their shares in what moves the scores, or in the splits of trees.
@@ -386,28 +318,7 @@ class Model:
         share : ndarray of float64 (n_used,)
             Sums to 1, or all 0 if no feature ever changes a score.
         """
-        if self.kind == modelfile.KIND_STUMPS:
-            stumps = self.ensemble
-            right = stumps.right.astype(np.float64)
-            left = -right if stumps.left is None else stumps.left
-            feature, at = np.unique(stumps.feature, return_inverse=True)
-            share = np.bincount(at, np.abs(right - left).sum(axis=1), len(feature))
-        elif self.kind == modelfile.KIND_LINEAR:
-            size = np.abs(self.ensemble.coef.astype(np.float64)).sum(axis=0)
-            feature = np.flatnonzero(size)
-            share = size[feature]
-        elif self.kind == modelfile.KIND_KERNEL:
-            support = self.ensemble.support
-            feature = np.flatnonzero((support != support[:1]).any(axis=0))
-            share = np.zeros(len(feature))
-        elif self.kind == modelfile.KIND_TREES:
-            feature, share = np.unique(self.ensemble.feature, return_counts=True)
-        else:
-            sections = modelfile.arrays(self._data, self._scorer)
-            feature, offset = sections["FIDX"].astype(np.int64), sections["IOFF"].astype(np.int64)
-            table = sections["TABL"].astype(np.float64).reshape(-1, self.n_classes_)
-            begin, end = offset[:-1] + 2 * np.arange(len(feature)), offset[1:] + 2 * np.arange(len(feature)) + 1
-            share = np.array([np.abs(np.diff(table[a:b], axis=0)).sum() for a, b in zip(begin, end, strict=True)])
+        feature, share = self.ensemble.used_features()
         total = share.sum()
         return feature, share / total if total > 0 else np.zeros(len(feature))
 
@@ -435,10 +346,8 @@ class Model:
         -------
         Model
         """
-        self._need_list("it cannot be cut")
         self._need_stages()
-        ensemble = self.ensemble.truncate_rounds(t)
-        return self.from_bytes(modelfile.encode(ensemble, self.classes_, self.link, self.meta, self.leaves))
+        return self.from_bytes(self._encoded(self.ensemble.truncate_rounds(t), "list", self.leaves))
 
     def to_bytes(self):
         """The bytes of the model file."""
@@ -456,120 +365,40 @@ class Model:
         leaves : {"float32", "float16"}, optional
             See `from_ensemble`; None keeps the type.
         """
-        data = self._data
-        current = self.layout
-        layout = current if layout is None else layout
-        leaves = self.leaves if leaves is None else leaves
-        _check_layout(layout)
-        if leaves not in modelfile.LEAVES:
-            raise ValueError(f"leaves must be 'float32' or 'float16', not {leaves!r}")
-        if (layout, leaves) != (current, self.leaves):
-            self._need_list("no other layout can be had from it; save that from the estimator or the original file")
-            data = modelfile.encode(_laid_out(self.ensemble, layout), self.classes_, self.link, self.meta, leaves)
+        data, form = self._data, (self.layout, self.leaves)
+        wanted = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
+        if wanted != form:
+            data = self._encoded(self.ensemble, *wanted)
         write(path, data)
 
+    def _encoded(self, ensemble, layout, leaves):
+        """Bytes of another ensemble with the labels, the information and the link of this model."""
+        sections = self._sections()
+        common = [(tag, sections[tag]) for tag in ("LABI", "LABO", "LABS", "meta") if tag in sections]
+        return file.encode(ensemble.laid_out(layout, leaves), common, self.link)
+
     def __reduce__(self):
-        return Model.from_bytes, (self._data,)
+        return _unpickled, (self._data, __version__)
 
     def __repr__(self):
-        kind = {
-            modelfile.KIND_STUMPS: counted(self.n_learners, "stump"),
-            modelfile.KIND_INTERVALS: "interval table" + " of float32" * (self.layout == "interval32"),
-            modelfile.KIND_TREES: f"{counted(self.n_learners, 'tree')} in {counted(self.n_rounds, 'round')}",
-            modelfile.KIND_LINEAR: "linear machine",
-        }.get(self.kind)
-        if kind is None:
-            machine = self.ensemble
-            kind = f"kernel machine ({machine.kernel}), {counted(len(machine), 'support vector')}"
-        if not self.has_stages and not self.is_machine:
-            kind = f"{kind.split(' in ')[0]}, totally corrective"
-        return f"<Model: {kind}, {self.n_classes_} classes, {counted(self.n_features_in_, 'feature')}>"
-
-    def _need_list(self, why):
-        if self.kind == modelfile.KIND_INTERVALS:
-            raise ValueError(f"this model is an interval table, in which the stumps of a feature are merged: {why}")
-
-    @property
-    def has_stages(self):
-        """Whether the first rounds are a model, too: not so where every round changes all coefficients.
-
-        A linear or kernel machine has none.
-        """
-        if self.is_machine:
-            return False
-        try:
-            return self.meta.get("stages") is not False
-        except ModelFormatError:  # information that cannot be read keeps nobody from using the model
-            return True
-
-    @property
-    def is_machine(self):
-        """Whether this is a linear or kernel machine."""
-        return self.kind in (modelfile.KIND_LINEAR, modelfile.KIND_KERNEL)
+        what = self.ensemble.summary(self.has_stages) + ", totally corrective" * self.totally_corrective
+        return f"<Model: {what}, {self.n_classes_} classes, {counted(self.n_features_in_, 'feature')}>"
 
     def _need_stages(self):
-        if self.is_machine:
-            raise ValueError(
-                "this model is a linear or kernel machine, into which all rounds have been merged: it has no stages; "
-                "train one with fewer rounds"
-            )
-        if not self.has_stages:
-            raise ValueError(
-                "this model is totally corrective: every round changed the coefficients of all weak learners, so that "
-                "its first rounds are no model; train one with fewer rounds"
-            )
+        if self.no_stages is not None:
+            raise ValueError(self.no_stages)
 
     def _decision(self, scores):
         return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 else scores
 
-    def _checked(self, X):
-        if not hasattr(X, "indptr"):
-            if hasattr(X, "tocsr"):
-                X = X.tocsr()
-            else:
-                X = np.asarray(X)
-                if X.dtype.char not in "fd" or not X.dtype.isnative:
-                    if X.dtype.kind not in "biufO":
-                        raise ValueError(f"X must hold numbers, not {X.dtype}")
-                    X = X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
-        elif getattr(X, "format", "csr") != "csr":
-            X = X.tocsr()
-        if len(X.shape) != 2:
-            raise ValueError(
-                f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix"
-            )
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {counted(X.shape[1], 'feature')}, but this model needs {self.n_features_in_}")
-        return X
 
-    def _run(self, X, n_jobs, mode):
-        X = self._checked(X)
-        m = X.shape[0]
-        threads = 1 if n_jobs is None and m < _SERIAL_ROWS else resolve_n_jobs(n_jobs)
-        best = np.empty(m, dtype=np.int64) if mode is None else None
-        out = np.empty((m, self.n_classes_)) if best is None else None
-        mode = mode or score.SCORES
-        if not hasattr(X, "indptr"):
-            self._scorer.dense(X, out, best, mode, threads)
-        else:
-            data = X.data if X.data.dtype.char in "fd" else X.data.astype(np.float32)
-            # The kernel has one type for both index arrays.
-            index = np.int32 if X.indices.dtype == X.indptr.dtype == np.int32 else np.int64
-            self._scorer.sparse(
-                np.ascontiguousarray(data),
-                np.ascontiguousarray(X.indices, dtype=index),
-                np.ascontiguousarray(X.indptr, dtype=index),
-                X.shape[1],
-                out,
-                best,
-                mode,
-                threads,
-            )
-        if self.is_machine:
-            refused = np.isnan(out[:, 0]) if best is None else best < 0
-            if refused.any():
-                raise ValueError(
-                    f"row {int(refused.argmax())} of X holds NaN, an infinite number, or one too large for float32 or "
-                    "for this model; linear and kernel machines have no missing values: fill them in before (impute)"
-                )
-        return out if best is None else best
+def _unpickled(data, version):
+    """Model of a pickle that this version of pymcboost made."""
+    try:
+        return Model.from_bytes(data)
+    except ModelFormatError as error:
+        raise ModelFormatError(
+            f"this model was pickled by pymcboost {version}, this is pymcboost {__version__}: {error}. A file made by "
+            "save() is what other versions are meant to read",
+            error.status,
+        ) from None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymcboost.model.checks import finite
+from pymcboost.model.arrays import finite
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymcboost.model.checks import bias_of, feature_columns, finite
+from pymcboost.model.arrays import feature_columns, finite, narrow, per_class, without_flags
 from pymcboost.model.intervals import merged
+from pymcboost.model.kind import Kind
+from pymcboost.threads import counted
 
 
 @dataclass(frozen=True, eq=False)
-class Stumps:
+class Stumps(Kind):
     """A frozen list of M stumps with one value per class on each side.
 
     Attributes
@@ -29,6 +31,8 @@ class Stumps:
     n_features : int
     """
 
+    KIND, NAME = 1, "list of stumps"
+
     feature: np.ndarray
     threshold: np.ndarray
     nan_left: np.ndarray
@@ -39,11 +43,6 @@ class Stumps:
 
     def __len__(self):
         return len(self.feature)
-
-    @property
-    def n_classes(self):
-        """Number of classes, K."""
-        return len(self.bias)
 
     @property
     def n_rounds(self):
@@ -70,6 +69,27 @@ class Stumps:
             left = -right if self.left is None else self.left[t]
             yield int(self.feature[t]), self.threshold[t], bool(self.nan_left[t]), right, left
 
+    def each_tree(self):
+        """Yield (feature, threshold, nan_left, right, leaf, cls, base) of every stump, see `Trees.each_tree`."""
+        for feature, threshold, nan_left, right, left in self.each():
+            yield [feature], [threshold], [nan_left], [1], np.stack((left, right)), -1, -1
+
+    def round_ends(self):
+        """0 and the number of stumps after every round."""
+        return np.arange(len(self) + 1)
+
+    def add_scores_to(self, sums, X):
+        """Add the stumps one by one, as the scorer does."""
+        if self.bias.any():
+            sums += self.bias
+        for feature, threshold, nan_left, right, left in self.each():
+            column = X[:, [feature]].toarray().ravel() if hasattr(X, "tocsc") else X[:, feature]
+            column = column.astype(np.float32)
+            goes_left = column <= threshold
+            if nan_left:
+                goes_left |= np.isnan(column)
+            sums += np.where(goes_left[:, None], left, right)
+
     def canonical(self):
         """The same model in the one form that is saved, after checking it.
 
@@ -81,7 +101,7 @@ class Stumps:
         ValueError
             If shapes disagree, a feature is out of range, or a number is not finite in float32.
         """
-        bias = bias_of(self.bias)
+        bias = per_class("bias", self.bias)
         m, k = np.size(self.feature), len(bias)
         feature, nan_left = feature_columns(self.feature, self.nan_left, self.n_features)
         threshold = finite("threshold", self.threshold, (m,))
@@ -94,3 +114,28 @@ class Stumps:
     def merge(self):
         """The same function as a table of intervals per feature (see `Intervals`)."""
         return merged(self.canonical())
+
+    def sections(self):
+        """Sections of a file."""
+        sections = [("FEAT", narrow(self.feature, self.nan_left)), ("THRS", self.threshold), ("COEF", self.right)]
+        return sections if self.left is None else [*sections, ("COEL", self.left)]
+
+    @classmethod
+    def from_sections(cls, sections, header):
+        """The stumps over the sections of a file."""
+        feature, nan_left = without_flags(sections["FEAT"])
+        shape = (len(feature), header.n_classes)
+        left = sections["COEL"].reshape(shape) if "COEL" in sections else None
+        right = sections["COEF"].reshape(shape)
+        return cls(feature, sections["THRS"], nan_left, right, left, sections["BIAS"], header.n_features)
+
+    def used_features(self):
+        """Features, and the sum of ``|right - left|`` over the classes and the stumps of each."""
+        right = self.right.astype(np.float64)
+        left = -right if self.left is None else self.left
+        feature, at = np.unique(self.feature, return_inverse=True)
+        return feature, np.bincount(at, np.abs(right - left).sum(axis=1), len(feature))
+
+    def summary(self, staged):
+        """A phrase."""
+        return counted(len(self), "stump")

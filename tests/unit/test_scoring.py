@@ -12,9 +12,12 @@ import pytest
 import scipy.sparse as sp
 from reference.scoring import random_right, random_rows, random_stumps, random_trees, raw_scores
 
+import pymcboost
 from pymcboost._kernels import score
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.model.file import ModelFormatError
 from pymcboost.model.model import Model, load_model
+from pymcboost.model.rows import Rows
 
 
 def same_bits(a, b):
@@ -395,10 +398,15 @@ def test_interval_table_refuses_what_it_cannot_do():
         lambda: model.staged_decision_function(np.zeros((1, 2))),
         lambda: model.save("never", layout="list"),
         lambda: model.save("never", layout="interval32"),
-        lambda: model.ensemble,
+        lambda: next(model.ensemble.each_tree()),
     ):
-        with pytest.raises(ValueError, match="interval table, in which the stumps of a feature are merged"):
+        with pytest.raises(ValueError, match="interval table, in which .* are merged"):
             call()
+    assert not model.has_stages
+    assert not model.totally_corrective
+    for layout in ("interval", "interval32"):
+        table = Model.from_ensemble(random_stumps(3, 2, 3), range(3), layout=layout)
+        assert Model.from_ensemble(table.ensemble, range(3), layout=layout).to_bytes() == table.to_bytes()
 
 
 def test_wrong_arguments_are_explained():
@@ -469,6 +477,45 @@ def test_round_trip(layout, tmp_path):
         )
         again = Model.from_ensemble(model.ensemble, classes, link="softmax2", meta=dict(reversed(meta.items())))
         assert again.to_bytes() == model.to_bytes()
+
+
+def test_pickles_say_which_version_made_them():
+    model = Model.from_ensemble(random_stumps(20, 5, 3), range(3))
+    pickled = pickle.dumps(model, protocol=2)
+    assert pymcboost.__version__.encode() in pickled
+    other = pickled.replace(pymcboost.__version__.encode(), b"9" * len(pymcboost.__version__))
+    assert pickle.loads(other).to_bytes() == model.to_bytes()  # what this version can read is right
+    make, (data, version) = model.__reduce__()
+    with pytest.raises(ModelFormatError, match=f"pickled by pymcboost 7.0, this is pymcboost {version}: .*checksum"):
+        make(data[:-1] + bytes([data[-1] ^ 1]), "7.0")
+
+
+def test_unaligned_rows_are_copied():
+    model = Model.from_ensemble(random_stumps(20, 5, 3), range(3))
+    X = random_rows(7, 5)
+
+    def unaligned(values):
+        place = np.empty(values.nbytes + 1, dtype=np.uint8)[1:].view(values.dtype).reshape(values.shape)
+        place[:] = values
+        assert not place.flags.aligned
+        return place
+
+    for dtype in (np.float32, np.float64):
+        assert model._rows.checked(unaligned(X.astype(dtype))).flags.aligned
+        assert same_bits(model.raw_scores(unaligned(X.astype(dtype))), model.raw_scores(X))
+    given, seen = sp.csr_matrix(np.nan_to_num(X)), []
+    expected = model.raw_scores(given)
+    given.data, given.indices, given.indptr = map(unaligned, (given.data, given.indices, given.indptr))
+
+    class Recorder:
+        def sparse(self, *arguments):
+            seen.extend(arguments[:3])
+            model._scorer.sparse(*arguments)
+
+    rows = Rows(model._scorer, True)
+    rows._scorer = Recorder()
+    assert same_bits(rows.scores(given), expected)
+    assert all(array.flags.aligned for array in seen)
 
 
 ISLAND = """

@@ -1,22 +1,14 @@
-"""Checks of the arrays that a model is made of; ValueError says what is wrong."""
+"""Arrays that a model is made of: checked before they are saved, narrow in a file, wide again when read."""
 
 import numpy as np
 
 
-def bias_of(values):
-    """The bias of an ensemble, one number for each class."""
-    bias = finite("bias", values, (np.size(values),))
-    if len(bias) < 2:
-        raise ValueError(f"an ensemble needs 2 classes or more, its bias has {len(bias)}")
-    return bias
-
-
-def intercept_of(values):
-    """The intercept of a machine, one number for each class."""
-    intercept = finite("intercept", values, (np.size(values),))
-    if len(intercept) < 2:
-        raise ValueError(f"a machine needs 2 classes or more, its intercept has {len(intercept)}")
-    return intercept
+def per_class(name, values):
+    """One finite number for each class, of which there are two or more, as float32."""
+    values = finite(name, values, (np.size(values),))
+    if len(values) < 2:
+        raise ValueError(f"a model needs 2 classes or more, its {name} has {len(values)}")
+    return values
 
 
 def feature_columns(feature, nan_left, n_features):
@@ -58,3 +50,25 @@ def finite(name, values, shape):
     if not np.isfinite(values).all():
         raise ValueError(f"{name} holds a number that is not finite in float32 (magnitude up to 3.4e38)")
     return values + np.float32(0)  # turns -0 into +0
+
+
+def narrow(values, flags=None):
+    """Unsigned integers in the narrowest type; ``flags`` go to the top bit, which the values must leave free."""
+    top = int(values.max()) if len(values) else 0
+    bits = next(bits for bits in (8, 16, 32) if top < 1 << (bits - (flags is not None)))
+    result = values.astype(f"<u{bits // 8}")
+    if flags is not None:
+        result |= flags.astype(result.dtype) << (bits - 1)
+    return result
+
+
+def without_flags(values):
+    """What `narrow` was given: the values as int64, and the flags."""
+    top = 8 * values.itemsize - 1
+    wide = values.astype(np.int64)
+    return wide & ((1 << top) - 1), wide >> top == 1
+
+
+def running_sums(counts):
+    """0 and the running sums of counts: int64, one longer."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
