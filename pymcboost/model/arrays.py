@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from pymcboost.threads import counted
+
 
 def per_class(name, values):
     """One finite number for each class, of which there are two or more, as float32."""
@@ -72,3 +74,9 @@ def without_flags(values):
 def running_sums(counts):
     """0 and the running sums of counts: int64, one longer."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def check_rounds(n, there_are, noun="round"):
+    """Refuse to keep the first ``n`` of fewer rounds."""
+    if not 0 <= n <= there_are:
+        raise ValueError(f"cannot keep {n} of {counted(there_are, noun)}; give a number from 0 to {there_are}")

@@ -4,12 +4,44 @@ from dataclasses import replace
 
 import numpy as np
 
+from pymcboost.model.arrays import check_rounds
 from pymcboost.model.stumps import Stumps
 from pymcboost.model.trees import Trees
-from pymcboost.threads import counted
 
 
-class EnsembleBuilder:
+class _Builder:
+    """Weak learners so far; the arrays behind them double when full."""
+
+    def __init__(self, n_classes, n_features):
+        self.n_classes, self.n_features = int(n_classes), int(n_features)
+        self.bias = np.zeros(self.n_classes, dtype=np.float32)
+        self._n = 0
+
+    def __len__(self):
+        return self._n
+
+    def _room(self, name, n):
+        array = getattr(self, name)
+        if array is not None and n > len(array):
+            new = np.empty((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
+            new[: len(array)] = array
+            setattr(self, name, new)
+
+    def freeze(self):
+        """The model so far as read-only copies; the builder can go on growing.
+
+        Returns
+        -------
+        Stumps or Trees
+        """
+        model = self.tail(0)
+        arrays = {name: array.copy() for name, array in vars(model).items() if isinstance(array, np.ndarray)}
+        for array in arrays.values():
+            array.flags.writeable = False
+        return replace(model, **arrays)
+
+
+class EnsembleBuilder(_Builder):
     """Stumps that are added one at a time; the arrays behind them double when full.
 
     Parameters
@@ -18,18 +50,12 @@ class EnsembleBuilder:
     """
 
     def __init__(self, n_classes, n_features):
-        self.n_classes = int(n_classes)
-        self.n_features = int(n_features)
-        self.bias = np.zeros(self.n_classes, dtype=np.float32)
-        self._n = 0
+        super().__init__(n_classes, n_features)
         self._feature = np.empty(16, dtype=np.int64)
         self._threshold = np.empty(16, dtype=np.float32)
         self._nan_left = np.empty(16, dtype=bool)
         self._right = np.empty((16, self.n_classes), dtype=np.float32)
         self._left = None
-
-    def __len__(self):
-        return self._n
 
     def add_stump(self, feature, threshold, nan_left, right, left=None):
         """Append a stump.
@@ -45,13 +71,8 @@ class EnsembleBuilder:
             ``-right`` if None.
         """
         n = self._n
-        if n == len(self._feature):
-            for name in ("_feature", "_threshold", "_nan_left", "_right", "_left"):
-                old = getattr(self, name)
-                if old is not None:
-                    new = np.empty((2 * n, *old.shape[1:]), dtype=old.dtype)
-                    new[:n] = old
-                    setattr(self, name, new)
+        for name in ("_feature", "_threshold", "_nan_left", "_right", "_left"):
+            self._room(name, n + 1)
         self._feature[n] = feature
         self._threshold[n] = threshold
         self._nan_left[n] = nan_left
@@ -90,37 +111,16 @@ class EnsembleBuilder:
         """Models that add up to the one so far: all stumps, which add up one by one."""
         yield self.tail(0)
 
-    def truncate(self, n):
-        """Keep the first ``n`` stumps."""
-        if not 0 <= n <= self._n:
-            raise ValueError(f"cannot keep {n} of {self._n} stumps; give a number from 0 to {self._n}")
+    def truncate_rounds(self, n):
+        """Keep the first ``n`` stumps, every one of which is a round."""
+        check_rounds(n, self._n, "stump")
         self._n = n
-
-    # A stump is a round.
-    truncate_rounds = truncate
 
     def end_round(self):
         """Nothing, as every stump is a round: for callers that have a `TreesBuilder` at other times."""
 
-    def freeze(self):
-        """The stumps so far as read-only copies; the builder can go on growing.
 
-        Returns
-        -------
-        Stumps
-        """
-        n = self._n
-        arrays = [self._feature[:n], self._threshold[:n], self._nan_left[:n], self._right[:n], self._left, self.bias]
-        if self._left is not None:
-            arrays[4] = self._left[:n]
-        arrays = [None if array is None else array.copy() for array in arrays]
-        for array in arrays:
-            if array is not None:
-                array.flags.writeable = False
-        return Stumps(*arrays, self.n_features)
-
-
-class TreesBuilder:
+class TreesBuilder(_Builder):
     """Trees that are added one at a time, in rounds; the arrays behind them double when full.
 
     Parameters
@@ -134,13 +134,10 @@ class TreesBuilder:
     """
 
     def __init__(self, n_classes, n_features, vector=False, code=None, decoder="linear"):
+        super().__init__(n_classes, n_features)
         self.decoder = decoder
         self.code = None if code is None else np.array(code, dtype=np.float32)
-        self.n_classes = int(n_classes)
-        self.n_features = int(n_features)
         self.vector = bool(vector)
-        self.bias = np.zeros(self.n_classes, dtype=np.float32)
-        self._n = 0
         self._rounds = [0]
         self._offset = np.zeros(16, dtype=np.int64)
         self._feature = np.empty(64, dtype=np.int64)
@@ -151,20 +148,10 @@ class TreesBuilder:
         self._cls = np.empty(16, dtype=np.int64)
         self._base = np.empty(16, dtype=np.int64)
 
-    def __len__(self):
-        return self._n
-
     @property
     def n_rounds(self):
         """Number of rounds that have been ended."""
         return len(self._rounds) - 1
-
-    def _room(self, name, n):
-        array = getattr(self, name)
-        if n > len(array):
-            new = np.empty((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
-            new[: len(array)] = array
-            setattr(self, name, new)
 
     def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
         """Append a tree to the round that has not been ended yet.
@@ -229,14 +216,12 @@ class TreesBuilder:
         """Append all trees of a frozen list, with their rounds; a code of theirs takes the place of this one."""
         if trees.code is not None:
             self.code = np.array(trees.code, dtype=np.float32)
-        ends = iter(trees.rounds[1:].tolist())
-        end = next(ends, None)
-        for t, tree in enumerate([*trees.each_tree(), None]):
-            while end == t:
-                self.end_round()
-                end = next(ends, None)
-            if tree is not None:
-                self.add_tree(*tree)
+        first, none = self._n, -1
+        self.add_trees(
+            np.diff(trees.offset), trees.feature, trees.threshold, trees.nan_left, trees.right, trees.leaf,
+            none if trees.cls is None else trees.cls, none if trees.base is None else trees.base,
+        )  # fmt: skip
+        self._rounds += (first + trees.rounds[1:]).tolist()
 
     def tail(self, start):
         """The trees from number ``start`` on, as views that the next call of `add_tree` may outdate.
@@ -277,22 +262,6 @@ class TreesBuilder:
 
     def truncate_rounds(self, n):
         """Keep the first ``n`` rounds."""
-        if not 0 <= n <= self.n_rounds:
-            raise ValueError(
-                f"cannot keep {n} of {counted(self.n_rounds, 'round')}; give a number from 0 to {self.n_rounds}"
-            )
+        check_rounds(n, self.n_rounds)
         del self._rounds[n + 1 :]
         self._n = self._rounds[-1]
-
-    def freeze(self):
-        """The trees so far as read-only copies; the builder can go on growing.
-
-        Returns
-        -------
-        Trees
-        """
-        trees = self.tail(0)
-        arrays = {name: array.copy() for name, array in vars(trees).items() if isinstance(array, np.ndarray)}
-        for array in arrays.values():
-            array.flags.writeable = False
-        return replace(trees, **arrays)

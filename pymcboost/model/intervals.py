@@ -59,7 +59,6 @@ class Intervals(Kind):
         return self
 
     def sections(self):
-        """Sections of a file."""
         return [
             ("FIDX", narrow(self.feature)),
             ("IOFF", narrow(self.offset)),
@@ -69,7 +68,6 @@ class Intervals(Kind):
 
     @classmethod
     def from_sections(cls, sections, header):
-        """The table over the sections of a file."""
         return cls(
             sections["FIDX"].astype(np.int64),
             sections["IOFF"].astype(np.int64),
@@ -81,7 +79,6 @@ class Intervals(Kind):
 
     @classmethod
     def layout_of(cls, sections):
-        """By the type of the table."""
         return "interval" if sections["TABL"].dtype.itemsize == 8 else "interval32"
 
     def used_features(self):
@@ -92,7 +89,6 @@ class Intervals(Kind):
         return self.feature, np.array(parts)
 
     def summary(self, staged):
-        """A phrase."""
         return self.NAME + " of float32" * (self.table.dtype.itemsize == 4)
 
 

@@ -107,7 +107,6 @@ class KernelMachine(Machine):
         return KernelMachine(self.kernel, gamma, coef0, int(degree), support, coef, intercept, scale)
 
     def sections(self):
-        """Sections of a file."""
         parameters = [KERNELS[self.kernel], self.gamma, self.coef0, self.degree]
         sections = [("SVEC", self.support), ("DUAL", self.coef), ("KPAR", np.array(parameters, dtype=np.float32))]
         if self.scale is not None:
@@ -116,7 +115,6 @@ class KernelMachine(Machine):
 
     @classmethod
     def from_sections(cls, sections, header):
-        """The machine over the sections of a file."""
         number, gamma, coef0, degree = sections["KPAR"].tolist()
         kernel = next(name for name, value in KERNELS.items() if value == number)
         support = sections["SVEC"].reshape(-1, header.n_features)
@@ -130,18 +128,15 @@ class KernelMachine(Machine):
         return feature, np.zeros(len(feature))
 
     def summary(self, staged):
-        """A phrase."""
         return f"{self.NAME} ({self.kernel}), {counted(len(self), 'support vector')}"
 
     def describe(self, leaves):
-        """Facts about the kernel."""
         facts = {name: getattr(self, name) for name in ("gamma", "coef0", "degree")}
         more = {"support_vectors": len(self), "scaled": self.scale is not None}
         return {"kernel": {"name": self.kernel, **facts, **more}}
 
     @staticmethod
     def lines(facts):
-        """Yield (name, text) of this kind's lines in ``mcboost-info``."""
         kernel = facts["kernel"]
         formula = FORMULAS[kernel["name"]]
         used = " ".join(f"{name}={kernel[name]:.6g}" for name in ("gamma", "coef0", "degree") if name in formula)

@@ -69,13 +69,7 @@ class Kind:
         raise ValueError("leaves='float16' is for trees; this model has none")
 
     def laid_out(self, layout="list", leaves="float32"):
-        """The form that is saved, checked.
-
-        Parameters
-        ----------
-        layout : {"list", "interval", "interval32"}
-        leaves : {"float32", "float16"}
-        """
+        """The form that is saved, checked; see `Model.from_ensemble`."""
         if layout not in LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(map(repr, LAYOUTS))}, not {layout!r}")
         if leaves not in LEAVES:
@@ -90,14 +84,7 @@ class Kind:
 
     @classmethod
     def from_sections(cls, sections, header):
-        """The model over the sections of a file that has been checked.
-
-        Parameters
-        ----------
-        sections : dict
-            Tag -> array.
-        header : Header
-        """
+        """The model over the sections (tag -> array) of a file that has been checked, and its `Header`."""
         raise NotImplementedError
 
     @classmethod
@@ -127,6 +114,10 @@ class Kind:
         """Yield (name, text) of this kind's lines in ``mcboost-info``; ``facts`` are all that are known."""
         learners = "merged" if facts["n_learners"] is None else facts["n_learners"]
         yield "learners", f"{learners}, totally corrective" if facts["totally_corrective"] else learners
+
+    def round_ends(self):
+        """0 and the number of weak learners after every round, where there are rounds."""
+        raise NotImplementedError
 
     def compact(self):
         """The features that occur, at least one, and the same model over these alone."""
@@ -182,5 +173,5 @@ class Machine(Kind):
 
     @staticmethod
     def lines(facts):
-        """None."""
+        """Nothing."""
         return ()

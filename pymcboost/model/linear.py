@@ -59,12 +59,10 @@ class LinearMachine(Machine):
         return LinearMachine(finite("coef", coef, (len(intercept), self.n_features)), intercept)
 
     def sections(self):
-        """Sections of a file."""
         return [("WMAT", self.coef)]
 
     @classmethod
     def from_sections(cls, sections, header):
-        """The machine over the sections of a file."""
         return cls(sections["WMAT"].reshape(header.n_classes, -1), sections["BIAS"])
 
     def used_features(self):

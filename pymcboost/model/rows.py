@@ -33,7 +33,7 @@ class Rows:
                 X = X.tocsr()
             else:
                 X = np.asarray(X)
-                if X.dtype.char not in "fd" or not X.dtype.isnative or not X.flags.aligned:
+                if X.dtype.char not in "fd" or not X.dtype.isnative:
                     if X.dtype.kind not in "biufO":
                         raise ValueError(f"X must hold numbers, not {X.dtype}")
                     X = X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
@@ -94,7 +94,8 @@ class Rows:
             number = np.float64 if X.data.dtype.char == "d" else np.float32
             # The kernel has one type for both index arrays.
             index = np.int32 if X.indices.dtype == X.indptr.dtype == np.int32 else np.int64
-            parts = _in_place(X.data, number), _in_place(X.indices, index), _in_place(X.indptr, index)
+            parts = zip((X.data, X.indices, X.indptr), (number, index, index), strict=True)
+            parts = [np.ascontiguousarray(part, dtype=dtype) for part, dtype in parts]
             self._scorer.sparse(*parts, X.shape[1], out, best, mode, threads)
         if not self._allows_missing:
             refused = np.isnan(out[:, 0]) if best is None else best < 0
@@ -104,8 +105,3 @@ class Rows:
                     "for this model; linear and kernel machines have no missing values: fill them in before (impute)"
                 )
         return out if best is None else best
-
-
-def _in_place(values, dtype):
-    values = np.ascontiguousarray(values, dtype=dtype)
-    return values if values.flags.aligned else values.copy()

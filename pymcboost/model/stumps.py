@@ -4,11 +4,11 @@ F(x) = bias + sum over the stumps, in order, of  left  if x[feature] <= threshol
                                                  right otherwise
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pymcboost.model.arrays import feature_columns, finite, narrow, per_class, without_flags
+from pymcboost.model.arrays import check_rounds, feature_columns, finite, narrow, per_class, without_flags
 from pymcboost.model.intervals import merged
 from pymcboost.model.kind import Kind
 from pymcboost.threads import counted
@@ -50,17 +50,10 @@ class Stumps(Kind):
         return len(self)
 
     def truncate_rounds(self, n):
-        """The same as `truncate`."""
-        return self.truncate(n)
-
-    def truncate(self, n):
         """The first ``n`` stumps, as views of these arrays."""
-        if not 0 <= n <= len(self):
-            raise ValueError(f"cannot keep {n} of {len(self)} stumps; give a number from 0 to {len(self)}")
-        left = None if self.left is None else self.left[:n]
-        return Stumps(
-            self.feature[:n], self.threshold[:n], self.nan_left[:n], self.right[:n], left, self.bias, self.n_features
-        )
+        check_rounds(n, len(self), "stump")
+        parts = {name: getattr(self, name)[:n] for name in ("feature", "threshold", "nan_left", "right")}
+        return replace(self, left=None if self.left is None else self.left[:n], **parts)
 
     def each(self):
         """Yield (feature, threshold, nan_left, right, left) of every stump, ``left`` always given."""
@@ -75,7 +68,6 @@ class Stumps(Kind):
             yield [feature], [threshold], [nan_left], [1], np.stack((left, right)), -1, -1
 
     def round_ends(self):
-        """0 and the number of stumps after every round."""
         return np.arange(len(self) + 1)
 
     def add_scores_to(self, sums, X):
@@ -116,13 +108,11 @@ class Stumps(Kind):
         return merged(self.canonical())
 
     def sections(self):
-        """Sections of a file."""
         sections = [("FEAT", narrow(self.feature, self.nan_left)), ("THRS", self.threshold), ("COEF", self.right)]
         return sections if self.left is None else [*sections, ("COEL", self.left)]
 
     @classmethod
     def from_sections(cls, sections, header):
-        """The stumps over the sections of a file."""
         feature, nan_left = without_flags(sections["FEAT"])
         shape = (len(feature), header.n_classes)
         left = sections["COEL"].reshape(shape) if "COEL" in sections else None
@@ -137,5 +127,4 @@ class Stumps(Kind):
         return feature, np.bincount(at, np.abs(right - left).sum(axis=1), len(feature))
 
     def summary(self, staged):
-        """A phrase."""
         return counted(len(self), "stump")

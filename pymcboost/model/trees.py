@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pymcboost.model import arrays
-from pymcboost.model.arrays import finite, integers, narrow, rising, running_sums
+from pymcboost.model.arrays import check_rounds, finite, integers, narrow, rising, running_sums
 from pymcboost.model.file import DECODERS
 from pymcboost.model.intervals import merged
 from pymcboost.model.kind import Kind
@@ -85,26 +85,20 @@ class Trees(Kind):
 
     def truncate_rounds(self, n):
         """The first ``n`` rounds, as views of these arrays."""
-        if not 0 <= n <= self.n_rounds:
-            raise ValueError(
-                f"cannot keep {n} of {counted(self.n_rounds, 'round')}; give a number from 0 to {self.n_rounds}"
-            )
+        check_rounds(n, self.n_rounds)
         trees = int(self.rounds[n])
         splits = int(self.offset[trees])
-        return Trees(
-            self.offset[: trees + 1],
-            self.feature[:splits],
-            self.threshold[:splits],
-            self.nan_left[:splits],
-            self.right[:splits],
-            self.leaf[: splits + trees],
-            None if self.cls is None else self.cls[:trees],
-            None if self.base is None else self.base[:trees],
-            self.rounds[: n + 1],
-            self.bias,
-            self.n_features,
-            self.code,
-            self.decoder,
+        return replace(
+            self,
+            offset=self.offset[: trees + 1],
+            feature=self.feature[:splits],
+            threshold=self.threshold[:splits],
+            nan_left=self.nan_left[:splits],
+            right=self.right[:splits],
+            leaf=self.leaf[: splits + trees],
+            cls=None if self.cls is None else self.cls[:trees],
+            base=None if self.base is None else self.base[:trees],
+            rounds=self.rounds[: n + 1],
         )
 
     def columns(self):
@@ -129,7 +123,6 @@ class Trees(Kind):
     each = each_tree
 
     def round_ends(self):
-        """0 and the number of trees after every round."""
         return self.rounds
 
     def depths(self):
@@ -284,7 +277,6 @@ class Trees(Kind):
         return replace(self, leaf=leaf)
 
     def sections(self):
-        """Sections of a file."""
         sections = [
             ("TSIZ", narrow(np.diff(self.offset))),
             ("FEAT", narrow(self.feature, self.nan_left)),
@@ -302,7 +294,6 @@ class Trees(Kind):
 
     @classmethod
     def from_sections(cls, sections, header):
-        """The trees over the sections of a file."""
         feature, nan_left = arrays.without_flags(sections["FEAT"])
         leaf, k = sections["LEAF"].astype(np.float32, copy=False), header.n_classes
         own = base = None
@@ -331,7 +322,6 @@ class Trees(Kind):
 
     @classmethod
     def leaves_of(cls, sections):
-        """By the type of the leaves."""
         return str(sections["LEAF"].dtype.newbyteorder("="))
 
     def used_features(self):
@@ -340,11 +330,9 @@ class Trees(Kind):
         return feature, splits.astype(np.float64)
 
     def summary(self, staged):
-        """A phrase."""
         return counted(len(self), "tree") + (f" in {counted(self.n_rounds, 'round')}" if staged else "")
 
     def describe(self, leaves):
-        """Facts about the trees."""
         depths = self.depths()
         return {
             "trees": {
@@ -360,7 +348,6 @@ class Trees(Kind):
 
     @staticmethod
     def lines(facts):
-        """Yield (name, text) of this kind's lines in ``mcboost-info``."""
         trees, n = facts["trees"], facts["n_learners"]
         rounds = ", totally corrective" if facts["totally_corrective"] else f" in {counted(facts['n_rounds'], 'round')}"
         yield "trees", f"{n}{rounds}" + (f", {facts['bytes'] / n:.4g} bytes each" if n else "")
@@ -374,14 +361,11 @@ class Trees(Kind):
         return self.n_classes if self.decoder == "linear" else len(self.code)
 
     def column_scores(self, X):
-        """Scores of the columns of the code, (m, P), or of the classes where there is none."""
         return self.scores(X) if self.code is None else self.columns().scores(X)[:, : len(self.code)]
 
     def add_scores_to(self, sums, X):
-        """Add the scores of these trees together."""
         if len(self):
             sums += self.scores(X) if self.decoder == "linear" else self.column_scores(X)
 
     def decode(self, sums):
-        """Scores of the classes from sums (m, width)."""
         return sums if self.decoder == "linear" else self._rows().decode(sums)

@@ -22,7 +22,7 @@ def test_builder_grows_truncates_and_freezes():
     assert frozen.left is None
     assert frozen.right.dtype == np.float32
     assert (frozen.right == rows.astype(np.float32)).all()
-    builder.truncate(40)
+    builder.truncate_rounds(40)
     builder.add_stump(1, 0.5, True, [1, 2, 3], [4, 5, 6])
     second = builder.freeze()
     assert len(frozen) == 100
@@ -32,7 +32,7 @@ def test_builder_grows_truncates_and_freezes():
     with pytest.raises(ValueError, match="read-only"):
         frozen.right[0] = 0
     with pytest.raises(ValueError, match="cannot keep 42 of 41"):
-        builder.truncate(42)
+        builder.truncate_rounds(42)
 
 
 def test_equal_models_give_equal_bytes():

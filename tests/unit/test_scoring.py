@@ -17,7 +17,6 @@ from pymcboost._kernels import score
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.model import Model, load_model
-from pymcboost.model.rows import Rows
 
 
 def same_bits(a, b):
@@ -361,7 +360,7 @@ def test_sqrt_is_correctly_rounded():
 
 def test_zero_learners_and_zero_rows():
     stumps = random_stumps(3, 2, 3)
-    model = Model.from_ensemble(stumps.truncate(0), range(3), link="softmax")
+    model = Model.from_ensemble(stumps.truncate_rounds(0), range(3), link="softmax")
     assert (model.raw_scores(np.zeros((2, 2))) == stumps.bias).all()
     assert list(model.staged_decision_function(np.zeros((2, 2)))) == []
     for layout in ("list", "interval"):
@@ -369,7 +368,9 @@ def test_zero_learners_and_zero_rows():
         assert model.raw_scores(np.zeros((0, 2))).shape == (0, 3)
         assert model.predict(np.zeros((0, 2))).shape == (0,)
         assert model.predict_proba(sp.csr_matrix((0, 2))).shape == (0, 3)
-        assert Model.from_ensemble(stumps.truncate(0), range(3), layout=layout).raw_scores(np.ones((1, 2))).shape == (
+        assert Model.from_ensemble(stumps.truncate_rounds(0), range(3), layout=layout).raw_scores(
+            np.ones((1, 2))
+        ).shape == (
             1,
             3,
         )
@@ -488,34 +489,6 @@ def test_pickles_say_which_version_made_them():
     make, (data, version) = model.__reduce__()
     with pytest.raises(ModelFormatError, match=f"pickled by pymcboost 7.0, this is pymcboost {version}: .*checksum"):
         make(data[:-1] + bytes([data[-1] ^ 1]), "7.0")
-
-
-def test_unaligned_rows_are_copied():
-    model = Model.from_ensemble(random_stumps(20, 5, 3), range(3))
-    X = random_rows(7, 5)
-
-    def unaligned(values):
-        place = np.empty(values.nbytes + 1, dtype=np.uint8)[1:].view(values.dtype).reshape(values.shape)
-        place[:] = values
-        assert not place.flags.aligned
-        return place
-
-    for dtype in (np.float32, np.float64):
-        assert model._rows.checked(unaligned(X.astype(dtype))).flags.aligned
-        assert same_bits(model.raw_scores(unaligned(X.astype(dtype))), model.raw_scores(X))
-    given, seen = sp.csr_matrix(np.nan_to_num(X)), []
-    expected = model.raw_scores(given)
-    given.data, given.indices, given.indptr = map(unaligned, (given.data, given.indices, given.indptr))
-
-    class Recorder:
-        def sparse(self, *arguments):
-            seen.extend(arguments[:3])
-            model._scorer.sparse(*arguments)
-
-    rows = Rows(model._scorer, True)
-    rows._scorer = Recorder()
-    assert same_bits(rows.scores(given), expected)
-    assert all(array.flags.aligned for array in seen)
 
 
 ISLAND = """
