@@ -30,7 +30,7 @@ _LAZY = {
     "load_model": "pymcboost.model.model",
     "ModelFormatError": "pymcboost.model.file",
     "load_svmlight": "pymcboost.svmlight",
-    "dump_svmlight": "pymcboost.svmlight",
+    "dump_svmlight": "pymcboost.svmwrite",
     "SvmlightError": "pymcboost.svmlight",
 }
 

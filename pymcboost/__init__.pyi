@@ -14,7 +14,7 @@ __all__: list[str]
 
 # Dense arrays, lists and data frames, or SciPy CSR matrices; SciPy and pandas carry no types that could be named here.
 _Features: TypeAlias = Any
-_Path: TypeAlias = str | PathLike[str]
+_Path: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
 _Layout: TypeAlias = Literal["list", "interval", "interval32"]
 _Leaves: TypeAlias = Literal["float32", "float16"]
 _ClassWeight: TypeAlias = dict[Any, float] | Literal["balanced"] | None

@@ -6,11 +6,11 @@ import os
 import time
 import warnings
 import zlib
-from pathlib import Path
 
 import numpy as np
 
-from pymcboost import __version__, modelfile
+from pymcboost import __version__, files
+from pymcboost.model.file import MAGIC
 from pymcboost.model.model import load_model
 from pymcboost.threads import counted
 
@@ -114,10 +114,14 @@ class Checkpoint:
         return estimator
 
     def remove(self):
-        """Remove the file, if it is there, and what killed processes have left beside it."""
-        target = Path(os.path.realpath(os.fsdecode(self.path)))
-        modelfile.remove_leftovers(target)
-        target.unlink(missing_ok=True)
+        """Remove the file, if it is there, and what killed processes have left beside it.
+
+        Raises
+        ------
+        OSError
+            If what is there is not a regular file of ours: that stays.
+        """
+        files.remove(self.path, MAGIC, "checkpoint")
 
     # -- called by BoostingClassifier ------------------------------------------------------------------------------
 
@@ -176,7 +180,7 @@ class Checkpoint:
             meta["best"] = base64.b64encode(self.best).decode()
         meta["state"] = base64.b64encode(file.getvalue()).decode()
         try:
-            modelfile.write(self.path, make_model({"checkpoint": meta}).to_bytes())
+            files.write(self.path, make_model({"checkpoint": meta}).to_bytes(), "checkpoint")
             self._written = rounds
         except (OSError, ValueError) as error:  # hours of training are worth more than the file
             warnings.warn(f"no checkpoint after round {rounds}: {error}", stacklevel=5)

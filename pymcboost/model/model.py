@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from pymcboost import __version__
+from pymcboost import __version__, files
 from pymcboost.model import file
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.kinds import KINDS
 from pymcboost.model.rows import Rows
-from pymcboost.modelfile import write
 from pymcboost.threads import counted
 
 __all__ = ["Model", "ModelFormatError", "load_model"]
@@ -369,7 +368,7 @@ class Model:
         wanted = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
         if wanted != form:
             data = self._encoded(self.ensemble, *wanted)
-        write(path, data)
+        files.write(path, data)
 
     def _encoded(self, ensemble, layout, leaves):
         """Bytes of another ensemble with the labels, the information and the link of this model."""
