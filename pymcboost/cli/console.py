@@ -10,7 +10,8 @@ import re
 import sys
 from contextlib import contextmanager, suppress
 
-from pymcboost import __version__, files
+from pymcboost import files
+from pymcboost._version import __version__
 
 OK, USAGE, DATA, MODEL, IO, MEMORY, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 5, 130, 141
 
@@ -169,7 +170,7 @@ class _Errors:
 
 def _is_model_error(error):
     # Looked up, not imported: when the module was never loaded, the error cannot be one of its own.
-    module = sys.modules.get("pymcboost.modelfile")
+    module = sys.modules.get("pymcboost.model.file")
     return module is not None and isinstance(error, module.ModelFormatError)
 
 

@@ -119,7 +119,7 @@ def write(stream, names, predicted, values):
 
 def information(model, path, note):
     """The model's meta; one that cannot be read is said and left aside, as scores do not need it."""
-    from pymcboost.modelfile import ModelFormatError
+    from pymcboost.model.file import ModelFormatError
 
     try:
         return model.meta
@@ -146,7 +146,7 @@ def predict(argv):
     arguments = parse(argv)
     note = notifier(PROGRAM, arguments.quiet)
 
-    from pymcboost.scoring import load_model
+    from pymcboost.model.model import load_model
     from pymcboost.svmlight import load_and_count
 
     inputs = {"test file": arguments.test_file, "model file": arguments.model_file}

@@ -23,7 +23,7 @@ from pymcboost.cli.console import (
     run,
 )
 from pymcboost.cli.options import DEFAULTS, add_algorithm_options, option_flags, take_class_weights
-from pymcboost.modelfile import LAYOUTS, MAGIC
+from pymcboost.model.file import LAYOUTS, MAGIC
 from pymcboost.threads import counted
 
 PROGRAM = "mcboost-train"
@@ -283,7 +283,7 @@ def save(estimator, base, path, layout):
     """Write the model; one from a zero-based file says so, as a test file may lack the index 0 that would tell."""
     if base == 1:
         return estimator.save(path, layout=layout)
-    from pymcboost.scoring import Model
+    from pymcboost.model.model import Model
 
     model = estimator.model_
     meta = {**model.meta, "index_base": base}

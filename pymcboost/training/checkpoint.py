@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymcboost import __version__, files
-from pymcboost.modelfile import MAGIC
-from pymcboost.scoring import Model, load_model
+from pymcboost import files
+from pymcboost._version import __version__
+from pymcboost.model.file import MAGIC
+from pymcboost.model.model import Model, load_model
 from pymcboost.threads import counted
 from pymcboost.training.booster import Previous
 from pymcboost.training.callbacks import Callback

@@ -14,7 +14,7 @@ from reference.scoring import random_kernel, random_linear
 
 from pymcboost import MCBoostClassifier, Model, load_model, load_svmlight
 from pymcboost.cli.predict import main
-from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pymcboost._kernels import fcd as kernel
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms import _column_generation as column_generation
 from pymcboost.data import TrainingData
-from pymcboost.scoring import Model
+from pymcboost.model.model import Model
 from pymcboost.totally_corrective import (
     FCD,
     LARGEST_COEFFICIENT,

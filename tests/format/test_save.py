@@ -12,7 +12,7 @@ import time
 import pytest
 from reference.scoring import random_stumps
 
-from pymcboost.scoring import Model, load_model
+from pymcboost.model.model import Model, load_model
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of POSIX systems")
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of
 # writer calls; nothing of this is in the package.
 CHILD = """
 import os, signal, stat, sys
-from pymcboost.scoring import load_model
+from pymcboost.model.model import load_model
 new, target, point = sys.argv[1:]
 model = load_model(new)
 real = {name: getattr(os, name) for name in ("open", "write", "fsync", "replace")}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import pymcboost
-from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
-from pymcboost.scoring import Model
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
+from pymcboost.model.model import Model
 from pymcboost.weak_learners import StumpFit, TreeFit
 
 X = np.array([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 2.0], [np.nan, 0.0]], dtype=np.float32)

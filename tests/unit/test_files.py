@@ -13,7 +13,7 @@ import pytest
 
 import pymcboost
 from pymcboost import MartClassifier, files, load_model
-from pymcboost.scoring import Model
+from pymcboost.model.model import Model
 
 fcntl = pytest.importorskip("fcntl")
 ROOT = os.path.dirname(os.path.dirname(pymcboost.__file__))

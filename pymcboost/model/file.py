@@ -7,19 +7,24 @@ import json
 import os
 import stat
 import struct
+from typing import NamedTuple
 
 import numpy as np
 
 from pymcboost._kernels import score
-from pymcboost.machines import KERNELS
+from pymcboost.model.arrays import narrow
+from pymcboost.threads import available_memory, in_words
 
 MAGIC = b"\x89MCB\r\n\x1a\n"
-KIND_STUMPS, KIND_INTERVALS, KIND_TREES, KIND_LINEAR, KIND_KERNEL = 1, 2, 3, 5, 6
 LINKS = ("none", "softmax", "softmax2")
 DECODERS = ("linear", "hamming", "exp")
 LEAVES = ("float32", "float16")
 LAYOUTS = ("list", "interval", "interval32")
+HEADER_BYTES = 64
+# What is read of a pipe at once.
+CHUNK = 1 << 20
 MAX_CLASSES, MAX_FEATURES, MAX_META, MAX_LABEL = 65535, 2**31 - 1, 16 << 20, 4096
+UNSORTED = "class labels must be distinct and sorted, as numpy.unique gives them"
 DTYPES = {
     1: np.dtype("u1"),
     2: np.dtype("<u2"),
@@ -30,6 +35,18 @@ DTYPES = {
     7: np.dtype("<f2"),
 }
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
+
+
+class Header(NamedTuple):
+    """What the header of a file says; `link` and `decoder` are names."""
+
+    n_classes: int
+    n_features: int
+    kind: int
+    link: str
+    decoder: str
+    n_learners: int
+    n_rounds: int
 
 
 class ModelFormatError(ValueError):
@@ -80,30 +97,54 @@ def _refusal(scorer, name):
 
 
 def read(path):
-    """Bytes of a model file and their `Scorer`; a file that is no model is refused after its first 64 bytes."""
+    """Bytes of a model file and their `Scorer`; a file that is no model is refused after its first 64 bytes.
+
+    No more is read than the header says, and what is not a regular file (a pipe) must fit into the free memory.
+    """
     name = os.fspath(path)
     name = name.decode(errors="replace") if isinstance(name, bytes) else name
     with open(path, "rb", buffering=0) as file:  # a buffer would hold the file a second time
-        head = b""
-        while len(head) < 64 and (more := file.read(64 - len(head))):
-            head += more
+        head = _read_at_most(file, HEADER_BYTES)
         scorer = score.Scorer(head)
         if scorer.status != score.FILE_SIZE_ERROR:
             raise _refusal(scorer, name)
         promised = struct.unpack_from("<Q", head, 16)[0]
         size = os.fstat(file.fileno())
-        if stat.S_ISREG(size.st_mode) and size.st_size != promised:
+        if not stat.S_ISREG(size.st_mode):
+            room = available_memory()
+            if room is not None and promised > room:
+                raise MemoryError(f"{name}: the model has {in_words(promised)}, {in_words(room)} are free")
+            # One byte more shows that there is more.
+            data = head + _read_at_most(file, max(0, promised + 1 - HEADER_BYTES), CHUNK)
+        elif size.st_size == promised:
+            file.seek(0)
+            data = _read_at_most(file, promised, promised)
+        else:
             raise ModelFormatError(
                 f"{name}: the file has {size.st_size} bytes but its header says {promised}: it was cut "
                 "short, or bytes were added (byte 16)",
                 scorer.status,
             )
-        if stat.S_ISREG(size.st_mode):
-            file.seek(0)
-            data = file.readall()
-        else:
-            data = head + file.readall()
     return data, check(data, name)
+
+
+def _read_at_most(file, size, step=HEADER_BYTES):
+    """The next bytes of a file, read ``step`` at once; fewer where it ends before."""
+    data = file.read(min(size, step))
+    if len(data) == size:
+        return data
+    parts = [data]
+    size -= len(data)
+    while size and (data := file.read(min(size, step))):
+        parts.append(data)
+        size -= len(data)
+    return b"".join(parts)
+
+
+def header(scorer):
+    """`Header` of a file that has been checked."""
+    n_classes, n_features, kind, link, n_learners, n_rounds = scorer.header
+    return Header(n_classes, n_features, kind, LINKS[link], DECODERS[scorer.decoder], n_learners, n_rounds)
 
 
 def arrays(data, scorer):
@@ -114,32 +155,47 @@ def arrays(data, scorer):
     }
 
 
-def _narrow(values, flags=None):
-    """Unsigned integers in the narrowest type; ``flags`` go to the top bit, which the values must leave free."""
-    top = int(values.max()) if len(values) else 0
-    bits = next(bits for bits in (8, 16, 32) if top < 1 << (bits - (flags is not None)))
-    result = values.astype(f"<u{bits // 8}")
-    if flags is not None:
-        result |= flags.astype(result.dtype) << (bits - 1)
-    return result
+def label_sections(classes, n_classes):
+    """Sections of the class labels.
 
+    Parameters
+    ----------
+    classes : array-like (K,)
+        Distinct, sorted: integers, or strings.
+    n_classes : int
+        K of the model.
 
-def _labels(classes):
-    """Sections of the class labels, and how many there are."""
+    Returns
+    -------
+    list of (tag, array)
+
+    Raises
+    ------
+    ValueError
+        If a file cannot hold them.
+    """
     classes = np.asarray(classes)
     if classes.ndim != 1:
         raise ValueError(f"classes must be one-dimensional, but have {classes.ndim} dimensions")
+    if not 2 <= len(classes) <= MAX_CLASSES:
+        raise ValueError(f"the number of classes must be between 2 and {MAX_CLASSES}, not {len(classes)}")
+    if len(classes) != n_classes:
+        raise ValueError(f"there are {len(classes)} class labels, but the ensemble has {n_classes} classes")
     if classes.dtype.kind == "O" and all(isinstance(label, (int, np.integer, bool, np.bool_)) for label in classes):
         classes = classes.astype(np.int64)
     if classes.dtype.kind == "f" and np.array_equal(classes, np.trunc(classes)) and (np.abs(classes) < 2**63).all():
         classes = classes.astype(np.int64)
-    if classes.dtype.kind in "iub":
-        if classes.dtype.kind == "u" and len(classes) and classes.max() > np.iinfo(np.int64).max:
-            raise ValueError("integer class labels must be below 2^63")
-        classes = classes.astype("<i8")
-        if len(classes) > 1 and not (classes[1:] > classes[:-1]).all():
-            raise ValueError("class labels must be distinct and sorted, as numpy.unique gives them")
-        return [("LABI", classes)], len(classes)
+    if classes.dtype.kind not in "iub":
+        return _text_sections(classes)
+    if classes.dtype.kind == "u" and classes.max() > np.iinfo(np.int64).max:
+        raise ValueError("integer class labels must be below 2^63")
+    classes = classes.astype("<i8")
+    if not (classes[1:] > classes[:-1]).all():
+        raise ValueError(UNSORTED)
+    return [("LABI", classes)]
+
+
+def _text_sections(classes):
     if not all(isinstance(label, str) for label in classes):
         raise ValueError(
             "class labels must be integers, or strings; encode others first (sklearn.preprocessing.LabelEncoder does)"
@@ -149,11 +205,27 @@ def _labels(classes):
     except UnicodeEncodeError as error:
         raise ValueError(f"a class label is not valid Unicode text: {error}") from None
     if any(a >= b for a, b in zip(texts, texts[1:], strict=False)):
-        raise ValueError("class labels must be distinct and sorted, as numpy.unique gives them")
+        raise ValueError(UNSORTED)
     if any(len(text) > MAX_LABEL or b"\0" in text for text in texts):
         raise ValueError(f"a class label may have at most {MAX_LABEL} bytes in UTF-8 and no zero character")
     offsets = np.cumsum([0, *map(len, texts)])
-    return [("LABO", _narrow(offsets)), ("LABS", np.frombuffer(b"".join(texts), dtype="u1"))], len(classes)
+    return [("LABO", narrow(offsets)), ("LABS", np.frombuffer(b"".join(texts), dtype="u1"))]
+
+
+def class_labels(sections):
+    """Labels of a file's sections: int64, or strings.
+
+    Strings come as an object array when their lengths differ so much that a fixed width would waste memory.
+    """
+    if "LABI" in sections:
+        return sections["LABI"].astype(np.int64)
+    ends = sections["LABO"].tolist()
+    text = sections["LABS"].tobytes()
+    labels = [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
+    widest = max(map(len, labels))
+    # numpy stores 4 bytes per character and pads to the widest label
+    wasteful = 4 * widest * len(labels) > 64 * len(text) + (1 << 20)
+    return np.array(labels, dtype=object if wasteful else f"<U{max(widest, 1)}")
 
 
 def _plain(value):
@@ -162,7 +234,23 @@ def _plain(value):
     raise TypeError(f"meta may hold what JSON can hold, not {type(value).__name__}")
 
 
-def _meta(meta):
+def meta_sections(meta):
+    """Section of what a training leaves for information, none where it leaves nothing.
+
+    Parameters
+    ----------
+    meta : dict or None
+        What JSON can hold.
+
+    Returns
+    -------
+    list of (tag, array)
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a file cannot hold it.
+    """
     if not meta:
         return []
     text = json.dumps(meta, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
@@ -175,19 +263,28 @@ def _meta(meta):
     return [("meta", np.frombuffer(data, dtype="u1"))]
 
 
-def encode(model, classes, link="none", meta=None, leaves="float32"):
+def meta_of(sections):
+    """What the section for information holds, as a new dictionary; {} where there is none."""
+    section = sections.get("meta")
+    if section is None or not len(section):
+        return {}
+    try:
+        meta = json.loads(section.tobytes())
+    except (ValueError, RecursionError) as error:
+        raise ModelFormatError(f"the section meta is not valid JSON: {error}") from None
+    return meta if isinstance(meta, dict) else {"meta": meta}
+
+
+def encode(model, common, link="none"):
     """Bytes of a model file; equal models give equal bytes.
 
     Parameters
     ----------
-    model : Stumps, Intervals, Trees, LinearMachine or KernelMachine
-    classes : array-like (K,)
-        Distinct, sorted class labels: integers or strings.
+    model : Kind
+        Laid out, see `kind`.
+    common : list of (tag, array)
+        Sections of the labels and of what is there for information.
     link : {"none", "softmax", "softmax2"}
-    meta : dict or None
-        What JSON can hold.
-    leaves : {"float32", "float16"}
-        Type of the leaves of trees.
 
     Returns
     -------
@@ -195,83 +292,10 @@ def encode(model, classes, link="none", meta=None, leaves="float32"):
     """
     if link not in LINKS:
         raise ValueError(f"link must be one of {', '.join(map(repr, LINKS))}, not {link!r}")
-    if leaves not in LEAVES:
-        raise ValueError(f"leaves must be 'float32' or 'float16', not {leaves!r}")
-    if leaves != "float32" and not hasattr(model, "leaf"):
-        raise ValueError("leaves='float16' is for trees; this model has none")
-    if hasattr(model, "intercept"):
-        model = model.canonical()  # says what is wrong with shapes
     if not 1 <= model.n_features <= MAX_FEATURES:
         raise ValueError(f"the number of features must be between 1 and {MAX_FEATURES}, not {model.n_features}")
-    labels, n_labels = _labels(classes)
-    if not 2 <= n_labels <= MAX_CLASSES:
-        raise ValueError(f"the number of classes must be between 2 and {MAX_CLASSES}, not {n_labels}")
-    if n_labels != model.n_classes:
-        raise ValueError(f"there are {n_labels} class labels, but the ensemble has {model.n_classes} classes")
-    if hasattr(model, "table"):
-        kind = KIND_INTERVALS
-        sections = [
-            ("FIDX", _narrow(model.feature)),
-            ("IOFF", _narrow(model.offset)),
-            ("THRS", model.threshold),
-            ("TABL", model.table),
-        ]
-    elif hasattr(model, "leaf"):
-        kind = KIND_TREES
-        model = model.canonical()
-        sections = _tree_sections(model, leaves)
-    elif hasattr(model, "support"):
-        kind = KIND_KERNEL
-        sections = _kernel_sections(model)
-    elif hasattr(model, "coef"):
-        kind = KIND_LINEAR
-        sections = [("WMAT", model.coef)]
-    else:
-        kind = KIND_STUMPS
-        model = model.canonical()
-        sections = [("FEAT", _narrow(model.feature, model.nan_left)), ("THRS", model.threshold), ("COEF", model.right)]
-        if model.left is not None:
-            sections.append(("COEL", model.left))
-    decoder = DECODERS.index(getattr(model, "decoder", "linear"))
-    sections = [*sections, ("BIAS", model.bias), *labels, *_meta(meta)]
-    return _assemble(kind, n_labels, model.n_features, LINKS.index(link), decoder, sections)
-
-
-def _tree_sections(trees, leaves):
-    leaf = trees.leaf
-    if leaves == "float16":
-        with np.errstate(over="ignore"):
-            leaf = leaf.astype(np.float16) + np.float16(0)  # turns the -0 of what was too small into +0
-        if not np.isfinite(leaf).all():
-            raise ValueError(
-                f"leaves='float16' cannot hold a leaf of {np.abs(trees.leaf).max():g}: the largest number is 65504"
-            )
-    sections = [
-        ("TSIZ", _narrow(np.diff(trees.offset))),
-        ("FEAT", _narrow(trees.feature, trees.nan_left)),
-        ("THRS", trees.threshold),
-        ("RGHT", _narrow(trees.right)),
-        ("LEAF", leaf),
-    ]
-    if trees.cls is not None:
-        sections.append(("TCLS", _narrow(trees.cls)))
-    if trees.code is not None:
-        sections.append(("CODE", trees.code))
-    if trees.base is not None:
-        sections.append(("TBAS", _narrow(np.where(trees.base < 0, trees.n_classes, trees.base))))
-    return [*sections, ("RNDS", _narrow(np.diff(trees.rounds)))]
-
-
-def _kernel_sections(machine):
-    parameters = [KERNELS[machine.kernel], machine.gamma, machine.coef0, machine.degree]
-    sections = [
-        ("SVEC", machine.support),
-        ("DUAL", machine.coef),
-        ("KPAR", np.array(parameters, dtype=np.float32)),
-    ]
-    if machine.scale is not None:
-        sections.append(("SCAL", np.concatenate([machine.scale.offset, machine.scale.factor])))
-    return sections
+    numbers = model.n_classes, model.n_features, LINKS.index(link), DECODERS.index(model.decoder)
+    return _assemble(model.KIND, *numbers, [*model.sections(), ("BIAS", model.bias), *common])
 
 
 def _assemble(kind, n_classes, n_features, link, decoder, sections):
