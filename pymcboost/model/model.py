@@ -384,8 +384,10 @@ class Model:
         return f"<Model: {what}, {self.n_classes_} classes, {counted(self.n_features_in_, 'feature')}>"
 
     def _need_stages(self):
-        if self.no_stages is not None:
-            raise ValueError(self.no_stages)
+        # Not `no_stages`: information that cannot be read is an error here, as it cannot say whether there are stages.
+        why = self._kind.no_stages or (CORRECTIVE if self.meta.get("stages") is False else None)
+        if why is not None:
+            raise ValueError(why)
 
     def _decision(self, scores):
         return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 else scores
