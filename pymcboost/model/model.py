@@ -71,9 +71,10 @@ class Model:
         self._header = header = file.header(scorer)
         self._kind = KINDS[header.kind]
         self._rows = Rows(scorer, self._kind.allows_missing)
-        self.n_classes_, self.n_features_in_, self.kind, self.link = header[:4]
-        counted_rounds = self._kind.no_stages is None
-        self.n_learners, self.n_rounds = header[-2:] if counted_rounds else (None, None)
+        self.n_classes_, self.n_features_in_ = header.n_classes, header.n_features
+        self.kind, self.link = header.kind, header.link
+        merged = self._kind.no_stages is not None
+        self.n_learners, self.n_rounds = (None, None) if merged else (header.n_learners, header.n_rounds)
         self._classes = None
 
     @classmethod
