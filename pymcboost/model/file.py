@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import struct
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -35,18 +35,6 @@ DTYPES = {
     7: np.dtype("<f2"),
 }
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
-
-
-class Header(NamedTuple):
-    """What the header of a file says; `link` and `decoder` are names."""
-
-    n_classes: int
-    n_features: int
-    kind: int
-    link: str
-    decoder: str
-    n_learners: int
-    n_rounds: int
 
 
 class ModelFormatError(ValueError):
@@ -142,9 +130,12 @@ def _read_at_most(file, size, step=HEADER_BYTES):
 
 
 def header(scorer):
-    """`Header` of a file that has been checked."""
+    """What the header of a file that has been checked says, by name; link and decoder in words."""
     n_classes, n_features, kind, link, n_learners, n_rounds = scorer.header
-    return Header(n_classes, n_features, kind, LINKS[link], DECODERS[scorer.decoder], n_learners, n_rounds)
+    return SimpleNamespace(
+        n_classes=n_classes, n_features=n_features, kind=kind, link=LINKS[link], decoder=DECODERS[scorer.decoder],
+        n_learners=n_learners, n_rounds=n_rounds,
+    )  # fmt: skip
 
 
 def arrays(data, scorer):

@@ -84,7 +84,7 @@ class Kind:
 
     @classmethod
     def from_sections(cls, sections, header):
-        """The model over the sections (tag -> array) of a file that has been checked, and its `Header`."""
+        """The model over the sections (tag -> array) of a file that has been checked, and its `file.header`."""
         raise NotImplementedError
 
     @classmethod

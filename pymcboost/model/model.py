@@ -72,9 +72,10 @@ class Model:
         self._header = header = file.header(scorer)
         self._kind = KINDS[header.kind]
         self._rows = Rows(scorer, self._kind.allows_missing)
-        self.n_classes_, self.n_features_in_, self.kind, self.link = header[:4]
-        counted_rounds = self._kind.no_stages is None
-        self.n_learners, self.n_rounds = header[-2:] if counted_rounds else (None, None)
+        self.n_classes_, self.n_features_in_ = header.n_classes, header.n_features
+        self.kind, self.link = header.kind, header.link
+        merged = self._kind.no_stages is not None
+        self.n_learners, self.n_rounds = (None, None) if merged else (header.n_learners, header.n_rounds)
         self._classes = None
 
     @classmethod
@@ -385,8 +386,10 @@ class Model:
         return f"<Model: {what}, {self.n_classes_} classes, {counted(self.n_features_in_, 'feature')}>"
 
     def _need_stages(self):
-        if self.no_stages is not None:
-            raise ValueError(self.no_stages)
+        # Not `no_stages`: information that cannot be read is an error here, as it cannot say whether there are stages.
+        why = self._kind.no_stages or (CORRECTIVE if self.meta.get("stages") is False else None)
+        if why is not None:
+            raise ValueError(why)
 
     def _decision(self, scores):
         return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 else scores

@@ -10,7 +10,7 @@ from reference.scoring import random_kernel, random_linear, random_right, random
 
 from pymcboost.cli.info import main
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
-from pymcboost.model.kinds import KINDS
+from pymcboost.model.kinds import KINDS, PLACES
 from pymcboost.model.model import Model
 from pymcboost.model.stumps import Stumps
 
@@ -47,8 +47,8 @@ def builder_of(ensemble):
 
 
 def test_every_kind_is_tried():
-    assert {ensemble.KIND for ensemble in MODELS.values()} == KINDS.keys()
-    assert {type(ensemble) for ensemble in MODELS.values()} == set(KINDS.values())
+    assert {ensemble.KIND for ensemble in MODELS.values()} == PLACES.keys()
+    assert all(KINDS[ensemble.KIND] is type(ensemble) for ensemble in MODELS.values())
 
 
 @pytest.mark.parametrize("name", MODELS)
