@@ -174,6 +174,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         self.model_.save(path, layout=layout, leaves=None if leaves == "float32" else leaves)
 
     def __getstate__(self):
+        if hasattr(self, "model_"):
+            self.model_.__reduce__()  # says in its own words why it cannot be pickled, where it cannot
         return {**super().__getstate__(), "_pymcboost_version": __version__}
 
     def __setstate__(self, state):
