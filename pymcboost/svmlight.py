@@ -1,6 +1,7 @@
 """LIBSVM text: reading to dense float32 or compressed sparse rows."""
 
-from typing import NamedTuple
+from os import PathLike
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -275,7 +276,14 @@ def _checked(n_features, base, layout, memory_limit):
         raise ValueError(f"memory_limit={memory_limit!r}: expected None or a positive number of bytes")
 
 
-def load_svmlight(path, *, n_features=None, base="auto", layout="auto", memory_limit=None):
+def load_svmlight(
+    path: str | bytes | PathLike[str],
+    *,
+    n_features: int | None = None,
+    base: Literal["auto", 0, 1] = "auto",
+    layout: Literal["auto", "dense", "csr", "plain"] = "auto",
+    memory_limit: int | None = None,
+) -> "SvmlightData":
     r"""Read a file in LIBSVM format.
 
     One row per line, ``label index:value index:value ...``, the indices increasing; separators are spaces and tabs,

@@ -2,13 +2,16 @@
 
 import os
 import sys
+from os import PathLike
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pymcboost import archives, files
 
 
-def dump_svmlight(path, X, y, *, base=1):
+def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: ArrayLike, *, base: Literal[0, 1] = 1) -> None:
     r"""Write a file in LIBSVM format.
 
     Values are cast to float32 and written with the fewest digits, at most 9, that `load_svmlight` reads back exactly;

@@ -1,6 +1,11 @@
 """Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
 
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any, Literal, Self
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pymcboost import files
 from pymcboost._version import __version__
@@ -10,6 +15,9 @@ from pymcboost.model.kinds import KINDS
 from pymcboost.model.rows import Rows
 from pymcboost.threads import counted
 
+Layout = Literal["list", "interval", "interval32"]
+Leaves = Literal["float32", "float16"]
+
 __all__ = ["Model", "ModelFormatError", "load_model"]
 
 CORRECTIVE = (
@@ -18,7 +26,7 @@ CORRECTIVE = (
 )
 
 
-def load_model(path):
+def load_model(path: "str | PathLike[str]") -> "Model":
     """Load a model file.
 
     Parameters
@@ -79,7 +87,7 @@ class Model:
         self._classes = None
 
     @classmethod
-    def from_bytes(cls, data):
+    def from_bytes(cls, data: bytes) -> Self:
         """Model of the bytes of a model file.
 
         Parameters
@@ -98,7 +106,16 @@ class Model:
         return cls(data, file.check(data))
 
     @classmethod
-    def from_ensemble(cls, ensemble, classes, *, link="none", meta=None, layout="list", leaves="float32"):
+    def from_ensemble(
+        cls,
+        ensemble: Any,
+        classes: Any,
+        *,
+        link: str = "none",
+        meta: dict[str, Any] | None = None,
+        layout: Layout = "list",
+        leaves: Leaves = "float32",
+    ) -> Self:
         """Model of an ensemble, or of a linear or kernel machine.
 
         Parameters
@@ -128,7 +145,7 @@ class Model:
         return cls.from_bytes(file.encode(ensemble, common, link))
 
     @property
-    def classes_(self):
+    def classes_(self) -> NDArray[Any]:
         """Sorted class labels."""
         if self._classes is None:
             self._classes = file.class_labels(self._sections())
@@ -136,7 +153,7 @@ class Model:
         return self._classes
 
     @property
-    def meta(self):
+    def meta(self) -> dict[str, Any]:
         """What the training left for information, as a new dictionary; ModelFormatError if it is not JSON."""
         return file.meta_of(self._sections())
 
@@ -160,12 +177,12 @@ class Model:
         return self._kind.from_sections(self._sections(), self._header)
 
     @property
-    def leaves(self):
+    def leaves(self) -> Leaves:
         """Type of the leaves, "float32" or "float16"; "float32" where there are none."""
         return self._kind.leaves_of(self._sections())
 
     @property
-    def layout(self):
+    def layout(self) -> Layout:
         """How the file is laid out: "list", "interval" or "interval32" (see `from_ensemble`)."""
         return self._kind.layout_of(self._sections())
 
@@ -180,7 +197,7 @@ class Model:
         return self._kind.no_stages or (CORRECTIVE if self.totally_corrective else None)
 
     @property
-    def has_stages(self):
+    def has_stages(self) -> bool:
         """Whether the first rounds are a model, too: not so where every round changes all coefficients.
 
         An interval table, a linear and a kernel machine have none.
@@ -195,7 +212,7 @@ class Model:
     def _sections(self):
         return file.arrays(self._data, self._scorer)
 
-    def raw_scores(self, X, n_jobs=None):
+    def raw_scores(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """One score per class.
 
         Parameters
@@ -212,7 +229,7 @@ class Model:
         """
         return self._rows.scores(X, n_jobs)
 
-    def decision_function(self, X, n_jobs=None):
+    def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Scores of the classes; for two classes, the score of the second minus that of the first.
 
         Parameters
@@ -226,7 +243,7 @@ class Model:
         """
         return self._decision(self.raw_scores(X, n_jobs))
 
-    def predict(self, X, n_jobs=None):
+    def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[Any]:
         """Label of the class with the highest score; ties go to the lowest class.
 
         Parameters
@@ -240,11 +257,11 @@ class Model:
         """
         return self.classes_[self.predict_codes(X, n_jobs)]
 
-    def predict_codes(self, X, n_jobs=None):
+    def predict_codes(self, X: Any, n_jobs: int | None = None) -> NDArray[np.int64]:
         """Positions in ``classes_`` of the predicted labels: (m,) int64. Parameters as in `raw_scores`."""
         return self._rows.best(X, n_jobs)
 
-    def predict_proba(self, X, n_jobs=None):
+    def predict_proba(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Probabilities of the classes.
 
         Parameters
@@ -265,7 +282,7 @@ class Model:
             raise ValueError("this model has no link from scores to probabilities; use decision_function or predict")
         return self._rows.probabilities(X, n_jobs)
 
-    def staged_decision_function(self, X):
+    def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """Scores after 1, 2, ... n_rounds rounds; the last ones equal `decision_function` bit for bit.
 
         Parameters
@@ -289,7 +306,7 @@ class Model:
             X, rows = X[:, used].toarray(), Model.from_ensemble(compact, self.classes_)._rows
         return map(self._decision, rows.stages(X, ensemble.round_ends()))
 
-    def decode(self, columns):
+    def decode(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of the classes from those of the columns of the model's code.
 
         Parameters
@@ -303,7 +320,7 @@ class Model:
         """
         return self._rows.decode(columns)
 
-    def used_features(self):
+    def used_features(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Features that occur in the model, and their shares in what moves the scores, or in the splits of trees.
 
         Every split of a tree counts the same, since a file does not keep what it gained. A stump counts for its feature
@@ -323,7 +340,7 @@ class Model:
         total = share.sum()
         return feature, share / total if total > 0 else np.zeros(len(feature))
 
-    def feature_importances(self):
+    def feature_importances(self) -> NDArray[np.float64]:
         """Share of every feature, as `used_features` measures it.
 
         Returns
@@ -335,7 +352,7 @@ class Model:
         result[feature] = share
         return result
 
-    def truncate(self, t):
+    def truncate(self, t: int) -> Self:
         """The model of the first ``t`` rounds.
 
         Parameters
@@ -350,11 +367,13 @@ class Model:
         self._need_stages()
         return self.from_bytes(self._encoded(self.ensemble.truncate_rounds(t), "list", self.leaves))
 
-    def to_bytes(self):
+    def to_bytes(self) -> bytes:
         """The bytes of the model file."""
         return self._data
 
-    def save(self, path, layout=None, leaves=None):
+    def save(
+        self, path: "str | PathLike[str]", layout: Layout | None = None, leaves: Leaves | None = None
+    ) -> None:
         """Save to a file, which is replaced in one step: after a failure the old one is still there in full.
 
         Parameters
