@@ -2,6 +2,7 @@
 #ifdef LANES
 #define FN(name) PMB_CAT2(name, r, LANES)
 #define GROUP 8 /* rows */
+#define EXP PMB_CAT1(pmb_exp_, LANES)
 
 #if PMB_VECTORS
 #define ALIGNED_LANES __attribute__((aligned(64)))
@@ -46,46 +47,6 @@ PMB_INLINE double FN(pmb_vr_top_)(const double *from) {
 #endif
     double a = v[0] > v[2] ? v[0] : v[2], b = v[1] > v[3] ? v[1] : v[3];
     return a > b ? a : b;
-}
-
-/* exp of a block, relative error below 1e-7, arguments cut at -87 and 87. low: no argument is above 0. */
-PMB_INLINE void FN(pmb_vr_exp_)(const float *x, float *e, const int low) {
-#if PMB_VECTORS
-    FN(floats_) t = *(const FN(floats_) *)x, least = (FN(floats_)){0} - 87.0f, half = (FN(floats_)){0} + 0.5f, r, f;
-    t = VPICK(t < least, least, t);
-    if (!low) t = VPICK(t > -least, -least, t);
-    half = low ? -half : (FN(floats_))((FN(ints_))half | ((FN(ints_))t & INT32_MIN));
-    FN(ints_) n = __builtin_convertvector(t * 1.44269504f + half, FN(ints_));
-    FN(floats_) fn = __builtin_convertvector(n, FN(floats_));
-    r = t - fn * PMB_LN2_HIGH;
-    r = r + fn * PMB_LN2_LOW;
-    f = 1.9875691e-4f * r + 1.3981999e-3f;
-    f = f * r + 8.3334519e-3f;
-    f = f * r + 4.1665796e-2f;
-    f = f * r + 1.6666665e-1f;
-    f = f * r + 5.0000001e-1f;
-    f = f * (r * r) + r + 1.0f;
-    *(FN(floats_) *)e = f * (FN(floats_))((n + 127) << 23);
-#else
-    int32_t bits[LANES] ALIGNED_LANES;
-    float scale[LANES] ALIGNED_LANES;
-    (void)low;
-    PMB_LANES(l, LANES) {
-        float t = x[l] < -87.0f ? -87.0f : x[l] > 87.0f ? 87.0f : x[l], r, f = 1.9875691e-4f;
-        int32_t n = (int32_t)(t * 1.44269504f + (t < 0 ? -0.5f : 0.5f));
-        r = t - (float)n * PMB_LN2_HIGH;
-        r = r + (float)n * PMB_LN2_LOW;
-        f = f * r + 1.3981999e-3f;
-        f = f * r + 8.3334519e-3f;
-        f = f * r + 4.1665796e-2f;
-        f = f * r + 1.6666665e-1f;
-        f = f * r + 5.0000001e-1f;
-        e[l] = f * (r * r) + r + 1.0f;
-        bits[l] = (n + 127) << 23;
-    }
-    memcpy(scale, bits, sizeof bits);
-    PMB_LANES(l, LANES) e[l] *= scale[l];
-#endif
 }
 
 /* F += V[leaf] (V NULL: F stays); largest F_r - F_y of the rows [from, to). F, V: rows of blocks * LANES. */
@@ -165,7 +126,7 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
 #endif
                 FN(ints_) used = x > -1e29f, mine = lanes == (float)(y[start + r] - b * LANES);
                 if (loss == PMB_LOG) x = -x;
-                FN(pmb_vr_exp_)((const float *)&x, (float *)&e, loss == PMB_SOFTMAX);
+                EXP((const float *)&x, (float *)&e, loss == PMB_SOFTMAX);
                 if (loss == PMB_LOG) e = 1 / (1 + e);
                 e = (FN(floats_))((FN(ints_))e & used);
                 ((FN(floats_) *)g)[b] = e;
@@ -249,7 +210,7 @@ PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y
         for (int b = 0; b < blocks; b++) {
             float x[LANES], *e = g + b * LANES;
             PMB_LANES(l, LANES) x[l] = (float)(f[b * LANES + l] - top) * (loss == PMB_LOG ? -1 : 1);
-            FN(pmb_vr_exp_)(x, e, 0);
+            EXP(x, e, 0);
             PMB_LANES(l, LANES) e[l] = fabsf(x[l]) > 1e29f ? 0 : loss == PMB_LOG ? 1 / (1 + e[l]) : e[l];
         }
         own = g[y[i]];
@@ -352,7 +313,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G, cons
 
 #undef FN
 #undef GROUP
+#undef EXP
 #undef VPICK
-#undef PARTS
 #undef ALIGNED_LANES
 #endif
