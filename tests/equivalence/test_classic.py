@@ -129,7 +129,8 @@ def test_column_sums_and_updates(m, K, P, own, dtype):
         weight_kernel.column_sums(B, h, starts, of_chunk, partial, out, n_threads)
         assert (np.abs(out - expected) <= 30 * PRECISION[dtype] * size).all()
         rows = aligned_zeros((3, K, len(A) * lanes), dtype)
-        weight_kernel.column_update(B, h, starts, of_chunk, plus, minus, least, rows, n_threads)
+        rows[:, :, :P] = plus, minus, least
+        weight_kernel.column_update(B, h, starts, of_chunk, rows, n_threads)
         np.testing.assert_allclose(unpacked(B, P), after, rtol=PRECISION[dtype], atol=1e-36)
         assert (np.concatenate(list(B), axis=1)[:, P:] == 0).all()
         seen.append(out.tobytes() + B.tobytes())
@@ -719,7 +720,7 @@ def test_pairwise_updates_with_two_sides(m, K):
     rng = np.random.default_rng(m)
     X, y = blobs(m, 2, K)
     data = TrainingData(X, y, K, rng.exponential(size=m) + 0.1)
-    loss, again = PairwiseExp(data, 1), PairwiseExp(data, 1)
+    loss, again = PairwiseExp().blocks(data), PairwiseExp().blocks(data)
     loss.restart()
     F = np.zeros((m, K))
     for _ in range(6):

@@ -1,0 +1,198 @@
+"""Codes: which classes a binary problem sets against which, and how the scores of the problems name a class.
+
+A code matrix is an array (K, P): column j sets the classes with a positive entry against those with a negative one;
+classes with 0 take no part in it.
+"""
+
+from itertools import combinations
+
+import numpy as np
+
+# Random matrices that a dense random code is chosen from, and its columns per log2 of the number of classes.
+TRIALS = 200
+COLUMNS_PER_BIT = 10
+# Most classes whose dichotomies are all taken: 2**(K - 1) - 1 columns.
+LARGEST_EXHAUSTIVE = 12
+# Most columns of a code: what the scorer's stack has room for.
+MOST_COLUMNS = 4096
+
+
+def one_vs_all(n_classes):
+    """Every class against all others: (K, K)."""
+    return 2.0 * np.eye(n_classes) - 1.0
+
+
+def all_pairs(n_classes):
+    """Every class against every other one: (K, K (K - 1) / 2), 0 for the rest."""
+    pairs = list(combinations(range(n_classes), 2))
+    code = np.zeros((n_classes, len(pairs)))
+    for j, (a, b) in enumerate(pairs):
+        code[a, j], code[b, j] = 1.0, -1.0
+    return code
+
+
+def exhaustive(n_classes):
+    """All ways to part the classes in two: (K, 2**(K - 1) - 1); class 0 is always positive."""
+    if n_classes > LARGEST_EXHAUSTIVE:
+        raise ValueError(
+            f"code='exhaustive' has 2**(K - 1) - 1 columns and is for at most {LARGEST_EXHAUSTIVE} classes; there are "
+            f"{n_classes}. Use code='dense' or 'one-vs-all'"
+        )
+    number = np.arange(1, 2 ** (n_classes - 1))
+    code = np.ones((n_classes, len(number)))
+    for k in range(1, n_classes):
+        code[k] -= 2.0 * (number >> (k - 1) & 1)
+    return code
+
+
+def dense_random(n_classes, rng, n_columns=None, trials=TRIALS):
+    """Random signs, of several matrices the one whose closest rows differ most (Allwein, Schapire and Singer).
+
+    Parameters
+    ----------
+    n_classes : int
+    rng : numpy Generator
+    n_columns : int, optional
+        10 log2 K, rounded up, if None; no more than there are different columns.
+    trials : int
+
+    Returns
+    -------
+    ndarray (K, P)
+    """
+    there_are = 2 ** (n_classes - 1) - 1 if n_classes <= LARGEST_EXHAUSTIVE else np.inf
+    if n_columns is None:
+        n_columns = int(np.ceil(COLUMNS_PER_BIT * np.log2(n_classes)))
+    if n_columns >= there_are:
+        return exhaustive(n_classes)
+    best, best_distance = None, -1
+    for _ in range(trials):
+        code = _random_columns(n_classes, n_columns, rng)
+        agreement = code @ code.T
+        distance = n_columns - (agreement - np.diag(np.diag(agreement))).max() if n_classes > 1 else 0
+        if distance > best_distance:
+            best, best_distance = code, distance
+    return best
+
+
+def _random_columns(n_classes, n_columns, rng):
+    """Different columns of random signs, none of them constant or another's negative; class 0 is positive."""
+    columns = {}
+    while len(columns) < n_columns:
+        column = np.where(rng.random(n_classes) < 0.5, -1.0, 1.0)
+        column *= column[0]
+        if (column < 0).any():
+            columns.setdefault(column.tobytes(), column)
+    return np.stack(list(columns.values()), axis=1)
+
+
+def random_half(n_classes, rng):
+    """A colouring (K,) of +1 and -1 with half of the classes, rounded down, at +1."""
+    colouring = -np.ones(n_classes)
+    colouring[rng.choice(n_classes, n_classes // 2, replace=False)] = 1.0
+    return colouring
+
+
+CODES = {"one-vs-all": one_vs_all, "all-pairs": all_pairs, "exhaustive": exhaustive}
+
+
+def code_matrix(code, n_classes, rng):
+    """Code matrix by name: "one-vs-all", "all-pairs", "exhaustive" or "dense".
+
+    "auto" is all dichotomies up to 7 classes, and dense random beyond.
+    """
+    if code == "auto":
+        code = "exhaustive" if n_classes <= 7 else "dense"
+    if code == "dense":
+        return dense_random(n_classes, rng)
+    matrix = CODES[code](n_classes)
+    if matrix.shape[1] > MOST_COLUMNS:
+        raise ValueError(
+            f"code={code!r} has {matrix.shape[1]} columns for {n_classes} classes, more than {MOST_COLUMNS}; use "
+            "'dense' or 'one-vs-all'"
+        )
+    return matrix
+
+
+def separators(spec, n_classes):
+    """Class subsets as a code (K, P): K - s for the s classes of a subset, -s for the others.
+
+    A subset and its complement separate the same; the smaller one is kept, once.
+
+    Parameters
+    ----------
+    spec : {"singles", "pairs"} or list of lists of int
+        All single classes; these and all pairs; or subsets of class codes, each neither empty nor full.
+
+    Returns
+    -------
+    ndarray (K, P) of whole numbers
+    """
+    every = range(n_classes)
+    if isinstance(spec, str):
+        subsets = [(k,) for k in every] + (list(combinations(every, 2)) if spec == "pairs" and n_classes > 2 else [])
+    else:
+        subsets = spec
+    seen, columns = set(), []
+    for subset in subsets:
+        subset = frozenset(int(k) for k in subset)
+        if not subset or not subset <= set(every) or len(subset) == n_classes:
+            raise ValueError(
+                f"separators: {sorted(subset)} is not a subset of the classes 0 to {n_classes - 1} that leaves some on "
+                "both sides; give lists of class codes (positions in classes_)"
+            )
+        other = frozenset(every) - subset
+        least = min((len(subset), sorted(subset)), (len(other), sorted(other)))[1]
+        if tuple(least) in seen:
+            continue
+        seen.add(tuple(least))
+        column = np.full(n_classes, -float(len(least)))
+        column[least] = n_classes - len(least)
+        columns.append(column)
+    if not columns:
+        raise ValueError("separators: the list of class subsets is empty; give one subset or more, or 'singles'")
+    if len(columns) > MOST_COLUMNS:
+        shown = repr(spec) if isinstance(spec, str) else f"[{list(subsets[0])}, ...]"
+        raise ValueError(
+            f"separators={shown} are {len(columns)} class subsets for {n_classes} classes, more than {MOST_COLUMNS}; "
+            "use 'singles', or list fewer"
+        )
+    return np.stack(columns, axis=1)
+
+
+def not_told_apart(code):
+    """First pair of classes that a code (K, P) never sets against each other, as two positions; None if there is none.
+
+    They have the same row, and so always the same score.
+    """
+    seen = {}
+    for k, row in enumerate(np.ascontiguousarray(code)):
+        first = seen.setdefault(row.tobytes(), k)
+        if first != k:
+            return first, k
+    return None
+
+
+def decode(scores, code, decoder):
+    """Scores of the classes (n, K) from those of the problems (n, P).
+
+    Parameters
+    ----------
+    scores : ndarray (n, P)
+    code : ndarray (K, P)
+    decoder : {"linear", "hamming", "exp"}
+        Sum of code times score; minus the number of problems on whose other side a class stands (where a score or an
+        entry of the code is 0, one half); or minus the logarithm of the sum of exp(-code times score), the
+        exponential loss.
+    """
+    if decoder == "linear":
+        return scores @ code.T
+    result = np.empty((len(scores), len(code)))
+    for k, row in enumerate(code):
+        margin = scores * row
+        if decoder == "hamming":
+            result[:, k] = -((1 - np.sign(margin)) / 2).sum(axis=1)
+        else:
+            top = (-margin).max(axis=1)
+            result[:, k] = -(top + np.log(np.exp(-margin - top[:, None]).sum(axis=1)))
+    return result
