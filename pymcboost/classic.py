@@ -9,7 +9,7 @@ from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.binary_boosting import SMALLEST_EDGE, BinaryBoosting
 from pymcboost.coding import random_half
-from pymcboost.losses import LOSSES
+from pymcboost.losses import PairwiseExp
 from pymcboost.weak_learners import Resampled, draw
 
 # Random colourings that are tried before a training ends because no weak learner has an edge.
@@ -173,7 +173,7 @@ class ColouredBoosting(ClassicBoosting):
     """
 
     def _start(self, data, n_threads):
-        loss = LOSSES["exp"].blocks(data, n_threads)
+        loss = PairwiseExp(data, n_threads)
         self._state = (loss, self._resampled(self._new_learner(data, n_threads, 1)))
         self._column = data.gradient_buffer(1)
         self._mu = aligned_zeros(data.n_blocks * data.lanes, data.dtype)

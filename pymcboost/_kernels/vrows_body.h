@@ -78,15 +78,26 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double 
 /* Gradients of rows [from, to), all from scores F whose unused lanes are -1e30; sums: of w |g| by lane.
  * shift: what is taken off the exponents of the exponential loss. */
 #if PMB_SHUFFLES
-#if LANES == 16
+#define DOUBLES(f, p) (((const WIDE *)(f))[p])
+#if LANES == 16 /* two vectors of doubles */
+#define WIDE pmb_vr_8d
+#define TOP(f) pmb_vr_top8(DOUBLES(f, 0), DOUBLES(f, 1))
+#define HALF(f, top, p) __builtin_convertvector(DOUBLES(f, p) - (top), pmb_vr_8)
+#define NARROW(f, top) \
+    __builtin_shufflevector(HALF(f, top, 0), HALF(f, top, 1), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define LOW(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
 #define HIGH(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
-#define JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-#define WIDE_TOP(f) pmb_vr_top8(((const pmb_vr_8d *)(f))[0], ((const pmb_vr_8d *)(f))[1])
-#elif LANES == 8
-#define WIDE_TOP(f) pmb_vr_top8(((const pmb_vr_8d *)(f))[0], ((const pmb_vr_8d *)(f))[0])
+#define WIDEN(v, p) __builtin_convertvector(p ? HIGH(v) : LOW(v), WIDE)
 #else
-#define WIDE_TOP(f) pmb_vr_top4(*(const pmb_vr_4d *)(f))
+#if LANES == 8
+#define WIDE pmb_vr_8d
+#define TOP(f) pmb_vr_top8(DOUBLES(f, 0), DOUBLES(f, 0))
+#else
+#define WIDE pmb_vr_4d
+#define TOP(f) pmb_vr_top4(DOUBLES(f, 0))
+#endif
+#define NARROW(f, top) __builtin_convertvector(DOUBLES(f, 0) - (top), FN(floats_))
+#define WIDEN(v, p) __builtin_convertvector(v, WIDE)
 #endif
 /* Rows go in groups, stage by stage: the stages of one row wait for each other, those of several do not. */
 PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
@@ -102,9 +113,9 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
         for (int r = 0; r < n; r++) {
             const double *f = F + (start + r) * L;
             if (loss == PMB_SOFTMAX) {
-                top[r] = WIDE_TOP(f);
+                top[r] = TOP(f);
                 for (int b = 1; b < blocks; b++) {
-                    double here = WIDE_TOP(f + b * LANES);
+                    double here = TOP(f + b * LANES);
                     top[r] = here > top[r] ? here : top[r];
                 }
             } else top[r] = f[y[start + r]] + shift;
@@ -114,16 +125,7 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
             float *g = G + (start + r) * L;
             FN(floats_) sum = {0};
             for (int b = 0; b < blocks; b++) {
-                const double *fb = f + b * LANES;
-#if LANES == 16
-                pmb_vr_8 x0 = __builtin_convertvector(((const pmb_vr_8d *)fb)[0] - top[r], pmb_vr_8);
-                pmb_vr_8 x1 = __builtin_convertvector(((const pmb_vr_8d *)fb)[1] - top[r], pmb_vr_8);
-                FN(floats_) x = JOIN(x0, x1), e;
-#elif LANES == 8
-                FN(floats_) x = __builtin_convertvector(((const pmb_vr_8d *)fb)[0] - top[r], FN(floats_)), e;
-#else
-                FN(floats_) x = __builtin_convertvector(((const pmb_vr_4d *)fb)[0] - top[r], FN(floats_)), e;
-#endif
+                FN(floats_) x = NARROW(f + b * LANES, top[r]), e;
                 FN(ints_) used = x > -1e29f, mine = lanes == (float)(y[start + r] - b * LANES);
                 if (loss == PMB_LOG) x = -x;
                 EXP((const float *)&x, (float *)&e, loss == PMB_SOFTMAX);
@@ -139,42 +141,21 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
             factor[r] = loss == PMB_SOFTMAX ? 1 / (others[r] + G[(start + r) * L + y[start + r]]) : 1;
         }
         for (int b = 0; b < blocks; b++) {
-#if LANES == 16
-            pmb_vr_8d one, two;
-            memcpy(&two, sums + b * LANES + 8, sizeof two);
-#elif LANES == 8
-            pmb_vr_8d one;
-#else
-            pmb_vr_4d one;
-#endif
-            memcpy(&one, sums + b * LANES, sizeof one);
+            WIDE part[LANES == 16 ? 2 : 1];
+            memcpy(part, sums + b * LANES, sizeof part);
             for (int r = 0; r < n; r++) {
                 FN(floats_) *g = (FN(floats_) *)(G + (start + r) * L) + b, size;
                 FN(floats_) v = *g * -factor[r], self = (FN(floats_)){0} + others[r] * factor[r];
                 v = VPICK(lanes == (float)(y[start + r] - b * LANES), self, v);
                 *g = v;
                 size = (FN(floats_))((FN(ints_))v & 0x7fffffff);
-#if LANES == 16
-                pmb_vr_8d low = __builtin_convertvector(LOW(size), pmb_vr_8d);
-                pmb_vr_8d high = __builtin_convertvector(HIGH(size), pmb_vr_8d);
-                if (weight) low *= weight[start + r];
-                if (weight) high *= weight[start + r];
-                one += low;
-                two += high;
-#elif LANES == 8
-                pmb_vr_8d low = __builtin_convertvector(size, pmb_vr_8d);
-                if (weight) low *= weight[start + r];
-                one += low;
-#else
-                pmb_vr_4d low = __builtin_convertvector(size, pmb_vr_4d);
-                if (weight) low *= weight[start + r];
-                one += low;
-#endif
+                for (int p = 0; p < (int)(sizeof part / sizeof part[0]); p++) {
+                    WIDE wide = WIDEN(size, p);
+                    if (weight) wide *= weight[start + r];
+                    part[p] += wide;
+                }
             }
-#if LANES == 16
-            memcpy(sums + b * LANES + 8, &two, sizeof two);
-#endif
-            memcpy(sums + b * LANES, &one, sizeof one);
+            memcpy(sums + b * LANES, part, sizeof part);
         }
     }
 }
@@ -192,10 +173,14 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_REST
     else GRADIENT(PMB_SOFTMAX, NULL, blocks);
 #undef GRADIENT
 }
+#undef DOUBLES
+#undef WIDE
+#undef TOP
+#undef HALF
+#undef NARROW
 #undef LOW
 #undef HIGH
-#undef JOIN
-#undef WIDE_TOP
+#undef WIDEN
 #else
 PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y, const double *weight, int blocks,
                                      int64_t from, int64_t to, double shift, float *G, double *sums) {

@@ -147,7 +147,7 @@ class MCBoostClassifier(BinaryBoosting):
         # The logistic weights are not normalised: the penalty changes its scale with them.
         nu = self.nu if self.loss == "exp" else self.nu * data.weight_unit
         solver = SOLVERS[self.loss](data.n_classes, nu)
-        self._state = (LOSSES[self.loss].blocks(data, n_threads), self._new_learner(data, n_threads), solver)
+        self._state = (LOSSES[self.loss](data, n_threads), self._new_learner(data, n_threads), solver)
 
     def _restart(self, scores):
         self._state[0].restart(scores)

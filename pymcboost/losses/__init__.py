@@ -14,17 +14,20 @@ totally corrective solvers hold them class by class (`solvers.fcd`). Every layou
 scores or None for zeros, and has its negative gradient in ``gradient``.
 """
 
+from pymcboost.losses import pairwise_exp, pairwise_log, softmax
 from pymcboost.losses.blocks import ColumnSums
 from pymcboost.losses.class_weights import ClassWeights
 from pymcboost.losses.coded_exp import CodedExp
 from pymcboost.losses.loss import Loss
-from pymcboost.losses.pairwise_exp import PairwiseExp
-from pymcboost.losses.pairwise_log import PairwiseLog
-from pymcboost.losses.softmax import Softmax
 
-LOSSES = {"softmax": Softmax(), "exp": PairwiseExp(), "log": PairwiseLog()}
+LOSSES = {
+    "softmax": softmax.Softmax(),
+    "exp": pairwise_exp.PairwiseExp(),
+    "log": pairwise_log.PairwiseLog(),
+}
 
-# Old names, to be removed.
+# Old names, to be removed; so is `Pairwise.__call__`.
+PairwiseExp = LOSSES["exp"]
 ROW_LINKS = {name: loss.link for name, loss in LOSSES.items()}
 
 
@@ -33,6 +36,4 @@ def RowLoss(name, data, n_threads):
     return LOSSES[name].rows(data, n_threads)
 
 
-__all__ = [
-    "LOSSES", "ClassWeights", "CodedExp", "ColumnSums", "Loss", "PairwiseExp", "PairwiseLog", "Softmax",
-]  # fmt: skip
+__all__ = ["LOSSES", "ClassWeights", "CodedExp", "ColumnSums", "Loss"]

@@ -29,6 +29,10 @@ class Pairwise(CompiledLoss):
         """The loss at work in blocks of classes."""
         raise NotImplementedError
 
+    def __call__(self, data, n_threads=1):
+        """Old name of `blocks`."""
+        return self.blocks(data, n_threads)
+
     def value(self, F, y):
         """See `Loss.value`."""
         own = np.arange(len(y)), y

@@ -33,10 +33,10 @@ from pymcboost._kernels import splits as split_kernel
 from pymcboost._kernels import trees as tree_kernel
 from pymcboost._kernels import weights as weight_kernel
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.coding import all_pairs, decode, exhaustive, one_vs_all, random_half, separators
-from pymcboost.coefficients import LARGEST_COEFFICIENT, coded_steps, common_step
 from pymcboost.data import LARGEST_THRESHOLD, TrainingData, layout
-from pymcboost.losses import ClassWeights, CodedExp, PairwiseExp
+from pymcboost.losses import LOSSES, ClassWeights, CodedExp
+from pymcboost.losses.codes import all_pairs, decode, exhaustive, one_vs_all, random_half, separators
+from pymcboost.solvers.roots import LARGEST_COEFFICIENT, coded_steps, common_step
 from pymcboost.tree_data import Grown, TreeData
 from pymcboost.weak_learners import (
     ClassStump,
@@ -720,7 +720,7 @@ def test_pairwise_updates_with_two_sides(m, K):
     rng = np.random.default_rng(m)
     X, y = blobs(m, 2, K)
     data = TrainingData(X, y, K, rng.exponential(size=m) + 0.1)
-    loss, again = PairwiseExp().blocks(data), PairwiseExp().blocks(data)
+    loss, again = LOSSES["exp"].blocks(data), LOSSES["exp"].blocks(data)
     loss.restart()
     F = np.zeros((m, K))
     for _ in range(6):
