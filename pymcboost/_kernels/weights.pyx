@@ -52,50 +52,66 @@ def chunks(class_start, int64_t size=4096):
     return (np.array(starts + [class_start[len(class_start) - 1]], dtype=np.int64), np.array(classes, dtype=np.int32))
 
 
+cdef int spread(const double[:, ::1] plus, const double[:, ::1] minus, double added,
+                real[:, :, ::1] factors) except -1:
+    """K x K tables of factors, and what is then added, by class of the row; 0 for the own class."""
+    cdef int c, r, K = <int> plus.shape[0]
+    aligned(&factors[0, 0, 0], "factors")
+    for c in range(K):
+        for r in range(K):
+            factors[0, c, r] = <real> plus[c, r] if r != c else 0
+            factors[1, c, r] = <real> minus[c, r] if r != c else 0
+            factors[2, c, r] = <real> added if r != c else 0
+    return 0
+
+
 def exp_update(real[:, :, ::1] A, const signed char[::1] h, const int64_t[::1] starts, const int32_t[::1] classes,
-               const real[:, :, ::1] factors, int n_threads):
-    """Exponential loss: multiply u[i, r] by a factor of class y_i as h_i says and rebuild the gradient A.
+               const double[:, ::1] plus, const double[:, ::1] minus, double smallest, factors, int n_threads):
+    """Exponential loss: multiply u[i, r] by plus or minus[y_i, r] as h_i says and rebuild the gradient A.
 
     Parameters
     ----------
     A : INOUT (n_blocks, m, lanes), -u off the row's class
     h : IN (m,) +1 or -1
     starts, classes : IN, from `chunks`
-    factors : IN (3, K, n_blocks * lanes), aligned, 0 for the own class and in the padding
-        Factors where h = +1 and where h = -1, and what is then added to A: it keeps denormal numbers away.
+    plus, minus : IN (K, K) factors
+    smallest : added to every weight, keeps denormal numbers away
+    factors : scratch (3, K, n_blocks * lanes) of A's dtype, aligned, zeros in the padding
     """
     aligned(&A[0, 0, 0], "A")
-    aligned(&factors[0, 0, 0], "factors")
+    cdef real[:, :, ::1] table = factors
+    spread(plus, minus, -smallest, table)
     cdef int lanes = <int> A.shape[2], n_blocks = <int> A.shape[0], is_double = real is double
     cdef int64_t j, block_size = A.shape[1] * A.shape[2]
     for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
         pmb_exp_update(is_double, lanes, &A[0, starts[j], 0], block_size, n_blocks, &h[starts[j]],
-                       starts[j + 1] - starts[j], &factors[0, classes[j], 0], &factors[1, classes[j], 0],
-                       &factors[2, classes[j], 0], classes[j])
+                       starts[j + 1] - starts[j], &table[0, classes[j], 0], &table[1, classes[j], 0],
+                       &table[2, classes[j], 0], classes[j])
 
 
 def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1] weight, const int64_t[::1] starts,
-             const int32_t[::1] classes, const real[:, :, ::1] factors, double[:, :, :, ::1] partial,
-             double[:, :, ::1] out, int n_threads):
+             const int32_t[::1] classes, const double[:, ::1] plus, const double[:, ::1] minus, factors,
+             double[:, :, :, ::1] partial, double[:, :, ::1] out, int n_threads):
     """Logistic loss: first and second derivatives per class pair and side of h at trial coefficients.
 
-    With q = Q[i, r] times the factor and p = q / (1 + q), out holds the sums of weight p for h = +1 and -1 and of
+    With q = Q[i, r] * (plus or minus)[y_i, r] and p = q / (1 + q), out holds the sums of weight p for h = +1 and -1 and of
     weight p (1 - p) for h = +1 and -1: (4, K, K), diagonal 0.
 
     Parameters
     ----------
-    factors : IN as in `exp_update`; partial : scratch (n_chunks, n_blocks, 4, lanes)
+    factors : scratch as in `exp_update`; partial : scratch (n_chunks, n_blocks, 4, lanes)
     """
     aligned(&Q[0, 0, 0], "Q")
-    aligned(&factors[0, 0, 0], "factors")
+    cdef real[:, :, ::1] table = factors
+    spread(plus, minus, 0, table)
     cdef int b, c, r, k, K = <int> out.shape[1], lanes = <int> Q.shape[2], is_double = real is double
     cdef int64_t j
     partial[:] = 0
     for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
         for b in range(Q.shape[0]):
             pmb_log_sums(is_double, lanes, &Q[b, starts[j], 0], &h[starts[j]], &weight[starts[j]],
-                         starts[j + 1] - starts[j], &factors[0, classes[j], b * lanes],
-                         &factors[1, classes[j], b * lanes], &partial[j, b, 0, 0])
+                         starts[j + 1] - starts[j], &table[0, classes[j], b * lanes],
+                         &table[1, classes[j], b * lanes], &partial[j, b, 0, 0])
     out[:] = 0
     with nogil:
         for j in range(classes.shape[0]):
@@ -107,17 +123,19 @@ def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1
 
 
 def log_update(real[:, :, ::1] Q, real[:, :, ::1] A, const signed char[::1] h, const double[::1] weight,
-               const int64_t[::1] starts, const int32_t[::1] classes, const real[:, :, ::1] factors, int n_threads):
+               const int64_t[::1] starts, const int32_t[::1] classes, const double[:, ::1] plus,
+               const double[:, ::1] minus, double smallest, factors, int n_threads):
     """Logistic loss: multiply the odds Q[i, r] = exp(-rho_ir) as h says; rebuild A from p = Q / (1 + Q)."""
     aligned(&Q[0, 0, 0], "Q")
     aligned(&A[0, 0, 0], "A")
-    aligned(&factors[0, 0, 0], "factors")
+    cdef real[:, :, ::1] table = factors
+    spread(plus, minus, smallest, table)
     cdef int lanes = <int> A.shape[2], n_blocks = <int> A.shape[0], is_double = real is double
     cdef int64_t j, block_size = A.shape[1] * A.shape[2]
     for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
         pmb_log_update(is_double, lanes, &Q[0, starts[j], 0], &A[0, starts[j], 0], block_size, n_blocks,
-                       &h[starts[j]], &weight[starts[j]], starts[j + 1] - starts[j], &factors[0, classes[j], 0],
-                       &factors[1, classes[j], 0], &factors[2, classes[j], 0], classes[j])
+                       &h[starts[j]], &weight[starts[j]], starts[j + 1] - starts[j], &table[0, classes[j], 0],
+                       &table[1, classes[j], 0], &table[2, classes[j], 0], classes[j])
 
 
 def column_sums(const real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[::1] starts,

@@ -28,7 +28,7 @@ class ColumnSums:
     def __init__(self, data, n_columns, n_threads):
         lanes, blocks = layout(n_columns)
         self.starts, self.classes = _weights.chunks(data.class_start)
-        self.n_columns, self._shape, self._n_threads = n_columns, (2, data.n_classes, n_columns), n_threads
+        self._shape, self._n_threads = (2, data.n_classes, n_columns), n_threads
         self._partial = np.zeros((len(self.classes), 2, blocks, lanes))
 
     def __call__(self, gradient, h):
@@ -76,9 +76,3 @@ class Blocks:
         for b in range(len(buffer)):
             part = values[:, b * lanes : (b + 1) * lanes]
             buffer[b, rows, : part.shape[1]] = part
-
-    def _set_factors(self, *tables):
-        """Tables (K, P): factors where h = +1 and where h = -1, and what is added."""
-        with np.errstate(over="ignore"):
-            for to, table in zip(self._factors, tables, strict=True):
-                to[:, : self.column_sums.n_columns] = table

@@ -36,6 +36,8 @@ class CodedExp(Blocks):
         self._unit = self.code if unit is None else np.asarray(unit, dtype=np.float64)
         self._inverse = np.divide(1.0, self._unit, out=np.zeros((K, P)), where=self._unit != 0)
         of_class = np.array([part.sum() for part in np.split(data.weight, data.class_start[1:-1])])
+        self._used = self._factors[:, :, :P]  # where h is +1, and where it is -1; and what is added
+        self._used[2] = SMALLEST * np.sign(self._unit)
         self._start_mass = np.abs(np.sign(self.code)).T @ of_class
 
     @staticmethod
@@ -107,6 +109,7 @@ class CodedExp(Blocks):
             scale = np.divide(self._start_mass, mass, out=np.ones_like(mass), where=mass > 0)
         else:
             scale = np.full(len(mass), self._start_mass.sum() / mass.sum())
-        self._set_factors(factors[0] * scale, factors[1] * scale, SMALLEST * np.sign(self._unit))
+        with np.errstate(over="ignore"):
+            self._used[0], self._used[1] = factors[0] * scale, factors[1] * scale
         _weights.column_update(self.gradient, h, self._starts, self._classes, self._factors, self.n_threads)
         self.mass = mass * scale

@@ -88,7 +88,3 @@ class PairwiseBlocks(Blocks):
         a = -u
         a[own] = u.sum(axis=1)
         self._scatter(self.gradient, rows, a)
-
-    def _set_factors(self, *tables):
-        super()._set_factors(*tables)
-        self._factors[:, self._all, self._all] = 0.0

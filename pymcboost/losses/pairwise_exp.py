@@ -65,8 +65,9 @@ class ExpBlocks(PairwiseBlocks):
 
     def side_tables(self, h):
         """K x K sums of u over the rows of each class with h = +1 and with h = -1: (2, K, K)."""
-        out = 0.0 - self.column_sums(self.gradient, h[None, :])
-        out[:, self._all, self._all] = 0.0
+        out = self.column_sums(self.gradient, h[None, :])
+        np.subtract(0.0, out, out=out)
+        out.reshape(2, -1)[:, :: len(self._all) + 1] = 0.0
         return out
 
     def tables_at(self, h, w):
@@ -82,6 +83,8 @@ class ExpBlocks(PairwiseBlocks):
         inverse = 1.0 / factor if minus is None else np.exp(minus[None, :] - minus[:, None])
         mass = float((tables[0] * factor).sum() + (tables[1] * inverse).sum())
         scale = self.mass / mass
-        self._set_factors(factor * scale, inverse * scale, -SMALLEST)
-        _weights.exp_update(self.gradient, h, self._starts, self._classes, self._factors, self.n_threads)
+        _weights.exp_update(
+            self.gradient, h, self._starts, self._classes, factor * scale, inverse * scale, SMALLEST, self._factors,
+            self.n_threads,
+        )  # fmt: skip
         self.log_scale -= np.log(scale)

@@ -51,17 +51,13 @@ class LogBlocks(PairwiseBlocks):
         """Edge in the scale of the stopping rule: the logistic weights are not normalised."""
         return edge
 
-    def _move(self, w):
-        factor = np.exp(w[None, :] - w[:, None])
-        self._set_factors(factor, 1.0 / factor, SMALLEST)
-
     def trial_tables(self, h, w):
         """First and second derivatives per class pair and side of h at F + h w: (4, K, K), see `_kernels.weights`."""
         out = np.empty((4, len(w), len(w)))
-        self._move(w)
+        factor = np.exp(w[None, :] - w[:, None])
         _weights.log_sums(
-            self.odds, h, self.data.weight, self._starts, self._classes, self._factors, self._partial, out,
-            self.n_threads,
+            self.odds, h, self.data.weight, self._starts, self._classes, factor, 1.0 / factor, self._factors,
+            self._partial, out, self.n_threads,
         )  # fmt: skip
         return out
 
@@ -69,8 +65,9 @@ class LogBlocks(PairwiseBlocks):
 
     def update(self, h, w, tables):
         """Add h w to F (w: (K,), h: (m,) +-1; tables: trial tables near the new F, for the mass)."""
-        self._move(w)
+        factor = np.exp(w[None, :] - w[:, None])
         _weights.log_update(
-            self.odds, self.gradient, h, self.data.weight, self._starts, self._classes, self._factors, self.n_threads
-        )
+            self.odds, self.gradient, h, self.data.weight, self._starts, self._classes, factor, 1.0 / factor, SMALLEST,
+            self._factors, self.n_threads,
+        )  # fmt: skip
         self.mass = float(tables[0].sum() + tables[1].sum())

@@ -141,8 +141,8 @@ def test_odds_of_the_logistic_loss_are_capped(dtype, K):
     factors = aligned_zeros((3, K, blocks * lanes), dtype)
 
     def move(plus, minus):
-        factors[0, 0, of_class], factors[1, 0, of_class] = plus, minus
-        weight_kernel.log_update(Q, A, h, np.full(m, 2.0), starts, classes, factors, 1)
+        tables = np.full((K, K), plus), np.full((K, K), minus)
+        weight_kernel.log_update(Q, A, h, np.full(m, 2.0), starts, classes, *tables, 1e-30, factors, 1)
         found = np.concatenate(list(Q), axis=1)
         assert (found[:, ~of_class] == 0).all()
         gradient = np.concatenate(list(A), axis=1)
