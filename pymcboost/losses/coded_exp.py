@@ -109,7 +109,7 @@ class CodedExp(Blocks):
             scale = np.divide(self._start_mass, mass, out=np.ones_like(mass), where=mass > 0)
         else:
             scale = np.full(len(mass), self._start_mass.sum() / mass.sum())
-        with np.errstate(over="ignore"):
-            self._used[0], self._used[1] = factors[0] * scale, factors[1] * scale
+        for to, factor in zip(self._used, factors, strict=False):
+            np.multiply(factor, scale, out=to, casting="same_kind")
         _weights.column_update(self.gradient, h, self._starts, self._classes, self._factors, self.n_threads)
         self.mass = mass * scale

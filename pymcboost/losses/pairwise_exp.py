@@ -66,7 +66,7 @@ class ExpBlocks(PairwiseBlocks):
     def side_tables(self, h):
         """K x K sums of u over the rows of each class with h = +1 and with h = -1: (2, K, K)."""
         out = self.column_sums(self.gradient, h[None, :])
-        np.subtract(0.0, out, out=out)
+        np.negative(out, out=out)
         out.reshape(2, -1)[:, :: len(self._all) + 1] = 0.0
         return out
 
