@@ -38,14 +38,14 @@ def algorithms():
 
 def dense_columns(K):
     """Columns of the dense random code."""
-    from pymcboost.coding import code_matrix
+    from pymcboost.losses.codes import code_matrix
 
     return code_matrix("dense", K, np.random.default_rng(0)).shape[1]
 
 
 def pair_columns(K):
     """Single classes and pairs of them, of those that separate the same only one."""
-    from pymcboost.coding import separators
+    from pymcboost.losses.codes import separators
 
     return separators("pairs", K).shape[1]
 

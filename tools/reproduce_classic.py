@@ -71,7 +71,7 @@ TABLE3_COLUMNS = ["error", "rounds_fitted", "trees", "n_train", "n_test"]
 
 def columns_of(method, n_classes):
     """Weak learners that a method fits in a round."""
-    from pymcboost.coding import separators
+    from pymcboost.losses.codes import separators
 
     if method == "samme":
         return 1

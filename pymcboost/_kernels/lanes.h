@@ -28,6 +28,8 @@
 
 #define PMB_LANES(l, n) for (int l = 0; l < (n); l++)
 
+#define PMB_CAT0(a, b) a##b
+#define PMB_CAT1(a, b) PMB_CAT0(a, b)
 #define PMB_CAT3(a, b, c) a##b##_##c
 #define PMB_CAT2(a, b, c) PMB_CAT3(a, b, c)
 

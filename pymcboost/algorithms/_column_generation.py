@@ -9,16 +9,19 @@ import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms._binary import RESTART_EVERY, SMALLEST_EDGE, BinaryBooster
+from pymcboost.losses import LOSSES
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.model.model import Model
 from pymcboost.model.trees import Trees
+from pymcboost.solvers.columns import Columns, pack, padded
+from pymcboost.solvers.fcd import FCD
+from pymcboost.solvers.lbfgs import LBFGS
+from pymcboost.solvers.weights import PairWeights
 from pymcboost.threads import available_memory, in_words
-from pymcboost.totally_corrective import FCD, LBFGS, Columns, ExpWeights, LogWeights, pack, padded
 
 # Largest violation that FCD and L-BFGS-B leave in a round, relative to that of the new learners; not from 0.
 SOLVER_TOLERANCE = 1e-3
 SEED_STEP = 1_000_003
-WEIGHTS = {"exp": ExpWeights, "log": LogWeights}
 # The solver that begins every round at 0.
 COLD = "lbfgs-cold"
 STAYED = "all coefficients stay 0"
@@ -231,7 +234,7 @@ def sparsity(ensemble, history, per_learner):
 
 
 def outputs(learners, X, rows, n_features):
-    """Outputs of weak learners on the listed rows of X as bits, see `totally_corrective.pack`."""
+    """Outputs of weak learners on the listed rows of X as bits, see `solvers.columns.pack`."""
     builder = TreesBuilder(max(2, len(learners)), n_features)
     for n, learner in enumerate(learners):
         builder.add_tree(learner.feature, learner.threshold, learner.nan_left, learner.right, learner.sign, n)
@@ -274,7 +277,7 @@ class ColumnGeneration(BinaryBooster):
     @property
     def link(self):
         """That of the loss."""
-        return WEIGHTS[self.params.loss].link
+        return LOSSES[self.params.loss].link
 
     def new_builder(self):
         """An ensemble, or one whose coefficients all change in every round."""
@@ -312,9 +315,9 @@ class ColumnGeneration(BinaryBooster):
         # C / p in front of the loss, p the weight of all (row, other class) pairs, is nu = p / C in front of the norm.
         nu = float(data.weight.sum()) * (data.n_classes - 1) / p.C
         if self.solver_name == "fcd":
-            self.weights = self.solver = FCD(data, nu, n_threads=self.n_threads)
+            self.weights = self.solver = FCD(LOSSES["exp"], data, nu, n_threads=self.n_threads)
         else:
-            self.weights = WEIGHTS[p.loss](data, nu, n_threads=self.n_threads)
+            self.weights = PairWeights(LOSSES[p.loss], data, nu, n_threads=self.n_threads)
             self.solver = LBFGS(self.weights, cold=self.solver_name == COLD)
         self.learner = self.new_learner()
         self.objective, self.converged = np.inf, False
@@ -346,7 +349,7 @@ class ColumnGeneration(BinaryBooster):
 
     def restart(self, scores):
         """Weights of these scores."""
-        self.weights.restart(None if scores is None else scores.T)
+        self.weights.start(None if scores is None else scores.T)
         self.objective = self.weights.loss() + self.weights.nu * self.l1
 
     def why_ended(self):

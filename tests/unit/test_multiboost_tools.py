@@ -104,7 +104,7 @@ def test_times_to_an_objective():
 
 def test_every_timed_update_writes():
     fcd, columns = bench_multiboost.random_problem(1000, 4, np.float64, 50)
-    fcd.restart()
+    fcd.start()
     updates, _ = fcd.descend(columns, np.ones(50, dtype=bool))
     assert updates == 50 and (columns.w != 1).all() and (columns.w > 0).all()
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pymcboost.coding import (
+from pymcboost.losses.codes import (
     COLUMNS_PER_BIT,
     LARGEST_EXHAUSTIVE,
     MOST_COLUMNS,

@@ -3,14 +3,12 @@
 import numpy as np
 
 from pymcboost._kernels import newton as _newton
+from pymcboost.solvers.roots import LARGEST_COEFFICIENT, MAX_ITERATIONS
 
-# A weak learner without mistakes on some pair of classes would get an infinite coefficient; this is the largest.
-LARGEST_COEFFICIENT = 10.0
 # Largest projected gradient relative to the mass of the weights: of the K x K problems, and of the passes over the
 # data.
 TOLERANCE = 1e-9
 DATA_TOLERANCE = 1e-6
-MAX_ITERATIONS = 100
 MAX_PASSES = 12
 
 
@@ -65,29 +63,3 @@ class NewtonLog(_Newton):
 
 
 SOLVERS = {"exp": NewtonExp, "log": NewtonLog}
-
-
-def coded_steps(tables, code, cap=LARGEST_COEFFICIENT):
-    """Steps t (P,) that minimise, column by column, the coded exponential loss along +-1 outputs h.
-
-    The root of  sum_c C (W-[c] exp(C t) - W+[c] exp(-C t)) = 0, which rises in t: for a class subset of PIBoost with
-    C = K - s on it and -s off it, its polynomial (eq. 8) times powers of R = exp(t).
-
-    Parameters
-    ----------
-    tables : ndarray (2, K, P)
-        Weights of the rows of each class with h = +1 and with h = -1.
-    code : ndarray (K, P)
-        C.
-    cap : float
-        Largest |C t| of a column.
-    """
-    out = np.empty(code.shape[1])
-    code = np.ascontiguousarray(code, dtype=np.float64)
-    _newton.coded_steps(code, np.ascontiguousarray(tables, dtype=np.float64), cap, MAX_ITERATIONS, out)
-    return out
-
-
-def common_step(edge, cap=LARGEST_COEFFICIENT):
-    """AdaBoost's coefficient, 1/2 log((1 + edge) / (1 - edge)), for an edge in (0, 1]; at most ``cap``."""
-    return float(min(np.arctanh(min(edge, 1 - 1e-16)), cap))
