@@ -1,5 +1,7 @@
 """Coefficients of one new weak learner: the K-vector w >= 0 that minimises the loss of F + h w."""
 
+import math
+
 import numpy as np
 
 from pymcboost._kernels import newton as _newton
@@ -90,4 +92,5 @@ def coded_steps(tables, code, cap=LARGEST_COEFFICIENT):
 
 def common_step(edge, cap=LARGEST_COEFFICIENT):
     """AdaBoost's coefficient, 1/2 log((1 + edge) / (1 - edge)), for an edge in (0, 1]; at most ``cap``."""
-    return float(min(np.arctanh(min(edge, 1 - 1e-16)), cap))
+    edge = min(edge, 1 - 1e-16)
+    return min(math.atanh(edge), cap)  # NumPy's depends on the CPU

@@ -10,6 +10,7 @@ import numpy as np
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost._kernels.elementary import exp, log
 from pymcboost.data import layout
 from pymcboost.threads import available_memory, in_words
 
@@ -82,14 +83,14 @@ class PairwiseExp(PairwiseLoss):
             minus_rho[own] = -np.inf
             here = minus_rho.max(initial=-np.inf)
             if here > top:
-                total *= np.exp(top - here) if total else 0.0
+                total *= exp(top - here) if total else 0.0
                 top = here
-            total += float(np.sum(weight[rows] * np.exp(minus_rho - top)))
-        log_mass = top + np.log(total)
-        self.log_scale = log_mass - np.log(self.mass)
+            total += float(np.sum(weight[rows] * exp(minus_rho - top)))
+        log_mass = top + log(total)
+        self.log_scale = log_mass - log(self.mass)
         for rows, minus_rho, own in self._blocks_of_scores(scores):
             minus_rho[own] = -np.inf
-            u = weight[rows] * np.exp(minus_rho - self.log_scale)
+            u = weight[rows] * exp(minus_rho - self.log_scale)
             a = -u
             a[own] = u.sum(axis=1)
             self._scatter(self.gradient, rows, a)
@@ -97,7 +98,7 @@ class PairwiseExp(PairwiseLoss):
     @property
     def diagonal(self):
         """Sum of the terms exp(-rho_ir) with r = y_i, in the scale of the stored weights."""
-        return self._total_weight * np.exp(min(-self.log_scale, 600.0))
+        return self._total_weight * exp(min(-self.log_scale, 600.0))
 
     def stopping_edge(self, edge):
         """Edge with the weights normalised to sum to 1, diagonal included, as in the stopping rule."""
@@ -119,8 +120,8 @@ class PairwiseExp(PairwiseLoss):
 
         With ``minus`` (K,), that is added where h = -1 in place of -w.
         """
-        factor = np.exp(w[None, :] - w[:, None])
-        inverse = 1.0 / factor if minus is None else np.exp(minus[None, :] - minus[:, None])
+        factor = exp(w[None, :] - w[:, None])
+        inverse = 1.0 / factor if minus is None else exp(minus[None, :] - minus[:, None])
         mass = float((tables[0] * factor).sum() + (tables[1] * inverse).sum())
         scale = self.mass / mass
         _weights.exp_update(
@@ -134,7 +135,7 @@ class PairwiseExp(PairwiseLoss):
             self._rows,
             self.n_threads,
         )
-        self.log_scale -= np.log(scale)
+        self.log_scale -= log(scale)
 
 
 class PairwiseLog(PairwiseLoss):
@@ -152,7 +153,7 @@ class PairwiseLog(PairwiseLoss):
         weight = self.data.weight[:, None]
         self.mass = 0.0
         for rows, minus_rho, own in self._blocks_of_scores(scores):
-            q = np.exp(np.clip(minus_rho, -69.0, 69.0))
+            q = exp(np.clip(minus_rho, -69.0, 69.0))
             q[own] = 0.0
             u = weight[rows] * (q / (1 + q))
             a = -u
@@ -169,7 +170,7 @@ class PairwiseLog(PairwiseLoss):
         """First and second derivatives per class pair and side of h at F + h w: (4, K, K), see `_kernels.weights`."""
         K = self.data.n_classes
         out = np.empty((4, K, K))
-        factor = np.exp(w[None, :] - w[:, None])
+        factor = exp(w[None, :] - w[:, None])
         _weights.log_sums(
             self.odds, h, self.data.weight, self._starts, self._classes, factor, 1.0 / factor, self._rows,
             self._partial, out, self.n_threads,
@@ -180,7 +181,7 @@ class PairwiseLog(PairwiseLoss):
 
     def update(self, h, w, tables):
         """Add h w to F (w: (K,), h: (m,) +-1; tables: trial tables near the new F, for the mass)."""
-        factor = np.exp(w[None, :] - w[:, None])
+        factor = exp(w[None, :] - w[:, None])
         _weights.log_update(
             self.odds, self.gradient, h, self.data.weight, self._starts, self._classes, factor, 1.0 / factor, SMALLEST,
             self._rows, self.n_threads,
@@ -244,7 +245,7 @@ class CodedExp:
         self._sums = ColumnSums(data, P, n_threads)
         self._rows = aligned_zeros((3, K, self.gradient.shape[0] * self.gradient.shape[2]), data.dtype)
         of_class = np.array([part.sum() for part in np.split(data.weight, data.class_start[1:-1])])
-        self._start_mass = np.abs(np.sign(self.code)).T @ of_class
+        self._start_mass = np.einsum("kp,k->p", np.abs(np.sign(self.code)), of_class)
 
     def _refuse(self, P):
         """Say so before any of it is taken where the weights and the learners' outputs do not fit."""
@@ -275,13 +276,13 @@ class CodedExp:
                         here = log_w.max(axis=0)
                         shift = here if start == 0 else np.maximum(shift, here)
                         continue
-                    mass += self.data.weight[rows] @ np.exp(log_w - shift)
+                    mass += np.einsum("i,ip->p", self.data.weight[rows], exp(log_w - shift))
             # The largest exponents become 0 first, so that nothing overflows; columns of one sum share a shift.
             if self.apart:
-                shift = shift + np.log(np.divide(mass, self._start_mass, out=np.ones_like(mass), where=there))
+                shift = shift + log(np.divide(mass, self._start_mass, out=np.ones_like(mass), where=there))
             else:
                 top = shift.max()
-                shift = np.full_like(shift, top + np.log((mass * np.exp(shift - top)).sum() / total))
+                shift = np.full_like(shift, top + log((mass * exp(shift - top)).sum() / total))
             self.mass = np.zeros_like(mass)
         for start in range(0, len(y), BLOCK_ROWS):
             rows = slice(start, min(start + BLOCK_ROWS, len(y)))
@@ -290,7 +291,7 @@ class CodedExp:
                 value = self.data.weight[rows, None] * unit
             else:
                 log_w = np.where(used[y[rows]], -self.code[y[rows]] * scores[rows] - shift, -np.inf)
-                w = self.data.weight[rows, None] * np.exp(log_w)
+                w = self.data.weight[rows, None] * exp(log_w)
                 self.mass += w.sum(axis=0)
                 value = w * unit
             self._scatter(rows, value)
@@ -319,7 +320,7 @@ class CodedExp:
 
     def update(self, h, plus, tables, minus=None):
         """Add ``plus`` (P,) to f where h = +1 and ``minus`` (``-plus`` if None) where h = -1; tables: those of h."""
-        factors = [np.exp(-self.code * plus), np.exp(-self.code * (-plus if minus is None else minus))]
+        factors = [exp(-self.code * plus), exp(-self.code * (-plus if minus is None else minus))]
         mass = (tables[0] * factors[0] + tables[1] * factors[1]).sum(axis=0)
         if self.apart:
             scale = np.divide(self._start_mass, mass, out=np.ones_like(mass), where=mass > 0)

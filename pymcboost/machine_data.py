@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pymcboost._kernels import svmdual
 from pymcboost.machines import KernelMachine, LinearMachine, Scale
 
 
@@ -73,6 +74,12 @@ class MachineData:
             return Scale.from_range(features.min(axis=0), features.max(axis=0))
         largest = np.abs(features).max(axis=0).toarray().ravel().astype(np.float64)
         return Scale.from_range(-largest, largest)
+
+    def weighted_sum(self, weight):
+        """Sum of the rows times their weights (m,): float64 (d,), added in the order of the rows on every CPU."""
+        total = np.zeros(self.n_features)
+        svmdual.Rows(np.ascontiguousarray(self.features)).add(weight, total)
+        return total
 
 
 class LinearBuilder:

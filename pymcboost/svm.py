@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pymcboost._kernels import svmdual
+from pymcboost._kernels import elementary, svmdual
+from pymcboost._kernels import products as _products
 from pymcboost.threads import available_memory, in_words
 
 KERNELS = ("linear", "poly", "rbf", "perceptron")
@@ -94,15 +95,35 @@ def kernel_block(X, Z, kernel, gamma, coef0, degree):
                 f"{values.shape}"
             )
         return values
-    X, Z = np.asarray(X, dtype=np.float64), np.asarray(Z, dtype=np.float64)
-    products = X @ Z.T
+    X, Z = np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(Z, dtype=np.float64)
+    # Not by BLAS: its sums depend on the CPU.
+    products = np.empty((len(X), len(Z)))
+    _products.products(X, Z, products)
     if kernel == "linear":
         return products
     if kernel == "poly":
-        return (gamma * products + coef0) ** degree
+        return _power(gamma * products + coef0, degree)
     distance2 = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", Z, Z) - 2 * products
     np.maximum(distance2, 0, out=distance2)
-    return np.exp(-gamma * distance2) if kernel == "rbf" else -np.sqrt(distance2)
+    return elementary.exp(-gamma * distance2, out=distance2) if kernel == "rbf" else -np.sqrt(distance2)
+
+
+def _power(base, degree):
+    """base^degree by squaring: NumPy's power depends on the CPU."""
+    result = None
+    with np.errstate(over="ignore", invalid="ignore"):
+        while degree:
+            if degree & 1:
+                result = base.copy() if result is None else np.multiply(result, base, out=result)
+            degree >>= 1
+            if degree:
+                base = base * base
+    return result
+
+
+def _dot(a, b):
+    """Inner product, not by BLAS: its sums depend on the CPU."""
+    return float(np.einsum("i,i->", a, b))
 
 
 def _refuse_memory(needed, m, per_entry, remedy):
@@ -327,7 +348,7 @@ class LibsvmKernel:
         lo, hi = _bounds(sign, c)
         violation, _, _ = violation_of(beta[used], (sign * d - sums)[used], lo[used], hi[used])
         _warn_violation(violation, tol, sums, "LIBSVM")
-        return Solution(beta, bias, sums + bias, float(beta @ sums), None, violation, n_iter)
+        return Solution(beta, bias, sums + bias, _dot(beta, sums), None, violation, n_iter)
 
 
 # -- Our own steps ---------------------------------------------------------------------------------------------------
@@ -371,7 +392,7 @@ class DenseKernel:
             tried = _restart(padded, lo, hi)
             if tried is not None:
                 sums = self._sums(tried)
-                gain, curve = target @ tried, tried @ sums
+                gain, curve = _dot(target, tried), _dot(tried, sums)
                 scale = min(1.0, gain / curve) if curve > 0 else 1.0
                 if scale > 0:
                     beta, E = scale * tried, target - scale * sums
@@ -387,7 +408,7 @@ class DenseKernel:
                 break
         _warn_violation(violation, tol, sums[:m], "the pairwise solver")
         bias = bias_of(beta, E, lo, hi)
-        return Solution(beta[:m].copy(), bias, sums[:m] + bias, float(beta @ sums), None, violation, steps)
+        return Solution(beta[:m].copy(), bias, sums[:m] + bias, _dot(beta, sums), None, violation, steps)
 
 
 class LinearRows:
@@ -431,7 +452,7 @@ class LinearRows:
         tried = None if start is None else _restart(start, lo, hi)
         if tried is not None:
             self._rows.add(tried, w)
-            gain, curve = target @ tried, w @ w
+            gain, curve = _dot(target, tried), _dot(w, w)
             scale = max(0.0, min(1.0, gain / curve) if curve > 0 else 1.0)
             beta, w = scale * tried, scale * w
             bias = bias_of(beta, target - self._scores(w), lo, hi)
@@ -457,7 +478,7 @@ class LinearRows:
                 inner /= 4
         _warn_violation(violation, tol, sums, "the coordinate solver")
         bias = bias_of(beta, E, lo, hi)
-        return Solution(beta, bias, sums + bias, float(w @ w), w, violation, steps)
+        return Solution(beta, bias, sums + bias, _dot(w, w), w, violation, steps)
 
     def _newton(self, beta, target, lo, hi, bias):
         """Solve for the free variables at once, up to the first bound, again and again; returns the bias.
@@ -471,18 +492,18 @@ class LinearRows:
             w = np.zeros(self.d)
             self._rows.add(beta, w)
             X = self._X[free]
-            X = (X.toarray() if hasattr(X, "toarray") else X).astype(np.float64)
-            K = X @ X.T
+            X = X.toarray() if hasattr(X, "toarray") else X
+            K, sums, Z = np.empty((len(free), len(free))), np.empty(len(free)), X.astype(np.float64)
+            _products.products(Z, Z, K)
+            svmdual.Rows(X).dots(w, sums)
             system = np.ones((len(free) + 1, len(free) + 1))
             system[:-1, :-1] = K + RIDGE * K.diagonal().mean() * np.eye(len(free))
             system[-1, -1] = 0.0
-            try:
-                *step, found = np.linalg.solve(system, np.append(target[free] - X @ w, 0.0))
-            except np.linalg.LinAlgError:
+            step = np.append(target[free] - sums, 0.0)
+            # Not by LAPACK, which is built on BLAS.
+            if not _products.solve(system, step) or not np.isfinite(step).all():
                 return bias
-            step = np.asarray(step)
-            if not np.isfinite(step).all():
-                return bias
+            step, found = step[:-1], step[-1]
             room = np.where(step > 0, hi[free] - beta[free], beta[free] - lo[free])
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = np.where(step != 0, room / np.abs(step), np.inf)

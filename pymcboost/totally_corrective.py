@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 from threadpoolctl import ThreadpoolController
 
+from pymcboost._kernels import elementary
 from pymcboost._kernels import fcd as _fcd
 from pymcboost._kernels.aligned import aligned_zeros
 
@@ -180,7 +181,7 @@ class ExpWeights(_Weights):
         """Weights of scores F (K, m), or of zeros; returns the loss."""
 
         def keep(minus, weight):
-            u = np.exp(np.minimum(minus, LARGEST_EXPONENT[self.dtype], out=minus), out=minus)
+            u = elementary.exp(np.minimum(minus, LARGEST_EXPONENT[self.dtype], out=minus), out=minus)
             u *= weight
             return u, u + SMALLEST[self.dtype]
 

@@ -326,7 +326,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
             return None
         if solution.weights is not None:
             return solution.weights
-        return solution.beta @ self._state.data.features.astype(np.float64)
+        return self._state.data.weighted_sum(solution.beta)
 
     def _model(self, builder, meta):
         if callable(self.kernel):
