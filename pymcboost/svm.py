@@ -15,7 +15,6 @@ LIBSVM: a library for support vector machines.
 """
 
 import ctypes
-import threading
 import warnings
 from dataclasses import dataclass, replace
 
@@ -180,50 +179,9 @@ def _warn_violation(violation, tol, f, what):
 
 # -- LIBSVM --------------------------------------------------------------------------------------------------------
 
-_lock = threading.Lock()
-_active = 0
-_lines: dict[int, list[bytes]] = {}
 
-
-class _Captured:
-    """LIBSVM's output, which is the whole process's: kept per thread while solves run, and given back afterwards."""
-
-    def __init__(self, svm):
-        self._svm = svm
-
-    def __enter__(self):
-        global _active
-        lines = _lines[threading.get_ident()] = []
-        with _lock:
-            _active += 1
-            if _active == 1:
-                self._svm.libsvm.svm_set_print_string_function(_printer(self._svm))
-        return lines
-
-    def __exit__(self, *_):
-        global _active
-        with _lock:
-            _active -= 1
-            if not _active:
-                self._svm.libsvm.svm_set_print_string_function(ctypes.cast(None, self._svm.PRINT_STRING_FUN))
-        _lines.pop(threading.get_ident(), None)
-
-
-_printers: list[object] = []
-
-
-def _printer(svm):
-    if not _printers:
-        # Kept for good: LIBSVM must never be left with a function that has been collected.
-        _printers.append(svm.PRINT_STRING_FUN(lambda text: _lines.get(threading.get_ident(), []).append(text)))
-    return _printers[0]
-
-
-def _n_iter(lines):
-    for line in lines:
-        if b"#iter = " in line:
-            return int(line.split(b"#iter = ")[1])
-    return 0
+def _address(function):
+    return ctypes.cast(function, ctypes.c_void_p).value
 
 
 class LibsvmKernel:
@@ -283,11 +241,13 @@ class LibsvmKernel:
         refused = svm.libsvm.svm_check_parameter(ctypes.byref(problem), ctypes.byref(parameter))
         if refused:
             raise ValueError(f"LIBSVM refuses the problem: {refused.decode()}")
-        with self._threads.limit(limits=self._n_threads, user_api="openmp"), _Captured(svm) as lines:
-            trained = svm.libsvm.svm_train(ctypes.byref(problem), ctypes.byref(parameter))
-            n_iter = _n_iter(lines)
+        functions = (_address(svm.libsvm.svm_train), _address(svm.libsvm.svm_set_print_string_function))
+        with self._threads.limit(limits=self._n_threads, user_api="openmp"):
+            # A Ctrl-C meanwhile is raised here, after the solve: LIBSVM cannot be stopped.
+            trained, n_iter = svmdual.libsvm_train(*functions, ctypes.addressof(problem), ctypes.addressof(parameter))
         if not trained:
             raise MemoryError("LIBSVM returned no model; it may have run out of memory")
+        trained = ctypes.cast(trained, ctypes.POINTER(svm.svm_model))
         model = trained.contents
         flip = 1.0 if model.label[0] > 0 else -1.0
         beta = np.zeros(len(labels))

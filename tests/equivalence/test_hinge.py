@@ -1,6 +1,7 @@
 """Margin-rescaled SVMs and HingeBoost.OC against direct solutions."""
 
 import functools
+import signal
 import subprocess
 import sys
 import threading
@@ -277,6 +278,49 @@ def test_threads_of_python_do_not_mix_their_counts():
     assert [one.n_iter for one in found] == [alone.n_iter] * 4
     for one in found:
         np.testing.assert_array_equal(one.beta, alone.beta)
+
+
+def test_ctrl_c_is_never_lost_in_libsvm():
+    """Signals at random moments of a training that would not end. One that is lost is followed by another."""
+    code = """
+import os, random, signal, threading
+import numpy as np
+from pymcboost import HingeBoostOCClassifier
+rng = np.random.default_rng(0)
+X = rng.normal(size=(300, 4)); y = rng.integers(0, 4, 300)
+words = dict(n_estimators=1_000_000, kernel="rbf", C=1e4, n_jobs=1)
+HingeBoostOCClassifier(**words | {"n_estimators": 1}).fit(X, y)
+draw = random.Random(0)
+for attempt in range(30):
+    sent, ended = [], threading.Event()
+    def interrupt():
+        pause = 0.05 + 0.1 * draw.random()
+        while not ended.wait(pause):
+            sent.append(1)
+            os.kill(os.getpid(), signal.SIGINT)
+            pause = 20
+    other = threading.Thread(target=interrupt)
+    try:
+        other.start()
+        HingeBoostOCClassifier(**words).fit(X, y)
+    except KeyboardInterrupt:
+        ended.set()
+    other.join()
+    print(len(sent))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=500)
+    assert (done.stdout.split(), done.stderr) == (["1"] * 30, "")
+
+
+def test_solves_in_other_threads_leave_signals_to_the_main_thread():
+    X, sign, d = problem(m=300)
+    machine, found = LibsvmKernel(300, block_of(X, "rbf")), []
+    worker = threading.Thread(target=lambda: found.extend(machine.solve(sign, d, 0.1, 1e-6) for _ in range(20)))
+    with pytest.raises(KeyboardInterrupt):
+        worker.start()
+        signal.raise_signal(signal.SIGINT)
+    worker.join()
+    assert len(found) == 20
 
 
 # -- Columns ---------------------------------------------------------------------------------------------------------
