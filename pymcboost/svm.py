@@ -35,9 +35,13 @@ ANCHOR_MARGIN = 10.0
 # What rounding to float32, in LIBSVM's cache and in kernels in memory, may add to a violation, relative to the sums.
 ROUNDING = 1e-5
 # Epochs of coordinate steps before the free variables are solved for at once, if there are at most so many, with this
-# share of their mean diagonal added; and entries of X that a solve may visit.
+# share of their mean diagonal added.
 EPOCHS, MOST_FREE, NEWTON_STEPS, RIDGE = 300, 500, 200, 1e-10
-MAX_VISITS = 10_000_000_000
+# Entries of X that a solve may visit, each row with these more: a second or two. A step on the free variables counts as
+# many as take its time.
+MAX_VISITS, VISIT, NEWTON_VISIT = 2_000_000_000, 32, 1 / 16
+# Features are not scaled where one has a mean of so many of its deviations, or so many times the least deviation.
+FAR, WIDE = 1e3, 1e5
 # Pairwise steps of a solve.
 MAX_STEPS = 10_000_000
 
@@ -394,8 +398,9 @@ class LinearRows:
             X = np.ascontiguousarray(X, dtype=np.float32)
             self._rows = svmdual.Rows(X)
             self._norm = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-        entries = X.nnz if hasattr(X, "indptr") else X.size
-        self._most = max(EPOCHS * self.m, MAX_VISITS * self.m // max(entries, 1))
+        self._row = VISIT + (X.nnz if hasattr(X, "indptr") else X.size) / self.m
+        self._most = max(EPOCHS * self.m * self._row, MAX_VISITS)
+        self._warned = False
         self._rho = max(float(self._norm.mean()), 1e-6)
         self._seed = seed
 
@@ -418,21 +423,26 @@ class LinearRows:
             bias = bias_of(beta, target - self._scores(w), lo, hi)
         active = np.empty(self.m, dtype=np.int32)
         inner, steps, seed = tol / 2, 0, self._seed
-        rounding = 1e-14 * (1 + float(np.abs(d).max(initial=0)))
+        rounding, work = 1e-14 * (1 + float(np.abs(d).max(initial=0))), 0.0
         while True:
             more, left, residual, bias = self._rows.solve(
                 self._norm, target, lo, hi, beta, w, bias, self._rho, inner, EPOCHS, seed, active
             )
-            steps, seed = steps + more, seed + 1
+            steps, seed, work = steps + more, seed + 1, work + more * self._row
             _balance(beta, target - self._scores(w), lo, hi)
             if max(left, residual) > inner:
-                bias = self._newton(beta, target, lo, hi, bias)
+                self._warn_unscaled()
+                bias, taken = self._newton(beta, target, lo, hi, bias, self._most - work)
+                work += taken
             w = np.zeros(self.d)  # anew, without the rounding of all steps
             self._rows.add(beta, w)
             sums = self._scores(w)
             E = target - sums
             violation, _, _ = violation_of(beta, E, lo, hi)
-            if violation <= tol or steps >= self._most or inner < rounding:
+            if violation <= tol or inner < rounding:
+                break
+            if work >= self._most:
+                self._most = EPOCHS * self.m * self._row  # the next ones would go the same way
                 break
             if max(left, residual) <= inner:
                 inner /= 4
@@ -440,15 +450,32 @@ class LinearRows:
         bias = bias_of(beta, E, lo, hi)
         return Solution(beta, bias, sums + bias, _dot(w, w), w, violation, steps)
 
-    def _newton(self, beta, target, lo, hi, bias):
-        """Solve for the free variables at once, up to the first bound, again and again; returns the bias.
+    def _warn_unscaled(self):
+        """Say it at once when a solve does not converge soon and the features are the reason."""
+        if self._warned:
+            return
+        self._warned = True
+        j, why = unscaled(self._X)
+        if j is not None:
+            warnings.warn(
+                f"the SVM converges slowly and may end before it has: {why} (feature {j}). Use scale=True, or scale "
+                "the features",
+                stacklevel=2,
+            )
+
+    def _newton(self, beta, target, lo, hi, bias, most):
+        """Solve for the free variables at once, up to the first bound, again and again.
+
+        Returns the bias, and the work done, which ends soon after ``most``.
 
         Single coordinates are slow where the free rows are many for their dimensions, or nearly parallel.
         """
+        work = 0.0
         for _ in range(NEWTON_STEPS):
             free = np.flatnonzero((beta > lo) & (beta < hi))
-            if not 2 <= len(free) <= MOST_FREE:
-                return bias
+            if not 2 <= len(free) <= MOST_FREE or work >= most:
+                return bias, work
+            work += NEWTON_VISIT * len(free) ** 2 * (len(free) + self.d) + self.m * self._row
             w = np.zeros(self.d)
             self._rows.add(beta, w)
             X = self._X[free]
@@ -462,7 +489,7 @@ class LinearRows:
             step = np.append(target[free] - sums, 0.0)
             # Not by LAPACK, which is built on BLAS.
             if not _products.solve(system, step) or not np.isfinite(step).all():
-                return bias
+                return bias, work
             step, found = step[:-1], step[-1]
             room = np.where(step > 0, hi[free] - beta[free], beta[free] - lo[free])
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -470,11 +497,30 @@ class LinearRows:
             first = int(share.argmin())
             if share[first] >= 1:
                 beta[free] += step
-                return float(found)
+                return float(found), work
             beta[free] += share[first] * step
             beta[free[first]] = hi[free[first]] if step[first] > 0 else lo[free[first]]
             np.clip(beta, lo, hi, out=beta)
-        return bias
+        return bias, work
+
+
+def unscaled(X):
+    """A feature whose numbers are far from 0 for their spread, or spread far wider than others, and words for it."""
+    sparse = hasattr(X, "indptr")
+    mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+    square = X.astype(np.float64).power(2) if sparse else np.square(X, dtype=np.float64)
+    square = np.asarray(square.mean(axis=0)).ravel()
+    spread = np.sqrt(np.maximum(square - mean**2, 0))
+    varies = spread > 1e-7 * np.abs(mean)
+    if not varies.any():
+        return None, ""
+    j = int(np.where(varies, np.abs(mean) / np.where(varies, spread, 1), 0).argmax())
+    if abs(mean[j]) > FAR * spread[j]:
+        return j, f"a feature has a mean of {mean[j]:.3g}, and deviates from it by {spread[j]:.3g}"
+    j, least = int(np.where(varies, spread, 0).argmax()), spread[varies].min()
+    if spread[j] > WIDE * least:
+        return j, f"a feature has a standard deviation of {spread[j]:.3g}, another one of {least:.3g}"
+    return None, ""
 
 
 def _balance(beta, E, lo, hi):

@@ -239,7 +239,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
     def _new_builder_for(self, data):
         if self.kernel == "linear":
-            return LinearBuilder(data.n_classes, data.n_features, data.scale)
+            entries = data.features.nnz if data.sparse else None
+            return LinearBuilder(data.n_classes, data.n_features, data.scale, self.n_estimators, entries)
         if callable(self.kernel):
             return KernelBuilder(data.n_classes, data.features, data.scale, callable_machine(self.kernel))
         make = kernel_machine(self.kernel, self._gamma, self.coef0, self.degree)

@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.svm import SVC
 from threadpoolctl import ThreadpoolController
 
-from pymcboost import HingeBoostOCClassifier, colourings, svm
+from pymcboost import HingeBoostOCClassifier, colourings, machine_data, svm
 from pymcboost._kernels import colours
 from pymcboost.svm import DenseKernel, LibsvmKernel, LinearRows, kernel_block, violation_of
 
@@ -232,6 +234,40 @@ def test_a_solve_that_fails_warns_with_the_violation(monkeypatch):
         LibsvmKernel(400, block_of(X, "linear")).solve(sign, d, 10.0, 1e-3)
 
 
+def test_features_that_are_not_scaled_are_named_early_and_the_work_is_bounded(monkeypatch):
+    monkeypatch.setattr(svm, "MAX_VISITS", 200_000_000)
+    rng = np.random.default_rng(0)
+    X = np.column_stack((1.7e9 + rng.uniform(0, 3e7, 500), rng.normal(size=(500, 4))))
+    y = rng.integers(0, 5, 500)
+    for Z in (X, scipy.sparse.csr_matrix(X)):
+        with pytest.warns(UserWarning) as said:
+            model = HingeBoostOCClassifier(4, random_state=0).fit(Z, y)
+        early = [str(one.message) for one in said if "converges slowly" in str(one.message)]
+        assert len(early) == 1 and "feature 0" in early[0] and "scale=True" in early[0]
+        assert "converges slowly" in str(said[0].message)
+        # After one solve at the bound, the others end after their first visits.
+        n_iter = model.history_["n_iter"]
+        assert n_iter[0] < 1.1 * svm.MAX_VISITS / svm.VISIT
+        assert (n_iter[1:] <= model.history_["n_solves"][1:] * 2 * svm.EPOCHS * 500).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HingeBoostOCClassifier(4, scale=True, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_unscaled_features_are_found(sparse):
+    X = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    form = scipy.sparse.csr_matrix if sparse else np.asarray
+    far, wide, constant = X.copy(), X.copy(), X.copy()
+    far[:, 1] += np.float32(1e5)
+    wide[:, 2] *= np.float32(1e7)
+    constant[:, 0] = 1e6
+    assert svm.unscaled(form(X))[0] is None
+    assert svm.unscaled(form(constant))[0] is None
+    assert svm.unscaled(form(far))[0] == 1
+    assert svm.unscaled(form(wide))[0] == 2
+
+
 def test_kernels_that_do_not_fit_are_refused_with_the_figure_and_the_remedy(monkeypatch):
     monkeypatch.setattr(svm, "available_memory", lambda: 1 << 20)
     words = r"1000 x 1000 entries needs about .* \({} bytes per entry\); 1.0 MiB are free. Use .*fewer rows"
@@ -418,6 +454,42 @@ def blobs(K=5, m=300, d=4, seed=0, spread=1.2):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, K, m)
     return (rng.normal(size=(K, d))[y] * 2 + spread * rng.normal(size=(m, d))).astype(np.float32), y
+
+
+def test_hyperplanes_that_do_not_fit_are_refused_before_any_is_taken(monkeypatch):
+    d = 2**31 - 1
+    X = scipy.sparse.csr_matrix((np.ones(4, dtype=np.float32), [0, 5, d - 1, 7], [0, 1, 2, 3, 4]), shape=(4, d))
+    y = np.arange(4) % 3
+    tracemalloc.start()
+    for scale in (False, True):
+        with pytest.raises(MemoryError, match=r"3 hyperplanes over 2147483647 features need about .* GiB; .* are free"):
+            HingeBoostOCClassifier(2, scale=scale).fit(X, y)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken < 1 << 24
+    monkeypatch.setattr(machine_data, "available_memory", lambda: 64 << 20)
+    X, y = np.random.default_rng(0).normal(size=(10, 10_000)), np.arange(10) % 2
+    HingeBoostOCClassifier(10).fit(X, y)
+    with pytest.raises(MemoryError, match="10000 rounds over 10000 features need about .* smaller n_estimators"):
+        HingeBoostOCClassifier(10_000).fit(X, y)
+
+
+def test_rounds_keep_the_features_that_they_use():
+    rng = np.random.default_rng(0)
+    columns = rng.choice(200_000, 30, replace=False)
+    X = np.zeros((60, 200_000), dtype=np.float32)
+    X[:, columns] = rng.normal(size=(60, 30))
+    y = rng.integers(0, 3, 60)
+    builder = machine_data.LinearBuilder(3, 200_000, None)
+    w = np.zeros(200_000)
+    w[columns] = 1.0
+    builder.add(np.array([1, -1, 1], dtype=np.int8), svm.Solution(None, 0.5, None, 1.0, w, 0.0, 1), w)
+    assert sum(np.size(part) for part in builder._rounds[0]) < 100
+    np.testing.assert_array_equal(builder.freeze().coef, np.outer([0.5, -0.5, 0.5], w))
+    words = {"n_estimators": 5, "C": 100.0, "random_state": 0}
+    wide = HingeBoostOCClassifier(**words).fit(scipy.sparse.csr_matrix(X), y)
+    few = HingeBoostOCClassifier(**words).fit(scipy.sparse.csr_matrix(X[:, np.sort(columns)]), y)
+    np.testing.assert_array_equal(wide.model_.ensemble.coef[:, np.sort(columns)], few.model_.ensemble.coef)
 
 
 @pytest.mark.parametrize("solver", ["libsvm", "coordinate"])
