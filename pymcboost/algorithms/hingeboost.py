@@ -19,12 +19,14 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from pymcboost.base import BoostingClassifier, named_arguments
-from pymcboost.callable_kernel import REFUSED, CallableKernelModel, callable_machine
-from pymcboost.machine_data import KernelBuilder, LinearBuilder, MachineData, kernel_machine
-from pymcboost.output_codes import CodeRounds
+from pymcboost.hinge.callable_kernel import REFUSED, CallableKernelModel, callable_machine
+from pymcboost.hinge.coordinate import DenseKernel, LinearRows
+from pymcboost.hinge.data import KernelBuilder, LinearBuilder, MachineData, kernel_machine
+from pymcboost.hinge.kernels import KERNELS, kernel_block
+from pymcboost.hinge.libsvm import LibsvmKernel
+from pymcboost.hinge.rounds import CodeRounds
 from pymcboost.params import Param
 from pymcboost.scoring import Model
-from pymcboost.svm import KERNELS, DenseKernel, LibsvmKernel, LinearRows, kernel_block
 
 # SVMs are solved to a violation of ``tol``, whatever errors cost.
 LARGEST_COST = 1e6

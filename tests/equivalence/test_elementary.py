@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pymcboost._kernels import elementary, products
-from pymcboost.svm import kernel_block
+from pymcboost.hinge.kernels import kernel_block
 
 # What NumPy chooses by the CPU, and the BLAS of NumPy and SciPy.
 OLD_CPU = {

@@ -17,9 +17,15 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.svm import SVC
 from threadpoolctl import ThreadpoolController
 
-from pymcboost import HingeBoostOCClassifier, colourings, machine_data, svm
+from pymcboost import HingeBoostOCClassifier
 from pymcboost._kernels import colours
-from pymcboost.svm import DenseKernel, LibsvmKernel, LinearRows, kernel_block, violation_of
+from pymcboost.hinge import columns as colourings
+from pymcboost.hinge import coordinate, dual, libsvm
+from pymcboost.hinge import data as machine_data
+from pymcboost.hinge.coordinate import DenseKernel, LinearRows
+from pymcboost.hinge.dual import violation_of
+from pymcboost.hinge.kernels import kernel_block
+from pymcboost.hinge.libsvm import LibsvmKernel
 
 KERNEL_SOLVERS = {"libsvm": LibsvmKernel, "pairwise": DenseKernel}
 TOL = 1e-7
@@ -174,7 +180,7 @@ def test_rounds_that_are_added_keep_gamma():
 
 
 def test_anchors_that_are_not_at_their_bound_are_noticed(monkeypatch):
-    monkeypatch.setattr(svm, "ANCHOR_MARGIN", 0.0)
+    monkeypatch.setattr(libsvm, "ANCHOR_MARGIN", 0.0)
     X, sign, d = problem()
     with pytest.raises(AssertionError, match="the anchors have the multipliers"):
         LibsvmKernel(len(d), block_of(X, "linear")).solve(sign, d, 0.01, 1e-3)
@@ -220,14 +226,14 @@ def test_sparse_rows_equal_dense_ones():
 
 def test_a_solve_that_fails_warns_with_the_violation(monkeypatch):
     X, sign, d = problem(m=400)
-    monkeypatch.setattr(svm, "MAX_STEPS", 5)
-    monkeypatch.setattr(svm, "MAX_VISITS", 0)
-    monkeypatch.setattr(svm, "EPOCHS", 1)
-    monkeypatch.setattr(svm, "MOST_FREE", 0)
+    monkeypatch.setattr(coordinate, "MAX_STEPS", 5)
+    monkeypatch.setattr(coordinate, "MAX_VISITS", 0)
+    monkeypatch.setattr(coordinate, "EPOCHS", 1)
+    monkeypatch.setattr(coordinate, "MOST_FREE", 0)
     for machine in (DenseKernel(400, block_of(X, "linear")), LinearRows(X)):
         with pytest.warns(UserWarning, match=r"has not converged: the optimality conditions are violated by [\d.e-]+"):
             machine.solve(sign, d, 10.0, 1e-9)
-    monkeypatch.setattr(svm.LibsvmKernel, "_train", lambda self, labels, address, c, tol: (
+    monkeypatch.setattr(LibsvmKernel, "_train", lambda self, labels, address, c, tol: (
         np.concatenate((np.zeros(400), [c, -c])), 0.0, 0
     ))  # fmt: skip
     with pytest.warns(UserWarning, match="LIBSVM has not converged: the optimality conditions are violated by"):
@@ -235,7 +241,7 @@ def test_a_solve_that_fails_warns_with_the_violation(monkeypatch):
 
 
 def test_features_that_are_not_scaled_are_named_early_and_the_work_is_bounded(monkeypatch):
-    monkeypatch.setattr(svm, "MAX_VISITS", 200_000_000)
+    monkeypatch.setattr(coordinate, "MAX_VISITS", 200_000_000)
     rng = np.random.default_rng(0)
     X = np.column_stack((1.7e9 + rng.uniform(0, 3e7, 500), rng.normal(size=(500, 4))))
     y = rng.integers(0, 5, 500)
@@ -247,8 +253,8 @@ def test_features_that_are_not_scaled_are_named_early_and_the_work_is_bounded(mo
         assert "converges slowly" in str(said[0].message)
         # After one solve at the bound, the others end after their first visits.
         n_iter = model.history_["n_iter"]
-        assert n_iter[0] < 1.1 * svm.MAX_VISITS / svm.VISIT
-        assert (n_iter[1:] <= model.history_["n_solves"][1:] * 2 * svm.EPOCHS * 500).all()
+        assert n_iter[0] < 1.1 * coordinate.MAX_VISITS / coordinate.VISIT
+        assert (n_iter[1:] <= model.history_["n_solves"][1:] * 2 * coordinate.EPOCHS * 500).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         HingeBoostOCClassifier(4, scale=True, random_state=0).fit(X, y)
@@ -262,14 +268,14 @@ def test_unscaled_features_are_found(sparse):
     far[:, 1] += np.float32(1e5)
     wide[:, 2] *= np.float32(1e7)
     constant[:, 0] = 1e6
-    assert svm.unscaled(form(X))[0] is None
-    assert svm.unscaled(form(constant))[0] is None
-    assert svm.unscaled(form(far))[0] == 1
-    assert svm.unscaled(form(wide))[0] == 2
+    assert coordinate.unscaled(form(X))[0] is None
+    assert coordinate.unscaled(form(constant))[0] is None
+    assert coordinate.unscaled(form(far))[0] == 1
+    assert coordinate.unscaled(form(wide))[0] == 2
 
 
 def test_kernels_that_do_not_fit_are_refused_with_the_figure_and_the_remedy(monkeypatch):
-    monkeypatch.setattr(svm, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(dual, "available_memory", lambda: 1 << 20)
     words = r"1000 x 1000 entries needs about .* \({} bytes per entry\); 1.0 MiB are free. Use .*fewer rows"
     with pytest.raises(MemoryError, match=words.format(16)) as refusal:
         LibsvmKernel(1000, None)
@@ -483,7 +489,7 @@ def test_rounds_keep_the_features_that_they_use():
     builder = machine_data.LinearBuilder(3, 200_000, None)
     w = np.zeros(200_000)
     w[columns] = 1.0
-    builder.add(np.array([1, -1, 1], dtype=np.int8), svm.Solution(None, 0.5, None, 1.0, w, 0.0, 1), w)
+    builder.add(np.array([1, -1, 1], dtype=np.int8), dual.Solution(None, 0.5, None, 1.0, w, 0.0, 1), w)
     assert sum(np.size(part) for part in builder._rounds[0]) < 100
     np.testing.assert_array_equal(builder.freeze().coef, np.outer([0.5, -0.5, 0.5], w))
     words = {"n_estimators": 5, "C": 100.0, "random_state": 0}
@@ -542,7 +548,7 @@ def test_the_stage_objective_never_rises(init, allow_zero, C, kernel):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_the_model_is_the_sum_of_its_rounds(kernel, monkeypatch):
     rounds = []
-    from pymcboost.machine_data import KernelBuilder, LinearBuilder
+    from pymcboost.hinge.data import KernelBuilder, LinearBuilder
 
     builder = LinearBuilder if kernel == "linear" else KernelBuilder
     original = builder.add
