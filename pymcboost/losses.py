@@ -7,12 +7,14 @@ With margins rho_ir = F[y_i] - F[r], the weights are u_ir = exp(-rho_ir) (expone
 
 import numpy as np
 
+from pymcboost._kernels import elementary
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost._kernels.elementary import exp, log
 from pymcboost.data import layout
 from pymcboost.threads import available_memory, in_words
+
+exp, log = elementary.exp, elementary.log
 
 # Added to every stored weight (their mean is about 1): far below what a sum can see, far above denormal numbers.
 SMALLEST = 1e-30
