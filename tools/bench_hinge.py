@@ -14,8 +14,8 @@ ROWS, C = 3000, 64.0
 
 def first_round(name, kernel, rows):
     """Kernel, rows and signs of one class against all others, and margins as they are after some rounds."""
+    from pymcboost.hinge.kernels import kernel_block
     from pymcboost.model.scale import Scale
-    from pymcboost.svm import kernel_block
 
     X, y, _, _ = load_official(name)
     X = Scale.from_range(X.min(axis=0), X.max(axis=0)).apply(X[:rows])
@@ -25,7 +25,7 @@ def first_round(name, kernel, rows):
 
 
 def bench_solves(options, report):
-    from pymcboost.svm import LibsvmKernel
+    from pymcboost.hinge.libsvm import LibsvmKernel
 
     rows = 500 if options.quick else ROWS
     for kernel in ("linear", "rbf", "perceptron"):
@@ -60,13 +60,13 @@ def bench_solves(options, report):
 def bench_rounds(options, report):
     """Time of the SVMs inside the rounds of a fit against the whole rounds."""
     import pymcboost
-    from pymcboost import svm
+    from pymcboost.hinge import coordinate, libsvm
 
     X, y, _, _ = load_official("pendigits")
     X, y = (X[:500], y[:500]) if options.quick else (X, y)
     for kernel, solver in (("linear", "coordinate"), ("perceptron", "coordinate"), ("perceptron", "libsvm")):
-        cls = {"linear": svm.LinearRows, "perceptron": svm.DenseKernel}[kernel]
-        cls = svm.LibsvmKernel if solver == "libsvm" else cls
+        cls = {"linear": coordinate.LinearRows, "perceptron": coordinate.DenseKernel}[kernel]
+        cls = libsvm.LibsvmKernel if solver == "libsvm" else cls
         model = pymcboost.HingeBoostOCClassifier(
             n_estimators=5 if options.quick else 50, C=C, kernel=kernel, solver=solver, scale=True, random_state=0,
             n_jobs=1,

@@ -42,8 +42,9 @@ def random_problem(m, K, dtype, n=UPDATES):
     Their coefficients begin at 1 while the weights are those of 0, so that each update finds a coefficient above 0 that
     is a little different: all of them write.
     """
-    from pymcboost.data import TrainingData
     from pymcboost.totally_corrective import FCD, Columns, pack
+
+    from pymcboost.data import TrainingData
 
     generator = np.random.default_rng(0)
     y = generator.integers(0, K, m)
@@ -109,8 +110,9 @@ def bench_update(options, report):
 
 def generated_columns(X, codes, rounds, **parameters):
     """Data, learners' bits and classes of a training with MultiBoost-cw; all learners that it generated, each once."""
-    from pymcboost import MultiBoostCWClassifier
     from pymcboost.totally_corrective import pack
+
+    from pymcboost import MultiBoostCWClassifier
 
     kept = {}
 

@@ -90,7 +90,7 @@ def scaled(X, *others):
 
 
 def perceptron(X, Z):
-    from pymcboost.svm import kernel_block
+    from pymcboost.hinge.kernels import kernel_block
 
     return kernel_block(X, Z, "perceptron", 1.0, 0.0, 1)
 

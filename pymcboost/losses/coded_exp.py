@@ -3,6 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import weights as _weights
+from pymcboost._kernels.elementary import exp, log
 from pymcboost.losses.blocks import SMALLEST, Blocks
 from pymcboost.threads import available_memory, in_words
 
@@ -38,7 +39,7 @@ class CodedExp(Blocks):
         of_class = np.array([part.sum() for part in np.split(data.weight, data.class_start[1:-1])])
         self._used = self._factors[:, :, :P]  # where h is +1, and where it is -1; and what is added
         self._used[2] = SMALLEST * np.sign(self._unit)
-        self._start_mass = np.abs(np.sign(self.code)).T @ of_class
+        self._start_mass = np.einsum("kp,k->p", np.abs(np.sign(self.code)), of_class)
 
     @staticmethod
     def _refuse(data, P):
@@ -61,7 +62,7 @@ class CodedExp(Blocks):
         shift = self._shift(scores)
         self.mass = np.zeros(self.code.shape[1])
         for rows in self.row_slices():
-            w = weight[rows, None] * np.exp(self._exponents(scores, rows, shift))
+            w = weight[rows, None] * exp(self._exponents(scores, rows, shift))
             self.mass += w.sum(axis=0)
             self._scatter(self.gradient, rows, w * self._unit[y[rows]])
 
@@ -79,11 +80,11 @@ class CodedExp(Blocks):
         shift[~there] = shift[there].min()
         mass = np.zeros_like(shift)
         for rows in self.row_slices():
-            mass += self.data.weight[rows] @ np.exp(self._exponents(scores, rows, shift))
+            mass += np.einsum("i,ip->p", self.data.weight[rows], exp(self._exponents(scores, rows, shift)))
         if self.apart:
-            return shift + np.log(np.divide(mass, self._start_mass, out=np.ones_like(mass), where=there))
+            return shift + log(np.divide(mass, self._start_mass, out=np.ones_like(mass), where=there))
         top = shift.max()  # columns of one sum share a shift
-        return np.full_like(shift, top + np.log((mass * np.exp(shift - top)).sum() / self._start_mass.sum()))
+        return np.full_like(shift, top + log((mass * exp(shift - top)).sum() / self._start_mass.sum()))
 
     def tables(self, h):
         """Sums of the weights over the rows of each class with h = +1 and with h = -1: (2, K, P).
@@ -103,7 +104,7 @@ class CodedExp(Blocks):
 
     def update(self, h, plus, tables, minus=None):
         """Add ``plus`` (P,) to f where h = +1 and ``minus`` (``-plus`` if None) where h = -1; tables: those of h."""
-        factors = [np.exp(-self.code * plus), np.exp(-self.code * (-plus if minus is None else minus))]
+        factors = [exp(-self.code * plus), exp(-self.code * (-plus if minus is None else minus))]
         mass = (tables[0] * factors[0] + tables[1] * factors[1]).sum(axis=0)
         if self.apart:
             scale = np.divide(self._start_mass, mass, out=np.ones_like(mass), where=mass > 0)

@@ -4,6 +4,7 @@ import numpy as np
 
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels import weights as _weights
+from pymcboost._kernels.elementary import exp, log
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
 
@@ -18,7 +19,7 @@ class PairwiseExp(Pairwise):
 
     def terms(self, minus, weight, limit, smallest):
         """See `Pairwise.terms`."""
-        u = np.exp(np.minimum(minus, limit, out=minus), out=minus)
+        u = exp(np.minimum(minus, limit, out=minus), out=minus)
         u *= weight
         return u, u + smallest
 
@@ -46,18 +47,18 @@ class ExpBlocks(PairwiseBlocks):
             minus_rho[own] = -np.inf
             here = minus_rho.max(initial=-np.inf)
             if here > top:
-                total *= np.exp(top - here) if total else 0.0
+                total *= exp(top - here) if total else 0.0
                 top = here
-            total += float(np.sum(weight[rows] * np.exp(minus_rho - top)))
-        self.log_scale = top + np.log(total) - np.log(self.mass)
+            total += float(np.sum(weight[rows] * exp(minus_rho - top)))
+        self.log_scale = top + log(total) - log(self.mass)
         for rows, minus_rho, own in self._margins(scores):
             minus_rho[own] = -np.inf
-            self._store(rows, weight[rows] * np.exp(minus_rho - self.log_scale), own)
+            self._store(rows, weight[rows] * exp(minus_rho - self.log_scale), own)
 
     @property
     def diagonal(self):
         """Sum of the terms exp(-rho_ir) with r = y_i, in the scale of the stored weights."""
-        return self._total_weight * np.exp(min(-self.log_scale, 600.0))
+        return self._total_weight * exp(min(-self.log_scale, 600.0))
 
     def stopping_edge(self, edge):
         """Edge with the weights normalised to sum to 1, diagonal included, as in the stopping rule."""
@@ -79,12 +80,12 @@ class ExpBlocks(PairwiseBlocks):
 
         With ``minus`` (K,), that is added where h = -1 in place of -w.
         """
-        factor = np.exp(w[None, :] - w[:, None])
-        inverse = 1.0 / factor if minus is None else np.exp(minus[None, :] - minus[:, None])
+        factor = exp(w[None, :] - w[:, None])
+        inverse = 1.0 / factor if minus is None else exp(minus[None, :] - minus[:, None])
         mass = float((tables[0] * factor).sum() + (tables[1] * inverse).sum())
         scale = self.mass / mass
         _weights.exp_update(
             self.gradient, h, self._starts, self._classes, factor * scale, inverse * scale, SMALLEST, self._factors,
             self.n_threads,
         )  # fmt: skip
-        self.log_scale -= np.log(scale)
+        self.log_scale -= log(scale)

@@ -4,6 +4,7 @@ import numpy as np
 
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels import weights as _weights
+from pymcboost._kernels.elementary import exp
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
 
@@ -40,7 +41,7 @@ class LogBlocks(PairwiseBlocks):
         weight = self.data.weight[:, None]
         self.mass = 0.0
         for rows, minus_rho, own in self._margins(scores):
-            q = np.exp(np.clip(minus_rho, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+            q = exp(np.clip(minus_rho, -LARGEST_EXPONENT, LARGEST_EXPONENT))
             q[own] = 0.0
             u = weight[rows] * (q / (1 + q))
             self.mass += float(u.sum())
@@ -54,7 +55,7 @@ class LogBlocks(PairwiseBlocks):
     def trial_tables(self, h, w):
         """First and second derivatives per class pair and side of h at F + h w: (4, K, K), see `_kernels.weights`."""
         out = np.empty((4, len(w), len(w)))
-        factor = np.exp(w[None, :] - w[:, None])
+        factor = exp(w[None, :] - w[:, None])
         _weights.log_sums(
             self.odds, h, self.data.weight, self._starts, self._classes, factor, 1.0 / factor, self._factors,
             self._partial, out, self.n_threads,
@@ -65,7 +66,7 @@ class LogBlocks(PairwiseBlocks):
 
     def update(self, h, w, tables):
         """Add h w to F (w: (K,), h: (m,) +-1; tables: trial tables near the new F, for the mass)."""
-        factor = np.exp(w[None, :] - w[:, None])
+        factor = exp(w[None, :] - w[:, None])
         _weights.log_update(
             self.odds, self.gradient, h, self.data.weight, self._starts, self._classes, factor, 1.0 / factor, SMALLEST,
             self._factors, self.n_threads,

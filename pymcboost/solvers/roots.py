@@ -1,5 +1,7 @@
 """Coefficients of weak learners one by one: each is the root of the loss's slope."""
 
+import math
+
 import numpy as np
 
 from pymcboost._kernels import newton as _newton
@@ -32,4 +34,4 @@ def coded_steps(tables, code, cap=LARGEST_COEFFICIENT):
 
 def common_step(edge, cap=LARGEST_COEFFICIENT):
     """AdaBoost's coefficient, 1/2 log((1 + edge) / (1 - edge)), for an edge in (0, 1]; at most ``cap``."""
-    return float(min(np.arctanh(min(edge, 1 - 1e-16)), cap))
+    return min(math.atanh(min(edge, 1 - 1e-16)), cap)  # NumPy's depends on the CPU

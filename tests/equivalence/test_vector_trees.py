@@ -11,8 +11,6 @@ from pymcboost.losses import LOSSES
 from pymcboost.tree_data import TreeData
 from pymcboost.vector_learner import VectorTrees
 
-LOSSES = ["softmax", "exp", "log"]
-
 
 def features(kind, rng, m):
     """Columns of one kind, (m, 5 or more)."""

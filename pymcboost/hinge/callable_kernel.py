@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 
-from pymcboost.svm import kernel_block
+from pymcboost.hinge.kernels import kernel_block
 
 SCORED_AT_ONCE = 512
 REFUSED = (

@@ -4,7 +4,7 @@ Problem (eq. 10)
     residuals rho_iy = cost(y_i, y) + F_y(x_i) - F_{y_i}(x_i); a round minimises, over mu in {-1, 0, +1}^K and g,
     1/2 |w|^2 + c sum_i max_y (rho_iy + mu_y g(x_i) - mu_{y_i} g(x_i)), where w is that of f = 2 g.
 Round (Algorithm 1)
-    a column that cuts large residuals (`colourings`); then f = the margin-rescaled SVM (`svm`) of the margins that the
+    a column that cuts large residuals (`columns`); then f = the margin-rescaled SVM (`dual`) of the margins that the
     column asks for, and single changes of colour that lower the objective for that f, a few times in turn. An SVM comes
     last, where the paper ends with the colours and keeps the machine of the column before: with as many SVMs in all the
     objective falls further. What lowers the objective no further is not taken.
@@ -14,8 +14,8 @@ Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output
 
 import numpy as np
 
-from pymcboost import colourings
 from pymcboost._kernels import colours
+from pymcboost.hinge import columns
 
 # Steps of a round with zeros in its column are halved at most this often.
 HALVINGS = 10
@@ -88,7 +88,7 @@ class CodeRounds:
         if best is None:
             # Where every row has a class of its own colour with as large a residual, f = 0 is optimal: such a column
             # asks for no margin. One class against all others always does.
-            best = self._alternate(colourings.one_vs_all(t % K, K), found)
+            best = self._alternate(columns.one_vs_all(t % K, K), found)
         column, solution = np.zeros(K, dtype=np.int8), None
         if best is not None:
             column, solution = best
@@ -99,14 +99,14 @@ class CodeRounds:
     def _first_column(self, t):
         K = self.data.n_classes
         if self.init == "one-vs-all" and t < K and K > 2:
-            return colourings.one_vs_all(t, K)
-        weights = colourings.pair_weights(self.rho, self.data.y)
+            return columns.one_vs_all(t, K)
+        weights = columns.pair_weights(self.rho, self.data.y)
         rng = np.random.default_rng([self.seed, t])
         if self.init == "pairs":
-            return colourings.best_pair(weights)
+            return columns.best_pair(weights)
         if self.init == "max-cut":
-            return colourings.max_cut(weights, rng)
-        return colourings.best_random(weights, self.n_colourings, rng)
+            return columns.max_cut(weights, rng)
+        return columns.best_random(weights, self.n_colourings, rng)
 
     def _alternate(self, column, found):
         """SVMs and recolourings from a first column on; the last column and SVM that lower the objective, or None."""

@@ -2,7 +2,8 @@
 
 All of them look at the pair weights W (K, K), symmetric with zero diagonal: W[a, b] is the sum of the residuals of the
 rows of class a towards b and of those of b towards a. A column that puts a and b on different sides cuts W[a, b]; the
-best one cuts most (HingeBoost.OC, eq. 11 and 12). Weights may be negative.
+best one cuts most (HingeBoost.OC, eq. 11 and 12). Weights may be negative. Sums are einsum's: those of BLAS depend on
+the CPU.
 """
 
 import numpy as np
@@ -47,7 +48,7 @@ def cut(weights, columns):
     ndarray (n,)
     """
     columns = np.asarray(columns, dtype=np.float64)
-    return (weights.sum() - np.einsum("nk,nk->n", columns @ weights, columns)) / 4
+    return (weights.sum() - np.einsum("nk,nk->n", np.einsum("na,ab->nb", columns, weights), columns)) / 4
 
 
 def one_vs_all(k, n_classes):
@@ -113,15 +114,15 @@ def max_cut(weights, rng):
     for _ in range(SWEEPS):
         value = 0.0
         for k in range(K):
-            pull = weights[k] @ vectors
-            size = np.linalg.norm(pull)
+            pull = np.einsum("a,ar->r", weights[k], vectors)
+            size = np.sqrt(np.einsum("r,r->", pull, pull))
             if size > 0:
                 vectors[k] = -pull / size
             value -= size
         if before - value <= LEAST_GAIN * abs(value):
             break
         before = value
-    columns = np.where(rng.normal(size=(ROUNDINGS, rank)) @ vectors.T < 0, -1, 1).astype(np.int8)
+    columns = np.where(np.einsum("nr,kr->nk", rng.normal(size=(ROUNDINGS, rank)), vectors) < 0, -1, 1).astype(np.int8)
     for column in columns:
         _flip(weights, column)
     return np.ascontiguousarray(columns[cut(weights, columns).argmax()])
@@ -131,7 +132,7 @@ def _flip(weights, column):
     """Single flips that cut more, the best first; both colours stay in use."""
     while True:
         # Flipping k adds sum_b W[k, b] mu_k mu_b to the cut.
-        gain = column * (weights @ column)
+        gain = column * np.einsum("ab,b->a", weights, column)
         sides = np.bincount(column + 1, minlength=3)
         if sides[0] and sides[2]:
             gain[column == -1] = -np.inf if sides[0] == 1 else gain[column == -1]

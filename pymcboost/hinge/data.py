@@ -2,9 +2,17 @@
 
 import numpy as np
 
+from pymcboost._kernels import svmdual
 from pymcboost.model.kernel import KernelMachine
 from pymcboost.model.linear import LinearMachine
 from pymcboost.model.scale import Scale
+from pymcboost.threads import available_memory, in_words
+
+
+def _refuse(needed, what, remedy):
+    room = available_memory()
+    if room is not None and needed > room:
+        raise MemoryError(f"{what} need about {in_words(needed)}; {in_words(room)} are free. Use {remedy}")
 
 
 class MachineData:
@@ -41,6 +49,13 @@ class MachineData:
         self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)
         self.weight = np.ones(self.n_rows)
         self.sparse = hasattr(X, "indptr")
+        # Features, in float64 while they are scaled; bounds and weights of the features; their sums by class, and the
+        # model.
+        entries = X.nnz if self.sparse else self.n_rows * self.n_features
+        _refuse(
+            16 * entries + self.n_features * (40 + 20 * n_classes),
+            f"{n_classes} hyperplanes over {self.n_features} features", "fewer features or rows",
+        )  # fmt: skip
         with np.errstate(over="ignore"):
             features = X[self.rows].astype(np.float32)
         values = features.data if self.sparse else features
@@ -76,11 +91,23 @@ class MachineData:
         largest = np.abs(features).max(axis=0).toarray().ravel().astype(np.float64)
         return Scale.from_range(-largest, largest)
 
+    def weighted_sum(self, weight):
+        """Sum of the rows times their weights (m,): float64 (d,), added in the order of the rows on every CPU."""
+        total = np.zeros(self.n_features)
+        svmdual.Rows(np.ascontiguousarray(self.features)).add(weight, total)
+        return total
+
 
 class LinearBuilder:
-    """Rounds of F += mu g with g(x) = w.x + b, over scaled features where there is a scale."""
+    """Rounds of F += mu g with g(x) = w.x + b, over scaled features where there is a scale.
 
-    def __init__(self, n_classes, n_features, scale):
+    With ``n_rounds``, refuses more than there is memory for. A round of few features keeps only those: with sparse rows
+    (``entries`` of them in all) no round needs more than they have.
+    """
+
+    def __init__(self, n_classes, n_features, scale, n_rounds=0, entries=None):
+        kept = 8 * n_features if entries is None else min(8 * n_features, 16 * entries)
+        _refuse(kept * n_rounds, f"{n_rounds} rounds over {n_features} features", "a smaller n_estimators")
         self._shape, self._scale = (n_classes, n_features), scale
         self._base, self._rounds = None, []
 
@@ -94,7 +121,10 @@ class LinearBuilder:
 
     def add(self, column, solution, w):
         """Add a round; ``solution`` is that of f = 2 g."""
-        self._rounds.append((column, w / 2, solution.bias / 2))
+        at = np.flatnonzero(w)
+        if 2 * len(at) > len(w):
+            at = slice(None)
+        self._rounds.append((column, at, w[at] / 2, solution.bias / 2))
 
     def add_nothing(self):
         """Add a round that changes nothing."""
@@ -114,9 +144,9 @@ class LinearBuilder:
 
     def _sum(self, rounds, base):
         coef, intercept = np.zeros(self._shape), np.zeros(self._shape[0])
-        for column, w, b in filter(None, rounds):
-            used = np.flatnonzero(column)
-            coef[used] += column[used, None] * w
+        for column, at, w, b in filter(None, rounds):
+            for k in np.flatnonzero(column):
+                coef[k, at] += column[k] * w
             intercept += column * b
         machine = LinearMachine(coef, intercept, self._scale).canonical()
         if base is None:
