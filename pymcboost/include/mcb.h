@@ -152,7 +152,7 @@
     X(MCB_E_SCALE, 52, "an offset or a factor of the feature scaling is not finite")                                   \
     X(MCB_E_CODE_ALONE, 53, "CODE, the code of trees' columns, goes with TCLS, their columns, and without TBAS")       \
     X(MCB_E_CODE, 54, "a number of the code is not finite")                                                            \
-    X(MCB_E_CODE_COLUMNS, 55, "the code of a model with a decoder has too many columns")                               \
+    X(MCB_E_CODE_COLUMNS, 55, "the code has no columns, or over 4096 of them and a decoder")                           \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")
@@ -481,7 +481,7 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if (s[MCB_S_COEL].data && (status = mcb__need_product(m, MCB_S_COEL, M, K))) return status;
         m->n_learners = m->n_rounds = M;
     } else if (m->kind == MCB_KIND_TREES) {
-        uint64_t S = s[MCB_S_FEAT].count, T = s[MCB_S_TSIZ].count;
+        uint64_t S = s[MCB_S_FEAT].count, T = s[MCB_S_TSIZ].count, P = s[MCB_S_CODE].count / K;
         if ((status = mcb__need_count(m, MCB_S_THRS, S))) return status;
         if ((status = mcb__need_count(m, MCB_S_RGHT, S))) return status;
         if (s[MCB_S_TBAS].data && !s[MCB_S_TCLS].data)
@@ -489,10 +489,10 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if (s[MCB_S_CODE].data && (!s[MCB_S_TCLS].data || s[MCB_S_TBAS].data))
             return mcb__fail(m, MCB_E_CODE_ALONE, mcb__rules[MCB_S_CODE].tag, 64);
         if (m->decoder && !s[MCB_S_CODE].data) return mcb__fail(m, MCB_E_DECODER, mcb__rules[MCB_S_CODE].tag, 48);
-        if (m->decoder && s[MCB_S_CODE].count / K > MCB_MAX_COLUMNS)
+        if (s[MCB_S_CODE].data && (P == 0 || (m->decoder && P > MCB_MAX_COLUMNS)))
             return mcb__fail_numbers(m, MCB_E_CODE_COLUMNS, mcb__rules[MCB_S_CODE].tag,
-                                     (uint64_t)(s[MCB_S_CODE].data - m->data), s[MCB_S_CODE].count / K, MCB_MAX_COLUMNS);
-        if ((status = mcb__need_product(m, MCB_S_CODE, s[MCB_S_CODE].count / K, K))) return status;
+                                     (uint64_t)(s[MCB_S_CODE].data - m->data), P, P ? MCB_MAX_COLUMNS : 1);
+        if ((status = mcb__need_product(m, MCB_S_CODE, P, K))) return status;
         if (s[MCB_S_TCLS].data && (status = mcb__need_count(m, MCB_S_TCLS, T))) return status;
         if (s[MCB_S_TBAS].data && (status = mcb__need_count(m, MCB_S_TBAS, T))) return status;
         if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) return status;
