@@ -236,7 +236,8 @@ class Draft:
         else:
             bits = 8 * WIDTH.get(section[1], 1)
             step = rng.choice((1, -1, 2, -2))
-            odd = (0, 1, 2, self.K, self.d, 255, 1 << (bits - 1), near, items[at] + step, items[at] ^ 128)
+            old = int(items[at]) if math.isfinite(items[at]) else 0
+            odd = (0, 1, 2, self.K, self.d, 255, 1 << (bits - 1), near, old + step, old ^ 128)
             items[at] = rng.choice(odd)
         section[2] = items
 
