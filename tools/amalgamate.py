@@ -3,7 +3,7 @@
     python tools/amalgamate.py           # write the header
     python tools/amalgamate.py --check   # write nothing; exit code 1 unless the header is current
 
-The header is ``mcb.h`` of that folder with each ``#include "file.h"`` replaced by the file. Users copy the header alone.
+The header is ``mcb.h`` of that folder, each ``#include "file.h"`` of which is replaced by the file.
 """
 
 import argparse
