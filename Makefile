@@ -11,7 +11,7 @@ APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint types imports format clean check-system
+.PHONY: help demo test test-long lint types imports format clean check-system scorer fuzz-coverage
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make test       the quick test suite in the same environment; a part of it: PYTEST_ARGS=\"-k svmlight -x\""
 	@echo "make test-long  everything, with the full counts and long builds"
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
+	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz-coverage: what the fuzzer reaches of it"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
 	@echo "Variables: PYTHON=$(PYTHON) (>= 3.11), VENV=$(VENV), CC, PYTEST_ARGS"
 
@@ -32,6 +33,12 @@ test: $(VENV)/.stamp-build
 
 test-long: $(VENV)/.stamp-build
 	$(BIN)/python -m pytest --long $(PYTEST_ARGS)
+
+scorer:
+	$(PYTHON) tools/amalgamate.py
+
+fuzz-coverage: $(VENV)/.stamp-build
+	$(BIN)/python tools/fuzz.py --coverage --count 5000
 
 lint: $(VENV)/.stamp-lint
 	$(BIN)/ruff check

@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from pymcboost._kernels import elementary
 from pymcboost._kernels import weights as _weights
-from pymcboost._kernels.elementary import exp, log
 from pymcboost.losses.blocks import SMALLEST, Blocks
 from pymcboost.threads import available_memory, in_words
+
+exp, log = elementary.exp, elementary.log
 
 
 class CodedExp(Blocks):

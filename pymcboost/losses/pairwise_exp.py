@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from pymcboost._kernels import elementary
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels import weights as _weights
-from pymcboost._kernels.elementary import exp, log
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
+
+exp, log = elementary.exp, elementary.log
 
 
 class PairwiseExp(Pairwise):

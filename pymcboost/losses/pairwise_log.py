@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from pymcboost._kernels import elementary
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels import weights as _weights
-from pymcboost._kernels.elementary import exp
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
+
+exp = elementary.exp
 
 # Odds stay within exp of this.
 LARGEST_EXPONENT = 69.0
