@@ -4,6 +4,7 @@
     python tools/golden.py check                     every training
     python tools/golden.py check --only vector-tree  those whose names contain the text
     python tools/golden.py record --only jointboost  after a change that is meant: take the bytes of this tree
+    python tools/golden.py levels                    those that change on CPUs of lower levels, and by what
     python tools/golden.py run --tree FOLDER         JSON of the fingerprints that another built tree gives
 
 The package is that of the tree in which this file lies. Bytes depend on the compiler, on libraries and on the CPU:
@@ -81,11 +82,14 @@ def train(names, quick):
     return found
 
 
-def train_in(commit, names, quick):
-    """The same in a process of its own, by the package of another commit."""
-    tree = other_tree.built(commit)
+def train_in(commit, names, quick, clones="", more=()):
+    """The same in a process of its own, by the package of another commit; ``more`` joins the environment."""
+    tree = other_tree.built(commit, clones)
     command = [sys.executable, __file__, "run", "--tree", str(tree), *(["--subset"] if quick else [])]
-    done = subprocess.run([*command, "--names", "-"], input="\n".join(names), text=True, stdout=subprocess.PIPE)
+    done = subprocess.run(
+        [*command, "--names", "-"], input="\n".join(names), text=True, stdout=subprocess.PIPE,
+        env={**os.environ, **dict(more)},
+    )  # fmt: skip
     if done.returncode:
         raise SystemExit(f"golden: the trainings of {commit[:12]} failed")
     return json.loads(done.stdout)
@@ -131,6 +135,48 @@ def check(names, options):
     return 1 if lines else 0
 
 
+def lower_levels():
+    """Clones of the kernels and environment by level; the kernels, NumPy, BLAS and libm each have their own switch."""
+    import numpy as np
+
+    features = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    above = [name for name in features if name not in ("X86_V3", "AVX2", "FMA3")]
+    libm = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512DQ,-AVX512BW"
+    parts = {
+        "v3": ("v3", {"NPY_DISABLE_CPU_FEATURES": " ".join(above)}, "Haswell", libm),
+        "v2": ("none", {"NPY_DISABLE_CPU_FEATURES": " ".join(features)}, "Nehalem", f"{libm},-AVX2,-FMA,-FMA4,-AVX"),
+    }
+    for level, (clones, numpy_has, blas, tunables) in parts.items():
+        yield level, {
+            "kernels": (clones, {}),
+            "numpy": ("", numpy_has),
+            "blas": ("", {"OPENBLAS_CORETYPE": blas}),
+            "libm": ("", {"GLIBC_TUNABLES": tunables}),
+        }
+
+
+def levels(names, options):
+    """Train on lower levels of the CPU, all libraries together; find for what changes which one does it."""
+    commit = other_tree.commit_of(options.against or "HEAD")
+    was, changed = train_in(commit, names, options.subset), 0
+    for level, switches in lower_levels():
+        everything = {name: value for _, more in switches.values() for name, value in more.items()}
+        found = train_in(commit, names, options.subset, switches["kernels"][0], everything)
+        unlike = [name for name in names if found[name] != was[name]]
+        causes = {name: [] for name in unlike}
+        for part, (clones, more) in switches.items() if unlike else ():
+            alone = train_in(commit, unlike, options.subset, clones, more)
+            for name in unlike:
+                if alone[name] != was[name]:
+                    causes[name].append(part)
+        lines = differences({name: was[name] for name in unlike}, found)
+        for name, line in zip(unlike, lines, strict=True):
+            print(f"{level}, by {' '.join(causes[name]) or 'several together'}: {line}")
+        print(f"{level}: {len(unlike)} of {len(names)} trainings change", flush=True)
+        changed += len(unlike)
+    return 1 if changed else 0
+
+
 def record(names, options):
     if other_tree.git("status", "--porcelain", "pymcboost", "setup.py").strip():
         raise SystemExit("golden: commit the changes of pymcboost/ first; the table says which commit has its bytes")
@@ -154,7 +200,7 @@ def record(names, options):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("check", "record", "run"))
+    parser.add_argument("action", choices=("check", "record", "levels", "run"))
     parser.add_argument("--subset", action="store_true", help="the part for CI: few large data")
     parser.add_argument("--only", metavar="TEXT", action="append", help="only trainings whose names contain it")
     parser.add_argument("--names", metavar="FILE", type=argparse.FileType(), help="names of trainings, one a line")
@@ -175,7 +221,7 @@ def main(arguments=None):
     if options.action == "run":
         json.dump(train(names, options.subset), sys.stdout)
         return 0
-    return (check if options.action == "check" else record)(names, options)
+    return {"check": check, "record": record, "levels": levels}[options.action](names, options)
 
 
 if __name__ == "__main__":

@@ -39,12 +39,16 @@ def compiler():
     return f"ccache {command}" if shutil.which("ccache") and not command.startswith("ccache") else command
 
 
-def built(name, say=lambda text: print(text, file=sys.stderr)):
-    """Folder with a commit's files and kernels; built at the first call, kept in build/trees."""
+def built(name, clones=""):
+    """Folder with a commit's files and kernels; built at the first call, kept in build/trees.
+
+    ``clones`` is PYMCBOOST_CLONES of setup.py.
+    """
     commit = commit_of(name)
     cc = compiler()
     version = subprocess.run([*cc.split(), "--version"], capture_output=True).stdout
-    settings = [os.environ.get(n, "") for n in ("CFLAGS", "PYMCBOOST_NO_OPENMP", "PYMCBOOST_CLONES")]
+    environment = {**os.environ, "CC": cc, "PYMCBOOST_CLONES": clones}
+    settings = [environment.get(name, "") for name in ("CFLAGS", "PYMCBOOST_NO_OPENMP", "PYMCBOOST_CLONES")]
     key = hashlib.sha256(repr((cc, version, sys.version, settings)).encode()).hexdigest()[:8]
     target = ROOT / "build" / "trees" / f"{commit[:12]}-{key}"
     if target.is_dir():
@@ -53,10 +57,10 @@ def built(name, say=lambda text: print(text, file=sys.stderr)):
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         tree = Path(folder, "tree")
         tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", commit))).extractall(tree, filter="data")
-        say(f"building {commit[:12]} in {target}")
+        print(f"building {commit[:12]} in {target}", file=sys.stderr, flush=True)
         done = subprocess.run(
             [sys.executable, "setup.py", "build_ext", "--inplace"],
-            cwd=tree, env={**os.environ, "CC": cc}, capture_output=True, text=True,
+            cwd=tree, env=environment, capture_output=True, text=True,
         )  # fmt: skip
         if done.returncode:
             raise SystemExit(f"{commit[:12]} does not build:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
