@@ -17,7 +17,7 @@ KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd p
 help:
 	@echo "make demo       build in $(VENV), train on data/, predict, show accuracy, confusion matrix, size and speed"
 	@echo "make test       the quick test suite in the same environment; a part of it: PYTEST_ARGS=\"-k svmlight -x\""
-	@echo "make test-long  everything, with the full counts and long builds"
+	@echo "make test-long  everything, with the full counts, long builds and every training of the golden table"
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
 	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz-coverage: what the fuzzer reaches of it"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"

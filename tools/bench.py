@@ -3,6 +3,7 @@
     python tools/bench.py --list
     python tools/bench.py NAME... [--json results/bench.json] [--repeat 5] [--quick]
     python tools/bench.py trees [--data letter covtype] [--rounds 100] [--threads 1 2] [--algorithms ...] [--peers ...]
+    python tools/bench.py guard --against COMMIT     this tree against another commit (bench_guard.py)
     python tools/bench.py --markdown results/bench.json [--into docs/benchmarks.md]
 
 Competitors are timed in turn (A B A B), after one untimed run each, and the best and the median of several runs are
@@ -25,6 +26,7 @@ from functools import partial
 from pathlib import Path
 
 import bench_classic  # noqa: F401
+import bench_guard
 import bench_hinge  # noqa: F401
 import bench_multiboost  # noqa: F401
 import bench_trees
@@ -705,6 +707,9 @@ def markdown(entries):
 
 
 def main(arguments=None):
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["guard"]:
+        return bench_guard.main(arguments[1:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="benchmarks to run; all of them without a name")
     parser.add_argument("--list", action="store_true", help="list the benchmarks and stop")
