@@ -13,20 +13,21 @@ from reproduce.journal import Journal, run_units, typed_text
 
 @dataclass(frozen=True)
 class Results:
-    """One result file: the columns that make a unit, the columns that a fit finds, and the fit.
+    """One result file: the columns that make a unit, the columns that a fit finds (in words), and the fit.
 
     ``fit(unit)`` gives a dict with the columns and ``seconds``. It runs in a process of its own, so it must be a
     function of a module. ``as_text`` names columns whose numbers are read as they are written.
     """
 
     file: str
-    key: tuple
-    columns: tuple
+    key: str
+    columns: str
     fit: Callable
-    as_text: tuple = ()
+    as_text: str = ""
 
     def journal(self, folder, fresh=False, keep=False):
-        return Journal(Path(folder, f"{self.file}.csv"), list(self.key), self.columns, fresh, keep, self.as_text)
+        columns = (words.split() for words in (self.key, self.columns))
+        return Journal(Path(folder, f"{self.file}.csv"), *columns, fresh, keep, self.as_text.split())
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,9 @@ class Experiment:
         rows = rows[: options.verify]
         differing = 0
         for row in rows:
-            now = results.fit({name: typed_text(row[name]) for name in results.key})
-            what = f"{self.name}: {', '.join(row[name] for name in results.key)}"
+            key = {name: row[name] for name in results.key.split()}
+            now = results.fit({name: typed_text(text) for name, text in key.items()})
+            what = f"{self.name}: {', '.join(key.values())}"
             differing += compare(what, float(row["error"]), float(now["error"]), options.tolerance)
         return tell_verified(self.name, len(rows), differing)
 

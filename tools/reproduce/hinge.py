@@ -270,31 +270,22 @@ def costs_text(frame):
     )
 
 
-COLUMNS = ("error", "n_train", "n_test")
-KEY = ("data", "kernel", "scaled", "method", "C", "gamma", "rounds")
-COSTS_KEY = ("data", "costs", "C", "rounds", "fold", "seed")
+KEY, COLUMNS = "data kernel scaled method C gamma rounds", "error n_train n_test"
+COSTS_KEY = "data costs C rounds fold seed"
 EXPERIMENTS = (
     Experiment(
-        "hinge",
-        "HingeBoost.OC, Tables 2 and 3",
+        "hinge", "HingeBoost.OC, Tables 2 and 3",
         (
-            Results("hinge", (*KEY, "seed"), COLUMNS, fit, as_text=("gamma",)),
-            Results("hinge-choice", (*KEY, "fold"), COLUMNS, fit, as_text=("gamma",)),
+            Results("hinge", f"{KEY} seed", COLUMNS, fit, as_text="gamma"),
+            Results("hinge-choice", f"{KEY} fold", COLUMNS, fit, as_text="gamma"),
         ),
-        plan,
-        text,
-        weigh=lambda row: (float(row["seconds"]), row["data"], row["method"], int(row["seed"])),
-        stamp="all",
-        sets=SETS,
-        methods=(*HINGE, *REDUCTIONS),
+        plan, text, weigh=lambda row: (float(row["seconds"]), row["data"], row["method"], int(row["seed"])),
+        stamp="all", sets=SETS, methods=(*HINGE, *REDUCTIONS),
     ),
     Experiment(
-        "hinge-costs",
-        "HingeBoost.OC with costs",
-        (Results("hinge-costs", COSTS_KEY, ("cost", "error", "across"), fit_costs, as_text=("fold",)),),
-        costs_plan,
-        costs_text,
-        weigh=lambda row: (float(row["seconds"]), *(row[name] for name in COSTS_KEY)),
-        sets=tuple(GROUPS),
+        "hinge-costs", "HingeBoost.OC with costs",
+        (Results("hinge-costs", COSTS_KEY, "cost error across", fit_costs, as_text="fold"),),
+        costs_plan, costs_text,
+        weigh=lambda row: (float(row["seconds"]), *(row[name] for name in COSTS_KEY.split())), sets=tuple(GROUPS),
     ),
-)
+)  # fmt: skip

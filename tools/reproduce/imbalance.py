@@ -130,23 +130,12 @@ def plot_imbalance(path, frame):
         axes[0].legend(fontsize=7)
 
 
+RESULTS = Results(
+    "imbalance", "data method weights fold rounds", "error balanced_accuracy right n_train n_test", fit_imbalance,
+    as_text="right",
+)  # fmt: skip
 EXPERIMENTS = (
     Experiment(
-        "imbalance",
-        "Rare classes",
-        (
-            Results(
-                "imbalance",
-                ("data", "method", "weights", "fold", "rounds"),
-                ("error", "balanced_accuracy", "right", "n_train", "n_test"),
-                fit_imbalance,
-                as_text=("right",),
-            ),
-        ),
-        plan,
-        imbalance_text,
-        plot_imbalance,
-        sets=tuple(DATA),
-        methods=METHODS,
+        "imbalance", "Rare classes", (RESULTS,), plan, imbalance_text, plot_imbalance, sets=tuple(DATA), methods=METHODS
     ),
 )

@@ -76,12 +76,8 @@ def fit_sample(unit):
     return {**row, "rounds": row["rounds_fitted"]}
 
 
-SMALL = Results(
-    "small-samples",
-    ("data", "loss", "n_estimators", "learning_rate", "nu", "repeat"),
-    ("n_train", "n_test", "rounds", "error"),
-    fit_sample,
-)
+KEY = "data loss n_estimators learning_rate nu"
+SMALL = Results("small-samples", f"{KEY} repeat", "n_train n_test rounds error", fit_sample)
 
 
 def settings_of(table, key):
@@ -288,44 +284,19 @@ def small_experiment(table, title, text, plot, stamp=""):
     return Experiment(table, title, (SMALL,), partial(small_plan, table), text, plot, None, stamp)
 
 
+OFFICIAL_RESULTS = Results("official", KEY, "n_train n_test rounds error curve", fit_official, as_text="curve")
+MNIST_RESULTS = Results(
+    "mnist-hog", "loss n_estimators learning_rate nu n_jobs", "n_features rounds error curve feature_seconds",
+    fit_with_curve, as_text="curve",
+)  # fmt: skip
+TABLE4_TITLE = "Table IV: 50 samples per class, 75:25, 500 stumps, nu = 1e-9, shrinkage 0.5"
 EXPERIMENTS = (
-    small_experiment(
-        "table4",
-        "Table IV: 50 samples per class, 75:25, 500 stumps, nu = 1e-9, shrinkage 0.5",
-        table4_text,
-        plot_table4,
-    ),
+    small_experiment("table4", TABLE4_TITLE, table4_text, plot_table4),
     small_experiment("table2", "Table II: shrinkage", partial(grid_text, "table2"), partial(plot_grid, "table2")),
     small_experiment("table1", "Table I: nu", partial(grid_text, "table1"), partial(plot_grid, "table1"), "versions"),
     Experiment(
-        "official",
-        "Official splits, 1,000 stumps",
-        (
-            Results(
-                "official",
-                ("data", "loss", "n_estimators", "learning_rate", "nu"),
-                ("n_train", "n_test", "rounds", "error", "curve"),
-                fit_official,
-            ),
-        ),
-        official_plan,
-        official_text,
-        plot_official,
+        "official", "Official splits, 1,000 stumps", (OFFICIAL_RESULTS,), official_plan, official_text, plot_official,
         weigh=None,
     ),
-    Mnist(
-        "mnist-hog",
-        "Table VII: MNIST, HOG features",
-        (
-            Results(
-                "mnist-hog",
-                ("loss", "n_estimators", "learning_rate", "nu", "n_jobs"),
-                ("n_features", "rounds", "error", "curve", "feature_seconds"),
-                fit_with_curve,
-            ),
-        ),
-        plan=None,
-        text=mnist_text,
-        weigh=None,
-    ),
-)
+    Mnist("mnist-hog", "Table VII: MNIST, HOG features", (MNIST_RESULTS,), None, mnist_text, weigh=None),
+)  # fmt: skip

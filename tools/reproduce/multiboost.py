@@ -250,23 +250,13 @@ def plot_curves(path, frame):
         axes[0, 0].legend(fontsize=8)
 
 
+RESULTS = Results(
+    "multiboost-curves", "data method repeat rounds",
+    "C n_train n_test rounds_fitted learners error curve choice fit_seconds", fit_curve, as_text="C curve choice",
+)  # fmt: skip
 EXPERIMENTS = (
     Experiment(
-        "multiboost-curves",
-        "MultiBoost-cw: error by rounds and by weak learners",
-        (
-            Results(
-                "multiboost-curves",
-                ("data", "method", "repeat", "rounds"),
-                ("C", "n_train", "n_test", "rounds_fitted", "learners", "error", "curve", "choice", "fit_seconds"),
-                fit_curve,
-                as_text=("C", "curve", "choice"),
-            ),
-        ),
-        plan,
-        curve_text,
-        plot_curves,
-        sets=tuple(datasets.DATA),
-        methods=tuple(METHODS),
+        "multiboost-curves", "MultiBoost-cw: error by rounds and by weak learners", (RESULTS,), plan, curve_text,
+        plot_curves, sets=tuple(datasets.DATA), methods=tuple(METHODS),
     ),
-)
+)  # fmt: skip

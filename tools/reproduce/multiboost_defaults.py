@@ -2,7 +2,7 @@
 
 import itertools
 
-from shared.datasets import fold_of, load_for_trees, sets_by_cost, stratified_rows
+from shared.datasets import DATA, fold_of, load_for_trees, sets_by_cost, stratified_rows
 from shared.tables import markdown_table
 
 from reproduce.experiment import Experiment, Results, fit_and_test, select
@@ -93,19 +93,13 @@ def defaults_text(frame):
     )
 
 
+RESULTS = Results(
+    "multiboost-defaults", "data algorithm learner C passes fold rounds",
+    "error rounds_fitted learners n_train n_test", fit_defaults,
+)  # fmt: skip
 EXPERIMENTS = (
     Experiment(
-        "multiboost-defaults",
-        "Defaults of MultiBoost and MultiBoost-cw",
-        (
-            Results(
-                "multiboost-defaults",
-                ("data", "algorithm", "learner", "C", "passes", "fold", "rounds"),
-                ("error", "rounds_fitted", "learners", "n_train", "n_test"),
-                fit_defaults,
-            ),
-        ),
-        plan,
-        defaults_text,
+        "multiboost-defaults", "Defaults of MultiBoost and MultiBoost-cw", (RESULTS,), plan, defaults_text,
+        sets=tuple(DATA),
     ),
-)
+)  # fmt: skip

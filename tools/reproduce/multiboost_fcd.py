@@ -150,24 +150,13 @@ def plot_fcd(path, frame):
         axes[0].legend(fontsize=8)
 
 
+RESULTS = Results(
+    "multiboost-fcd", "data solver repeat C rounds", "n_train rounds_fitted solver_seconds objective error curve",
+    fit_fcd, as_text="curve",
+)  # fmt: skip
 EXPERIMENTS = (
     Experiment(
-        "multiboost-fcd",
-        "MultiBoost-cw: the objective against the time of the solver",
-        (
-            Results(
-                "multiboost-fcd",
-                ("data", "solver", "repeat", "C", "rounds"),
-                ("n_train", "rounds_fitted", "solver_seconds", "objective", "error", "curve"),
-                fit_fcd,
-                as_text=("curve",),
-            ),
-        ),
-        plan,
-        fcd_text,
-        plot_fcd,
-        weigh=None,
-        alone=True,
-        sets=tuple(DATA),
+        "multiboost-fcd", "MultiBoost-cw: the objective against the time of the solver", (RESULTS,), plan, fcd_text,
+        plot_fcd, weigh=None, alone=True, sets=tuple(DATA),
     ),
-)
+)  # fmt: skip

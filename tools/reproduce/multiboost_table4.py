@@ -133,28 +133,14 @@ def table4_text(frame, choice):
     return markdown_table(head, lines)
 
 
+RESULTS = Results(
+    "table4-multiboost", "data method C repeat rounds",
+    "n_train n_test rounds_fitted learners zero_share error solver_seconds", fit_table4, as_text="C zero_share",
+)  # fmt: skip
+CHOICE = Results("table4-multiboost-choice", "data method C fold rounds", "error n_train n_test", fit_choice)
 EXPERIMENTS = (
     Experiment(
-        "table4-multiboost",
-        "Table IV: MultiBoost",
-        (
-            Results(
-                "table4-multiboost",
-                ("data", "method", "C", "repeat", "rounds"),
-                ("n_train", "n_test", "rounds_fitted", "learners", "zero_share", "error", "solver_seconds"),
-                fit_table4,
-                as_text=("C", "zero_share"),
-            ),
-            Results(
-                "table4-multiboost-choice",
-                ("data", "method", "C", "fold", "rounds"),
-                ("error", "n_train", "n_test"),
-                fit_choice,
-            ),
-        ),
-        plan,
-        table4_text,
-        sets=(*DATA, "usps-train"),
-        methods=METHODS,
+        "table4-multiboost", "Table IV: MultiBoost", (RESULTS, CHOICE), plan, table4_text,
+        sets=(*DATA, "usps-train"), methods=METHODS,
     ),
-)
+)  # fmt: skip

@@ -161,22 +161,12 @@ def plot_table3(path, frame):
         ranks.plot(ranking, path)
 
 
+RESULTS = Results(
+    "piboost-table3", "data method leaves rounds fold", "error rounds_fitted trees n_train n_test", fit_table3
+)
 EXPERIMENTS = (
     Experiment(
-        "piboost-table3",
-        "PIBoost's Table 3: equal numbers of trees",
-        (
-            Results(
-                "piboost-table3",
-                ("data", "method", "leaves", "rounds", "fold"),
-                ("error", "rounds_fitted", "trees", "n_train", "n_test"),
-                fit_table3,
-            ),
-        ),
-        plan,
-        table3_text,
-        plot_table3,
-        sets=tuple(SETS),
-        methods=tuple(METHODS),
+        "piboost-table3", "PIBoost's Table 3: equal numbers of trees", (RESULTS,), plan, table3_text, plot_table3,
+        sets=tuple(SETS), methods=tuple(METHODS),
     ),
-)
+)  # fmt: skip

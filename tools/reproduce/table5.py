@@ -214,29 +214,14 @@ def plot_table5(path, frame):
         axes[0, 0].legend(fontsize=7)
 
 
+RESULTS = Results(
+    "table5", "data method learner value repeat rounds", "n_train n_test rounds_fitted error", fit_table5,
+    as_text="value",
+)  # fmt: skip
+CHOICE = Results("table5-choice", "data method learner value fold rounds", "error n_train n_test", fit_choice)
 EXPERIMENTS = (
     Experiment(
-        "table5",
-        "Table V: 1,000 rounds",
-        (
-            Results(
-                "table5",
-                ("data", "method", "learner", "value", "repeat", "rounds"),
-                ("n_train", "n_test", "rounds_fitted", "error"),
-                fit_table5,
-                as_text=("value",),
-            ),
-            Results(
-                "table5-choice",
-                ("data", "method", "learner", "value", "fold", "rounds"),
-                ("error", "n_train", "n_test"),
-                fit_choice,
-            ),
-        ),
-        plan,
-        table5_text,
-        plot_table5,
-        sets=tuple(PUBLISHED),
+        "table5", "Table V: 1,000 rounds", (RESULTS, CHOICE), plan, table5_text, plot_table5, sets=tuple(PUBLISHED),
         methods=METHODS,
     ),
-)
+)  # fmt: skip

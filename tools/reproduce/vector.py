@@ -201,37 +201,15 @@ def weigh_defaults(row):
     return DATA[row["data"]].cost, row["setting"], int(row["fold"])
 
 
+VECTOR = Results("vector-trees", "data method seed rounds", "n_train n_test split error_half error trees", fit_vector)
+DEFAULTS = Results("vector-defaults", "data setting fold rounds", "error n_train n_test", fit_defaults)
 EXPERIMENTS = (
     Experiment(
-        "vector-trees",
-        "Vector-leaf trees on all sets",
-        (
-            Results(
-                "vector-trees",
-                ("data", "method", "seed", "rounds"),
-                ("n_train", "n_test", "split", "error_half", "error", "trees"),
-                fit_vector,
-            ),
-        ),
-        vector_plan,
-        vector_text,
-        plot_vector,
-        weigh_vector,
-        stamp="",
-        sets=tuple(DATA),
-        methods=tuple(METHODS),
+        "vector-trees", "Vector-leaf trees on all sets", (VECTOR,), vector_plan, vector_text, plot_vector, weigh_vector,
+        stamp="", sets=tuple(DATA), methods=tuple(METHODS),
     ),
     Experiment(
-        "vector-defaults",
-        "Defaults of the vector-leaf trees",
-        (
-            Results(
-                "vector-defaults", ("data", "setting", "fold", "rounds"), ("error", "n_train", "n_test"), fit_defaults
-            ),
-        ),
-        defaults_plan,
-        defaults_text,
-        weigh=weigh_defaults,
-        stamp="",
+        "vector-defaults", "Defaults of the vector-leaf trees", (DEFAULTS,), defaults_plan, defaults_text,
+        weigh=weigh_defaults, stamp="", sets=tuple(DATA),
     ),
-)
+)  # fmt: skip

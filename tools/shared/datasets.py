@@ -1,7 +1,8 @@
 """The data sets of the tables: where they lie, how they are read, split and sampled."""
 
+import csv
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -34,43 +35,20 @@ class DataSet:
         return self.rows * min(self.n_features, 100 if self.sparse else self.n_features) * self.n_classes
 
 
-def _split(name, n_features, n_classes, rows, sparse=False):
-    return DataSet(f"{name}.train.libsvm.gz", f"{name}.test.libsvm.gz", n_features, n_classes, rows, sparse)
+def _read_list():
+    """The list of data sets, datasets.csv: name, whether there is an official split, and its sizes."""
+    found = {}
+    with open(Path(__file__).with_suffix(".csv"), newline="") as file:
+        for row in csv.DictReader(file):
+            name, sizes = row["name"], [int(row[key]) for key in ("n_features", "n_classes", "rows")]
+            train, test = f"{name}.train.libsvm.gz", f"{name}.test.libsvm.gz"
+            parts = (train, test) if row["parts"] == "split" else (f"{name}.libsvm.gz", None)
+            found[name] = DataSet(*parts, *sizes, row["sparse"] == "yes")
+    return found
 
 
-def _whole(name, n_features, n_classes, rows):
-    return DataSet(f"{name}.libsvm.gz", None, n_features, n_classes, rows)
-
-
-DATA = {
-    "iris": _whole("iris", 4, 3, 150),
-    "wine": _whole("wine", 13, 3, 178),
-    "glass": _whole("glass", 9, 6, 214),
-    "ecoli": _whole("ecoli", 7, 8, 336),
-    "svmguide2": _whole("svmguide2", 20, 3, 391),
-    "svmguide4": _split("svmguide4", 10, 6, 612),
-    "vowel": _split("vowel", 10, 11, 990),
-    "CNAE-9": _whole("CNAE-9", 856, 9, 1080),
-    "yeast": _whole("yeast", 8, 10, 1484),
-    "car": _whole("car", 6, 4, 1728),
-    "mfeat": _whole("mfeat", 649, 10, 2000),
-    "dna": _split("dna", 180, 3, 3186),
-    "abalone": _whole("abalone", 8, 28, 4177),
-    "waveform": _whole("waveform", 21, 3, 5000),
-    "waveform-noise": _whole("waveform-noise", 40, 3, 5000),
-    "optdigits": _split("optdigits", 64, 10, 5620),
-    "satimage": _split("satimage", 36, 6, 6435),
-    "usps": _split("usps", 256, 10, 9298),
-    "sector": _split("sector", 55197, 105, 9619, sparse=True),
-    "pendigits": _split("pendigits", 16, 10, 10992),
-    "news20-bydate": _split("news20-bydate", 38673, 20, 18846, sparse=True),
-    "letter": _whole("letter", 16, 26, 20000),
-    "krkopt": _whole("krkopt", 6, 18, 28056),
-    "shuttle": _split("shuttle", 9, 7, 58000),
-    "mnist": _split("mnist", 784, 10, 70000),
-    "poker": DataSet("poker.train.libsvm.gz", "poker.test-part.libsvm.gz", 10, 10, 125009),
-    "covtype": _whole("covtype", 54, 7, 581012),
-}
+DATA = _read_list()
+DATA["poker"] = replace(DATA["poker"], test="poker.test-part.libsvm.gz")
 
 # Official split of sets that come in one file: the first rows train, the rest test.
 FIRST_TRAIN = {"letter": 16000}
