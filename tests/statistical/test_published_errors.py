@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 pytest.importorskip("pandas")
 
 from reproduce import figure1, hinge, mcboost, multiboost_table4

@@ -3,7 +3,7 @@
 import ctypes
 import subprocess
 import tempfile
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -57,21 +57,11 @@ class Limits:
         """GB/s of reading ``size`` bytes again and again, in each of ``threads`` threads a buffer of its own."""
         passes = max(1, (1 << 28) // size)
 
-        def once():
+        with ThreadPoolExecutor(threads) as pool:
+            calls = [("lim_read", size, passes)] * threads
             # The buffers are filled outside the timed part, so the slowest thread's own time is taken.
-            seconds = [0.0] * threads
-
-            def run(which):
-                seconds[which] = self._call("lim_read", size, passes)
-
-            workers = [threading.Thread(target=run, args=(i,)) for i in range(threads)]
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
-            return max(seconds)
-
-        return threads * size * passes / min(once() for _ in range(repeat)) / 1e9
+            best = min(max(pool.map(lambda call: self._call(*call), calls)) for _ in range(repeat))
+        return threads * size * passes / best / 1e9
 
     def rmw(self, row_bytes, rows=256, repeat=7, draw=True):
         """Nanoseconds of one read-modify-write of a row of a table of ``rows`` rows: drawn, or all in turn."""

@@ -1,5 +1,6 @@
 """What a paper's file declares: units, the fit of a unit, a table and a picture. The rest is done here."""
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -153,6 +154,11 @@ def fit_and_test(unit, model, parts, decimals=4):
         "seconds": round(seconds, 4),
     }
     return row, model
+
+
+def cross(**values):
+    """Units of all combinations of the values, those of the last name changing fastest."""
+    return [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
 
 
 def select(frame, **where):

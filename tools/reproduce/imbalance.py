@@ -5,7 +5,7 @@ from shared import peers
 from shared.datasets import DATA, fold_of, load_pooled
 from shared.tables import markdown_table, picture
 
-from reproduce.experiment import Experiment, Results, fit_and_test, select
+from reproduce.experiment import Experiment, Results, cross, fit_and_test, select
 from reproduce.multiboost import estimator
 
 SETS = ("yeast", "car", "shuttle")
@@ -67,14 +67,9 @@ def fit_imbalance(unit):
 
 def plan(options, journal):
     present, _ = peers.available(["lightgbm"])
-    units = [
-        {"data": data, "method": method, "weights": weights, "fold": fold, "rounds": options.rounds or ROUNDS}
-        for data in options.sets or SETS
-        for method in options.methods or METHODS
-        if method != "lightgbm" or present
-        for weights in WEIGHTS
-        for fold in range(options.repeats or FOLDS)
-    ]
+    methods = [method for method in options.methods or METHODS if method != "lightgbm" or present]
+    folds, rounds = range(options.repeats or FOLDS), [options.rounds or ROUNDS]
+    units = cross(data=options.sets or SETS, method=methods, weights=WEIGHTS, fold=folds, rounds=rounds)
     yield 0, units, "imbalance"
 
 

@@ -16,7 +16,7 @@ from shared import datasets
 from shared.measure import error_percent
 from shared.tables import deviations, markdown_table, mean_and_deviation, picture, published
 
-from reproduce.experiment import Experiment, Results, errors_of, fit_and_test
+from reproduce.experiment import Experiment, Results, cross, errors_of, fit_and_test
 
 ROUNDS = 500
 REPEATS = 50
@@ -202,8 +202,7 @@ def fit_official(unit):
 
 
 def official_plan(options, journal):
-    shared = {"n_estimators": 1000, "learning_rate": 0.5, "nu": 1e-9}
-    yield 0, [{"data": data, "loss": loss, **shared} for data in OFFICIAL for loss in LOSSES], "official"
+    yield 0, cross(data=OFFICIAL, loss=LOSSES, n_estimators=[1000], learning_rate=[0.5], nu=[1e-9]), "official"
 
 
 def official_text(frame):

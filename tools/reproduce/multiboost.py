@@ -15,7 +15,7 @@ from shared.internals import fit_with_validation
 from shared.measure import error_percent
 from shared.tables import markdown_table, picture, spread
 
-from reproduce.experiment import Experiment, Results, select
+from reproduce.experiment import Experiment, Results, cross, select
 
 DEPTH_2 = {"weak_learner": "tree", "max_leaf_nodes": 4, "max_depth": 2}
 SETS = ("vowel", "usps", "pendigits", "mnist")
@@ -113,12 +113,8 @@ def fit_curve(unit):
 
 def plan(options, journal):
     sets, methods = options.sets or SETS, options.methods or METHODS
-    units = [
-        {"data": data, "method": method, "repeat": repeat, "rounds": options.rounds or METHODS[method].rounds}
-        for repeat in range(options.repeats or REPEATS)
-        for data in sets
-        for method in methods
-    ]
+    units = cross(repeat=range(options.repeats or REPEATS), data=sets, method=methods)
+    units = [{**unit, "rounds": options.rounds or METHODS[unit["method"]].rounds} for unit in units]
     yield 0, units, "multiboost-curves"
 
 

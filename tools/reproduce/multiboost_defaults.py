@@ -5,7 +5,7 @@ import itertools
 from shared.datasets import DATA, fold_of, load_for_trees, sets_by_cost, stratified_rows
 from shared.tables import markdown_table
 
-from reproduce.experiment import Experiment, Results, fit_and_test, select
+from reproduce.experiment import Experiment, Results, cross, fit_and_test, select
 from reproduce.multiboost import DEPTH_2, estimator
 
 SETS = ("vowel", "satimage", "optdigits", "pendigits", "usps", "letter", "glass", "yeast")
@@ -40,14 +40,9 @@ def fit_defaults(unit):
 
 def plan(options, journal):
     """All settings; one fold of everything comes before the next fold."""
-    settings = itertools.product(
-        range(FOLDS), sets_by_cost(options.sets or SETS), ROUNDS, LEARNERS, PASSES, GRID_C
-    )
-    units = [
-        {"data": data, "algorithm": algorithm, "learner": learner, "C": C, "passes": passes, "fold": fold,
-         "rounds": options.rounds or ROUNDS[algorithm]}
-        for fold, data, algorithm, learner, passes, C in settings
-    ]  # fmt: skip
+    sets = sets_by_cost(options.sets or SETS)
+    units = cross(fold=range(FOLDS), data=sets, algorithm=ROUNDS, learner=LEARNERS, passes=PASSES, C=GRID_C)
+    units = [{**unit, "rounds": options.rounds or ROUNDS[unit["algorithm"]]} for unit in units]
     yield 0, units, "multiboost-defaults"
 
 

@@ -7,7 +7,7 @@ from shared.datasets import DATA, coded, fold_of
 from shared.internals import Stopwatch, watch_solver
 from shared.tables import markdown_table, mean_and_deviation, published, spread
 
-from reproduce.experiment import Experiment, Results, fit_and_test, select
+from reproduce.experiment import Experiment, Results, cross, fit_and_test, select
 from reproduce.mcboost import classifier, sample_split, verdict
 from reproduce.multiboost import estimator
 
@@ -82,14 +82,10 @@ def plan(options, journal, choice):
     """The choice of C, then 50 samples per class, 75:25, 500 rounds."""
     sets, methods = options.sets or list(PUBLISHED), options.methods or METHODS
     yield 1, choice_units(sets, methods), "choice of C"
-    units = [
-        {"data": data, "method": method, "C": choose_C(choice.rows, data, method) or "-", "repeat": repeat,
-         "rounds": options.rounds or ROUNDS}
-        for data in sets
-        for repeat in range(options.repeats or REPEATS)
-        for method in methods
-    ]  # fmt: skip
-    yield 0, units, "table4-multiboost"
+    best = {(data, method): choose_C(choice.rows, data, method) or "-" for data in sets for method in methods}
+    repeats, rounds = range(options.repeats or REPEATS), [options.rounds or ROUNDS]
+    units = cross(data=sets, repeat=repeats, method=methods, rounds=rounds)
+    yield 0, [{**unit, "C": best[unit["data"], unit["method"]]} for unit in units], "table4-multiboost"
 
 
 def ratios(rows, other, printed, judged):

@@ -8,7 +8,7 @@ from shared.datasets import DATA, fold_of, load_pooled, sets_by_cost
 from shared.internals import count_trees, separators
 from shared.tables import deviations, markdown_table, mean_and_deviation, published
 
-from reproduce.experiment import Experiment, Results, errors_of, fit_and_test
+from reproduce.experiment import Experiment, Results, cross, errors_of, fit_and_test
 from reproduce.multiboost import estimator
 
 PUBLISHED = published("piboost-table3")
@@ -71,13 +71,10 @@ def fit_table3(unit):
 
 def plan(options, journal):
     sets, methods = sets_by_cost(options.sets or SETS), options.methods or METHODS
-    units = [
-        {"data": data, "method": method, "leaves": leaves_of(data, method), "rounds": rounds_of(data, method),
-         "fold": fold}
-        for data in sets
-        for method in methods
-        for fold in range(options.repeats or FOLDS)
-    ]  # fmt: skip
+    units = cross(data=sets, method=methods, fold=range(options.repeats or FOLDS))
+    for unit in units:
+        key = unit["data"], unit["method"]
+        unit |= {"leaves": leaves_of(*key), "rounds": rounds_of(*key)}
     yield 0, units, "piboost-table3"
 
 

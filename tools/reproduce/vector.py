@@ -10,7 +10,7 @@ from shared.datasets import DATA, coded, fixed_split, fold_of, load_for_trees, s
 from shared.measure import error_percent
 from shared.tables import markdown_table, spread
 
-from reproduce.experiment import Experiment, Results, fit_and_test, select
+from reproduce.experiment import Experiment, Results, cross, fit_and_test, select
 
 ROUNDS = 200
 # Method of the journal to method of `peers` and its parameters.
@@ -45,13 +45,8 @@ def spec_of(method, rounds, seed):
 
 def vector_units(sets, seeds, rounds=ROUNDS, methods=tuple(METHODS)):
     """All (set, seed, method), cheap sets first; only seed 0 where the split is given and the method draws nothing."""
-    return [
-        {"data": data, "method": method, "seed": seed, "rounds": rounds}
-        for data in sets
-        for seed in range(seeds)
-        for method in methods
-        if seed == 0 or not (method == "lightgbm" and fixed_split(data))
-    ]
+    units = cross(data=sets, seed=range(seeds), method=methods, rounds=[rounds])
+    return [u for u in units if u["seed"] == 0 or u["method"] != "lightgbm" or not fixed_split(u["data"])]
 
 
 def fit_vector(unit):
@@ -164,14 +159,9 @@ def defaults_plan(options, journal):
     settings, refused = accepted(default_settings())
     for setting, words in refused.items():
         print(f"vector-defaults: {setting} skipped: {words}", file=sys.stderr)
-    rounds = options.rounds or ROUNDS
-    units = [
-        {"data": data, "setting": json.dumps(setting, sort_keys=True), "fold": fold, "rounds": rounds}
-        for data in sets_by_cost(options.sets or DEFAULTS_SETS)
-        for fold in range(FOLDS)
-        for setting in settings
-    ]
-    yield 0, units, "vector-defaults"
+    sets, settings = sets_by_cost(options.sets or DEFAULTS_SETS), [json.dumps(s, sort_keys=True) for s in settings]
+    rounds = [options.rounds or ROUNDS]
+    yield 0, cross(data=sets, fold=range(FOLDS), setting=settings, rounds=rounds), "vector-defaults"
 
 
 def defaults_text(frame, best=15):

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools")]
+sys.path.append(str(ROOT / "tools"))
 _spec = importlib.util.spec_from_file_location("conftest_of_the_package", ROOT / "tests" / "conftest.py")
 package = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(package)
