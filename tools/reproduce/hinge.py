@@ -271,6 +271,7 @@ def costs_text(frame):
 
 
 KEY, COLUMNS = "data kernel scaled method C gamma rounds", "error n_train n_test"
+ALL_SETS = tuple(dict.fromkeys((*SETS, *GROUPS)))
 COSTS_KEY = "data costs C rounds fold seed"
 EXPERIMENTS = (
     Experiment(
@@ -280,12 +281,12 @@ EXPERIMENTS = (
             Results("hinge-choice", f"{KEY} fold", COLUMNS, fit, as_text="gamma"),
         ),
         plan, text, weigh=lambda row: (float(row["seconds"]), row["data"], row["method"], int(row["seed"])),
-        stamp="all", sets=SETS, methods=(*HINGE, *REDUCTIONS),
+        stamp="all", sets=ALL_SETS, methods=(*HINGE, *REDUCTIONS),
     ),
     Experiment(
         "hinge-costs", "HingeBoost.OC with costs",
         (Results("hinge-costs", COSTS_KEY, "cost error across", fit_costs, as_text="fold"),),
         costs_plan, costs_text,
-        weigh=lambda row: (float(row["seconds"]), *(row[name] for name in COSTS_KEY.split())), sets=tuple(GROUPS),
+        weigh=lambda row: (float(row["seconds"]), *(row[name] for name in COSTS_KEY.split())), sets=ALL_SETS,
     ),
 )  # fmt: skip
