@@ -15,7 +15,7 @@ FILES = {
     if "tests" not in path.parts and not path.name.startswith("golden")
 }
 # Tools of others; they read the parts of files.
-OTHERS = ("fuzz", "bench_guard")
+OTHERS = ("fuzz", "bench_guard", "other_tree")
 
 
 def imported(path):
