@@ -11,13 +11,14 @@ APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint types imports format clean check-system scorer fuzz-coverage
+.PHONY: help demo test test-long test-tools lint types imports format clean check-system scorer fuzz-coverage
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       build in $(VENV), train on data/, predict, show accuracy, confusion matrix, size and speed"
 	@echo "make test       the quick test suite in the same environment; a part of it: PYTEST_ARGS=\"-k svmlight -x\""
 	@echo "make test-long  everything, with the full counts, long builds and every training of the golden table"
+	@echo "make test-tools the tests of benchmarks, experiments and data tools, in tools/tests"
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
 	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz-coverage: what the fuzzer reaches of it"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
@@ -33,6 +34,9 @@ test: $(VENV)/.stamp-build
 
 test-long: $(VENV)/.stamp-build
 	$(BIN)/python -m pytest --long $(PYTEST_ARGS)
+
+test-tools: $(VENV)/.stamp-build
+	$(BIN)/python -m pytest $(PYTEST_ARGS) tools/tests
 
 scorer:
 	$(PYTHON) tools/amalgamate.py
