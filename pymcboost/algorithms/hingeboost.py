@@ -176,10 +176,6 @@ class HingeBoostOC(Booster):
             return solution.weights
         return self.data.weighted_sum(solution.beta)
 
-    def score(self, learners, X):
-        """Scores of a machine."""
-        return learners.scores(X) if callable(self.params.kernel) else super().score(learners, X)
-
     def model(self, classes, meta):
         """The machine of all rounds."""
         meta = {**meta, "rounds": self.n_rounds}

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 
 from pymcboost.hinge.kernels import kernel_block
+from pymcboost.model.kind import Machine
 
 SCORED_AT_ONCE = 512
 REFUSED = (
@@ -13,12 +14,11 @@ REFUSED = (
 )
 
 
-class CallableMachine:
+class CallableMachine(Machine):
     """Support vectors and coefficients of a kernel that is a function."""
 
     def __init__(self, kernel, support, coef, intercept, scale):
         self.kernel, self.support, self.coef, self.intercept, self.scale = kernel, support, coef, intercept, scale
-        self.n_classes = len(intercept)
 
     def scores(self, X):
         """Scores of the classes: (m, K)."""

@@ -142,6 +142,10 @@ class LinearBuilder:
         """The machine of all rounds: K hyperplanes."""
         return self._sum(self._rounds, self._base)
 
+    def rounds(self):
+        """Machines that add up to the one so far, which is one: rounds are merged."""
+        yield self.freeze()
+
     def _sum(self, rounds, base):
         coef, intercept = np.zeros(self._shape), np.zeros(self._shape[0])
         for column, at, w, b in filter(None, rounds):
@@ -169,6 +173,7 @@ class KernelBuilder:
     truncate_rounds = LinearBuilder.truncate_rounds
     tail = LinearBuilder.tail
     freeze = LinearBuilder.freeze
+    rounds = LinearBuilder.rounds
 
     def add(self, column, solution, w):
         """Add a round; ``solution`` is that of f = 2 g."""

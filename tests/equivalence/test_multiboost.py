@@ -588,7 +588,7 @@ def test_a_cold_start_that_sees_no_slope_leaves_the_model_as_it_is(monkeypatch):
 
 def learners_of(model, X):
     """(class, outputs of +-1, coefficient) of every coefficient of a fitted model."""
-    trees = column_generation._as_trees(model.model_.ensemble)
+    trees = (tree[:-1] for tree in model.model_.ensemble.each_tree())
     for feature, threshold, nan_left, right, leaf, owner in trees:
         coef = np.abs(np.asarray(leaf[0], dtype=float))
         sign = np.sign(leaf if owner >= 0 else leaf[:, coef.argmax()])
