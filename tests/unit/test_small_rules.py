@@ -1,0 +1,131 @@
+"""Rules of one line that larger tests do not see: each test fails when its line is changed."""
+
+import numpy as np
+import pytest
+from sklearn.utils.validation import check_is_fitted
+
+from pymcboost import AdaBoostMOClassifier, JointBoostClassifier, MartClassifier, SvmlightError, load_svmlight, threads
+from pymcboost.hinge import columns
+from pymcboost.hinge.columns import max_cut, pair_weights
+from pymcboost.model.builders import EnsembleBuilder
+from pymcboost.svmlight import CHUNK
+from pymcboost.training.parameters import PARAMETERS, parameters
+
+
+def test_validation_scores_of_stumps_are_the_scorers_bits():
+    rng = np.random.default_rng(0)
+    builder = EnsembleBuilder(3, 4)
+    for t in range(40):
+        left = rng.normal(size=3) if t % 3 == 0 else None
+        builder.add_stump(t % 4, rng.normal(), bool(t % 2), rng.normal(size=3), left)
+    X = rng.normal(size=(200, 4)).astype(np.float32)
+    X[rng.random(X.shape) < 0.4] = np.nan
+    stumps = builder.freeze()
+    sums = np.zeros((200, 3))
+    stumps.add_scores_to(sums, X)
+    np.testing.assert_array_equal(sums, stumps.scores(X))
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"), [("decoder", "linear", "exp"), ("code", "one-vs-all", "all-pairs")]
+)
+def test_a_warm_start_keeps_code_and_decoder(name, before, after):
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = rng.normal(size=(90, 3)) + y[:, None]
+    model = AdaBoostMOClassifier(n_estimators=3, warm_start=True, **{name: before}).fit(X, y)
+    with pytest.raises(ValueError, match=f"the model so far has {name}='{before}', now it is '{after}'"):
+        model.set_params(n_estimators=5, **{name: after}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "cpus", "meant"), [(None, 4, 4), (-1, 4, 4), (-2, 4, 3), (-4, 4, 1), (-9, 4, 1), (1, 4, 1), (3, 2, 3)]
+)
+def test_threads_meant_by_n_jobs(n_jobs, cpus, meant, monkeypatch):
+    monkeypatch.setattr(threads, "available_cpus", lambda: cpus)
+    assert threads.resolve_n_jobs(n_jobs) == meant
+
+
+def test_small_work_has_one_thread():
+    assert threads.threads_for(threads.SMALL_WORK - 1, 8) == 1
+    assert threads.threads_for(threads.SMALL_WORK, 8) == 8
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_single_change_makes_a_maximum_cut_larger(seed):
+    rng = np.random.default_rng(seed)
+    K = int(rng.integers(3, 30))
+    rho = rng.exponential(size=(200, K)) ** 3
+    weights = pair_weights(rho, rng.integers(0, K, 200).astype(np.int32))
+    column = max_cut(weights, rng).astype(float)
+
+    def cut(column):
+        return float((weights * (column[:, None] != column[None, :])).sum())
+
+    found = cut(column)
+    for k in range(K):
+        other = column.copy()
+        other[k] *= -1
+        assert cut(other) <= found * (1 + 1e-12)
+
+
+def test_the_relaxation_of_a_cut_is_solved_and_not_only_begun(monkeypatch):
+    def total():
+        found = 0.0
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            weights = rng.exponential(size=(120, 120)) ** 4
+            weights = weights + weights.T
+            np.fill_diagonal(weights, 0.0)
+            found += float(columns.cut(weights, columns.max_cut(weights, rng)[None, :])[0])
+        return found
+
+    solved = total()
+    monkeypatch.setattr(columns, "SWEEPS", 1)
+    assert solved > total()
+
+
+def test_joint_boosting_ends_where_nothing_is_explained_and_not_before():
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 3
+    with pytest.warns(UserWarning, match="the model is constant"):
+        model = JointBoostClassifier(n_estimators=5).fit(np.ones((240, 2)), y)
+    check_is_fitted(model)
+    assert model.n_estimators_ == 0
+    # A share of the squares as small as this is still worth a round.
+    faint = (rng.random((240, 1)) + 0.02 * (y == 1)[:, None]).astype(np.float32)
+    assert JointBoostClassifier(n_estimators=60).fit(faint, y).n_estimators_ == 60
+
+
+@pytest.mark.parametrize("name", sorted(PARAMETERS))
+def test_ends_of_the_ranges(name):
+    row = PARAMETERS[name].of_type(float)
+    if row.low is not None:
+        assert row.allows(row.low) != row.open_low
+        assert row.allows(np.nextafter(row.low, np.inf))
+        assert not row.allows(np.nextafter(row.low, -np.inf))
+    if row.high is not None:
+        assert row.allows(row.high) != row.open_high
+        assert row.allows(np.nextafter(row.high, -np.inf))
+        assert not row.allows(np.nextafter(row.high, np.inf))
+
+
+def test_which_ends_are_open():
+    ends = {name for name, row in PARAMETERS.items() if row.open_high}
+    assert ends == {"min_weight_fraction_split"}
+    assert parameters(MartClassifier)["learning_rate"].open_low
+
+
+@pytest.mark.parametrize("line", [1, 2, 3, 7, 40_000, 60_000])
+@pytest.mark.parametrize("between", ["", "# a comment\n", "\n", "\r\n"])
+def test_the_line_of_an_error_is_the_right_one(line, between, tmp_path):
+    """In the first chunk of a file and in later ones, with lines between that hold no row."""
+    rows = [f"{i % 3} 1:0.5 2:{i}\n" for i in range(line - 1)]
+    text = between.join([*rows, "1 1:0.5 x:2\n", "2 1:1\n"])
+    if line >= 40_000:
+        assert len(text) > CHUNK
+    path = tmp_path / "bad.svm"
+    path.write_bytes(text.encode())
+    expected = line if not between else 2 * line - 1
+    with pytest.raises(SvmlightError, match=rf"bad\.svm:{expected}:"):
+        load_svmlight(path)
