@@ -72,9 +72,9 @@ def test_no_single_change_makes_a_maximum_cut_larger(seed):
 def test_the_relaxation_of_a_cut_is_solved_and_not_only_begun(monkeypatch):
     def total():
         found = 0.0
-        for seed in range(12):
+        for seed in range(5):
             rng = np.random.default_rng(seed)
-            weights = rng.exponential(size=(120, 120)) ** 4
+            weights = rng.exponential(size=(60, 60)) ** 4
             weights = weights + weights.T
             np.fill_diagonal(weights, 0.0)
             found += float(columns.cut(weights, columns.max_cut(weights, rng)[None, :])[0])
