@@ -36,10 +36,10 @@ class ClassTrees:
         # One plane has no counts: h is what bounds a leaf, which is the weight in mart alone.
         least = min_samples_leaf * min(data.weight_unit, data.weight.mean())
         bounded = least > data.weight.min() * (1 + 1e-9)
-        planes = 2 if data.dtype == np.float64 or (bounded and not counts) else 1
-        self.units = units = Units(data, planes, min_samples_leaf if bounded else 0.0)
+        cell_words = 2 if data.dtype == np.float64 or (bounded and not counts) else 1
+        self.units = units = Units(data, cell_words, min_samples_leaf if bounded else 0.0)
         self._grower = _trees.Grower(
-            data, max_leaves, max_depth or 0, units.least, planes, False, data.pools(planes, max_leaves), n_threads
+            data, max_leaves, max_depth or 0, units.least, cell_words, False, data.pools(cell_words, max_leaves), n_threads
         )
         self.weight = units.weight
         self.total = float(units.weight.sum() if len(units.weight) else data.n_rows)

@@ -14,7 +14,7 @@ LANES = 16  # columns in a tile
 # Columns with at least this share of rows in one bin, and few others, may share a lane if they exclude each other.
 BUNDLED, BUNDLED_BINS, BUNDLES_TRIED = 0.6, 32, 64
 # A tile in which at most this share of the rows has a lane outside its mode skips the others.
-BUSY, BUSY_ROWS = 0.75, 4096
+COUNTED, SKIPPING_ROWS = 0.75, 4096
 # Columns with at least this share of rows in one bin are put into tiles with those that leave theirs in the same rows.
 ALIKE, ALIKE_SAMPLE = 0.3, 1 << 19
 # Histograms of all leaves are kept, for subtraction, while they take no more than this per thread.
@@ -38,7 +38,7 @@ class TreeData(TrainingData):
         Lanes in use, codes in use, whether the last code means missing.
     tile_skip : ndarray of int32 (n_tiles,)
         1: rows in which every lane has the code ``tile_mode`` (n_tiles, 16) are not counted one by one.
-    busy : ndarray of uint8 (bytes, m) or None
+    counted : ndarray of uint8 (bytes, m) or None
         Bit t % 8 of byte t // 8 is set in the rows that tile t counts; None where no tile skips any.
     tile_cell : ndarray of int64 (n_tiles + 2,)
         First histogram cell of every tile, of the sparse features, and the number of all cells.
@@ -101,9 +101,9 @@ class TreeData(TrainingData):
         """Cells of one histogram of all features."""
         return int(self.tile_cell[-1])
 
-    def pools(self, planes, max_leaves):
+    def pools(self, cell_words, max_leaves):
         """Whether the histograms of all leaves of a tree may be kept."""
-        return 8 * planes * self.n_cells * max_leaves <= POOL_BYTES
+        return 8 * cell_words * self.n_cells * max_leaves <= POOL_BYTES
 
     def _set_features(self, column, n_bins, has_missing, thresholds):
         self.column = column.astype(np.int32)
@@ -196,7 +196,7 @@ class TreeData(TrainingData):
         bundled = {f for bundle in bundles for f in bundle}
         plain = [f for f in range(len(self.column)) if f not in bundled]
         skewed = [f for f in plain if mode_rows[f] >= ALIKE * self.n_rows and not self.has_missing[f]]
-        if self.n_rows >= BUSY_ROWS and len(skewed) > LANES:
+        if self.n_rows >= SKIPPING_ROWS and len(skewed) > LANES:
             skewed = self._alike(codes, np.array(skewed), mode)
         rest = sorted(set(plain) - set(skewed), key=lambda f: (self.has_missing[f], self.n_bins[f], f))
         lanes = [[int(f)] for f in skewed] + [[f] for f in rest if not self.has_missing[f]]
@@ -214,7 +214,7 @@ class TreeData(TrainingData):
         self.tile_rows, self.tile_missing = self.tile_lanes.copy(), self.tile_lanes.copy()
         self.tile_skip = self.tile_lanes.copy()
         self.tile_mode = np.zeros((n_tiles, LANES), dtype=np.int32)
-        busy = np.zeros((-(-n_tiles // 8), m), dtype=np.uint8)
+        bits = np.zeros((-(-n_tiles // 8), m), dtype=np.uint8)
         for t in range(n_tiles):
             members = lanes[LANES * t : LANES * (t + 1)]
             self.tile_lanes[t] = sum(map(bool, members))
@@ -245,15 +245,17 @@ class TreeData(TrainingData):
                     if self.has_missing[f]:
                         column = np.where(column == self.n_bins[f], dtype(rows), column)
                 self.tiles[t, :, k] = column
-            if m >= BUSY_ROWS and len(members) > LANES // 2:
+            if m >= SKIPPING_ROWS and len(members) > LANES // 2:
                 counted = (self.tiles[t] != self.tile_mode[t].astype(dtype)).any(axis=1)
-                if counted.mean() <= BUSY:
+                if counted.mean() <= COUNTED:
                     self.tile_skip[t] = 1
-                    busy[t // 8] |= counted.astype(np.uint8) << np.uint8(t % 8)
-        self.busy = busy if self.tile_skip.any() else None
+                    bits[t // 8] |= counted.astype(np.uint8) << np.uint8(t % 8)
+        self.counted = bits if self.tile_skip.any() else None
         self.lane_feature = np.array([f for features in lanes for f in features], dtype=np.int32)
         lengths = [len(features) for features in lanes] + [0] * (self.n_lanes - len(lanes))
         self.lane_ptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+        self.lane_cells = np.zeros(self.n_lanes, dtype=np.int32)
+        np.maximum.at(self.lane_cells, self.lane, self.cell0 + self.n_bins + self.has_missing)
         self._set_cells(0)
 
     def _set_cells(self, n_sparse):
@@ -305,9 +307,10 @@ class TreeData(TrainingData):
         self.codes, self.tiles = np.zeros((0, m), dtype=np.uint8), np.zeros((0, m, LANES), dtype=np.uint8)
         self.n_tiles = self.n_lanes = 0
         self.tile_lanes = self.tile_rows = self.tile_missing = self.tile_skip = np.zeros(0, dtype=np.int32)
-        self.tile_mode, self.busy = np.zeros((0, LANES), dtype=np.int32), None
+        self.tile_mode, self.counted = np.zeros((0, LANES), dtype=np.int32), None
         self.lane_feature = np.arange(len(used), dtype=np.int32)
         self.lane_ptr = np.zeros(1, dtype=np.int32)
+        self.lane_cells = np.zeros(0, dtype=np.int32)
         self._set_cells(int(sizes.sum()))
 
 
@@ -388,7 +391,7 @@ class Units:
     Parameters
     ----------
     data : TreeData
-    planes : 1 or 2
+    cell_words : 1 or 2
         See `_kernels.trees.Grower`.
     min_samples_leaf : float
         Least sum of sample weights in a leaf; weights with a mean below 1 are first divided by it.
@@ -406,15 +409,15 @@ class Units:
         What the absolute gradients and the second derivatives of all rows may sum to, in units.
     """
 
-    def __init__(self, data, planes, min_samples_leaf, least_weight=0.0):
-        self.planes = planes
+    def __init__(self, data, cell_words, min_samples_leaf, least_weight=0.0):
+        self.cell_words = cell_words
         weight, m = data.weight, data.n_rows
         uniform = bool((weight == weight[0]).all())
         self.weight = np.ones(0) if uniform else weight
         # Rounding adds at most one unit a row.
         room = 2.0**31 - 2 * m - 4096
-        self.limit_g, self.limit_h = (room, room) if planes == 1 else (2.0**46, 2.0**38)
-        counts = room if planes == 1 else 2.0**24 - 2 * m
+        self.limit_g, self.limit_h = (room, room) if cell_words == 1 else (2.0**46, 2.0**38)
+        counts = room if cell_words == 1 else 2.0**24 - 2 * m
         if counts <= 0:
             raise ValueError(
                 f"{m} rows are too many for trees with a bound on the weight of their leaves (min_samples_leaf, "

@@ -55,19 +55,14 @@ class VectorTrees:
         self._limits = min(max_leaves, data.n_rows), max_depth or 0, loss.least(min_samples_leaf)
         self._n_used = len(data.column)
         self._n_drawn = max(1, round(max_features * self._n_used))
-        self._entries = data.by_cell()
         self._grower = self._new_grower(self._n_drawn) if self._n_used else None
 
     def _new_grower(self, n_drawn):
         """A kernel that draws this many features at every node."""
-        data, loss = self.data, self.loss
-        sparse = data.row_ptr is not None
+        loss = self.loss
         return _vtrees.Grower(
-            data.codes, data.lane, data.cell0, data.n_bins, data.has_missing, data.mode, data.lane_ptr,
-            data.lane_feature, data.row_ptr if sparse else np.zeros(0, dtype=np.int64),
-            *self._entries, data.n_cells if sparse else 0, data.n_classes,
-            loss.lanes, loss.blocks, *self._limits, n_drawn, True, self.n_threads, self._min_share,
-        )  # fmt: skip
+            self.data, loss.lanes, loss.blocks, *self._limits, n_drawn, True, self.n_threads, self._min_share
+        )
 
     def fit(self, key):
         """Next tree, or None where no split is left. ``key``: 64 bits that decide about the random features.

@@ -428,8 +428,8 @@ class _EdgeTrees:
         self.data = data
         self.n_columns = data.n_classes if n_columns is None else n_columns
         # One plane has no sums of the sample weights, which a bound is about.
-        planes = 2 if data.dtype == np.float64 or data.least_weight > 0 else 1
-        self._units = Units(data, planes, 0.0, data.least_weight * drawn)
+        cell_words = 2 if data.dtype == np.float64 or data.least_weight > 0 else 1
+        self._units = Units(data, cell_words, 0.0, data.least_weight * drawn)
         self._limits = max_leaves, max_depth or 0, n_threads, min_share
         self._grower, self._by_gini = self._new_grower(gini), None
         self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows)
@@ -440,8 +440,8 @@ class _EdgeTrees:
     def _new_grower(self, gini):
         max_leaves, max_depth, n_threads, min_share = self._limits
         return _trees.Grower(
-            self.data, max_leaves, max_depth, self._units.least, self._units.planes, not gini,
-            self.data.pools(self._units.planes, max_leaves), n_threads, min_share,
+            self.data, max_leaves, max_depth, self._units.least, self._units.cell_words, not gini,
+            self.data.pools(self._units.cell_words, max_leaves), n_threads, min_share,
         )  # fmt: skip
 
     def _grow(self, gradient):

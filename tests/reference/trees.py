@@ -205,19 +205,19 @@ def gradients(S, y, k, b=-1):
     return g, h
 
 
-def rounded(g, h, weight, counts, scale, planes):
+def rounded(g, h, weight, counts, scale, cell_words):
     """Integers g, h and n in units of 1 / scale; h and n at least 1. One plane: in float32, and h is n."""
-    real = g.dtype.type if planes == 1 else np.float64
+    real = g.dtype.type if cell_words == 1 else np.float64
     g, h, weight = (np.asarray(a, dtype=real) for a in (g, h, weight))
     sg, sh, sn = (real(s) for s in scale)
     if counts:
         h = np.ones_like(h)
-    g = g * (weight * sg) if planes == 1 else g * weight * sg
+    g = g * (weight * sg) if cell_words == 1 else g * weight * sg
     h = h * weight * sh
     half = real(0.5)
     g = (g + np.where(g < 0, -half, half)).astype(np.int64)
     h = np.maximum((h + half).astype(np.int64), 1)
-    return g, h, h if planes == 1 else np.maximum((weight * sn + half).astype(np.int64), 1)
+    return g, h, h if cell_words == 1 else np.maximum((weight * sn + half).astype(np.int64), 1)
 
 
 def leaf_values(tree, g, h, weight, shrinkage):

@@ -7,7 +7,7 @@ from reference.stumps import candidates
 
 from pymcboost import ABCMartClassifier, tree_data
 from pymcboost.data import LARGEST_THRESHOLD
-from pymcboost.tree_data import BUSY_ROWS, LANES, TreeData, Units
+from pymcboost.tree_data import SKIPPING_ROWS, LANES, TreeData, Units
 
 
 def random_columns(m, rng):
@@ -81,7 +81,7 @@ DATA = {
     "bundled": lambda rng: random_columns(1500, rng),
     "two bytes": lambda rng: np.column_stack([random_columns(1200, rng), rng.normal(size=(1200, 2))]),
     "lossy": lambda rng: np.column_stack([random_columns(9000, rng), rng.normal(size=(9000, 2))]),
-    "skipping": lambda rng: skipping_columns(BUSY_ROWS + 10, rng),
+    "skipping": lambda rng: skipping_columns(SKIPPING_ROWS + 10, rng),
 }
 
 
@@ -100,7 +100,7 @@ def test_the_examples_are_what_they_are_called(dense):
     name, _, data = dense
     assert (data.code_bytes == 2) == (name == "two bytes")
     assert (np.diff(data.lane_ptr).max() > 1) == (name in ("bundled", "lossy", "skipping"))
-    assert (data.busy is not None) == (name == "skipping")
+    assert (data.counted is not None) == (name == "skipping")
     assert (data.dtype == np.float32) == (name == "lossy")
 
 
@@ -202,19 +202,19 @@ def test_rows_that_tiles_skip(dense):
     for t in range(data.n_tiles):
         away = (data.tiles[t] != data.tile_mode[t]).any(axis=1)
         if data.tile_skip[t]:
-            bit = data.busy[t // 8] >> np.uint8(t % 8) & np.uint8(1)
+            bit = data.counted[t // 8] >> np.uint8(t % 8) & np.uint8(1)
             np.testing.assert_array_equal(bit.astype(bool), away)
-            assert away.mean() <= tree_data.BUSY
+            assert away.mean() <= tree_data.COUNTED
             assert data.tile_lanes[t] > LANES // 2
-        elif data.busy is not None:
-            assert not (data.busy[t // 8] >> np.uint8(t % 8) & np.uint8(1)).any()
+        elif data.counted is not None:
+            assert not (data.counted[t // 8] >> np.uint8(t % 8) & np.uint8(1)).any()
     if name == "skipping":
         assert 0 < data.tile_skip.sum() < data.n_tiles
 
 
 def test_missing_values_may_be_what_a_tile_skips():
     rng = np.random.default_rng(11)
-    m = BUSY_ROWS
+    m = SKIPPING_ROWS
     data = make(np.where(rng.random((m, 1)) < 0.3, rng.integers(0, 5 + np.arange(16), (m, 16)), np.nan))
     assert data.tile_skip.tolist() == [1]
     assert (data.tile_mode[0] == data.tile_rows[0] - 1).all()
@@ -222,14 +222,14 @@ def test_missing_values_may_be_what_a_tile_skips():
 
 def test_more_tiles_than_bits_in_a_byte():
     rng = np.random.default_rng(3)
-    m, d = BUSY_ROWS, 16 * 66
+    m, d = SKIPPING_ROWS, 16 * 66
     X = np.where(rng.random((m, 1)) < 0.3, rng.integers(0, 5, (m, d)), 2).astype(np.float32)
     data = make(X)
-    assert data.busy.shape == (9, m)
+    assert data.counted.shape == (9, m)
     assert data.tile_skip.sum() > 64
     for t in (0, 7, 8, 63, 64, 65):
         away = (data.tiles[t] != data.tile_mode[t]).any(axis=1)
-        bit = data.busy[t // 8] >> np.uint8(t % 8) & np.uint8(1)
+        bit = data.counted[t // 8] >> np.uint8(t % 8) & np.uint8(1)
         np.testing.assert_array_equal(bit.astype(bool), away)
 
 
@@ -319,7 +319,7 @@ def test_no_column_at_all():
 def test_any_number_of_threads_gives_the_same_data():
     X = DATA["skipping"](np.random.default_rng(8))
     one, two = make(X), make(X, n_threads=3)
-    for name in ("codes", "tiles", "busy", "threshold", "lane", "cell0", "mode", "tile_mode", "lane_feature"):
+    for name in ("codes", "tiles", "counted", "threshold", "lane", "cell0", "mode", "tile_mode", "lane_feature"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
 
@@ -352,21 +352,21 @@ def test_histograms_are_pooled_while_they_fit(monkeypatch):
     assert not data.pools(2, 20)
 
 
-@pytest.mark.parametrize("planes", [1, 2])
-def test_units(planes):
+@pytest.mark.parametrize("cell_words", [1, 2])
+def test_units(cell_words):
     rng = np.random.default_rng(10)
     X = rng.normal(size=(500, 1))
-    same = Units(make(X, weight=np.full(500, 0.5)), planes, 2.0)
+    same = Units(make(X, weight=np.full(500, 0.5)), cell_words, 2.0)
     assert (len(same.weight), same.per_count, same.least) == (0, 1.0, 2)
     weight = rng.uniform(0.1, 3, 500)
     data = make(X, weight=weight)
-    units = Units(data, planes, 2.0)
-    limit = 2.0**31 if planes == 1 else 2.0**24
+    units = Units(data, cell_words, 2.0)
+    limit = 2.0**31 if cell_words == 1 else 2.0**24
     assert limit / 4 < units.per_count * weight.sum() < limit - 500
     assert units.least == pytest.approx(2 * units.per_count, rel=1e-3)
-    assert Units(data, planes, 0).least == 1
-    assert units.limit_g + 500 < (2.0**31 if planes == 1 else 2.0**62)
-    assert units.limit_h + 500 < (2.0**31 if planes == 1 else 2.0**39)
+    assert Units(data, cell_words, 0).least == 1
+    assert units.limit_g + 500 < (2.0**31 if cell_words == 1 else 2.0**62)
+    assert units.limit_h + 500 < (2.0**31 if cell_words == 1 else 2.0**39)
 
 
 def test_too_many_rows_for_the_counts():
