@@ -53,7 +53,7 @@ class VectorTrees:
         self.data, self.loss, self._min_share = data, loss, min_share
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
         self._limits = min(max_leaves, data.n_rows), max_depth or 0, loss.least(min_samples_leaf)
-        self._n_used = len(data.column)
+        self._n_used = len(data.columns.column)
         self._n_drawn = max(1, round(max_features * self._n_used))
         self._grower = self._new_grower(self._n_drawn) if self._n_used else None
 
@@ -61,8 +61,9 @@ class VectorTrees:
         """A kernel that draws this many features at every node."""
         loss = self.loss
         return _vtrees.Grower(
-            self.data, loss.lanes, loss.blocks, *self._limits, n_drawn, True, self.n_threads, self._min_share
-        )
+            self.data.columns, self.data.n_classes, loss.lanes, loss.blocks, *self._limits, n_drawn, True,
+            self.n_threads, self._min_share,
+        )  # fmt: skip
 
     def fit(self, key):
         """Next tree, or None where no split is left. ``key``: 64 bits that decide about the random features.
@@ -83,8 +84,8 @@ class VectorTrees:
         value = np.zeros((len(leaf_start) - 1, self.loss.width))
         step = self._leaf_vectors(rows, leaf_start)
         value[:, : self.data.n_classes] = (step * self.learning_rate).astype(np.float32)
-        threshold = self.data.threshold[self.data.threshold_ptr[feature] + pos]
-        return VectorTree(self.data.column[feature], threshold, nan_left, right, gain, value, leaf)
+        threshold = self.data.threshold_of(feature, pos)
+        return VectorTree(self.data.columns.column[feature], threshold, nan_left, right, gain, value, leaf)
 
     def _leaf_vectors(self, rows, leaf_start):
         loss, K = self.loss, self.data.n_classes
@@ -128,8 +129,8 @@ class ClassificationTrees(VectorTrees):
 
     def _leaf_vectors(self, rows, leaf_start):
         K, y, weight = self.data.n_classes, self.data.y, self.loss.weight
-        said = np.zeros((len(leaf_start) - 1, K))
-        for j in range(len(said)):
+        votes = np.zeros((len(leaf_start) - 1, K))
+        for j in range(len(votes)):
             part = rows[leaf_start[j] : leaf_start[j + 1]]
-            said[j, np.bincount(y[part], weights=weight[part], minlength=K).argmax()] = 1.0
-        return said
+            votes[j, np.bincount(y[part], weights=weight[part], minlength=K).argmax()] = 1.0
+        return votes

@@ -51,11 +51,10 @@ typedef struct pmb_grower {
     int32_t (*ahead)(const struct pmb_grower *, int32_t at, int32_t n_left);
 } pmb_grower;
 
-/* 0 where there is not enough memory; `spare` is left to the caller. */
+/* 0 where there is not enough memory; `rows` and `spare` are left to the caller. */
 PMB_STATIC int pmb_grower_new(pmb_grower *g, const pmb_columns *c, int32_t max_leaves, int32_t max_depth,
-                              int32_t max_nodes, int32_t batch, int32_t rows_ahead) {
+                              int32_t max_nodes, int32_t batch) {
     size_t leaves = (size_t)max_leaves + 1;
-    memset(g, 0, sizeof *g);
     g->columns = c;
     g->max_leaves = max_leaves;
     g->max_depth = max_depth;
@@ -65,20 +64,17 @@ PMB_STATIC int pmb_grower_new(pmb_grower *g, const pmb_columns *c, int32_t max_l
     for (int32_t l = 0; l < c->n_lanes; l++)
         if (c->lane_cells[l] > g->n_side) g->n_side = c->lane_cells[l];
     g->nodes = calloc((size_t)max_nodes, sizeof(pmb_node));
-    g->rows = calloc((size_t)(c->m + rows_ahead), sizeof(int32_t));
     g->open = malloc(leaves * sizeof(int32_t));
     g->taken = malloc(leaves);
     g->side = malloc((size_t)(batch * g->n_side + 1));
-    return g->nodes && g->rows && g->open && g->taken && g->side;
+    return g->nodes && g->open && g->taken && g->side;
 }
 
 PMB_STATIC void pmb_grower_free(pmb_grower *g) {
     free(g->nodes);
-    free(g->rows);
     free(g->open);
     free(g->taken);
     free(g->side);
-    memset(g, 0, sizeof *g);
 }
 
 /* Side of every bin of a node's feature; of every code of its lane, where codes of other features mean its mode. */

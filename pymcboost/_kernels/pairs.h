@@ -366,6 +366,7 @@ PMB_STATIC int pmb_leaf_of(const pmb_pairs *w, int64_t row) {
 
 PMB_STATIC void pmb_pairs_free(pmb_pairs *w) {
     pmb_grower_free(&w->g);
+    free(w->g.rows);
     free(w->its);
     free(w->gh);
     free(w->gathered);
@@ -383,9 +384,10 @@ PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pai
     size_t m = (size_t)d->c.m, J = (size_t)max_leaves, parts = (size_t)d->n_tiles + 1;
     size_t words = (size_t)o->cell_words * (size_t)d->tile_cell[d->n_tiles + 1] * (o->pool ? J : 1);
     memset(w, 0, sizeof *w);
-    int there = pmb_grower_new(&w->g, &d->c, max_leaves, max_depth, 2 * max_leaves, 1, PMB_AHEAD);
+    int there = pmb_grower_new(&w->g, &d->c, max_leaves, max_depth, 2 * max_leaves, 1);
     w->d = d;
     w->o = o;
+    w->g.rows = calloc(m + PMB_AHEAD, sizeof(int32_t));
     w->its = malloc(sizeof(pmb_pair_node) * 2 * J);
     w->gh = malloc(sizeof(int64_t) * (size_t)o->cell_words * m);
     w->gathered = malloc(sizeof(int64_t) * (size_t)o->cell_words * m);
@@ -394,7 +396,7 @@ PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pai
     w->free_slots = malloc(sizeof(int32_t) * (J + 1));
     w->order = malloc(sizeof(int32_t) * 8 * J);
     w->counted = malloc(d->counted ? ((size_t)d->n_tiles + 7) / 8 * m : 1);
-    if (!there || !w->its || !w->gh || !w->gathered || !w->memory || !w->found || !w->free_slots || !w->order ||
+    if (!there || !w->g.rows || !w->its || !w->gh || !w->gathered || !w->memory || !w->found || !w->free_slots || !w->order ||
         !w->counted) {
         pmb_pairs_free(w);
         return 0;

@@ -112,7 +112,7 @@ cdef const void *address(array):
 
 
 cdef pmb_columns columns_of(data):
-    """The columns of a `TreeData`, which the caller keeps alive."""
+    """Where `Columns` are, which the caller keeps alive."""
     cdef pmb_columns c
     c.m, c.n_lanes, c.n_features, c.code_bytes = data.n_rows, data.n_lanes, len(data.column), data.code_bytes
     c.codes = address(data.codes)
@@ -141,11 +141,11 @@ cdef pmb_tree_out outputs(out, int n, int64_t J, int64_t m) except *:
 
 
 cdef class Grower:
-    """Grows trees on a `TreeData`.
+    """Grows trees on `Tiled` columns.
 
     Parameters
     ----------
-    data : TreeData
+    data : Tiled
     max_leaves, max_depth : int
         At most 65,536 leaves; depth 0 means no bound.
     min_h : int

@@ -321,14 +321,14 @@ PMB_STATIC int pmb_vt_places_new(pmb_vectors *w) {
     return at != NULL;
 }
 
-/* Memory for growing trees one after the other, for the data and options in w; 0 where there is not enough. */
+/* Memory for growing trees one after the other, for the data, options and rows (m + PMB_VT_FAR) in w; 0 where there is not enough. */
 PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_depth, int64_t most_sparse_cells) {
     const pmb_columns *c = &w->d.c;
     /* Room for as many nodes again that were split ahead in vain. */
     size_t m = (size_t)c->m, nodes = 4 * (size_t)max_leaves + 4 * PMB_BATCH, lanes = (size_t)w->d.lanes;
     size_t n = (size_t)w->n_entries + 1;
     int64_t cells = (int64_t)PMB_GROUP * w->d.max_cells, sparse = PMB_VT_CELLS + most_sparse_cells;
-    int there = pmb_grower_new(&w->g, c, max_leaves, max_depth, (int32_t)nodes, PMB_BATCH, PMB_VT_FAR);
+    int there = pmb_grower_new(&w->g, c, max_leaves, max_depth, (int32_t)nodes, PMB_BATCH);
     w->g.payload = w;
     w->g.split = pmb_vt_split;
     w->g.ahead = pmb_vt_ahead;

@@ -14,6 +14,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 import numpy as np
 
 cdef extern from "vectors.h" nogil:
+    enum:
+        PMB_VT_FAR
     ctypedef struct pmb_columns:
         int64_t m
         int32_t n_lanes, n_features, code_bytes
@@ -128,7 +130,7 @@ cdef const void *address(array):
 
 
 cdef pmb_columns columns_of(data):
-    """The columns of a `TreeData`, which the caller keeps alive."""
+    """Where `Columns` are, which the caller keeps alive."""
     cdef pmb_columns c
     c.m, c.n_lanes, c.n_features, c.code_bytes = data.n_rows, data.n_lanes, len(data.column), data.code_bytes
     c.codes = address(data.codes)
@@ -160,12 +162,12 @@ def _others(data):
 
 
 cdef class Grower:
-    """Grows trees on a `TreeData`, one after the other.
+    """Grows trees on `Columns`, one after the other.
 
     Parameters
     ----------
-    data : TreeData
-    lanes, blocks : of the gradient
+    data : Columns
+    n_classes, lanes, blocks : of the gradient
     max_leaves, max_depth : max_depth 0: no bound
     least : least weight in a leaf, in the units of the gradient's weight lane
     take : features searched at every node
@@ -174,13 +176,13 @@ cdef class Grower:
     """
 
     cdef pmb_vectors w
-    cdef object kept, leaf_of_row
+    cdef object kept, rows, leaf_of_row
 
-    def __cinit__(self, data, int lanes, int blocks, int max_leaves, int max_depth, int64_t least, int take,
+    def __cinit__(self, data, int n_classes, int lanes, int blocks, int max_leaves, int max_depth, int64_t least, int take,
                   bint middle, int n_threads, double min_share=0):
         cdef pmb_vectors *w = &self.w
         w.d.c = columns_of(data)
-        w.d.n_classes, w.d.lanes, w.d.blocks = data.n_classes, lanes, blocks
+        w.d.n_classes, w.d.lanes, w.d.blocks = n_classes, lanes, blocks
         w.d.max_cells = (int(data.lane_cells.max(initial=0)) + 63) // 64 * 64
         entries, cells = data.by_cell()
         if data.n_lanes and len(entries):
@@ -194,6 +196,8 @@ cdef class Grower:
         w.all_entries, w.all_cells = <const int32_t *> address(entries), <const pmb_vt_cell *> address(cells)
         w.n_entries, w.n_used_cells = len(entries), len(cells)
         w.o.take, w.o.middle, w.o.threads, w.o.least, w.o.min_share = take, middle, n_threads, least, min_share
+        self.rows = np.zeros(data.n_rows + PMB_VT_FAR, dtype=np.int32)
+        w.g.rows = <int32_t *> address(self.rows)
         if not pmb_vectors_new(w, max_leaves, max_depth, sizes.max(initial=0)):
             raise MemoryError("no memory for growing trees; use fewer threads, bins or leaves")
         self.leaf_of_row = np.empty(data.n_rows, dtype=np.int32)
@@ -238,7 +242,7 @@ cdef class Grower:
         for j in range(n_splits):
             node = &self.w.g.nodes[lists[1, j]]
             to[0, j], to[1, j], to[2, j], to_gain[j] = node.feature, node.pos, node.nan_left, node.gain
-        rows = np.asarray(<int32_t[:leaf.shape[0]]> self.w.g.rows)
+        rows = self.rows[: leaf.shape[0]]
         return splits[0], splits[1], splits[2] > 0, right[:n_splits], gain, rows, leaf_start, self.leaf_of_row
 
 

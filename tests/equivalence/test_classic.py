@@ -35,8 +35,9 @@ from pymcboost._kernels import weights as weight_kernel
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.coding import all_pairs, decode, exhaustive, one_vs_all, random_half, separators
 from pymcboost.coefficients import LARGEST_COEFFICIENT, coded_steps, common_step
-from pymcboost.data import LARGEST_THRESHOLD, TrainingData, layout
+from pymcboost.data import TrainingData, layout
 from pymcboost.losses import ClassWeights, CodedExp, PairwiseExp
+from pymcboost.rows import LARGEST_THRESHOLD
 from pymcboost.tree_data import Grown, TreeData
 from pymcboost.weak_learners import (
     ClassStump,
@@ -364,7 +365,7 @@ def test_regression_trees_of_classes(m, K, cell_words, sparse):
     h_of = rng.integers(1, 4, (n_trees, K)).astype(float)
     for least, pool, n_threads, share in ((1, True, 1, 0.0), (1, False, 2, 0.3), (20, True, 3, 0.1)):
         weights = rng.integers(1, 6, (1 if n_threads == 1 else n_trees, m)).astype(float)
-        grower = tree_kernel.Grower(data, J, 0, least, cell_words, False, pool, n_threads, share)
+        grower = tree_kernel.Grower(data.tiles, J, 0, least, cell_words, False, pool, n_threads, share)
         grown = Grown.empty(n_trees, J, m)
         grower.grow_classes(weights, data.y, g_of, h_of, np.ones((n_trees, 3)), grown)
         for j in range(n_trees):
@@ -391,7 +392,7 @@ def test_regression_tree_explains_most_by_its_first_split():
     weight, target, cost = rng.exponential(size=80), rng.normal(size=4), rng.exponential(size=4)
     w, z = weight * cost[data.y], target[data.y]
     grown = Grown.empty(1, 2, 80)
-    grower = tree_kernel.Grower(data, 2, 0, 1, 2, False, True, 1)
+    grower = tree_kernel.Grower(data.tiles, 2, 0, 1, 2, False, True, 1)
     scale = np.array([[2.0**40, 2.0**30, 2.0**10]])
     grower.grow_classes(weight[None, :], data.y, (target * cost)[None, :], cost[None, :], scale, grown)
     best = (np.inf, None)

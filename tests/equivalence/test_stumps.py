@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from reference.stumps import best_stump, candidates, gradient_of, outputs
 
-from pymcboost.data import Lists, Sorted, Tiles, TrainingData
+from pymcboost.stump_layouts import Lists, Sorted, Tiles, TrainingData
 from pymcboost.weak_learners import SharedStump
 
 

@@ -17,7 +17,8 @@ from pymcboost import (
 )
 from pymcboost._kernels import trees as kernel
 from pymcboost.class_trees import LARGEST_STEP, ClassTrees
-from pymcboost.tree_data import SKIPPING_ROWS, Grown, TreeData, Units
+from pymcboost.tree_data import Grown, Quantiser, TreeData
+from pymcboost.tree_layouts import SKIPPING_ROWS
 
 PLAIN = [LogitBoostClassifier, MartClassifier]
 BASED = [ABCLogitBoostClassifier, ABCMartClassifier]
@@ -98,7 +99,7 @@ def grow(
     shrinkage=1.0,
 ):
     """Trees of the kernel, as a list of dictionaries."""
-    grower = kernel.Grower(data, max_leaves, max_depth, least, cell_words, False, pool, n_threads)
+    grower = kernel.Grower(data.tiles, max_leaves, max_depth, least, cell_words, False, pool, n_threads)
     jobs = np.array(jobs, dtype=np.int32).reshape(-1, 2)
     out = Grown.empty(len(jobs), max_leaves, data.n_rows)
     out.leaf[:] = np.iinfo(out.leaf.dtype).max
@@ -123,7 +124,7 @@ def grow(
         result.append(
             {
                 "column": data.column[feature].tolist(),
-                "threshold": data.threshold[data.threshold_ptr[feature] + out.pos[j, :s]].tolist(),
+                "threshold": data.columns.threshold[data.columns.threshold_ptr[feature] + out.pos[j, :s]].tolist(),
                 "nan_left": out.nan_left[j, :s].astype(bool).tolist(),
                 "right": out.right[j, :s].tolist(),
                 "gain": out.gain[j, :s].copy(),
@@ -218,7 +219,7 @@ def test_mixed_columns(real, cell_words, counts, m, K):
     rng = np.random.default_rng(m)
     X = mixture(m, rng)
     data = TreeData(X, labels(m, K, rng), K, np.ones(m))
-    if data.code_bytes == 2 and cell_words == 1:
+    if data.columns.code_bytes == 2 and cell_words == 1:
         data = TreeData(np.round(X, 1), labels(m, K, rng), K, np.ones(m))
         X = np.round(X, 1)
     S = remainders(data, rng).astype(real)
@@ -265,7 +266,8 @@ def test_missing_values_in_part_of_the_classes(real, cell_words):
     data = TreeData(X, y, 4, np.ones(800))
     S = remainders(data, rng).astype(real)
     check(data, X, S, all_pairs(4), cell_words=cell_words, modes=[(True, 1), (False, 1)])
-    found = grow(data, S, [(3, -1)], cell_words=cell_words, scale=scales(data, S, [(3, -1)], False, cell_words), max_leaves=2)[0]
+    scale = scales(data, S, [(3, -1)], False, cell_words)
+    found = grow(data, S, [(3, -1)], cell_words=cell_words, scale=scale, max_leaves=2)[0]
     assert found["column"] == [3]
     assert found["threshold"] == [np.finfo(np.float32).max]
 
@@ -299,7 +301,8 @@ def test_bounds_on_leaves(real, cell_words):
     unit = scales(data, S, jobs, True, cell_words)[0, 2]
     sizes = []
     for least in (1.0, 3.0, 20.0, 150.0, 1e6):
-        check(data, X, S, jobs, cell_words=cell_words, counts=True, least=int(least * unit), modes=[(True, 1), (False, 1)])
+        modes = [(True, 1), (False, 1)]
+        check(data, X, S, jobs, cell_words=cell_words, counts=True, least=int(least * unit), modes=modes)
         found = grow(
             data,
             S,
@@ -341,7 +344,8 @@ def test_samples_of_rows_and_features(real, cell_words, sparse):
         active = np.zeros(d, dtype=np.uint8) if part < 1 else ()
         if part < 1:
             active[rng.choice(d, max(1, round(part * d)), replace=False)] = 1
-        check(data, X, S, [(1, -1), (2, 0)], cell_words=cell_words, sample=sample, active=active, modes=[(True, 1), (False, 1)])
+        options = {"cell_words": cell_words, "sample": sample, "active": active}
+        check(data, X, S, [(1, -1), (2, 0)], **options, modes=[(True, 1), (False, 1)])
 
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
@@ -363,7 +367,7 @@ def test_sparse_input_equals_dense_input(real, cell_words):
     expected = grow(data, S, pairs, cell_words=cell_words, scale=scale)
     for make in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix, scipy.sparse.coo_array):
         other = TreeData(make(X), y, 3, np.ones(m))
-        assert other.row_ptr is not None
+        assert other.columns.row_ptr is not None
         assert identical(grow(other, S, pairs, cell_words=cell_words, scale=scale), expected)
     check(other, X, S, pairs, cell_words=cell_words, modes=[(True, 1), (False, 1)])
 
@@ -388,11 +392,11 @@ def test_bundles(real, cell_words):
     X[:, 40:44] = np.where(X[:, 40:44] == 2, np.nan, X[:, 40:44])
     y = labels(m, 4, rng)
     data = TreeData(X, y, 4, np.ones(m))
-    sizes = np.diff(data.lane_ptr)
+    sizes = np.diff(data.columns.lane_ptr)
     assert (sizes > 1).sum() >= 5
     assert (
-        data.mode[np.isin(data.lane, np.flatnonzero(sizes > 1))]
-        == data.n_bins[np.isin(data.lane, np.flatnonzero(sizes > 1))]
+        data.columns.mode[np.isin(data.columns.lane, np.flatnonzero(sizes > 1))]
+        == data.columns.n_bins[np.isin(data.columns.lane, np.flatnonzero(sizes > 1))]
     ).any()
     F = rng.normal(size=(4, m)) + (X[:, 12:54] == X[:, 12:54].max(axis=0)).astype(float)[:, [3, 14, 20, 33]].T * 3
     S = twin.remaining(scipy.special.softmax(F, axis=0), data.y).astype(real)
@@ -422,9 +426,9 @@ def test_tiles_that_skip_rows(real, cell_words):
     X, y = skewed_setting(rng)
     weight = rng.integers(1, 4, len(y)).astype(float)
     data = TreeData(X, y, 3, weight)
-    assert 0 < data.tile_skip.sum() < data.n_tiles
-    assert data.counted is not None
-    assert (data.tile_mode[data.tile_skip == 1] != 0).any()
+    assert 0 < data.tiles.tile_skip.sum() < data.tiles.n_tiles
+    assert data.tiles.counted is not None
+    assert (data.tiles.tile_mode[data.tiles.tile_skip == 1] != 0).any()
     S = remainders(data, rng).astype(real)
     modes = [(True, 1), (False, 1), (True, 3)]
     check(data, X, S, [(0, -1), (1, 2)], cell_words=cell_words, modes=modes)
@@ -439,8 +443,8 @@ def test_more_distinct_values_than_a_byte_holds(counts):
     X = np.column_stack([rng.normal(size=(m, 3)), mixture(m, rng, ["missing", "few", "skewed"])])
     X[rng.random(m) < 0.2, 1] = np.nan
     data = TreeData(X, labels(m, 3, rng), 3, rng.integers(1, 3, m).astype(float))
-    assert data.code_bytes == 2
-    assert data.n_bins.max() > 1000
+    assert data.columns.code_bytes == 2
+    assert data.columns.n_bins.max() > 1000
     S = remainders(data, rng)
     check(data, X, S, all_pairs(3), cell_words=2, counts=counts, modes=[(True, 1), (False, 1)])
     check(data, X, S, [(1, 0)], cell_words=2, sample=np.arange(0, m, 3))
@@ -467,7 +471,7 @@ def test_a_node_that_several_threads_share():
     X = rng.integers(0, 6, (m, d)).astype(np.float32)
     X[:, 100:180] = np.where(rng.random((m, 1)) < 0.2, X[:, 100:180], 2)
     data = TreeData(X, labels(m, 3, rng), 3, np.ones(m))
-    assert data.tile_skip.any()
+    assert data.tiles.tile_skip.any()
     S = remainders(data, rng).astype(np.float32)
     scale = scales(data, S, [(1, -1)], False, 1)
     one = grow(data, S, [(1, -1)], cell_words=1, scale=scale)
@@ -920,7 +924,7 @@ def test_integer_weights_are_counted_exactly(cell_words):
         weight = rng.integers(1, 9, m).astype(float)
         data = TreeData(rng.normal(size=(m, 1)), labels(m, 2, rng), 2, weight)
         for least in (1, 3, 10):
-            units = Units(data, cell_words, least)
+            units = Quantiser(data, cell_words, least)
             assert units.least == least * units.per_count
             assert (units.per_count * data.weight == np.rint(units.per_count * data.weight)).all()
 

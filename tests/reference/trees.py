@@ -19,7 +19,7 @@ class View:
         self.X = X[data.rows].astype(np.float32)
         self.cuts, self.bins = {}, {}
         for f, column in enumerate(data.column):
-            cuts = data.threshold[data.threshold_ptr[f] : data.threshold_ptr[f + 1]]
+            cuts = data.columns.threshold[data.columns.threshold_ptr[f] : data.columns.threshold_ptr[f + 1]]
             values = self.X[:, column]
             self.cuts[int(column)] = cuts
             self.bins[int(column)] = np.where(np.isnan(values), -1, (values[:, None] > cuts).sum(axis=1))
