@@ -359,7 +359,7 @@ class RowLoss:
 
     Attributes
     ----------
-    F : ndarray (m, width) float64
+    F : ndarray (m, width) or (m, K) float64
     gradient : ndarray (m, width) float32
         Negative gradients of the rows, without their weights.
     lanes, blocks, width : int
@@ -370,7 +370,8 @@ class RowLoss:
         K, m = data.n_classes, data.n_rows
         self.name, self.data, self.n_threads = name, data, n_threads
         self.lanes, self.blocks, self.width = row_layout(K)
-        self.F = aligned_zeros((m, self.width), np.float64)
+        # Unused lanes are stored only where they are few.
+        self.F = aligned_zeros((m, self.width if 4 * K >= 3 * self.width else K), np.float64)
         self.gradient = aligned_zeros((m, self.width), np.float32)
         self._integers = aligned_zeros((self.blocks, m, self.lanes), np.int32)
         uniform = bool((data.weight == data.weight[0]).all())

@@ -8,8 +8,11 @@ nothing depends on the number of threads. Ties (within a relative 1e-10) go to t
 threshold, then missing values right; among leaves, the one made first is split first.
 """
 
-from cython.parallel cimport prange
+from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+
+from .aligned import aligned_zeros
 
 import numpy as np
 
@@ -111,6 +114,7 @@ cdef extern from * nogil:
 
 cdef enum:
     BLOCK_ROWS = 4096
+    FEW_ROWS = 256
     SKIP_ROWS = 4096    # in data of at least so many rows, large nodes count only the rows outside the usual code
 
 LOSS_CODES = {"softmax": PMB_SOFTMAX, "exp": PMB_EXP, "log": PMB_LOG}
@@ -178,8 +182,8 @@ cdef class Grower:
     cdef pmb_vectors w
     cdef object kept, rows, leaf_of_row
 
-    def __cinit__(self, data, int n_classes, int lanes, int blocks, int max_leaves, int max_depth, int64_t least, int take,
-                  bint middle, int n_threads, double min_share=0):
+    def __cinit__(self, data, int n_classes, int lanes, int blocks, int max_leaves, int max_depth, int64_t least,
+                  int take, bint middle, int n_threads, double min_share=0):
         cdef pmb_vectors *w = &self.w
         w.d.c = columns_of(data)
         w.d.n_classes, w.d.lanes, w.d.blocks = n_classes, lanes, blocks
@@ -191,7 +195,8 @@ cdef class Grower:
         cell_feature = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         skip, others = _others(data)
         self.kept = data, entries, cells, cell_feature, skip, others
-        w.d.row_ptr, w.d.cell_feature = <const int64_t *> address(data.row_ptr), <const int32_t *> address(cell_feature)
+        w.d.row_ptr = <const int64_t *> address(data.row_ptr)
+        w.d.cell_feature = <const int32_t *> address(cell_feature)
         w.d.skip, w.d.others = <const int32_t *> address(skip), <const uint64_t *> address(others)
         w.all_entries, w.all_cells = <const int32_t *> address(entries), <const pmb_vt_cell *> address(cells)
         w.n_entries, w.n_used_cells = len(entries), len(cells)
@@ -246,26 +251,68 @@ cdef class Grower:
         return splits[0], splits[1], splits[2] > 0, right[:n_splits], gain, rows, leaf_start, self.leaf_of_row
 
 
+cdef void expand(const double *F, int64_t n, int64_t stored, int64_t width, double *to) noexcept nogil:
+    """Rows of scores with their unused lanes, which `to` has already."""
+    cdef int64_t i
+    for i in range(n):
+        memcpy(to + i * width, F + i * stored, stored * sizeof(double))
+
+
+cdef void compress(const double *expanded, int64_t n, int64_t stored, int64_t width, double *F) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        memcpy(F + i * stored, expanded + i * width, stored * sizeof(double))
+
+
+def _scratch(stored, width, rows, n_threads):
+    """Rows of scores with unused lanes, for each thread; none where scores are stored with them."""
+    if stored == width:
+        return np.empty((n_threads, 1))
+    scratch = aligned_zeros((n_threads, rows * width), np.float64)
+    scratch.fill(-1e30)
+    return scratch
+
+
 def add_leaves(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, int lanes, bint largest,
                int n_threads):
     """F += V[leaf], by rows (V None: F stays). With ``largest``, returns the largest F_r - F_y, r != y.
 
     Parameters
     ----------
-    F : INOUT (m, blocks * lanes); V : IN (n_leaves, blocks * lanes) or None
+    F : INOUT (m, blocks * lanes), or (m, K) without unused lanes
+    V : IN (n_leaves, blocks * lanes) or None
     """
-    cdef int64_t b, m = F.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
-    cdef int blocks = <int> F.shape[1] // lanes
+    cdef int64_t b, start, m = F.shape[0], stored = F.shape[1], rows = BLOCK_ROWS
+    cdef int blocks = <int> ((stored + lanes - 1) // lanes)
+    cdef int64_t width = blocks * lanes
     cdef const double[:, ::1] values
     cdef const double *v = NULL
-    tops_ = np.empty(n)
-    cdef double[::1] tops = tops_
+    cdef bint whole = stored == width
+    if V is None and not largest:
+        return None
     if V is not None:
         values = V
         v = &values[0, 0]
+        blocks, width = <int> (values.shape[1] // lanes), values.shape[1]
+        whole = stored == width
+    if not whole:
+        rows = FEW_ROWS
+    cdef int64_t n = (m + rows - 1) // rows
+    cdef double[:, ::1] scratch = _scratch(stored, width, rows, n_threads)
+    cdef double *to
+    tops_ = np.empty(n)
+    cdef double[::1] tops = tops_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS),
-                   &tops[b] if largest else NULL)
+        start = b * rows
+        if whole:
+            pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, start, min(m, start + rows),
+                       &tops[b] if largest else NULL)
+        else:
+            to = &scratch[threadid(), 0]
+            expand(&F[start, 0], min(rows, m - start), stored, width, to)
+            pmb_vr_add(lanes, to, v, &leaf[start], &y[start], blocks, 0, min(rows, m - start),
+                       &tops[b] if largest else NULL)
+            compress(to, min(rows, m - start), stored, width, &F[start, 0])
     return float(tops_.max()) if largest else None
 
 
@@ -275,18 +322,29 @@ def gradient(const double[:, ::1] F, const int32_t[::1] y, const double[::1] wei
 
     Parameters
     ----------
-    F : IN (m, blocks * lanes) scores, -1e30 in unused lanes; weight : IN (m,), or empty for weights of 1
+    F : IN (m, blocks * lanes) scores, -1e30 in unused lanes, or (m, K) without these
+    weight : IN (m,), or empty for weights of 1
     loss : of LOSS_CODES; shift : what is taken off the exponents of the exponential loss
     G : OUT (m, blocks * lanes)
     """
-    cdef int64_t b, m = F.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
-    cdef int blocks = <int> F.shape[1] // lanes
+    cdef int64_t b, start, m = F.shape[0], stored = F.shape[1], width = G.shape[1]
+    cdef int64_t n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    cdef int blocks = <int> (width // lanes)
     cdef const double *w = or_null(weight)
-    sums_ = np.empty((n, F.shape[1]))
+    cdef double[:, ::1] scratch = _scratch(stored, width, BLOCK_ROWS, n_threads)
+    cdef double *to
+    sums_ = np.empty((n, width))
     cdef double[:, ::1] sums = sums_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), shift,
-                        &G[0, 0], &sums[b, 0])
+        start = b * BLOCK_ROWS
+        if stored == width:
+            pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, min(m, start + BLOCK_ROWS), shift,
+                            &G[0, 0], &sums[b, 0])
+        else:
+            to = &scratch[threadid(), 0]
+            expand(&F[start, 0], min(<int64_t> BLOCK_ROWS, m - start), stored, width, to)
+            pmb_vr_gradient(lanes, loss, to, &y[start], w + start if w != NULL else NULL, blocks, 0,
+                            min(<int64_t> BLOCK_ROWS, m - start), shift, &G[start, 0], &sums[b, 0])
     return sums_.sum(axis=0)
 
 
