@@ -370,8 +370,8 @@ class RowLoss:
         K, m = data.n_classes, data.n_rows
         self.name, self.data, self.n_threads = name, data, n_threads
         self.lanes, self.blocks, self.width = row_layout(K)
-        # Unused lanes are stored only where they are few.
-        self.F = aligned_zeros((m, self.width if 4 * K >= 3 * self.width else K), np.float64)
+        # Many unused lanes are not stored; rows of several blocks would not fit into the cache while they get them back.
+        self.F = aligned_zeros((m, K if self.blocks == 1 and 4 * K < 3 * self.width else self.width), np.float64)
         self.gradient = aligned_zeros((m, self.width), np.float32)
         self._integers = aligned_zeros((self.blocks, m, self.lanes), np.int32)
         uniform = bool((data.weight == data.weight[0]).all())

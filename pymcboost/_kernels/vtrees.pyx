@@ -10,7 +10,6 @@ threshold, then missing values right; among leaves, the one made first is split 
 
 from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy
 
 from .aligned import aligned_zeros
 
@@ -74,6 +73,15 @@ cdef extern from "vrows.h" nogil:
 
 cdef extern from * nogil:
     """
+    /* n rows of `count` numbers, `from_width` and `to_width` apart. */
+    static void pmb_vr_copy(const double *from, int64_t from_width, double *to, int64_t to_width, int64_t count,
+                            int64_t n) {
+        for (int64_t i = 0; i < n; i++, from += from_width, to += to_width) {
+            int64_t l = 0;
+            for (; l + 4 <= count; l += 4) memcpy(to + l, from + l, 4 * sizeof(double));
+            for (; l < count; l++) to[l] = from[l];
+        }
+    }
     static void pmb_vr_add(int lanes, double *F, const double *V, const int32_t *leaf, const int32_t *y, int blocks,
                            int64_t from, int64_t to, double *largest) {
         PMB_VR(lanes, pmb_vr_add_, F, V, leaf, y, blocks, from, to, largest);
@@ -99,6 +107,7 @@ cdef extern from * nogil:
         PMB_VR(lanes, pmb_vr_hessian_, G, weight, y, blocks, K, rows, n, p, out);
     }
     """
+    void pmb_vr_copy(const double *frm, int64_t from_width, double *to, int64_t to_width, int64_t count, int64_t n)
     void pmb_vr_add(int lanes, double *F, const double *V, const int32_t *leaf, const int32_t *y, int blocks,
                     int64_t start, int64_t stop, double *largest)
     void pmb_vr_gradient(int lanes, int loss, const double *F, const int32_t *y, const double *weight, int blocks,
@@ -251,19 +260,6 @@ cdef class Grower:
         return splits[0], splits[1], splits[2] > 0, right[:n_splits], gain, rows, leaf_start, self.leaf_of_row
 
 
-cdef void expand(const double *F, int64_t n, int64_t stored, int64_t width, double *to) noexcept nogil:
-    """Rows of scores with their unused lanes, which `to` has already."""
-    cdef int64_t i
-    for i in range(n):
-        memcpy(to + i * width, F + i * stored, stored * sizeof(double))
-
-
-cdef void compress(const double *expanded, int64_t n, int64_t stored, int64_t width, double *F) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        memcpy(F + i * stored, expanded + i * width, stored * sizeof(double))
-
-
 def _scratch(stored, width, rows, n_threads):
     """Rows of scores with unused lanes, for each thread; none where scores are stored with them."""
     if stored == width:
@@ -309,10 +305,10 @@ def add_leaves(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] 
                        &tops[b] if largest else NULL)
         else:
             to = &scratch[threadid(), 0]
-            expand(&F[start, 0], min(rows, m - start), stored, width, to)
+            pmb_vr_copy(&F[start, 0], stored, to, width, stored, min(rows, m - start))
             pmb_vr_add(lanes, to, v, &leaf[start], &y[start], blocks, 0, min(rows, m - start),
                        &tops[b] if largest else NULL)
-            compress(to, min(rows, m - start), stored, width, &F[start, 0])
+            pmb_vr_copy(to, width, &F[start, 0], stored, stored, min(rows, m - start))
     return float(tops_.max()) if largest else None
 
 
@@ -342,7 +338,7 @@ def gradient(const double[:, ::1] F, const int32_t[::1] y, const double[::1] wei
                             &G[0, 0], &sums[b, 0])
         else:
             to = &scratch[threadid(), 0]
-            expand(&F[start, 0], min(<int64_t> BLOCK_ROWS, m - start), stored, width, to)
+            pmb_vr_copy(&F[start, 0], stored, to, width, stored, min(<int64_t> BLOCK_ROWS, m - start))
             pmb_vr_gradient(lanes, loss, to, &y[start], w + start if w != NULL else NULL, blocks, 0,
                             min(<int64_t> BLOCK_ROWS, m - start), shift, &G[start, 0], &sums[b, 0])
     return sums_.sum(axis=0)

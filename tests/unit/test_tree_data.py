@@ -144,10 +144,10 @@ def test_tiles_are_the_lanes_row_by_row(dense):
         assert (len(features) > 0) == (k < data.tiles.tile_lanes[t])
         assert (data.columns.lane[features] == lane).all()
         if len(features) == 1 and data.columns.has_missing[features[0]]:
-            gone = code == data.columns.n_bins[features[0]]
+            missing = code == data.columns.n_bins[features[0]]
             assert data.tiles.tile_missing[t]
-            assert (tile[gone] == data.tiles.tile_rows[t] - 1).all()
-            tile, code = tile[~gone], code[~gone]
+            assert (tile[missing] == data.tiles.tile_rows[t] - 1).all()
+            tile, code = tile[~missing], code[~missing]
         np.testing.assert_array_equal(tile, code)
         assert code.max(initial=0) < data.tiles.tile_rows[t] - data.tiles.tile_missing[t] or not len(features)
     sizes = np.diff(data.tiles.tile_cell)
@@ -192,12 +192,12 @@ def test_columns_that_meet_do_not_share_a_lane():
     m = 1000
     X = np.zeros((m, 2))
     X[:100, 0], X[100:200, 1] = 1, 1
-    assert (make(X).lane == 0).all()
+    assert (make(X).columns.lane == 0).all()
     X[100, 0] = 1
     data = make(X)
     assert len(set(data.columns.lane)) == 2
     assert (data.columns.mode == -1).all()
-    assert len(set(make(X[:400]).lane)) == 2  # few rows
+    assert len(set(make(X[:400]).columns.lane)) == 2  # few rows
 
 
 def test_rows_that_tiles_skip(dense):
@@ -249,7 +249,7 @@ def test_sparse_cells(m):
         assert (data.columns.mode >= 0).all()
         assert data.tiles.n_tiles == 0
         np.testing.assert_array_equal(data.column, expected.column)
-        np.testing.assert_array_equal(data.columns.threshold, expected.threshold)
+        np.testing.assert_array_equal(data.columns.threshold, expected.columns.threshold)
         np.testing.assert_array_equal(bins_by_code(data), bins_by_threshold(data, X))
         sizes = data.columns.n_bins + data.columns.has_missing
         np.testing.assert_array_equal(data.columns.cell0, np.cumsum(sizes) - sizes)
@@ -270,7 +270,7 @@ def test_sparse_columns_with_many_values(repeats):
     data = make(scipy.sparse.csr_matrix(X))
     np.testing.assert_array_equal(bins_by_code(data), bins_by_threshold(data, X))
     if repeats == 1:
-        np.testing.assert_array_equal(data.columns.threshold, make(X).threshold)
+        np.testing.assert_array_equal(data.columns.threshold, make(X).columns.threshold)
         assert data.columns.n_bins.min() > 700
         return
     for max_bins in (2, 3, 4, 5, 16, 255, 256):
@@ -291,7 +291,7 @@ def test_weights_over_many_magnitudes_lose_no_threshold(sparse):
         rng = np.random.default_rng(seed)
         X = rng.permutation(60)[:, None] + 1.0
         weight = 10.0 ** rng.uniform(-16, 16, 60)
-        assert make(scipy.sparse.csr_matrix(X) if sparse else X, weight=weight).n_bins.tolist() == [60]
+        assert make(scipy.sparse.csr_matrix(X) if sparse else X, weight=weight).columns.n_bins.tolist() == [60]
 
 
 def test_rows_without_weight_make_no_thresholds():
