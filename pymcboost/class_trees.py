@@ -4,7 +4,7 @@ import numpy as np
 
 from pymcboost._kernels import trees as _trees
 from pymcboost.threads import available_memory, in_words
-from pymcboost.tree_data import Grown, Units
+from pymcboost.tree_data import Grown, Quantiser
 
 # A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
 LARGEST_STEP = 50.0
@@ -36,10 +36,11 @@ class ClassTrees:
         # One plane has no counts: h is what bounds a leaf, which is the weight in mart alone.
         least = min_samples_leaf * min(data.weight_unit, data.weight.mean())
         bounded = least > data.weight.min() * (1 + 1e-9)
-        planes = 2 if data.dtype == np.float64 or (bounded and not counts) else 1
-        self.units = units = Units(data, planes, min_samples_leaf if bounded else 0.0)
+        cell_words = 2 if data.dtype == np.float64 or (bounded and not counts) else 1
+        self.units = units = Quantiser(data, cell_words, min_samples_leaf if bounded else 0.0)
         self._grower = _trees.Grower(
-            data, max_leaves, max_depth or 0, units.least, planes, False, data.pools(planes, max_leaves), n_threads
+            data.tiles, max_leaves, max_depth or 0, units.least, cell_words, False, data.pools(cell_words, max_leaves),
+            n_threads,
         )
         self.weight = units.weight
         self.total = float(units.weight.sum() if len(units.weight) else data.n_rows)

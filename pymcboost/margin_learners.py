@@ -9,8 +9,9 @@ import numpy as np
 from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels import weights as _weights
-from pymcboost.tree_data import Grown, Units
-from pymcboost.weak_learners import EveryStump, add_stumps, draw_distinct
+from pymcboost.sampling import draw_distinct
+from pymcboost.stump_learners import EveryStump, add_stumps
+from pymcboost.tree_data import Grown, Quantiser
 
 
 class MarginStumps:
@@ -86,11 +87,11 @@ class MarginTrees:
 
     def __init__(self, data, max_leaves, max_depth, n_threads, subsample=1.0, min_share=0.0):
         self.data, self._n_threads, self._subsample = data, n_threads, subsample
-        K, planes = data.n_classes, 2 if data.dtype == np.float64 else 1
-        self._units = Units(data, planes, 0.0)
+        K, cell_words = data.n_classes, 2 if data.dtype == np.float64 else 1
+        self._units = Quantiser(data, cell_words, 0.0)
         self._grower = _trees.Grower(
-            data, max_leaves, max_depth or 0, self._units.least, planes, False, data.pools(planes, max_leaves),
-            n_threads, min_share,
+            data.tiles, max_leaves, max_depth or 0, self._units.least, cell_words, False,
+            data.pools(cell_words, max_leaves), n_threads, min_share,
         )  # fmt: skip
         self._z = np.eye(K) - 1 / K
         self._grown = Grown.empty(K, max_leaves, data.n_rows)

@@ -51,20 +51,16 @@ class VectorTrees:
         self.data, self.loss, self._min_share = data, loss, min_share
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
         self._limits = min(max_leaves, data.n_rows), max_depth or 0, loss.least(min_samples_leaf)
-        self._n_used = len(data.column)
+        self._n_used = len(data.columns.column)
         self._n_drawn = max(1, round(max_features * self._n_used))
-        self._entries = data.by_cell()
         self._grower = self._new_grower(self._n_drawn) if self._n_used else None
 
     def _new_grower(self, n_drawn):
         """A kernel that draws this many features at every node."""
-        data, loss = self.data, self.loss
-        sparse = data.row_ptr is not None
+        loss = self.loss
         return _vtrees.Grower(
-            data.codes, data.lane, data.cell0, data.n_bins, data.has_missing, data.mode, data.lane_ptr,
-            data.lane_feature, data.row_ptr if sparse else np.zeros(0, dtype=np.int64),
-            *self._entries, data.n_cells if sparse else 0, data.n_classes,
-            loss.lanes, loss.blocks, *self._limits, n_drawn, True, self.n_threads, self._min_share,
+            self.data.columns, self.data.n_classes, loss.lanes, loss.blocks, *self._limits, n_drawn, True,
+            self.n_threads, self._min_share,
         )  # fmt: skip
 
     def fit(self, key):
@@ -86,8 +82,8 @@ class VectorTrees:
         value = np.zeros((len(leaf_start) - 1, self.loss.width))
         step = self._leaf_vectors(rows, leaf_start)
         value[:, : self.data.n_classes] = (step * self.learning_rate).astype(np.float32)
-        threshold = self.data.threshold[self.data.threshold_ptr[feature] + pos]
-        return VectorTree(self.data.column[feature], threshold, nan_left, right, gain, value, leaf)
+        threshold = self.data.threshold_of(feature, pos)
+        return VectorTree(self.data.columns.column[feature], threshold, nan_left, right, gain, value, leaf)
 
     def _leaf_vectors(self, rows, leaf_start):
         step = self.loss.leaf_steps(rows, leaf_start, self.leaf_step == "full")
@@ -122,8 +118,8 @@ class ClassificationTrees(VectorTrees):
 
     def _leaf_vectors(self, rows, leaf_start):
         K, y, weight = self.data.n_classes, self.data.y, self.loss.weight
-        said = np.zeros((len(leaf_start) - 1, K))
-        for j in range(len(said)):
+        votes = np.zeros((len(leaf_start) - 1, K))
+        for j in range(len(votes)):
             part = rows[leaf_start[j] : leaf_start[j + 1]]
-            said[j, np.bincount(y[part], weights=weight[part], minlength=K).argmax()] = 1.0
-        return said
+            votes[j, np.bincount(y[part], weights=weight[part], minlength=K).argmax()] = 1.0
+        return votes

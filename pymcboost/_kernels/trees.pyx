@@ -11,19 +11,11 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
-cdef extern from "softmax.h" nogil:
-    ctypedef struct pmb_tree_data:
+cdef extern from "class_trees.h" nogil:
+    ctypedef struct pmb_columns:
         int64_t m
-        int32_t n_tiles, n_lanes, n_features, code_bytes
+        int32_t n_lanes, n_features, code_bytes
         const void *codes
-        const void *tiles
-        const int32_t *tile_lanes
-        const int32_t *tile_rows
-        const int32_t *tile_missing
-        const int32_t *tile_skip
-        const int32_t *tile_mode
-        const uint8_t *busy
-        const int64_t *tile_cell
         const int32_t *column
         const int32_t *lane
         const int32_t *cell0
@@ -32,15 +24,27 @@ cdef extern from "softmax.h" nogil:
         const int32_t *mode
         const int32_t *lane_ptr
         const int32_t *lane_feature
+        const int32_t *lane_cells
+    ctypedef struct pmb_pair_data:
+        pmb_columns c
+        int32_t n_tiles
+        const void *tiles
+        const int32_t *tile_lanes
+        const int32_t *tile_rows
+        const int32_t *tile_missing
+        const int32_t *tile_skip
+        const int32_t *tile_mode
+        const uint8_t *counted
+        const int64_t *tile_cell
         const int64_t *row_ptr
         const int32_t *row_cell
-    ctypedef struct pmb_grow_options:
-        int32_t max_leaves, max_depth, edge, planes, pool, threads
+    ctypedef struct pmb_pair_options:
+        int32_t edge, cell_words, pool, threads
         int64_t min_h
         double min_share
         const uint8_t *active
-    ctypedef struct pmb_grow_work:
-        int64_t *gh
+    ctypedef struct pmb_pairs:
+        pass
     ctypedef struct pmb_scale:
         double g, h, n
     ctypedef struct pmb_tree_out:
@@ -54,18 +58,17 @@ cdef extern from "softmax.h" nogil:
         void *leaf
         int32_t leaf_bytes
     pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leaves, int64_t m)
-    int pmb_work_new(pmb_grow_work *w, const pmb_tree_data *d, const pmb_grow_options *o)
-    void pmb_work_free(pmb_grow_work *w)
-    void pmb_softmax_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *S,
-                          int is_double, int K, int k, int b, const int32_t *y, const int64_t *class_start,
-                          const double *weight, int counts, pmb_scale scale, const int32_t *sample, int64_t n_sample,
-                          double shrinkage, double cap, const pmb_tree_out *out)
-    double pmb_edge_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const void *A,
-                         int is_double, int stride, const double *weight, double limit, double unit,
-                         double per_count, const pmb_tree_out *out)
-    void pmb_class_tree(const pmb_tree_data *d, const pmb_grow_options *o, pmb_grow_work *w, const double *weight,
-                        const int32_t *y, const double *g_of, const double *h_of, pmb_scale scale,
-                        const pmb_tree_out *out)
+    int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pair_options *o, int32_t max_leaves,
+                      int32_t max_depth)
+    void pmb_pairs_free(pmb_pairs *w)
+    void pmb_softmax_tree(pmb_pairs *w, const void *S, int is_double, int K, int k, int b, const int32_t *y,
+                          const int64_t *class_start, const double *weight, int counts, pmb_scale scale,
+                          const int32_t *sample, int64_t n_sample, double shrinkage, double cap,
+                          pmb_tree_out out)
+    double pmb_edge_tree(pmb_pairs *w, const void *A, int is_double, int stride, const double *weight, double limit,
+                         double unit, double per_count, pmb_tree_out out)
+    void pmb_class_tree(pmb_pairs *w, const double *weight, const int32_t *y, const double *g_of, const double *h_of,
+                        pmb_scale scale, pmb_tree_out out)
     void pmb_softmax_f_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
                          float *total, float *S, double *sums)
     void pmb_softmax_d_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
@@ -108,6 +111,20 @@ cdef const void *address(array):
     return <const void *> &view[0]
 
 
+cdef pmb_columns columns_of(data):
+    """Where `Columns` are, which the caller keeps alive."""
+    cdef pmb_columns c
+    c.m, c.n_lanes, c.n_features, c.code_bytes = data.n_rows, data.n_lanes, len(data.column), data.code_bytes
+    c.codes = address(data.codes)
+    c.column, c.lane = <const int32_t *> address(data.column), <const int32_t *> address(data.lane)
+    c.cell0, c.n_bins = <const int32_t *> address(data.cell0), <const int32_t *> address(data.n_bins)
+    c.has_missing, c.mode = <const int32_t *> address(data.has_missing), <const int32_t *> address(data.mode)
+    c.lane_ptr = <const int32_t *> address(data.lane_ptr)
+    c.lane_feature = <const int32_t *> address(data.lane_feature)
+    c.lane_cells = <const int32_t *> address(data.lane_cells)
+    return c
+
+
 cdef pmb_tree_out outputs(out, int n, int64_t J, int64_t m) except *:
     """Where the first of n trees goes; the caller keeps the `Grown` alive."""
     cdef pmb_tree_out first
@@ -124,17 +141,17 @@ cdef pmb_tree_out outputs(out, int n, int64_t J, int64_t m) except *:
 
 
 cdef class Grower:
-    """Grows trees on a `TreeData`.
+    """Grows trees on `Tiled` columns.
 
     Parameters
     ----------
-    data : TreeData
+    data : Tiled
     max_leaves, max_depth : int
         At most 65,536 leaves; depth 0 means no bound.
     min_h : int
-        Least h (``planes`` 1) or n (``planes`` 2), in units, on either side of a split; at least 1.
-    planes : 1 or 2
-        Precision of the sums: 31 bits for each of g and h, or 63 and 39 bits and a count.
+        Least h (one word) or n (two words), in units, on either side of a split; at least 1.
+    cell_words : 1 or 2
+        Words of a histogram cell: 31 bits for each of g and h, or 63 and 39 bits and a count.
     edge : bool
         Whether to maximise ``|G_L| + |G_R|`` in place of the Newton gain.
     pool : bool
@@ -144,42 +161,33 @@ cdef class Grower:
         A node is split only when its h is above this share of the root's.
     """
 
-    cdef pmb_tree_data data
-    cdef pmb_grow_options options
-    cdef pmb_grow_work *work
-    cdef int n_work, n_threads, prepared
+    cdef pmb_pair_data data
+    cdef pmb_pair_options options
+    cdef pmb_pairs *work
+    cdef int n_work, n_threads, prepared, max_leaves, max_depth
     cdef object keep
 
-    def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int planes, bint edge, bint pool,
+    def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
                   int n_threads, double min_share=0):
-        if not 1 <= max_leaves <= 65536 or planes not in (1, 2) or min_h < 1 or n_threads < 1:
-            raise ValueError("max_leaves, planes, min_h or n_threads out of range")
-        if data.code_bytes == 2 and planes == 1:
-            raise ValueError("codes of two bytes need planes=2")
+        if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
+            raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
+        if data.code_bytes == 2 and cell_words == 1:
+            raise ValueError("codes of two bytes need cell_words=2")
         self.keep = data
-        self.data.m = data.n_rows
-        self.data.n_tiles, self.data.n_lanes = data.n_tiles, data.n_lanes
-        self.data.n_features, self.data.code_bytes = len(data.column), data.code_bytes
-        self.data.codes, self.data.tiles = address(data.codes), address(data.tiles)
+        self.data.c = columns_of(data)
+        self.data.n_tiles, self.data.tiles = data.n_tiles, address(data.tiles)
         self.data.tile_lanes = <const int32_t *> address(data.tile_lanes)
         self.data.tile_rows = <const int32_t *> address(data.tile_rows)
         self.data.tile_missing = <const int32_t *> address(data.tile_missing)
         self.data.tile_skip = <const int32_t *> address(data.tile_skip)
         self.data.tile_mode = <const int32_t *> address(data.tile_mode)
-        self.data.busy = <const uint8_t *> address(data.busy)
+        self.data.counted = <const uint8_t *> address(data.counted)
         self.data.tile_cell = <const int64_t *> address(data.tile_cell)
-        self.data.column, self.data.lane = <const int32_t *> address(data.column), <const int32_t *> address(data.lane)
-        self.data.cell0 = <const int32_t *> address(data.cell0)
-        self.data.n_bins = <const int32_t *> address(data.n_bins)
-        self.data.has_missing = <const int32_t *> address(data.has_missing)
-        self.data.mode = <const int32_t *> address(data.mode)
-        self.data.lane_ptr = <const int32_t *> address(data.lane_ptr)
-        self.data.lane_feature = <const int32_t *> address(data.lane_feature)
         self.data.row_ptr = <const int64_t *> address(data.row_ptr)
         self.data.row_cell = <const int32_t *> address(data.row_cell)
-        self.options.max_leaves, self.options.max_depth = max_leaves, max_depth
-        self.options.min_h, self.options.planes, self.options.edge, self.options.pool = min_h, planes, edge, pool
-        self.options.min_share = min_share
+        self.max_leaves, self.max_depth = max_leaves, max_depth
+        self.options.min_h, self.options.cell_words, self.options.edge = min_h, cell_words, edge
+        self.options.pool, self.options.min_share = pool, min_share
         self.n_threads = n_threads
 
     def __dealloc__(self):
@@ -189,7 +197,7 @@ cdef class Grower:
         cdef int t
         if self.work != NULL:
             for t in range(self.n_work):
-                pmb_work_free(&self.work[t])
+                pmb_pairs_free(&self.work[t])
             free(self.work)
             self.work = NULL
             self.n_work = 0
@@ -201,11 +209,11 @@ cdef class Grower:
             return 0
         self.release()
         self.prepared = self.options.threads
-        self.work = <pmb_grow_work *> calloc(n, sizeof(pmb_grow_work))
+        self.work = <pmb_pairs *> calloc(n, sizeof(pmb_pairs))
         if self.work == NULL:
             raise MemoryError("no memory for growing trees")
         for t in range(n):
-            if not pmb_work_new(&self.work[t], &self.data, &self.options):
+            if not pmb_pairs_new(&self.work[t], &self.data, &self.options, self.max_leaves, self.max_depth):
                 self.release()
                 raise MemoryError("no memory for growing trees; use fewer threads, bins or leaves")
             self.n_work = t + 1
@@ -229,30 +237,23 @@ cdef class Grower:
         shrinkage, cap : leaf value = shrinkage * clip(sum g / sum h, -cap, cap), rounded to float32
         out : Grown
         """
-        cdef int j, n = jobs.shape[0], outer = min(n, self.n_threads), K = S.shape[0], J = self.options.max_leaves
+        cdef int j, n = jobs.shape[0], outer = min(n, self.n_threads), K = S.shape[0], J = self.max_leaves
         cdef int is_double = real is double
-        cdef pmb_tree_out first = outputs(out, n, J, self.data.m)
+        cdef pmb_tree_out first = outputs(out, n, J, self.data.c.m)
         cdef const double *weights = &weight[0] if weight.shape[0] else NULL
         cdef const int32_t *rows = &sample[0] if sample.shape[0] else NULL
         cdef int64_t n_sample = sample.shape[0]
-        if is_double and self.options.planes != 2:
-            raise ValueError("double precision needs planes=2")
-        if S.shape[1] != self.data.m:
+        if is_double and self.options.cell_words != 2:
+            raise ValueError("double precision needs cell_words=2")
+        if S.shape[1] != self.data.c.m:
             raise ValueError("the arrays do not fit the data")
         self.options.active = &active[0] if active.shape[0] else NULL
         self.options.threads = self.n_threads // outer
         self.prepare(outer)
-        if outer == 1:
-            with nogil:
-                for j in range(n):
-                    softmax_job(&self.data, &self.options, &self.work[0], &S[0, 0], is_double, K, jobs[j, 0],
-                                jobs[j, 1], &y[0], &class_start[0], weights, counts, &scale[j, 0], rows, n_sample,
-                                shrinkage, cap, pmb_out_of(first, j, J, self.data.m))
-        else:
-            for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-                softmax_job(&self.data, &self.options, &self.work[threadid()], &S[0, 0], is_double, K, jobs[j, 0],
-                            jobs[j, 1], &y[0], &class_start[0], weights, counts, &scale[j, 0], rows, n_sample,
-                            shrinkage, cap, pmb_out_of(first, j, J, self.data.m))
+        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+            pmb_softmax_tree(&self.work[threadid()], &S[0, 0], is_double, K, jobs[j, 0], jobs[j, 1], &y[0],
+                             &class_start[0], weights, counts, (<const pmb_scale *> &scale[j, 0])[0], rows, n_sample,
+                             shrinkage, cap, pmb_out_of(first, j, J, self.data.c.m))
 
     def grow_edges(self, const real[:, :, ::1] A, int n_classes, const double[::1] weight, double limit,
                    double unit, double per_count, double[::1] edge, out):
@@ -267,26 +268,18 @@ cdef class Grower:
         edge : OUT (n_classes,)
         out : Grown
         """
-        cdef int r, n = n_classes, outer = min(n, self.n_threads), lanes = A.shape[2], J = self.options.max_leaves
+        cdef int r, n = n_classes, outer = min(n, self.n_threads), lanes = A.shape[2], J = self.max_leaves
         cdef int is_double = real is double
-        cdef pmb_tree_out first = outputs(out, n, J, self.data.m)
+        cdef pmb_tree_out first = outputs(out, n, J, self.data.c.m)
         cdef const double *weights = &weight[0] if weight.shape[0] else NULL
-        if A.shape[1] != self.data.m or edge.shape[0] != n or A.shape[0] * lanes < n:
+        if A.shape[1] != self.data.c.m or edge.shape[0] != n or A.shape[0] * lanes < n:
             raise ValueError("the arrays do not fit the data")
         self.options.active = NULL
         self.options.threads = self.n_threads // outer
         self.prepare(outer)
-        if outer == 1:
-            with nogil:
-                for r in range(n):
-                    edge[r] = edge_job(&self.data, &self.options, &self.work[0], &A[r // lanes, 0, r % lanes],
-                                       is_double, lanes, weights, limit, unit, per_count,
-                                       pmb_out_of(first, r, J, self.data.m))
-        else:
-            for r in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-                edge[r] = edge_job(&self.data, &self.options, &self.work[threadid()], &A[r // lanes, 0, r % lanes],
-                                   is_double, lanes, weights, limit, unit, per_count,
-                                   pmb_out_of(first, r, J, self.data.m))
+        for r in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+            edge[r] = pmb_edge_tree(&self.work[threadid()], &A[r // lanes, 0, r % lanes], is_double, lanes, weights,
+                                    limit, unit, per_count, pmb_out_of(first, r, J, self.data.c.m))
 
     def grow_classes(self, const double[:, ::1] weight, const int32_t[::1] y, const double[:, ::1] g_of,
                      const double[:, ::1] h_of, const double[:, ::1] scale, out):
@@ -302,47 +295,17 @@ cdef class Grower:
         scale : IN (n, 3) units per 1 of g and h, and of every row's n
         out : Grown
         """
-        cdef int j, n = <int> g_of.shape[0], outer = min(n, self.n_threads), J = self.options.max_leaves
+        cdef int j, n = <int> g_of.shape[0], outer = min(n, self.n_threads), J = self.max_leaves
         cdef int own = weight.shape[0] > 1
-        cdef pmb_tree_out first = outputs(out, n, J, self.data.m)
-        if weight.shape[1] != self.data.m or y.shape[0] != self.data.m or weight.shape[0] != (n if own else 1):
+        cdef pmb_tree_out first = outputs(out, n, J, self.data.c.m)
+        if weight.shape[1] != self.data.c.m or y.shape[0] != self.data.c.m or weight.shape[0] != (n if own else 1):
             raise ValueError("the arrays do not fit the data")
         self.options.active = NULL
         self.options.threads = self.n_threads // outer
         self.prepare(outer)
-        if outer == 1:
-            with nogil:
-                for j in range(n):
-                    class_job(&self.data, &self.options, &self.work[0], &weight[own * j, 0], &y[0], &g_of[j, 0],
-                              &h_of[j, 0], &scale[j, 0], pmb_out_of(first, j, J, self.data.m))
-        else:
-            for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-                class_job(&self.data, &self.options, &self.work[threadid()], &weight[own * j, 0], &y[0], &g_of[j, 0],
-                          &h_of[j, 0], &scale[j, 0], pmb_out_of(first, j, J, self.data.m))
-
-
-cdef void class_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work,
-                    const double *weight, const int32_t *y, const double *g_of, const double *h_of,
-                    const double *scale, pmb_tree_out out) noexcept nogil:
-    cdef pmb_scale s
-    s.g, s.h, s.n = scale[0], scale[1], scale[2]
-    pmb_class_tree(data, options, work, weight, y, g_of, h_of, s, &out)
-
-
-cdef double edge_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *A,
-                     int is_double, int stride, const double *weight, double limit, double unit,
-                     double per_count, pmb_tree_out out) noexcept nogil:
-    return pmb_edge_tree(data, options, work, A, is_double, stride, weight, limit, unit, per_count, &out)
-
-
-cdef void softmax_job(const pmb_tree_data *data, const pmb_grow_options *options, pmb_grow_work *work, const void *S,
-                      int is_double, int K, int k, int b, const int32_t *y, const int64_t *class_start,
-                      const double *weight, bint counts, const double *scale, const int32_t *sample, int64_t n_sample,
-                      double shrinkage, double cap, pmb_tree_out out) noexcept nogil:
-    cdef pmb_scale s
-    s.g, s.h, s.n = scale[0], scale[1], scale[2]
-    pmb_softmax_tree(data, options, work, S, is_double, K, k, b, y, class_start, weight, counts, s, sample, n_sample,
-                     shrinkage, cap, &out)
+        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+            pmb_class_tree(&self.work[threadid()], &weight[own * j, 0], &y[0], &g_of[j, 0], &h_of[j, 0],
+                           (<const pmb_scale *> &scale[j, 0])[0], pmb_out_of(first, j, J, self.data.c.m))
 
 
 def softmax(const double[:, ::1] F, const int64_t[::1] starts, const int32_t[::1] own, const double[::1] weight,

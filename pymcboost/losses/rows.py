@@ -70,7 +70,7 @@ class Rows(Integers):
 
     Attributes
     ----------
-    F : ndarray (m, width) float64
+    F : ndarray (m, width) or (m, K) float64
         Scores.
     weight : ndarray (m,)
         Empty where all are equal: they then count as 1.
@@ -79,7 +79,10 @@ class Rows(Integers):
     def __init__(self, loss, data, n_threads):
         super().__init__(data, n_threads)
         self.loss, self.link = loss, loss.link
-        self.F = aligned_zeros((data.n_rows, self.width), np.float64)
+        K = data.n_classes
+        # Many unused lanes are not stored; rows of several blocks would not fit into the cache while they get them back.
+        n_lanes = K if self.blocks == 1 and 4 * K < 3 * self.width else self.width
+        self.F = aligned_zeros((data.n_rows, n_lanes), np.float64)
         uniform = bool((data.weight == data.weight[0]).all())
         self.weight = data.weight[:0] if uniform else data.weight
         self._total = float(data.n_rows if uniform else data.weight.sum())
@@ -95,8 +98,6 @@ class Rows(Integers):
         self.F[:, :K] = 0.0 if scores is None else scores
         self.F[:, K:] = UNUSED
         self._refresh(None, np.zeros(self.data.n_rows, dtype=np.int32))
-
-    restart = start  # old name
 
     def add(self, value, leaf):
         """F += value[leaf], value (n_leaves, width)."""

@@ -33,9 +33,10 @@ from pymcboost._kernels import splits as split_kernel
 from pymcboost._kernels import trees as tree_kernel
 from pymcboost._kernels import weights as weight_kernel
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.data import LARGEST_THRESHOLD, TrainingData, layout
+from pymcboost.data import TrainingData, layout
 from pymcboost.losses import LOSSES, ClassWeights, CodedExp
 from pymcboost.losses.codes import all_pairs, decode, exhaustive, one_vs_all, random_half, separators
+from pymcboost.rows import LARGEST_THRESHOLD
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT, coded_steps, common_step
 from pymcboost.tree_data import Grown, TreeData
 from pymcboost.weak_learners import (
@@ -341,17 +342,17 @@ def test_classes_that_tie_in_a_stump_are_the_lower_ones():
         assert set(said) == {0, 1}, seed
 
 
-def brute_tree(data, X, g, h, n, max_leaves, planes, least, share=0.0):
+def brute_tree(data, X, g, h, n, max_leaves, cell_words, least, share=0.0):
     view = tree_twin.View(data, X)
-    real = np.float32 if planes == 1 else np.float64
+    real = np.float32 if cell_words == 1 else np.float64
     return tree_twin.grow(view, g, h, n, least=least, max_leaves=max_leaves, real=real, share=share)
 
 
-@pytest.mark.parametrize(("m", "K", "planes", "sparse"), [
+@pytest.mark.parametrize(("m", "K", "cell_words", "sparse"), [
     (1, 2, 2, False), (30, 2, 2, False), (300, 5, 2, False), (400, 17, 2, True), (140, 100, 2, False),
     (9000, 8, 1, False), (6000, 17, 1, False),
 ])  # fmt: skip
-def test_regression_trees_of_classes(m, K, planes, sparse):
+def test_regression_trees_of_classes(m, K, cell_words, sparse):
     """Targets g / h that depend on the class: every split of every node, and leaves sum g / sum h."""
     rng = np.random.default_rng(m)
     X, y = mixture(m, rng), classes(m, K, rng)
@@ -359,20 +360,20 @@ def test_regression_trees_of_classes(m, K, planes, sparse):
         X[rng.random(X.shape) < 0.6] = 0
         X = scipy.sparse.csr_matrix(X)
     data = TreeData(X, y, K, np.ones(m))
-    assert (data.dtype == np.float64) == (planes == 2)
+    assert (data.dtype == np.float64) == (cell_words == 2)
     n_trees, J = 3, 7
     g_of = rng.integers(-7, 8, (n_trees, K)).astype(float)
     h_of = rng.integers(1, 4, (n_trees, K)).astype(float)
     for least, pool, n_threads, share in ((1, True, 1, 0.0), (1, False, 2, 0.3), (20, True, 3, 0.1)):
         weights = rng.integers(1, 6, (1 if n_threads == 1 else n_trees, m)).astype(float)
-        grower = tree_kernel.Grower(data, J, 0, least, planes, False, pool, n_threads, share)
+        grower = tree_kernel.Grower(data.tiles, J, 0, least, cell_words, False, pool, n_threads, share)
         grown = Grown.empty(n_trees, J, m)
         grower.grow_classes(weights, data.y, g_of, h_of, np.ones((n_trees, 3)), grown)
         for j in range(n_trees):
             weight = weights[j % len(weights)]
             g, h = (weight * g_of[j][data.y]).astype(np.int64), (weight * h_of[j][data.y]).astype(np.int64)
-            n = h if planes == 1 else np.ones(m, dtype=np.int64)
-            tree = brute_tree(data, X, g, h, n, J, planes, least, share)
+            n = h if cell_words == 1 else np.ones(m, dtype=np.int64)
+            tree = brute_tree(data, X, g, h, n, J, cell_words, least, share)
             column, threshold, nan_left, right, value, gain = grown.tree(j, data)
             assert column.tolist() == tree.column
             np.testing.assert_array_equal(threshold, np.array(tree.threshold, dtype=np.float32))
@@ -392,7 +393,7 @@ def test_regression_tree_explains_most_by_its_first_split():
     weight, target, cost = rng.exponential(size=80), rng.normal(size=4), rng.exponential(size=4)
     w, z = weight * cost[data.y], target[data.y]
     grown = Grown.empty(1, 2, 80)
-    grower = tree_kernel.Grower(data, 2, 0, 1, 2, False, True, 1)
+    grower = tree_kernel.Grower(data.tiles, 2, 0, 1, 2, False, True, 1)
     scale = np.array([[2.0**40, 2.0**30, 2.0**10]])
     grower.grow_classes(weight[None, :], data.y, (target * cost)[None, :], cost[None, :], scale, grown)
     best = (np.inf, None)

@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse
 from reference.stumps import best_stump, candidates, gradient_of, outputs
 
-from pymcboost.data import Lists, Sorted, Tiles, TrainingData
+from pymcboost.data import TrainingData
+from pymcboost.stump_layouts import Lists, Sorted, Tiles
 from pymcboost.weak_learners import SharedStump
 
 

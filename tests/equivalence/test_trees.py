@@ -17,7 +17,8 @@ from pymcboost import (
 )
 from pymcboost._kernels import trees as kernel
 from pymcboost.class_trees import LARGEST_STEP, ClassTrees
-from pymcboost.tree_data import BUSY_ROWS, Grown, TreeData, Units
+from pymcboost.tree_data import Grown, Quantiser, TreeData
+from pymcboost.tree_layouts import SKIPPING_ROWS
 
 PLAIN = [LogitBoostClassifier, MartClassifier]
 BASED = [ABCLogitBoostClassifier, ABCMartClassifier]
@@ -65,11 +66,11 @@ def all_pairs(K):
     return [(k, -1) for k in range(K)] + list(itertools.permutations(range(K), 2))
 
 
-def scales(data, S, jobs, counts, planes):
+def scales(data, S, jobs, counts, cell_words):
     """Units as large as the integers allow."""
     m = data.n_rows
     limit_g, limit_h, limit_n = (
-        (2.0**31 - 2 * m - 4096,) * 3 if planes == 1 else (2.0**46, 2.0**38, 2.0**24 - 2 * m - 4096)
+        (2.0**31 - 2 * m - 4096,) * 3 if cell_words == 1 else (2.0**46, 2.0**38, 2.0**24 - 2 * m - 4096)
     )
     result = []
     for k, b in jobs:
@@ -85,7 +86,7 @@ def grow(
     S,
     jobs,
     *,
-    planes,
+    cell_words,
     scale,
     counts=False,
     max_leaves=12,
@@ -98,7 +99,7 @@ def grow(
     shrinkage=1.0,
 ):
     """Trees of the kernel, as a list of dictionaries."""
-    grower = kernel.Grower(data, max_leaves, max_depth, least, planes, False, pool, n_threads)
+    grower = kernel.Grower(data.tiles, max_leaves, max_depth, least, cell_words, False, pool, n_threads)
     jobs = np.array(jobs, dtype=np.int32).reshape(-1, 2)
     out = Grown.empty(len(jobs), max_leaves, data.n_rows)
     out.leaf[:] = np.iinfo(out.leaf.dtype).max
@@ -123,7 +124,7 @@ def grow(
         result.append(
             {
                 "column": data.column[feature].tolist(),
-                "threshold": data.threshold[data.threshold_ptr[feature] + out.pos[j, :s]].tolist(),
+                "threshold": data.columns.threshold[data.columns.threshold_ptr[feature] + out.pos[j, :s]].tolist(),
                 "nan_left": out.nan_left[j, :s].astype(bool).tolist(),
                 "right": out.right[j, :s].tolist(),
                 "gain": out.gain[j, :s].copy(),
@@ -154,7 +155,7 @@ def check(
     S,
     jobs,
     *,
-    planes,
+    cell_words,
     counts=False,
     max_leaves=12,
     max_depth=0,
@@ -165,9 +166,9 @@ def check(
 ):
     """The kernel's trees equal the twin's split by split, row by row, whatever the pool and the threads."""
     view = twin.View(data, X)
-    scale = scales(data, S, jobs, counts, planes)
+    scale = scales(data, S, jobs, counts, cell_words)
     options = {
-        "planes": planes,
+        "cell_words": cell_words,
         "scale": scale,
         "counts": counts,
         "max_leaves": max_leaves,
@@ -182,7 +183,7 @@ def check(
     splits = 0
     for j, (k, b) in enumerate(jobs):
         g, h = twin.gradients(S, data.y, k, b)
-        ints = twin.rounded(g, h, data.weight, counts, scale[j], planes)
+        ints = twin.rounded(g, h, data.weight, counts, scale[j], cell_words)
         tree = twin.grow(
             view,
             *ints,
@@ -190,7 +191,7 @@ def check(
             max_leaves=max_leaves,
             max_depth=max_depth,
             columns=columns,
-            real=np.float32 if planes == 1 else np.float64,
+            real=np.float32 if cell_words == 1 else np.float64,
             rows=sample if len(sample) else None,
         )
         value = twin.leaf_values(tree, g, h, data.weight, 0.3)
@@ -201,7 +202,7 @@ def check(
             same_tree(found, tree)
             np.testing.assert_array_equal(found["leaf"], leaf)
             # Sums that cancel are as good as the terms; with one plane, g and h have 31 bits between all rows.
-            rtol, atol = (1e-6, 1e-9) if planes == 2 else (2e-4, 1e-6)
+            rtol, atol = (1e-6, 1e-9) if cell_words == 2 else (2e-4, 1e-6)
             np.testing.assert_allclose(found["value"], value, rtol=rtol, atol=atol * max(1, abs(value).max()))
             np.testing.assert_allclose(found["gain"], np.array(tree.gain) * unit, rtol=1e-12)
         splits += len(tree.column)
@@ -211,36 +212,36 @@ def check(
 # -- trees against the twin -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize(("m", "K"), [(40, 2), (300, 3), (700, 5)])
-def test_mixed_columns(real, planes, counts, m, K):
+def test_mixed_columns(real, cell_words, counts, m, K):
     rng = np.random.default_rng(m)
     X = mixture(m, rng)
     data = TreeData(X, labels(m, K, rng), K, np.ones(m))
-    if data.code_bytes == 2 and planes == 1:
+    if data.columns.code_bytes == 2 and cell_words == 1:
         data = TreeData(np.round(X, 1), labels(m, K, rng), K, np.ones(m))
         X = np.round(X, 1)
     S = remainders(data, rng).astype(real)
     jobs = all_pairs(K)[:: max(1, K // 2)]
-    assert check(data, X, S, jobs, planes=planes, counts=counts, modes=[(True, 1), (False, 1)]) > 5 * len(jobs)
+    assert check(data, X, S, jobs, cell_words=cell_words, counts=counts, modes=[(True, 1), (False, 1)]) > 5 * len(jobs)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
-def test_each_kind_of_column(kind, real, planes):
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
+def test_each_kind_of_column(kind, real, cell_words):
     rng = np.random.default_rng(3)
     for m in (2, 17, 600):
         X = mixture(m, rng, [kind])
         X = np.round(X, 1) if kind == "continuous" else X
         data = TreeData(X, labels(m, 2, rng), 2, np.ones(m))
         S = remainders(data, rng).astype(real)
-        splits = check(data, X, S, [(1, -1), (0, 1)], planes=planes, modes=[(True, 1), (False, 1)])
+        splits = check(data, X, S, [(1, -1), (0, 1)], cell_words=cell_words, modes=[(True, 1), (False, 1)])
         assert (splits == 0) == (kind in ("constant", "all missing")) or m < 600
 
 
-@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
-def test_exact_ties_go_to_the_first(real, planes):
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
+def test_exact_ties_go_to_the_first(real, cell_words):
     """Every column twice, or mirrored: scores are equal to the last bit, in lanes, bundles and sparse cells."""
     rng = np.random.default_rng(0)
     for m in (60, 900):
@@ -251,11 +252,11 @@ def test_exact_ties_go_to_the_first(real, planes):
         for made in (X, scipy.sparse.csr_matrix(X)):
             data = TreeData(made, labels(m, 3, rng), 3, np.ones(m))
             S = twin.remaining(np.full((3, m), 1 / 3), data.y).astype(real)
-            check(data, X, S, [(0, -1), (2, 1)], planes=planes, modes=[(True, 1), (False, 1)])
+            check(data, X, S, [(0, -1), (2, 1)], cell_words=cell_words, modes=[(True, 1), (False, 1)])
 
 
-@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
-def test_missing_values_in_part_of_the_classes(real, planes):
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
+def test_missing_values_in_part_of_the_classes(real, cell_words):
     rng = np.random.default_rng(5)
     y = labels(800, 4, rng)
     X = mixture(800, rng, ["few", "ties", "skewed", "missing"])
@@ -264,15 +265,16 @@ def test_missing_values_in_part_of_the_classes(real, planes):
     X[:, 3] = np.where(y == 3, np.nan, 5.0)
     data = TreeData(X, y, 4, np.ones(800))
     S = remainders(data, rng).astype(real)
-    check(data, X, S, all_pairs(4), planes=planes, modes=[(True, 1), (False, 1)])
-    found = grow(data, S, [(3, -1)], planes=planes, scale=scales(data, S, [(3, -1)], False, planes), max_leaves=2)[0]
+    check(data, X, S, all_pairs(4), cell_words=cell_words, modes=[(True, 1), (False, 1)])
+    scale = scales(data, S, [(3, -1)], False, cell_words)
+    found = grow(data, S, [(3, -1)], cell_words=cell_words, scale=scale, max_leaves=2)[0]
     assert found["column"] == [3]
     assert found["threshold"] == [np.finfo(np.float32).max]
 
 
-@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
 @pytest.mark.parametrize("counts", [False, True])
-def test_weights(real, planes, counts):
+def test_weights(real, cell_words, counts):
     """Weights over twelve orders of magnitude, and zero weights, whose rows are not there at all."""
     rng = np.random.default_rng(6)
     X = np.round(mixture(500, rng), 1)
@@ -281,32 +283,33 @@ def test_weights(real, planes, counts):
     y = labels(500, 3, rng)
     data = TreeData(X, y, 3, weight)
     S = remainders(data, rng).astype(real)
-    check(data, X, S, all_pairs(3), planes=planes, counts=counts, modes=[(True, 1), (False, 1)])
+    check(data, X, S, all_pairs(3), cell_words=cell_words, counts=counts, modes=[(True, 1), (False, 1)])
     kept = weight > 0
     other = TreeData(X[kept], y[kept], 3, weight[kept])
-    scale = scales(data, S, all_pairs(3), counts, planes)
-    a, b = (grow(d, S, all_pairs(3), planes=planes, counts=counts, scale=scale) for d in (data, other))
+    scale = scales(data, S, all_pairs(3), counts, cell_words)
+    a, b = (grow(d, S, all_pairs(3), cell_words=cell_words, counts=counts, scale=scale) for d in (data, other))
     assert identical(a, b)
 
 
-@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
-def test_bounds_on_leaves(real, planes):
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
+def test_bounds_on_leaves(real, cell_words):
     rng = np.random.default_rng(7)
     X = np.round(mixture(400, rng), 1)
     data = TreeData(X, labels(400, 3, rng), 3, rng.integers(1, 5, 400).astype(float))
     S = remainders(data, rng).astype(real)
     jobs = [(0, -1), (2, 1)]
-    unit = scales(data, S, jobs, True, planes)[0, 2]
+    unit = scales(data, S, jobs, True, cell_words)[0, 2]
     sizes = []
     for least in (1.0, 3.0, 20.0, 150.0, 1e6):
-        check(data, X, S, jobs, planes=planes, counts=True, least=int(least * unit), modes=[(True, 1), (False, 1)])
+        modes = [(True, 1), (False, 1)]
+        check(data, X, S, jobs, cell_words=cell_words, counts=True, least=int(least * unit), modes=modes)
         found = grow(
             data,
             S,
             jobs,
-            planes=planes,
+            cell_words=cell_words,
             counts=True,
-            scale=scales(data, S, jobs, True, planes),
+            scale=scales(data, S, jobs, True, cell_words),
             least=int(least * unit),
         )
         leaf = found[0]["leaf"]
@@ -314,7 +317,7 @@ def test_bounds_on_leaves(real, planes):
         assert sizes[-1] >= least - 0.01 or len(found[0]["column"]) == 0
     assert len(set(sizes)) > 2
     for max_depth, max_leaves in itertools.product((1, 2, 3, 500), (2, 3, 40)):
-        check(data, X, S, jobs, planes=planes, max_depth=max_depth, max_leaves=max_leaves)
+        check(data, X, S, jobs, cell_words=cell_words, max_depth=max_depth, max_leaves=max_leaves)
 
 
 def test_many_leaves():
@@ -322,12 +325,12 @@ def test_many_leaves():
     X = rng.normal(size=(300, 2))
     data = TreeData(X, labels(300, 3, rng), 3, np.ones(300))
     S = remainders(data, rng)
-    assert check(data, X, S, [(1, 2)], planes=2, max_leaves=1000, modes=[(True, 1), (False, 1)]) == 299
+    assert check(data, X, S, [(1, 2)], cell_words=2, max_leaves=1000, modes=[(True, 1), (False, 1)]) == 299
 
 
-@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
 @pytest.mark.parametrize("sparse", [False, True])
-def test_samples_of_rows_and_features(real, planes, sparse):
+def test_samples_of_rows_and_features(real, cell_words, sparse):
     """Rows outside the sample go down the tree as new rows would."""
     rng = np.random.default_rng(9)
     m = 900
@@ -341,11 +344,12 @@ def test_samples_of_rows_and_features(real, planes, sparse):
         active = np.zeros(d, dtype=np.uint8) if part < 1 else ()
         if part < 1:
             active[rng.choice(d, max(1, round(part * d)), replace=False)] = 1
-        check(data, X, S, [(1, -1), (2, 0)], planes=planes, sample=sample, active=active, modes=[(True, 1), (False, 1)])
+        options = {"cell_words": cell_words, "sample": sample, "active": active}
+        check(data, X, S, [(1, -1), (2, 0)], **options, modes=[(True, 1), (False, 1)])
 
 
-@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
-def test_sparse_input_equals_dense_input(real, planes):
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
+def test_sparse_input_equals_dense_input(real, cell_words):
     rng = np.random.default_rng(10)
     m = 700
     X = np.where(rng.random((m, 12)) < 0.8, 0.0, rng.integers(-3, 4, (m, 12)))
@@ -359,13 +363,13 @@ def test_sparse_input_equals_dense_input(real, planes):
     data = TreeData(X, y, 3, np.ones(m))
     S = remainders(data, rng).astype(real)
     pairs = all_pairs(3)
-    scale = scales(data, S, pairs, False, planes)
-    expected = grow(data, S, pairs, planes=planes, scale=scale)
+    scale = scales(data, S, pairs, False, cell_words)
+    expected = grow(data, S, pairs, cell_words=cell_words, scale=scale)
     for make in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix, scipy.sparse.coo_array):
         other = TreeData(make(X), y, 3, np.ones(m))
-        assert other.row_ptr is not None
-        assert identical(grow(other, S, pairs, planes=planes, scale=scale), expected)
-    check(other, X, S, pairs, planes=planes, modes=[(True, 1), (False, 1)])
+        assert other.columns.row_ptr is not None
+        assert identical(grow(other, S, pairs, cell_words=cell_words, scale=scale), expected)
+    check(other, X, S, pairs, cell_words=cell_words, modes=[(True, 1), (False, 1)])
 
 
 def blocks(m, rng, n=6, values=9):
@@ -377,8 +381,8 @@ def blocks(m, rng, n=6, values=9):
     return np.hstack(parts)
 
 
-@pytest.mark.parametrize(("real", "planes"), ARITHMETIC)
-def test_bundles(real, planes):
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
+def test_bundles(real, cell_words):
     """Exclusive columns share lanes; also where the mode is not zero, or missing values are the mode."""
     rng = np.random.default_rng(11)
     m = 1500
@@ -388,24 +392,24 @@ def test_bundles(real, planes):
     X[:, 40:44] = np.where(X[:, 40:44] == 2, np.nan, X[:, 40:44])
     y = labels(m, 4, rng)
     data = TreeData(X, y, 4, np.ones(m))
-    sizes = np.diff(data.lane_ptr)
+    sizes = np.diff(data.columns.lane_ptr)
     assert (sizes > 1).sum() >= 5
     assert (
-        data.mode[np.isin(data.lane, np.flatnonzero(sizes > 1))]
-        == data.n_bins[np.isin(data.lane, np.flatnonzero(sizes > 1))]
+        data.columns.mode[np.isin(data.columns.lane, np.flatnonzero(sizes > 1))]
+        == data.columns.n_bins[np.isin(data.columns.lane, np.flatnonzero(sizes > 1))]
     ).any()
     F = rng.normal(size=(4, m)) + (X[:, 12:54] == X[:, 12:54].max(axis=0)).astype(float)[:, [3, 14, 20, 33]].T * 3
     S = twin.remaining(scipy.special.softmax(F, axis=0), data.y).astype(real)
-    check(data, X, S, [(0, -1), (1, -1), (3, 2)], planes=planes, max_leaves=8, modes=[(True, 1), (False, 1)])
+    check(data, X, S, [(0, -1), (1, -1), (3, 2)], cell_words=cell_words, max_leaves=8, modes=[(True, 1), (False, 1)])
     active = np.zeros(len(data.column), dtype=np.uint8)
     active[rng.choice(len(active), len(active) // 3, replace=False)] = 1
     sample = np.sort(rng.choice(m, 600, replace=False))
-    check(data, X, S, [(2, 0)], planes=planes, sample=sample, active=active, modes=[(True, 1), (False, 1)])
+    check(data, X, S, [(2, 0)], cell_words=cell_words, sample=sample, active=active, modes=[(True, 1), (False, 1)])
 
 
-def busy_setting(rng, missing=True):
+def skewed_setting(rng, missing=True):
     """Columns that leave their modes together, and others; some tiles skip rows."""
-    m = BUSY_ROWS + 100
+    m = SKIPPING_ROWS + 100
     away = rng.random(m) < 0.3
     skewed = np.where(away[:, None], rng.integers(0, 60, (m, 24)), rng.integers(3, 50, 24))
     plain = rng.integers(0, 12, (m, 6)).astype(float)
@@ -416,20 +420,20 @@ def busy_setting(rng, missing=True):
     return X, labels(m, 3, rng)
 
 
-@pytest.mark.parametrize(("real", "planes"), ARITHMETIC[1:])
-def test_tiles_that_skip_rows(real, planes):
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC[1:])
+def test_tiles_that_skip_rows(real, cell_words):
     rng = np.random.default_rng(12)
-    X, y = busy_setting(rng)
+    X, y = skewed_setting(rng)
     weight = rng.integers(1, 4, len(y)).astype(float)
     data = TreeData(X, y, 3, weight)
-    assert 0 < data.tile_skip.sum() < data.n_tiles
-    assert data.busy is not None
-    assert (data.tile_mode[data.tile_skip == 1] != 0).any()
+    assert 0 < data.tiles.tile_skip.sum() < data.tiles.n_tiles
+    assert data.tiles.counted is not None
+    assert (data.tiles.tile_mode[data.tiles.tile_skip == 1] != 0).any()
     S = remainders(data, rng).astype(real)
     modes = [(True, 1), (False, 1), (True, 3)]
-    check(data, X, S, [(0, -1), (1, 2)], planes=planes, modes=modes)
+    check(data, X, S, [(0, -1), (1, 2)], cell_words=cell_words, modes=modes)
     sample = np.sort(rng.choice(len(y), 2500, replace=False))
-    check(data, X, S, [(2, 0)], planes=planes, sample=sample, max_leaves=8, modes=modes)
+    check(data, X, S, [(2, 0)], cell_words=cell_words, sample=sample, max_leaves=8, modes=modes)
 
 
 @pytest.mark.parametrize("counts", [False, True])
@@ -439,11 +443,11 @@ def test_more_distinct_values_than_a_byte_holds(counts):
     X = np.column_stack([rng.normal(size=(m, 3)), mixture(m, rng, ["missing", "few", "skewed"])])
     X[rng.random(m) < 0.2, 1] = np.nan
     data = TreeData(X, labels(m, 3, rng), 3, rng.integers(1, 3, m).astype(float))
-    assert data.code_bytes == 2
-    assert data.n_bins.max() > 1000
+    assert data.columns.code_bytes == 2
+    assert data.columns.n_bins.max() > 1000
     S = remainders(data, rng)
-    check(data, X, S, all_pairs(3), planes=2, counts=counts, modes=[(True, 1), (False, 1)])
-    check(data, X, S, [(1, 0)], planes=2, sample=np.arange(0, m, 3))
+    check(data, X, S, all_pairs(3), cell_words=2, counts=counts, modes=[(True, 1), (False, 1)])
+    check(data, X, S, [(1, 0)], cell_words=2, sample=np.arange(0, m, 3))
 
 
 def test_a_thousand_classes():
@@ -455,8 +459,8 @@ def test_a_thousand_classes():
         data = TreeData(X, labels(m, K, rng), K, np.ones(m))
         S = remainders(data, rng).astype(np.float32)
         jobs = [(0, -1), (999, -1), (0, 999), (500, 2)]
-        check(data, X, S, jobs, planes=1, modes=[(True, 1), (False, 1)])
-        check(data, X, S, jobs, planes=1, counts=True)
+        check(data, X, S, jobs, cell_words=1, modes=[(True, 1), (False, 1)])
+        check(data, X, S, jobs, cell_words=1, counts=True)
 
 
 def test_a_node_that_several_threads_share():
@@ -467,27 +471,27 @@ def test_a_node_that_several_threads_share():
     X = rng.integers(0, 6, (m, d)).astype(np.float32)
     X[:, 100:180] = np.where(rng.random((m, 1)) < 0.2, X[:, 100:180], 2)
     data = TreeData(X, labels(m, 3, rng), 3, np.ones(m))
-    assert data.tile_skip.any()
+    assert data.tiles.tile_skip.any()
     S = remainders(data, rng).astype(np.float32)
     scale = scales(data, S, [(1, -1)], False, 1)
-    one = grow(data, S, [(1, -1)], planes=1, scale=scale)
+    one = grow(data, S, [(1, -1)], cell_words=1, scale=scale)
     for n_threads, pool in ((2, True), (8, True), (8, False)):
-        assert identical(grow(data, S, [(1, -1)], planes=1, scale=scale, n_threads=n_threads, pool=pool), one)
-    check(data, X, S, [(1, -1)], planes=1, max_leaves=3)
+        assert identical(grow(data, S, [(1, -1)], cell_words=1, scale=scale, n_threads=n_threads, pool=pool), one)
+    check(data, X, S, [(1, -1)], cell_words=1, max_leaves=3)
 
 
 @pytest.mark.parametrize("pool", [True, False])
 def test_trees_in_parallel(pool):
     """Fewer, as many and more trees than threads."""
     rng = np.random.default_rng(16)
-    X, y = busy_setting(rng)
+    X, y = skewed_setting(rng)
     data = TreeData(X, y, 3, np.ones(len(y)))
     S = remainders(data, rng).astype(np.float32)
     for jobs in ([(0, -1)], [(0, -1), (2, 1)], all_pairs(3)):
         scale = scales(data, S, jobs, False, 1)
-        one = grow(data, S, jobs, planes=1, scale=scale)
+        one = grow(data, S, jobs, cell_words=1, scale=scale)
         for n_threads in (2, 3, 8, 64):
-            assert identical(grow(data, S, jobs, planes=1, scale=scale, n_threads=n_threads, pool=pool), one)
+            assert identical(grow(data, S, jobs, cell_words=1, scale=scale, n_threads=n_threads, pool=pool), one)
 
 
 # -- gradients, probabilities, losses -------------------------------------------------------------------------------
@@ -912,15 +916,15 @@ def test_a_bound_below_all_weights_is_none(cls, repeats):
         np.testing.assert_array_equal(models[0].ensemble.threshold, models[1].ensemble.threshold)
 
 
-@pytest.mark.parametrize("planes", [1, 2])
-def test_integer_weights_are_counted_exactly(planes):
+@pytest.mark.parametrize("cell_words", [1, 2])
+def test_integer_weights_are_counted_exactly(cell_words):
     """A leaf of exactly min_samples_leaf is allowed, whatever the total."""
     rng = np.random.default_rng(45)
     for m in (50, 333, 901):
         weight = rng.integers(1, 9, m).astype(float)
         data = TreeData(rng.normal(size=(m, 1)), labels(m, 2, rng), 2, weight)
         for least in (1, 3, 10):
-            units = Units(data, planes, least)
+            units = Quantiser(data, cell_words, least)
             assert units.least == least * units.per_count
             assert (units.per_count * data.weight == np.rint(units.per_count * data.weight)).all()
 
@@ -1135,10 +1139,10 @@ def compare_with_lightgbm(X, y, weight, K, cls, tolerance=1e-5):
     model = LogitBoostClassifier(n_estimators=1, max_leaf_nodes=20, min_samples_leaf=0).fit(X, y, weight)
     data = TreeData(X, y, K, weight)
     view = twin.View(data, X)
-    planes = 2 if data.dtype == np.float64 else 1
+    cell_words = 2 if data.dtype == np.float64 else 1
     S = twin.remaining(np.full((K, len(y)), 1 / K), data.y).astype(data.dtype)
-    scale = scales(data, S, [(cls, -1)], False, planes)[0]
-    ints = twin.rounded(*twin.gradients(S, data.y, cls), data.weight, False, scale, planes)
+    scale = scales(data, S, [(cls, -1)], False, cell_words)[0]
+    ints = twin.rounded(*twin.gradients(S, data.y, cls), data.weight, False, scale, cell_words)
     tree = twin.grow(view, *ints, real=data.dtype.type)
     column, threshold, nan_left, right = list(model.model_.ensemble.each())[cls][:4]
     arrays = {"column": column.tolist(), "nan_left": nan_left.tolist(), "right": right.tolist()}

@@ -51,9 +51,9 @@ def bins_of(data, X):
     X = (X.toarray() if scipy.sparse.issparse(X) else np.asarray(X))[data.rows].astype(np.float32)
     bins = []
     for f, column in enumerate(data.column):
-        cuts = data.threshold[data.threshold_ptr[f] :][: data.n_bins[f] - 1]
+        cuts = data.columns.threshold[data.columns.threshold_ptr[f] :][: data.columns.n_bins[f] - 1]
         b = np.searchsorted(cuts, X[:, column], side="left")
-        bins.append(np.where(np.isnan(X[:, column]), data.n_bins[f], b))
+        bins.append(np.where(np.isnan(X[:, column]), data.columns.n_bins[f], b))
     return np.array(bins).reshape(len(bins), data.n_rows)
 
 
@@ -87,7 +87,7 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=1, **options):
         splits, leaf, A = grown(data, loss, trees, key)
         take = max(1, round(settings["max_features"] * len(bins)))
         expected, expected_leaf = twin.grow(
-            bins, data.n_bins, data.has_missing, A, loss.lanes, K, key, take, settings["max_leaves"],
+            bins, data.columns.n_bins, data.columns.has_missing, A, loss.lanes, K, key, take, settings["max_leaves"],
             settings["max_depth"], loss.least(settings["min_samples_leaf"]),
         )  # fmt: skip
         assert splits == expected
@@ -130,7 +130,7 @@ def test_many_sparse_cells(values, max_features):
         data, splits = check(X, y, K, seed=1, n_threads=n_threads, max_features=max_features, max_leaves=6)
         kept.append(splits)
     assert kept[0] == kept[1]
-    assert values < 60 or len(data.by_cell()[1]) > 2 * 8192
+    assert values < 60 or len(data.columns.by_cell()[1]) > 2 * 8192
 
 
 def test_sparse_features_across_tasks():
@@ -141,7 +141,7 @@ def test_sparse_features_across_tasks():
     X[rng.random(X.shape) < 0.02] = 0
     y = (X > [4500, 500, 500]).sum(axis=1) % 3
     data, splits = check(scipy.sparse.csr_matrix(X), y, 3, max_features=1.0, max_leaves=6)
-    assert data.n_bins.max() > 4096
+    assert data.columns.n_bins.max() > 4096
     assert len(splits) == 5
 
 
@@ -227,8 +227,9 @@ def test_two_classes_are_a_binary_mart_tree():
     one_class = aligned_zeros((m, 4), np.int64)
     one_class[:, 1:3] = A[:, 1:3]
     expected, expected_leaf = twin.grow(
-        bins_of(data, X), data.n_bins, data.has_missing, one_class, 4, 2, 1, data.n_features, 12, None, 2
-    )
+        bins_of(data, X), data.columns.n_bins, data.columns.has_missing, one_class, 4, 2, 1, data.n_features, 12, None,
+        2,
+    )  # fmt: skip
     assert [s[:4] for s in splits] == [s[:4] for s in expected]
     np.testing.assert_array_equal(leaf, expected_leaf)
     np.testing.assert_allclose([s[4] for s in splits], [2 * s[4] for s in expected], rtol=1e-6)

@@ -19,7 +19,7 @@ class View:
         self.X = X[data.rows].astype(np.float32)
         self.cuts, self.bins = {}, {}
         for f, column in enumerate(data.column):
-            cuts = data.threshold[data.threshold_ptr[f] : data.threshold_ptr[f + 1]]
+            cuts = data.columns.threshold[data.columns.threshold_ptr[f] : data.columns.threshold_ptr[f + 1]]
             values = self.X[:, column]
             self.cuts[int(column)] = cuts
             self.bins[int(column)] = np.where(np.isnan(values), -1, (values[:, None] > cuts).sum(axis=1))
@@ -205,19 +205,19 @@ def gradients(S, y, k, b=-1):
     return g, h
 
 
-def rounded(g, h, weight, counts, scale, planes):
+def rounded(g, h, weight, counts, scale, cell_words):
     """Integers g, h and n in units of 1 / scale; h and n at least 1. One plane: in float32, and h is n."""
-    real = g.dtype.type if planes == 1 else np.float64
+    real = g.dtype.type if cell_words == 1 else np.float64
     g, h, weight = (np.asarray(a, dtype=real) for a in (g, h, weight))
     sg, sh, sn = (real(s) for s in scale)
     if counts:
         h = np.ones_like(h)
-    g = g * (weight * sg) if planes == 1 else g * weight * sg
+    g = g * (weight * sg) if cell_words == 1 else g * weight * sg
     h = h * weight * sh
     half = real(0.5)
     g = (g + np.where(g < 0, -half, half)).astype(np.int64)
     h = np.maximum((h + half).astype(np.int64), 1)
-    return g, h, h if planes == 1 else np.maximum((weight * sn + half).astype(np.int64), 1)
+    return g, h, h if cell_words == 1 else np.maximum((weight * sn + half).astype(np.int64), 1)
 
 
 def leaf_values(tree, g, h, weight, shrinkage):

@@ -5,9 +5,10 @@ import pytest
 import scipy.sparse
 from reference.stumps import candidates
 
-from pymcboost import ABCMartClassifier, tree_data
-from pymcboost.data import LARGEST_THRESHOLD
-from pymcboost.tree_data import BUSY_ROWS, LANES, TreeData, Units
+from pymcboost import ABCMartClassifier, tree_data, tree_layouts
+from pymcboost.rows import LARGEST_THRESHOLD
+from pymcboost.tree_data import Quantiser, TreeData
+from pymcboost.tree_layouts import LANES, SKIPPING_ROWS
 
 
 def random_columns(m, rng):
@@ -49,8 +50,8 @@ def bins_by_threshold(data, X):
     result = np.empty((len(data.column), data.n_rows), dtype=int)
     for f, column in enumerate(data.column):
         values = X[data.rows, column].astype(np.float32)
-        cuts = data.threshold[data.threshold_ptr[f] : data.threshold_ptr[f + 1]]
-        result[f] = np.where(np.isnan(values), data.n_bins[f], (values[:, None] > cuts).sum(axis=1))
+        cuts = data.columns.threshold[data.columns.threshold_ptr[f] : data.columns.threshold_ptr[f + 1]]
+        result[f] = np.where(np.isnan(values), data.columns.n_bins[f], (values[:, None] > cuts).sum(axis=1))
     return result
 
 
@@ -58,20 +59,20 @@ def bins_by_code(data):
     """The same, from the lanes and the sparse cells."""
     result = np.empty((len(data.column), data.n_rows), dtype=int)
     for f in range(len(data.column)):
-        cells = data.n_bins[f] + data.has_missing[f]
-        if data.lane[f] >= 0:
-            code = data.codes[data.lane[f]].astype(int) - data.cell0[f]
+        cells = data.columns.n_bins[f] + data.columns.has_missing[f]
+        if data.columns.lane[f] >= 0:
+            code = data.columns.codes[data.columns.lane[f]].astype(int) - data.columns.cell0[f]
             inside = (code >= 0) & (code < cells)
-            assert data.mode[f] >= 0 or inside.all()
-            assert data.mode[f] < 0 or not (code[inside] == data.mode[f]).any()
-            result[f] = np.where(inside, code, data.mode[f])
+            assert data.columns.mode[f] >= 0 or inside.all()
+            assert data.columns.mode[f] < 0 or not (code[inside] == data.columns.mode[f]).any()
+            result[f] = np.where(inside, code, data.columns.mode[f])
             continue
-        result[f] = data.mode[f]
-        row = np.repeat(np.arange(data.n_rows), np.diff(data.row_ptr))
-        cell = data.row_cell - data.cell0[f]
+        result[f] = data.columns.mode[f]
+        row = np.repeat(np.arange(data.n_rows), np.diff(data.columns.row_ptr))
+        cell = data.columns.row_cell - data.columns.cell0[f]
         inside = (cell >= 0) & (cell < cells)
         assert len(np.unique(row[inside])) == inside.sum()
-        assert not (cell[inside] == data.mode[f]).any()
+        assert not (cell[inside] == data.columns.mode[f]).any()
         result[f, row[inside]] = cell[inside]
     return result
 
@@ -81,7 +82,7 @@ DATA = {
     "bundled": lambda rng: random_columns(1500, rng),
     "two bytes": lambda rng: np.column_stack([random_columns(1200, rng), rng.normal(size=(1200, 2))]),
     "lossy": lambda rng: np.column_stack([random_columns(9000, rng), rng.normal(size=(9000, 2))]),
-    "skipping": lambda rng: skipping_columns(BUSY_ROWS + 10, rng),
+    "skipping": lambda rng: skipping_columns(SKIPPING_ROWS + 10, rng),
 }
 
 
@@ -98,9 +99,9 @@ def test_thresholds_reproduce_the_codes(dense):
 
 def test_the_examples_are_what_they_are_called(dense):
     name, _, data = dense
-    assert (data.code_bytes == 2) == (name == "two bytes")
-    assert (np.diff(data.lane_ptr).max() > 1) == (name in ("bundled", "lossy", "skipping"))
-    assert (data.busy is not None) == (name == "skipping")
+    assert (data.columns.code_bytes == 2) == (name == "two bytes")
+    assert (np.diff(data.columns.lane_ptr).max() > 1) == (name in ("bundled", "lossy", "skipping"))
+    assert (data.tiles.counted is not None) == (name == "skipping")
     assert (data.dtype == np.float32) == (name == "lossy")
 
 
@@ -108,63 +109,65 @@ def test_thresholds_are_midpoints(dense):
     """All of them where nothing is lost; bins are never empty and never more than a byte holds."""
     name, X, data = dense
     for f, column in enumerate(data.column):
-        cuts = data.threshold[data.threshold_ptr[f] : data.threshold_ptr[f + 1]]
+        cuts = data.columns.threshold[data.columns.threshold_ptr[f] : data.columns.threshold_ptr[f + 1]]
         every = [threshold for threshold, nan_left in candidates(X[data.rows, column]) if not nan_left]
         if name == "lossy" and len(every) > 254:
-            assert 200 < data.n_bins[f] <= 256 - data.has_missing[f]
+            assert 200 < data.columns.n_bins[f] <= 256 - data.columns.has_missing[f]
             assert set(cuts) <= set(every)
             # bins of about equal size
-            assert np.bincount(bins_by_code(data)[f]).max() < 3 * data.n_rows / data.n_bins[f]
+            assert np.bincount(bins_by_code(data)[f]).max() < 3 * data.n_rows / data.columns.n_bins[f]
         else:
             np.testing.assert_array_equal(cuts, np.array(every, dtype=np.float32))
         assert (np.diff(cuts) > 0).all()
-        assert len(cuts) == data.n_bins[f] - 1 + data.has_missing[f]
-        assert (cuts[-1] == LARGEST_THRESHOLD) == data.has_missing[f]
+        assert len(cuts) == data.columns.n_bins[f] - 1 + data.columns.has_missing[f]
+        assert (cuts[-1] == LARGEST_THRESHOLD) == data.columns.has_missing[f]
 
 
 def test_columns_in_use(dense):
     _, X, data = dense
     used = [f for f in range(X.shape[1]) if len(candidates(X[:, f]))]
     np.testing.assert_array_equal(data.column, used)
-    np.testing.assert_array_equal(data.has_missing, np.isnan(X[:, used]).any(axis=0))
+    np.testing.assert_array_equal(data.columns.has_missing, np.isnan(X[:, used]).any(axis=0))
 
 
 def test_tiles_are_the_lanes_row_by_row(dense):
     _, _, data = dense
-    assert data.tiles.shape == (data.n_tiles, data.n_rows, LANES)
-    assert data.tiles.ctypes.data % 64 == 0
-    assert data.codes.shape == (data.n_lanes, data.n_rows)
-    assert data.tiles.dtype == data.codes.dtype == (np.uint8 if data.code_bytes == 1 else np.uint16)
-    for lane in range(data.n_lanes):
+    assert data.tiles.tiles.shape == (data.tiles.n_tiles, data.n_rows, LANES)
+    assert data.tiles.tiles.ctypes.data % 64 == 0
+    assert data.columns.codes.shape == (data.columns.n_lanes, data.n_rows)
+    dtype = np.uint8 if data.columns.code_bytes == 1 else np.uint16
+    assert data.tiles.tiles.dtype == data.columns.codes.dtype == dtype
+    for lane in range(data.columns.n_lanes):
         t, k = divmod(lane, LANES)
-        features = data.lane_feature[data.lane_ptr[lane] : data.lane_ptr[lane + 1]]
-        tile, code = data.tiles[t, :, k].astype(int), data.codes[lane].astype(int)
-        assert (len(features) > 0) == (k < data.tile_lanes[t])
-        assert (data.lane[features] == lane).all()
-        if len(features) == 1 and data.has_missing[features[0]]:
-            gone = code == data.n_bins[features[0]]
-            assert data.tile_missing[t]
-            assert (tile[gone] == data.tile_rows[t] - 1).all()
-            tile, code = tile[~gone], code[~gone]
+        features = data.columns.lane_feature[data.columns.lane_ptr[lane] : data.columns.lane_ptr[lane + 1]]
+        tile, code = data.tiles.tiles[t, :, k].astype(int), data.columns.codes[lane].astype(int)
+        assert (len(features) > 0) == (k < data.tiles.tile_lanes[t])
+        assert (data.columns.lane[features] == lane).all()
+        if len(features) == 1 and data.columns.has_missing[features[0]]:
+            missing = code == data.columns.n_bins[features[0]]
+            assert data.tiles.tile_missing[t]
+            assert (tile[missing] == data.tiles.tile_rows[t] - 1).all()
+            tile, code = tile[~missing], code[~missing]
         np.testing.assert_array_equal(tile, code)
-        assert code.max(initial=0) < data.tile_rows[t] - data.tile_missing[t] or not len(features)
-    sizes = np.diff(data.tile_cell)
-    np.testing.assert_array_equal(sizes[:-1], data.tile_rows * LANES)
+        assert code.max(initial=0) < data.tiles.tile_rows[t] - data.tiles.tile_missing[t] or not len(features)
+    sizes = np.diff(data.tiles.tile_cell)
+    np.testing.assert_array_equal(sizes[:-1], data.tiles.tile_rows * LANES)
     assert sizes[-1] == 0
-    assert data.n_cells == data.tile_cell[-1]
+    assert data.tiles.n_cells == data.tiles.tile_cell[-1]
 
 
 def test_every_feature_has_one_place(dense):
     _, _, data = dense
-    assert sorted(data.lane_feature) == list(range(len(data.column)))
-    for lane in range(data.n_lanes):
-        features = data.lane_feature[data.lane_ptr[lane] : data.lane_ptr[lane + 1]]
+    assert sorted(data.columns.lane_feature) == list(range(len(data.column)))
+    for lane in range(data.columns.n_lanes):
+        features = data.columns.lane_feature[data.columns.lane_ptr[lane] : data.columns.lane_ptr[lane + 1]]
         if len(features) == 1:
-            assert data.mode[features[0]] == -1
-            assert data.cell0[features[0]] == 0
+            assert data.columns.mode[features[0]] == -1
+            assert data.columns.cell0[features[0]] == 0
         if len(features) < 2:
             continue
-        cells = [range(data.cell0[f], data.cell0[f] + data.n_bins[f] + data.has_missing[f]) for f in features]
+        c = data.columns
+        cells = [range(c.cell0[f], c.cell0[f] + c.n_bins[f] + c.has_missing[f]) for f in features]
         together = [c for part in cells for c in part]
         assert len(together) == len(set(together))
         assert min(together) == 1
@@ -174,14 +177,14 @@ def test_every_feature_has_one_place(dense):
 def test_bundled_features_exclude_each_other(dense):
     name, X, data = dense
     bins = bins_by_threshold(data, X)
-    for lane in range(data.n_lanes):
-        features = data.lane_feature[data.lane_ptr[lane] : data.lane_ptr[lane + 1]]
+    for lane in range(data.columns.n_lanes):
+        features = data.columns.lane_feature[data.columns.lane_ptr[lane] : data.columns.lane_ptr[lane + 1]]
         if len(features) < 2:
             continue
-        away = bins[features] != data.mode[features, None]
+        away = bins[features] != data.columns.mode[features, None]
         assert away.sum(axis=0).max() == 1
-        np.testing.assert_array_equal(data.codes[lane] == 0, ~away.any(axis=0))
-        assert (away.mean(axis=1) <= 1 - tree_data.BUNDLED).all()
+        np.testing.assert_array_equal(data.columns.codes[lane] == 0, ~away.any(axis=0))
+        assert (away.mean(axis=1) <= 1 - tree_layouts.BUNDLED).all()
 
 
 def test_columns_that_meet_do_not_share_a_lane():
@@ -189,47 +192,47 @@ def test_columns_that_meet_do_not_share_a_lane():
     m = 1000
     X = np.zeros((m, 2))
     X[:100, 0], X[100:200, 1] = 1, 1
-    assert (make(X).lane == 0).all()
+    assert (make(X).columns.lane == 0).all()
     X[100, 0] = 1
     data = make(X)
-    assert len(set(data.lane)) == 2
-    assert (data.mode == -1).all()
-    assert len(set(make(X[:400]).lane)) == 2  # few rows
+    assert len(set(data.columns.lane)) == 2
+    assert (data.columns.mode == -1).all()
+    assert len(set(make(X[:400]).columns.lane)) == 2  # few rows
 
 
 def test_rows_that_tiles_skip(dense):
     name, _, data = dense
-    for t in range(data.n_tiles):
-        away = (data.tiles[t] != data.tile_mode[t]).any(axis=1)
-        if data.tile_skip[t]:
-            bit = data.busy[t // 8] >> np.uint8(t % 8) & np.uint8(1)
+    for t in range(data.tiles.n_tiles):
+        away = (data.tiles.tiles[t] != data.tiles.tile_mode[t]).any(axis=1)
+        if data.tiles.tile_skip[t]:
+            bit = data.tiles.counted[t // 8] >> np.uint8(t % 8) & np.uint8(1)
             np.testing.assert_array_equal(bit.astype(bool), away)
-            assert away.mean() <= tree_data.BUSY
-            assert data.tile_lanes[t] > LANES // 2
-        elif data.busy is not None:
-            assert not (data.busy[t // 8] >> np.uint8(t % 8) & np.uint8(1)).any()
+            assert away.mean() <= tree_layouts.COUNTED
+            assert data.tiles.tile_lanes[t] > LANES // 2
+        elif data.tiles.counted is not None:
+            assert not (data.tiles.counted[t // 8] >> np.uint8(t % 8) & np.uint8(1)).any()
     if name == "skipping":
-        assert 0 < data.tile_skip.sum() < data.n_tiles
+        assert 0 < data.tiles.tile_skip.sum() < data.tiles.n_tiles
 
 
 def test_missing_values_may_be_what_a_tile_skips():
     rng = np.random.default_rng(11)
-    m = BUSY_ROWS
+    m = SKIPPING_ROWS
     data = make(np.where(rng.random((m, 1)) < 0.3, rng.integers(0, 5 + np.arange(16), (m, 16)), np.nan))
-    assert data.tile_skip.tolist() == [1]
-    assert (data.tile_mode[0] == data.tile_rows[0] - 1).all()
+    assert data.tiles.tile_skip.tolist() == [1]
+    assert (data.tiles.tile_mode[0] == data.tiles.tile_rows[0] - 1).all()
 
 
 def test_more_tiles_than_bits_in_a_byte():
     rng = np.random.default_rng(3)
-    m, d = BUSY_ROWS, 16 * 66
+    m, d = SKIPPING_ROWS, 16 * 66
     X = np.where(rng.random((m, 1)) < 0.3, rng.integers(0, 5, (m, d)), 2).astype(np.float32)
     data = make(X)
-    assert data.busy.shape == (9, m)
-    assert data.tile_skip.sum() > 64
+    assert data.tiles.counted.shape == (9, m)
+    assert data.tiles.tile_skip.sum() > 64
     for t in (0, 7, 8, 63, 64, 65):
-        away = (data.tiles[t] != data.tile_mode[t]).any(axis=1)
-        bit = data.busy[t // 8] >> np.uint8(t % 8) & np.uint8(1)
+        away = (data.tiles.tiles[t] != data.tiles.tile_mode[t]).any(axis=1)
+        bit = data.tiles.counted[t // 8] >> np.uint8(t % 8) & np.uint8(1)
         np.testing.assert_array_equal(bit.astype(bool), away)
 
 
@@ -242,19 +245,19 @@ def test_sparse_cells(m):
     expected = make(X)
     for store in (scipy.sparse.csr_matrix, scipy.sparse.csc_array):
         data = make(store(X))
-        assert (data.lane == -1).all()
-        assert (data.mode >= 0).all()
-        assert data.n_tiles == 0
+        assert (data.columns.lane == -1).all()
+        assert (data.columns.mode >= 0).all()
+        assert data.tiles.n_tiles == 0
         np.testing.assert_array_equal(data.column, expected.column)
-        np.testing.assert_array_equal(data.threshold, expected.threshold)
+        np.testing.assert_array_equal(data.columns.threshold, expected.columns.threshold)
         np.testing.assert_array_equal(bins_by_code(data), bins_by_threshold(data, X))
-        sizes = data.n_bins + data.has_missing
-        np.testing.assert_array_equal(data.cell0, np.cumsum(sizes) - sizes)
-        assert data.n_cells == sizes.sum()
+        sizes = data.columns.n_bins + data.columns.has_missing
+        np.testing.assert_array_equal(data.columns.cell0, np.cumsum(sizes) - sizes)
+        assert data.tiles.n_cells == sizes.sum()
         for i in range(0, m, 7):
-            cells = data.row_cell[data.row_ptr[i] : data.row_ptr[i + 1]]
+            cells = data.columns.row_cell[data.columns.row_ptr[i] : data.columns.row_ptr[i + 1]]
             assert (np.diff(cells) > 0).all()
-        assert data.row_ptr[-1] == len(data.row_cell)
+        assert data.columns.row_ptr[-1] == len(data.columns.row_cell)
 
 
 @pytest.mark.parametrize("repeats", [1, 20])
@@ -267,19 +270,19 @@ def test_sparse_columns_with_many_values(repeats):
     data = make(scipy.sparse.csr_matrix(X))
     np.testing.assert_array_equal(bins_by_code(data), bins_by_threshold(data, X))
     if repeats == 1:
-        np.testing.assert_array_equal(data.threshold, make(X).threshold)
-        assert data.n_bins.min() > 700
+        np.testing.assert_array_equal(data.columns.threshold, make(X).columns.threshold)
+        assert data.columns.n_bins.min() > 700
         return
     for max_bins in (2, 3, 4, 5, 16, 255, 256):
         data = make(scipy.sparse.csr_matrix(X), max_bins=max_bins)
         bins = bins_by_threshold(data, X)
         np.testing.assert_array_equal(bins_by_code(data), bins)
-        assert (data.n_bins <= max(max_bins, 3)).all()
-        assert (data.n_bins >= min(max_bins, 250) - 3).all()
+        assert (data.columns.n_bins <= max(max_bins, 3)).all()
+        assert (data.columns.n_bins >= min(max_bins, 250) - 3).all()
         for f in range(2):
             zero = X[data.rows, f] == 0
-            assert (bins[f][zero] == data.mode[f]).all()
-            assert (bins[f][~zero] != data.mode[f]).all()
+            assert (bins[f][zero] == data.columns.mode[f]).all()
+            assert (bins[f][~zero] != data.columns.mode[f]).all()
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -288,14 +291,14 @@ def test_weights_over_many_magnitudes_lose_no_threshold(sparse):
         rng = np.random.default_rng(seed)
         X = rng.permutation(60)[:, None] + 1.0
         weight = 10.0 ** rng.uniform(-16, 16, 60)
-        assert make(scipy.sparse.csr_matrix(X) if sparse else X, weight=weight).n_bins.tolist() == [60]
+        assert make(scipy.sparse.csr_matrix(X) if sparse else X, weight=weight).columns.n_bins.tolist() == [60]
 
 
 def test_rows_without_weight_make_no_thresholds():
     X = np.arange(40.0)[:, None] % 10
     weight = (np.arange(40) % 10 < 4).astype(float)
     data = make(X, weight=weight)
-    np.testing.assert_array_equal(data.threshold, [0.5, 1.5, 2.5])
+    np.testing.assert_array_equal(data.columns.threshold, [0.5, 1.5, 2.5])
     assert data.n_rows == 16
     assert (data.weight == 1).all()
 
@@ -305,22 +308,22 @@ def test_max_bins_is_met():
     X[::9, 1] = np.nan
     for max_bins in (2, 3, 17, 255, 256):
         data = make(X, max_bins=max_bins)
-        assert data.n_bins.tolist() == [max_bins, max_bins - 1 if max_bins > 1 else 1]
+        assert data.columns.n_bins.tolist() == [max_bins, max_bins - 1 if max_bins > 1 else 1]
         np.testing.assert_array_equal(bins_by_code(data), bins_by_threshold(data, X))
 
 
 def test_no_column_at_all():
     data = make(np.full((30, 3), 2.0))
-    assert len(data.column) == data.n_tiles == data.n_cells == 0
+    assert len(data.column) == data.tiles.n_tiles == data.tiles.n_cells == 0
     data = make(scipy.sparse.csr_matrix((30, 3)))
-    assert len(data.column) == data.n_cells == 0
+    assert len(data.column) == data.tiles.n_cells == 0
 
 
 def test_any_number_of_threads_gives_the_same_data():
     X = DATA["skipping"](np.random.default_rng(8))
     one, two = make(X), make(X, n_threads=3)
-    for name in ("codes", "tiles", "busy", "threshold", "lane", "cell0", "mode", "tile_mode", "lane_feature"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    for name in ("codes", "tiles", "counted", "threshold", "lane", "cell0", "mode", "tile_mode", "lane_feature"):
+        np.testing.assert_array_equal(getattr(one.tiles, name), getattr(two.tiles, name))
 
 
 def test_infinite_features_are_refused():
@@ -334,45 +337,45 @@ def test_infinite_features_are_refused():
 def test_too_little_memory_is_said_before_any_is_taken(monkeypatch):
     X = np.random.default_rng(9).normal(size=(3000, 40))
     y = np.arange(3000) % 3
-    monkeypatch.setattr("pymcboost.data.available_memory", lambda: 100_000)
+    monkeypatch.setattr("pymcboost.rows.available_memory", lambda: 100_000)
     for made in (X, scipy.sparse.csr_matrix(X)):
         with pytest.raises(MemoryError, match="3000 rows, 40 features and 3 classes"):
             make(made)
         with pytest.raises(MemoryError):
             ABCMartClassifier().fit(made, y)
-    monkeypatch.setattr("pymcboost.data.available_memory", lambda: None)
+    monkeypatch.setattr("pymcboost.rows.available_memory", lambda: None)
     assert make(X).n_rows == 3000
 
 
 def test_histograms_are_pooled_while_they_fit(monkeypatch):
     data = make(random_columns(60, np.random.default_rng(0)))
-    monkeypatch.setattr(tree_data, "POOL_BYTES", 8 * data.n_cells * 20)
+    monkeypatch.setattr(tree_data, "POOL_BYTES", 8 * data.tiles.n_cells * 20)
     assert data.pools(1, 20)
     assert not data.pools(1, 21)
     assert not data.pools(2, 20)
 
 
-@pytest.mark.parametrize("planes", [1, 2])
-def test_units(planes):
+@pytest.mark.parametrize("cell_words", [1, 2])
+def test_units(cell_words):
     rng = np.random.default_rng(10)
     X = rng.normal(size=(500, 1))
-    same = Units(make(X, weight=np.full(500, 0.5)), planes, 2.0)
+    same = Quantiser(make(X, weight=np.full(500, 0.5)), cell_words, 2.0)
     assert (len(same.weight), same.per_count, same.least) == (0, 1.0, 2)
     weight = rng.uniform(0.1, 3, 500)
     data = make(X, weight=weight)
-    units = Units(data, planes, 2.0)
-    limit = 2.0**31 if planes == 1 else 2.0**24
+    units = Quantiser(data, cell_words, 2.0)
+    limit = 2.0**31 if cell_words == 1 else 2.0**24
     assert limit / 4 < units.per_count * weight.sum() < limit - 500
     assert units.least == pytest.approx(2 * units.per_count, rel=1e-3)
-    assert Units(data, planes, 0).least == 1
-    assert units.limit_g + 500 < (2.0**31 if planes == 1 else 2.0**62)
-    assert units.limit_h + 500 < (2.0**31 if planes == 1 else 2.0**39)
+    assert Quantiser(data, cell_words, 0).least == 1
+    assert units.limit_g + 500 < (2.0**31 if cell_words == 1 else 2.0**62)
+    assert units.limit_h + 500 < (2.0**31 if cell_words == 1 else 2.0**39)
 
 
 def test_too_many_rows_for_the_counts():
     class Rows:
         n_rows, weight, weight_unit = 1 << 23, np.ones(1), 1.0
 
-    Units(Rows, 1, 5.0)
+    Quantiser(Rows, 1, 5.0)
     with pytest.raises(ValueError, match="8388608 rows are too many"):
-        Units(Rows, 2, 5.0)
+        Quantiser(Rows, 2, 5.0)

@@ -1,16 +1,16 @@
-/* Template body: define CODE (uint8_t or uint16_t), CTAG (8 or 16) and PLANES (1 or 2) before each inclusion.
+/* Template body: define CODE (uint8_t or uint16_t), CTAG (8 or 16) and WORDS (1 or 2) before each inclusion.
  *
  * A tile holds 16 lanes (columns of codes) row by row, its histogram 16 cells per code, so that one pass over the rows
  * fills 16 histograms and one vector operation serves 16 features. Cells are exact integer sums:
- *   PLANES 1: g << 32 | h in one 64-bit word (g signed, 0 < h summed below 2^31);
- *   PLANES 2: a word for g, and in the next plane a word h << PMB_COUNT_BITS | n.
+ *   WORDS 1: g << 32 | h in one word (g signed, 0 < h summed below 2^31);
+ *   WORDS 2: a word for g, and 16 words further one for h << PMB_COUNT_BITS | n.
  */
 #ifdef CODE
-#define FN(name) PMB_CAT2(name, CTAG, PLANES)
+#define FN(name) PMB_CAT2(name, CTAG, WORDS)
 
-/* hist += the rows' values. rows: row numbers, NULL for the first n; at: which of them, NULL for all n. gh: PLANES words
+/* hist += the rows' values. rows: row numbers, NULL for the first n; at: which of them, NULL for all n. gh: WORDS words
  * per row, in the order of rows. Returns nothing for at == NULL, else the sums of what was added in done. */
-#if PLANES == 1
+#if WORDS == 1
 #define ADD_LANE(k) if (lanes > k) hist[c[k] * 16 + k] += g;
 #else
 #define ADD_LANE(k) if (lanes > k) { hist[c[k] * 32 + k] += g; hist[c[k] * 32 + 16 + k] += h; }
@@ -24,10 +24,10 @@ PMB_INLINE void FN(pmb_fill_lanes_)(const CODE *PMB_RESTRICT tile, const int32_t
         int64_t i = at ? at[j] : j;
         if (rows) PMB_PREFETCH(tile + 16 * (int64_t)rows[at ? at[j + PMB_AHEAD] : j + PMB_AHEAD]);
         memcpy(c, tile + 16 * (rows ? (int64_t)rows[i] : i), sizeof c);
-        int64_t g = gh[PLANES * i];
+        int64_t g = gh[WORDS * i];
         if (at) done_g += g;
-#if PLANES == 2
-        int64_t h = gh[PLANES * i + 1];
+#if WORDS == 2
+        int64_t h = gh[WORDS * i + 1];
         if (at) done_h += h;
 #endif
         ADD_LANE(0) ADD_LANE(1) ADD_LANE(2) ADD_LANE(3) ADD_LANE(4) ADD_LANE(5) ADD_LANE(6) ADD_LANE(7)
@@ -63,24 +63,8 @@ PMB_STATIC void FN(pmb_fill_)(const CODE *tile, const int32_t *rows, const int32
 #undef FILL
 }
 
-/* Stable partition of n row numbers by the code of one lane: those that go left first. Returns how many do. */
-PMB_CLONES PMB_STATIC int64_t FN(pmb_part_)(const CODE *PMB_RESTRICT codes, const uint8_t *PMB_RESTRICT goes_left,
-                                            int32_t *PMB_RESTRICT rows, int64_t n, int32_t *PMB_RESTRICT spare) {
-    int64_t left = 0, right = 0;
-    for (int64_t i = 0; i < n; i++) {
-        int32_t row = rows[i];
-        int l = goes_left[codes[row]];
-        rows[left] = row;
-        spare[right] = row;
-        left += l;
-        right += 1 - l;
-    }
-    memcpy(rows + left, spare, sizeof(int32_t) * (size_t)right);
-    return left;
-}
-
 #undef FN
 #undef CODE
 #undef CTAG
-#undef PLANES
+#undef WORDS
 #endif

@@ -26,11 +26,11 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_gather_)(const int32_t *PMB_RESTRICT A, con
     int32_t sum[LANES] ALIGNED_LANES = {0};
     for (int64_t i = 0; i < n; i++) {
         const int32_t *a = A + (int64_t)rows[i] * LANES;
-        if (i + PMB_VT_AHEAD < n) PMB_PREFETCH(A + (int64_t)rows[i + PMB_VT_AHEAD] * LANES);
+        PMB_PREFETCH(A + (int64_t)rows[i + PMB_VT_AHEAD] * LANES);
         ROW_COPY(out + i * LANES, a);
         ROW_ADD(sum, a);
     }
-    memcpy(totals, sum, sizeof sum);
+    PMB_LANES(l, LANES) totals[l] += sum[l];
 }
 
 PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, int32_t *totals) {
@@ -205,20 +205,20 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_squares_)(const int32_t *hist, pmb_vt_scrat
                                                const int32_t *total, int64_t weight, int add) {
     static const int32_t zero[LANES] ALIGNED_LANES = {0};
     int32_t rest[LANES] ALIGNED_LANES;
-    const int32_t *slot = s->slot + run->first, *gone = hist + (int64_t)run->gone * LANES;
+    const int32_t *slot = s->slot + run->first, *missing = hist + (int64_t)run->missing * LANES;
     double mean[LANES] ALIGNED_LANES;
     PMB_LANES(k, LANES) mean[k] = (double)total[k] / (double)weight;
     if (run->mode_at >= 0) {
         memcpy(rest, total, sizeof rest);
         for (int j = 0; j < run->count; j++)
             if (slot[j] != PMB_VT_REST) ROW_TAKE(rest, hist + (int64_t)slot[j] * LANES);
-        if (run->gone >= 0) ROW_TAKE(rest, gone);
-        if (run->gone == PMB_VT_REST) gone = rest;
+        if (run->missing >= 0) ROW_TAKE(rest, missing);
+        if (run->missing == PMB_VT_REST) missing = rest;
     }
     FN(pmb_vt_walk_)(hist, rest, slot, run->count, zero, s->left + run->first, 0, mean, s->d2 + run->first, add);
-    if (run->gone != PMB_VT_NONE)
-        FN(pmb_vt_walk_)(hist, rest, slot, run->count, gone, s->left + run->first, (double)run->n_gone, mean,
-                         s->d2_gone + run->first, add);
+    if (run->missing != PMB_VT_NONE)
+        FN(pmb_vt_walk_)(hist, rest, slot, run->count, missing, s->left + run->first, (double)run->n_missing, mean,
+                         s->d2_missing + run->first, add);
 }
 
 #undef FN

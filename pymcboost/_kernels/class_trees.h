@@ -1,0 +1,184 @@
+/* Trees of one class on pairs (g, h): rounding to integers, growing, leaf values. */
+#ifndef PYMCBOOST_CLASS_TREES_H
+#define PYMCBOOST_CLASS_TREES_H
+
+#include "pairs.h"
+#include "softmax.h"
+
+#define PMB_RESOLVED 1024 /* units of h per row from which integer sums are as good as the numbers behind them */
+
+/* Where a grown tree goes: arrays of max_leaves splits, max_leaves leaves and m rows, whose leaves take 1 or 2 bytes. */
+typedef struct {
+    int32_t *feature, *pos, *right, *n_splits;
+    uint8_t *nan_left;
+    double *gain, *value;
+    void *leaf;
+    int32_t leaf_bytes;
+} pmb_tree_out;
+
+/* The place of tree j, from that of tree 0. */
+PMB_INLINE pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leaves, int64_t m) {
+    out.feature += j * max_leaves;
+    out.pos += j * max_leaves;
+    out.right += j * max_leaves;
+    out.n_splits += j;
+    out.nan_left += j * max_leaves;
+    out.gain += j * max_leaves;
+    out.value += j * max_leaves;
+    out.leaf = (char *)out.leaf + j * m * out.leaf_bytes;
+    return out;
+}
+
+PMB_INLINE void pmb_set_leaf(const pmb_tree_out *out, int64_t row, int leaf) {
+    if (out->leaf_bytes == 1) ((uint8_t *)out->leaf)[row] = (uint8_t)leaf;
+    else ((uint16_t *)out->leaf)[row] = (uint16_t)leaf;
+}
+
+/* Take back splits whose two leaves have the same sign of g, but for that of the root, so that a tree is never without
+ * any. Children come after their parents. */
+PMB_STATIC void pmb_prune_signs(pmb_pairs *w) {
+    pmb_node *nodes = w->g.nodes;
+    for (int j = w->g.n_nodes - 1; j > 0; j--) {
+        int l = nodes[j].left, r = nodes[j].right;
+        if (!nodes[j].is_split || nodes[l].is_split || nodes[r].is_split) continue;
+        if ((w->its[l].sums.g < 0) == (w->its[r].sums.g < 0)) nodes[j].is_split = 0;
+    }
+}
+
+/* Grow on the gradients in w->gh, on the rows of the sample (NULL: all), and write the tree without its leaf values.
+ * Returns the number of leaves; see `pmb_leaf_node`. */
+PMB_STATIC int pmb_grow_to(pmb_pairs *w, const int32_t *sample, int64_t n_sample, double unit, int prune,
+                           const pmb_tree_out *out) {
+    int64_t m = w->d->c.m, n = sample ? n_sample : m;
+    int32_t J = w->g.max_leaves, *order = w->order, *right = order + J, *leaves = right + J, *stack = leaves + J;
+    for (int64_t i = 0; i < n; i++) w->g.rows[i] = sample ? sample[i] : (int32_t)i;
+    pmb_pairs_grow(w, n);
+    if (prune) pmb_prune_signs(w);
+    const pmb_node *nodes = w->g.nodes;
+    int splits = pmb_preorder(nodes, stack, order, right, leaves);
+    *out->n_splits = splits;
+    for (int j = 0; j < splits; j++) {
+        const pmb_node *node = nodes + order[j];
+        out->feature[j] = node->feature;
+        out->pos[j] = node->pos;
+        out->nan_left[j] = (uint8_t)node->nan_left;
+        out->right[j] = right[j];
+        out->gain[j] = node->gain * unit;
+    }
+    for (int j = 0; j <= splits; j++) {
+        const pmb_node *node = nodes + leaves[j];
+        for (int64_t i = node->start; i < node->start + node->n; i++) pmb_set_leaf(out, w->g.rows[i], j);
+    }
+    if (sample) { /* the others go down the tree; where the sample was w->g.rows itself, some of it goes once more */
+        int32_t *number = stack;
+        int64_t next = 0;
+        for (int j = 0; j <= splits; j++) number[leaves[j]] = j;
+        for (int64_t i = 0; i < m; i++) {
+            if (next < n_sample && sample[next] == i) next++;
+            else pmb_set_leaf(out, i, number[pmb_leaf_of(w, i)]);
+        }
+    }
+    return splits + 1;
+}
+
+/* Node of leaf j of the tree just grown. */
+PMB_INLINE int32_t pmb_leaf_node(const pmb_pairs *w, int j) { return w->order[2 * w->g.max_leaves + j]; }
+
+/* One tree of mart or logitboost for class k against base class b (-1: none). S: see softmax_body.h. */
+PMB_STATIC void pmb_softmax_tree(pmb_pairs *w, const void *S, int is_double, int K, int k, int b, const int32_t *y,
+                                 const int64_t *class_start, const double *weight, int counts, pmb_scale scale,
+                                 const int32_t *sample, int64_t n_sample, double shrinkage, double cap,
+                                 pmb_tree_out out) {
+    int64_t m = w->d->c.m;
+    const float *pf = (const float *)S + k * m, *qf = b < 0 ? pf : (const float *)S + b * m;
+    const double *pd = (const double *)S + k * m, *qd = b < 0 ? pd : (const double *)S + b * m;
+    for (int c = 0; c < K; c++) {
+        int64_t from = class_start[c], to = class_start[c + 1];
+        int r = (c == k) - (c == b);
+        if (is_double) pmb_quantise_2_d_0(pd, qd, from, to, r, weight, counts, scale, w->gh);
+        else if (w->o->cell_words == 2) pmb_quantise_2_f_0(pf, qf, from, to, r, weight, counts, scale, w->gh);
+        else pmb_quantise_1_f_0(pf, qf, from, to, r, weight, counts, scale, w->gh);
+    }
+    int n_leaves = pmb_grow_to(w, sample, n_sample, scale.h / (scale.g * scale.g), 0, &out);
+    for (int j = 0; j < n_leaves; j++) {
+        int32_t at = pmb_leaf_node(w, j);
+        const pmb_node *node = w->g.nodes + at;
+        const pmb_sums *its = &w->its[at].sums;
+        double sums[2] = {(double)its->g / scale.g, (double)its->h / scale.h}, v;
+        if (counts || its->h < PMB_RESOLVED * node->n) {
+            const int32_t *rows = w->g.rows + node->start;
+            if (is_double) pmb_leaf_sums_d_0(pd, qd, y, k, b, rows, node->n, weight, sums);
+            else pmb_leaf_sums_f_0(pf, qf, y, k, b, rows, node->n, weight, sums);
+        }
+        v = sums[0] / (sums[1] > 1e-300 ? sums[1] : 1e-300);
+        v = v > cap ? cap : v < -cap ? -cap : v;
+        out.value[j] = (double)(float)(v * shrinkage);
+    }
+}
+
+/* Round the pair of one row; n is taken by cells of two words. */
+PMB_INLINE void pmb_pack(pmb_pairs *w, int64_t row, double g, double h, double n) {
+    if (w->o->cell_words == 2) {
+        pmb_pack_2(g, h, n, w->gh + 2 * row);
+    } else {
+        int32_t gq = (int32_t)(g + (g < 0 ? -0.5 : 0.5)), hq = (int32_t)(h + 0.5);
+        w->gh[row] = (int64_t)((uint64_t)(int64_t)gq << 32) + (hq < 1 ? 1 : hq);
+    }
+}
+
+/* One binary tree with leaves +-1 for one class: g = a, h = |a|, a being every stride-th number of A. Its leaves are the
+ * signs of their sums of a; where it is grown by the Newton gain, which here is Gini's, leaves of one sign that lie beside
+ * each other are pruned. Returns its edge, the sum of a_i h(x_i).
+ * Rows with a = 0 take no part: in a leaf of their own they would get a sign that nothing speaks for.
+ * The integers are a / unit times a power of two: as long as all a are whole multiples of the unit, ties are ties. */
+PMB_STATIC double pmb_edge_tree(pmb_pairs *w, const void *A, int is_double, int stride, const double *weight,
+                                double limit, double unit, double per_count, pmb_tree_out out) {
+    double sum = 0, edge = 0;
+    int64_t n_drawn = 0, m = w->d->c.m;
+#define A_OF(i) (is_double ? ((const double *)A)[(i) * stride] : (double)((const float *)A)[(i) * stride])
+    for (int64_t i = 0; i < m; i++) {
+        sum += fabs(A_OF(i));
+        if (A_OF(i) != 0) w->g.rows[n_drawn++] = (int32_t)i;
+    }
+    int exponent;
+    frexp(limit * (unit / (sum > 1e-250 * unit ? sum : 1e-250 * unit)), &exponent);
+    double scale = ldexp(0.5, exponent) / unit, of_h = w->o->cell_words == 2 ? 1.0 / 256 : 1;
+    for (int64_t i = 0; i < m; i++) {
+        double g = A_OF(i) * scale;
+        pmb_pack(w, i, g, fabs(g) * of_h, weight ? weight[i] * per_count : per_count);
+    }
+#undef A_OF
+    const int32_t *sample = n_drawn < m && n_drawn > 0 ? w->g.rows : NULL;
+    int n_leaves = pmb_grow_to(w, sample, n_drawn, 1 / scale, !w->o->edge, &out);
+    for (int j = 0; j < n_leaves; j++) {
+        int64_t g = w->its[pmb_leaf_node(w, j)].sums.g;
+        out.value[j] = g < 0 ? -1 : 1;
+        edge += fabs((double)g);
+    }
+    return edge / scale;
+}
+
+/* One regression tree on targets that depend on a row's class alone: g = weight * g_of[class], h = weight * h_of[class].
+ * Leaf values are sum g / sum h, summed row by row. Rows of weight 0 take no part. */
+PMB_STATIC void pmb_class_tree(pmb_pairs *w, const double *weight, const int32_t *y, const double *g_of,
+                               const double *h_of, pmb_scale scale, pmb_tree_out out) {
+    int64_t n_drawn = 0, m = w->d->c.m;
+    for (int64_t i = 0; i < m; i++) {
+        if (weight[i] > 0) w->g.rows[n_drawn++] = (int32_t)i;
+        pmb_pack(w, i, weight[i] * g_of[y[i]] * scale.g, weight[i] * h_of[y[i]] * scale.h, scale.n);
+    }
+    const int32_t *sample = n_drawn < m && n_drawn > 0 ? w->g.rows : NULL;
+    int n_leaves = pmb_grow_to(w, sample, n_drawn, scale.h / (scale.g * scale.g), 0, &out);
+    for (int j = 0; j < n_leaves; j++) {
+        const pmb_node *node = w->g.nodes + pmb_leaf_node(w, j);
+        double g = 0, h = 0;
+        for (int64_t i = node->start; i < node->start + node->n; i++) {
+            int32_t row = w->g.rows[i];
+            g += weight[row] * g_of[y[row]];
+            h += weight[row] * h_of[y[row]];
+        }
+        out.value[j] = (double)(float)(g / (h > 1e-300 ? h : 1e-300));
+    }
+}
+
+#endif

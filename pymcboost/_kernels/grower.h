@@ -1,0 +1,219 @@
+/* Growing one binary tree best-first: nodes, queue, partition of rows. What the cells of a histogram hold, how they are
+ * filled and how a split is found in them is left to a payload: pairs.h (one pair of numbers) or vectors.h (K numbers).
+ */
+#ifndef PYMCBOOST_GROWER_H
+#define PYMCBOOST_GROWER_H
+
+#include "lanes.h"
+#include <stdlib.h>
+#ifdef _OPENMP
+#include <omp.h>
+#define PMB_THREAD() omp_get_thread_num()
+#else
+#define PMB_THREAD() 0
+#endif
+
+#define PMB_BATCH 16 /* most nodes that are parted side by side */
+
+/* Columns of codes. A lane holds one feature, whose code is its bin, or a bundle of features that exclude each other. A
+ * sparse feature has no lane but entries, which the payload knows. */
+typedef struct {
+    int64_t m;
+    int32_t n_lanes, n_features, code_bytes;
+    const void *codes;                                                  /* (n_lanes, m) */
+    const int32_t *column, *lane, *cell0, *n_bins, *has_missing, *mode; /* by feature */
+    const int32_t *lane_ptr, *lane_feature;                             /* features of each lane, then the sparse ones */
+    const int32_t *lane_cells;                                          /* codes of each lane */
+} pmb_columns;
+
+typedef struct {
+    int64_t start, n;                   /* its rows */
+    double gain;                        /* of the best split; none is found where it is not above 0 */
+    int32_t feature, pos, nan_left; /* the best split */
+    int32_t depth, left, right;         /* children, -1 where the rows have not been parted */
+    int32_t is_split;                   /* else a leaf, even where the rows were parted ahead of their turn */
+} pmb_node;
+
+typedef struct pmb_grower {
+    const pmb_columns *columns;
+    int32_t max_leaves, max_depth, max_nodes, n_nodes; /* max_depth 0: no bound */
+    pmb_node *nodes;
+    int32_t *rows, *spare; /* (m,) each; more rows may be read ahead of the last */
+    int32_t *open;         /* (max_leaves + 1,) leaves in the order in which they were made */
+    uint8_t *taken;        /* (max_leaves + 1,) */
+    uint8_t *side;         /* (batch, n_side) 1 for the codes on the left */
+    int64_t n_side;
+    void *payload;
+    /* Part the nodes of a batch with `pmb_part` or their own way and find the best splits of their children, unless
+     * they are the last ones of the tree. */
+    void (*split)(struct pmb_grower *, const int32_t *batch, int32_t n_batch, int last);
+    /* How many nodes to part together with this one, with so many splits left. */
+    int32_t (*ahead)(const struct pmb_grower *, int32_t at, int32_t n_left);
+} pmb_grower;
+
+/* 0 where there is not enough memory; `rows` and `spare` are left to the caller. */
+PMB_STATIC int pmb_grower_new(pmb_grower *g, const pmb_columns *c, int32_t max_leaves, int32_t max_depth,
+                              int32_t max_nodes, int32_t batch) {
+    size_t leaves = (size_t)max_leaves + 1;
+    g->columns = c;
+    g->max_leaves = max_leaves;
+    g->max_depth = max_depth;
+    g->max_nodes = max_nodes;
+    for (int32_t f = 0; f < c->n_features; f++)
+        if (c->n_bins[f] + c->has_missing[f] > g->n_side) g->n_side = c->n_bins[f] + c->has_missing[f];
+    for (int32_t l = 0; l < c->n_lanes; l++)
+        if (c->lane_cells[l] > g->n_side) g->n_side = c->lane_cells[l];
+    g->nodes = calloc((size_t)max_nodes, sizeof(pmb_node));
+    g->open = malloc(leaves * sizeof(int32_t));
+    g->taken = malloc(leaves);
+    g->side = malloc((size_t)(batch * g->n_side + 1));
+    return g->nodes && g->open && g->taken && g->side;
+}
+
+PMB_STATIC void pmb_grower_free(pmb_grower *g) {
+    free(g->nodes);
+    free(g->open);
+    free(g->taken);
+    free(g->side);
+}
+
+/* Side of every bin of a node's feature; of every code of its lane, where codes of other features mean its mode. */
+PMB_INLINE void pmb_sides(const pmb_columns *c, const pmb_node *node, uint8_t *side) {
+    int f = node->feature, bins = c->n_bins[f], mode = c->mode[f];
+    if (c->lane[f] >= 0) {
+        int rest = mode < 0 ? 0 : mode == bins ? node->nan_left : mode <= node->pos;
+        memset(side, rest, (size_t)c->lane_cells[c->lane[f]]);
+        side += c->cell0[f];
+    }
+    for (int b = 0; b < bins + c->has_missing[f]; b++)
+        side[b] = (uint8_t)(b == bins ? node->nan_left : b <= node->pos);
+}
+
+/* Stable partition of n row numbers by the side of their codes, through `right`. Returns how many are left. */
+#define PMB_PART_BY(bits)                                                                                         \
+    PMB_CLONES PMB_STATIC int64_t pmb_part_by_##bits(const uint##bits##_t *PMB_RESTRICT codes,                    \
+                                                     const uint8_t *PMB_RESTRICT side, int32_t *PMB_RESTRICT rows, \
+                                                     int64_t n, int32_t *PMB_RESTRICT right) {                    \
+        int64_t l = 0;                                                                                            \
+        for (int64_t i = 0; i < n; i++) {                                                                         \
+            int32_t row = rows[i];                                                                                \
+            rows[l] = right[i - l] = row;                                                                         \
+            l += side[codes[row]];                                                                                \
+        }                                                                                                         \
+        memcpy(rows + l, right, sizeof(int32_t) * (size_t)(n - l));                                               \
+        return l;                                                                                                 \
+    }
+PMB_PART_BY(8)
+PMB_PART_BY(16)
+
+/* Part the rows of a node whose feature has a lane; the children's rows follow each other. */
+PMB_STATIC int64_t pmb_part(const pmb_grower *g, const pmb_node *node, uint8_t *side) {
+    const pmb_columns *c = g->columns;
+    int32_t *rows = g->rows + node->start, *right = g->spare + node->start;
+    int64_t first = c->lane[node->feature] * c->m;
+    pmb_sides(c, node, side);
+    if (c->code_bytes == 2) return pmb_part_by_16((const uint16_t *)c->codes + first, side, rows, node->n, right);
+    return pmb_part_by_8((const uint8_t *)c->codes + first, side, rows, node->n, right);
+}
+
+PMB_INLINE void pmb_node_start(pmb_node *node, int64_t start, int64_t n, int32_t depth) {
+    memset(node, 0, sizeof *node);
+    node->start = start;
+    node->n = n;
+    node->depth = depth;
+    node->left = node->right = -1;
+}
+
+/* Places for the two children of a node, without their rows. */
+PMB_INLINE void pmb_add_children(pmb_grower *g, pmb_node *node) {
+    node->left = g->n_nodes++;
+    node->right = g->n_nodes++;
+    pmb_node_start(g->nodes + node->left, node->start, 0, node->depth + 1);
+    pmb_node_start(g->nodes + node->right, node->start, 0, node->depth + 1);
+}
+
+PMB_INLINE void pmb_set_rows(pmb_grower *g, const pmb_node *node, int64_t n_left) {
+    g->nodes[node->left].n = n_left;
+    g->nodes[node->right].start = node->start + n_left;
+    g->nodes[node->right].n = node->n - n_left;
+}
+
+/* The open leaf with the largest gain, the one made first among equals; -1: none can be split. */
+PMB_INLINE int32_t pmb_best_open(const pmb_grower *g, int32_t n_open, const uint8_t *but) {
+    int32_t at = -1;
+    double top = 0;
+    for (int32_t j = 0; j < n_open; j++) {
+        double gain = g->nodes[g->open[j]].gain;
+        if (gain > top && !(but && but[j])) {
+            top = gain;
+            at = j;
+        }
+    }
+    return at;
+}
+
+/* The open leaf `at` and those likely to follow it, as far as they have not been parted: to `batch`. */
+PMB_STATIC int32_t pmb_batch(const pmb_grower *g, int32_t n_open, int32_t at, int32_t n_left, int32_t *batch) {
+    int32_t n = 1, limit = g->ahead(g, g->open[at], n_left);
+    batch[0] = g->open[at];
+    if (limit <= 1) return 1;
+    memset(g->taken, 0, (size_t)n_open);
+    g->taken[at] = 1;
+    while (n < (limit < PMB_BATCH ? limit : PMB_BATCH)) {
+        int32_t j = pmb_best_open(g, n_open, g->taken);
+        if (j < 0) break;
+        g->taken[j] = 1;
+        if (g->nodes[g->open[j]].left < 0) batch[n++] = g->open[j];
+    }
+    return n;
+}
+
+/* Start with the rows in g->rows, ascending; the payload then finds the best split of node 0. */
+PMB_INLINE void pmb_grow_root(pmb_grower *g, int64_t n) {
+    g->n_nodes = 1;
+    pmb_node_start(g->nodes, 0, n, 0);
+}
+
+/* Grow from the root, whose best split is known. Returns the number of splits. */
+PMB_STATIC int32_t pmb_grow(pmb_grower *g) {
+    int32_t batch[PMB_BATCH], n_open = 1, n_splits = 0;
+    g->open[0] = 0;
+    while (n_splits < g->max_leaves - 1) {
+        int32_t at = pmb_best_open(g, n_open, NULL), n_left = g->max_leaves - 1 - n_splits;
+        if (at < 0) break;
+        pmb_node *node = g->nodes + g->open[at];
+        if (node->left < 0) g->split(g, batch, pmb_batch(g, n_open, at, n_left, batch), n_left == 1);
+        node->is_split = 1;
+        memmove(g->open + at, g->open + at + 1, sizeof(int32_t) * (size_t)(n_open - at - 1));
+        g->open[n_open - 1] = node->left;
+        g->open[n_open++] = node->right;
+        n_splits++;
+    }
+    return n_splits;
+}
+
+/* A grown tree in preorder: splits only, right = distance to the right child; leaf_node: node of each leaf from left to
+ * right. Returns the number of splits. */
+PMB_STATIC int pmb_preorder(const pmb_node *nodes, int32_t *stack, int32_t *order, int32_t *right, int32_t *leaf_node) {
+    int n = 0, leaves = 0, top = 0;
+    stack[top++] = 0;
+    while (top) {
+        int at = stack[--top];
+        if (at < 0) { /* back from the left subtree of split ~at */
+            right[~at] = n - ~at;
+            continue;
+        }
+        if (!nodes[at].is_split) {
+            leaf_node[leaves++] = at;
+            continue;
+        }
+        order[n] = at;
+        stack[top++] = nodes[at].right;
+        stack[top++] = ~n;
+        stack[top++] = nodes[at].left;
+        n++;
+    }
+    return n;
+}
+
+#endif

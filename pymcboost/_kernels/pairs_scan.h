@@ -1,0 +1,232 @@
+/* Splits of cells that hold pairs (g, h): the best by the Newton gain or by edges, for 16 lanes at a time or one feature.
+ *
+ * Sums are integers, so they are exact. A cell has one 64-bit word, g << 32 | h (g signed, 0 < h summed below 2^31), or two:
+ * g, and h << PMB_COUNT_BITS | n.
+ */
+#ifndef PYMCBOOST_PAIRS_SCAN_H
+#define PYMCBOOST_PAIRS_SCAN_H
+
+#include "grower.h"
+
+#define PMB_COUNT_BITS 24 /* bits of the weight count below h */
+#define PMB_COUNT_MASK ((1 << PMB_COUNT_BITS) - 1)
+
+typedef struct {
+    int32_t edge;          /* 1: |G_L| + |G_R|; 0: Newton gain */
+    int32_t cell_words, pool, threads;
+    int64_t min_h;         /* least h (one word) or n (two) on either side, at least 1 */
+    double min_share;      /* nodes are split only above this share of the root's h */
+    const uint8_t *active; /* by feature; NULL: all */
+} pmb_pair_options;
+
+/* g, h and n of a set of rows */
+typedef struct {
+    int64_t g, h, n;
+} pmb_sums;
+
+typedef struct {
+    double score; /* what the scan compares; < 0: no split */
+    int32_t feature, pos, nan_left;
+    pmb_sums left;
+} pmb_split;
+
+/* gap: words between the two words of a cell, 16 in tiles, 1 in the sparse cells. */
+PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, int words, int gap) {
+    pmb_sums s;
+    if (words == 1) {
+        s.h = s.n = (int64_t)(cell[0] & 0xFFFFFFFF);
+        s.g = (cell[0] - s.h) / ((int64_t)1 << 32);
+    } else {
+        s.g = cell[0];
+        s.h = cell[gap] >> PMB_COUNT_BITS;
+        s.n = cell[gap] & PMB_COUNT_MASK;
+    }
+    return s;
+}
+
+PMB_INLINE void pmb_sums_add(pmb_sums *to, pmb_sums from, int sign) {
+    to->g += sign * from.g;
+    to->h += sign * from.h;
+    to->n += sign * from.n;
+}
+
+/* (G_L H_R - G_R H_L)^2 / (H_L H_R): H_T times the Newton gain, without its cancellation. */
+PMB_INLINE float pmb_score_1(pmb_sums l, pmb_sums r, int edge) {
+    float gl = (float)(int32_t)l.g, gr = (float)(int32_t)r.g, hl = (float)(int32_t)l.h, hr = (float)(int32_t)r.h, d;
+    if (edge) return fabsf(gl) + fabsf(gr);
+    d = gl * hr - gr * hl;
+    return d * d / (hl * hr);
+}
+
+PMB_INLINE double pmb_score_2(pmb_sums l, pmb_sums r, int edge) {
+    double gl = (double)l.g, gr = (double)r.g, hl = (double)l.h, hr = (double)r.h, d;
+    if (edge) return fabs(gl) + fabs(gr);
+    d = gl * hr - gr * hl;
+    return d * d / (hl * hr);
+}
+
+PMB_INLINE double pmb_score(pmb_sums l, pmb_sums r, int words, int edge) {
+    return words == 1 ? (double)pmb_score_1(l, r, edge) : pmb_score_2(l, r, edge);
+}
+
+/* Better, or equal and first: lower column, then lower threshold, then missing values to the right. */
+PMB_INLINE int pmb_split_before(const pmb_columns *c, const pmb_split *a, const pmb_split *b) {
+    if (a->score != b->score) return a->score > b->score;
+    if (a->score < 0) return 0;
+    if (a->feature != b->feature) return c->column[a->feature] < c->column[b->feature];
+    return 2 * a->pos + a->nan_left < 2 * b->pos + b->nan_left;
+}
+
+typedef struct {
+    double score[16];
+    int32_t code[16]; /* 2 * pos + nan_left */
+} pmb_lane_best;
+
+#if PMB_VECTORS
+typedef int64_t pmb_v8l __attribute__((vector_size(64), may_alias));
+typedef double pmb_v8d __attribute__((vector_size(64), may_alias));
+typedef int32_t pmb_v16i __attribute__((vector_size(64), may_alias));
+typedef float pmb_v16f __attribute__((vector_size(64), may_alias));
+
+/* gcc takes vector comparisons apart; signs do instead, as bits of positive floats are ordered like integers. A score
+ * is NaN only where a side is empty, which `bad_` covers. */
+#define PMB_CONSIDER_1(a0, a1, code_)                                                                        \
+    do {                                                                                                     \
+        pmb_v16i x_ = (pmb_v16i)(a0), y_ = (pmb_v16i)(a1);                                                   \
+        pmb_v16i gl_ = __builtin_shufflevector(x_, y_, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31); \
+        pmb_v16i hl_ = __builtin_shufflevector(x_, y_, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30); \
+        pmb_v16i gr_ = gt - gl_, hr_ = ht - hl_;                                                             \
+        pmb_v16f fgl_ = __builtin_convertvector(gl_, pmb_v16f), fgr_ = __builtin_convertvector(gr_, pmb_v16f); \
+        pmb_v16f fhl_ = __builtin_convertvector(hl_, pmb_v16f), fhr_ = __builtin_convertvector(hr_, pmb_v16f); \
+        pmb_v16f s_;                                                                                         \
+        if (edge) {                                                                                          \
+            s_ = (pmb_v16f)((pmb_v16i)fgl_ & 0x7fffffff) + (pmb_v16f)((pmb_v16i)fgr_ & 0x7fffffff);          \
+        } else {                                                                                             \
+            pmb_v16f d_ = fgl_ * fhr_ - fgr_ * fhl_;                                                         \
+            s_ = d_ * d_ / (fhl_ * fhr_);                                                                    \
+        }                                                                                                    \
+        pmb_v16i bad_ = ((hl_ - least) | (hr_ - least)) >> 31, now_ = (pmb_v16i)s_ | bad_;                   \
+        pmb_v16i better_ = (best - now_) >> 31, here_ = (pmb_v16i){0} + (code_);                             \
+        best = (better_ & now_) | (~better_ & best);                                                         \
+        at = (better_ & here_) | (~better_ & at);                                                            \
+    } while (0)
+
+/* Best threshold of each of 16 lanes. rows: value rows; has_missing: 1 if the next row holds the missing values. */
+PMB_CLONES PMB_STATIC void pmb_scan_1(const int64_t *hist, int rows, int has_missing, pmb_sums total, int64_t min_h,
+                                      int edge, pmb_lane_best *out) {
+    pmb_v8l a0 = {0}, a1 = {0};
+    pmb_v16i best = (pmb_v16i){0} - 1, at = {0}, gt = at + (int32_t)total.g, ht = at + (int32_t)total.h, least = at + (int32_t)min_h;
+    const pmb_v8l *row = (const pmb_v8l *)hist, *missing = row + 2 * rows;
+    for (int b = 0; b < rows; b++) {
+        a0 += row[2 * b];
+        a1 += row[2 * b + 1];
+        PMB_CONSIDER_1(a0, a1, 2 * b);
+        if (has_missing) PMB_CONSIDER_1(a0 + missing[0], a1 + missing[1], 2 * b + 1);
+    }
+    for (int k = 0; k < 16; k++) {
+        out->score[k] = best[k] < 0 ? -1 : (double)((pmb_v16f)best)[k];
+        out->code[k] = at[k];
+    }
+}
+
+#define PMB_CONSIDER_2(ag, ah, code_)                                                                        \
+    do {                                                                                                     \
+        pmb_v8l gl_ = ag, hl_ = (ah) >> PMB_COUNT_BITS, nl_ = (ah) & PMB_COUNT_MASK;                         \
+        pmb_v8l gr_ = gt - gl_, hr_ = ht - hl_, nr_ = nt - nl_;                                              \
+        pmb_v8d fgl_ = __builtin_convertvector(gl_, pmb_v8d), fgr_ = __builtin_convertvector(gr_, pmb_v8d);  \
+        pmb_v8d fhl_ = __builtin_convertvector(hl_, pmb_v8d), fhr_ = __builtin_convertvector(hr_, pmb_v8d);  \
+        pmb_v8d s_;                                                                                          \
+        if (edge) {                                                                                          \
+            s_ = (pmb_v8d)((pmb_v8l)fgl_ & INT64_MAX) + (pmb_v8d)((pmb_v8l)fgr_ & INT64_MAX);                \
+        } else {                                                                                             \
+            pmb_v8d d_ = fgl_ * fhr_ - fgr_ * fhl_;                                                          \
+            s_ = d_ * d_ / (fhl_ * fhr_);                                                                    \
+        }                                                                                                    \
+        pmb_v8l bad_ = ((nl_ - least) | (nr_ - least)) >> 63, now_ = (pmb_v8l)s_ | bad_;                     \
+        pmb_v8l better_ = (best - now_) >> 63, here_ = (pmb_v8l){0} + (code_);                               \
+        best = (better_ & now_) | (~better_ & best);                                                         \
+        at = (better_ & here_) | (~better_ & at);                                                            \
+    } while (0)
+
+PMB_CLONES PMB_STATIC void pmb_scan_2(const int64_t *hist, int rows, int has_missing, pmb_sums total, int64_t min_n,
+                                      int edge, pmb_lane_best *out) {
+    for (int half = 0; half < 2; half++) {
+        pmb_v8l zero = {0}, ag = zero, ah = zero, at = zero;
+        pmb_v8l gt = zero + total.g, ht = zero + total.h, nt = zero + total.n, least = zero + min_n;
+        pmb_v8l best = zero - 1;
+        const pmb_v8l *row = (const pmb_v8l *)hist + half, *missing = row + 4 * (int64_t)rows;
+        for (int64_t b = 0; b < rows; b++) {
+            ag += row[4 * b];
+            ah += row[4 * b + 2];
+            PMB_CONSIDER_2(ag, ah, 2 * b);
+            if (has_missing) PMB_CONSIDER_2(ag + missing[0], ah + missing[2], 2 * b + 1);
+        }
+        for (int k = 0; k < 8; k++) {
+            out->score[8 * half + k] = best[k] < 0 ? -1 : ((pmb_v8d)best)[k];
+            out->code[8 * half + k] = (int32_t)at[k];
+        }
+    }
+}
+
+PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
+                               const pmb_pair_options *o, pmb_lane_best *out) {
+    if (o->cell_words == 1) pmb_scan_1(hist, rows, has_missing, total, o->min_h, o->edge, out);
+    else pmb_scan_2(hist, rows, has_missing, total, o->min_h, o->edge, out);
+}
+#else
+PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
+                               const pmb_pair_options *o, pmb_lane_best *out) {
+    for (int k = 0; k < 16; k++) {
+        pmb_sums left = {0, 0, 0}, missing = {0, 0, 0};
+        if (has_missing) missing = pmb_cell(hist + (int64_t)rows * 16 * o->cell_words + k, o->cell_words, 16);
+        out->score[k] = -1;
+        for (int b = 0; b < rows; b++) {
+            pmb_sums_add(&left, pmb_cell(hist + (int64_t)b * 16 * o->cell_words + k, o->cell_words, 16), 1);
+            for (int side = 0; side <= has_missing; side++) {
+                pmb_sums l = left, r = total;
+                if (side) pmb_sums_add(&l, missing, 1);
+                pmb_sums_add(&r, l, -1);
+                if (l.n < o->min_h || r.n < o->min_h) continue;
+                double s = pmb_score(l, r, o->cell_words, o->edge);
+                if (s > out->score[k]) {
+                    out->score[k] = s;
+                    out->code[k] = 2 * b + side;
+                }
+            }
+        }
+    }
+}
+#endif
+
+/* A feature whose mode bin has no cell of its own, its cells `stride` words apart. Returns whether *best changed. */
+PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cells, int64_t stride, int gap,
+                                 pmb_sums total, const pmb_pair_options *o, pmb_split *best) {
+    int bins = c->n_bins[f], has_missing = c->has_missing[f], mode = c->mode[f], found = 0;
+    pmb_sums rest = total, left = {0, 0, 0}, missing = {0, 0, 0};
+    for (int b = 0; b < bins + has_missing; b++)
+        if (b != mode) pmb_sums_add(&rest, pmb_cell(cells + b * stride, o->cell_words, gap), -1);
+    if (has_missing) missing = mode == bins ? rest : pmb_cell(cells + bins * stride, o->cell_words, gap);
+    for (int b = 0; b < bins - !has_missing; b++) {
+        pmb_sums_add(&left, b == mode ? rest : pmb_cell(cells + b * stride, o->cell_words, gap), 1);
+        for (int side = 0; side <= has_missing; side++) {
+            pmb_split here = {0, f, b, side, left};
+            pmb_sums right = total;
+            if (side) pmb_sums_add(&here.left, missing, 1);
+            pmb_sums_add(&right, here.left, -1);
+            if (here.left.n < o->min_h || right.n < o->min_h) continue;
+            here.score = pmb_score(here.left, right, o->cell_words, o->edge);
+            if (pmb_split_before(c, &here, best)) {
+                *best = here;
+                found = 1;
+            }
+        }
+    }
+    if (found) { /* the middle of the empty bins */
+        int next = best->pos + 1;
+        while (next < bins && (next == mode ? rest : pmb_cell(cells + next * stride, o->cell_words, gap)).h == 0) next++;
+        if (next < bins) best->pos = (best->pos + next - 1) / 2;
+    }
+    return found;
+}
+
+#endif

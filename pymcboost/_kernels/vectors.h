@@ -1,0 +1,356 @@
+/* Trees with vector leaves: the payload of vectors for grower.h. Nodes may be parted ahead of their turn by several
+ * threads; a tree keeps only those that best-first order reaches. A node's random features depend on the tree's key and
+ * the node's path from the root alone. */
+#ifndef PYMCBOOST_VECTORS_H
+#define PYMCBOOST_VECTORS_H
+
+#include "vectors_search.h"
+
+/* Rows of a node whose feature is sparse to its children. Returns the number on the left. */
+PMB_STATIC int64_t pmb_vt_part_sparse(pmb_vectors *w, const pmb_node *node, const pmb_vt_node *its, uint8_t *side) {
+    static const uint8_t same[2] = {0, 1};
+    const pmb_columns *c = &w->d.c;
+    int f = node->feature, mode = c->mode[f];
+    int32_t first = c->cell0[f], end = first + c->n_bins[f] + c->has_missing[f], *rows = w->g.rows + node->start;
+    int64_t j = 0, e = 0;
+    pmb_sides(c, node, side);
+    for (int64_t i = 0; i < node->n; i++) w->row_side[rows[i]] = side[mode];
+    for (; j < its->n_cells && its->cells[j].cell < first; j++) e += its->cells[j].count;
+    for (; j < its->n_cells && its->cells[j].cell < end; j++)
+        for (int32_t k = 0; k < its->cells[j].count; k++)
+            w->row_side[its->entries[e++]] = side[its->cells[j].cell - first];
+    return pmb_part_by_8(w->row_side, same, rows, node->n, w->g.spare + node->start);
+}
+
+/* Entries of a node to its children's, which begin at the same place of `entries` and `cells` as the node's own.
+ * row_side: as `pmb_vt_part_sparse` has set it. */
+PMB_STATIC void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *left_rows, int64_t n_left_rows,
+                                    const uint8_t *PMB_RESTRICT row_side, int32_t *PMB_RESTRICT entries,
+                                    pmb_vt_cell *PMB_RESTRICT cells, pmb_vt_node *left, pmb_vt_node *right) {
+    int64_t n = 0, l = 0, r, n_left = 0, n_right = 0;
+    const int32_t *PMB_RESTRICT row = its->entries;
+    const pmb_vt_cell *PMB_RESTRICT cell = its->cells;
+    for (int64_t i = 0; i < n_left_rows; i++) n += d->row_ptr[left_rows[i] + 1] - d->row_ptr[left_rows[i]];
+    pmb_vt_cell *right_cells = cells + n;
+    r = n;
+    for (int64_t c = 0; c < its->n_cells; c++) {
+        int32_t count = cell[c].count, on_left;
+        int64_t before = l;
+        for (int32_t j = 0; j < count; j++) {
+            int32_t it = *row++;
+            int64_t yes = row_side[it];
+            entries[yes ? l : r] = it;
+            l += yes;
+            r += 1 - yes;
+        }
+        on_left = (int32_t)(l - before);
+        if (on_left) cells[n_left++] = (pmb_vt_cell){cell[c].cell, on_left};
+        if (on_left < count) right_cells[n_right++] = (pmb_vt_cell){cell[c].cell, count - on_left};
+    }
+    left->entries = entries;
+    left->cells = cells;
+    left->first_entry = its->first_entry;
+    left->n_entries = n;
+    left->n_cells = n_left;
+    right->entries = entries + n;
+    right->cells = right_cells;
+    right->first_entry = its->first_entry + n;
+    right->n_entries = its->n_entries - n;
+    right->n_cells = n_right;
+}
+
+/* Two ascending runs of rows, next to each other, become one. */
+PMB_STATIC void pmb_vt_merge(int32_t *rows, int64_t n_left, int64_t n, int32_t *spare) {
+    int64_t i = 0, j = n_left;
+    memcpy(spare, rows, sizeof(int32_t) * (size_t)n);
+    for (int64_t k = 0; k < n; k++) rows[k] = j == n || (i < n_left && spare[i] < spare[j]) ? spare[i++] : spare[j++];
+}
+
+/* Bits of the rows of a node. */
+PMB_STATIC void pmb_vt_mark(const int32_t *rows, int64_t n, int64_t m, uint64_t *bits) {
+    memset(bits, 0, sizeof(uint64_t) * (size_t)((m + 63) / 64));
+    for (int64_t i = 0; i < n; i++) bits[rows[i] >> 6] |= (uint64_t)1 << (rows[i] & 63);
+}
+
+/* Bits of the rows of a lane with other codes than the given one; returns their number. */
+PMB_STATIC int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint64_t *bits) {
+    int64_t n = 0;
+    for (int64_t w = 0; w < (m + 63) / 64; w++) {
+        uint64_t word = 0;
+        int64_t last = m - 64 * w < 64 ? m - 64 * w : 64;
+        for (int64_t i = 0; i < last; i++) word |= (uint64_t)(codes[64 * w + i] != code) << i;
+        bits[w] = word;
+        for (; word; word &= word - 1) n++;
+    }
+    return n;
+}
+
+PMB_INLINE int pmb_vt_splittable(const pmb_vectors *w, int32_t at) {
+    const pmb_node *node = w->g.nodes + at;
+    const pmb_vt_node *its = w->its + at;
+    return node->n > 1 && its->weight >= 2 * w->o.least && (w->g.max_depth == 0 || node->depth < w->g.max_depth) &&
+           (double)its->weight > w->o.min_share * (double)w->its[0].weight;
+}
+
+/* Get node `at` ready to be searched at a place: choose its features, list their lanes, and sum up or gather its rows
+ * where the search will not. */
+PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_vt_scratch *s) {
+    const pmb_columns *c = &w->d.c;
+    const pmb_node *node = w->g.nodes + at;
+    p->node = -1;
+    if (!pmb_vt_splittable(w, at)) return;
+    p->node = at;
+    p->n_lanes = 0;
+    pmb_vt_sample(w->its[at].key, c->n_features, w->o.take, p->chosen);
+    for (int32_t lane = 0; lane < c->n_lanes; lane++)
+        for (int32_t j = c->lane_ptr[lane]; j < c->lane_ptr[lane + 1]; j++)
+            if (p->chosen[c->lane_feature[j]]) {
+                p->lanes[p->n_lanes++] = lane;
+                break;
+            }
+    for (int32_t f = 0; f < c->n_features; f++) p->score[f] = -1;
+    p->has_bits = p->in_node && node->n * 64 >= c->m;
+    if (p->has_bits) pmb_vt_mark(w->g.rows + node->start, node->n, c->m, p->in_node);
+    for (int b = 0; at > 0 && b < w->d.blocks; b++) {
+        int32_t *total = pmb_vt_totals(w, at, b);
+        memset(total, 0, sizeof(int32_t) * (size_t)w->d.lanes);
+        if (w->gathered)
+            pmb_vt_gather(w, b, w->g.rows + node->start, node->n,
+                          w->gathered + ((int64_t)b * c->m + node->start) * w->d.lanes, total);
+        else if (w->n_entries)
+            pmb_vt_sum_up(w, at, b, s->gathered);
+    }
+}
+
+/* Best splits of the prepared places. */
+PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
+    int n_tasks = 0;
+    for (int c = 0; c < n_places; c++) {
+        const pmb_vt_place *p = w->places + c;
+        if (p->node < 0) continue;
+        const pmb_vt_node *its = w->its + p->node;
+        int64_t entry = 0, cell = 0;
+        for (int64_t from = 0; from < its->n_cells; from += PMB_VT_CHUNK) {
+            while (cell < from) entry += its->cells[cell++].count;
+            w->tasks[n_tasks++] = (pmb_vt_task){c, (int32_t)(from / PMB_VT_CHUNK), 1, entry};
+        }
+        for (int32_t j = 0; j < p->n_lanes; j += PMB_GROUP) w->tasks[n_tasks++] = (pmb_vt_task){c, j, 0, 0};
+    }
+    (void)threads;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+#endif
+    for (int t = 0; t < n_tasks; t++) {
+        const pmb_vt_task *task = w->tasks + t;
+        const pmb_vt_place *p = w->places + task->place;
+        pmb_vt_scratch *s = w->scratch + PMB_THREAD();
+        int64_t from = (int64_t)PMB_VT_CHUNK * task->first;
+        if (task->sparse) pmb_vt_search_sparse(w, p, from, from + PMB_VT_CHUNK, task->entry, s);
+        else pmb_vt_search(w, p, task->first, s);
+    }
+    for (int c = 0; c < n_places; c++)
+        if (w->places[c].node >= 0)
+            pmb_vt_choose(&w->d, w->places + c, w->g.nodes + w->places[c].node, w->its + w->places[c].node);
+}
+
+/* Rows and sparse entries of a node to its two children, whose places were taken before. */
+PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last) {
+    const pmb_node *node = w->g.nodes + at;
+    const pmb_vt_node *its = w->its + at;
+    pmb_vt_node *left = w->its + node->left, *right = w->its + node->right;
+    int to = node->depth % 2, sparse = w->d.c.lane[node->feature] < 0;
+    int64_t n_left = sparse ? pmb_vt_part_sparse(w, node, its, side) : pmb_part(&w->g, node, side);
+    pmb_set_rows(&w->g, node, n_left);
+    left->weight = its->left_weight;
+    right->weight = its->weight - its->left_weight;
+    if (its->n_entries && !last)
+        pmb_vt_part_entries(&w->d, its, w->g.rows + node->start, n_left, w->row_side,
+                            w->entries[to] + its->first_entry, w->cells[to] + its->first_entry, left, right);
+}
+
+/* Histogram updates per row of a node. */
+PMB_INLINE int64_t pmb_vt_row_work(const pmb_vectors *w) {
+    return (w->n_entries ? w->n_entries / w->d.c.m + 1 : w->o.take) * w->d.blocks;
+}
+
+PMB_STATIC void pmb_vt_split(pmb_grower *g, const int32_t *batch, int32_t n_batch, int last) {
+    pmb_vectors *w = g->payload;
+    int64_t rows = 0;
+    for (int32_t b = 0; b < n_batch; b++) {
+        pmb_node *node = g->nodes + batch[b];
+        rows += node->n;
+        pmb_add_children(g, node);
+        for (int c = 0; c < 2; c++) {
+            pmb_vt_node *child = w->its + (c ? node->right : node->left);
+            memset(child, 0, sizeof *child);
+            child->key = pmb_vt_child_key(w->its[batch[b]].key, c);
+        }
+    }
+    int threads = rows * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->o.threads : 1;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1 && n_batch > 1)
+#endif
+    for (int32_t b = 0; b < n_batch; b++) pmb_vt_part(w, batch[b], g->side + b * g->n_side, last);
+    if (last) return;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+#endif
+    for (int32_t c = 0; c < 2 * n_batch; c++) {
+        const pmb_node *node = g->nodes + batch[c / 2];
+        pmb_vt_prepare(w, w->places + c, c % 2 ? node->right : node->left, w->scratch + PMB_THREAD());
+    }
+    pmb_vt_evaluate(w, 2 * n_batch, threads);
+}
+
+/* Small nodes are parted several at a time, one by each thread, while there is room for those parted in vain. */
+PMB_STATIC int32_t pmb_vt_ahead(const pmb_grower *g, int32_t at, int32_t n_left) {
+    const pmb_vectors *w = g->payload;
+    if (w->o.threads == 1 || g->nodes[at].n * pmb_vt_row_work(w) >= 8 * PMB_VT_SHARED_WORK) return 1;
+    int32_t room = (g->max_nodes - 2 * n_left - g->n_nodes) / 2, limit = (n_left + 3) / 4;
+    return limit < room ? limit : room;
+}
+
+/* Grow a tree on gradients A (blocks, m, lanes) of all rows. Returns the number of splits. */
+PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
+    pmb_vt_node *root = w->its;
+    int64_t m = w->d.c.m;
+    int L = w->d.lanes;
+    for (int64_t i = 0; i < m; i++) w->g.rows[i] = (int32_t)i;
+    w->A = A;
+    pmb_grow_root(&w->g, m);
+    memset(root, 0, sizeof *root);
+    root->key = key;
+    root->entries = w->all_entries;
+    root->cells = w->all_cells;
+    root->n_entries = w->n_entries;
+    root->n_cells = w->n_used_cells;
+    for (int b = 0; b < w->d.blocks; b++) PMB_VT(L, pmb_vt_sum_, A + (int64_t)b * m * L, m, pmb_vt_totals(w, 0, b));
+    root->weight = pmb_vt_totals(w, 0, 0)[w->d.n_classes];
+    if (w->g.max_leaves > 1) {
+        pmb_vt_prepare(w, w->places, 0, w->scratch);
+        pmb_vt_evaluate(w, 1, m * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->o.threads : 1);
+    }
+    return pmb_grow(&w->g);
+}
+
+/* Rows of the leaves in ascending order, leaf after leaf, and the leaf of every row. */
+PMB_STATIC void pmb_vt_leaves(pmb_vectors *w, const int32_t *leaf_node, int32_t n_leaves, int64_t *leaf_start,
+                              int32_t *leaf_of_row) {
+    for (int32_t j = 0; j < n_leaves; j++) {
+        const pmb_node *node = w->g.nodes + leaf_node[j];
+        if (node->left >= 0)
+            pmb_vt_merge(w->g.rows + node->start, w->g.nodes[node->left].n, node->n, w->g.spare);
+        for (int64_t i = node->start; i < node->start + node->n; i++) leaf_of_row[w->g.rows[i]] = j;
+        leaf_start[j] = node->start;
+    }
+    leaf_start[n_leaves] = w->d.c.m;
+}
+
+#define PMB_ALIGNED(p) ((void *)(((uintptr_t)(p) + 63) / 64 * 64))
+
+PMB_STATIC void pmb_vt_scratch_free(pmb_vt_scratch *s) {
+    free(s->memory);
+    free(s->bits);
+    free(s->occupied);
+    free(s->numbers);
+    free(s->its_count);
+    free(s->its_first);
+    free(s->slot);
+    free(s->bin);
+    free(s->left);
+    free(s->d2);
+    free(s->d2_missing);
+    free(s->runs);
+}
+
+/* 0 where there is not enough memory. */
+PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_features, int lanes) {
+    size_t steps = (size_t)(cells + n_features + 1);
+    s->memory = calloc((size_t)((cells + 1 + PMB_VT_ROWS) * lanes) + 16, sizeof(int32_t));
+    s->gathered = PMB_ALIGNED(s->memory);
+    s->hist = s->gathered + PMB_VT_ROWS * lanes;
+    s->bits = calloc((size_t)cells / 64 + PMB_GROUP + 1, sizeof(uint64_t));
+    s->occupied = malloc(steps * sizeof(int32_t));
+    s->numbers = malloc(steps * sizeof(int32_t));
+    s->its_count = malloc(steps * sizeof(int32_t));
+    s->its_first = malloc(steps * sizeof(int64_t));
+    s->slot = malloc(steps * sizeof(int32_t));
+    s->bin = malloc(steps * sizeof(int32_t));
+    s->left = malloc(steps * sizeof(double));
+    s->d2 = malloc(steps * sizeof(double));
+    s->d2_missing = malloc(steps * sizeof(double));
+    s->runs = malloc((size_t)(n_features + 1) * sizeof(pmb_vt_run));
+    if (!(s->memory && s->bits && s->occupied && s->numbers && s->its_count && s->its_first && s->slot && s->bin &&
+          s->left && s->d2 && s->d2_missing && s->runs))
+        return 0;
+    for (size_t j = 0; j < steps; j++) s->numbers[j] = (int32_t)j;
+    return 1;
+}
+
+PMB_STATIC void pmb_vectors_free(pmb_vectors *w) {
+    for (int t = 0; w->scratch && t < w->o.threads; t++) pmb_vt_scratch_free(w->scratch + t);
+    free(w->scratch);
+    free(w->g.spare);
+    pmb_grower_free(&w->g);
+    free(w->its);
+    free(w->totals);
+    free(w->tasks);
+    for (int j = 0; j < 2; j++) {
+        free(w->entries[j]);
+        free(w->cells[j]);
+        free(w->memory[j]);
+    }
+    free(w->row_side);
+}
+
+/* The searched features of a node take room for at most so many places at a time. */
+PMB_STATIC int pmb_vt_places_new(pmb_vectors *w) {
+    size_t d = (size_t)w->d.c.n_features, lanes = (size_t)w->d.c.n_lanes, words = w->d.others ? ((size_t)w->d.c.m + 63) / 64 : 0;
+    size_t one = d * (2 * sizeof(double) + sizeof(int32_t) + 1) + lanes * sizeof(int32_t) + words * sizeof(uint64_t);
+    one = (one + 63) / 64 * 64;
+    char *at = w->memory[1] = malloc(PMB_VT_PLACES * one);
+    for (int j = 0; at && j < PMB_VT_PLACES; j++, at += one) {
+        pmb_vt_place *p = w->places + j;
+        p->score = (double *)at;
+        p->left = p->score + d;
+        p->in_node = words ? (uint64_t *)(p->left + d) : NULL;
+        p->code = (int32_t *)((uint64_t *)(p->left + d) + words);
+        p->lanes = p->code + d;
+        p->chosen = (uint8_t *)(p->lanes + lanes);
+    }
+    return at != NULL;
+}
+
+/* Memory for growing trees one after the other, for the data, options and rows (m + PMB_VT_FAR) in w; 0 where there is not enough. */
+PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_depth, int64_t most_sparse_cells) {
+    const pmb_columns *c = &w->d.c;
+    /* Room for as many nodes again that were split ahead in vain. */
+    size_t m = (size_t)c->m, nodes = 4 * (size_t)max_leaves + 4 * PMB_BATCH, lanes = (size_t)w->d.lanes;
+    size_t n = (size_t)w->n_entries + 1;
+    int64_t cells = (int64_t)PMB_GROUP * w->d.max_cells, sparse = PMB_VT_CELLS + most_sparse_cells;
+    int there = pmb_grower_new(&w->g, c, max_leaves, max_depth, (int32_t)nodes, PMB_BATCH);
+    w->g.payload = w;
+    w->g.split = pmb_vt_split;
+    w->g.ahead = pmb_vt_ahead;
+    w->g.spare = malloc(m * sizeof(int32_t));
+    w->its = malloc(nodes * sizeof(pmb_vt_node));
+    w->totals = malloc(nodes * (size_t)w->d.blocks * lanes * sizeof(int32_t));
+    w->tasks = malloc(sizeof(pmb_vt_task) * (PMB_VT_PLACES * ((size_t)c->n_lanes / PMB_GROUP + 2) + n / PMB_VT_CHUNK + 1));
+    w->row_side = malloc(w->n_entries ? m : 1);
+    for (int j = 0; j < 2; j++) {
+        w->entries[j] = malloc(n * sizeof(int32_t));
+        w->cells[j] = malloc(n * sizeof(pmb_vt_cell));
+        there = there && w->entries[j] && w->cells[j];
+    }
+    w->scratch = calloc((size_t)w->o.threads, sizeof(pmb_vt_scratch));
+    for (int t = 0; w->scratch && t < w->o.threads; t++)
+        there = pmb_vt_scratch_new(w->scratch + t, cells > sparse ? cells : sparse, c->n_features, w->d.lanes) && there;
+    if (!w->n_entries && w->o.take > PMB_GROUP) { /* several groups read the rows of a node */
+        w->memory[0] = malloc((size_t)w->d.blocks * m * lanes * sizeof(int32_t) + 64);
+        w->gathered = PMB_ALIGNED(w->memory[0]);
+        there = there && w->memory[0];
+    }
+    return pmb_vt_places_new(w) && there && w->g.spare && w->its && w->totals && w->tasks && w->row_side && w->scratch;
+}
+
+#endif

@@ -1,0 +1,319 @@
+/* Trees with vector leaves in exact integer arithmetic: histograms whose cells hold K numbers and a weight, and how splits
+ * are found in them; vectors.h makes a payload for grower.h of them.
+ *
+ * Problem: given the gradient rows G_i (K numbers) and weights n_i of m rows, split nodes so that
+ * sum_k (G_Lk^2 / n_L + G_Rk^2 / n_R - G_Tk^2 / n_T) = |G_L - n_L G_T / n_T|^2 n_T / (n_L n_R) is largest, on a fresh
+ * random share of the features at every node.
+ *
+ * G and n are int32, scaled so that no sum overflows: sums are exact, in whatever order and by however many threads
+ * they are formed, and a set of rows is empty if and only if its n is 0. Class k is in lane k, n in lane K; more than
+ * 15 classes take several blocks of 16 lanes.
+ */
+#ifndef PYMCBOOST_VECTORS_SCAN_H
+#define PYMCBOOST_VECTORS_SCAN_H
+
+#include "grower.h"
+
+#define PMB_GROUP 8          /* columns whose histograms are filled together */
+#define PMB_VT_TIE (1 + 1e-10)
+#define PMB_VT_NOISE 1.0     /* squared units: below it a difference is rounding of the gradient */
+#define PMB_VT_NONE (-1)
+#define PMB_VT_REST (-2)
+#define PMB_VT_AHEAD 12      /* rows between the prefetched gradient and the current one */
+#define PMB_VT_FAR 16        /* the same for codes */
+#define PMB_VT_CELLS 256     /* sparse cells, to the end of a feature, that are searched together */
+#define PMB_VT_ROWS 512      /* rows gathered at a time where the gathered ones are not kept */
+
+#if PMB_VECTORS && defined(__has_builtin) && !defined(PMB_SHUFFLES)
+#if __has_builtin(__builtin_shufflevector)
+#define PMB_SHUFFLES 1
+#endif
+#endif
+
+/* Sparse columns have entries: the rows with other values than the mode. Those of a cell lie side by side. */
+typedef struct {
+    int32_t cell, count;
+} pmb_vt_cell;
+
+typedef struct {
+    pmb_columns c;
+    int32_t n_classes, lanes, blocks, max_cells;
+    const int64_t *row_ptr;      /* ends of the rows' sparse entries, NULL if there are none */
+    const int32_t *cell_feature; /* of the sparse cells */
+    const int32_t *skip;         /* by lane: code of most rows, which need not be counted; -1: none */
+    const uint64_t *others;      /* (n_lanes, words of m bits) rows with other codes; NULL: no lane skips */
+} pmb_vt_data;
+
+/* What the payload keeps of a node. */
+typedef struct {
+    int64_t weight, left_weight; /* of its rows, and of those left of its best split */
+    const int32_t *entries;      /* rows of the sparse entries, by cell, then by row */
+    const pmb_vt_cell *cells;    /* those with entries */
+    int64_t first_entry, n_entries, n_cells; /* `first_entry` among those of all rows */
+    uint64_t key;                /* of its random numbers */
+} pmb_vt_node;
+
+/* Searched features of a node, and what is found. */
+typedef struct {
+    int32_t node, n_lanes;
+    int32_t *lanes;    /* with chosen features */
+    uint64_t *in_node; /* room for the bits of its rows, or NULL */
+    int32_t has_bits;  /* whether they are set */
+    uint8_t *chosen;   /* by feature, as all that follow */
+    double *score;     /* -1: no split */
+    int32_t *code;     /* 2 pos + nan_left */
+    double *left;      /* weight on the left */
+} pmb_vt_place;
+
+/* One feature in a group: its occupied value bins in order are steps [first, first + count). */
+typedef struct {
+    int32_t feature, first, count, missing, mode_at;
+    /* missing: cell of the missing rows, NONE: there are none. REST for a cell: the mode, all rows but the others */
+    int64_t n_missing;
+} pmb_vt_run;
+
+/* One thread's memory. */
+typedef struct {
+    int32_t *hist;     /* all zero between two searches of lanes */
+    int32_t *gathered; /* PMB_VT_ROWS gradient rows */
+    uint64_t *bits;
+    int32_t *occupied; /* cells in use, ascending; PMB_GROUP lists, or one of sparse cells */
+    int32_t *numbers;  /* 0, 1, 2, ... */
+    int32_t *its_count;          /* of sparse cells: entries, and where in the node these begin */
+    int64_t *its_first;
+    int32_t *slot, *bin;
+    double *left, *d2, *d2_missing; /* of each step: weight on the left, squares, the same with missing rows on the left */
+    pmb_vt_run *runs;
+    void *memory;
+} pmb_vt_scratch;
+
+#if PMB_VECTORS
+typedef double pmb_vt_wide __attribute__((vector_size(64)));
+typedef double pmb_vt_loose __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t pmb_vt_mask __attribute__((vector_size(64)));
+#endif
+
+PMB_INLINE uint64_t pmb_vt_mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+#define PMB_VT_GOLDEN 0x9E3779B97F4A7C15u
+
+PMB_INLINE uint64_t pmb_vt_child_key(uint64_t key, int right) {
+    return pmb_vt_mix(key + (right ? 3 : 2) * PMB_VT_GOLDEN + 1);
+}
+
+/* Mark `take` of the n features, all sets equally likely (Knuth's selection sampling). */
+PMB_CLONES PMB_STATIC void pmb_vt_sample(uint64_t key, int32_t n, int32_t take, uint8_t *PMB_RESTRICT chosen) {
+    uint32_t u[64]; /* ahead of the decisions, which wait for each other */
+    uint64_t needed = (uint64_t)take;
+    for (int32_t from = 0; from < n; from += 64) {
+        int32_t count = n - from < 64 ? n - from : 64;
+        for (int32_t j = 0; j < 64; j++)
+            u[j] = (uint32_t)(pmb_vt_mix(key + ((uint64_t)from + (uint64_t)j + 4) * PMB_VT_GOLDEN) >> 32);
+        for (int32_t j = 0; j < count; j++) {
+            uint8_t yes = ((uint64_t)u[j] * (uint64_t)(n - from - j)) >> 32 < needed;
+            chosen[from + j] = yes;
+            needed -= yes;
+        }
+    }
+}
+
+PMB_INLINE int pmb_vt_lowest_bit(uint64_t word) {
+#if defined(__GNUC__)
+    return __builtin_ctzll(word);
+#else
+    int at = 0;
+    while (!(word >> at & 1)) at++;
+    return at;
+#endif
+}
+
+#define LANES 4
+#include "vectors_body.h"
+#undef LANES
+#define LANES 8
+#include "vectors_body.h"
+#undef LANES
+#define LANES 16
+#include "vectors_body.h"
+#undef LANES
+
+#define PMB_VT(lanes, name, ...)                        \
+    do {                                                \
+        if ((lanes) == 4) name##i_4(__VA_ARGS__);       \
+        else if ((lanes) == 8) name##i_8(__VA_ARGS__);  \
+        else name##i_16(__VA_ARGS__);                   \
+    } while (0)
+
+/* The block whose lanes include n comes first. */
+PMB_INLINE int pmb_vt_block(const pmb_vt_data *d, int turn) {
+    int first = d->n_classes / d->lanes;
+    return turn == 0 ? first : turn <= first ? turn - 1 : turn;
+}
+
+/* Cells in use, ascending, from the weights in the histogram or from the marks, which are cleared. */
+PMB_INLINE int32_t pmb_vt_occupied(const int32_t *hist, int lanes, int n_lane, int64_t base, int64_t cells,
+                                   uint64_t *bits, int32_t *out) {
+    int32_t count = 0;
+    if (!bits) {
+        const int32_t *n = hist + base * lanes + n_lane;
+        for (int64_t c = 0; c < cells; c++) {
+            out[count] = (int32_t)(base + c);
+            count += n[c * lanes] != 0;
+        }
+        return count;
+    }
+    for (int64_t w = 0; w < (cells + 63) / 64; w++) {
+        uint64_t word = bits[w];
+        bits[w] = 0;
+        for (; word; word &= word - 1) out[count++] = (int32_t)(base + 64 * w + pmb_vt_lowest_bit(word));
+    }
+    return count;
+}
+
+/* Steps of feature f, whose cells in use follow each other in `cells`, and their places in the histogram in `places`;
+ * returns 1 if it can be split at all. first: of its cells; mode: bin that was not counted, or -1. */
+PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, int n_lane, int64_t first,
+                            const int32_t *cells, const int32_t *places, int32_t n_cells, int mode, int64_t weight,
+                            pmb_vt_scratch *s, int32_t *next, pmb_vt_run *run) {
+    int lanes = d->lanes, bins = d->c.n_bins[f];
+    int32_t at = *next, *slot = s->slot, *bin = s->bin;
+    int64_t left = 0, rest = weight;
+    run->feature = f;
+    run->first = at;
+    run->missing = run->mode_at = PMB_VT_NONE;
+    run->n_missing = 0;
+    if (mode >= 0) {
+        for (int32_t j = 0; j < n_cells; j++) rest -= hist[(int64_t)places[j] * lanes + n_lane];
+        if (rest == 0) mode = -1;
+    }
+    if (mode < 0) {
+        if (n_cells && cells[n_cells - 1] == first + bins) {
+            run->missing = places[--n_cells];
+            run->n_missing = hist[(int64_t)run->missing * lanes + n_lane];
+        }
+        for (int32_t j = 0; j < n_cells; j++, at++) {
+            left += hist[(int64_t)places[j] * lanes + n_lane];
+            slot[at] = places[j];
+            bin[at] = (int32_t)(cells[j] - first);
+            s->left[at] = (double)left;
+        }
+    } else
+        for (int32_t j = 0; j <= n_cells; j++) {
+            int b = j < n_cells ? (int)(cells[j] - first) : bins + 1;
+            if (mode >= 0 && mode < b) {
+                if (mode == bins) {
+                    run->missing = PMB_VT_REST;
+                    run->n_missing = rest;
+                } else {
+                    left += rest;
+                    slot[at] = PMB_VT_REST;
+                    bin[at] = mode;
+                    s->left[at++] = (double)left;
+                }
+                run->mode_at = mode;
+                mode = -1;
+            }
+            if (j == n_cells) break;
+            int64_t n = hist[(int64_t)places[j] * lanes + n_lane];
+            if (b == bins) {
+                run->missing = places[j];
+                run->n_missing = n;
+            } else {
+                left += n;
+                slot[at] = places[j];
+                bin[at] = b;
+                s->left[at++] = (double)left;
+            }
+        }
+    run->count = at - run->first;
+    if (run->count + (run->missing != PMB_VT_NONE) < 2) return 0;
+    *next = at;
+    return 1;
+}
+
+/* Scores of n steps, in place of their squares: -1 where a side is too light or the squares are noise. Returns the
+ * largest, or -1. */
+PMB_CLONES PMB_STATIC double pmb_vt_scores(const double *PMB_RESTRICT left, double *PMB_RESTRICT d2, int n, double more,
+                                           double total, double low) {
+    double top = -1;
+    int j = 0;
+#if PMB_VECTORS
+    pmb_vt_wide best = (pmb_vt_wide){0} - 1, none = best;
+    for (; j + 8 <= n; j += 8) {
+        pmb_vt_wide l = *(const pmb_vt_loose *)(left + j) + more, r = total - l, q = *(pmb_vt_loose *)(d2 + j);
+        pmb_vt_mask ok = (l >= low) & (r >= low) & (q > PMB_VT_NOISE), better;
+        q = q / (l * r);
+        q = (pmb_vt_wide)((ok & (pmb_vt_mask)q) | (~ok & (pmb_vt_mask)none));
+        *(pmb_vt_loose *)(d2 + j) = q;
+        better = q > best;
+        best = (pmb_vt_wide)((better & (pmb_vt_mask)q) | (~better & (pmb_vt_mask)best));
+    }
+    for (int l = 0; l < 8; l++) top = best[l] > top ? best[l] : top;
+#endif
+    for (; j < n; j++) {
+        double l = left[j] + more, r = total - l;
+        d2[j] = l >= low && r >= low && d2[j] > PMB_VT_NOISE ? d2[j] / (l * r) : -1;
+        top = d2[j] > top ? d2[j] : top;
+    }
+    return top;
+}
+
+/* Best position of a run: first of equals, missing values to the right before left. */
+PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const pmb_vt_scratch *s, int64_t weight,
+                            int64_t least, int middle, double *score, int32_t *code, double *on_left) {
+    const double *left = s->left + run->first;
+    double *d2 = s->d2 + run->first, *d2_missing = s->d2_missing + run->first, top;
+    double total = (double)weight, low = (double)least;
+    const int32_t *bin = s->bin + run->first;
+    int any_missing = run->missing != PMB_VT_NONE, cuts = run->count - !any_missing, turned = any_missing ? run->count - 1 : 0;
+    top = pmb_vt_scores(left, d2, cuts, 0, total, low);
+    if (turned) {
+        double other = pmb_vt_scores(left, d2_missing, turned, (double)run->n_missing, total, low);
+        top = other > top ? other : top;
+    }
+    if (top < 0) return;
+    for (int j = 0; j < cuts; j++) {
+        int side = d2[j] * PMB_VT_TIE < top, b = bin[j];
+        if (side && (j >= turned || d2_missing[j] * PMB_VT_TIE < top)) continue;
+        if (j + 1 == run->count) b = d->c.n_bins[run->feature] - 1;
+        else if (middle) b = (b + bin[j + 1] - 1) / 2;
+        *score = side ? d2_missing[j] : d2[j];
+        *code = 2 * b + side;
+        *on_left = left[j] + (side ? (double)run->n_missing : 0);
+        return;
+    }
+}
+
+/* Squares of all runs for one block of classes; after the last one, the best positions. */
+PMB_INLINE void pmb_vt_judge(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, int turn,
+                             int32_t n_runs, int64_t least, int middle, pmb_vt_scratch *s, const pmb_vt_place *to) {
+    for (int j = 0; j < n_runs; j++)
+        PMB_VT(d->lanes, pmb_vt_squares_, s->hist, s, s->runs + j, total, its->weight, turn > 0);
+    if (turn + 1 < d->blocks) return;
+    for (int j = 0; j < n_runs; j++) {
+        int f = s->runs[j].feature;
+        pmb_vt_best(d, s->runs + j, s, its->weight, least, middle, to->score + f, to->code + f, to->left + f);
+    }
+}
+
+/* Best of the features: those within the tie tolerance of the best are equal, and the first column wins. */
+PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const pmb_vt_place *p, pmb_node *node, pmb_vt_node *its) {
+    double top = -1;
+    for (int f = 0; f < d->c.n_features; f++) top = p->score[f] > top ? p->score[f] : top;
+    if (top < 0) return;
+    for (int f = 0; f < d->c.n_features; f++)
+        if (p->score[f] * PMB_VT_TIE >= top) {
+            node->feature = f;
+            node->pos = p->code[f] >> 1;
+            node->nan_left = p->code[f] & 1;
+            node->gain = p->score[f] * (double)its->weight;
+            its->left_weight = (int64_t)p->left[f];
+            return;
+        }
+}
+
+#endif

@@ -1,0 +1,214 @@
+/* Trees with vector leaves: filling and scanning the histograms of a node, for groups of lanes or for sparse cells. */
+#ifndef PYMCBOOST_VECTORS_SEARCH_H
+#define PYMCBOOST_VECTORS_SEARCH_H
+
+#include "vectors_scan.h"
+
+#define PMB_VT_SHARED_WORK 60000 /* updates of histogram rows below which starting threads costs more than it saves */
+#define PMB_VT_CHUNK 8192        /* sparse cells of a node that one thread searches */
+#define PMB_VT_PLACES (2 * PMB_BATCH)
+
+typedef struct {
+    int32_t take, middle, threads; /* features searched at a node; whether thresholds lie in the middle of empty bins */
+    int64_t least;                 /* weight in a leaf */
+    double min_share;              /* nodes are split only above this share of the root's weight */
+} pmb_vt_options;
+
+/* What one thread does at a time: PMB_GROUP lanes from `first` on, or a chunk of the sparse cells. */
+typedef struct {
+    int32_t place, first, sparse;
+    int64_t entry; /* first of the chunk */
+} pmb_vt_task;
+
+typedef struct {
+    pmb_grower g;
+    pmb_vt_data d;
+    pmb_vt_options o;
+    pmb_vt_node *its;       /* by node */
+    const int32_t *A;       /* (blocks, m, lanes) gradients of the tree being grown */
+    int32_t *gathered;      /* those of the nodes' rows; NULL: every search gathers by itself */
+    int32_t *totals;        /* (nodes, blocks, lanes) */
+    pmb_vt_scratch *scratch;
+    pmb_vt_place places[PMB_VT_PLACES];
+    pmb_vt_task *tasks;
+    const int32_t *all_entries; /* sparse entries of all rows, their cells and their numbers */
+    const pmb_vt_cell *all_cells;
+    int64_t n_entries, n_used_cells;
+    int32_t *entries[2];    /* those of the nodes of even and odd depth */
+    pmb_vt_cell *cells[2];
+    uint8_t *row_side;
+    void *memory[2];        /* of gathered, and of the places */
+} pmb_vectors;
+
+PMB_INLINE int32_t *pmb_vt_totals(const pmb_vectors *w, int32_t at, int b) {
+    return w->totals + ((int64_t)at * w->d.blocks + b) * w->d.lanes;
+}
+
+/* Gradient rows of one block side by side, and added to `totals`. rows: read ahead of the last. */
+PMB_INLINE void pmb_vt_gather(const pmb_vectors *w, int b, const int32_t *rows, int64_t n, int32_t *out,
+                              int32_t *totals) {
+    PMB_VT(w->d.lanes, pmb_vt_gather_, w->A + (int64_t)b * w->d.c.m * w->d.lanes, rows, n, out, totals);
+}
+
+/* Sums of the rows of a node, without keeping the rows. */
+PMB_STATIC void pmb_vt_sum_up(const pmb_vectors *w, int32_t at, int b, int32_t *out) {
+    const pmb_node *node = w->g.nodes + at;
+    for (int64_t i = 0; i < node->n; i += PMB_VT_ROWS)
+        pmb_vt_gather(w, b, w->g.rows + node->start + i, node->n - i < PMB_VT_ROWS ? node->n - i : PMB_VT_ROWS, out,
+                      pmb_vt_totals(w, at, b));
+}
+
+/* Lanes of a group: those that are counted row by row, and those of which a large node counts the rows outside the usual
+ * code alone. */
+typedef struct {
+    const int32_t *lanes;
+    int32_t n, n_counted;
+    const void *cols[PMB_GROUP];         /* of the counted ones */
+    int64_t base[PMB_GROUP], counted_at[PMB_GROUP];
+    int skipped[PMB_GROUP];
+} pmb_vt_group;
+
+PMB_STATIC void pmb_vt_group_of(const pmb_vectors *w, const pmb_vt_place *p, int32_t first, int marked,
+                                pmb_vt_group *q) {
+    const pmb_columns *c = &w->d.c;
+    q->lanes = p->lanes + first;
+    q->n = p->n_lanes - first < PMB_GROUP ? p->n_lanes - first : PMB_GROUP;
+    q->n_counted = 0;
+    for (int j = 0; j < q->n; j++) {
+        q->base[j] = (int64_t)j * w->d.max_cells;
+        q->skipped[j] = !marked && p->has_bits && w->d.skip[q->lanes[j]] >= 0;
+        if (q->skipped[j]) continue;
+        q->cols[q->n_counted] = (const char *)c->codes + (int64_t)q->lanes[j] * c->m * c->code_bytes;
+        q->counted_at[q->n_counted++] = q->base[j];
+    }
+}
+
+/* Add n gradient rows to the histograms of a group. */
+PMB_INLINE void pmb_vt_fill_rows(const pmb_vectors *w, const pmb_vt_group *q, const int32_t *rows, int64_t n,
+                                 const int32_t *a, int32_t *hist, uint64_t *bits) {
+    int64_t words = (w->d.max_cells + 63) / 64;
+    if (q->n_counted && w->d.c.code_bytes == 1)
+        PMB_VT(w->d.lanes, pmb_vt_fill_8_, q->cols, q->n_counted, rows, n, a, hist, q->counted_at, bits, words);
+    else if (q->n_counted)
+        PMB_VT(w->d.lanes, pmb_vt_fill_16_, q->cols, q->n_counted, rows, n, a, hist, q->counted_at, bits, words);
+}
+
+/* Fill the histograms of a group for one block of classes. bits: cells in use are marked, or NULL. */
+PMB_STATIC void pmb_vt_fill(const pmb_vectors *w, const pmb_vt_place *p, const pmb_vt_group *q, int b,
+                            pmb_vt_scratch *s, uint64_t *bits) {
+    const pmb_vt_data *d = &w->d;
+    const pmb_node *node = w->g.nodes + p->node;
+    const int32_t *rows = w->g.rows + node->start;
+    int64_t m = d->c.m, words = (m + 63) / 64, at = (int64_t)b * m * d->lanes;
+    if (p->node == 0) {
+        pmb_vt_fill_rows(w, q, rows, node->n, w->A + at, s->hist, bits);
+    } else if (w->gathered) {
+        pmb_vt_fill_rows(w, q, rows, node->n, w->gathered + at + node->start * d->lanes, s->hist, bits);
+    } else {
+        for (int64_t i = 0; i < node->n; i += PMB_VT_ROWS) {
+            int64_t n = node->n - i < PMB_VT_ROWS ? node->n - i : PMB_VT_ROWS;
+            pmb_vt_gather(w, b, rows + i, n, s->gathered, pmb_vt_totals(w, p->node, b));
+            pmb_vt_fill_rows(w, q, rows + i, n, s->gathered, s->hist, bits);
+        }
+    }
+    for (int j = 0; j < q->n; j++)
+        if (q->skipped[j])
+            PMB_VT(d->lanes, pmb_vt_fill_others_, (const uint8_t *)d->c.codes + (int64_t)q->lanes[j] * m,
+                   d->others + q->lanes[j] * words, p->in_node, words, w->A + at, s->hist + q->base[j] * d->lanes);
+}
+
+/* Steps of the chosen features of a group, from the cells in use; returns the number of runs. */
+PMB_STATIC int pmb_vt_list_steps(const pmb_vectors *w, const pmb_vt_place *p, const pmb_vt_group *q,
+                                 pmb_vt_scratch *s, uint64_t *bits, int32_t *n_occupied) {
+    const pmb_vt_data *d = &w->d;
+    int n_lane = d->n_classes % d->lanes, n_runs = 0;
+    int32_t next = 0;
+    int64_t cap = d->max_cells, words = (cap + 63) / 64, weight = w->its[p->node].weight;
+    for (int j = 0; j < q->n; j++) {
+        int lane = q->lanes[j];
+        int32_t *cells = s->occupied + j * cap, from = 0, to, count;
+        count = pmb_vt_occupied(s->hist, d->lanes, n_lane, q->base[j], d->c.lane_cells[lane],
+                                bits ? bits + j * words : NULL, cells);
+        n_occupied[j] = count;
+        for (int k = d->c.lane_ptr[lane]; k < d->c.lane_ptr[lane + 1]; k++) {
+            int f = d->c.lane_feature[k], mode = d->c.mode[f];
+            if (!p->chosen[f]) continue;
+            int64_t first = q->base[j] + d->c.cell0[f], end = first + d->c.n_bins[f] + d->c.has_missing[f];
+            to = count;
+            if (mode >= 0) {
+                while (from < count && cells[from] < first) from++;
+                for (to = from; to < count && cells[to] < end; to++) {}
+            }
+            n_runs += pmb_vt_steps(d, f, s->hist, n_lane, first, cells + from, cells + from, to - from,
+                                   mode < 0 && q->skipped[j] ? d->skip[lane] : mode, weight, s, &next,
+                                   s->runs + n_runs);
+            from = to;
+        }
+    }
+    return n_runs;
+}
+
+/* Fill the histograms of a group of lanes and scan its chosen features, one block of classes after the other. */
+PMB_STATIC void pmb_vt_search(const pmb_vectors *w, const pmb_vt_place *p, int32_t first, pmb_vt_scratch *s) {
+    const pmb_vt_data *d = &w->d;
+    int marked = w->g.nodes[p->node].n < d->max_cells, n_runs = 0;
+    int32_t n_occupied[PMB_GROUP] = {0};
+    pmb_vt_group q;
+    pmb_vt_group_of(w, p, first, marked, &q);
+    for (int turn = 0; turn < d->blocks; turn++) {
+        int b = pmb_vt_block(d, turn);
+        uint64_t *bits = marked && turn == 0 ? s->bits : NULL;
+        pmb_vt_fill(w, p, &q, b, s, bits);
+        if (turn == 0) n_runs = pmb_vt_list_steps(w, p, &q, s, bits, n_occupied);
+        pmb_vt_judge(d, w->its + p->node, pmb_vt_totals(w, p->node, b), turn, n_runs, w->o.least, w->o.middle, s, p);
+        for (int j = 0; j < q.n; j++)
+            PMB_VT(d->lanes, pmb_vt_clear_, s->hist, s->occupied + j * d->max_cells, n_occupied[j]);
+    }
+}
+
+/* Search the chosen sparse features whose first cell in the node is one of [from, to) of its cells; entry: the first of
+ * cell `from`. A few features at a time: their histogram stays in the fastest cache. */
+PMB_STATIC void pmb_vt_search_sparse(const pmb_vectors *w, const pmb_vt_place *p, int64_t from, int64_t to,
+                                     int64_t entry, pmb_vt_scratch *s) {
+    const pmb_vt_data *d = &w->d;
+    const pmb_vt_node *its = w->its + p->node;
+    const pmb_vt_cell *cell = its->cells;
+    int64_t c = from, e = entry, end = its->n_cells;
+    int L = d->lanes, n_lane = d->n_classes % L;
+    int32_t *PMB_RESTRICT cells = s->occupied, *PMB_RESTRICT its_count = s->its_count;
+    int64_t *PMB_RESTRICT its_first = s->its_first;
+    if (to > end) to = end;
+    for (int f = from ? d->cell_feature[cell[from - 1].cell] : -1; c < end && d->cell_feature[cell[c].cell] == f; c++)
+        e += cell[c].count;
+    while (c < to) {
+        int32_t n = 0, next = 0, n_runs = 0;
+        while (c < to && n < PMB_VT_CELLS) {
+            int f = d->cell_feature[cell[c].cell];
+            int32_t stop = d->c.cell0[f] + d->c.n_bins[f] + d->c.has_missing[f];
+            if (!p->chosen[f]) {
+                for (; c < end && cell[c].cell < stop; c++) e += cell[c].count;
+                continue;
+            }
+            for (; c < end && cell[c].cell < stop; c++, n++) {
+                cells[n] = cell[c].cell;
+                its_count[n] = cell[c].count;
+                its_first[n] = e;
+                e += cell[c].count;
+            }
+        }
+        for (int turn = 0; turn < d->blocks; turn++) {
+            int b = pmb_vt_block(d, turn);
+            PMB_VT(L, pmb_vt_fill_sparse_, its->entries, its_first, its_count, n,
+                   w->A + (int64_t)b * d->c.m * L, s->hist);
+            for (int32_t j = 0, next_j; j < n && turn == 0; j = next_j) {
+                int f = d->cell_feature[cells[j]];
+                for (next_j = j; next_j < n && d->cell_feature[cells[next_j]] == f; next_j++) {}
+                n_runs += pmb_vt_steps(d, f, s->hist, n_lane, d->c.cell0[f], cells + j, s->numbers + j, next_j - j,
+                                       d->c.mode[f], its->weight, s, &next, s->runs + n_runs);
+            }
+            pmb_vt_judge(d, its, pmb_vt_totals(w, p->node, b), turn, n_runs, w->o.least, w->o.middle, s, p);
+        }
+    }
+}
+
+#endif

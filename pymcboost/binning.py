@@ -1,0 +1,195 @@
+"""The one mapper of values to bins: cut points and codes of columns, whatever layout they are put into."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymcboost._kernels import bins as _bins
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Dense columns as bins.
+
+    Attributes
+    ----------
+    codes : ndarray of uint8 or uint16 (d, m)
+        Bin of every row; missing values have the bin after the last value's.
+    cuts : list of ndarray of float32
+        Ascending cuts between the bins of each column.
+    n_bins : ndarray of int32 (d,)
+        Bins of values.
+    distinct, missing : ndarray of int64 (d,)
+        Distinct values, and rows with missing ones.
+    mode, mode_rows : ndarray (d,)
+        Most frequent bin and its rows.
+    """
+
+    codes: np.ndarray
+    cuts: list
+    n_bins: np.ndarray
+    distinct: np.ndarray
+    missing: np.ndarray
+    mode: np.ndarray
+    mode_rows: np.ndarray
+
+    def lossy(self, max_bins):
+        """Columns with more distinct values than bins."""
+        return self.distinct > max_bins - (self.missing > 0)
+
+
+@dataclass(frozen=True)
+class SortedColumns:
+    """Columns in order of value, column after column; see `_kernels.bins.sort_columns`.
+
+    ``ptr`` (d + 1,) are the places of the columns; ``default_at`` is -1 where a column lists every row, else how many
+    entries lie below the value of the rows that it does not list. ``rows`` and ``values`` are those of sparse columns
+    in their own order, None for dense ones.
+    """
+
+    ptr: np.ndarray
+    order: np.ndarray
+    cuts: list
+    n_missing: np.ndarray
+    default_at: np.ndarray
+    rows: np.ndarray | None = None
+    values: np.ndarray | None = None
+
+    def of(self, columns):
+        """These columns alone, ascending."""
+        lengths = np.diff(self.ptr)
+        used = np.zeros(len(lengths), dtype=bool)
+        used[columns] = True
+        order = self.order if used.all() else self.order[np.repeat(used, lengths)]
+        ptr = np.concatenate(([0], np.cumsum(lengths[columns]))).astype(np.int64)
+        cuts = [self.cuts[f] for f in columns]
+        return SortedColumns(ptr, order, cuts, self.n_missing[columns], self.default_at[columns])
+
+    def missing_rows(self, f):
+        """Training rows in which sparse column f is missing."""
+        part = slice(self.ptr[f], self.ptr[f + 1])
+        return self.rows[part][np.isnan(self.values[part])]
+
+
+@dataclass(frozen=True)
+class SparseBins:
+    """Sparse columns as bins: the entries outside each column's mode.
+
+    ``column``, ``row`` and ``bin`` are those of the entries, column after column; ``cuts``, ``n_bins``, ``n_missing``
+    and ``mode`` are by column.
+    """
+
+    column: np.ndarray
+    row: np.ndarray
+    bin: np.ndarray
+    cuts: list
+    n_bins: np.ndarray
+    n_missing: np.ndarray
+    mode: np.ndarray
+
+
+def bin_dense(data, max_bins, n_threads):
+    """Bin the columns of ``data`` (`TrainingRows`), at most ``max_bins`` each, missing values included."""
+    X, m, d = data.X, data.n_rows, data.n_features
+    codes = np.empty((d, m), dtype=np.uint8)
+    cuts = np.empty((d, 255), dtype=np.float32)
+    n_bins, mode = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
+    distinct, missing, mode_rows, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
+    first = data.weight[0]
+    uniform = bool((data.weight == first).all())
+    weight, least = (data.weight[:0], data.least_weight / first) if uniform else (data.weight, data.least_weight)
+    _bins.bin_columns(
+        X, data.rows, weight, max_bins, least, codes, cuts, n_bins, distinct, missing, mode, mode_rows, bad, n_threads
+    )
+    data.refuse_infinite(bad)
+    return Bins(codes, [cuts[f, : n_bins[f] - 1] for f in range(d)], n_bins, distinct, missing, mode, mode_rows)
+
+
+def bin_exactly(data, bins, columns, n_threads):
+    """``bins`` with a bin for every distinct value of these columns; codes take two bytes."""
+    codes, cuts, n_bins = bins.codes.astype(np.uint16), list(bins.cuts), bins.n_bins.copy()
+    for f in columns:
+        found = sort_dense(data, np.array([f]), 0.0, n_threads)
+        ends = found.order < 0
+        codes[f, np.where(ends, ~found.order, found.order)] = np.cumsum(ends) - ends
+        (cuts[f],) = found.cuts
+        n_bins[f] = len(cuts[f]) + 1
+    return Bins(codes, cuts, n_bins, bins.distinct, bins.missing, bins.mode, bins.mode_rows)
+
+
+def sort_dense(data, columns, least, n_threads):
+    """Presort these columns; values on either side of a cut weigh at least ``least``."""
+    m, c = data.n_rows, len(columns)
+    order = np.empty((c, m), dtype=np.int32)
+    cuts = np.empty((c, m), dtype=np.float32)
+    n_cuts, n_missing = np.empty(c, dtype=np.int64), np.empty(c, dtype=np.int64)
+    _bins.sort_columns(
+        data.X, data.rows, columns.astype(np.int64), data.weight, least, order, cuts, n_cuts, n_missing, n_threads
+    )
+    ptr = np.arange(c + 1, dtype=np.int64) * m
+    cuts = [cuts[s, : n_cuts[s]].copy() for s in range(c)]
+    return SortedColumns(ptr, order.ravel(), cuts, n_missing, np.full(c, -1, dtype=np.int64))
+
+
+def sort_sparse(data, least, n_threads):
+    """As `sort_dense` for all columns of sparse data, without stored zeros."""
+    columns = data.X.tocsr()[data.rows].astype(np.float32, copy=False).tocsc()
+    columns.sum_duplicates()
+    columns.eliminate_zeros()
+    d, nnz = data.n_features, columns.nnz
+    order, cuts = np.empty(nnz, dtype=np.int32), np.empty(nnz + d, dtype=np.float32)
+    n_cuts, n_missing, default_at, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
+    ptr = columns.indptr.astype(np.int64)
+    _bins.sort_sparse_columns(
+        ptr, columns.indices.astype(np.int32, copy=False), columns.data, data.weight, least, order, cuts, n_cuts,
+        n_missing, default_at, bad, n_threads,
+    )  # fmt: skip
+    data.refuse_infinite(bad)
+    cuts = [cuts[ptr[f] + f : ptr[f] + f + n_cuts[f]] for f in range(d)]
+    return SortedColumns(ptr, order, cuts, n_missing, default_at, columns.indices, columns.data)
+
+
+def bin_sparse(data, max_bins, n_threads):
+    """Bin the columns of sparse data, small ones with a bin for every distinct value."""
+    found = sort_sparse(data, 0.0, n_threads)
+    ptr, order, default_at, cuts = found.ptr, found.order, found.default_at, list(found.cuts)
+    d, ends = data.n_features, order < 0
+    column = np.repeat(np.arange(d), np.diff(ptr))
+    place = np.arange(len(order)) - ptr[column]
+    runs = np.concatenate(([0], np.cumsum(ends)))
+    bins = runs[:-1] - runs[ptr[column]]
+    bins += (default_at[column] >= 0) & (place >= default_at[column])
+    missing_entry = place >= (np.diff(ptr) - found.n_missing)[column]
+    n_bins = np.array([len(c) + 1 for c in cuts], dtype=np.int64)
+    before = np.where(default_at >= 0, ptr[:-1] + np.maximum(default_at, 0), ptr[:-1])
+    mode = np.where(default_at >= 0, runs[before] - runs[ptr[:-1]], 0)
+    lossy = n_bins > max_bins if data.dtype == np.float32 else np.zeros(d, dtype=bool)
+    for f in np.flatnonzero(lossy):
+        part = slice(ptr[f], ptr[f + 1])
+        values = ~missing_entry[part]
+        bins[part], cuts[f], mode[f] = _merge_bins(bins[part], values, cuts[f], mode[f], max_bins)
+        n_bins[f] = len(cuts[f]) + 1
+    bins[missing_entry] = n_bins[column[missing_entry]]
+    row = np.where(ends, ~order, order)
+    outside = bins != mode[column]
+    return SparseBins(column[outside], row[outside], bins[outside], cuts, n_bins, found.n_missing, mode)
+
+
+def _merge_bins(bins, values, cuts, mode, max_bins):
+    """Bins of one sparse column, merged to at most ``max_bins`` with about equal numbers of entries.
+
+    The mode stays alone.
+    """
+    n = len(cuts) + 1
+    count = np.bincount(bins[values], minlength=n)
+    count[mode] = 0
+    share = np.minimum((np.cumsum(count) - count) * (max_bins - 3) // max(count.sum(), 1), max_bins - 4)
+    step = np.zeros(n, dtype=np.int64)
+    step[1:] = share[1:] != share[:-1]
+    step[mode] = mode > 0
+    if mode + 1 < n:
+        step[mode + 1] = 1
+    new = np.cumsum(step)
+    result = bins.copy()
+    result[values] = new[bins[values]]
+    return result, cuts[step[1:] > 0], int(new[mode])

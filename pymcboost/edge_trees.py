@@ -1,0 +1,143 @@
+"""Binary classification trees h(x) in {-1, +1}, one for every column of a gradient."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymcboost._kernels import trees as _trees
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.rows import TIE
+from pymcboost.tree_data import Grown, Quantiser
+
+
+class TreeFit(NamedTuple):
+    """A tree with leaves +-1, in the arrays that `TreesBuilder.add_tree` takes.
+
+    ``sign`` holds the output of every leaf, ``h`` (m,) those on the training rows; ``gain`` the gains of the splits.
+    """
+
+    feature: np.ndarray
+    threshold: np.ndarray
+    nan_left: np.ndarray
+    right: np.ndarray
+    sign: np.ndarray
+    gain: np.ndarray
+    cls: int
+    edge: float
+    h: np.ndarray
+
+    def first_split(self):
+        """Feature and threshold of the root, as Python numbers."""
+        return int(self.feature[0]), float(self.threshold[0])
+
+    def as_tree(self):
+        """Arrays of its own: (feature, threshold, nan_left, right, sign)."""
+        parts = (self.feature, self.threshold, self.nan_left, self.right, self.sign)
+        return tuple(part.copy() for part in parts)  # the next tree is grown in the same arrays
+
+    def add_to(self, builder, plus, minus=None):
+        """Append it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
+        leaf = np.where(self.sign[:, None] > 0, plus, -plus if minus is None else minus)
+        builder.add_tree(self.feature, self.threshold, self.nan_left, self.right, leaf)
+
+
+class _EdgeTrees:
+    """Binary classification trees, one for every class r against the rest, weighted by ``|a_ir|``.
+
+    They are split by their edges, or with ``gini`` by the Gini impurity. This also serves where no single split of the
+    root has an edge for any class, so that nothing would be learnt at all. On either side of every split, the rows with
+    a gradient have the sample weight ``data.least_weight`` at least, or the part ``drawn`` of it.
+    """
+
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0):
+        self.data = data
+        self.n_columns = data.n_classes if n_columns is None else n_columns
+        # One plane has no sums of the sample weights, which a bound is about.
+        cell_words = 2 if data.dtype == np.float64 or data.least_weight > 0 else 1
+        self._units = Quantiser(data, cell_words, 0.0, data.least_weight * drawn)
+        self._limits = max_leaves, max_depth or 0, n_threads, min_share
+        self._grower, self._by_gini = self._new_grower(gini), None
+        self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows)
+        self._edges = np.zeros(self.n_columns)
+        # Of what the gradients are whole multiples at first, as long as weights are not too far apart.
+        self._unit = float(max(data.weight.min(), 1e-9 * data.weight.mean()))
+
+    def _new_grower(self, gini):
+        max_leaves, max_depth, n_threads, min_share = self._limits
+        return _trees.Grower(
+            self.data.tiles, max_leaves, max_depth, self._units.least, self._units.cell_words, not gini,
+            self.data.pools(self._units.cell_words, max_leaves), n_threads, min_share,
+        )  # fmt: skip
+
+    def _grow(self, gradient):
+        units = self._units
+        rest = (
+            gradient, self.n_columns, units.weight, units.limit_g, self._unit, units.per_count, self._edges,
+            self._grown,
+        )  # fmt: skip
+        self._grower.grow_edges(*rest)
+        if not self._grown.n_splits.any():
+            if self._by_gini is None:
+                self._by_gini = self._new_grower(True)
+            self._by_gini.grow_edges(*rest)
+
+    def _tree(self, c, h):
+        """The tree of class c; its outputs go into ``h``."""
+        column, threshold, nan_left, right, sign, gain = self._grown.tree(c, self.data)
+        np.take(sign.astype(np.int8), self._grown.leaf[c], out=h)
+        return TreeFit(column, threshold, nan_left, right, sign, gain, c, float(self._edges[c]), h)
+
+
+class SharedTree(_EdgeTrees):
+    """Binary classification trees shared by all classes: that of the class with the largest edge (eq. 10).
+
+    Parameters
+    ----------
+    data : TreeData
+    max_leaves : int
+    max_depth : int or None
+    n_threads : int
+    """
+
+    def __init__(self, data, max_leaves, max_depth, n_threads):
+        super().__init__(data, max_leaves, max_depth, n_threads)
+        self._h = aligned_zeros(data.n_rows, np.int8)
+
+    def fit(self, gradient):
+        """Best tree for ``gradient`` (n_blocks, m, lanes), or None where none has any edge."""
+        self._grow(gradient)
+        edges = np.where(self._grown.n_splits > 0, self._edges, 0.0)
+        best = int(np.argmax(edges >= edges.max() / TIE[self.data.dtype]))
+        return self._tree(best, self._h) if self._grown.n_splits[best] else None
+
+
+class EdgeTrees(_EdgeTrees):
+    """Binary classification trees of the columns: one for each.
+
+    Parameters
+    ----------
+    data : TreeData
+    max_leaves : int
+    max_depth : int or None
+    n_threads : int
+    n_columns : int, optional
+    gini : bool, default=False
+        Split by the Gini impurity, which also goes on where no single split changes the number of errors; leaves beside
+        each other with the same output are then merged.
+    min_share : float, default=0.0
+        Only nodes with more than this share of the weight are split.
+    drawn : float, default=1.0
+        Share of the rows that gradients have: so much of ``data.least_weight`` lies on either side of a split.
+    """
+
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0):
+        super().__init__(data, max_leaves, max_depth, n_threads, n_columns, gini, min_share, drawn)
+        self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
+
+    def fit(self, gradient):
+        """Tree of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
+
+        Their outputs, also the rows of ``outputs``, are overwritten by the next call.
+        """
+        self._grow(gradient)
+        return [self._tree(c, self.outputs[c]) for c in range(self.n_columns) if self._grown.n_splits[c]]

@@ -1,0 +1,128 @@
+"""Training rows: checked, weighted and sorted by class, before any layout of their features."""
+
+import numpy as np
+from scipy.sparse import issparse
+
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.threads import available_memory, in_words
+
+# Gradients of up to this many numbers are small data: they are kept in float64, and searched exactly in presorted
+# order, so that weights and repeated rows give the same model. Larger ones are float32, and searched by histogram.
+SMALL_DATA = 1 << 15
+LARGEST_THRESHOLD = np.finfo(np.float32).max
+# Edges that differ by less than this, relatively, are ties, so that rounding does not decide between equal splits.
+TIE = {np.dtype(np.float32): 1 + 2e-6, np.dtype(np.float64): 1 + 1e-10}
+
+
+def layout(n_columns):
+    """How the columns of a gradient are held: lanes of a block (4, 8 or 16), and number of blocks."""
+    lanes = 4 if n_columns <= 4 else 8 if n_columns <= 8 else 16
+    return lanes, -(-n_columns // lanes)
+
+
+class TrainingRows:
+    """Rows with positive weight, sorted by class.
+
+    Parameters
+    ----------
+    X : ndarray (n, d) float32 or float64, or scipy.sparse matrix
+        Features; NaN is a missing value. Values are rounded to float32 once; one that is infinite then is an error.
+    y : ndarray of int (n,)
+        Class codes 0..n_classes-1.
+    n_classes : int
+    sample_weight : ndarray of float64 (n,)
+        Non-negative; rows of weight 0 are dropped before thresholds are formed. Equal weights become 1; others, where
+        their mean is below 1/1024 or above 1024, are divided by the power of two next to it.
+    min_weight_fraction_leaf : float, default=0
+        Share of the total weight that must lie on either side of every split.
+    n_threads : int, default=1
+
+    Attributes
+    ----------
+    rows : ndarray of int64 (m,)
+        Rows of X in use, sorted by class.
+    class_start : ndarray of int64 (n_classes + 1,)
+        First position of each class in ``rows``.
+    weight : ndarray of float64 (m,)
+    weight_unit : float
+        What a sample weight of 1 has become.
+    least_weight : float
+        The least sum of ``weight`` on either side of a split.
+    lanes, n_blocks : int
+        Classes per block of the gradient (4, 8 or 16) and number of blocks.
+    dtype : numpy dtype of the gradient
+    """
+
+    def __init__(self, X, y, n_classes, sample_weight, *, min_weight_fraction_leaf=0.0, n_threads=1):
+        keep = np.flatnonzero(sample_weight > 0)
+        self.rows = keep[np.argsort(y[keep], kind="stable")].astype(np.int64)
+        self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)
+        self.weight, self.weight_unit = _moderate(np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64))
+        self.n_classes = n_classes
+        self.n_rows = len(self.rows)
+        self.n_features = X.shape[1]
+        self.class_start = np.searchsorted(self.y, np.arange(n_classes + 1)).astype(np.int64)
+        self.lanes, self.n_blocks = layout(n_classes)
+        size = self.n_rows * self.lanes * self.n_blocks
+        self.dtype = np.dtype(np.float64 if size <= SMALL_DATA else np.float32)
+        self.X = X
+        self._check_memory(X, size * self.dtype.itemsize, n_threads)
+        # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
+        self.least_weight = min_weight_fraction_leaf * self.weight.sum() * (1 - 1e-9)
+
+    def _check_memory(self, X, gradient_bytes, n_threads):
+        """Refuse before anything large is taken: what the stores and two gradients need while they are made."""
+        room, needed = available_memory(), self._store_bytes(X, n_threads) + 2 * gradient_bytes
+        if room is not None and needed > room:
+            raise MemoryError(
+                f"training on {X.shape[0]} rows, {X.shape[1]} features and {self.n_classes} classes needs about "
+                f"{in_words(needed)} ({in_words(2 * gradient_bytes)} of it for weights); {in_words(room)} are free. "
+                "Use fewer rows or features, or a machine with more memory"
+            )
+
+    def _store_bytes(self, X, n_threads):
+        """Bytes of the columns in the form that is scanned, while it is made."""
+        raise NotImplementedError
+
+    @property
+    def is_sparse(self):
+        """Whether the features come as a sparse matrix."""
+        return issparse(self.X)
+
+    def gradient_buffer(self, n_columns=None):
+        """Aligned zeros (n_blocks, m, lanes) for a gradient or weights of that many columns, one per class if None."""
+        lanes, n_blocks = layout(self.n_classes if n_columns is None else n_columns)
+        return aligned_zeros((n_blocks, self.n_rows, lanes), self.dtype)
+
+    def refuse_infinite(self, bad):
+        """Refuse columns in which row ``bad`` of the training rows is infinite (-1: none)."""
+        columns = np.flatnonzero(bad >= 0)
+        if len(columns):
+            column = columns[0]
+            row = self.rows[bad[column]]
+            raise ValueError(
+                f"X[{row}, {column}] is infinite or beyond the float32 range (+-{LARGEST_THRESHOLD:.4g}); features "
+                "must be finite as float32. Clip or rescale the column; use NaN for a missing value"
+            )
+
+
+def _moderate(weight):
+    """Weights brought near 1, and the factor: equal ones to 1, others that are far from it by a power of two.
+
+    A power of two changes no bit of their ratios.
+    """
+    if (weight == weight[0]).all() and np.isfinite(weight[0]):
+        with np.errstate(over="ignore"):
+            return np.ones(len(weight)), float(np.minimum(1 / weight[0], np.finfo(np.float64).max))
+    mean = float((weight / len(weight)).sum())
+    if not np.isfinite(mean):
+        raise ValueError("the sample weights, times the class weights, sum to infinity; divide them by a constant")
+    if mean < np.finfo(np.float64).tiny:  # it has lost digits, or all of them
+        exponent = np.frexp(np.ldexp(weight, 1074).mean())[1] - 1074
+    else:
+        exponent = np.frexp(mean)[1]
+    if -10 <= exponent <= 10:
+        return weight, 1.0
+    with np.errstate(over="ignore"):
+        unit = float(np.minimum(np.ldexp(1.0, -exponent), np.finfo(np.float64).max))
+    return np.ldexp(weight, -exponent), unit

@@ -1,0 +1,83 @@
+"""Rows drawn by their weights, and weak learners that are fitted to them."""
+
+import numpy as np
+
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.edge_trees import TreeFit
+
+
+class Resampled:
+    """Fits weak learners to rows drawn by their weights, see `draw`; edges are those on all rows.
+
+    Parameters
+    ----------
+    learner : EdgeStumps, EdgeTrees or TotalStump
+    share : float
+        How many rows are drawn for a column, of all: on average, where one learner serves all columns.
+    constants : bool, default=False
+        A column whose drawn rows all have the same sign, so that no tree can be grown on them, gets that sign as a tree
+        without splits. This brings back the rows of the other sign, which had too little weight to be drawn.
+    """
+
+    def __init__(self, learner, share, constants=False):
+        self._learner, self._share, self._drawn, self._constants = learner, share, None, constants
+
+    @property
+    def outputs(self):
+        """Those of the learner, on all rows."""
+        return self._learner.outputs
+
+    def fit(self, gradient, generator):
+        """As the learner's ``fit``."""
+        lanes, P = gradient.shape[2], self._learner.n_columns
+        if self._drawn is None:
+            self._drawn = aligned_zeros(gradient.shape, gradient.dtype)
+        columns = [gradient[j // lanes, :, j % lanes] for j in range(P)]
+        n = np.full(P, self._share * gradient.shape[1])
+        if not hasattr(self._learner, "outputs"):
+            mass = np.array([np.abs(column).sum(dtype=np.float64) for column in columns])
+            n *= mass / mass.mean()
+        for j, column in enumerate(columns):
+            counts = draw(np.abs(column), max(1, round(n[j])), generator)
+            self._drawn[j // lanes, :, j % lanes] = counts * np.sign(column)
+        found = self._learner.fit(self._drawn)
+        if not isinstance(found, list):
+            return found
+        if self._constants and len(found) < P:
+            there = {one.cls for one in found}
+            found = sorted([*found, *(self._constant(j) for j in range(P) if j not in there)], key=lambda one: one.cls)
+        edges = [float(np.sum(columns[one.cls] * one.h, dtype=np.float64)) for one in found]
+        return [one._replace(edge=edge) for one, edge in zip(found, edges, strict=True)]
+
+    def _constant(self, column):
+        lanes, none = self._drawn.shape[2], np.zeros(0)
+        sign = 1 if self._drawn[column // lanes, :, column % lanes].sum() > 0 else -1
+        h = self._learner.outputs[column]
+        h[:] = sign
+        splits = none.astype(np.int64), none.astype(np.float32), none.astype(bool), none.astype(np.int64)
+        return TreeFit(*splits, np.array([float(sign)]), none, column, 0.0, h)
+
+
+def draw(weight, n, generator):
+    """How often each row comes among n that are drawn by their weights: (m,).
+
+    Systematic sampling: n points at equal distances, from a random one on, on the weights laid end to end. A row comes
+    n w / sum w times, rounded up or down; independent draws would have the same mean and more variance.
+    """
+    ends = np.cumsum(weight, dtype=np.float64)
+    at = np.searchsorted(ends, (generator.random() + np.arange(n)) * (ends[-1] / n), side="right")
+    last = np.searchsorted(ends, ends[-1])  # of the rows with any weight
+    return np.bincount(np.minimum(at, last), minlength=len(weight))
+
+
+def draw_distinct(weight, n, generator):
+    """Which n rows are drawn one after the other by their weights, without replacement: (m,) 0 or 1.
+
+    Fewer where fewer have a weight above 0. The n smallest of exponential numbers with the weights as rates (Efraimidis
+    and Spirakis).
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        key = np.where(weight > 0, generator.exponential(size=len(weight)) / weight, np.inf)
+    drawn = np.zeros(len(weight))
+    drawn[np.argpartition(key, min(n, len(key)) - 1)[:n]] = 1.0
+    return drawn * (weight > 0)

@@ -1,0 +1,197 @@
+"""Layouts of binned and presorted columns that the search for decision stumps reads."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pymcboost._kernels import bins as _bins
+from pymcboost._kernels import stumps as _stumps
+
+# Columns share a byte only where the histogram work saved outweighs the summing down.
+BUNDLE_ROWS = 512
+
+
+@dataclass(frozen=True)
+class StumpLayout:
+    """Some of the columns; slot s holds column ``feature[s]`` with the cuts ``thresholds[s]``."""
+
+    feature: np.ndarray
+    thresholds: list
+
+    # Whether `search` needs the sums of the gradient's columns.
+    needs_sums = True
+
+    @property
+    def n_entries(self):
+        """Numbers touched by one scan for one block of classes."""
+        raise NotImplementedError
+
+    def search(self, gradient, sums, tie, scratch, result, n_threads):
+        """Fill a `stumps.Target` with what the splits of all slots give for ``gradient`` (n_blocks, m, lanes)."""
+        raise NotImplementedError
+
+    def side(self, slot, pos, nan_left, h):
+        """Outputs of one split on the training rows, -1 on its left, go into ``h`` (m,)."""
+        raise NotImplementedError
+
+    def sides(self, slots, codes, to, h, n_threads):
+        """Outputs of several splits, 2 pos + nan_left in ``codes``, go into the rows ``to`` of ``h`` (P, m)."""
+        for slot, code, row in zip(slots, codes, to, strict=True):
+            self.side(slot, code >> 1, bool(code & 1), h[row])
+
+
+@dataclass(frozen=True)
+class Tiles(StumpLayout):
+    """Bin codes in tiles of 4 bytes per row; a byte holds one or more columns (slots) in mixed radix."""
+
+    codes: np.ndarray
+    byte_cells: np.ndarray
+    byte_ptr: np.ndarray
+    stride: np.ndarray
+    bins: np.ndarray
+    missing: np.ndarray
+
+    needs_sums = False
+
+    @classmethod
+    def of(cls, codes, features, all_bins, missing_code, thresholds_of, n_threads):
+        """Put these columns of ``codes`` (d, m) into tiles."""
+        m = codes.shape[1]
+        byte_slots = _bundle(features, all_bins) if m >= BUNDLE_ROWS else [[f] for f in features]
+        n_tiles = -(-len(byte_slots) // 4)
+        byte_slots += [[]] * (4 * n_tiles - len(byte_slots))
+        order = [f for slots in byte_slots for f in slots]
+        bins = all_bins[order].astype(np.int32)
+        byte_ptr = np.concatenate(([0], np.cumsum([len(slots) for slots in byte_slots]))).astype(np.int32)
+        stride = np.ones(len(order), dtype=np.int32)
+        cells = np.ones(4 * n_tiles, dtype=np.int32)
+        for byte in range(4 * n_tiles):
+            for s in range(byte_ptr[byte], byte_ptr[byte + 1]):
+                stride[s] = cells[byte]
+                cells[byte] *= bins[s]
+        tiles = np.zeros((n_tiles, m, 4), dtype=np.uint8)
+        feature = np.array(order, dtype=np.int32)
+        _bins.pack_tiles(codes, feature, stride, byte_ptr, tiles, n_threads)
+        return cls(
+            feature, [thresholds_of(f) for f in order], tiles, cells, byte_ptr, stride, bins, missing_code[order]
+        )
+
+    @property
+    def n_entries(self):
+        """Numbers touched by one scan for one block of classes."""
+        return self.codes.size
+
+    @cached_property
+    def byte(self):
+        """Byte of every slot."""
+        return np.repeat(np.arange(len(self.byte_ptr) - 1, dtype=np.int32), np.diff(self.byte_ptr))
+
+    def search(self, gradient, sums, tie, scratch, result, n_threads):
+        """As `StumpLayout.search`: histograms of the bytes."""
+        _stumps.search_tiles(
+            gradient, self.codes, self.byte_cells, self.byte_ptr, self.stride, self.bins, self.missing, tie, scratch,
+            result, n_threads,
+        )  # fmt: skip
+
+    def side(self, slot, pos, nan_left, h):
+        """As `StumpLayout.side`."""
+        byte = self.byte[slot]
+        _stumps.side_tile(
+            self.codes[byte // 4], byte % 4, self.stride[slot], self.bins[slot], pos, nan_left, self.missing[slot], h
+        )
+
+    def sides(self, slots, codes, to, h, n_threads):
+        """As `StumpLayout.sides`, several in parallel."""
+        _stumps.side_tiles(
+            self.codes, self.byte, self.stride, self.bins, self.missing, slots, codes, to, h, n_threads
+        )
+
+
+@dataclass(frozen=True)
+class Lists(StumpLayout):
+    """Skewed columns: rows outside the most frequent bin, and their codes."""
+
+    ptr: np.ndarray
+    rows: np.ndarray
+    codes: np.ndarray
+    mode: np.ndarray
+    bins: np.ndarray
+    missing: np.ndarray
+
+    @classmethod
+    def of(cls, codes, features, mode, mode_rows, all_bins, missing_code, thresholds_of, n_threads):
+        """List these columns of ``codes`` (d, m); the other arrays are by column."""
+        ptr = np.concatenate(([0], np.cumsum(codes.shape[1] - mode_rows[features]))).astype(np.int64)
+        rows, listed = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=np.uint8)
+        _bins.list_others(codes, features, mode[features], ptr, rows, listed, n_threads)
+        return cls(
+            features.astype(np.int32), [thresholds_of(f) for f in features], ptr, rows, listed, mode[features],
+            all_bins[features].astype(np.int32), missing_code[features],
+        )  # fmt: skip
+
+    @property
+    def n_entries(self):
+        """Numbers touched by one scan for one block of classes."""
+        return self.codes.size
+
+    def search(self, gradient, sums, tie, scratch, result, n_threads):
+        """As `StumpLayout.search`: histograms of the bytes."""
+        _stumps.search_lists(
+            gradient, sums, self.ptr, self.rows, self.codes, self.mode, self.bins, self.missing, tie, scratch, result,
+            n_threads,
+        )  # fmt: skip
+
+    def side(self, slot, pos, nan_left, h):
+        """As `StumpLayout.side`."""
+        part = slice(self.ptr[slot], self.ptr[slot + 1])
+        _stumps.side_list(
+            self.rows[part], self.codes[part], self.mode[slot], self.bins[slot], pos, nan_left, self.missing[slot], h
+        )
+
+
+@dataclass(frozen=True)
+class Sorted(StumpLayout):
+    """Presorted columns, dense or sparse."""
+
+    ptr: np.ndarray
+    order: np.ndarray
+    n_missing: np.ndarray
+    default_at: np.ndarray
+    split_missing: np.ndarray
+
+    @property
+    def n_entries(self):
+        """Numbers touched by one scan for one block of classes."""
+        return self.order.size
+
+    def search(self, gradient, sums, tie, scratch, result, n_threads):
+        """As `StumpLayout.search`: histograms of the bytes."""
+        _stumps.search_sorted(
+            gradient, sums, self.ptr, self.order, self.n_missing, self.default_at, self.split_missing, tie, result,
+            n_threads,
+        )  # fmt: skip
+
+    def side(self, slot, pos, nan_left, h):
+        """As `StumpLayout.side`."""
+        part = slice(self.ptr[slot], self.ptr[slot + 1])
+        _stumps.side_sorted(self.order[part], self.n_missing[slot], self.default_at[slot], pos, nan_left, h)
+
+
+def _bundle(features, n_bins):
+    """Groups of columns whose bins multiply to at most 256 cells, largest first."""
+    bytes_, cells = [], []
+    start = 0
+    for f in sorted(features, key=lambda f: (-n_bins[f], f)):
+        size = int(n_bins[f])
+        while start < len(bytes_) and cells[start] * 2 > 256:
+            start += 1
+        for b in range(start, len(bytes_)):
+            if cells[b] * size <= 256:
+                bytes_[b].append(f)
+                cells[b] *= size
+                break
+        else:
+            bytes_.append([f])
+            cells.append(size)
+    return bytes_

@@ -1,0 +1,335 @@
+"""Decision stumps: fit binary learners h(x) in {-1, +1} to the gradient of all classes in one scan of the data."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymcboost._kernels import splits as _splits
+from pymcboost._kernels import stumps as _stumps
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.rows import TIE, layout
+from pymcboost.threads import available_memory, in_words
+
+
+class StumpFit(NamedTuple):
+    """The stump with the largest edge, of all classes or of one.
+
+    ``polarity`` is +1 when h = +1 means ``x > threshold``; ``h`` (m,) holds its outputs on the training rows; ``edge``
+    is positive, in the scale of the gradient.
+    """
+
+    feature: int
+    threshold: np.float32
+    nan_left: bool
+    polarity: int
+    cls: int
+    edge: float
+    h: np.ndarray
+    gain: None = None
+
+    def first_split(self):
+        """Its feature and threshold, as Python numbers."""
+        return self.feature, float(self.threshold)
+
+    def as_tree(self):
+        """Arrays of its own: (feature, threshold, nan_left, right, sign), as those of a `TreeFit`."""
+        return (
+            np.array([self.feature]), np.array([self.threshold], dtype=np.float32), np.array([self.nan_left]),
+            np.array([1]), np.array([-1.0, 1.0]) * self.polarity,
+        )  # fmt: skip
+
+    def add_to(self, builder, plus, minus=None):
+        """Append it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
+        if self.polarity < 0:
+            plus, minus = -plus if minus is None else minus, None if minus is None else plus
+        builder.add_stump(self.feature, self.threshold, self.nan_left, plus, minus)
+
+
+class _StumpSearch:
+    """Scan of all features for decision stumps.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+        Columns of the gradient; one for every class if None.
+    """
+
+    def __init__(self, data, n_threads, n_columns=None):
+        self.data = data
+        self.n_threads = n_threads
+        self.n_columns = data.n_classes if n_columns is None else n_columns
+        lanes, n_blocks = layout(self.n_columns)
+        self.tie = TIE[data.dtype]
+        self._scratch = _stumps.new_scratch(lanes, n_threads)
+        self._sums = np.zeros((n_blocks, lanes))
+        self._needs_sums = any(store.needs_sums for store in data.stores)
+        lengths = [len(store.feature) for store in data.stores]
+        self._first = np.concatenate(([0], np.cumsum(lengths))).astype(int)
+        self._feature = np.concatenate([store.feature for store in data.stores] or [np.empty(0, dtype=np.int32)])
+
+    def _set_result(self, best):
+        """Have the scans fill ``best``."""
+        self._best = best
+        self._targets = [
+            _stumps.Target(best, first, last - first)
+            for first, last in zip(self._first[:-1], self._first[1:], strict=True)
+        ]
+
+    def _lengths(self):
+        """Number of thresholds of every slot."""
+        return [len(thresholds) for store in self.data.stores for thresholds in store.thresholds]
+
+    def _scan(self, gradient):
+        """Fill the results with what ``gradient`` (n_blocks, m, lanes) gives."""
+        if self._needs_sums:
+            _stumps.totals(gradient, self._sums)
+        for store, target in zip(self.data.stores, self._targets, strict=True):
+            store.search(gradient, self._sums, self.tie, self._scratch, target, self.n_threads)
+
+    def _first_best(self, value):
+        """Number of the split with the largest value > 0, of those listed by `Totals` or `AllEdges`; -1 if none is.
+
+        Ties go to the lower feature, then the lower threshold, then missing values right.
+        """
+        top = value.max(initial=0.0)
+        if not top > 0:
+            return -1
+        near = np.flatnonzero(value * self.tie >= top)
+        slot = np.searchsorted(self._best.start, near, side="right") - 1
+        return int(near[np.lexsort((near, self._feature[slot]))[0]])
+
+    def _stump_of_split(self, split, edge, h):
+        """The stump of a split of `Totals` or `AllEdges`, +1 on its right side; its outputs go into ``h``."""
+        slot = int(np.searchsorted(self._best.start, split, side="right")) - 1
+        code = int(split - self._best.start[slot])
+        return self._stump(slot, edge, code >> 1, -1, bool(code & 1), h)
+
+    def _stump(self, at, edge, pos, cls, nan_left, h):
+        """The stump of slot ``at``; its outputs go into ``h``."""
+        s = int(np.searchsorted(self._first, at, side="right")) - 1
+        slot = at - self._first[s]
+        store = self.data.stores[s]
+        store.side(slot, pos, nan_left, h)
+        if edge < 0:
+            np.negative(h, out=h)
+        polarity = 1 if edge > 0 else -1
+        return StumpFit(int(store.feature[slot]), store.thresholds[slot][pos], nan_left, polarity, cls, abs(edge), h)
+
+    def _stumps(self, at, edge, code, columns, h):
+        """The stumps of the slots ``at`` (n,), for these columns; their outputs go into those rows of ``h``."""
+        threshold = np.empty(len(at), dtype=np.float32)
+        of_store = np.searchsorted(self._first, at, side="right") - 1
+        for s, store in enumerate(self.data.stores):
+            mine = np.flatnonzero(of_store == s)
+            if not len(mine):
+                continue
+            slots, codes, to = at[mine] - self._first[s], code[mine], columns[mine]
+            threshold[mine] = [
+                store.thresholds[j][p] for j, p in zip(slots.tolist(), (codes >> 1).tolist(), strict=True)
+            ]
+            store.sides(slots, codes, to, h, self.n_threads)
+        for row in columns[edge < 0]:
+            np.negative(h[row], out=h[row])
+        rows = zip(
+            self._feature[at].tolist(), threshold, (code & 1).astype(bool).tolist(),
+            np.where(edge > 0, 1, -1).tolist(), columns.tolist(), np.abs(edge).tolist(), [h[row] for row in columns],
+            strict=True,
+        )  # fmt: skip
+        return [StumpFit(*row) for row in rows]
+
+
+class SharedStump(_StumpSearch):
+    """Decision stumps shared by all classes (eq. 10): the largest |edge| over features, thresholds and classes.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    """
+
+    def __init__(self, data, n_threads):
+        super().__init__(data, n_threads)
+        self._set_result(_stumps.Best(len(self._feature)))
+        self._h = aligned_zeros(data.n_rows, np.int8)
+
+    def fit(self, gradient):
+        """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge."""
+        self._scan(gradient)
+        at = _stumps.pick(self._best, self._feature, self.tie)
+        if at < 0:
+            return None
+        edge, pos, cls, nan_left = self._best.records[at].item()
+        return self._stump(at, edge, pos, cls, bool(nan_left), self._h)
+
+
+class TotalStump(_StumpSearch):
+    """Decision stumps shared by all classes, which take them with either sign.
+
+    The stump with the largest sum over the classes of |edge|, or of its square.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+    squares : bool, default=False
+    """
+
+    def __init__(self, data, n_threads, n_columns=None, squares=False):
+        super().__init__(data, n_threads, n_columns)
+        self._set_result(_stumps.Totals(self._lengths(), squares))
+        self._h = aligned_zeros(data.n_rows, np.int8)
+
+    def fit(self, gradient):
+        """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge.
+
+        Its ``edge`` is the sum that was maximised, its ``cls`` is -1.
+        """
+        self._best.total[:] = 0  # blocks of columns are added up
+        self._scan(gradient)
+        split = self._first_best(self._best.total)
+        if split < 0:
+            return None
+        return self._stump_of_split(split, float(self._best.total[split]), self._h)
+
+
+class EveryStump(_StumpSearch):
+    """All decision stumps and their edges.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+    """
+
+    def __init__(self, data, n_threads, n_columns=None):
+        super().__init__(data, n_threads, n_columns)
+        lengths = self._lengths()
+        refuse_edges(lengths, self._sums.size)
+        self._set_result(_stumps.AllEdges(lengths, self._sums.size))
+        self._h = aligned_zeros(data.n_rows, np.int8)
+        self._splits = self.outputs = None
+
+    def edges(self, gradient):
+        """Sums right minus left, the numbers of the splits among them, and the sums of all rows.
+
+        Returns
+        -------
+        edge : ndarray (n_all, width)
+            Overwritten by the next call.
+        splits : ndarray (n,)
+            Rows of ``edge``: those of lower features come first, and then those at lower thresholds.
+        total : ndarray (P,)
+        """
+        self._scan(gradient)
+        if not self._needs_sums:
+            _stumps.totals(gradient, self._sums)
+        edge = self._best.edge
+        if self._splits is None:
+            there = np.flatnonzero(~np.isnan(edge[:, 0])) if len(edge) else np.zeros(0, dtype=np.int64)
+            slot = np.searchsorted(self._best.start, there, side="right") - 1
+            self._splits = there[np.lexsort((there, self._feature[slot]))]
+        return edge, self._splits, self._sums.ravel()[: self.n_columns]
+
+    def stump(self, at):
+        """The stump of split number ``at``, +1 on its right side; its outputs are overwritten by the next call."""
+        return self._stump_of_split(int(self._splits[at]), 1.0, self._h)
+
+    def stumps(self, at):
+        """The stumps of splits number ``at`` (P,), +1 on their right sides: one for each column.
+
+        Their outputs, also the rows of ``outputs`` (P, m), are overwritten by the next call.
+        """
+        if self.outputs is None:
+            self.outputs = aligned_zeros((len(at), self.data.n_rows), np.int8)
+        split = self._splits[at]
+        slot = np.searchsorted(self._best.start, split, side="right") - 1
+        code = (split - self._best.start[slot]).astype(np.int32)
+        return self._stumps(slot, np.ones(len(at)), code, np.arange(len(at)), self.outputs)
+
+
+class ClassStump(_StumpSearch):
+    """Decision stumps that say one class on the left and another on the right: those with the fewest errors.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    """
+
+    def __init__(self, data, n_threads):
+        super().__init__(data, n_threads)
+        lengths = self._lengths()
+        refuse_edges(lengths, self._sums.size)
+        self._set_result(_stumps.AllEdges(lengths, self._sums.size))
+        self._right = np.zeros(len(self._best.edge))
+        self._gradient = data.gradient_buffer()
+        self._h = aligned_zeros(data.n_rows, np.int8)
+
+    def fit(self, weight):
+        """Best stump for ``weight`` (m,) and the classes (left, right) that it says; None where nothing can be split.
+
+        Its ``edge`` is the weight of the rows of which it says the right class.
+        """
+        start, lanes = self.data.class_start, self._gradient.shape[2]
+        for c in range(self.data.n_classes):
+            rows = slice(start[c], start[c + 1])
+            self._gradient[c // lanes, rows, c % lanes] = weight[rows]
+        total = np.array([part.sum() for part in np.split(weight, start[1:-1])])
+        self._scan(self._gradient)
+        _splits.right_weights(self._best.edge, total, self._right, self.n_threads)
+        split = self._first_best(self._right)
+        if split < 0:
+            return None
+        edge = self._best.edge[split, : len(total)]
+        right_if = (total - edge)[:, None] + (total + edge)[None, :]
+        np.fill_diagonal(right_if, -np.inf)
+        classes = np.unravel_index((right_if * self.tie >= right_if.max()).argmax(), right_if.shape)
+        return self._stump_of_split(split, float(self._right[split]), self._h), (int(classes[0]), int(classes[1]))
+
+
+def refuse_edges(lengths, width):
+    """Say so before any of it is taken where the edges of all splits (`AllEdges`) do not fit."""
+    n, room = 2 * sum(lengths), available_memory()
+    if room is not None and 8 * n * width > room:
+        raise MemoryError(
+            f"the edges of {n} splits in {width} columns need about {in_words(8 * n * width)}; {in_words(room)} are "
+            "free. Use a smaller max_bins, fewer features, or a machine with more memory"
+        )
+
+
+class EdgeStumps(_StumpSearch):
+    """Decision stumps of the columns: for each the largest |edge| over features and thresholds, all from one scan.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+    n_columns : int, optional
+    """
+
+    def __init__(self, data, n_threads, n_columns=None):
+        super().__init__(data, n_threads, n_columns)
+        self._set_result(_stumps.BestOfEach(len(self._feature), self._sums.size))
+        self._at = np.zeros(self.n_columns, dtype=np.int64)
+        self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
+
+    def fit(self, gradient):
+        """Best stump of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
+
+        Their outputs, also the rows of ``outputs``, are overwritten by the next call.
+        """
+        self._scan(gradient)
+        _stumps.pick_classes(self._best, self._feature, self.tie, self._at)
+        columns = np.flatnonzero(self._at >= 0)
+        at = self._at[columns]
+        return self._stumps(at, self._best.edge[at, columns], self._best.code[at, columns], columns, self.outputs)
+
+
+def add_stumps(builder, found, leaf, cls):
+    """Append stumps to a TreesBuilder as trees, with their values (n, 2) on the left and right and classes (n,)."""
+    splits = zip(*((one.feature, one.threshold, one.nan_left) for one in found), strict=True)
+    builder.add_trees(np.ones(len(found), dtype=np.int64), *splits, 1, np.ravel(leaf), cls)

@@ -1,0 +1,308 @@
+"""Layouts of binned columns that tree growers read: lanes of codes or sparse entries, and tiles of lanes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.rows import LARGEST_THRESHOLD
+
+LANES = 16  # columns in a tile
+# Columns are bundled in data of at least so many rows.
+BUNDLE_ROWS = 512
+# Columns with at least this share of rows in one bin, and few others, may share a lane if they exclude each other.
+BUNDLED, BUNDLED_BINS, BUNDLES_TRIED = 0.6, 32, 64
+# A tile in which at most this share of the rows has a lane outside its mode skips the others.
+COUNTED, SKIPPING_ROWS = 0.75, 4096
+# Columns with at least this share of rows in one bin are put into tiles with those that leave theirs in the same rows.
+ALIKE, ALIKE_SAMPLE = 0.3, 1 << 19
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Usable columns: in lanes of codes, or as sparse entries.
+
+    A *lane* is one column of codes. Most lanes hold one feature, whose code is its bin. A lane that bundles exclusive
+    features has code 0 where all of them are in their most frequent bins (modes), else the cell of the one that is not.
+    A sparse feature (``lane`` -1) has entries for the rows outside its mode bin.
+
+    Attributes
+    ----------
+    n_rows : int
+    codes : ndarray of uint8 or uint16 (n_lanes, m)
+        uint16 for small data alone, in which every distinct value is a bin.
+    column, lane, cell0, n_bins, has_missing, mode, usual : ndarray of int32 (n_used,)
+        Per usable feature, in the order of the columns of X: column, lane, first cell in the lane (or among the sparse
+        cells), value bins, whether bin ``n_bins`` holds missing values, the bin without a cell of its own (-1: none),
+        and the most frequent bin.
+    lane_ptr, lane_feature : ndarray of int32
+        Features of every lane; the sparse ones come last.
+    lane_cells : ndarray of int32 (n_lanes,)
+        Codes of every lane.
+    row_ptr : ndarray of int64 (m + 1,) or None
+    row_cell : ndarray of int32 or None
+        Sparse cells of every row, ascending.
+    n_sparse : int
+        Sparse cells.
+    threshold : ndarray of float32
+    threshold_ptr : ndarray of int64 (n_used + 1,)
+        Thresholds of feature f begin at ``threshold_ptr[f]``: position b sends bins up to b to the left.
+    """
+
+    n_rows: int
+    codes: np.ndarray
+    column: np.ndarray
+    lane: np.ndarray
+    cell0: np.ndarray
+    n_bins: np.ndarray
+    has_missing: np.ndarray
+    mode: np.ndarray
+    usual: np.ndarray
+    lane_ptr: np.ndarray
+    lane_feature: np.ndarray
+    lane_cells: np.ndarray
+    row_ptr: np.ndarray | None = None
+    row_cell: np.ndarray | None = None
+    n_sparse: int = 0
+    threshold: np.ndarray
+    threshold_ptr: np.ndarray
+
+    @property
+    def n_lanes(self):
+        """Number of lanes, empty ones included."""
+        return len(self.codes)
+
+    @property
+    def code_bytes(self):
+        """Bytes of a code."""
+        return self.codes.itemsize
+
+    @property
+    def n_entries(self):
+        """Numbers touched by one scan of all rows."""
+        sparse = 0 if self.row_cell is None else len(self.row_cell)
+        return self.n_rows * int((self.lane_cells > 0).sum()) + sparse
+
+    def by_cell(self):
+        """Sparse entries cell after cell, as trees with vector leaves take them.
+
+        Returns
+        -------
+        rows : ndarray of int32 (n_entries,)
+            Ascending within a cell.
+        cells : ndarray of int32 (n, 2)
+            Number of each cell that has entries, and how many.
+        """
+        if self.row_ptr is None:
+            return np.zeros(0, dtype=np.int32), np.zeros((0, 2), dtype=np.int32)
+        marks = np.zeros(len(self.row_cell), dtype=np.int8)
+        entries = csr_array((marks, self.row_cell, self.row_ptr), shape=(self.n_rows, self.n_sparse)).tocsc()
+        counts = np.diff(entries.indptr)
+        used = np.flatnonzero(counts)
+        return entries.indices.astype(np.int32), np.column_stack((used, counts[used])).astype(np.int32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiled(Columns):
+    """Columns and their lanes row by row, 16 in a tile: what trees of one class are grown on.
+
+    Attributes
+    ----------
+    tiles : ndarray of the type of the codes (n_tiles, m, 16)
+        The missing values of a tile's plain lanes share the code ``tile_rows - 1``.
+    tile_lanes, tile_rows, tile_missing : ndarray of int32 (n_tiles,)
+        Lanes in use, codes in use, whether the last code means missing.
+    tile_skip : ndarray of int32 (n_tiles,)
+        1: rows in which every lane has the code ``tile_mode`` (n_tiles, 16) are not counted one by one.
+    counted : ndarray of uint8 (bytes, m) or None
+        Bit t % 8 of byte t // 8 is set in the rows that tile t counts; None where no tile skips any.
+    tile_cell : ndarray of int64 (n_tiles + 2,)
+        First histogram cell of every tile, of the sparse features, and the number of all cells.
+    """
+
+    tiles: np.ndarray
+    tile_lanes: np.ndarray
+    tile_rows: np.ndarray
+    tile_missing: np.ndarray
+    tile_skip: np.ndarray
+    tile_mode: np.ndarray
+    counted: np.ndarray | None
+    tile_cell: np.ndarray
+
+    @property
+    def n_tiles(self):
+        """Number of tiles."""
+        return len(self.tiles)
+
+    @property
+    def n_cells(self):
+        """Cells of one histogram of all features."""
+        return int(self.tile_cell[-1])
+
+
+def _features(column, n_bins, has_missing, usual, cuts):
+    """The fields of `Columns` that do not depend on where the codes lie."""
+    cuts = [
+        np.append(at, LARGEST_THRESHOLD) if missing else at for at, missing in zip(cuts, has_missing, strict=True)
+    ]
+    return {
+        "column": column.astype(np.int32),
+        "n_bins": n_bins.astype(np.int32),
+        "has_missing": has_missing.astype(np.int32),
+        "usual": usual.astype(np.int32),
+        "threshold": np.concatenate([*cuts, np.zeros(0)]).astype(np.float32),
+        "threshold_ptr": np.concatenate(([0], np.cumsum([len(t) for t in cuts]))).astype(np.int64),
+    }
+
+
+def lanes_of(bins):
+    """`Columns` in lanes, from dense `Bins`."""
+    m = bins.codes.shape[1]
+    used = np.flatnonzero(((bins.n_bins > 1) & (bins.missing < m)) | ((bins.missing > 0) & (bins.missing < m)))
+    its = _features(used, bins.n_bins[used], bins.missing[used] > 0, bins.mode[used], [bins.cuts[f] for f in used])
+    n, cells = len(used), its["n_bins"] + its["has_missing"]
+    lanes = _plan(bins.codes, its, bins.mode_rows[used])
+    lane, cell0, mode = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)
+    codes = np.zeros((len(lanes), m), dtype=bins.codes.dtype)
+    for at, features in enumerate(lanes):
+        if len(features) == 1:
+            lane[features[0]] = at
+            codes[at] = bins.codes[used[features[0]]]
+            continue
+        cell = 1
+        for f in features:
+            lane[f], cell0[f], mode[f] = at, cell, its["usual"][f]
+            column = bins.codes[used[f]]
+            others = np.flatnonzero(column != mode[f])
+            codes[at, others] = column[others] + cell
+            cell += int(cells[f])
+    lane_cells = np.zeros(len(lanes), dtype=np.int32)
+    np.maximum.at(lane_cells, lane, cell0 + cells)
+    return Columns(
+        n_rows=m, codes=codes, lane=lane, cell0=cell0, mode=mode, lane_cells=lane_cells,
+        lane_ptr=np.concatenate(([0], np.cumsum([len(features) for features in lanes]))).astype(np.int32),
+        lane_feature=np.array([f for features in lanes for f in features], dtype=np.int32), **its,
+    )  # fmt: skip
+
+
+def _plan(codes, its, mode_rows):
+    """The features of every lane. Lanes of one tile lie beside each other, so that it can skip rows."""
+    m, small = codes.shape[1], codes.itemsize == 1
+    has_missing, n_bins = its["has_missing"], its["n_bins"]
+    bundles = _bundles(codes, its, mode_rows) if small and m >= BUNDLE_ROWS else []
+    bundled = {f for bundle in bundles for f in bundle}
+    plain = [f for f in range(len(n_bins)) if f not in bundled]
+    skewed = [f for f in plain if mode_rows[f] >= ALIKE * m and not has_missing[f]]
+    if m >= SKIPPING_ROWS and len(skewed) > LANES:
+        skewed = _alike(codes, its, np.array(skewed))
+    rest = sorted(set(plain) - set(skewed), key=lambda f: (has_missing[f], n_bins[f], f))
+    lanes = [[int(f)] for f in skewed] + [[f] for f in rest if not has_missing[f]]
+    missing = [[f] for f in rest if has_missing[f]]
+    last = lanes[len(lanes) // LANES * LANES :]
+    if missing and small and any(n_bins[f] == 256 for (f,) in last):
+        lanes += [[]] * (-len(lanes) % LANES)  # no code is left for missing values in this tile
+    return lanes + missing + bundles
+
+
+def _bundles(codes, its, mode_rows):
+    """Lists of features (with few bins, mostly in one) of which no row has two outside their modes."""
+    m, cells = codes.shape[1], its["n_bins"] + its["has_missing"]
+    candidates = np.flatnonzero((mode_rows >= BUNDLED * m) & (cells <= BUNDLED_BINS))
+    candidates = candidates[np.argsort(mode_rows[candidates], kind="stable")]
+    bundles, taken, room = [], [], []
+    for f in candidates:
+        rows = np.flatnonzero(codes[its["column"][f]] != its["usual"][f])
+        for b in range(max(0, len(bundles) - BUNDLES_TRIED), len(bundles)):
+            if room[b] >= cells[f] and not taken[b][rows].any():
+                break
+        else:
+            b = len(bundles)
+            bundles.append([])
+            taken.append(np.zeros(m, dtype=bool))
+            room.append(254)  # code 0, and one for the missing values of the tile
+        bundles[b].append(int(f))
+        taken[b][rows] = True
+        room[b] -= cells[f]
+    return [sorted(bundle) for bundle in bundles if len(bundle) > 1]
+
+
+def _alike(codes, its, features):
+    """The features in an order in which every 16 leave their modes in the same rows, as far as possible."""
+    step = -(-codes.shape[1] // max(64, ALIKE_SAMPLE // max(len(features), 1)))
+    outside = codes[its["column"][features], ::step] != its["usual"][features, None]
+    left, order = np.ones(len(features), dtype=bool), []
+    for j in range(len(features)):
+        if j % LANES == 0:  # the rows that the tile need not count yet, and how many of them a feature would add
+            free = np.ones(outside.shape[1], dtype=bool)
+            adds = outside.sum(axis=1, dtype=np.int64)
+            pick = int(np.argmax(left))
+        else:
+            pick = int(np.argmin(np.where(left, adds, outside.shape[1] + 1)))
+        left[pick] = False
+        counted = outside[pick] & free
+        free &= ~counted
+        adds -= outside[:, counted].sum(axis=1, dtype=np.int64)
+        order.append(features[pick])
+    return order
+
+
+def tiles_of(columns):
+    """`Tiled`: the lanes row by row."""
+    m, n_tiles, dtype = columns.n_rows, -(-columns.n_lanes // LANES), columns.codes.dtype.type
+    tiles = aligned_zeros((n_tiles, m, LANES), dtype)
+    n_lanes, n_codes, missing, skip = (np.zeros(n_tiles, dtype=np.int32) for _ in range(4))
+    mode = np.zeros((n_tiles, LANES), dtype=np.int32)
+    bits = np.zeros((-(-n_tiles // 8), m), dtype=np.uint8)
+    lanes = np.split(columns.lane_feature, columns.lane_ptr[1:-1]) if n_tiles else []
+    for t in range(n_tiles):
+        members = lanes[LANES * t : LANES * (t + 1)]
+        single = [features[0] if len(features) == 1 else -1 for features in members]
+        plain = [f for f in single if f >= 0]
+        n_lanes[t] = sum(len(features) > 0 for features in members)
+        missing[t] = max((columns.has_missing[f] for f in plain), default=0)
+        rows = max([1, *(int(columns.n_bins[f]) for f in plain)])
+        rows = max([rows, *(int(columns.lane_cells[LANES * t + k]) for k, f in enumerate(single) if f < 0)])
+        n_codes[t] = rows + missing[t]
+        for k, f in enumerate(single):
+            column = columns.codes[LANES * t + k]
+            if f >= 0:
+                mode[t, k] = rows if columns.usual[f] == columns.n_bins[f] else columns.usual[f]
+                if columns.has_missing[f]:
+                    column = np.where(column == columns.n_bins[f], dtype(rows), column)
+            tiles[t, :, k] = column
+        if m >= SKIPPING_ROWS and len(members) > LANES // 2:
+            counted = (tiles[t] != mode[t].astype(dtype)).any(axis=1)
+            if counted.mean() <= COUNTED:
+                skip[t] = 1
+                bits[t // 8] |= counted.astype(np.uint8) << np.uint8(t % 8)
+    first = np.concatenate(([0], np.cumsum(n_codes.astype(np.int64) * LANES)))
+    return Tiled(
+        **vars(columns), tiles=tiles, tile_lanes=n_lanes, tile_rows=n_codes, tile_missing=missing, tile_skip=skip,
+        tile_mode=mode, counted=bits if skip.any() else None, tile_cell=np.append(first, first[-1] + columns.n_sparse),
+    )  # fmt: skip
+
+
+def entries_of(bins, m):
+    """`Columns` as sparse entries, from `SparseBins` of m rows."""
+    has_missing = bins.n_missing > 0
+    used = np.flatnonzero(((bins.n_bins > 1) | has_missing) & (bins.n_missing < m))
+    cuts = [bins.cuts[f] for f in used]
+    its = _features(used, bins.n_bins[used], has_missing[used], bins.mode[used], cuts)
+    sizes = (its["n_bins"] + its["has_missing"]).astype(np.int64)
+    ends_at = np.cumsum(sizes)
+    if len(ends_at) and ends_at[-1] > np.iinfo(np.int32).max:
+        raise ValueError(f"X has {ends_at[-1]} bins in all, beyond 2^31; give a smaller max_bins or fewer columns")
+    cell0 = (ends_at - sizes).astype(np.int32)
+    place_of = np.full(len(bins.n_bins), -1)
+    place_of[used] = np.arange(len(used))
+    kept = place_of[bins.column] >= 0
+    rows = bins.row[kept]
+    cells = cell0[place_of[bins.column[kept]]] + bins.bin[kept]
+    by_row = np.argsort(rows, kind="stable")  # within a row, cells ascend because columns do
+    return Columns(
+        n_rows=m, codes=np.zeros((0, m), dtype=np.uint8), lane=np.full(len(used), -1, dtype=np.int32), cell0=cell0,
+        mode=its["usual"], lane_ptr=np.zeros(1, dtype=np.int32), lane_feature=np.arange(len(used), dtype=np.int32),
+        lane_cells=np.zeros(0, dtype=np.int32), row_cell=cells[by_row].astype(np.int32), n_sparse=int(sizes.sum()),
+        row_ptr=np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=m)))).astype(np.int64), **its,
+    )  # fmt: skip
