@@ -80,7 +80,7 @@ class Rows(Integers):
         super().__init__(data, n_threads)
         self.loss, self.link = loss, loss.link
         K = data.n_classes
-        # Many unused lanes are not stored; rows of several blocks would not fit into the cache while they get them back.
+        # Many unused lanes are not stored. Rows of several blocks would leave the cache while they get theirs back.
         n_lanes = K if self.blocks == 1 and 4 * K < 3 * self.width else self.width
         self.F = aligned_zeros((data.n_rows, n_lanes), np.float64)
         uniform = bool((data.weight == data.weight[0]).all())
