@@ -73,7 +73,7 @@ $(VENV)/.stamp-deps: pyproject.toml tools/requirements.py $(VENV)/.stamp-venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade -r $(VENV)/requirements.txt
 	@touch $@
 
-$(VENV)/.stamp-build: setup.py pymcboost/__init__.py $(KERNEL_SOURCES) $(VENV)/.stamp-deps
+$(VENV)/.stamp-build: setup.py pymcboost/_version.py $(KERNEL_SOURCES) $(VENV)/.stamp-deps
 	@echo "compiling the kernels, which takes some minutes"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pymcboost import registry as _registry
+from pymcboost._version import __version__ as __version__
 
 if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
     from pymcboost.algorithms.abcboost import ABCLogitBoostClassifier as ABCLogitBoostClassifier
@@ -24,15 +25,13 @@ if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
     from pymcboost.algorithms.piboost import PIBoostClassifier as PIBoostClassifier
     from pymcboost.algorithms.samme import SAMMEClassifier as SAMMEClassifier
     from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier as VectorTreeBoostClassifier
-    from pymcboost.modelfile import ModelFormatError as ModelFormatError
-    from pymcboost.scoring import Model as Model
-    from pymcboost.scoring import load_model as load_model
+    from pymcboost.model.file import ModelFormatError as ModelFormatError
+    from pymcboost.model.model import Model as Model
+    from pymcboost.model.model import load_model as load_model
     from pymcboost.svmlight import SvmlightError as SvmlightError
-    from pymcboost.svmlight import dump_svmlight as dump_svmlight
     from pymcboost.svmlight import load_svmlight as load_svmlight
+    from pymcboost.svmwrite import dump_svmlight as dump_svmlight
     from pymcboost.training.checkpoint import Checkpoint as Checkpoint
-
-__version__ = "0.1.0.dev0"
 
 # Loaded on first use, so that a process that only scores models needs NumPy alone.
 _PUBLIC = {entry.name: entry for entry in _registry.PUBLIC}

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from pymcboost.machines import KernelMachine, LinearMachine, Scale
+from pymcboost.model.kernel import KernelMachine
+from pymcboost.model.linear import LinearMachine
+from pymcboost.model.scale import Scale
 
 
 class MachineData:

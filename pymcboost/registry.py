@@ -36,11 +36,11 @@ PUBLIC = (
     Entry("SAMMEClassifier", "pymcboost.algorithms.samme", "samme"),
     Entry("VectorTreeBoostClassifier", "pymcboost.algorithms.vector_tree", "vector-tree"),
     Entry("Checkpoint", "pymcboost.training.checkpoint"),
-    Entry("Model", "pymcboost.scoring"),
-    Entry("load_model", "pymcboost.scoring"),
-    Entry("ModelFormatError", "pymcboost.modelfile"),
+    Entry("Model", "pymcboost.model.model"),
+    Entry("load_model", "pymcboost.model.model"),
+    Entry("ModelFormatError", "pymcboost.model.file"),
     Entry("load_svmlight", "pymcboost.svmlight"),
-    Entry("dump_svmlight", "pymcboost.svmlight"),
+    Entry("dump_svmlight", "pymcboost.svmwrite"),
     Entry("SvmlightError", "pymcboost.svmlight"),
 )
 ALGORITHMS = {entry.algorithm: entry for entry in PUBLIC if entry.algorithm is not None}

@@ -1,20 +1,12 @@
-"""LIBSVM text: reading to dense float32 or compressed sparse rows, and writing."""
+"""LIBSVM text: reading to dense float32 or compressed sparse rows."""
 
-import bz2
-import gzip
-import io
-import lzma
-import os
-import sys
-import tempfile
-import zlib
-from pathlib import Path
-from typing import NamedTuple
+from os import PathLike
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from pymcboost import archives
 from pymcboost._kernels import svmtext
-from pymcboost.modelfile import check_folder
 from pymcboost.threads import available_memory, counted, in_words
 
 MAX_INDEX = 2**31 - 1
@@ -26,9 +18,6 @@ DENSE_RATIO = 3
 
 # In a representation.
 LABELS_SHOWN = 5
-
-_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz"}
 
 
 class SvmlightError(ValueError):
@@ -152,18 +141,6 @@ class _Rows:
             getattr(self, name).resize(size, refcheck=False)
 
 
-def _open(path):
-    """(binary stream, name for messages, bytes of text to come or 0 when unknown, whether to close it)."""
-    if os.fspath(path) == "-":
-        return sys.stdin.buffer, "<stdin>", 0, False
-    name = os.fspath(path)
-    opener = _OPENERS.get(Path(name).suffix.lower())
-    if opener:
-        return opener(name, "rb"), name, 0, True
-    stream = open(name, "rb", buffering=0)
-    return stream, name, os.fstat(stream.fileno()).st_size, True
-
-
 def _token(buffer, offset):
     """The offending token as quoted text, cut to a readable length."""
     end = offset
@@ -179,7 +156,14 @@ def _explain(code, token, text, previous):
     if code == "label not number":
         return f"label {token} is not a number; map class names to numbers first"
     if code == "label range":
-        return f"label {token} is out of range; labels must be finite and within +-2^53"
+        return f"label {token} is out of range; labels must be finite and within +-2^53, beyond which some would merge"
+    if code == "label digits":
+        return f"label {token} would become a whole number, which it is not; write fewer digits, or number the classes"
+    if code == "lone CR":
+        return (
+            "a carriage return within the line; lines must end with a newline: convert those of the file, as "
+            "tr '\\r' '\\n' does"
+        )
     if code == "multi label":
         return f"label {token} lists several labels; multi-label files are not supported, keep one label per row"
     if code == "no colon":
@@ -210,6 +194,25 @@ def _is_a_table(line):
     """Whether a line that is no row in LIBSVM format looks like comma-separated values or the like."""
     text = line.partition(b"#")[0].strip()
     return b":" not in text and any(separator in text for separator in (b",", b";", b"\t"))
+
+
+def _refusal(name, code, scanner, buffer):
+    """The error for the text at which the scanner stopped."""
+    if code == "conversion failed":
+        return MemoryError(f"{name}:{scanner.line + 1}: no memory to convert a number")
+    offset, column, previous = scanner.error
+    reason = _explain(code, *_token(buffer, offset), previous)
+    begin = buffer.rfind(b"\n", 0, offset) + 1
+    if scanner.nnz == 0 and _is_a_table(buffer[begin : buffer.find(b"\n", offset)]):
+        reason = (
+            f"{_token(buffer, begin)[0]} looks like comma-separated values; expected LIBSVM text: label "
+            "index:value index:value ..., as scikit-learn's dump_svmlight_file or pymcboost's dump_svmlight "
+            "writes it"
+        )
+    for magic, suffix in archives.MAGIC.items():
+        if scanner.line == 0 and buffer.startswith(magic):
+            reason = f"this is compressed data; its name must end with {suffix}"
+    return SvmlightError(f"{name}:{scanner.line + 1}:{column}: {reason}")
 
 
 def _scan(stream, name, size, base, rows):
@@ -250,21 +253,7 @@ def _scan(stream, name, size, base, rows):
         rows.reserve(scanner, length, expected)
         code = scanner.feed(buffer, length, rows.indices, rows.values, rows.indptr, rows.labels, rows.labelled)
         if code != "ok":
-            if code == "conversion failed":
-                raise MemoryError(f"{name}:{scanner.line + 1}: no memory to convert a number")
-            offset, column, previous = scanner.error
-            reason = _explain(code, *_token(buffer, offset), previous)
-            begin = buffer.rfind(b"\n", 0, offset) + 1
-            if scanner.nnz == 0 and _is_a_table(buffer[begin : buffer.find(b"\n", offset)]):
-                reason = (
-                    f"{_token(buffer, begin)[0]} looks like comma-separated values; expected LIBSVM text: label "
-                    "index:value index:value ..., as scikit-learn's dump_svmlight_file or pymcboost's dump_svmlight "
-                    "writes it"
-                )
-            for magic, suffix in _MAGIC.items():
-                if scanner.line == 0 and buffer.startswith(magic):
-                    reason = f"this is compressed data; its name must end with {suffix}"
-            raise SvmlightError(f"{name}:{scanner.line + 1}:{column}: {reason}")
+            raise _refusal(name, code, scanner, buffer)
         buffer[: have - length] = buffer[length:have]
         have -= length
     if total == 0:
@@ -279,7 +268,7 @@ def _checked(n_features, base, layout, memory_limit):
         isinstance(n_features, (int, np.integer)) and not isinstance(n_features, bool) and 1 <= n_features <= MAX_INDEX
     ):
         raise ValueError(f"n_features={n_features!r}: expected None or an integer from 1 to {MAX_INDEX}")
-    if base not in ("auto", 0, 1) or isinstance(base, bool):
+    if not (isinstance(base, (str, int, np.integer)) and not isinstance(base, bool) and base in ("auto", 0, 1)):
         raise ValueError(f"base={base!r}: expected 'auto', 0 or 1")
     if layout not in ("auto", "dense", "csr", "plain"):
         raise ValueError(f"layout={layout!r}: expected 'auto', 'dense', 'csr' or 'plain'")
@@ -287,17 +276,25 @@ def _checked(n_features, base, layout, memory_limit):
         raise ValueError(f"memory_limit={memory_limit!r}: expected None or a positive number of bytes")
 
 
-def load_svmlight(path, *, n_features=None, base="auto", layout="auto", memory_limit=None):
+def load_svmlight(
+    path: str | bytes | PathLike[str],
+    *,
+    n_features: int | None = None,
+    base: Literal["auto", 0, 1] = "auto",
+    layout: Literal["auto", "dense", "csr", "plain"] = "auto",
+    memory_limit: int | None = None,
+) -> "SvmlightData":
     r"""Read a file in LIBSVM format.
 
-    One row per line, ``label index:value index:value ...``, the indices increasing; separators are spaces, tabs and
-    carriage returns. Text from ``#`` on and blank lines are skipped, ``qid:n`` after the label is checked and
-    ignored, and a row may lack its label. Values are rounded to the nearest double and then to float32; ``nan``
-    (missing) and ``inf`` are read as such. Labels are numbers, at most 2^53 in size. A byte order mark is skipped.
+    One row per line, ``label index:value index:value ...``, the indices increasing; separators are spaces and tabs,
+    and a line may end in a carriage return. Text from ``#`` on and blank lines are skipped, ``qid:n`` after the label
+    is checked and ignored, and a row may lack its label. Values are rounded to the nearest double and then to float32;
+    ``nan`` (missing) and ``inf`` are read as such. Labels are numbers, at most 2^53 in size: up to there a double holds
+    every integer. A byte order mark is skipped.
 
     Parameters
     ----------
-    path : str or path-like
+    path : str, bytes or path-like
         File name; ``-`` is standard input. A name that ends with .gz, .bz2 or .xz is decompressed.
     n_features : int, default=None
         Number of columns. None: as many as the largest index in the file asks for. Entries beyond it are dropped
@@ -340,16 +337,15 @@ def load_svmlight(path, *, n_features=None, base="auto", layout="auto", memory_l
 def load_and_count(path, n_features=None, base="auto", layout="auto", memory_limit=None):
     """What `load_svmlight` returns, and as how many features the largest index in the file asks for (0: none)."""
     _checked(n_features, base, layout, memory_limit)
-    stream, name, size, ours = _open(path)
+    stream, name, size, ours = archives.open_text(path)
     rows = _Rows(name, memory_limit)
     try:
         scanner = _scan(stream, name, size, base, rows)
-    except (EOFError, zlib.error, lzma.LZMAError) as error:
-        raise SvmlightError(f"{name}: the archive is truncated or damaged ({error}); fetch it again") from error
-    except OSError as error:
-        if error.errno is None and Path(name).suffix.lower() in _OPENERS:
-            raise SvmlightError(f"{name}: the archive is truncated or damaged ({error}); fetch it again") from error
-        raise
+    except (OSError, *archives.DAMAGES) as error:
+        reason = archives.damage(name, error)
+        if reason is None:
+            raise
+        raise SvmlightError(f"{name}: the archive is truncated or damaged ({reason}); fetch it again") from error
     finally:
         if ours:
             stream.close()
@@ -371,7 +367,7 @@ def load_and_count(path, n_features=None, base="auto", layout="auto", memory_lim
     where = f"largest index {largest} at line {line}, column {column}"
     X = _matrix(rows, scanner, int(n_features), layout, where, found > n_features)
     y = rows.labels if scanner.fractions else rows.labels.astype(np.int64)
-    return SvmlightData(X, y, rows.labelled.view(np.bool_), base, notices), found
+    return SvmlightData(X, y, rows.labelled.view(np.bool_), int(base), notices), found
 
 
 def _settle_base(name, base, scanner, rows, notices):
@@ -423,102 +419,3 @@ def _matrix(rows, scanner, n_features, layout, where, drop):
     X = scipy.sparse.csr_matrix((data, indices, indptr), shape=(m, n_features), copy=False)
     X.has_sorted_indices = X.has_canonical_format = True
     return X
-
-
-def dump_svmlight(path, X, y, *, base=1):
-    r"""Write a file in LIBSVM format.
-
-    Values are cast to float32 and written with the fewest digits, at most 9, that `load_svmlight` reads back exactly;
-    zeros are left out, NaN is written as ``nan``. A file is replaced only when the new one is complete.
-
-    Parameters
-    ----------
-    path : str or path-like
-        File name; ``-`` is standard output. A name that ends with .gz, .bz2 or .xz is compressed.
-    X : array-like (m, d) or SciPy sparse matrix (m, d)
-        Features.
-    y : array-like (m,)
-        Numeric labels.
-    base : {0, 1}, default=1
-        Index of the first feature.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "small.libsvm")
-    >>> dump_svmlight(path, [[0.5, 0, 2]], [1])
-    >>> path.read_text()
-    '1 1:0.5 3:2\n'
-    """
-    if base not in (0, 1) or isinstance(base, bool):
-        raise ValueError(f"base={base!r}: expected 0 or 1")
-    y = np.asarray(y)
-    if y.dtype.kind not in "buif":
-        raise ValueError(f"y has type {y.dtype}; LIBSVM labels are numbers, encode them first")
-    if not np.isfinite(y).all() or (y.size and np.abs(y.astype(np.float64)).max() > 2**53):
-        raise ValueError("y has a label that is not finite or beyond +-2^53, which no reader keeps")
-    sparse = hasattr(X, "tocsr")
-    X = X.tocsr().astype(np.float32) if sparse else np.asarray(X)
-    if X.ndim != 2 or y.shape != (X.shape[0],):
-        raise ValueError(f"X of shape {X.shape} and y of shape {y.shape}: expected (m, d) and (m,)")
-    if sparse:
-        X.sum_duplicates()
-    write = _write_lines(X, y, base, sparse)
-    if os.fspath(path) == "-":
-        sys.stdout.writelines(write)
-        return
-    check_folder(path)
-    path = Path(path)
-    opener = _OPENERS.get(path.suffix.lower(), open)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".tmp", suffix=path.suffix)
-    try:
-        os.close(handle)
-        if opener is gzip.open:
-            # No name and no time in the header: equal data give equal bytes.
-            with (
-                open(temporary, "wb") as raw,
-                gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed,
-                io.TextIOWrapper(packed, "ascii", newline="\n") as out,
-            ):
-                out.writelines(write)
-        else:
-            with opener(temporary, "wt", encoding="ascii", newline="\n") as out:
-                out.writelines(write)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _decimals(values):
-    """Shortest decimal text of each float32 that reads back as the same float32 (by way of double)."""
-    texts = values.astype("U32")
-    wrong = np.flatnonzero((texts.astype(np.float64).astype(np.float32) != values) & ~np.isnan(values))
-    texts[wrong] = np.char.mod("%.9g", values[wrong])
-    return [text.removesuffix(".0") for text in texts.tolist()]
-
-
-def _write_lines(X, y, base, sparse, block=1024):
-    """The file's lines; values are turned into text by blocks of rows, which is where the time goes."""
-    for first in range(0, X.shape[0], block):
-        rows = min(block, X.shape[0] - first)
-        if sparse:
-            span = slice(X.indptr[first], X.indptr[first + rows])
-            row = np.repeat(np.arange(rows), np.diff(X.indptr[first : first + rows + 1]))
-            column, values = X.indices[span], X.data[span]
-            present = np.flatnonzero(values)
-            row, column, values = row[present], column[present], values[present]
-        else:
-            part = np.asarray(X[first : first + rows], np.float32)
-            row, column = np.nonzero(part)
-            values = part[row, column]
-        pairs = zip((column + base).tolist(), _decimals(values), strict=True)
-        entries = [f" {index}:{value}" for index, value in pairs]
-        stops = np.searchsorted(row, np.arange(rows + 1)).tolist()
-        for i in range(rows):
-            label = y[first + i]
-            label = int(label) if y.dtype.kind in "bui" else format(float(label), ".17g")
-            yield f"{label}{''.join(entries[stops[i] : stops[i + 1]])}\n"

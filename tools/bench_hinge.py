@@ -14,7 +14,7 @@ ROWS, C = 3000, 64.0
 
 def first_round(name, kernel, rows):
     """Kernel, rows and signs of one class against all others, and margins as they are after some rounds."""
-    from pymcboost.machines import Scale
+    from pymcboost.model.scale import Scale
     from pymcboost.svm import kernel_block
 
     X, y, _, _ = load_official(name)

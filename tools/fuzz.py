@@ -18,10 +18,12 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pymcboost import modelfile  # noqa: E402
-from pymcboost.ensemble import EnsembleBuilder, TreesBuilder  # noqa: E402
-from pymcboost.machines import KernelMachine, LinearMachine, Scale  # noqa: E402
-from pymcboost.scoring import Model  # noqa: E402
+from pymcboost.model import file as modelfile  # noqa: E402
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder  # noqa: E402
+from pymcboost.model.kernel import KernelMachine  # noqa: E402
+from pymcboost.model.linear import LinearMachine  # noqa: E402
+from pymcboost.model.model import Model  # noqa: E402
+from pymcboost.model.scale import Scale  # noqa: E402
 
 
 def base_models():

@@ -83,7 +83,7 @@ def seeds_of(data):
 
 def scaled(X, *others):
     """Features from their range on X to [-1, 1]."""
-    from pymcboost.machines import Scale
+    from pymcboost.model.scale import Scale
 
     scale = Scale.from_range(X.min(axis=0), X.max(axis=0))
     return [scale.apply(part) for part in (X, *others)]

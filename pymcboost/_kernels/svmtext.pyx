@@ -35,7 +35,7 @@ PADDING = SVM_PADDING
 CODES = (
     "ok", "label not number", "label range", "multi label", "no colon", "index not number", "index negative",
     "index zero", "index huge", "index order", "no value", "value not number", "value overflow", "qid not number",
-    "qid place", "conversion failed",
+    "qid place", "label digits", "lone CR", "conversion failed",
 )
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from pymcboost.data import TrainingData
-from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import estimator

@@ -9,8 +9,9 @@ import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms._binary import RESTART_EVERY, SMALLEST_EDGE, BinaryBooster
-from pymcboost.ensemble import EnsembleBuilder, Trees, TreesBuilder
-from pymcboost.scoring import Model
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
+from pymcboost.model.model import Model
+from pymcboost.model.trees import Trees
 from pymcboost.threads import available_memory, in_words
 from pymcboost.totally_corrective import FCD, LBFGS, Columns, ExpWeights, LogWeights, pack, padded
 

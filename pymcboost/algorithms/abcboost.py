@@ -20,7 +20,7 @@ classification.
 import numpy as np
 
 from pymcboost.class_trees import ClassTrees
-from pymcboost.ensemble import TreesBuilder
+from pymcboost.model.builders import TreesBuilder
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import Parameter, estimator

@@ -18,8 +18,8 @@ from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import ClassicBooster, ClassicClassifier
 from pymcboost.coding import code_matrix
 from pymcboost.coefficients import common_step
-from pymcboost.ensemble import TreesBuilder
 from pymcboost.losses import CodedExp
+from pymcboost.model.builders import TreesBuilder
 from pymcboost.training.parameters import Parameter, estimator
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from pymcboost.algorithms._classic import FOR_STUMPS, ClassicBooster, ClassicClassifier
 from pymcboost.data import TrainingData
-from pymcboost.ensemble import TreesBuilder
 from pymcboost.margin_learners import MarginStumps, MarginTrees
+from pymcboost.model.builders import TreesBuilder
 from pymcboost.training.parameters import estimator
 from pymcboost.tree_data import TreeData
 

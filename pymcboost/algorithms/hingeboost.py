@@ -57,6 +57,12 @@ class HingeBoostOC(Booster):
         "violation": "of the optimality conditions, by the last one",
     }
 
+    def check(self):
+        """Costs are numbers; how many there must be depends on the classes."""
+        cost = self.params.cost_matrix
+        if cost is not None:
+            costs(cost, len(cost))
+
     def takes_sparse(self):
         """Kernels are computed from dense rows."""
         return self.params.kernel == "linear"

@@ -23,8 +23,8 @@ from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import ClassicBooster, ClassicClassifier
 from pymcboost.coding import not_told_apart, separators
 from pymcboost.coefficients import coded_steps
-from pymcboost.ensemble import TreesBuilder
 from pymcboost.losses import CodedExp
+from pymcboost.model.builders import TreesBuilder
 from pymcboost.training.parameters import Parameter, estimator
 
 

@@ -16,8 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from pymcboost.ensemble import TreesBuilder
 from pymcboost.losses import ROW_LINKS, RowLoss
+from pymcboost.model.builders import TreesBuilder
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import Parameter, estimator

@@ -6,11 +6,12 @@ Imports nothing beyond the standard library, so that a mistyped command answers 
 import argparse
 import json
 import os
-import shutil
+import re
 import sys
 from contextlib import contextmanager, suppress
 
-from pymcboost import __version__
+from pymcboost import files
+from pymcboost._version import __version__
 
 OK, USAGE, DATA, MODEL, IO, MEMORY, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 5, 130, 141
 
@@ -93,38 +94,83 @@ def word(name):
     return name if plain else json.dumps(name)
 
 
+STREAMS = {"-": 1, "/dev/stdout": 1, "/dev/stderr": 2}
+
+
+def stream_number(path):
+    """Descriptor that an output path stands for: ``-``, /dev/stdout, /dev/fd/3 and the like; None for files."""
+    found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path)
+    return int(found[1]) if found else STREAMS.get(path)
+
+
+def check_output(path, what):
+    """Refuse an output file that cannot be written, before the work; see `files.check_target`."""
+    if stream_number(path) is None:
+        files.check_target(path, what, streams=True)
+
+
 @contextmanager
-def whole_file(path):
+def whole_file(path, what):
     """Text stream to ``path`` that replaces the file at the end, or leaves it as it was; ``-`` is standard output.
 
-    Devices and pipes are written to directly.
+    Devices, FIFOs and the process's own streams are written to directly.
     """
-    if path == "-":
+    number = stream_number(path)
+    if number == 1:
         yield sys.stdout
-        return
-    target = os.path.realpath(path)
-    if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "w", encoding="utf-8") as stream:
+    elif number is not None:
+        with open(os.dup(number), "w", encoding="utf-8", newline="\n") as stream:
             yield stream
-        return
-    temporary = f"{target}.tmp{os.getpid()}"
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+    else:
+        with (
+            files.replacing(path, what, streams=True) as file,
+            open(file, "w", encoding="utf-8", newline="\n", closefd=False) as stream,
+        ):
             yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        if os.path.exists(target):
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except BaseException:
+
+
+def refuse_same(output, what, inputs):
+    """Refuse an output file that is one of the inputs, by name or by a link.
+
+    Parameters
+    ----------
+    output : str
+    what : str
+        What the output file is, for the message.
+    inputs : dict of str to (str or None)
+        The other files by what they are. None is left out; ``-`` is standard input.
+    """
+    number = stream_number(output)
+    shown = output if number is None else f"/dev/fd/{number}"
+    for name, path in inputs.items():
+        if path is not None and files.same_file(shown, "/dev/fd/0" if path == "-" else path):
+            raise UsageError(f"the {what} {output} is the {name} itself, which would be lost; name another file")
+
+
+class _Errors:
+    """Standard error that may fail: a full disk or a reader that went away must not end hours of work."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+    def write(self, text):
+        """Write what can be written."""
         with suppress(OSError):
-            os.unlink(temporary)
-        raise
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self):
+        """Pass on what can be passed on."""
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def _is_model_error(error):
     # Looked up, not imported: when the module was never loaded, the error cannot be one of its own.
-    module = sys.modules.get("pymcboost.modelfile")
+    module = sys.modules.get("pymcboost.model.file")
     return module is not None and isinstance(error, module.ModelFormatError)
 
 
@@ -145,9 +191,22 @@ def run(program, body, argv):
     int
         0 success, 1 usage, 2 data, 3 model file, 4 input or output, 5 memory, 130 interrupted, 141 broken pipe.
     """
+    # Descriptors that the caller closed must not become those of our files, into which others would print.
+    while (null := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(null)
     # A stream that the caller closed is None, and print(file=None) would write to the other one.
     sys.stdout = sys.stdout or open(os.devnull, "w")
-    sys.stderr = sys.stderr or open(os.devnull, "w")
+    errors = sys.stderr = sys.stderr or open(os.devnull, "w")
+    sys.stderr = _Errors(errors)
+    try:
+        return _report(program, body, argv)
+    finally:
+        sys.stderr = errors
+        _empty(errors)
+
+
+def _report(program, body, argv):
     try:
         try:
             status = body(sys.argv[1:] if argv is None else list(argv)) or OK
@@ -160,26 +219,32 @@ def run(program, body, argv):
     except KeyboardInterrupt:
         status, message = INTERRUPTED, "interrupted"
     except BrokenPipeError:
-        return _leave(PIPE)
+        _empty(sys.stdout)
+        return PIPE
     except MemoryError as error:
         status, message = MEMORY, f"not enough memory: {error}" if str(error) else "not enough memory"
     except OSError as error:
-        status = IO
-        message = error.strerror or str(error)
-        if error.filename is not None:
-            message = f"{os.fsdecode(error.filename)}: {message}"
+        status, message = IO, error_text(error)
     except ValueError as error:
         status, message = MODEL if _is_model_error(error) else DATA, str(error)
-    with suppress(OSError):
-        print(f"{program}: error: {message}" if status != INTERRUPTED else f"{program}: {message}", file=sys.stderr)
-    return _leave(status)
+    print(f"{program}: error: {message}" if status != INTERRUPTED else f"{program}: {message}", file=sys.stderr)
+    _empty(sys.stdout)
+    return status
 
 
-def _leave(status):
-    """Empty standard output's buffer; what cannot be written any more must not make Python complain at exit."""
+def error_text(error):
+    """One line of an OSError: the file and what is wrong with it."""
+    message = error.strerror or str(error)
+    return message if error.filename is None else f"{os.fsdecode(error.filename)}: {message}"
+
+
+def _empty(stream):
+    """Empty a stream's buffer; what cannot be written any more must not make Python complain at exit."""
     try:
-        sys.stdout.flush()
+        stream.flush()
     except OSError:
         with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return status
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
+            stream.flush()

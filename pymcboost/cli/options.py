@@ -5,7 +5,7 @@ import re
 from dataclasses import fields
 
 from pymcboost.cli.console import UsageError, bounded
-from pymcboost.machines import KERNELS
+from pymcboost.model.kernel import KERNELS
 from pymcboost.training.parameters import parameters
 
 # LIBSVM-style short names. Long names are derived; these are chosen by hand and never change their meaning.

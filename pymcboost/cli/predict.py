@@ -7,8 +7,11 @@ from pymcboost.cli.console import (
     Parser,
     UsageError,
     bounded,
+    check_output,
     notifier,
+    refuse_same,
     run,
+    stream_number,
     thread_count,
     whole_file,
     word,
@@ -114,36 +117,49 @@ def write(stream, names, predicted, values):
         stream.writelines(line % (names[c], *row) for c, row in rows)
 
 
+def information(model, path, note):
+    """The model's meta; one that cannot be read is said and left aside, as scores do not need it."""
+    from pymcboost.model.file import ModelFormatError
+
+    try:
+        return model.meta
+    except ModelFormatError as error:
+        note(f"{path}: {error}; scored without it")
+        return {}
+
+
+def cut(model, rounds, path):
+    """Return the model of the first rounds, or refuse what cannot be cut."""
+    if model.is_machine:
+        raise UsageError(f"{path} is a linear or kernel machine, into which all rounds are merged: no --rounds")
+    if model.n_rounds is None:
+        raise UsageError(f"{path} is an interval table, whose rounds are merged: no --rounds")
+    if not model.has_stages:
+        raise UsageError(f"{path} is totally corrective: its first rounds are no model, so no --rounds")
+    if rounds > model.n_rounds:
+        raise UsageError(f"--rounds must be from 0 to {model.n_rounds}, the rounds of {path}")
+    return model.truncate(rounds)
+
+
 def predict(argv):
     """Do what ``mcboost-predict``'s arguments ask."""
     arguments = parse(argv)
     note = notifier(PROGRAM, arguments.quiet)
 
-    from pymcboost.modelfile import check_folder
-    from pymcboost.scoring import load_model
+    from pymcboost.model.model import load_model
     from pymcboost.svmlight import load_and_count
 
-    if arguments.output_file != "-":
-        check_folder(arguments.output_file, "output file")
+    inputs = {"test file": arguments.test_file, "model file": arguments.model_file}
+    refuse_same(arguments.output_file, "output file", inputs)
+    check_output(arguments.output_file, "output file")
     model = load_model(arguments.model_file)
     if arguments.rounds is not None:
-        if model.is_machine:
-            raise UsageError(
-                f"{arguments.model_file} is a linear or kernel machine, into which all rounds are merged: no --rounds"
-            )
-        if model.n_rounds is None:
-            raise UsageError(f"{arguments.model_file} is an interval table, whose rounds are merged: no --rounds")
-        if not model.has_stages:
-            raise UsageError(
-                f"{arguments.model_file} is totally corrective: its first rounds are no model, so no --rounds"
-            )
-        if arguments.rounds > model.n_rounds:
-            raise UsageError(f"--rounds must be from 0 to {model.n_rounds}, the rounds of {arguments.model_file}")
-        model = model.truncate(arguments.rounds)
+        model = cut(model, arguments.rounds, arguments.model_file)
     if arguments.probability and model.link == "none":
         raise UsageError(f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores")
-    known = model.meta.get("index_base")
-    base = int(arguments.base) if arguments.base != "auto" else known if known in (0, 1) else "auto"
+    known = information(model, arguments.model_file, note).get("index_base")
+    known = known if type(known) is int and known in (0, 1) else "auto"  # not true and false
+    base = known if arguments.base == "auto" else int(arguments.base)
     data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain")
     for notice in data.notices:
         note(notice)
@@ -158,11 +174,11 @@ def predict(argv):
         values = model.predict_proba(data.X, n_jobs=arguments.n_jobs)
     elif arguments.decision_values:
         values = model.raw_scores(data.X, n_jobs=arguments.n_jobs)
-    with whole_file(arguments.output_file) as stream:
+    with whole_file(arguments.output_file, "output file") as stream:
         write(stream, [word(str(name)) for name in model.classes_.tolist()], best, values)
     line = accuracy(model, model.classes_[best], data, note)
     if line:
-        print(line, file=sys.stderr if arguments.output_file == "-" else sys.stdout)
+        print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,28 @@
 
 import functools
 import os
+import secrets
 import sys
+import tempfile
 import time
 import warnings
 
-from pymcboost.cli.console import EXIT_CODES, INTERRUPTED, Parser, UsageError, bounded, notifier, run
+from pymcboost import files
+from pymcboost.cli.console import (
+    EXIT_CODES,
+    INTERRUPTED,
+    IO,
+    OK,
+    Parser,
+    UsageError,
+    bounded,
+    error_text,
+    notifier,
+    refuse_same,
+    run,
+)
 from pymcboost.cli.options import DEFAULTS, add_algorithm_options, option_flags, take_class_weights
-from pymcboost.modelfile import LAYOUTS
+from pymcboost.model.file import LAYOUTS, MAGIC
 from pymcboost.threads import counted
 
 PROGRAM = "mcboost-train"
@@ -51,7 +66,26 @@ def parse(argv):
     )
     _algorithm_option(parser, ALGORITHMS)
     names = add_algorithm_options(parser.add_argument_group(f"options of {cls.__name__}"), cls)
-    group = parser.add_argument_group("data, validation and output")
+    _add_data_options(parser.add_argument_group("data, validation and output"))
+    parser.add_common()
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        refuse_unknown(parser, unknown, arguments.algorithm, ALGORITHMS)
+    given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
+    _check_parameters(parser, arguments, cls, names, given, weights)
+    _check_files(parser, arguments)
+    if "n_iter_no_change" in given:
+        given.setdefault("early_stopping", True)
+    quiet = arguments.quiet or arguments.cross_validation
+    given = {**{name: default for name, default in DEFAULTS.items() if name in names}, **given}
+    given["verbose"] = 0 if quiet else given["verbose"]
+    estimator = cls(**given)
+    if arguments.layout not in estimator.layouts():
+        parser.error(f"--layout {arguments.layout} is for stumps whose scores are summed; leave it out")
+    return arguments, estimator, weights
+
+
+def _add_data_options(group):
     # Only for the help text: take_class_weights has removed these from the arguments.
     group.add_argument(
         "-w<label>", dest="weight", metavar="x", help="weight of the class with this label, as in -w3 2.5 (default: 1)"
@@ -100,12 +134,10 @@ def parse(argv):
         type=bounded(float, "a number of seconds >= 0", lambda s: 0 <= s < float("inf")),
         help=f"seconds from one writing of the checkpoint to the next, 0 for every round (default: {CHECKPOINT_EVERY})",
     )
-    parser.add_common()
-    arguments, unknown = parser.parse_known_args(argv)
-    if unknown:
-        refuse_unknown(parser, unknown, arguments.algorithm, ALGORITHMS)
 
-    given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
+
+def _check_parameters(parser, arguments, cls, names, given, weights):
+    """Refuse parameters that have no meaning for this algorithm, or exclude each other."""
     if given.get("n_jobs", 1) == 0:
         parser.error("argument -j/--n-jobs: 0 threads have no meaning; use 1 or more, -1 for all CPUs, or leave it out")
     if weights and "class_weight" not in names:
@@ -114,6 +146,10 @@ def parse(argv):
         parser.error(f"{arguments.algorithm} keeps no checkpoints: its rounds are merged; leave out --checkpoint")
     if weights and given.get("class_weight"):
         parser.error("-w<label> and --class-weight exclude each other")
+
+
+def _check_files(parser, arguments):
+    """Refuse files that exclude each other or are one, and name the model file where no name was given."""
     if arguments.cross_validation and (arguments.validation_file or arguments.model_file):
         what = "-P" if arguments.validation_file else "a model file"
         parser.error(f"-v writes no model and validates on its own folds; leave out {what}")
@@ -125,18 +161,15 @@ def parse(argv):
         parser.error("training on standard input needs the name of a model file")
     if arguments.training_file == arguments.validation_file == "-":
         parser.error("only one of the training and the validation file can be standard input")
-    if "n_iter_no_change" in given:
-        given.setdefault("early_stopping", True)
-    quiet = arguments.quiet or arguments.cross_validation
-    given = {**{name: default for name, default in DEFAULTS.items() if name in names}, **given}
-    given["verbose"] = 0 if quiet else given["verbose"]
     arguments.model_file = arguments.model_file or os.path.basename(arguments.training_file) + ".mcb"
-    if arguments.checkpoint and os.path.realpath(arguments.checkpoint) == os.path.realpath(arguments.model_file):
+    if arguments.cross_validation:
+        return
+    if arguments.checkpoint and files.same_file(arguments.checkpoint, arguments.model_file):
         parser.error("--checkpoint names the model file, but is removed when that has been written; name another file")
-    estimator = cls(**given)
-    if arguments.layout not in estimator.layouts():
-        parser.error(f"--layout {arguments.layout} is for stumps whose scores are summed; leave it out")
-    return arguments, estimator, weights
+    inputs = {"training file": arguments.training_file, "validation file": arguments.validation_file}
+    refuse_same(arguments.model_file, "model file", inputs)
+    if arguments.checkpoint:
+        refuse_same(arguments.checkpoint, "checkpoint", inputs)
 
 
 def refuse_unknown(parser, unknown, algorithm, registry):
@@ -165,17 +198,10 @@ def refuse_unknown(parser, unknown, algorithm, registry):
 
 def check_target(path, what="model file"):
     """Find out before hours of training that a file cannot be written, or would overwrite something else."""
-    from pymcboost.modelfile import check_folder
-
-    folder = os.path.dirname(path) or "."
-    if os.path.isdir(path):
-        raise IsADirectoryError(21, f"is a folder, not a {what}", path)
-    check_folder(path, what)
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(13, f"cannot write the {what} into this folder", folder)
+    files.check_target(path, what)
     if os.path.isfile(path) and os.path.getsize(path):
         with open(path, "rb") as stream:
-            if stream.read(4) != b"\x89MCB":
+            if stream.read(4) != MAGIC[:4]:
                 raise UsageError(f"{what} {path} exists and is not a model; remove it first if you mean it")
 
 
@@ -257,43 +283,87 @@ def save(estimator, base, path, layout):
     """Write the model; one from a zero-based file says so, as a test file may lack the index 0 that would tell."""
     if base == 1:
         return estimator.save(path, layout=layout)
-    from pymcboost.scoring import Model
+    from pymcboost.model.model import Model
 
     model = estimator.model_
     meta = {**model.meta, "index_base": base}
     Model.from_ensemble(model.ensemble, model.classes_, link=model.link, meta=meta, layout=layout).save(path)
 
 
+def save_anywhere(estimator, base, arguments):
+    """Save the model, where its place has failed in another one; the place and an error message or None."""
+    path = arguments.model_file
+    try:
+        save(estimator, base, path, arguments.layout)
+        return path, None
+    except OSError as error:
+        message = error_text(error)
+        if error.filename is None:
+            message = f"{path}: {message}"
+    name = f"{os.path.splitext(os.path.basename(path))[0][:40]}-{secrets.token_hex(4)}.mcb"
+    for folder in (os.getcwd, tempfile.gettempdir, lambda: os.path.expanduser("~")):
+        try:
+            other = os.path.join(folder(), name)
+            save(estimator, base, other, arguments.layout)
+        except OSError:
+            continue
+        return other, f"{message}; the model is in {other} instead"
+    return None, f"{message}; the model could not be written to another folder either"
+
+
+def start(estimator, arguments, note):
+    """The function that trains, and the checkpoint or None."""
+    if not arguments.checkpoint:
+        return estimator.fit, None
+    from pymcboost.training.checkpoint import Checkpoint
+
+    every = CHECKPOINT_EVERY if arguments.checkpoint_every is None else arguments.checkpoint_every
+    checkpoint = Checkpoint(arguments.checkpoint, every, note)
+    return functools.partial(checkpoint.fit, estimator), checkpoint
+
+
 def fit_and_save(estimator, X, y, base, validation, arguments, note):
     """Train, save and report; after Ctrl-C save the rounds that are done."""
-    status, fit, checkpoint = 0, estimator.fit, None
-    if arguments.checkpoint:
-        from pymcboost.training.checkpoint import Checkpoint
-
-        every = CHECKPOINT_EVERY if arguments.checkpoint_every is None else arguments.checkpoint_every
-        checkpoint = Checkpoint(arguments.checkpoint, every, note)
-        fit = functools.partial(checkpoint.fit, estimator)
-    start = time.perf_counter()
+    fit, checkpoint = start(estimator, arguments, note)
+    begin, interrupted = time.perf_counter(), False
     try:
         fit(X, y, **validation)
     except KeyboardInterrupt:
         if not getattr(estimator, "n_estimators_", 0):
             raise
-        status = INTERRUPTED
-    seconds = time.perf_counter() - start
-    save(estimator, base, arguments.model_file, arguments.layout)
-    size = os.path.getsize(arguments.model_file)
-    if status:
-        print(
-            f"{PROGRAM}: interrupted; the {counted(estimator.n_estimators_, 'round')} done "
-            f"{'is' if estimator.n_estimators_ == 1 else 'are'} saved in {arguments.model_file}",
-            file=sys.stderr,
-        )
-        if checkpoint and os.path.exists(arguments.checkpoint):
-            note(f"the same command goes on from the checkpoint {arguments.checkpoint}")
-        return status
-    if checkpoint:
+        interrupted = True
+    seconds = time.perf_counter() - begin
+    path, problem = save_anywhere(estimator, base, arguments)
+    if interrupted and path is not None:
+        done = counted(estimator.n_estimators_, "round")
+        verb = "is" if estimator.n_estimators_ == 1 else "are"
+        print(f"{PROGRAM}: interrupted; the {done} done {verb} saved in {path}", file=sys.stderr)
+    if problem is None and not interrupted:
+        problem = drop(checkpoint)
+    elif checkpoint and os.path.exists(arguments.checkpoint):
+        note(f"the same command goes on from the checkpoint {arguments.checkpoint}")
+    if path is not None and not interrupted:
+        report(estimator, X, y, validation, arguments, note, seconds)
+        note(f"{path}: {os.path.getsize(path):,} bytes ({arguments.layout})")
+    if problem is not None:
+        print(f"{PROGRAM}: error: {problem}", file=sys.stderr)
+        return IO
+    return INTERRUPTED if interrupted else OK
+
+
+def drop(checkpoint):
+    """Remove the checkpoint of a training whose model is saved; an error message or None."""
+    if checkpoint is None:
+        return None
+    try:
         checkpoint.remove()
+    except OSError as error:
+        return f"the model is saved, but its checkpoint is still there: {error_text(error)}"
+    return None
+
+
+def report(estimator, X, y, validation, arguments, note, seconds):
+    """Say how the training went."""
     error = (estimator.model_.predict(X) != y).mean()
     rounds = estimator.n_estimators_
     if rounds < estimator.n_estimators:
@@ -302,8 +372,6 @@ def fit_and_save(estimator, X, y, base, validation, arguments, note):
     if validation:
         error = (estimator.model_.predict(validation["X_val"]) != validation["y_val"]).mean()
         note(f"validation error {100 * error:.4g}%")
-    note(f"{arguments.model_file}: {size:,} bytes ({arguments.layout})")
-    return status
 
 
 if __name__ == "__main__":

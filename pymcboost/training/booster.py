@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pymcboost.scoring import Model
+from pymcboost.model.model import Model
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,15 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from os import PathLike
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymcboost import __version__, modelfile
-from pymcboost.scoring import Model, load_model
+from pymcboost import files
+from pymcboost._version import __version__
+from pymcboost.model.file import MAGIC
+from pymcboost.model.model import Model, load_model
 from pymcboost.threads import counted
 from pymcboost.training.booster import Previous
 from pymcboost.training.callbacks import Callback
@@ -109,10 +110,14 @@ class Checkpoint(Callback):
         return estimator.fit(X, y, X_val=X_val, y_val=y_val, callbacks=[self], **weights)
 
     def remove(self) -> None:
-        """Remove the file, if it is there, and what killed processes have left beside it."""
-        target = Path(os.path.realpath(os.fsdecode(self.path)))
-        modelfile.remove_leftovers(target)
-        target.unlink(missing_ok=True)
+        """Remove the file, if it is there, and what killed processes have left beside it.
+
+        Raises
+        ------
+        OSError
+            If what is there is not a regular file of ours: that stays.
+        """
+        files.remove(self.path, MAGIC, "checkpoint")
 
     # -- called by the training --------------------------------------------------------------------------------------
 
@@ -206,7 +211,7 @@ class Checkpoint(Callback):
             meta["best"] = base64.b64encode(self._best).decode()
         meta["state"] = base64.b64encode(file.getvalue()).decode()
         try:
-            modelfile.write(self.path, make_model(checkpoint=meta).to_bytes())
+            files.write(self.path, make_model(checkpoint=meta).to_bytes(), "checkpoint")
             self._written = rounds
         except (OSError, ValueError) as error:  # hours of training are worth more than the file
             warnings.warn(f"no checkpoint after round {rounds}: {error}", stacklevel=5)

@@ -14,8 +14,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from pymcboost import __version__
-from pymcboost.scoring import Model
+from pymcboost._version import __version__
+from pymcboost.model.model import Model
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationError, WarnOfNothingToAdd, as_callback
@@ -47,7 +47,7 @@ def named_arguments(fit: Fit) -> Fit:
     """Decorator of a ``fit`` that refuses unknown arguments itself; its signature hides that it catches them."""
     shown = inspect.signature(fit)
     known = [p for p in shown.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    fit.__signature__ = shown.replace(parameters=known)
+    vars(fit)["__signature__"] = shown.replace(parameters=known)
     return fit
 
 
@@ -174,6 +174,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         self.model_.save(path, layout=layout, leaves=None if leaves == "float32" else leaves)
 
     def __getstate__(self):
+        if hasattr(self, "model_"):
+            self.model_.__reduce__()  # says in its own words why it cannot be pickled, where it cannot
         return {**super().__getstate__(), "_pymcboost_version": __version__}
 
     def __setstate__(self, state):

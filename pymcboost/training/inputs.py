@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import validate_data
 
-from pymcboost.ensemble import EnsembleBuilder
-from pymcboost.scoring import Model
+from pymcboost.model.builders import EnsembleBuilder
+from pymcboost.model.model import Model
 from pymcboost.threads import counted
 
 TYPES = [np.float32, np.float64]

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from cli.programs import run
 
-from pymcboost.algorithms import REGISTRY
 from pymcboost.cli.console import EXIT_CODES
+from pymcboost.registry import ALGORITHMS as REGISTRY
 
 PAGE = Path(__file__).parents[2] / "docs" / "commandline.md"
 BLOCK = re.compile(r"<!-- help: (.*?) -->\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)

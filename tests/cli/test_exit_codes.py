@@ -1,5 +1,6 @@
 """Every exit status of every program, with one line on standard error that says why."""
 
+import io
 import os
 import shlex
 import shutil
@@ -10,8 +11,9 @@ import sys
 import pytest
 from cli.programs import call, command, environment, run, run_python, start, write_svm
 
-from pymcboost import Checkpoint, MartClassifier, __version__, load_svmlight
+from pymcboost import Checkpoint, MartClassifier, __version__, load_model, load_svmlight
 from pymcboost.cli.console import run as run_body
+from pymcboost.cli.train import main as train
 
 
 def check(done, status, *messages):
@@ -132,7 +134,7 @@ def test_4_missing_and_unwritable(files, tmp_path):
     # said before the rows are read
     done = call("predict", "none.svm", "none.mcb", "no/out", cwd=tmp_path)
     check(done, 4, "error: no: no such folder for the output file no/out; make it first\n")
-    check(call("predict", test, model, tmp_path), 4, "Is a directory")
+    check(call("predict", test, model, tmp_path), 4, "is a folder, not an output file")
     check(run("info", "none.mcb", cwd=tmp_path), 4, "mcboost-info: error: none.mcb: No such file or directory")
     assert list(tmp_path.iterdir()) == []
 
@@ -205,6 +207,96 @@ def test_closed_streams_do_not_mix(files, tmp_path):
         assert done.returncode == 0
         assert ("Accuracy" in done.stderr, "Accuracy" in done.stdout) == (closing == ">&-", False)
         assert (len(done.stdout.splitlines()) == 1) == (closing == "2>&-")
+
+
+def test_4_closed_standard_input(files, tmp_path):
+    for program, rest in (("train", "m.mcb"), ("predict", f"{files / 'model.mcb'} out")):
+        line = f"{shlex.join(command(program))} - {rest} <&-"
+        done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+        check(done, 4, f"mcboost-{program}: error: <stdin>: standard input is closed, ")
+        assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def gone():
+    """The writing end of a pipe that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return os.fdopen(writer, "w")
+
+
+def full():
+    return open("/dev/full", "w")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's full device")
+@pytest.mark.parametrize("stream", [gone, full])
+def test_standard_error_that_fails_costs_the_messages_only(files, tmp_path, stream):
+    shutil.copy(files / "train.svm", tmp_path)
+    for program, arguments in (("train", "-n 3 train.svm m.mcb"), ("predict", "train.svm m.mcb -")):
+        with stream() as err:
+            line = [*command(program), *arguments.split()]
+            done = subprocess.run(line, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=err, text=True)
+        assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 180
+    with stream() as err:
+        line = [*command("train"), "none.svm"]
+        assert subprocess.run(line, cwd=tmp_path, env=environment(), stderr=err).returncode == 4
+
+
+def test_a_terminal_that_went_away_costs_the_progress_bar_only(files, tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        tries = 0
+
+        def isatty(self):
+            return True
+
+        def write(self, text):
+            Terminal.tries += 1
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.chdir(tmp_path)
+    assert train(["-n", "30", str(files / "train.svm"), "m.mcb"]) == 0
+    assert Terminal.tries > 5
+    assert load_model(tmp_path / "m.mcb").n_learners == 30
+    assert type(sys.stderr) is Terminal
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the size of files")
+def test_4_a_model_that_can_be_saved_nowhere_leaves_the_checkpoint(files, tmp_path):
+    """A small checkpoint fits where the model does not; the same command then needs no training."""
+    shutil.copy(files / "train.svm", tmp_path)
+    (tmp_path / "tmp").mkdir()
+    arguments = ["-a", "mart", "-n", "5", "--checkpoint", "part", "--checkpoint-every", "0", "train.svm", "m.mcb"]
+    code = (
+        "import resource, sys\n"
+        "import pymcboost.cli.train as train\n"
+        "save = train.save\n"
+        "def limited(*arguments):\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "    save(*arguments)\n"
+        "train.save = limited\n"
+        f"sys.exit(train.main({arguments!r}))\n"
+    )
+    done = run_python(code, cwd=tmp_path)
+    check(done, 4, "m.mcb: File too large; the model could not be written to another folder either")
+    assert "mcboost-train: the same command goes on from the checkpoint part\n" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["part", "tmp", "train.svm"]
+    done = call("train", *arguments, cwd=tmp_path)
+    assert "going on from the 5 rounds in part" in done.stderr
+    assert load_model(tmp_path / "m.mcb").n_rounds == 5
+
+
+def test_4_a_checkpoint_that_cannot_be_removed_is_said(files, tmp_path, monkeypatch):
+    def stuck(self):
+        raise PermissionError(13, "Permission denied", "part")
+
+    monkeypatch.setattr(Checkpoint, "remove", stuck)
+    options = ["-a", "mart", "-n", 2, "--checkpoint", "part", "--checkpoint-every", 0]
+    done = call("train", *options, files / "train.svm", "m.mcb", cwd=tmp_path)
+    check(done, 4, "the model is saved, but its checkpoint is still there: part: Permission denied")
+    assert load_model(tmp_path / "m.mcb").n_rounds == 2
 
 
 def test_130_interrupted_prediction_leaves_no_file(files, tmp_path):

@@ -8,8 +8,10 @@ from cli.programs import call, run, write_svm
 
 from pymcboost import Model, load_model
 from pymcboost.cli.info import main
-from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
-from pymcboost.machines import KernelMachine, LinearMachine, Scale
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
+from pymcboost.model.kernel import KernelMachine
+from pymcboost.model.linear import LinearMachine
+from pymcboost.model.scale import Scale
 
 
 @pytest.fixture

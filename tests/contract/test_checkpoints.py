@@ -236,7 +236,7 @@ def test_another_version_is_told(tmp_path, monkeypatch):
 def test_writing_waits_for_its_time(tmp_path, monkeypatch):
     X, y = some_data()
     written = []
-    monkeypatch.setattr("pymcboost.modelfile.write", lambda path, data: written.append(len(data)))
+    monkeypatch.setattr("pymcboost.files.write", lambda path, data, what: written.append(len(data)))
     Checkpoint(tmp_path / "m", 1000).fit(get_class("mart")(n_estimators=9), X, y)
     assert len(written) == 0
     clock = iter(range(0, 1000, 10))

@@ -560,7 +560,7 @@ def test_forked_children_do_not_hang(algorithm):
     """Where OpenMP has run in the parent, a child of fork must not start threads."""
     code = """
 import os, sys, numpy as np, pymcboost.threads
-from pymcboost.algorithms import get_class
+from pymcboost.registry import get_class
 pymcboost.threads.SMALL_WORK = 0
 X = np.random.default_rng(0).normal(size=(20000, 5)); y = np.arange(20000) % 3
 cls = get_class(sys.argv[1])

@@ -12,7 +12,7 @@ from pymcboost._kernels import fcd as kernel
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms import _column_generation as column_generation
 from pymcboost.data import TrainingData
-from pymcboost.scoring import Model
+from pymcboost.model.model import Model
 from pymcboost.totally_corrective import (
     FCD,
     LARGEST_COEFFICIENT,
@@ -524,11 +524,11 @@ def test_totally_corrective_rounds(cls, weak_learner):
 @pytest.mark.parametrize("C", [300.0, 1e6])
 def test_cold_starts_are_those_of_the_twin(loss, C):
     X, y = blobs(80, 3, 3, spread=2.0)
-    model = MultiBoostClassifier(loss, n_estimators=8, C=C, solver="lbfgs-cold", tol=0, random_state=0).fit(X, y)
+    model = MultiBoostClassifier(loss=loss, n_estimators=8, C=C, solver="lbfgs-cold", tol=0, random_state=0).fit(X, y)
     expected = twin.multiboost_cold(X, y, 3, 8, C, LARGEST_COEFFICIENT, loss)
     np.testing.assert_allclose(model.model_.raw_scores(X), expected, rtol=1e-3, atol=1e-3)
     # The minimum is another one.
-    least = MultiBoostClassifier(loss, n_estimators=8, C=C, solver="lbfgs", tol=0, random_state=0).fit(X, y)
+    least = MultiBoostClassifier(loss=loss, n_estimators=8, C=C, solver="lbfgs", tol=0, random_state=0).fit(X, y)
     assert C == 300 or np.abs(least.model_.raw_scores(X) - expected).max() > 0.5
 
 
@@ -565,7 +565,7 @@ def test_cold_starts_with_weights_threads_and_early_stopping(loss, K, weak_learn
 
     def fit(X, y, weight, **more):
         model = MultiBoostClassifier(
-            loss, n_estimators=12, C=1e5, solver="lbfgs-cold", tol=0, weak_learner=weak_learner, max_leaf_nodes=4,
+            loss=loss, n_estimators=12, C=1e5, solver="lbfgs-cold", tol=0, weak_learner=weak_learner, max_leaf_nodes=4,
             random_state=0, **more,
         )  # fmt: skip
         return model.fit(X, y, sample_weight=weight)

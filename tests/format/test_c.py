@@ -20,7 +20,7 @@ from reference.scoring import (
 )
 
 import pymcboost
-from pymcboost.scoring import Model
+from pymcboost.model.model import Model
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "c" / "example.c"
 STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]

@@ -20,7 +20,7 @@ def from_hex(rows):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_golden(name):
-    from pymcboost.scoring import load_model
+    from pymcboost.model.model import load_model
 
     expected = json.loads((FOLDER / f"{name}.json").read_text())
     model = load_model(FOLDER / f"{name}.mcb")
@@ -49,7 +49,7 @@ def test_there_are_golden_files():
 def write_missing():
     from reference.scoring import finite_rows, random_kernel, random_linear, random_rows, random_stumps, random_trees
 
-    from pymcboost.scoring import Model
+    from pymcboost.model.model import Model
 
     def to_hex(values):
         return [[float(value).hex() for value in row] for row in values]

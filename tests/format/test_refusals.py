@@ -2,6 +2,7 @@
 
 import importlib.util
 import itertools
+import json
 import re
 import struct
 import time
@@ -14,9 +15,10 @@ import pytest
 from reference.scoring import random_kernel, random_linear, random_right, random_stumps, random_trees
 
 import pymcboost
-from pymcboost.ensemble import MOST_DECODED
-from pymcboost.modelfile import ModelFormatError
-from pymcboost.scoring import Model, load_model
+from pymcboost.cli.info import main
+from pymcboost.model.file import ModelFormatError
+from pymcboost.model.model import Model, load_model
+from pymcboost.model.trees import MOST_DECODED
 
 _spec = importlib.util.spec_from_file_location("tampering", Path(__file__).with_name("tampering.py"))
 tampering = importlib.util.module_from_spec(_spec)
@@ -458,11 +460,41 @@ def test_header_limits():
     assert Model.from_bytes(patch(LIST, 36, "I", 2**31 - 1)).n_features_in_ == 2**31 - 1
 
 
-def test_meta_need_not_be_json():
+def test_meta_need_not_be_json(tmp_path):
     model = Model.from_bytes(surrogate_meta(b"x\\q"))
     model.predict(np.zeros((1, 7)))
     with pytest.raises(ModelFormatError, match="not valid JSON"):
         model.meta  # noqa: B018
+    assert model.information == {}
+    assert model.has_stages
+    assert model.index_base is None
+    # It would say whether the first rounds are a model.
+    for cut in (model.truncate, lambda rounds: model.staged_decision_function(np.zeros((rounds, 7)))):
+        with pytest.raises(ModelFormatError, match="not valid JSON"):
+            cut(3)
+    # It stays as it is in another layout.
+    other = saved_as(model, tmp_path / "m.mcb", "interval")
+    assert parse(other.to_bytes()).find(b"meta") == parse(model.to_bytes()).find(b"meta")
+    assert main([str(tmp_path / "m.mcb")]) == 0
+
+
+def saved_as(model, path, layout):
+    model.save(path, layout=layout)
+    return load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("meta", "base"), [({}, None), ({"index_base": 0}, 0), ({"index_base": 1}, 1)]
+    + [({"index_base": odd}, None) for odd in (True, False, 0.0, 1.0, 2, -1, "1", None, [1])],
+)  # fmt: skip
+def test_index_base_is_0_or_1(meta, base, tmp_path, capsys):
+    model = Model.from_ensemble(random_stumps(5, 7, 3), range(3), meta=meta)
+    assert model.index_base == base
+    assert type(model.index_base) is type(base)
+    model.save(tmp_path / "m.mcb")
+    assert main([str(tmp_path / "m.mcb"), "--json"]) == 0
+    top = json.loads(capsys.readouterr().out)["top_features"]
+    assert top[0]["name"] == str(top[0]["column"] + (base if base is not None else 1))
 
 
 def test_memory_of_loading(tmp_path):

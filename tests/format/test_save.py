@@ -12,7 +12,7 @@ import time
 import pytest
 from reference.scoring import random_stumps
 
-from pymcboost.scoring import Model, load_model
+from pymcboost.model.model import Model, load_model
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of POSIX systems")
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of
 # writer calls; nothing of this is in the package.
 CHILD = """
 import os, signal, stat, sys
-from pymcboost.scoring import load_model
+from pymcboost.model.model import load_model
 new, target, point = sys.argv[1:]
 model = load_model(new)
 real = {name: getattr(os, name) for name in ("open", "write", "fsync", "replace")}
@@ -173,8 +173,8 @@ def test_permissions_links_and_special_files(models, tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert path.read_bytes() == new.to_bytes()
     os.mkfifo(tmp_path / "pipe")
-    for special in (tmp_path, tmp_path / "pipe", "/dev/null"):
-        with pytest.raises(OSError, match="not a regular file"):
+    for special, words in ((tmp_path, "is a folder, not a model"), (tmp_path / "pipe", "not a regular file")):
+        with pytest.raises(OSError, match=words):
             new.save(special)
     mask = os.umask(0o027)
     try:
@@ -192,4 +192,4 @@ def test_missing_folder_is_named(models, tmp_path, monkeypatch):
         with pytest.raises(FileNotFoundError) as caught:
             new.save(path)
         assert caught.value.filename == folder
-        assert caught.value.strerror == f"no such folder for the file {path}; make it first"
+        assert caught.value.strerror == f"no such folder for the model {path}; make it first"

@@ -5,8 +5,11 @@ import math
 import numpy as np
 
 from pymcboost._kernels import score
-from pymcboost.ensemble import EnsembleBuilder, Trees, TreesBuilder
-from pymcboost.machines import KernelMachine, LinearMachine, Scale
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
+from pymcboost.model.kernel import KernelMachine
+from pymcboost.model.linear import LinearMachine
+from pymcboost.model.scale import Scale
+from pymcboost.model.trees import Trees
 
 
 def raw_scores(stumps, X):

@@ -31,7 +31,26 @@ def parse_label(token):
     value = float(token)
     if not math.isfinite(value) or abs(value) > 2**53:
         return None, "label range"
+    if value == math.floor(value):
+        whole = whole_number(token)
+        if whole is None:
+            return None, "label digits"
+        if abs(whole) > 2**53:
+            return None, "label range"
     return value, "ok"
+
+
+def whole_number(token):
+    """The integer that a decimal text of at most 2^53 in size stands for, None when it has a fraction."""
+    mantissa, _, exponent = token.lower().partition(b"e")
+    left, _, right = mantissa.partition(b".")
+    digits = (left + right).lstrip(b"+-").lstrip(b"0")
+    places = int(exponent or b"0") - len(right)
+    while digits.endswith(b"0"):
+        digits, places = digits[:-1], places + 1
+    if not digits:
+        return 0
+    return int(digits) * 10**places if places >= 0 else None
 
 
 def parse_entry(token, previous, min_index):
@@ -67,8 +86,12 @@ def parse(text, base="auto"):
     rows, labels, labelled = [], [], []
     lines = text.split(b"\n")
     for number, line in enumerate(lines, 1):
+        line, lone, _ = line.rstrip(b"\r").partition(b"\r")
+        error = TextError(number, len(line) + 1, "lone CR")
         line = line.partition(b"#")[0]
-        tokens = [(match.start() + 1, match.group()) for match in re.finditer(rb"[^ \t\r]+", line)]
+        tokens = [(match.start() + 1, match.group()) for match in re.finditer(rb"[^ \t]+", line)]
+        if lone and not tokens:
+            raise error
         if not tokens:
             continue
         label, has_label = 0.0, b":" not in tokens[0][1]
@@ -90,6 +113,8 @@ def parse(text, base="auto"):
                 raise TextError(number, column + offset, code)
             row.append((index, value))
             previous = index
+        if lone:
+            raise error
         rows.append(row)
         labels.append(label)
         labelled.append(has_label)

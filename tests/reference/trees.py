@@ -53,7 +53,7 @@ class Node:
 
 @dataclass
 class Tree:
-    """Splits in preorder and leaves from left to right, as `pymcboost.ensemble.Trees` has them."""
+    """Splits in preorder and leaves from left to right, as `pymcboost.model.trees.Trees` has them."""
 
     column: list = field(default_factory=list)
     threshold: list = field(default_factory=list)

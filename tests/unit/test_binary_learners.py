@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import pymcboost
-from pymcboost.ensemble import EnsembleBuilder, TreesBuilder
-from pymcboost.scoring import Model
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
+from pymcboost.model.model import Model
 from pymcboost.weak_learners import StumpFit, TreeFit
 
 X = np.array([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 2.0], [np.nan, 0.0]], dtype=np.float32)
@@ -59,7 +59,8 @@ def test_rows_that_are_not_drawn_take_no_part(name):
     y = np.arange(400) % 4
     X = generator.random((400, 3), dtype=np.float32)
     X[:, 0] = y
-    made = getattr(pymcboost, name)(3, "tree", max_leaf_nodes=50, subsample=0.1, random_state=0, n_jobs=1).fit(X, y)
+    words = {"n_estimators": 3, "weak_learner": "tree", "max_leaf_nodes": 50, "subsample": 0.1, "random_state": 0}
+    made = getattr(pymcboost, name)(**words, n_jobs=1).fit(X, y)
     # Three splits of the first feature tell the classes apart; rounding may part equal ones now and then.
     assert np.diff(made.model_.ensemble.offset).max() <= (10 if name == "GentleBoostClassifier" else 3)
     assert (made.predict(X) == y).all()

@@ -131,7 +131,7 @@ def test_a_bound_on_leaves_is_about_the_rows_that_are_drawn(name, subsample):
 def test_a_bound_on_leaves_that_trees_take_little_notice_of_warns(cls, words):
     X, y = load_iris(return_X_y=True)
     with pytest.warns(UserWarning, match=f"trees of {cls.__name__} take little notice"):
-        cls(5, min_weight_fraction_leaf=0.1, **words).fit(X, y)
+        cls(n_estimators=5, min_weight_fraction_leaf=0.1, **words).fit(X, y)
 
 
 @pytest.mark.parametrize("repeat", [1, 10_000])

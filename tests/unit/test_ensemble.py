@@ -1,11 +1,15 @@
 """Growing, freezing and merging ensembles."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from reference.scoring import leaf_number, random_right, random_rows, random_stumps, random_trees, raw_scores
 
-from pymcboost.ensemble import EnsembleBuilder, Stumps, Trees, TreesBuilder
-from pymcboost.scoring import Model
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
+from pymcboost.model.model import Model
+from pymcboost.model.stumps import Stumps
+from pymcboost.model.trees import Trees
 
 
 def test_builder_grows_truncates_and_freezes():
@@ -18,7 +22,7 @@ def test_builder_grows_truncates_and_freezes():
     assert frozen.left is None
     assert frozen.right.dtype == np.float32
     assert (frozen.right == rows.astype(np.float32)).all()
-    builder.truncate(40)
+    builder.truncate_rounds(40)
     builder.add_stump(1, 0.5, True, [1, 2, 3], [4, 5, 6])
     second = builder.freeze()
     assert len(frozen) == 100
@@ -28,7 +32,7 @@ def test_builder_grows_truncates_and_freezes():
     with pytest.raises(ValueError, match="read-only"):
         frozen.right[0] = 0
     with pytest.raises(ValueError, match="cannot keep 42 of 41"):
-        builder.truncate(42)
+        builder.truncate_rounds(42)
 
 
 def test_equal_models_give_equal_bytes():
@@ -118,7 +122,7 @@ def test_merging_sums_exactly():
         ({"right": np.ones((2, 3))}, "right has shape"),
         ({"left": np.ones((1, 2))}, "left has shape"),
         ({"bias": np.array([np.nan, 0])}, "bias holds"),
-        ({"bias": np.zeros(1), "right": np.ones((2, 1))}, "the ensemble has 1 classes"),
+        ({"bias": np.zeros(1), "right": np.ones((2, 1))}, "needs 2 classes or more, its bias has 1"),
         ({"nan_left": np.zeros(1)}, "nan_left must"),
     ],
 )
@@ -218,6 +222,36 @@ def test_depths():
         s = len(right)
         builder.add_tree([0] * s, [0.0] * s, [False] * s, right, [1.0] * (s + 1), 0)
     assert builder.freeze().depths().tolist() == [0, 1, 2, 3, 3, 50, 50]
+    # Many trees, of which a few are far deeper than the rest: levels at once first, then split by split.
+    rights = [random_right(int(s), rng) for s in rng.integers(0, 60, size=300)] + [[1] * 500, random_right(400, rng, 1)]
+    builder = TreesBuilder(2, 1)
+    for right in rights:
+        s = len(right)
+        builder.add_tree([0] * s, [0.0] * s, [False] * s, right, [1.0] * (s + 1), 0)
+    assert builder.freeze().depths().tolist() == [depth_of(list(right)) for right in rights]
+    broken = builder.freeze()
+    for split, wrong in ((0, 0), (len(broken.right) - 900 + 250, 400), (len(broken.right) - 1, 2)):
+        right = broken.right.copy()
+        right[split] = wrong
+        with pytest.raises(ValueError, match="right child lies outside"):
+            replace(broken, right=right).depths()
+
+
+def depth_of(right):
+    """By the definition."""
+    if not right:
+        return 0
+    return 1 + max(depth_of(right[1 : right[0]]), depth_of(right[right[0] :]))
+
+
+def test_depth_of_a_chain_takes_no_pass_over_the_arrays_for_every_level(monkeypatch):
+    s, passes = 100_000, []
+    builder = TreesBuilder(2, 1)
+    builder.add_tree(np.zeros(s, int), np.zeros(s), np.zeros(s, bool), np.arange(s, 0, -1), np.zeros(s + 1), 0)
+    trees, concatenate = builder.freeze(), np.concatenate
+    monkeypatch.setattr(np, "concatenate", lambda *arguments: passes.append(1) or concatenate(*arguments))
+    assert trees.depths().tolist() == [s]
+    assert len(passes) < 100
 
 
 def test_equal_trees_give_equal_bytes():
@@ -321,7 +355,7 @@ def test_coded_trees(P):
         ({"base": np.array([1, -2])}, "base must be from 0 to 1, or -1"),
         ({"base": np.array([1, 1])}, "base must not be the tree's own class"),
         ({"cls": None, "leaf": np.ones((5, 2)), "base": np.array([0, -1])}, "base must be None or -1"),
-        ({"bias": np.zeros(1)}, "the ensemble has 1 classes"),
+        ({"bias": np.zeros(1)}, "needs 2 classes or more, its bias has 1"),
         ({"nan_left": np.zeros(1)}, "nan_left must"),
     ],
 )

@@ -8,8 +8,10 @@ import pytest
 import scipy.sparse as sp
 from reference.scoring import finite_rows, random_kernel, random_linear, raw_scores
 
-from pymcboost.machines import KERNELS, KernelMachine, LinearMachine, Scale
-from pymcboost.scoring import Model, load_model
+from pymcboost.model.kernel import KERNELS, KernelMachine
+from pymcboost.model.linear import LinearMachine
+from pymcboost.model.model import Model, load_model
+from pymcboost.model.scale import Scale
 
 
 def same_bits(a, b):
@@ -225,9 +227,9 @@ def test_model_of_a_machine(tmp_path):
             model.truncate(1)
         with pytest.raises(ValueError, match="no link from scores to probabilities"):
             model.predict_proba(X)
-        with pytest.raises(ValueError, match="layout='interval' is for stumps"):
+        with pytest.raises(ValueError, match="interval table is for stumps; a .* machine has one layout"):
             model.save(tmp_path / "m.mcb", layout="interval")
-        with pytest.raises(ValueError, match="layout='interval' is for stumps"):
+        with pytest.raises(ValueError, match="interval table is for stumps; a .* machine has one layout"):
             Model.from_ensemble(machine, range(3), layout="interval")
         with pytest.raises(ValueError, match="leaves='float16' is for trees"):
             Model.from_ensemble(machine, range(3), leaves="float16")
@@ -278,7 +280,7 @@ def test_every_form_of_rows_gives_the_same_bits():
         ({"support": np.full((7, 4), np.nan)}, "support holds a number that is not finite"),
         ({"coef": np.zeros((6, 3))}, r"coef has shape \(6, 3\), but must have \(7, 3\)"),
         ({"coef": np.full((7, 3), 1e39)}, "coef holds a number that is not finite in float32"),
-        ({"intercept": np.zeros(1)}, "a machine needs 2 classes or more"),
+        ({"intercept": np.zeros(1)}, "needs 2 classes or more, its intercept has 1"),
         ({"scale": Scale(np.zeros(4), np.zeros(3))}, r"scale.factor has shape \(3,\), but must have \(4,\)"),
         ({"scale": Scale(np.full(4, np.nan), np.zeros(4))}, "scale.offset holds a number that is not finite"),
     ],

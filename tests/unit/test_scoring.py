@@ -12,9 +12,11 @@ import pytest
 import scipy.sparse as sp
 from reference.scoring import random_right, random_rows, random_stumps, random_trees, raw_scores
 
+import pymcboost
 from pymcboost._kernels import score
-from pymcboost.ensemble import TreesBuilder
-from pymcboost.scoring import Model, load_model
+from pymcboost.model.builders import TreesBuilder
+from pymcboost.model.file import ModelFormatError
+from pymcboost.model.model import Model, load_model
 
 
 def same_bits(a, b):
@@ -358,7 +360,7 @@ def test_sqrt_is_correctly_rounded():
 
 def test_zero_learners_and_zero_rows():
     stumps = random_stumps(3, 2, 3)
-    model = Model.from_ensemble(stumps.truncate(0), range(3), link="softmax")
+    model = Model.from_ensemble(stumps.truncate_rounds(0), range(3), link="softmax")
     assert (model.raw_scores(np.zeros((2, 2))) == stumps.bias).all()
     assert list(model.staged_decision_function(np.zeros((2, 2)))) == []
     for layout in ("list", "interval"):
@@ -366,7 +368,9 @@ def test_zero_learners_and_zero_rows():
         assert model.raw_scores(np.zeros((0, 2))).shape == (0, 3)
         assert model.predict(np.zeros((0, 2))).shape == (0,)
         assert model.predict_proba(sp.csr_matrix((0, 2))).shape == (0, 3)
-        assert Model.from_ensemble(stumps.truncate(0), range(3), layout=layout).raw_scores(np.ones((1, 2))).shape == (
+        assert Model.from_ensemble(stumps.truncate_rounds(0), range(3), layout=layout).raw_scores(
+            np.ones((1, 2))
+        ).shape == (
             1,
             3,
         )
@@ -395,10 +399,15 @@ def test_interval_table_refuses_what_it_cannot_do():
         lambda: model.staged_decision_function(np.zeros((1, 2))),
         lambda: model.save("never", layout="list"),
         lambda: model.save("never", layout="interval32"),
-        lambda: model.ensemble,
+        lambda: next(model.ensemble.each_tree()),
     ):
-        with pytest.raises(ValueError, match="interval table, in which the stumps of a feature are merged"):
+        with pytest.raises(ValueError, match="interval table, in which .* are merged"):
             call()
+    assert not model.has_stages
+    assert not model.totally_corrective
+    for layout in ("interval", "interval32"):
+        table = Model.from_ensemble(random_stumps(3, 2, 3), range(3), layout=layout)
+        assert Model.from_ensemble(table.ensemble, range(3), layout=layout).to_bytes() == table.to_bytes()
 
 
 def test_wrong_arguments_are_explained():
@@ -469,6 +478,17 @@ def test_round_trip(layout, tmp_path):
         )
         again = Model.from_ensemble(model.ensemble, classes, link="softmax2", meta=dict(reversed(meta.items())))
         assert again.to_bytes() == model.to_bytes()
+
+
+def test_pickles_say_which_version_made_them():
+    model = Model.from_ensemble(random_stumps(20, 5, 3), range(3))
+    pickled = pickle.dumps(model, protocol=2)
+    assert pymcboost.__version__.encode() in pickled
+    other = pickled.replace(pymcboost.__version__.encode(), b"9" * len(pymcboost.__version__))
+    assert pickle.loads(other).to_bytes() == model.to_bytes()  # what this version can read is right
+    make, (data, version) = model.__reduce__()
+    with pytest.raises(ModelFormatError, match=f"pickled by pymcboost 7.0, this is pymcboost {version}: .*checksum"):
+        make(data[:-1] + bytes([data[-1] ^ 1]), "7.0")
 
 
 ISLAND = """

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pymcboost
-from pymcboost import SvmlightError, dump_svmlight, load_svmlight, svmlight
+from pymcboost import SvmlightError, dump_svmlight, load_svmlight, svmlight, svmwrite
 from pymcboost.svmlight import SvmlightMemoryError
 
 
@@ -68,6 +68,15 @@ REFUSALS = {
     "label nan": ("nan 1:1\n", "1:1", "label 'nan' is out of range; labels must be finite", {}),
     "label inf": ("-inf 1:1\n", "1:1", "label '-inf' is out of range", {}),
     "label beyond 2^53": ("9007199254740994 1:1\n", "1:1", "label '9007199254740994' is out of range", {}),
+    "label 2^53 + 1": ("1 1:1\n9007199254740993 1:1\n", "2:1", "label '9007199254740993' is out of range", {}),
+    "label -2^53 - 1": ("-9007199254740993 1:1\n", "1:1", "label '-9007199254740993' is out of range", {}),
+    "label almost 2^53": ("9007199254740991.5 1:1\n", "1:1", "would become a whole number, which it is not", {}),
+    "label almost 1": ("1 1:1\n1.00000000000000000001 1:1\n", "2:1", "'1.00000000000000000001' would become", {}),
+    "label almost 0": ("1e-400 1:1\n", "1:1", "label '1e-400' would become a whole number", {}),
+    "carriage returns only": ("1 1:1\r2 1:2\r", "1:6", "a carriage return within the line; lines must end with", {}),
+    "carriage returns only, no labels": ("1:1\r2:1\r3:1\r", "1:4", "a carriage return within the line", {}),
+    "carriage return in a comment": ("1 1:1\n# a\r2 1:2\n", "2:4", "a carriage return within the line", {}),
+    "carriage return in an empty line": ("1 1:1\n \r\t\r\n", "2:2", "a carriage return within the line", {}),
     "several labels": ("1,2 1:1\n", "1:1", "label '1,2' lists several labels; multi-label files are not", {}),
     "several labels, no features": ("1 1:1\n1,2\n", "2:1", "label '1,2' lists several labels", {}),
     "CSV": ("5.1,3.5,1.4,0.2,0\n", "1:1", "'5.1,3.5,1.4,0.2,0' looks like comma-separated values; expected LIBSVM", {}),
@@ -128,6 +137,77 @@ def test_archives(write, suffix, pack):
         with pytest.raises(SvmlightError, match="truncated or damaged") as caught:
             load_svmlight(path)
         assert str(caught.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
+def test_archives_of_several_streams(write, suffix, pack):
+    """Streams one after the other are one file; what is damaged behind the first, or no stream, is not its end."""
+    first, second = (b"".join(b"%d 1:%d\n" % (i % 3, i) for i in range(k, k + 3000)) for k in (0, 3000))
+    whole = pack(first) + pack(second)
+    path = write(whole, "a.svm" + suffix)
+    assert load_svmlight(path).X[:, 0].tolist() == list(range(6000))
+    damaged = bytearray(whole)
+    damaged[len(pack(first)) + len(pack(second)) // 2] ^= 0x55
+    head = bytearray(whole)
+    head[len(pack(first)) + 1] ^= 0x55
+    for bad in (damaged, head, whole[:-9], whole + b"1 1:7\n", whole + b"B", whole + bytes(4) + b"text", whole[:-1]):
+        path.write_bytes(bad)
+        with pytest.raises(SvmlightError, match="truncated or damaged"):
+            load_svmlight(path)
+    # Only xz and gzip allow zero bytes behind a stream, xz by fours.
+    for zeros in (1, 4, 1 << 17):
+        path.write_bytes(pack(first) + bytes(zeros))
+        if suffix == ".gz" or (suffix == ".xz" and zeros > 1):
+            assert len(load_svmlight(path).X) == 3000
+            continue
+        with pytest.raises(SvmlightError, match="truncated or damaged"):
+            load_svmlight(path)
+
+
+def test_empty_archive_streams(write):
+    for suffix, pack in ((".bz2", bz2.compress), (".xz", lzma.compress)):
+        path = write(pack(b"1 1:1\n") + pack(b"") + pack(b"2 1:2\n"), "a.svm" + suffix)
+        assert load_svmlight(path).y.tolist() == [1, 2]
+        with pytest.raises(SvmlightError, match="file is empty"):
+            load_svmlight(write(pack(b""), "b.svm" + suffix))
+    assert load_svmlight(write(lzma.compress(b"1 1:1\n", format=lzma.FORMAT_ALONE), "c.xz")).y.tolist() == [1]
+
+
+def test_paths_of_bytes(tmp_path):
+    for name in (b"t.svm", b"t.svm.gz", b"\xff.svm"):
+        path = os.path.join(os.fsencode(tmp_path), name)
+        dump_svmlight(path, [[1, 2]], [3])
+        assert load_svmlight(path).X.tolist() == [[1, 2]]
+    with open(path, "wb") as stream:
+        stream.write(b"1 1:x\n")
+    with pytest.raises(SvmlightError, match="value 'x' is not a number"):
+        load_svmlight(path)
+
+
+def test_labels_up_to_2_to_53_are_exact(tmp_path):
+    path, labels = tmp_path / "t.svm", [2**53, 2**53 - 1, -(2**53), 1 - 2**53]
+    dump_svmlight(path, np.ones((4, 1)), labels)
+    assert load_svmlight(path).y.tolist() == labels
+    path.write_text("9007199254740990.000 1:1\n90071992547409920e-1 1:1\n")
+    assert load_svmlight(path).y.tolist() == [2**53 - 2, 2**53]
+    for label in (2**53 + 1, -(2**53) - 1, np.iinfo(np.int64).min):
+        with pytest.raises(ValueError, match="beyond"):
+            dump_svmlight(path, np.ones((1, 1)), [label])
+
+
+def test_closed_standard_streams(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(OSError, match="standard input is closed"):
+        load_svmlight("-")
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(OSError, match="standard output is closed"):
+        dump_svmlight("-", [[1]], [1])
+
+
+def test_numpy_scalars_as_options(write):
+    for base in (np.int64(0), np.int8(1)):
+        data = load_svmlight(write("1 1:1 2:2\n"), base=base, n_features=np.int32(5), memory_limit=np.int64(10**7))
+        assert (data.base, type(data.base), data.X.shape) == (base, int, (1, 5))
 
 
 def test_missing_file_is_an_os_error(tmp_path):
@@ -246,8 +326,8 @@ def test_available_memory_is_plausible():
 
 
 @pytest.mark.parametrize(
-    "options", [{"base": 2}, {"base": True}, {"layout": "sparse"}, {"n_features": 0}, {"n_features": 2.0},
-                {"n_features": 2**31}, {"memory_limit": 0}]
+    "options", [{"base": 2}, {"base": True}, {"base": np.True_}, {"layout": "sparse"}, {"n_features": 0},
+                {"n_features": 2.0}, {"n_features": 2**31}, {"memory_limit": 0}]
 )  # fmt: skip
 def test_bad_options(write, options):
     with pytest.raises(ValueError, match=f"{next(iter(options))}=.*expected") as caught:
@@ -333,6 +413,22 @@ def test_dump_into_a_missing_folder(tmp_path):
         dump_svmlight(path, np.ones((1, 1)), [1])
 
 
+def test_dump_follows_links_keeps_permissions_and_streams(tmp_path):
+    (tmp_path / "t.svm").write_text("old\n")
+    (tmp_path / "t.svm").chmod(0o600)
+    (tmp_path / "link").symlink_to("t.svm")
+    dump_svmlight(tmp_path / "link", [[1]], [1])
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "t.svm").read_text() == "1 1:1\n"
+    assert stat.S_IMODE((tmp_path / "t.svm").stat().st_mode) == 0o600
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    dump_svmlight(tmp_path / "pipe", [[2]], [1])
+    assert os.read(reader, 100) == b"1 1:2\n"
+    os.close(reader)
+    assert stat.S_ISFIFO(os.stat(tmp_path / "pipe").st_mode)
+
+
 def test_dump_keeps_the_old_file_on_failure(tmp_path):
     path = tmp_path / "t.svm"
     path.write_text("old\n")
@@ -343,18 +439,18 @@ def test_dump_keeps_the_old_file_on_failure(tmp_path):
 
     with pytest.raises(OSError, match="disk"):
         dump_svmlight(path, Sparse(), [1])
-    original = svmlight._write_lines
+    original = svmwrite._write_lines
 
     def stops(*arguments):
         yield next(original(*arguments))
         raise OSError("disk full")
 
-    svmlight._write_lines = stops
+    svmwrite._write_lines = stops
     try:
         with pytest.raises(OSError, match="disk full"):
             dump_svmlight(path, np.ones((2, 1)), [1, 2])
     finally:
-        svmlight._write_lines = original
+        svmwrite._write_lines = original
     assert path.read_text() == "old\n" and len(list(tmp_path.iterdir())) == 1
 
 
@@ -364,6 +460,7 @@ def test_dump_keeps_the_old_file_on_failure(tmp_path):
         (np.ones((2, 1)), ["a", "b"], {}, "labels are numbers"),
         (np.ones((2, 1)), [1, np.nan], {}, "not finite"),
         (np.ones((2, 1)), [1, 2**60], {}, "beyond"),
+        (np.ones((2, 1)), [1, 2**53 + 1], {}, "beyond"),
         (np.ones((2, 1)), [1], {}, "expected"),
         (np.ones(2), [1, 2], {}, "expected"),
         (np.ones((2, 1)), [1, 2], {"base": 3}, "expected 0 or 1"),

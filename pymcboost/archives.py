@@ -1,0 +1,111 @@
+"""Text files that may be packed: .gz, .bz2 and .xz by the end of the name; what is damaged or left over is an error."""
+
+import bz2
+import contextlib
+import gzip
+import io
+import lzma
+import os
+import sys
+import zlib
+from pathlib import Path
+
+MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz"}
+DAMAGES = EOFError, zlib.error, lzma.LZMAError
+BLOCK = 1 << 16
+
+
+class _Streams(io.RawIOBase):
+    """What all compressed streams of a file hold, one after the other.
+
+    The readers of bz2 and lzma take damage from the second stream on for the end of the file, and lose the rest.
+    """
+
+    def __init__(self, path, suffix):
+        self._file = open(path, "rb", buffering=0)
+        self._padded = suffix == ".xz"  # with zero bytes, four or a multiple, after a stream
+        self._stream, self._rest = lzma.LZMADecompressor() if self._padded else bz2.BZ2Decompressor(), b""
+        self._ended = False
+
+    def readable(self):
+        return True
+
+    def readinto(self, view):
+        while len(view) and not self._ended:
+            if self._stream.eof:
+                self._next()
+                continue
+            if self._stream.needs_input and not self._rest:
+                self._rest = self._file.read(BLOCK)
+                if not self._rest:
+                    raise EOFError("it ends within a stream")
+            data, self._rest = self._stream.decompress(self._rest, len(view)), b""
+            if data:
+                view[: len(data)] = data
+                return len(data)
+        return 0
+
+    def _next(self):
+        """Begin the next stream, where there is one."""
+        rest, zeros = self._stream.unused_data or self._file.read(BLOCK), 0
+        while self._padded and rest:
+            stripped = rest.lstrip(b"\0")
+            zeros += len(rest) - len(stripped)
+            rest = stripped
+            if rest:
+                break
+            rest = self._file.read(BLOCK)
+        if zeros % 4:
+            raise lzma.LZMAError("bytes after the last stream")
+        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ) if self._padded else bz2.BZ2Decompressor()
+        self._rest, self._ended = rest, not rest
+
+    def close(self):
+        self._file.close()
+        super().close()
+
+
+def suffix_of(path):
+    """The end of the name that says how a file is packed: .gz, .bz2 or .xz; else empty."""
+    suffix = Path(os.fsdecode(path)).suffix.lower()
+    return suffix if suffix in MAGIC.values() else ""
+
+
+def open_text(path):
+    """(binary stream, name for messages, bytes of text to come or 0 when unknown, whether to close it)."""
+    name = os.fsdecode(path)
+    if name == "-":
+        stream = getattr(sys.stdin, "buffer", None)
+        if stream is None:
+            raise OSError(9, "standard input is closed, or gives no bytes; name a file instead", "<stdin>")
+        return stream, "<stdin>", 0, False
+    suffix = suffix_of(name)
+    if suffix == ".gz":
+        return gzip.open(name, "rb"), name, 0, True
+    if suffix:
+        return _Streams(name, suffix), name, 0, True
+    stream = open(name, "rb", buffering=0)
+    return stream, name, os.fstat(stream.fileno()).st_size, True
+
+
+def damage(path, error):
+    """Whether an error of reading a file says that it is a bad archive; the reason in words, else None."""
+    if isinstance(error, DAMAGES):
+        return str(error)
+    # Errors of the system have a number, those of gzip and bz2 have none.
+    if isinstance(error, OSError) and error.errno is None and suffix_of(path):
+        return str(error)
+    return None
+
+
+@contextlib.contextmanager
+def packed_text(file, path):
+    """Text stream into a descriptor, packed as the name says; equal text gives equal bytes."""
+    suffix = suffix_of(path)
+    with contextlib.ExitStack() as stack:
+        raw = stack.enter_context(open(file, "wb", closefd=False))
+        if suffix == ".gz":  # no name and no time in its header
+            raw = stack.enter_context(gzip.GzipFile("", "wb", 9, raw, mtime=0))
+        elif suffix:
+            raw = stack.enter_context((bz2.BZ2File if suffix == ".bz2" else lzma.LZMAFile)(raw, "wb"))
+        yield stack.enter_context(io.TextIOWrapper(raw, "ascii", newline="\n"))

@@ -1,0 +1,349 @@
+"""Files written whole: at any moment either the old file or the new one is there in full. Standard library only."""
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import signal
+import stat
+import threading
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+# What ends a process without a word to Python, unless it asks to be told.
+SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+MARK, DIGITS = ".tmp-", 12
+KINDS = [
+    (stat.S_ISDIR, "folder"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+    (stat.S_ISFIFO, "FIFO"),
+    (stat.S_ISSOCK, "socket"),
+]
+
+
+def write(path, data, what="model"):
+    """Replace a file by ``data`` so that, whatever happens, either the old or the new one is there in full.
+
+    Parameters
+    ----------
+    path : str, bytes or path-like
+        See `replacing`.
+    data : bytes-like
+    what : str
+        What the file is, for messages.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; a missing folder is a FileNotFoundError.
+    """
+    with replacing(path, what) as file:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+
+
+@contextlib.contextmanager
+def replacing(path, what="file", streams=False):
+    """Descriptor of a new file that takes the place of ``path`` when the block ends, and goes away when it fails.
+
+    The new file lies in the same folder under a random name. It is forced to the disk, renamed in one step, and then
+    the folder is forced to the disk. A symbolic link is followed; the permissions of an existing file are kept. What
+    killed processes have left beside the same path is removed. SIGTERM and SIGHUP leave nothing behind, where the main
+    thread writes and nobody else handles them.
+
+    Parameters
+    ----------
+    path : str, bytes or path-like
+    what : str
+        What the file is, for messages.
+    streams : bool
+        Whether devices and FIFOs are written to directly. Otherwise they are refused.
+
+    Yields
+    ------
+    int
+    """
+    target, mode = _target(path, what, streams)
+    if mode is not None and not stat.S_ISREG(mode):
+        file = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
+        try:
+            yield file
+        finally:
+            os.close(file)
+        return
+    remove_leftovers(target)
+    with _temporary(target, what) as new:
+        if mode is not None and hasattr(os, "fchmod"):
+            os.fchmod(new.file, stat.S_IMODE(mode))
+        yield new.file
+        os.fsync(new.file)
+        if fcntl is None:  # Windows renames no open file
+            new.close()
+        os.replace(new.name, target)
+    _force_folder(os.path.dirname(target))
+
+
+def check_target(path, what="file", streams=False):
+    """Refuse a path to which no file could be written, before the work whose result it shall hold.
+
+    Refused are folders, devices and FIFOs, names that are too long, and folders that are missing or not writable. A
+    file is made in the folder for a moment to find out.
+
+    Parameters
+    ----------
+    path : str, bytes or path-like
+    what : str
+        What the file is, for messages.
+    streams : bool
+        Whether devices and FIFOs will do.
+
+    Raises
+    ------
+    OSError
+    """
+    target, mode = _target(path, what, streams)
+    if mode is None or stat.S_ISREG(mode):
+        with _temporary(target, what) as new:
+            if fcntl is None:
+                new.close()
+            os.unlink(new.name)
+
+
+def check_folder(path, what="file"):
+    """Refuse a file to be written into a folder that is not there.
+
+    Parameters
+    ----------
+    path : str, bytes or path-like
+    what : str
+        What the file is, for the message.
+
+    Raises
+    ------
+    FileNotFoundError
+    """
+    name = os.fsdecode(path)
+    folder = os.path.dirname(os.path.realpath(name))
+    if not os.path.isdir(folder):
+        missing = folder if os.path.islink(name) else os.path.dirname(name)
+        raise FileNotFoundError(errno.ENOENT, f"no such folder for the {what} {name}; make it first", missing)
+
+
+def same_file(path, other):
+    """Whether two paths name one regular file, be it by a symbolic or hard link; for new files the names decide."""
+    path, other = os.fsdecode(path), os.fsdecode(other)
+    try:
+        found = os.stat(path)
+        return stat.S_ISREG(found.st_mode) and os.path.samestat(found, os.stat(other))
+    except OSError:
+        return not os.path.exists(path) and os.path.realpath(path) == os.path.realpath(other)
+
+
+def remove(path, magic, what="file"):
+    """Remove a file and what killed processes have left beside it; never anything that does not begin with ``magic``.
+
+    Parameters
+    ----------
+    path : str, bytes or path-like
+        A missing file is fine; a symbolic link is followed.
+    magic : bytes
+        First bytes of a file that may be removed. An empty file may be, too.
+    what : str
+        What the file is, for messages.
+
+    Raises
+    ------
+    OSError
+        If something else is there, or the file cannot be removed.
+    """
+    target, mode = _target(path, what)
+    remove_leftovers(target)
+    if mode is None:
+        return
+    with open(target, "rb", buffering=0) as file:
+        begin = file.read(len(magic))
+    if begin not in (b"", magic):
+        raise OSError(errno.EINVAL, f"is not a {what}, so it is not removed", os.fsdecode(path))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(target)
+
+
+def remove_leftovers(target):
+    """Remove temporary files of this target that no process is writing: their lock died with the writer.
+
+    Only regular files of this user whose name is exactly such as `replacing` gives.
+    """
+    if fcntl is None:
+        return
+    folder, name = os.path.split(os.fsdecode(target))
+    pattern = re.compile(re.escape(_stem(folder, name)) + re.escape(MARK) + f"[0-9a-f]{{{DIGITS}}}")
+    with contextlib.suppress(OSError):
+        for other in os.listdir(folder or "."):
+            if pattern.fullmatch(other):
+                _remove_leftover(os.path.join(folder, other))
+
+
+def _remove_leftover(path):
+    with contextlib.suppress(OSError):
+        # O_NONBLOCK: a FIFO of that name must not hold us up.
+        file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            found = os.fstat(file)
+            ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
+            if ours and _lock(file) and os.path.samestat(found, os.lstat(path)):
+                os.unlink(path)
+        finally:
+            os.close(file)
+
+
+def _target(path, what, streams=False):
+    """Where a path leads to and the mode of what is there, None when nothing is; refuses what cannot be replaced."""
+    name = os.fsdecode(path)
+    try:
+        mode = os.stat(name).st_mode
+    except FileNotFoundError:
+        mode = None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise OSError(error.errno, f"the name of the {what} is too long for this file system", name) from None
+        raise
+    if mode is not None and not stat.S_ISREG(mode):
+        kind = next((kind for test, kind in KINDS if test(mode)), "special file")
+        if kind == "folder":
+            article = "an" if what[0] in "aeiou" else "a"
+            raise IsADirectoryError(errno.EISDIR, f"is a folder, not {article} {what}", name)
+        if not streams:
+            raise OSError(errno.EINVAL, f"is a {kind}, not a regular file; no {what} can be saved there", name)
+    if mode is None:
+        if not os.path.basename(name):
+            raise FileNotFoundError(errno.ENOENT, f"the name of the {what} is empty or ends in a slash", name)
+        check_folder(path, what)
+    return os.path.realpath(name), mode
+
+
+def _stem(folder, name):
+    """What a temporary name begins with: the file's own name, cut where the whole would be too long."""
+    try:
+        limit = os.pathconf(folder or ".", "PC_NAME_MAX")
+    except (OSError, ValueError, AttributeError):
+        limit = 255
+    while len(os.fsencode(name)) + len(MARK) + DIGITS > limit:
+        name = name[:-1]
+    return name
+
+
+class _New:
+    """A new file beside another: its name, None when it is not ours, and its descriptor, -1 when it is not open."""
+
+    def __init__(self):
+        self.name, self.file = None, -1
+
+    def create(self, stem, what):
+        """Make and lock a file with a random name; whether that worked, or another name is needed."""
+        self.name = f"{stem}{MARK}{secrets.token_hex(DIGITS // 2)}"
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        try:
+            self.file = os.open(self.name, flags, 0o666)
+        except OSError as error:
+            self.name = None
+            if isinstance(error, FileExistsError):
+                return False
+            if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+                words = f"cannot write the {what} into this folder: {error.strerror}"
+                raise OSError(error.errno, words, os.path.dirname(stem)) from None
+            raise
+        locked = _lock(self.file)
+        if locked is None:
+            return True
+        # Another process may take the file for a leftover and remove it, until the lock is ours.
+        with contextlib.suppress(FileNotFoundError):
+            if locked and os.path.samestat(os.stat(self.name), os.fstat(self.file)):
+                return True
+        self.close()
+        return False
+
+    def close(self):
+        """Close the file and with that give up its lock."""
+        if self.file >= 0:
+            file, self.file = self.file, -1
+            os.close(file)
+
+    def remove(self):
+        """Remove the file, where it is still there under its own name."""
+        if self.name is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self.name)
+
+
+@contextlib.contextmanager
+def _temporary(target, what):
+    """A new file beside ``target``, locked as long as it is open; removed if the block fails."""
+    folder, name = os.path.split(target)
+    stem, new = os.path.join(folder, _stem(folder, name)), _New()
+    with _cleared_by_signals(new):
+        try:
+            while not new.create(stem, what):
+                pass
+            yield new
+        except BaseException:
+            new.remove()
+            raise
+        finally:
+            new.close()
+
+
+def _lock(file):
+    """Take the file's lock: True, or False when another has it, or None when there are no locks here."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+@contextlib.contextmanager
+def _cleared_by_signals(new):
+    """While the block runs, a signal that ends the process first removes the new file."""
+    process, taken = os.getpid(), []
+
+    def end(number, frame):
+        if os.getpid() == process:
+            new.remove()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                # Where somebody else handles the signal, or it is ignored, that stays.
+                if signal.getsignal(number) == signal.SIG_DFL:
+                    with contextlib.suppress(ValueError):  # a second interpreter may not
+                        signal.signal(number, end)
+                        taken.append(number)
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _force_folder(folder):
+    if os.name != "posix":
+        return
+    try:
+        file = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # a folder that can be written but not read
+        return
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,1 @@
+"""The scoring island: models as they are saved, read and scored. Needs NumPy only."""

@@ -1,0 +1,82 @@
+"""Arrays that a model is made of: checked before they are saved, narrow in a file, wide again when read."""
+
+import numpy as np
+
+from pymcboost.threads import counted
+
+
+def per_class(name, values):
+    """One finite number for each class, of which there are two or more, as float32."""
+    values = finite(name, values, (np.size(values),))
+    if len(values) < 2:
+        raise ValueError(f"a model needs 2 classes or more, its {name} has {len(values)}")
+    return values
+
+
+def feature_columns(feature, nan_left, n_features):
+    """Feature indices as int64, and the sides of missing values as bool."""
+    m = np.size(feature)
+    feature = np.asarray(feature)
+    if m and (feature.dtype.kind not in "iu" or feature.min() < 0 or feature.max() >= n_features):
+        raise ValueError(f"feature indices must be integers from 0 to {n_features - 1}")
+    feature = np.ascontiguousarray(feature, dtype=np.int64)
+    nan_left = np.ascontiguousarray(nan_left, dtype=bool)
+    if feature.shape != (m,) or nan_left.shape != (m,):
+        raise ValueError(f"feature and nan_left must have shape ({m},)")
+    return feature, nan_left
+
+
+def integers(name, values, n):
+    """Integers as int64 (n,)."""
+    values = np.asarray(values)
+    if values.shape != (n,) or (n and values.dtype.kind not in "iu"):
+        raise ValueError(f"{name} must hold {n} integers")
+    return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def rising(name, values, last):
+    """Integers that rise from 0 to ``last``, as int64."""
+    values = integers(name, values, np.size(values))
+    if not len(values) or values[0] != 0 or values[-1] != last or (values[1:] < values[:-1]).any():
+        raise ValueError(f"{name} must rise from 0 to {last}")
+    return values
+
+
+def finite(name, values, shape):
+    """Finite numbers as float32 of a shape, without negative zeros."""
+    values = np.asarray(values)
+    if values.shape != shape:
+        raise ValueError(f"{name} has shape {values.shape}, but must have {shape}")
+    with np.errstate(over="ignore"):
+        values = np.ascontiguousarray(values, dtype=np.float32).reshape(shape)
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} holds a number that is not finite in float32 (magnitude up to 3.4e38)")
+    return values + np.float32(0)  # turns -0 into +0
+
+
+def narrow(values, flags=None):
+    """Unsigned integers in the narrowest type; ``flags`` go to the top bit, which the values must leave free."""
+    top = int(values.max()) if len(values) else 0
+    bits = next(bits for bits in (8, 16, 32) if top < 1 << (bits - (flags is not None)))
+    result = values.astype(f"<u{bits // 8}")
+    if flags is not None:
+        result |= flags.astype(result.dtype) << (bits - 1)
+    return result
+
+
+def without_flags(values):
+    """What `narrow` was given: the values as int64, and the flags."""
+    top = 8 * values.itemsize - 1
+    wide = values.astype(np.int64)
+    return wide & ((1 << top) - 1), wide >> top == 1
+
+
+def running_sums(counts):
+    """0 and the running sums of counts: int64, one longer."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def check_rounds(n, there_are, noun="round"):
+    """Refuse to keep the first ``n`` of fewer rounds."""
+    if not 0 <= n <= there_are:
+        raise ValueError(f"cannot keep {n} of {counted(there_are, noun)}; give a number from 0 to {there_are}")

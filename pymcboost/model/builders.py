@@ -1,0 +1,267 @@
+"""Ensembles as they grow during training."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pymcboost.model.arrays import check_rounds
+from pymcboost.model.stumps import Stumps
+from pymcboost.model.trees import Trees
+
+
+class _Builder:
+    """Weak learners so far; the arrays behind them double when full."""
+
+    def __init__(self, n_classes, n_features):
+        self.n_classes, self.n_features = int(n_classes), int(n_features)
+        self.bias = np.zeros(self.n_classes, dtype=np.float32)
+        self._n = 0
+
+    def __len__(self):
+        return self._n
+
+    def _room(self, name, n):
+        array = getattr(self, name)
+        if array is not None and n > len(array):
+            new = np.empty((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
+            new[: len(array)] = array
+            setattr(self, name, new)
+
+    def freeze(self):
+        """The model so far as read-only copies; the builder can go on growing.
+
+        Returns
+        -------
+        Stumps or Trees
+        """
+        model = self.tail(0)
+        arrays = {name: array.copy() for name, array in vars(model).items() if isinstance(array, np.ndarray)}
+        for array in arrays.values():
+            array.flags.writeable = False
+        return replace(model, **arrays)
+
+
+class EnsembleBuilder(_Builder):
+    """Stumps that are added one at a time; the arrays behind them double when full.
+
+    Parameters
+    ----------
+    n_classes, n_features : int
+    """
+
+    def __init__(self, n_classes, n_features):
+        super().__init__(n_classes, n_features)
+        self._feature = np.empty(16, dtype=np.int64)
+        self._threshold = np.empty(16, dtype=np.float32)
+        self._nan_left = np.empty(16, dtype=bool)
+        self._right = np.empty((16, self.n_classes), dtype=np.float32)
+        self._left = None
+
+    def add_stump(self, feature, threshold, nan_left, right, left=None):
+        """Append a stump.
+
+        Parameters
+        ----------
+        feature : int
+        threshold : float
+        nan_left : bool
+        right : array-like (K,)
+            Rounded to float32.
+        left : array-like (K,), optional
+            ``-right`` if None.
+        """
+        n = self._n
+        for name in ("_feature", "_threshold", "_nan_left", "_right", "_left"):
+            self._room(name, n + 1)
+        self._feature[n] = feature
+        self._threshold[n] = threshold
+        self._nan_left[n] = nan_left
+        self._right[n] = right
+        if left is not None and self._left is None:
+            self._left = -self._right
+        if self._left is not None:
+            self._left[n] = -self._right[n] if left is None else left
+        self._n = n + 1
+
+    def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
+        """Append a tree with one split and leaves for each class as a stump; see `TreesBuilder.add_tree`."""
+        low, high = np.asarray(leaf)
+        self.add_stump(feature[0], threshold[0], nan_left[0], high, None if np.array_equal(low, -high) else low)
+
+    def extend(self, stumps):
+        """Append all stumps of a frozen list."""
+        for stump in stumps.each():
+            self.add_stump(*stump)
+
+    def tail(self, start):
+        """The stumps from ``start`` on, as views that the next call of `add_stump` may outdate."""
+        part = slice(start, self._n)
+        left = None if self._left is None else self._left[part]
+        return Stumps(
+            self._feature[part],
+            self._threshold[part],
+            self._nan_left[part],
+            self._right[part],
+            left,
+            self.bias,
+            self.n_features,
+        )
+
+    def rounds(self):
+        """Models that add up to the one so far: all stumps, which add up one by one."""
+        yield self.tail(0)
+
+    def truncate_rounds(self, n):
+        """Keep the first ``n`` stumps, every one of which is a round."""
+        check_rounds(n, self._n, "stump")
+        self._n = n
+
+    def end_round(self):
+        """Nothing, as every stump is a round: for callers that have a `TreesBuilder` at other times."""
+
+
+class TreesBuilder(_Builder):
+    """Trees that are added one at a time, in rounds; the arrays behind them double when full.
+
+    Parameters
+    ----------
+    n_classes, n_features : int
+    vector : bool, default=False
+        Leaves have a value for each class; otherwise one value for the class of the tree.
+    code : ndarray (P, n_classes), optional
+        Trees are of columns, see `Trees`.
+    decoder : {"linear", "hamming", "exp"}, default="linear"
+    """
+
+    def __init__(self, n_classes, n_features, vector=False, code=None, decoder="linear"):
+        super().__init__(n_classes, n_features)
+        self.decoder = decoder
+        self.code = None if code is None else np.array(code, dtype=np.float32)
+        self.vector = bool(vector)
+        self._rounds = [0]
+        self._offset = np.zeros(16, dtype=np.int64)
+        self._feature = np.empty(64, dtype=np.int64)
+        self._threshold = np.empty(64, dtype=np.float32)
+        self._nan_left = np.empty(64, dtype=bool)
+        self._right = np.empty(64, dtype=np.int64)
+        self._leaf = np.empty((64, self.n_classes) if vector else 64, dtype=np.float32)
+        self._cls = np.empty(16, dtype=np.int64)
+        self._base = np.empty(16, dtype=np.int64)
+
+    @property
+    def n_rounds(self):
+        """Number of rounds that have been ended."""
+        return len(self._rounds) - 1
+
+    def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
+        """Append a tree to the round that has not been ended yet.
+
+        Parameters
+        ----------
+        feature, threshold, nan_left, right : array-like (s,)
+            Its splits in preorder, see `Trees`.
+        leaf : array-like (s + 1,) or (s + 1, K)
+            Rounded to float32.
+        cls : int
+            Class whose score gets the leaf's value; needed unless leaves have a value for each class.
+        base : int
+            Class whose score loses it, -1 for none.
+        """
+        s = len(feature)
+        if self.vector != (cls < 0):
+            raise ValueError("a tree needs cls, unless its leaves have a value for each class")
+        if np.shape(leaf) != ((s + 1, self.n_classes) if self.vector else (s + 1,)):
+            raise ValueError(f"a tree of {s} splits cannot have leaves of shape {np.shape(leaf)}")
+        self.add_trees([s], feature, threshold, nan_left, right, leaf, cls, base)
+
+    def add_trees(self, n_splits, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
+        """Append n trees: `add_tree` for many at once.
+
+        Parameters
+        ----------
+        n_splits : array-like (n,)
+        feature, threshold, nan_left, right : array-like (sum of n_splits,), or one value for all
+            The splits of one tree after those of another.
+        leaf : array-like (sum of n_splits + n,) or (sum of n_splits + n, K)
+        cls, base : array-like (n,), or one value for all
+        """
+        t, n, begin = self._n, len(n_splits), int(self._offset[self._n])
+        ends = begin + np.cumsum(n_splits, dtype=np.int64)
+        end = int(ends[-1]) if n else begin
+        if len(leaf) != end - begin + n or any(np.ndim(a) and len(a) != end - begin for a in (feature, threshold)):
+            raise ValueError("the splits and leaves are not those of so many trees")
+        splits = {"_feature": feature, "_threshold": threshold, "_nan_left": nan_left, "_right": right}
+        for name, values in splits.items():
+            self._room(name, end)
+            getattr(self, name)[begin:end] = values
+        self._room("_leaf", end + t + n)
+        self._leaf[begin + t : end + t + n] = leaf
+        for name, values in (("_cls", cls), ("_base", base)):
+            self._room(name, t + n)
+            getattr(self, name)[t : t + n] = values
+        self._room("_offset", t + n + 1)
+        self._offset[t + 1 : t + n + 1] = ends
+        self._n = t + n
+
+    def add_stump(self, feature, threshold, nan_left, right, left=None):
+        """Append a stump as a tree, which must have a value for each class; see `EnsembleBuilder.add_stump`."""
+        leaf = np.stack((np.negative(right) if left is None else left, right))
+        self.add_tree([feature], [threshold], [nan_left], [1], leaf)
+
+    def end_round(self):
+        """The next tree begins a new round."""
+        self._rounds.append(self._n)
+
+    def extend(self, trees):
+        """Append all trees of a frozen list, with their rounds; a code of theirs takes the place of this one."""
+        if trees.code is not None:
+            self.code = np.array(trees.code, dtype=np.float32)
+        first, none = self._n, -1
+        self.add_trees(
+            np.diff(trees.offset), trees.feature, trees.threshold, trees.nan_left, trees.right, trees.leaf,
+            none if trees.cls is None else trees.cls, none if trees.base is None else trees.base,
+        )  # fmt: skip
+        self._rounds += (first + trees.rounds[1:]).tolist()
+
+    def tail(self, start):
+        """The trees from number ``start`` on, as views that the next call of `add_tree` may outdate.
+
+        Their rounds are the rest of the round that ``start`` lies in, and those after it; trees behind the last
+        `end_round` count as a round.
+        """
+        if not 0 <= start <= self._n:
+            raise ValueError(f"there is no tree number {start}; give a number from 0 to {self._n}")
+        begin, end, n = int(self._offset[start]), int(self._offset[self._n]), self._n
+        rounds = [r - start for r in self._rounds[1:] if r > start or start == 0]
+        if n - start > (rounds[-1] if rounds else 0):
+            rounds.append(n - start)
+        base = self._base[start:n]
+        return Trees(
+            self._offset[start : n + 1] - begin,
+            self._feature[begin:end],
+            self._threshold[begin:end],
+            self._nan_left[begin:end],
+            self._right[begin:end],
+            self._leaf[begin + start : end + n],
+            None if self.vector else self._cls[start:n],
+            None if self.vector or (base < 0).all() else base,
+            np.array([0, *rounds], dtype=np.int64),
+            self.bias,
+            self.n_features,
+            self.code,
+            self.decoder,
+        )
+
+    def rounds(self):
+        """Models that add up to the one so far: its rounds that have trees."""
+        ends = self.tail(0).rounds.tolist()
+        for begin, end in zip(ends, ends[1:], strict=False):
+            if begin < end:
+                part = self.tail(begin)
+                yield part.truncate_rounds(int(np.searchsorted(part.rounds, end - begin)))
+
+    def truncate_rounds(self, n):
+        """Keep the first ``n`` rounds."""
+        check_rounds(n, self.n_rounds)
+        del self._rounds[n + 1 :]
+        self._n = self._rounds[-1]

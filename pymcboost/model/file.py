@@ -1,0 +1,309 @@
+"""Model files: the bytes of a ``.mcb`` file, written here and checked in one place, ``mcb_open`` of ``mcb.h``.
+
+``docs/format.md`` describes the format field by field.
+"""
+
+import json
+import os
+import stat
+import struct
+from types import SimpleNamespace
+
+import numpy as np
+
+from pymcboost._kernels import score
+from pymcboost.model.arrays import narrow
+from pymcboost.threads import available_memory, in_words
+
+MAGIC = b"\x89MCB\r\n\x1a\n"
+LINKS = ("none", "softmax", "softmax2")
+DECODERS = ("linear", "hamming", "exp")
+LEAVES = ("float32", "float16")
+LAYOUTS = ("list", "interval", "interval32")
+HEADER_BYTES = 64
+# What is read of a pipe at once.
+CHUNK = 1 << 20
+MAX_CLASSES, MAX_FEATURES, MAX_META, MAX_LABEL = 65535, 2**31 - 1, 16 << 20, 4096
+UNSORTED = "class labels must be distinct and sorted, as numpy.unique gives them"
+DTYPES = {
+    1: np.dtype("u1"),
+    2: np.dtype("<u2"),
+    3: np.dtype("<u4"),
+    4: np.dtype("<i8"),
+    5: np.dtype("<f4"),
+    6: np.dtype("<f8"),
+    7: np.dtype("<f2"),
+}
+_CODES = {dtype: code for code, dtype in DTYPES.items()}
+
+
+class ModelFormatError(ValueError):
+    """A file that is not a model this version can read; the message says what is wrong and where.
+
+    Attributes
+    ----------
+    status : int
+        The number of the refusal in ``mcb.h``.
+    """
+
+    def __init__(self, message, status=0):
+        super().__init__(message)
+        self.status = status
+
+    def __reduce__(self):
+        return type(self), (*self.args, self.status)
+
+
+def check(data, name="model"):
+    """Check the bytes of a model file.
+
+    Parameters
+    ----------
+    data : bytes
+    name : str
+        What to call the file in a message.
+
+    Returns
+    -------
+    Scorer
+
+    Raises
+    ------
+    ModelFormatError
+    """
+    scorer = score.Scorer(data)
+    if scorer.status:
+        raise _refusal(scorer, name)
+    return scorer
+
+
+def _refusal(scorer, name):
+    message, section, byte, found, expected = scorer.problem()
+    where = f"section {section}, byte {byte}" if section else f"byte {byte}"
+    numbers = "" if found is None else f"; found {found}, the limit or expected number is {expected}"
+    return ModelFormatError(f"{name}: {message} ({where}{numbers})", scorer.status)
+
+
+def read(path):
+    """Bytes of a model file and their `Scorer`; a file that is no model is refused after its first 64 bytes.
+
+    No more is read than the header says, and what is not a regular file (a pipe) must fit into the free memory.
+    """
+    name = os.fspath(path)
+    name = name.decode(errors="replace") if isinstance(name, bytes) else name
+    with open(path, "rb", buffering=0) as file:  # a buffer would hold the file a second time
+        head = _read_at_most(file, HEADER_BYTES)
+        scorer = score.Scorer(head)
+        if scorer.status != score.FILE_SIZE_ERROR:
+            raise _refusal(scorer, name)
+        promised = struct.unpack_from("<Q", head, 16)[0]
+        size = os.fstat(file.fileno())
+        if not stat.S_ISREG(size.st_mode):
+            room = available_memory()
+            if room is not None and promised > room:
+                raise MemoryError(f"{name}: the model has {in_words(promised)}, {in_words(room)} are free")
+            # One byte more shows that there is more.
+            data = head + _read_at_most(file, max(0, promised + 1 - HEADER_BYTES), CHUNK)
+        elif size.st_size == promised:
+            file.seek(0)
+            data = _read_at_most(file, promised, promised)
+        else:
+            raise ModelFormatError(
+                f"{name}: the file has {size.st_size} bytes but its header says {promised}: it was cut "
+                "short, or bytes were added (byte 16)",
+                scorer.status,
+            )
+    return data, check(data, name)
+
+
+def _read_at_most(file, size, step=HEADER_BYTES):
+    """The next bytes of a file, read ``step`` at once; fewer where it ends before."""
+    data = file.read(min(size, step))
+    if len(data) == size:
+        return data
+    parts = [data]
+    size -= len(data)
+    while size and (data := file.read(min(size, step))):
+        parts.append(data)
+        size -= len(data)
+    return b"".join(parts)
+
+
+def header(scorer):
+    """What the header of a file that has been checked says, by name; link and decoder in words."""
+    n_classes, n_features, kind, link, n_learners, n_rounds = scorer.header
+    return SimpleNamespace(
+        n_classes=n_classes, n_features=n_features, kind=kind, link=LINKS[link], decoder=DECODERS[scorer.decoder],
+        n_learners=n_learners, n_rounds=n_rounds,
+    )  # fmt: skip
+
+
+def arrays(data, scorer):
+    """Dictionary: tag -> read-only one-dimensional array over the section's bytes."""
+    return {
+        tag: np.frombuffer(data, dtype=DTYPES[code], count=count, offset=offset)
+        for tag, (offset, count, code) in scorer.sections().items()
+    }
+
+
+def label_sections(classes, n_classes):
+    """Sections of the class labels.
+
+    Parameters
+    ----------
+    classes : array-like (K,)
+        Distinct, sorted: integers, or strings.
+    n_classes : int
+        K of the model.
+
+    Returns
+    -------
+    list of (tag, array)
+
+    Raises
+    ------
+    ValueError
+        If a file cannot hold them.
+    """
+    classes = np.asarray(classes)
+    if classes.ndim != 1:
+        raise ValueError(f"classes must be one-dimensional, but have {classes.ndim} dimensions")
+    if not 2 <= len(classes) <= MAX_CLASSES:
+        raise ValueError(f"the number of classes must be between 2 and {MAX_CLASSES}, not {len(classes)}")
+    if len(classes) != n_classes:
+        raise ValueError(f"there are {len(classes)} class labels, but the ensemble has {n_classes} classes")
+    if classes.dtype.kind == "O" and all(isinstance(label, (int, np.integer, bool, np.bool_)) for label in classes):
+        classes = classes.astype(np.int64)
+    if classes.dtype.kind == "f" and np.array_equal(classes, np.trunc(classes)) and (np.abs(classes) < 2**63).all():
+        classes = classes.astype(np.int64)
+    if classes.dtype.kind not in "iub":
+        return _text_sections(classes)
+    if classes.dtype.kind == "u" and classes.max() > np.iinfo(np.int64).max:
+        raise ValueError("integer class labels must be below 2^63")
+    classes = classes.astype("<i8")
+    if not (classes[1:] > classes[:-1]).all():
+        raise ValueError(UNSORTED)
+    return [("LABI", classes)]
+
+
+def _text_sections(classes):
+    if not all(isinstance(label, str) for label in classes):
+        raise ValueError(
+            "class labels must be integers, or strings; encode others first (sklearn.preprocessing.LabelEncoder does)"
+        )
+    try:
+        texts = [str(label).encode() for label in classes]
+    except UnicodeEncodeError as error:
+        raise ValueError(f"a class label is not valid Unicode text: {error}") from None
+    if any(a >= b for a, b in zip(texts, texts[1:], strict=False)):
+        raise ValueError(UNSORTED)
+    if any(len(text) > MAX_LABEL or b"\0" in text for text in texts):
+        raise ValueError(f"a class label may have at most {MAX_LABEL} bytes in UTF-8 and no zero character")
+    offsets = np.cumsum([0, *map(len, texts)])
+    return [("LABO", narrow(offsets)), ("LABS", np.frombuffer(b"".join(texts), dtype="u1"))]
+
+
+def class_labels(sections):
+    """Labels of a file's sections: int64, or strings.
+
+    Strings come as an object array when their lengths differ so much that a fixed width would waste memory.
+    """
+    if "LABI" in sections:
+        return sections["LABI"].astype(np.int64)
+    ends = sections["LABO"].tolist()
+    text = sections["LABS"].tobytes()
+    labels = [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
+    widest = max(map(len, labels))
+    # numpy stores 4 bytes per character and pads to the widest label
+    wasteful = 4 * widest * len(labels) > 64 * len(text) + (1 << 20)
+    return np.array(labels, dtype=object if wasteful else f"<U{max(widest, 1)}")
+
+
+def _plain(value):
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"meta may hold what JSON can hold, not {type(value).__name__}")
+
+
+def meta_sections(meta):
+    """Section of what a training leaves for information, none where it leaves nothing.
+
+    Parameters
+    ----------
+    meta : dict or None
+        What JSON can hold.
+
+    Returns
+    -------
+    list of (tag, array)
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a file cannot hold it.
+    """
+    if not meta:
+        return []
+    text = json.dumps(meta, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"meta holds text that is not valid Unicode: {error}") from None
+    if len(data) > MAX_META:
+        raise ValueError(f"meta takes {len(data)} bytes as JSON, at most {MAX_META} are allowed")
+    return [("meta", np.frombuffer(data, dtype="u1"))]
+
+
+def meta_of(sections):
+    """What the section for information holds, as a new dictionary; {} where there is none."""
+    section = sections.get("meta")
+    if section is None or not len(section):
+        return {}
+    try:
+        meta = json.loads(section.tobytes())
+    except (ValueError, RecursionError) as error:
+        raise ModelFormatError(f"the section meta is not valid JSON: {error}") from None
+    return meta if isinstance(meta, dict) else {"meta": meta}
+
+
+def encode(model, common, link="none"):
+    """Bytes of a model file; equal models give equal bytes.
+
+    Parameters
+    ----------
+    model : Kind
+        Laid out, see `kind`.
+    common : list of (tag, array)
+        Sections of the labels and of what is there for information.
+    link : {"none", "softmax", "softmax2"}
+
+    Returns
+    -------
+    bytes
+    """
+    if link not in LINKS:
+        raise ValueError(f"link must be one of {', '.join(map(repr, LINKS))}, not {link!r}")
+    if not 1 <= model.n_features <= MAX_FEATURES:
+        raise ValueError(f"the number of features must be between 1 and {MAX_FEATURES}, not {model.n_features}")
+    numbers = model.n_classes, model.n_features, LINKS.index(link), DECODERS.index(model.decoder)
+    return _assemble(model.KIND, *numbers, [*model.sections(), ("BIAS", model.bias), *common])
+
+
+def _assemble(kind, n_classes, n_features, link, decoder, sections):
+    entries, parts = [], []
+    end = 64 + 32 * len(sections)
+    for tag, values in sections:
+        dtype = values.dtype.newbyteorder("<") if values.dtype.itemsize > 1 else values.dtype
+        data = np.ascontiguousarray(values, dtype=dtype).tobytes()
+        offset = (end + 63) // 64 * 64
+        parts += [b"\0" * (offset - end), data]
+        entries.append(
+            struct.pack("<4sB3xQQII", tag.encode(), _CODES[dtype], offset, values.size, score.crc32c(data), 0)
+        )
+        end = offset + len(data)
+    table = b"".join(entries)
+    header = struct.pack(
+        "<8sHHIQIIIIIIII", MAGIC, 1, 0, 0, end, len(sections), 0, n_classes, n_features, kind, link, decoder, 0
+    )
+    crc = score.crc32c(table, score.crc32c(header))
+    return b"".join([header, struct.pack("<II", crc, 0), table, *parts])

@@ -1,0 +1,131 @@
+"""Stumps merged into one table of intervals per feature."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pymcboost.model.arrays import narrow
+from pymcboost.model.kind import Kind
+
+MERGED = "this model is an interval table, in which the stumps of a feature are merged"
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals(Kind):
+    """Stumps merged per feature: one binary search and one table row per feature that occurs.
+
+    With ``begin, end = offset[i], offset[i + 1]``, feature ``feature[i]`` has the increasing thresholds
+    ``threshold[begin:end]`` and the table rows from ``begin + 2 * i`` on: one for each of its ``end - begin + 1``
+    intervals from low to high (upper end included), then one for NaN.
+
+    Attributes
+    ----------
+    feature : ndarray of int64 (n_used,)
+        Increasing.
+    offset : ndarray of int64 (n_used + 1,)
+    threshold : ndarray of float32 (D,)
+    table : ndarray of float64 or float32 (D + 2 * n_used, K)
+    bias : ndarray of float32 (K,)
+    n_features : int
+    """
+
+    KIND, NAME = 2, "interval table"
+    no_stages = f"{MERGED}: it has no stages"
+
+    feature: np.ndarray
+    offset: np.ndarray
+    threshold: np.ndarray
+    table: np.ndarray
+    bias: np.ndarray
+    n_features: int
+
+    def single(self):
+        """The same with a table of float32."""
+        with np.errstate(over="ignore", under="ignore"):
+            table = self.table.astype(np.float32) + np.float32(0)  # turns the -0 of what was too small into +0
+        if not np.isfinite(table).all():
+            raise ValueError(
+                f"layout='interval32' cannot hold a score of {np.abs(self.table).max():g}, float32 ends at 3.4e38; "
+                "use layout='interval'"
+            )
+        return replace(self, table=table)
+
+    def laid_out(self, layout=None, leaves="float32"):
+        """The same, as there is no other layout; see `Kind`."""
+        if layout not in (None, self.layout_of({"TABL": self.table})) or leaves != "float32":
+            raise ValueError(
+                f"{MERGED}: no other layout can be had from it; save that from the estimator or the original file"
+            )
+        return self
+
+    def sections(self):
+        return [
+            ("FIDX", narrow(self.feature)),
+            ("IOFF", narrow(self.offset)),
+            ("THRS", self.threshold),
+            ("TABL", self.table),
+        ]
+
+    @classmethod
+    def from_sections(cls, sections, header):
+        return cls(
+            sections["FIDX"].astype(np.int64),
+            sections["IOFF"].astype(np.int64),
+            sections["THRS"],
+            sections["TABL"].reshape(-1, header.n_classes),
+            sections["BIAS"],
+            header.n_features,
+        )
+
+    @classmethod
+    def layout_of(cls, sections):
+        return "interval" if sections["TABL"].dtype.itemsize == 8 else "interval32"
+
+    def used_features(self):
+        """Features, and the sum of the absolute differences from each interval to the next."""
+        rows = self.offset + 2 * np.arange(len(self.offset))
+        table = self.table.astype(np.float64)
+        parts = [np.abs(np.diff(table[a : b - 1], axis=0)).sum() for a, b in zip(rows, rows[1:], strict=False)]
+        return self.feature, np.array(parts)
+
+    def summary(self, staged):
+        return self.NAME + " of float32" * (self.table.dtype.itemsize == 4)
+
+
+def merged(stumps):
+    """The intervals of a canonical list of stumps."""
+    right = stumps.right.astype(np.float64)
+    left = -right if stumps.left is None else stumps.left.astype(np.float64)
+    order = np.lexsort((stumps.threshold, stumps.feature))
+    features, first = np.unique(stumps.feature[order], return_index=True)
+    first = np.append(first, len(order))
+    offset, thresholds, rows = [0], [], []
+    for i in range(len(features)):
+        mine = order[first[i] : first[i + 1]]
+        zero = np.zeros(stumps.n_classes)
+        total, nan = (zero, zero), (zero, zero)
+        for j in mine:
+            total = _add(*total, left[j])
+            nan = _add(*nan, left[j] if stumps.nan_left[j] else right[j])
+        rows.append(total[0])
+        cuts, begin = np.unique(stumps.threshold[mine], return_index=True)
+        begin = np.append(begin, len(mine))
+        for c in range(len(cuts)):
+            for j in mine[begin[c] : begin[c + 1]]:
+                total = _add(*_add(*total, right[j]), -left[j])
+            rows.append(total[0])
+        rows.append(nan[0])
+        thresholds.append(cuts)
+        offset.append(offset[-1] + len(cuts))
+    threshold = np.concatenate(thresholds) if thresholds else np.zeros(0, dtype=np.float32)
+    table = np.array(rows) + 0.0 if rows else np.zeros((0, stumps.n_classes))
+    return Intervals(features, np.array(offset, dtype=np.int64), threshold, table, stumps.bias, stumps.n_features)
+
+
+def _add(high, low, value):
+    """Add ``value`` to the unevaluated sum ``high + low`` (Knuth's two-sum): 106 bits, the same on every machine."""
+    total = high + value
+    part = total - high
+    low = low + ((high - (total - part)) + (value - part))
+    high = total + low
+    return high, low - (high - total)

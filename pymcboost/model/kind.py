@@ -1,0 +1,177 @@
+"""What a kind of model says of itself: the base of all kinds, and of those that are machines.
+
+A kind is a frozen class over arrays. To add one: a file here with its class, a header in C that scores it, and a line
+in `kinds`. `Model`, the file and the command line ask these of it:
+
+===========================  =====================================================================================
+KIND, NAME                   its number in a file, and its name
+no_stages                    why its first rounds are no model; None if they are one
+allows_missing               whether rows may hold NaN
+share_of                     what the shares of `used_features` are parts of; None if there are no shares
+laid_out(layout, leaves)     the same model checked, in the one form that is saved
+sections()                   its sections of a file; the bias, the labels and the meta text are common to all kinds
+from_sections(...)           the model over the sections of a file
+layout_of, leaves_of         the form that these sections have
+used_features()              the features that occur, and their shares
+summary, describe, lines     a phrase, facts that JSON can hold, and lines of text
+===========================  =====================================================================================
+
+A training asks these of it, and needs to know no kind:
+
+===========================  =====================================================================================
+scores(X)                    scores of the classes (m, K)
+column_scores(X)             those of the columns of a code (m, P) where there is one, else `scores`
+width, add_scores_to, decode how the scores of rounds add up: ``sums = zeros((m, width))``, ``add_scores_to(sums, X)``
+                             for the model of each round, then ``decode(sums)``
+each_tree()                  its weak learners as trees; ValueError if they are not kept
+===========================  =====================================================================================
+
+And these of a builder, which grows a model: ``len(builder)``, ``freeze()`` (the model so far), ``tail(start)`` (that of
+the weak learners from number ``start`` on), ``rounds()`` (models that add up to the one so far, as they were trained),
+``truncate_rounds(n)``.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pymcboost.model.file import LAYOUTS, LEAVES, check, encode, label_sections
+from pymcboost.model.rows import Rows
+
+
+class Kind:
+    """Base of the kinds of models; see the module."""
+
+    KIND: int
+    NAME: str
+    no_stages: str | None = None
+    allows_missing = True
+    share_of: str | None = "what moves the scores"
+    # Of a model whose sums of columns are decoded: the name of the decoder, and the code.
+    decoder: str = "linear"
+    code: np.ndarray | None = None
+
+    @property
+    def n_classes(self):
+        """Number of classes, K."""
+        return len(self.bias)
+
+    def canonical(self):
+        """The same model in the one form that is saved, after checking it."""
+        return self
+
+    def merge(self):
+        """The same function as a table of intervals per feature, where there is one."""
+        raise ValueError(f"an interval table is for stumps; a {self.NAME} has one layout (layout='list')")
+
+    def half(self):
+        """The same model with leaves of float16, where there are leaves."""
+        raise ValueError("leaves='float16' is for trees; this model has none")
+
+    def laid_out(self, layout="list", leaves="float32"):
+        """The form that is saved, checked; see `Model.from_ensemble`."""
+        if layout not in LAYOUTS:
+            raise ValueError(f"layout must be one of {', '.join(map(repr, LAYOUTS))}, not {layout!r}")
+        if leaves not in LEAVES:
+            raise ValueError(f"leaves must be 'float32' or 'float16', not {leaves!r}")
+        model = self.canonical() if layout == "list" else self.merge()
+        model = model.single() if layout == "interval32" else model
+        return model if leaves == "float32" else model.half()
+
+    def sections(self):
+        """Sections of a file, as (tag, array), of a model that is laid out."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_sections(cls, sections, header):
+        """The model over the sections (tag -> array) of a file that has been checked, and its `file.header`."""
+        raise NotImplementedError
+
+    @classmethod
+    def layout_of(cls, sections):
+        """Layout of a file with these sections."""
+        return "list"
+
+    @classmethod
+    def leaves_of(cls, sections):
+        """Type of the leaves in a file with these sections; "float32" where there are none."""
+        return "float32"
+
+    def used_features(self):
+        """Features that occur, increasing, and a number for each that says how much: int64 and float64 (n_used,)."""
+        raise NotImplementedError
+
+    def summary(self, staged):
+        """A phrase for the model; ``staged``: its first rounds are a model, too."""
+        return self.NAME
+
+    def describe(self, leaves):
+        """Facts about this kind alone, that JSON can hold; ``leaves`` is the type of leaves in the file."""
+        return {}
+
+    @staticmethod
+    def lines(facts):
+        """Yield (name, text) of this kind's lines in ``mcboost-info``; ``facts`` are all that are known."""
+        learners = "merged" if facts["n_learners"] is None else facts["n_learners"]
+        yield "learners", f"{learners}, totally corrective" if facts["totally_corrective"] else learners
+
+    def round_ends(self):
+        """0 and the number of weak learners after every round, where there are rounds."""
+        raise NotImplementedError
+
+    def compact(self):
+        """The features that occur, at least one, and the same model over these alone."""
+        used, feature = np.unique(self.feature, return_inverse=True)
+        used = used if len(used) else np.zeros(1, dtype=np.int64)
+        return used, replace(self, feature=feature, n_features=len(used))
+
+    # -- what a training asks --------------------------------------------------------------------------------------
+
+    @property
+    def width(self):
+        """Number of sums that rounds are added to, for a row."""
+        return self.n_classes
+
+    def scores(self, X):
+        """Scores of the classes: float64 (m, K)."""
+        return self._rows().scores(X)
+
+    def column_scores(self, X):
+        """Scores of the columns of the code, (m, P), or of the classes where there is none."""
+        return self.scores(X)
+
+    def add_scores_to(self, sums, X):
+        """Add the scores of this part of a model to sums (m, width)."""
+        sums += self.scores(X)
+
+    def decode(self, sums):
+        """Scores of the classes (m, K) from sums (m, width)."""
+        return sums
+
+    def each_tree(self):
+        """Yield (feature, threshold, nan_left, right, leaf, cls, base) of every weak learner, see `Trees.each_tree`."""
+        raise ValueError(f"this model is a {self.NAME}, in which weak learners are merged: none can be had from it")
+
+    def _rows(self):
+        data = encode(self.laid_out(), label_sections(np.arange(self.n_classes), self.n_classes))
+        return Rows(check(data), self.allows_missing)
+
+
+class Machine(Kind):
+    """Base of linear and kernel machines, whose ``intercept`` is the bias."""
+
+    no_stages = (
+        "this model is a linear or kernel machine, into which all rounds have been merged: it has no stages; "
+        "train one with fewer rounds"
+    )
+    allows_missing = False
+
+    @property
+    def bias(self):
+        """The same as ``intercept``."""
+        return self.intercept
+
+    @staticmethod
+    def lines(facts):
+        """Nothing."""
+        return ()

@@ -1,0 +1,23 @@
+"""The kinds of models, by their numbers in a file. A new kind is a line here."""
+
+import importlib
+
+PLACES = {
+    1: "stumps.Stumps",
+    2: "intervals.Intervals",
+    3: "trees.Trees",
+    5: "linear.LinearMachine",
+    6: "kernel.KernelMachine",
+}
+
+
+class _Kinds(dict):
+    """Classes by number; a module is loaded when the first model of its kind is opened."""
+
+    def __missing__(self, number):
+        module, _, name = PLACES[number].partition(".")
+        kind = self[number] = getattr(importlib.import_module(f"pymcboost.model.{module}"), name)
+        return kind
+
+
+KINDS = _Kinds()

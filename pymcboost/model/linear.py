@@ -1,0 +1,72 @@
+"""Linear machines: F(x) = intercept + coef x."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymcboost.model.arrays import finite, per_class
+from pymcboost.model.kind import Machine
+from pymcboost.model.scale import Scale
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMachine(Machine):
+    """Scores ``intercept + coef x``.
+
+    Attributes
+    ----------
+    coef : ndarray of float32 (K, d)
+    intercept : ndarray of float32 (K,)
+    scale : Scale or None
+        Coefficients are those of scaled features. It is folded into ``coef`` and ``intercept`` when the model is saved,
+        so that a model has none.
+    """
+
+    KIND, NAME = 5, "linear machine"
+    share_of = "the sum of the absolute coefficients"
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    scale: Scale | None = None
+
+    @property
+    def n_features(self):
+        """Number of features, d."""
+        return np.shape(self.coef)[1]
+
+    def canonical(self):
+        """The same model in the one form that is saved, after checking it.
+
+        Contiguous float32 arrays without negative zeros; a scale is folded: ``coef * factor`` is rounded to float32,
+        and the intercept takes off the rounded coefficients times the offsets, rounded once.
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree or a number is not finite in float32.
+        """
+        coef, intercept = self.coef, self.intercept
+        if np.ndim(coef) != 2:
+            raise ValueError(f"coef must have shape (classes, features), not {np.shape(coef)}")
+        if self.scale is not None:
+            scale = self.scale.canonical(self.n_features)
+            with np.errstate(over="ignore"):
+                coef = (np.asarray(coef, dtype=np.float64) * scale.factor).astype(np.float32)
+            # Summed without BLAS, so that the same bits come out everywhere.
+            shift = (coef.astype(np.float64) * scale.offset).sum(axis=1)
+            intercept = np.asarray(intercept, dtype=np.float64) - shift
+        intercept = per_class("intercept", intercept)
+        return LinearMachine(finite("coef", coef, (len(intercept), self.n_features)), intercept)
+
+    def sections(self):
+        return [("WMAT", self.coef)]
+
+    @classmethod
+    def from_sections(cls, sections, header):
+        return cls(sections["WMAT"].reshape(header.n_classes, -1), sections["BIAS"])
+
+    def used_features(self):
+        """Features, and the sum of the absolute coefficients of each."""
+        size = np.abs(self.coef.astype(np.float64)).sum(axis=0)
+        feature = np.flatnonzero(size)
+        return feature, size[feature]

@@ -1,0 +1,426 @@
+"""Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
+
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pymcboost import files
+from pymcboost._version import __version__
+from pymcboost.model import file
+from pymcboost.model.file import ModelFormatError
+from pymcboost.model.kinds import KINDS
+from pymcboost.model.rows import Rows
+from pymcboost.threads import counted
+
+Layout = Literal["list", "interval", "interval32"]
+Leaves = Literal["float32", "float16"]
+
+__all__ = ["Model", "ModelFormatError", "load_model"]
+
+CORRECTIVE = (
+    "this model is totally corrective: every round changed the coefficients of all weak learners, so that its first "
+    "rounds are no model; train one with fewer rounds"
+)
+
+
+def load_model(path: "str | PathLike[str]") -> "Model":
+    """Load a model file.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is not a valid model file. A checksum finds damage, not forgery.
+    OSError
+        If it cannot be read.
+    MemoryError
+        If a pipe promises more than the free memory holds.
+    """
+    return Model(*file.read(path))
+
+
+class Model:
+    """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
+
+    A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
+    number of threads, in Python, on the command line and in C (``mcb.h``).
+
+    Attributes
+    ----------
+    classes_ : ndarray of int64 or str (K,)
+        Sorted class labels. Strings come as an object array when their lengths differ so much that a fixed width would
+        waste memory.
+    n_classes_, n_features_in_ : int
+    kind : int
+        1: list of stumps; 2: interval table; 3: trees; 5: linear machine; 6: kernel machine.
+    link : {"none", "softmax", "softmax2"}
+        How scores become probabilities: softmax of F, or of 2 F.
+    n_learners : int or None
+        Number of stumps or trees; None for an interval table, in which they are merged, and for machines.
+    n_rounds : int or None
+        Number of rounds of the training: a stump is one, a round of trees may have several. None for an interval table
+        and for machines.
+        Not the rounds of a totally corrective training (see `has_stages`), which ``meta["rounds"]`` has.
+    meta : dict
+        What the training left for information; empty if nothing.
+    """
+
+    def __init__(self, data, scorer):
+        self._data, self._scorer = data, scorer
+        self._header = header = file.header(scorer)
+        self._kind = KINDS[header.kind]
+        self._rows = Rows(scorer, self._kind.allows_missing)
+        self.n_classes_, self.n_features_in_ = header.n_classes, header.n_features
+        self.kind, self.link = header.kind, header.link
+        merged = self._kind.no_stages is not None
+        self.n_learners, self.n_rounds = (None, None) if merged else (header.n_learners, header.n_rounds)
+        self._classes = None
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Model of the bytes of a model file.
+
+        Parameters
+        ----------
+        data : bytes-like
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        ModelFormatError
+        """
+        data = bytes(data)
+        return cls(data, file.check(data))
+
+    @classmethod
+    def from_ensemble(
+        cls,
+        ensemble: Any,
+        classes: Any,
+        *,
+        link: str = "none",
+        meta: dict[str, Any] | None = None,
+        layout: Layout = "list",
+        leaves: Leaves = "float32",
+    ) -> Self:
+        """Model of an ensemble, or of a linear or kernel machine.
+
+        Parameters
+        ----------
+        ensemble : Kind
+            `Stumps`, `Trees`, `LinearMachine` or `KernelMachine`.
+        classes : array-like (K,)
+            Distinct, sorted class labels: integers or strings.
+        link : {"none", "softmax", "softmax2"}, default="none"
+            How scores become probabilities: not at all, softmax of F (softmax and pairwise logistic losses), softmax of
+            2 F (pairwise exponential loss).
+        meta : dict, optional
+            What JSON can hold; only for information.
+        layout : {"list", "interval", "interval32"}, default="list"
+            A list of stumps, or one table of intervals per feature, which is often faster for single rows and agrees
+            with the list to about 1e-12 of the sum of the learners' magnitudes, or the same table in float32, half as
+            large, which agrees to 1e-7. Trees have a list only.
+        leaves : {"float32", "float16"}, default="float32"
+            Type in which the leaves of trees are kept: 16 bits round them to 3 digits and make the file smaller.
+
+        Returns
+        -------
+        Model
+        """
+        ensemble = ensemble.laid_out(layout, leaves)
+        common = file.label_sections(classes, ensemble.n_classes) + file.meta_sections(meta)
+        return cls.from_bytes(file.encode(ensemble, common, link))
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Sorted class labels."""
+        if self._classes is None:
+            self._classes = file.class_labels(self._sections())
+            self._classes.flags.writeable = False
+        return self._classes
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What the training left for information, as a new dictionary; ModelFormatError if it is not JSON."""
+        return file.meta_of(self._sections())
+
+    @property
+    def information(self):
+        """The same as `meta`, but {} where it cannot be read: nothing of it is needed to score."""
+        try:
+            return self.meta
+        except ModelFormatError:
+            return {}
+
+    @property
+    def index_base(self):
+        """Number of the first feature in the text file that the training read: 0 or 1, None if that is not known."""
+        base = self.information.get("index_base")
+        return base if type(base) is int and base in (0, 1) else None
+
+    @property
+    def ensemble(self):
+        """The `Stumps`, `Intervals`, `Trees`, `LinearMachine` or `KernelMachine`, over the file's bytes."""
+        return self._kind.from_sections(self._sections(), self._header)
+
+    @property
+    def leaves(self) -> Leaves:
+        """Type of the leaves, "float32" or "float16"; "float32" where there are none."""
+        return self._kind.leaves_of(self._sections())
+
+    @property
+    def layout(self) -> Layout:
+        """How the file is laid out: "list", "interval" or "interval32" (see `from_ensemble`)."""
+        return self._kind.layout_of(self._sections())
+
+    @property
+    def totally_corrective(self):
+        """Whether every round of the training changed all coefficients, so that its first rounds are no model."""
+        return self.information.get("stages") is False
+
+    @property
+    def no_stages(self):
+        """Why the first rounds are no model, in words; None if they are one."""
+        return self._kind.no_stages or (CORRECTIVE if self.totally_corrective else None)
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether the first rounds are a model, too: not so where every round changes all coefficients.
+
+        An interval table, a linear and a kernel machine have none.
+        """
+        return self.no_stages is None
+
+    @property
+    def is_machine(self):
+        """Whether this is a linear or kernel machine, which has no missing values."""
+        return not self._kind.allows_missing
+
+    def _sections(self):
+        return file.arrays(self._data, self._scorer)
+
+    def raw_scores(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """One score per class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix (m, n_features_in_)
+            Cast to float32. NaN means missing: each split has a side for it. Linear and kernel machines have no missing
+            values: they refuse NaN and infinite numbers.
+        n_jobs : int, optional
+            Number of threads; None: one for fewer than 10,000 rows, otherwise all CPUs available.
+
+        Returns
+        -------
+        ndarray of float64 (m, K)
+        """
+        return self._rows.scores(X, n_jobs)
+
+    def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Scores of the classes; for two classes, the score of the second minus that of the first.
+
+        Parameters
+        ----------
+        X, n_jobs
+            See `raw_scores`.
+
+        Returns
+        -------
+        ndarray of float64 (m, K), or (m,) if K is 2
+        """
+        return self._decision(self.raw_scores(X, n_jobs))
+
+    def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[Any]:
+        """Label of the class with the highest score; ties go to the lowest class.
+
+        Parameters
+        ----------
+        X, n_jobs
+            See `raw_scores`.
+
+        Returns
+        -------
+        ndarray (m,) of labels
+        """
+        return self.classes_[self.predict_codes(X, n_jobs)]
+
+    def predict_codes(self, X: Any, n_jobs: int | None = None) -> NDArray[np.int64]:
+        """Positions in ``classes_`` of the predicted labels: (m,) int64. Parameters as in `raw_scores`."""
+        return self._rows.best(X, n_jobs)
+
+    def predict_proba(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X, n_jobs
+            See `raw_scores`.
+
+        Returns
+        -------
+        ndarray of float64 (m, K)
+
+        Raises
+        ------
+        ValueError
+            If the model has no link from scores to probabilities.
+        """
+        if self.link == "none":
+            raise ValueError("this model has no link from scores to probabilities; use decision_function or predict")
+        return self._rows.probabilities(X, n_jobs)
+
+    def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """Scores after 1, 2, ... n_rounds rounds; the last ones equal `decision_function` bit for bit.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix (m, n_features_in_)
+
+        Yields
+        ------
+        ndarray of float64 (m, K), or (m,) if K is 2
+
+        Raises
+        ------
+        ValueError
+            For an interval table, or a totally corrective model.
+        """
+        self._need_stages()
+        X, ensemble, rows = self._rows.checked(X), self.ensemble, self._rows
+        if hasattr(X, "indptr"):
+            # Dense columns for the features that occur, and the same learners over those.
+            used, compact = ensemble.compact()
+            X, rows = X[:, used].toarray(), Model.from_ensemble(compact, self.classes_)._rows
+        return map(self._decision, rows.stages(X, ensemble.round_ends()))
+
+    def decode(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores of the classes from those of the columns of the model's code.
+
+        Parameters
+        ----------
+        columns : ndarray of float64 (m, P)
+            Sums of the leaves of every column; of every class where the model has no decoder.
+
+        Returns
+        -------
+        ndarray of float64 (m, K)
+        """
+        return self._rows.decode(columns)
+
+    def used_features(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Features that occur in the model, and their shares in what moves the scores, or in the splits of trees.
+
+        Every split of a tree counts the same, since a file does not keep what it gained. A stump counts for its feature
+        with the sum over the classes of ``|right - left|``, in an interval table a feature with the sum of the absolute
+        differences from each interval to the next, in a linear machine with the sum of the absolute coefficients (so it
+        depends on the unit of the feature). A kernel machine uses the features in which its support vectors differ, and
+        has no shares.
+
+        Returns
+        -------
+        feature : ndarray of int64 (n_used,)
+            Increasing.
+        share : ndarray of float64 (n_used,)
+            Sums to 1, or all 0 if no feature ever changes a score.
+        """
+        feature, share = self.ensemble.used_features()
+        total = share.sum()
+        return feature, share / total if total > 0 else np.zeros(len(feature))
+
+    def feature_importances(self) -> NDArray[np.float64]:
+        """Share of every feature, as `used_features` measures it.
+
+        Returns
+        -------
+        ndarray of float64 (n_features_in_,)
+        """
+        result = np.zeros(self.n_features_in_)
+        feature, share = self.used_features()
+        result[feature] = share
+        return result
+
+    def truncate(self, t: int) -> Self:
+        """The model of the first ``t`` rounds.
+
+        Parameters
+        ----------
+        t : int
+            0 to n_rounds.
+
+        Returns
+        -------
+        Model
+        """
+        self._need_stages()
+        return self.from_bytes(self._encoded(self.ensemble.truncate_rounds(t), "list", self.leaves))
+
+    def to_bytes(self) -> bytes:
+        """The bytes of the model file."""
+        return self._data
+
+    def save(
+        self, path: "str | PathLike[str]", layout: Layout | None = None, leaves: Leaves | None = None
+    ) -> None:
+        """Save to a file, which is replaced in one step: after a failure the old one is still there in full.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that is there already is replaced, whatever it holds. Its folder must exist.
+        layout : {"list", "interval", "interval32"}, optional
+            See `from_ensemble`; None keeps the layout.
+        leaves : {"float32", "float16"}, optional
+            See `from_ensemble`; None keeps the type.
+        """
+        data, form = self._data, (self.layout, self.leaves)
+        wanted = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
+        if wanted != form:
+            data = self._encoded(self.ensemble, *wanted)
+        files.write(path, data)
+
+    def _encoded(self, ensemble, layout, leaves):
+        """Bytes of another ensemble with the labels, the information and the link of this model."""
+        sections = self._sections()
+        common = [(tag, sections[tag]) for tag in ("LABI", "LABO", "LABS", "meta") if tag in sections]
+        return file.encode(ensemble.laid_out(layout, leaves), common, self.link)
+
+    def __reduce__(self):
+        return _unpickled, (self._data, __version__)
+
+    def __repr__(self):
+        what = self.ensemble.summary(self.has_stages) + ", totally corrective" * self.totally_corrective
+        return f"<Model: {what}, {self.n_classes_} classes, {counted(self.n_features_in_, 'feature')}>"
+
+    def _need_stages(self):
+        # Not `no_stages`: information that cannot be read is an error here, as it cannot say whether there are stages.
+        why = self._kind.no_stages or (CORRECTIVE if self.meta.get("stages") is False else None)
+        if why is not None:
+            raise ValueError(why)
+
+    def _decision(self, scores):
+        return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 else scores
+
+
+def _unpickled(data, version):
+    """Model of a pickle that this version of pymcboost made."""
+    try:
+        return Model.from_bytes(data)
+    except ModelFormatError as error:
+        raise ModelFormatError(
+            f"this model was pickled by pymcboost {version}, this is pymcboost {__version__}: {error}. A file made by "
+            "save() is what other versions are meant to read",
+            error.status,
+        ) from None

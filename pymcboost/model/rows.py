@@ -1,0 +1,107 @@
+"""Rows of features, as NumPy arrays or CSR matrices, on their way into the scorer."""
+
+import numpy as np
+
+from pymcboost._kernels import score
+from pymcboost.threads import counted, resolve_n_jobs
+
+# Below this many rows, one thread unless more are asked for.
+SERIAL_ROWS = 10_000
+
+
+class Rows:
+    """Scores rows with a model file in memory.
+
+    Parameters
+    ----------
+    scorer : Scorer
+        Of a file that has been accepted.
+    allows_missing : bool
+        False: rows with NaN or infinite numbers are refused.
+    """
+
+    __slots__ = ("_scorer", "_allows_missing", "_n_classes", "_n_features")
+
+    def __init__(self, scorer, allows_missing):
+        self._scorer, self._allows_missing = scorer, allows_missing
+        self._n_classes, self._n_features = scorer.header[:2]
+
+    def checked(self, X):
+        """X as the scorer takes it: an array of a native type of number, or a CSR matrix."""
+        if not hasattr(X, "indptr"):
+            if hasattr(X, "tocsr"):
+                X = X.tocsr()
+            else:
+                X = np.asarray(X)
+                if X.dtype.char not in "fd" or not X.dtype.isnative:
+                    if X.dtype.kind not in "biufO":
+                        raise ValueError(f"X must hold numbers, not {X.dtype}")
+                    X = X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
+        elif getattr(X, "format", "csr") != "csr":
+            X = X.tocsr()
+        if len(X.shape) != 2:
+            raise ValueError(
+                f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix"
+            )
+        if X.shape[1] != self._n_features:
+            raise ValueError(f"X has {counted(X.shape[1], 'feature')}, but this model needs {self._n_features}")
+        return X
+
+    def scores(self, X, n_jobs=None):
+        """Scores of the classes: float64 (m, K)."""
+        return self._run(X, n_jobs, score.SCORES)
+
+    def probabilities(self, X, n_jobs=None):
+        """Probabilities of the classes: float64 (m, K)."""
+        return self._run(X, n_jobs, score.PROBABILITIES)
+
+    def best(self, X, n_jobs=None):
+        """Positions of the classes with the highest scores: int64 (m,)."""
+        return self._run(X, n_jobs, None)
+
+    def decode(self, sums):
+        """Scores of the classes (m, K) from sums of columns (m, width)."""
+        scores = np.empty((len(sums), self._n_classes))
+        self._scorer.decode(np.ascontiguousarray(sums, dtype=np.float64), scores)
+        return scores
+
+    def stages(self, X, ends):
+        """Yield the scores (m, K) after every round; round r ends before weak learner ``ends[r + 1]``.
+
+        Parameters
+        ----------
+        X : ndarray (m, d)
+        ends : ndarray of int (R + 1,)
+        """
+        X = np.ascontiguousarray(X, dtype=np.float32)
+        sums = np.empty((len(X), self._scorer.width))
+        self._scorer.add(X, -1, 0, sums)
+        ends = ends.tolist()
+        for begin, end in zip(ends, ends[1:], strict=False):
+            self._scorer.add(X, begin, end, sums)
+            yield self.decode(sums)
+
+    def _run(self, X, n_jobs, mode):
+        X = self.checked(X)
+        m = X.shape[0]
+        threads = 1 if n_jobs is None and m < SERIAL_ROWS else resolve_n_jobs(n_jobs)
+        best = np.empty(m, dtype=np.int64) if mode is None else None
+        out = np.empty((m, self._n_classes)) if best is None else None
+        mode = mode or score.SCORES
+        if not hasattr(X, "indptr"):
+            self._scorer.dense(X, out, best, mode, threads)
+        else:
+            number = np.float64 if X.data.dtype.char == "d" else np.float32
+            # The kernel has one type for both index arrays.
+            index = np.int32 if X.indices.dtype == X.indptr.dtype == np.int32 else np.int64
+            parts = zip((X.data, X.indices, X.indptr), (number, index, index), strict=True)
+            parts = [np.ascontiguousarray(part, dtype=dtype) for part, dtype in parts]
+            self._scorer.sparse(*parts, X.shape[1], out, best, mode, threads)
+        if not self._allows_missing:
+            refused = np.isnan(out[:, 0]) if best is None else best < 0
+            if refused.any():
+                raise ValueError(
+                    f"row {int(refused.argmax())} of X holds NaN, an infinite number, or one too large for float32 or "
+                    "for this model; linear and kernel machines have no missing values: fill them in before (impute)"
+                )
+        return out if best is None else best

@@ -1,0 +1,57 @@
+"""Scaling of features inside a machine."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymcboost.model.arrays import finite
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Scaling of the features: feature j becomes ``(x - offset[j]) * factor[j]``.
+
+    Both operations are done in float64 on float32 numbers, the result is rounded to float32.
+
+    Attributes
+    ----------
+    offset : ndarray of float32 (d,)
+    factor : ndarray of float32 (d,)
+        0 makes a feature 0.
+    """
+
+    offset: np.ndarray
+    factor: np.ndarray
+
+    @classmethod
+    def from_range(cls, low, high):
+        """Scale that takes features from [low, high] to [-1, 1]; those that do not vary become 0.
+
+        Parameters
+        ----------
+        low, high : array-like (d,)
+            Finite.
+        """
+        low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+        with np.errstate(divide="ignore", over="ignore"):
+            factor = (2 / (high - low)).astype(np.float32)
+        return cls(((low + high) / 2).astype(np.float32), np.where(np.isfinite(factor), factor, np.float32(0)))
+
+    def apply(self, X):
+        """Scaled rows: float32 (m, d), with the bits that a scorer computes with.
+
+        Parameters
+        ----------
+        X : array-like (m, d)
+            Cast to float32 first.
+        """
+        X = np.asarray(X, dtype=np.float32).astype(np.float64)
+        X -= self.offset
+        X *= self.factor
+        with np.errstate(over="ignore"):
+            return X.astype(np.float32)
+
+    def canonical(self, n_features):
+        """The same in the one form that is saved, after checking it; ValueError if it cannot be."""
+        shape = (n_features,)
+        return Scale(finite("scale.offset", self.offset, shape), finite("scale.factor", self.factor, shape))

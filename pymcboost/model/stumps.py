@@ -1,0 +1,130 @@
+"""Stumps: the frozen arrays that are saved and scored.
+
+F(x) = bias + sum over the stumps, in order, of  left  if x[feature] <= threshold, or x[feature] is NaN and nan_left
+                                                 right otherwise
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pymcboost.model.arrays import check_rounds, feature_columns, finite, narrow, per_class, without_flags
+from pymcboost.model.intervals import merged
+from pymcboost.model.kind import Kind
+from pymcboost.threads import counted
+
+
+@dataclass(frozen=True, eq=False)
+class Stumps(Kind):
+    """A frozen list of M stumps with one value per class on each side.
+
+    Attributes
+    ----------
+    feature : ndarray of int64 (M,)
+    threshold : ndarray of float32 (M,)
+    nan_left : ndarray of bool (M,)
+    right : ndarray of float32 (M, K)
+        Values where ``x > threshold``.
+    left : ndarray of float32 (M, K) or None
+        Values where ``x <= threshold``; None means ``-right``.
+    bias : ndarray of float32 (K,)
+    n_features : int
+    """
+
+    KIND, NAME = 1, "list of stumps"
+
+    feature: np.ndarray
+    threshold: np.ndarray
+    nan_left: np.ndarray
+    right: np.ndarray
+    left: np.ndarray | None
+    bias: np.ndarray
+    n_features: int
+
+    def __len__(self):
+        return len(self.feature)
+
+    @property
+    def n_rounds(self):
+        """Number of rounds: every stump is one."""
+        return len(self)
+
+    def truncate_rounds(self, n):
+        """The first ``n`` stumps, as views of these arrays."""
+        check_rounds(n, len(self), "stump")
+        parts = {name: getattr(self, name)[:n] for name in ("feature", "threshold", "nan_left", "right")}
+        return replace(self, left=None if self.left is None else self.left[:n], **parts)
+
+    def each(self):
+        """Yield (feature, threshold, nan_left, right, left) of every stump, ``left`` always given."""
+        for t in range(len(self)):
+            right = self.right[t]
+            left = -right if self.left is None else self.left[t]
+            yield int(self.feature[t]), self.threshold[t], bool(self.nan_left[t]), right, left
+
+    def each_tree(self):
+        """Yield (feature, threshold, nan_left, right, leaf, cls, base) of every stump, see `Trees.each_tree`."""
+        for feature, threshold, nan_left, right, left in self.each():
+            yield [feature], [threshold], [nan_left], [1], np.stack((left, right)), -1, -1
+
+    def round_ends(self):
+        return np.arange(len(self) + 1)
+
+    def add_scores_to(self, sums, X):
+        """Add the stumps one by one, as the scorer does."""
+        if self.bias.any():
+            sums += self.bias
+        for feature, threshold, nan_left, right, left in self.each():
+            column = X[:, [feature]].toarray().ravel() if hasattr(X, "tocsc") else X[:, feature]
+            column = column.astype(np.float32)
+            goes_left = column <= threshold
+            if nan_left:
+                goes_left |= np.isnan(column)
+            sums += np.where(goes_left[:, None], left, right)
+
+    def canonical(self):
+        """The same model in the one form that is saved, after checking it.
+
+        Contiguous arrays of the documented types; no negative zeros (they change no score, as sums begin at +0 or at a
+        bias); ``left`` None if it is the negative of ``right``.
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree, a feature is out of range, or a number is not finite in float32.
+        """
+        bias = per_class("bias", self.bias)
+        m, k = np.size(self.feature), len(bias)
+        feature, nan_left = feature_columns(self.feature, self.nan_left, self.n_features)
+        threshold = finite("threshold", self.threshold, (m,))
+        right = finite("right", self.right, (m, k))
+        left = None if self.left is None else finite("left", self.left, (m, k))
+        if left is not None and np.array_equal(left, -right):
+            left = None
+        return Stumps(feature, threshold, nan_left, right, left, bias, int(self.n_features))
+
+    def merge(self):
+        """The same function as a table of intervals per feature (see `Intervals`)."""
+        return merged(self.canonical())
+
+    def sections(self):
+        sections = [("FEAT", narrow(self.feature, self.nan_left)), ("THRS", self.threshold), ("COEF", self.right)]
+        return sections if self.left is None else [*sections, ("COEL", self.left)]
+
+    @classmethod
+    def from_sections(cls, sections, header):
+        feature, nan_left = without_flags(sections["FEAT"])
+        shape = (len(feature), header.n_classes)
+        left = sections["COEL"].reshape(shape) if "COEL" in sections else None
+        right = sections["COEF"].reshape(shape)
+        return cls(feature, sections["THRS"], nan_left, right, left, sections["BIAS"], header.n_features)
+
+    def used_features(self):
+        """Features, and the sum of ``|right - left|`` over the classes and the stumps of each."""
+        right = self.right.astype(np.float64)
+        left = -right if self.left is None else self.left
+        feature, at = np.unique(self.feature, return_inverse=True)
+        return feature, np.bincount(at, np.abs(right - left).sum(axis=1), len(feature))
+
+    def summary(self, staged):
+        return counted(len(self), "stump")

@@ -1,0 +1,371 @@
+"""Trees: the frozen arrays that are saved and scored.
+
+F(x) = bias + sum over the trees, in order, of the value of the leaf that x falls into.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pymcboost.model import arrays
+from pymcboost.model.arrays import check_rounds, finite, integers, narrow, rising, running_sums
+from pymcboost.model.file import DECODERS
+from pymcboost.model.intervals import merged
+from pymcboost.model.kind import Kind
+from pymcboost.model.stumps import Stumps
+from pymcboost.threads import counted
+
+# Most columns of a code whose decoder is not linear: what the scorer's stack has room for.
+MOST_DECODED = 4096
+# Splits on a level from which on NumPy is faster than a loop.
+FEW_SPLITS = 64
+OUTSIDE = "a right child lies outside the part of the tree that belongs to its parent"
+
+
+@dataclass(frozen=True, eq=False)
+class Trees(Kind):
+    """A frozen list of T trees with S splits in all, in rounds.
+
+    Only splits are nodes. Those of tree t are ``offset[t] <= i < offset[t + 1]``, in preorder: the left child of split
+    i is i + 1, the right one i + right[i], and either is a leaf if the other part of the subtree begins, or the
+    subtree ends, right there. With ``i, end, at = offset[t], offset[t + 1], offset[t] + t`` a row descends, while
+    ``i < end``, by ``i, end, at = i + 1, i + right[i], at`` to the left and ``i + right[i], end, at + right[i]`` to
+    the right; then ``leaf[at]`` is its leaf. A tree of s splits has s + 1 leaves; s may be 0.
+
+    Attributes
+    ----------
+    offset : ndarray of int64 (T + 1,)
+    feature : ndarray of int64 (S,)
+    threshold : ndarray of float32 (S,)
+        ``x <= threshold`` goes left.
+    nan_left : ndarray of bool (S,)
+        NaN goes left.
+    right : ndarray of int64 (S,)
+    leaf : ndarray of float32 (S + T,) or (S + T, K)
+        Values of the leaves, from left to right, tree after tree: one number, or one for each class.
+    cls : ndarray of int64 (T,) or None
+        The class whose score gets the leaf's value; None if leaves have a value for each class.
+    base : ndarray of int64 (T,) or None
+        The class whose score loses the leaf's value, -1 for none.
+    rounds : ndarray of int64 (R + 1,)
+        The trees of round r are ``rounds[r] <= t < rounds[r + 1]``.
+    bias : ndarray of float32 (K,)
+    n_features : int
+    code : ndarray of float32 (P, K) or None
+        If given, ``cls`` is one of P columns.
+    decoder : {"linear", "hamming", "exp"}
+        How the sums of the columns' leaves become scores, see `Model.decode`. "linear": a leaf's value times the row
+        of its column goes to the scores.
+    """
+
+    KIND, NAME = 3, "trees"
+    share_of = "the splits"
+
+    offset: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    nan_left: np.ndarray
+    right: np.ndarray
+    leaf: np.ndarray
+    cls: np.ndarray | None
+    base: np.ndarray | None
+    rounds: np.ndarray
+    bias: np.ndarray
+    n_features: int
+    code: np.ndarray | None = None
+    decoder: str = "linear"
+
+    def __len__(self):
+        return len(self.offset) - 1
+
+    @property
+    def n_rounds(self):
+        """Number of rounds, R."""
+        return len(self.rounds) - 1
+
+    def truncate_rounds(self, n):
+        """The first ``n`` rounds, as views of these arrays."""
+        check_rounds(n, self.n_rounds)
+        trees = int(self.rounds[n])
+        splits = int(self.offset[trees])
+        return replace(
+            self,
+            offset=self.offset[: trees + 1],
+            feature=self.feature[:splits],
+            threshold=self.threshold[:splits],
+            nan_left=self.nan_left[:splits],
+            right=self.right[:splits],
+            leaf=self.leaf[: splits + trees],
+            cls=None if self.cls is None else self.cls[:trees],
+            base=None if self.base is None else self.base[:trees],
+            rounds=self.rounds[: n + 1],
+        )
+
+    def columns(self):
+        """The same trees with a score for every column of the code, in place of every class; at least two."""
+        n = max(2, len(self.code))
+        return replace(self, bias=np.zeros(n, dtype=np.float32), code=None, decoder="linear")
+
+    def each_tree(self):
+        """Yield (feature, threshold, nan_left, right, leaf, cls, base) of each tree; ``cls``, ``base`` may be -1."""
+        for t in range(len(self)):
+            begin, end = int(self.offset[t]), int(self.offset[t + 1])
+            yield (
+                self.feature[begin:end],
+                self.threshold[begin:end],
+                self.nan_left[begin:end],
+                self.right[begin:end],
+                self.leaf[begin + t : end + t + 1],
+                -1 if self.cls is None else int(self.cls[t]),
+                -1 if self.base is None else int(self.base[t]),
+            )
+
+    each = each_tree
+
+    def round_ends(self):
+        return self.rounds
+
+    def depths(self):
+        """Splits on the longest way from the root to a leaf, for each tree: int64 (T,).
+
+        Raises
+        ------
+        ValueError
+            If ``right`` does not describe trees.
+        """
+        depth = np.zeros(len(self), dtype=np.int64)
+        begin, end, tree = self.offset[:-1], self.offset[1:], np.arange(len(self))
+        level = 0
+        while True:
+            inner = begin < end
+            begin, end, tree = begin[inner], end[inner], tree[inner]
+            if len(begin) < FEW_SPLITS:
+                break
+            level += 1
+            depth[tree] = level
+            right = self.right[begin]
+            if (right < 1).any() or (right > end - begin).any():
+                raise ValueError(OUTSIDE)
+            begin, end = np.concatenate([begin + 1, begin + right]), np.concatenate([begin + right, end])
+            tree = np.concatenate([tree, tree])
+        # Long chains have few splits on a level: one by one.
+        for part in zip(begin.tolist(), end.tolist(), tree.tolist(), strict=True):
+            depth[part[2]] = max(depth[part[2]], level + self._depth(*part[:2]))
+        return depth
+
+    def _depth(self, begin, end):
+        """Depth of the subtree of the splits from ``begin`` to ``end``."""
+        right, first, deepest, parts = self.right[begin:end].tolist(), begin, 0, [(begin, end, 0)]
+        while parts:
+            begin, end, level = parts.pop()
+            while begin < end:
+                level += 1
+                middle = begin + right[begin - first]
+                if not begin < middle <= end:
+                    raise ValueError(OUTSIDE)
+                if middle < end:
+                    parts.append((middle, end, level))
+                begin, end = begin + 1, middle
+            deepest = max(deepest, level)
+        return deepest
+
+    def canonical(self):
+        """The same model in the one form that is saved, after checking it.
+
+        Contiguous arrays of the documented types; no negative zeros; ``base`` None if it is -1 throughout.
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree, the splits are not trees in preorder, a feature or a class is out of range, or a number
+            is not finite in float32.
+        """
+        bias = arrays.per_class("bias", self.bias)
+        k = len(bias)
+        feature, nan_left = arrays.feature_columns(self.feature, self.nan_left, self.n_features)
+        offset = rising("offset", self.offset, len(feature))
+        s, t = len(feature), len(offset) - 1
+        threshold = finite("threshold", self.threshold, (s,))
+        right = integers("right", self.right, s)
+        vector = self.cls is None
+        leaf = finite("leaf", self.leaf, (s + t, k) if vector else (s + t,))
+        code, cls, base = self._canonical_classes(t, k)
+        rounds = rising("rounds", self.rounds, t)
+        result = Trees(
+            offset, feature, threshold, nan_left, right, leaf, cls, base, rounds, bias, int(self.n_features), code,
+            self.decoder,
+        )  # fmt: skip
+        result.depths()
+        return result
+
+    def _canonical_classes(self, t, k):
+        """Code, classes and base classes of the t trees, checked."""
+        cls, base, code, vector = self.cls, self.base, self.code, self.cls is None
+        if code is not None:
+            code = finite("code", code, (len(code), k))
+            if self.decoder not in DECODERS:
+                raise ValueError(f"decoder must be 'linear', 'hamming' or 'exp', not {self.decoder!r}")
+            if self.decoder != "linear" and len(code) > MOST_DECODED:
+                raise ValueError(
+                    f"a code with decoder={self.decoder!r} has at most {MOST_DECODED} columns, not {len(code)}"
+                )
+            if vector or not len(code):
+                raise ValueError("code needs a row or more, and trees with cls")
+        columns = k if code is None else len(code)
+        if not vector:
+            cls = integers("cls", cls, t)
+            if t and (cls.min() < 0 or cls.max() >= columns):
+                raise ValueError(f"cls must be from 0 to {columns - 1}")
+        if base is not None:
+            base = integers("base", base, t)
+            if t and (base.min() < -1 or base.max() >= k):
+                raise ValueError(f"base must be from 0 to {k - 1}, or -1 for none")
+            if (base < 0).all():
+                base = None
+            elif vector:
+                raise ValueError("base must be None or -1 where leaves have a value for each class")
+            elif (base == cls).any():
+                raise ValueError("base must not be the tree's own class")
+            elif code is not None:
+                raise ValueError("base must be None or -1 where there is a code")
+        return code, cls, base
+
+    def merge(self):
+        """The same function as a table of intervals per feature (see `Intervals`), where no tree has two splits."""
+        splits = np.diff(self.offset)
+        if (splits > 1).any():
+            raise ValueError(
+                "an interval table is for stumps; trees with more than one split can only be saved as a list "
+                "(layout='list')"
+            )
+        if self.decoder != "linear":
+            raise ValueError(f"an interval table is for sums; a code with decoder={self.decoder!r} has a list only")
+        stumps = self._as_stumps(splits)
+        return merged(stumps if self.code is not None else stumps.canonical())
+
+    def _as_stumps(self, splits):
+        """Trees of one split or none as stumps; those of none are split anywhere, with the same value on both sides."""
+        n, k = len(self), self.n_classes
+        first = np.arange(n) + self.offset[:-1]
+        # The products of leaves and codes are exact in float64.
+        value = np.zeros((2, n, k), dtype=np.float32 if self.code is None else np.float64)
+        for side, at in ((0, first), (1, first + splits)):
+            if self.cls is None:
+                value[side] = self.leaf[at]
+                continue
+            if self.code is not None:
+                value[side] = self.leaf[at].astype(np.float64)[:, None] * self.code[self.cls]
+                continue
+            value[side, np.arange(n), self.cls] = self.leaf[at]
+            based = np.flatnonzero(self.base >= 0) if self.base is not None else np.zeros(0, dtype=np.int64)
+            if len(based):
+                value[side, based, self.base[based]] = -self.leaf[at[based]]
+        feature, threshold = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.float32)
+        nan_left, split = np.zeros(n, dtype=bool), splits > 0
+        for to, values in ((feature, self.feature), (threshold, self.threshold), (nan_left, self.nan_left)):
+            to[split] = values
+        return Stumps(feature, threshold, nan_left, value[1], value[0], self.bias, self.n_features)
+
+    def half(self):
+        """The same trees with leaves of float16."""
+        with np.errstate(over="ignore"):
+            leaf = self.leaf.astype(np.float16) + np.float16(0)  # turns the -0 of what was too small into +0
+        if not np.isfinite(leaf).all():
+            raise ValueError(
+                f"leaves='float16' cannot hold a leaf of {np.abs(self.leaf).max():g}: the largest number is 65504"
+            )
+        return replace(self, leaf=leaf)
+
+    def sections(self):
+        sections = [
+            ("TSIZ", narrow(np.diff(self.offset))),
+            ("FEAT", narrow(self.feature, self.nan_left)),
+            ("THRS", self.threshold),
+            ("RGHT", narrow(self.right)),
+            ("LEAF", self.leaf),
+        ]
+        if self.cls is not None:
+            sections.append(("TCLS", narrow(self.cls)))
+        if self.code is not None:
+            sections.append(("CODE", self.code))
+        if self.base is not None:
+            sections.append(("TBAS", narrow(np.where(self.base < 0, self.n_classes, self.base))))
+        return [*sections, ("RNDS", narrow(np.diff(self.rounds)))]
+
+    @classmethod
+    def from_sections(cls, sections, header):
+        feature, nan_left = arrays.without_flags(sections["FEAT"])
+        leaf, k = sections["LEAF"].astype(np.float32, copy=False), header.n_classes
+        own = base = None
+        if "TCLS" in sections:
+            own = sections["TCLS"].astype(np.int64)
+        else:
+            leaf = leaf.reshape(-1, k)
+        if "TBAS" in sections:
+            base = sections["TBAS"].astype(np.int64)
+            base[base == k] = -1
+        return cls(
+            running_sums(sections["TSIZ"]),
+            feature,
+            sections["THRS"],
+            nan_left,
+            sections["RGHT"].astype(np.int64),
+            leaf,
+            own,
+            base,
+            running_sums(sections["RNDS"]),
+            sections["BIAS"],
+            header.n_features,
+            sections["CODE"].reshape(-1, k) if "CODE" in sections else None,
+            header.decoder,
+        )
+
+    @classmethod
+    def leaves_of(cls, sections):
+        return str(sections["LEAF"].dtype.newbyteorder("="))
+
+    def used_features(self):
+        """Features, and the splits of each: a file does not keep what they gained."""
+        feature, splits = np.unique(self.feature, return_counts=True)
+        return feature, splits.astype(np.float64)
+
+    def summary(self, staged):
+        return counted(len(self), "tree") + (f" in {counted(self.n_rounds, 'round')}" if staged else "")
+
+    def describe(self, leaves):
+        depths = self.depths()
+        return {
+            "trees": {
+                "splits": len(self.feature),
+                "leaves": len(self.leaf),
+                "depth": int(depths.max(initial=0)),
+                "mean_depth": float(depths.mean()) if len(depths) else 0.0,
+                "leaf_values": self.n_classes if self.cls is None else 1,
+                "leaf_type": leaves,
+                "base_classes": self.base is not None,
+            }
+        }
+
+    @staticmethod
+    def lines(facts):
+        trees, n = facts["trees"], facts["n_learners"]
+        rounds = ", totally corrective" if facts["totally_corrective"] else f" in {counted(facts['n_rounds'], 'round')}"
+        yield "trees", f"{n}{rounds}" + (f", {facts['bytes'] / n:.4g} bytes each" if n else "")
+        leaves = f"{trees['leaves']}" + (f", {trees['leaves'] / n:.4g} a tree" if n else "")
+        yield "leaves", f"{leaves}; {trees['leaf_values']} x {trees['leaf_type']}"
+        yield "depth", f"at most {trees['depth']}, mean {trees['mean_depth']:.4g}"
+
+    @property
+    def width(self):
+        """Number of sums of a row: those of the columns where scores are decoded from them, else of the classes."""
+        return self.n_classes if self.decoder == "linear" else len(self.code)
+
+    def column_scores(self, X):
+        return self.scores(X) if self.code is None else self.columns().scores(X)[:, : len(self.code)]
+
+    def add_scores_to(self, sums, X):
+        if len(self):
+            sums += self.scores(X) if self.decoder == "linear" else self.column_scores(X)
+
+    def decode(self, sums):
+        return sums if self.decoder == "linear" else self._rows().decode(sums)

@@ -1,0 +1,92 @@
+"""LIBSVM text: writing."""
+
+import os
+import sys
+from os import PathLike
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pymcboost import archives, files
+
+
+def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: ArrayLike, *, base: Literal[0, 1] = 1) -> None:
+    r"""Write a file in LIBSVM format.
+
+    Values are cast to float32 and written with the fewest digits, at most 9, that `load_svmlight` reads back exactly;
+    zeros are left out, NaN is written as ``nan``. A file is replaced only when the new one is complete; devices and
+    FIFOs are written to directly.
+
+    Parameters
+    ----------
+    path : str, bytes or path-like
+        File name; ``-`` is standard output. A name that ends with .gz, .bz2 or .xz is compressed.
+    X : array-like (m, d) or SciPy sparse matrix (m, d)
+        Features.
+    y : array-like (m,)
+        Numeric labels.
+    base : {0, 1}, default=1
+        Index of the first feature.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "small.libsvm")
+    >>> dump_svmlight(path, [[0.5, 0, 2]], [1])
+    >>> path.read_text()
+    '1 1:0.5 3:2\n'
+    """
+    if not (isinstance(base, (int, np.integer)) and not isinstance(base, bool) and base in (0, 1)):
+        raise ValueError(f"base={base!r}: expected 0 or 1")
+    y = np.asarray(y)
+    if y.dtype.kind not in "buif":
+        raise ValueError(f"y has type {y.dtype}; LIBSVM labels are numbers, encode them first")
+    # As Python's numbers: a double takes 2^53 + 1 for 2^53.
+    if not np.isfinite(y).all() or (y.size and not -(2**53) <= y.min().item() <= y.max().item() <= 2**53):
+        raise ValueError("y has a label that is not finite or beyond +-2^53, which no reader keeps")
+    sparse = hasattr(X, "tocsr")
+    X = X.tocsr().astype(np.float32) if sparse else np.asarray(X)
+    if X.ndim != 2 or y.shape != (X.shape[0],):
+        raise ValueError(f"X of shape {X.shape} and y of shape {y.shape}: expected (m, d) and (m,)")
+    if sparse:
+        X.sum_duplicates()
+    write = _write_lines(X, y, base, sparse)
+    if os.fsdecode(path) == "-":
+        if sys.stdout is None:
+            raise OSError(9, "standard output is closed; name a file instead", "<stdout>")
+        sys.stdout.writelines(write)
+        return
+    with files.replacing(path, "file", streams=True) as file, archives.packed_text(file, path) as out:
+        out.writelines(write)
+
+
+def _decimals(values):
+    """Shortest decimal text of each float32 that reads back as the same float32 (by way of double)."""
+    texts = values.astype("U32")
+    wrong = np.flatnonzero((texts.astype(np.float64).astype(np.float32) != values) & ~np.isnan(values))
+    texts[wrong] = np.char.mod("%.9g", values[wrong])
+    return [text.removesuffix(".0") for text in texts.tolist()]
+
+
+def _write_lines(X, y, base, sparse, block=1024):
+    """The file's lines; values are turned into text by blocks of rows, which is where the time goes."""
+    for first in range(0, X.shape[0], block):
+        rows = min(block, X.shape[0] - first)
+        if sparse:
+            span = slice(X.indptr[first], X.indptr[first + rows])
+            row = np.repeat(np.arange(rows), np.diff(X.indptr[first : first + rows + 1]))
+            column, values = X.indices[span], X.data[span]
+            present = np.flatnonzero(values)
+            row, column, values = row[present], column[present], values[present]
+        else:
+            part = np.asarray(X[first : first + rows], np.float32)
+            row, column = np.nonzero(part)
+            values = part[row, column]
+        pairs = zip((column + base).tolist(), _decimals(values), strict=True)
+        entries = [f" {index}:{value}" for index, value in pairs]
+        stops = np.searchsorted(row, np.arange(rows + 1)).tolist()
+        for i in range(rows):
+            label = y[first + i]
+            label = int(label) if y.dtype.kind in "bui" else format(float(label), ".17g")
+            yield f"{label}{''.join(entries[stops[i] : stops[i + 1]])}\n"

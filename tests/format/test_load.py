@@ -1,0 +1,120 @@
+"""Model files are read no further than their headers say, from files and from pipes."""
+
+import os
+import struct
+import subprocess
+import sys
+import threading
+
+import pytest
+from reference.scoring import random_stumps
+
+from pymcboost.model import file
+from pymcboost.model.file import ModelFormatError
+from pymcboost.model.model import Model, load_model
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names")
+
+
+@pytest.fixture
+def model():
+    return Model.from_ensemble(random_stumps(3000, 5, 30), range(30))
+
+
+@pytest.fixture
+def through_pipe(tmp_path):
+    """Function: what `load_model` returns of a pipe into which this is written; the bytes written end up in a list."""
+    writers = []
+
+    def load(chunks):
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        written = []
+
+        def write():
+            try:
+                with open(pipe, "wb", buffering=0) as out:
+                    for chunk in chunks:
+                        written.append(out.write(chunk))
+            except BrokenPipeError:
+                pass
+
+        writers.append(threading.Thread(target=write))
+        writers[-1].start()
+        try:
+            return load_model(pipe), written
+        finally:
+            writers[-1].join(60)
+            load.written = sum(written)
+
+    yield load
+    assert not any(writer.is_alive() for writer in writers)
+
+
+@pytest.mark.parametrize("step", [7, 64, 1000, 1 << 20])
+def test_pipe(model, through_pipe, step):
+    data = model.to_bytes()
+    chunks = [data[at : at + step] for at in range(0, 2000, step)]
+    chunks.append(data[sum(map(len, chunks)) :])
+    assert through_pipe(chunks)[0].to_bytes() == data
+
+
+def test_pipe_that_is_cut_short_or_goes_on(model, through_pipe, tmp_path):
+    data = model.to_bytes()
+    for chunks in ([data[:-1]], [data[:100]], [data, b"x"]):
+        with pytest.raises(ModelFormatError, match="cut short, or bytes were added"):
+            through_pipe(chunks)
+        (tmp_path / "pipe").unlink()
+
+
+def test_endless_pipe_is_read_no_further_than_its_header_says(model, through_pipe):
+    data = model.to_bytes()
+
+    def endless():
+        yield data
+        for _ in range(1000):
+            yield bytes(1 << 16)
+
+    with pytest.raises(ModelFormatError):
+        through_pipe(endless())
+    assert through_pipe.written < len(data) + (3 << 20)
+
+
+def test_pipe_that_promises_more_than_the_free_memory(model, through_pipe, monkeypatch):
+    monkeypatch.setattr(file, "available_memory", lambda: 10_000)
+    with pytest.raises(MemoryError, match=r"pipe: the model has .* KiB, 9.8 KiB are free"):
+        through_pipe([model.to_bytes()])
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 2**63, 2**64 - 1])
+def test_pipe_with_a_forged_size(model, through_pipe, size):
+    head = bytearray(model.to_bytes())
+    struct.pack_into("<Q", head, 16, size)
+    with pytest.raises((ModelFormatError, MemoryError)):
+        through_pipe([bytes(head)])
+
+
+def test_standard_input(model, tmp_path):
+    model.save(tmp_path / "m.mcb")
+    code = "import pymcboost; print(pymcboost.load_model('/dev/stdin').n_classes_)"
+    with subprocess.Popen(["cat", str(tmp_path / "m.mcb")], stdout=subprocess.PIPE) as cat:
+        done = subprocess.run([sys.executable, "-c", code], stdin=cat.stdout, capture_output=True, text=True)
+    assert done.stdout == "30\n", done.stderr
+
+
+def test_large_files_come_in_several_pieces(model, tmp_path):
+    """The system gives at most 2 GiB at once; here less."""
+
+    class Few:
+        def __init__(self, data):
+            self.data, self.asked = data, []
+
+        def read(self, n):
+            self.asked.append(n)
+            part, self.data = self.data[: min(n, 1000)], self.data[min(n, 1000) :]
+            return part
+
+    data = model.to_bytes()
+    few = Few(data + b"more")
+    assert file._read_at_most(few, len(data), len(data)) == data
+    assert few.asked[:2] == [len(data), len(data) - 1000]
