@@ -1,6 +1,6 @@
 """Train vector trees on the digits, save them, and score the test rows with the saved model.
 
-    python examples/digits.py        # from the project's folder
+Run it from the project's folder: ``python examples/digits.py``.
 """
 
 import numpy as np
