@@ -179,7 +179,7 @@ def test_c_example_says_what_is_wrong(c_example, tmp_path):
     (tmp_path / "cut.mcb").write_bytes((tmp_path / "small.mcb").read_bytes()[:-1])
     (tmp_path / "empty.mcb").write_bytes(b"")
     for name, message in [
-        ("small.mcb", "the model has 16 features, not 64"),
+        ("small.mcb", "the model does not have 64 features"),
         ("cut.mcb", "the file's size is not the one in its header: it was cut short, or bytes were added"),
         ("empty.mcb", "the file is shorter than the 64-byte header of a model file"),
         ("none.mcb", "No such file or directory"),
