@@ -11,15 +11,17 @@ APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long docs lint types imports format clean check-system
+.PHONY: help demo test test-long test-tools docs lint types imports format clean check-system scorer fuzz-coverage
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       build in $(VENV), train on data/, predict, show accuracy, confusion matrix, size and speed"
 	@echo "make test       the quick test suite in the same environment; a part of it: PYTEST_ARGS=\"-k svmlight -x\""
-	@echo "make test-long  everything, with the full counts and long builds"
+	@echo "make test-long  everything, with the full counts, long builds and every training of the golden table"
+	@echo "make test-tools the tests of benchmarks, experiments and data tools, in tools/tests"
 	@echo "make docs       the documentation as a site, in docs/_build/html; warnings are errors"
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
+	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz-coverage: what the fuzzer reaches of it"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
 	@echo "Variables: PYTHON=$(PYTHON) (>= 3.11), VENV=$(VENV), CC, PYTEST_ARGS"
 
@@ -33,6 +35,15 @@ test: $(VENV)/.stamp-build
 
 test-long: $(VENV)/.stamp-build
 	$(BIN)/python -m pytest --long $(PYTEST_ARGS)
+
+test-tools: $(VENV)/.stamp-build
+	$(BIN)/python -m pytest $(PYTEST_ARGS) tools/tests
+
+scorer:
+	$(PYTHON) tools/amalgamate.py
+
+fuzz-coverage: $(VENV)/.stamp-build
+	$(BIN)/python tools/fuzz.py --coverage --count 5000
 
 docs: $(VENV)/.stamp-docs $(VENV)/.stamp-build
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html

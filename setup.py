@@ -5,6 +5,7 @@ Environment variables
 CC                      the C compiler, as everywhere
 PYMCBOOST_NO_OPENMP=1   build without OpenMP
 PYMCBOOST_WERROR=1      treat C compiler warnings as errors
+PYMCBOOST_CLONES        none or v3: kernels for that CPU generation alone, in place of clones for each; for tests
 """
 
 import os
@@ -36,6 +37,9 @@ GENERATED_CODE = [
 
 # mcb.h only adds products that are exact, so that contraction changes no bit of a score and may make it faster.
 NOT_FOR = {"score": ("-ffp-contract=off",)}
+
+# Kernels have clones for each CPU generation, of which the CPU takes its own; a test can fix the choice.
+CLONES = {"": [], "none": ["-DPMB_CLONES="], "v3": ['-DPMB_CLONES=__attribute__((target("avx2")))']}
 
 PROBE = """
 #include <omp.h>
@@ -82,6 +86,7 @@ def extensions():
     else:
         # Contraction to fused multiply-add would make results differ between CPUs.
         compile_args = ["-O3", "-g0", "-ffp-contract=off", "-fno-math-errno", "-std=gnu11"]
+        compile_args += CLONES[os.environ.get("PYMCBOOST_CLONES", "")]
         if not omp_compile:
             compile_args += ["-Wno-unknown-pragmas"]
         if os.environ.get("PYMCBOOST_WERROR", "0") not in ("", "0"):

@@ -8,8 +8,6 @@ from pymcboost._kernels import vtrees as _vtrees
 
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
-# Share of the mean curvature that is added to every class's own, against classes that a leaf does not have.
-RIDGE = 0.05
 
 
 @dataclass(frozen=True)
@@ -26,12 +24,12 @@ class VectorTree:
 
 
 class VectorTrees:
-    """Grows trees with vector leaves for a `losses.RowLoss`.
+    """Grows trees with vector leaves for a loss (see `losses.Loss.rows`).
 
     Parameters
     ----------
     data : TreeData
-    loss : RowLoss
+    loss : losses.rows.Rows
     max_leaves : int
     max_depth : int or None
     min_samples_leaf : float
@@ -92,18 +90,9 @@ class VectorTrees:
         return VectorTree(self.data.column[feature], threshold, nan_left, right, gain, value, leaf)
 
     def _leaf_vectors(self, rows, leaf_start):
-        loss, K = self.loss, self.data.n_classes
-        if loss.name == "softmax" and self.leaf_step == "diagonal":
-            sums = loss.leaf_sums(rows, leaf_start)
-            step = (K - 1) / K * sums[:, 0] / np.maximum(sums[:, 1], 1e-30)
-        else:
-            step = np.empty((len(leaf_start) - 1, K))
-            for j in range(len(step)):
-                g, H = loss.leaf_newton(rows, leaf_start[j], leaf_start[j + 1])
-                H[np.diag_indices(K)] += RIDGE * np.trace(H) / K + 1e-30
-                step[j] = np.linalg.solve(H, g)
+        step = self.loss.leaf_steps(rows, leaf_start, self.leaf_step == "full")
         step = np.minimum(np.maximum(step, -LARGEST_STEP), LARGEST_STEP)
-        return step - np.add.reduce(step, axis=1, keepdims=True) / K
+        return step - np.add.reduce(step, axis=1, keepdims=True) / self.data.n_classes
 
 
 class ClassificationTrees(VectorTrees):

@@ -2,10 +2,12 @@
  * sanitizers.
  *
  *     fuzz plain|repaired COUNT SEED FILE...
+ *     fuzz shapes CORPUS RESULTS SEED
  *
  * plain: every damaged file must be refused. repaired: the checksums are put right again, so that damage reaches the
- * checks behind them; a file that is then accepted must score with finite numbers. Prints "status count" lines; exit
- * code 1 and a message on a failure. */
+ * checks behind them; a file that is then accepted must score with finite numbers. shapes: files with their rows from a
+ * corpus; status and scores are written to RESULTS. Every accepted file is scored by all builds of mcb.h (FUZZ_BUILDS),
+ * which must agree in every bit. Prints "status count" lines; exit code 1 and a message on a failure. */
 #include "mcb.h"
 
 #include <math.h>
@@ -14,6 +16,24 @@
 #include <unistd.h>
 
 enum { MAX_BASE = 128, N_STATUS = 200 };
+
+#define DECLARE(name) int name(const unsigned char *, size_t, const float *, size_t, size_t, double *);
+FUZZ_BUILDS(DECLARE)
+
+/* The other builds give these scores, too. 0 if so. */
+static int agree(const mcb_model *m, const float *x, size_t n_rows, size_t stride, const double *scores) {
+    size_t size = n_rows * m->n_classes * sizeof *scores;
+    double *other = (double *)malloc(size + 1);
+    const char *wrong = 0;
+    if (!other) abort();
+    (void)x, (void)stride, (void)scores; /* where there are no other builds */
+#define COMPARE(name) \
+    if (name(m->data, (size_t)m->size, x, n_rows, stride, other) != MCB_OK || memcmp(other, scores, size) != 0) wrong = #name;
+    FUZZ_BUILDS(COMPARE)
+    free(other);
+    if (wrong) printf("failed: the build %s gives other scores\n", wrong);
+    return wrong != 0;
+}
 
 static uint64_t state;
 
@@ -276,6 +296,7 @@ static int use(mcb_model *m) {
         const char *text = mcb_meta(m, &length);
         for (i = 0; i < length; i++) touched ^= (unsigned char)text[i];
     }
+    if (agree(m, x, ROWS, stride, scores)) return 1;
     if (m->kind == MCB_KIND_TREES && use_prepared(m, x, stride, scores)) return 1;
     if (m->kind == MCB_KIND_LINEAR && use_sparse(m, x, stride, scores)) return 1;
     if (mcb_has_learners(m)) {
@@ -305,6 +326,60 @@ static int use(mcb_model *m) {
     return 0;
 }
 
+static void print_seen(const unsigned long *seen) {
+    int i;
+    for (i = 0; i < N_STATUS; i++) {
+        if (seen[i]) printf("%d %lu %s\n", i, seen[i], mcb_strerror(i));
+    }
+}
+
+/* One file of a corpus, of which copies lie at odd addresses; its scores and probabilities go to `results`. */
+static int shape(const unsigned char *bytes, size_t size, const float *x, size_t n_rows, size_t stride, FILE *results,
+                 unsigned long *seen) {
+    mcb_model m;
+    int32_t status = mcb_open(&m, bytes, size);
+    double *scores;
+    size_t n, r;
+    NEED(status >= 0 && status < 100);
+    seen[status]++;
+    fwrite(&status, sizeof status, 1, results);
+    if (status) return 0;
+    n = n_rows * m.n_classes;
+    scores = (double *)malloc((n + 1) * sizeof *scores);
+    if (!scores) abort();
+    if (n_rows) mcb_scores_batch(&m, x, n_rows, stride, scores);
+    fwrite(scores, sizeof *scores, n, results);
+    if (n_rows && agree(&m, x, n_rows, stride, scores)) return 1;
+    for (r = 0; r < n_rows; r++) mcb_probabilities(&m, scores + r * m.n_classes);
+    fwrite(scores, sizeof *scores, n, results);
+    free(scores);
+    return use(&m);
+}
+
+static int shapes(const char *corpus, const char *results, unsigned long *seen) {
+    FILE *in = fopen(corpus, "rb"), *out = fopen(results, "wb");
+    uint64_t head[3]; /* bytes of the file, rows, floats between rows */
+    unsigned long number = 0;
+    NEED(in && out);
+    for (; fread(head, sizeof head, 1, in) == 1; number++) {
+        size_t n = (size_t)(head[1] * head[2]);
+        unsigned char *bytes = (unsigned char *)malloc((size_t)head[0] + 1);
+        float *x = (float *)malloc((n + 1) * sizeof *x);
+        if (!bytes || !x) abort();
+        NEED(fread(bytes + 1, 1, (size_t)head[0], in) == head[0] && fread(x, sizeof *x, n, in) == n);
+        alarm(60);
+        if (shape(bytes + 1, (size_t)head[0], x, (size_t)head[1], (size_t)head[2], out, seen)) {
+            printf("file number %lu of the corpus\n", number);
+            return 1;
+        }
+        free(bytes);
+        free(x);
+    }
+    fclose(in);
+    NEED(fclose(out) == 0);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     static unsigned char *base[MAX_BASE];
     static size_t size[MAX_BASE];
@@ -312,6 +387,12 @@ int main(int argc, char **argv) {
     int n_base = argc - 4, repaired, i;
     unsigned long count, done;
     if (argc < 5 || n_base > MAX_BASE) return 2;
+    if (strcmp(argv[1], "shapes") == 0) {
+        state = strtoull(argv[4], 0, 10);
+        if (shapes(argv[2], argv[3], seen)) return 1;
+        print_seen(seen);
+        return 0;
+    }
     repaired = strcmp(argv[1], "repaired") == 0;
     count = strtoul(argv[2], 0, 10);
     state = strtoull(argv[3], 0, 10);
@@ -367,8 +448,6 @@ int main(int argc, char **argv) {
         free(exact);
         done++;
     }
-    for (i = 0; i < N_STATUS; i++) {
-        if (seen[i]) printf("%d %lu %s\n", i, seen[i], mcb_strerror(i));
-    }
+    print_seen(seen);
     return 0;
 }

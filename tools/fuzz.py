@@ -2,12 +2,22 @@
 
     python tools/fuzz.py --count 100000              # any change of the bytes must be refused
     python tools/fuzz.py --repaired --count 100000   # checksums put right: refused, or scored with finite numbers
+    python tools/fuzz.py --shapes --count 100000     # counts that agree; also held against a slow twin in Python
+    python tools/fuzz.py --coverage --count 5000     # lines and branches of mcb.h that these reach
 
-The loop is in C (fuzz.c) and runs under the address and undefined-behaviour sanitizers. Exit code 0 if all went well.
+The loop is in C (fuzz.c) and runs under the address and undefined-behaviour sanitizers. Accepted files are scored by
+several builds of mcb.h, which must agree in every bit. Exit code 0 if all went well.
 """
 
 import argparse
+import contextlib
+import io
+import json
 import os
+import platform
+import random
+import shlex
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,7 +26,10 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tools")]
+
+import fuzz_shapes  # noqa: E402
+from reference import modelreader  # noqa: E402
 
 from pymcboost.model import file as modelfile  # noqa: E402
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder  # noqa: E402
@@ -132,52 +145,89 @@ def random_right(s, rng):
     return right
 
 
-def main(arguments=None):
-    """Run the command line; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--count", type=int, default=100_000, help="damaged files to try")
-    parser.add_argument("--repaired", action="store_true", help="put the checksums right after the damage")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--compiler", default=os.environ.get("CC", "gcc"))
-    parser.add_argument(
-        "--simd", action="store_true", help="compile the AVX2 and AVX-512 variants, too (slow to compile)"
-    )
-    parser.add_argument("--no-sanitizers", action="store_true")
-    options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder, "fuzz")
-        flags = [] if options.no_sanitizers else ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-        flags += ["-DMCB_SIMD"] if options.simd else []
-        subprocess.run(
-            [
-                options.compiler,
-                "-O1",
-                "-g",
-                "-std=gnu99",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                *flags,
-                f"-I{ROOT / 'pymcboost' / 'include'}",
-                str(ROOT / "tools" / "fuzz.c"),
-                "-o",
-                str(program),
-                "-lm",
-            ],
-            check=True,
-        )
-        files = []
-        for i, model in enumerate(base_models()):
-            files.append(str(Path(folder, f"{i}.mcb")))
-            model.save(files[-1])
-        run = subprocess.run(
-            [str(program), "repaired" if options.repaired else "plain", str(options.count), str(options.seed), *files],
-            capture_output=True,
-            text=True,
-            cwd=os.getcwd(),
-        )
-    print(f"{options.count} files damaged{', checksums repaired' if options.repaired else ''}, seed {options.seed}")
-    for line in run.stdout.splitlines():
+def avx2():
+    """Whether this processor can run the build for AVX2."""
+    try:
+        flags = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        return False
+    return {"avx2", "fma"} <= flags
+
+
+def builds(options):
+    """Flags of each further build of the scorer; one that cannot run here is named."""
+    if options.alone:
+        return {}
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return {"scalar": ["-DMCB_NO_VECTOR"]}
+    names = {"simd": ["-DMCB_SIMD"], "avx2": ["-mavx2", "-mfma"], "scalar": ["-DMCB_NO_VECTOR"]}
+    if not avx2():
+        print("skipped: the build for AVX2, which this processor cannot run")
+        del names["avx2"]
+    return names
+
+
+def compile_all(options, folder, names, flags):
+    """The fuzz program, linked with every build of the scorer; its path."""
+    common = [*shlex.split(options.compiler), "-O1", "-g", "-std=gnu99", "-Wall", "-Wextra", "-Werror"]
+    common += [f"-I{options.header}", "-c"]
+    listed = " ".join(f"X({name})" for name in names)
+    jobs = [[*common, *flags, f"-DFUZZ_BUILDS(X)={listed}", ROOT / "tools" / "fuzz.c", "-o", folder / "fuzz.o"]]
+    for name, own in names.items():
+        source = [f"-DFUZZ_SCORER={name}", ROOT / "tools" / "fuzz_scores.c", "-o", folder / f"{name}.o"]
+        jobs.append([*common, *own, *source])
+    running = [subprocess.Popen(list(map(str, job))) for job in jobs]
+    statuses = [process.wait() for process in running]
+    if any(statuses):
+        raise SystemExit("the fuzz program does not compile")
+    objects = [str(folder / f"{name}.o") for name in ("fuzz", *names)]
+    program = folder / "fuzz"
+    subprocess.run([*shlex.split(options.compiler), *flags, *objects, "-o", str(program), "-lm"], check=True)
+    return program
+
+
+def write_corpus(path, count, seed):
+    """Files of drawn shapes with their rows; the list of (bytes, length of a row, numbers of the rows)."""
+    rng = random.Random(seed)
+    files = [fuzz_shapes.draw(rng) for _ in range(count)]
+    with open(path, "wb") as out:
+        for data, stride, rows in files:
+            out.write(struct.pack("<3Q", len(data), len(rows) // stride, stride) + data)
+            out.write(struct.pack(f"<{len(rows)}f", *rows))
+    return files
+
+
+def slow_reader_differs(files, results):
+    """What the slow reader says otherwise of the first of these files for which it does; None if all is the same."""
+    with open(results, "rb") as stream:
+        for number, (data, stride, rows) in enumerate(files):
+            status = struct.unpack("<i", stream.read(4))[0]
+            try:
+                file, expected = modelreader.File(data), 0
+            except modelreader.RefusedError as refusal:
+                file, expected = None, refusal.args[0]
+            if status != expected and not any({status, expected} <= group for group in modelreader.TOGETHER):
+                return f"file number {number}: status {status}, the slow reader says {expected}"
+            if status:
+                continue
+            rows = struct.unpack(f"<{len(rows)}f", struct.pack(f"<{len(rows)}f", *rows))
+            scores = [file.scores(rows[i : i + stride]) for i in range(0, len(rows), stride)]
+            for wanted in (scores, [file.probabilities(F) or F for F in scores]):
+                for i, F in enumerate(wanted):
+                    found = struct.unpack(f"<{file.K}d", stream.read(8 * file.K))
+                    if list(map(bits, found)) != list(map(bits, F)):
+                        return f"file number {number}, row {i}: {found}, the slow reader says {F}"
+    return None
+
+
+def bits(value):
+    """Equal for equal bits; one NaN is as good as another."""
+    return struct.pack("<d", value) if value == value else b"NaN"
+
+
+def print_counts(text):
+    """Lines of the fuzz program, with what the statuses mean."""
+    for line in text.splitlines():
         status, _, rest = line.partition(" ")
         count, _, message = rest.partition(" ")
         if status.isdigit():
@@ -185,10 +235,90 @@ def main(arguments=None):
             print(f"{int(count):>9}  {status:>2}  {message}")
         else:
             print(line)
+
+
+def fuzz(options, folder, program):
+    """One run of the program; returns the exit code."""
+    if options.shapes:
+        files = write_corpus(folder / "corpus", options.count, options.seed)
+        command = ["shapes", folder / "corpus", folder / "results", options.seed]
+    else:
+        command = ["repaired" if options.repaired else "plain", options.count, options.seed]
+        for i, model in enumerate(base_models()):
+            command.append(folder / f"{i}.mcb")
+            model.save(command[-1])
+    run = subprocess.run([str(part) for part in (program, *command)], capture_output=True, text=True)
+    what = "drawn" if options.shapes else "damaged"
+    print(f"{options.count} files {what}{', checksums repaired' if options.repaired else ''}, seed {options.seed}")
+    print_counts(run.stdout)
     if run.returncode:
         print(run.stderr[-4000:], file=sys.stderr)
         print(f"the fuzz program failed with exit code {run.returncode}", file=sys.stderr)
+    elif options.shapes and (problem := slow_reader_differs(files, folder / "results")):
+        print(f"failed: {problem}", file=sys.stderr)
+        return 1
     return int(run.returncode != 0)
+
+
+def covered(folder):
+    """Lines and branches of mcb.h, and how many of each ran, as gcov counted them for fuzz.o in a folder."""
+    run = ["gcov", "--json-format", "--branch-probabilities", "--stdout", "fuzz.o"]
+    report = json.loads(subprocess.run(run, cwd=folder, capture_output=True, check=True).stdout)
+    entries = [line for file in report["files"] if file["file"].endswith("mcb.h") for line in file["lines"]]
+    lines = {entry["line_number"] for entry in entries}
+    seen = {entry["line_number"] for entry in entries if entry["count"]}
+    branches = [branch["count"] > 0 for entry in entries for branch in entry["branches"]]
+    return len(seen), len(lines), sum(branches), len(branches), sorted(lines - seen)
+
+
+def coverage(options):
+    """Print how much of mcb.h the three kinds of runs reach, for every build.
+
+    Functions are not copied into their callers: a copy for constant arguments has branches that nothing can take.
+    """
+    text = (options.header / "mcb.h").read_text().replace("__attribute__((always_inline))", "__attribute__((unused))")
+    for name, own in {"default": [], **builds(options)}.items():
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = options.header = Path(temporary)
+            (folder / "mcb.h").write_text(text)
+            program = compile_all(options, folder, {}, [*own, "--coverage", "-O0"])
+            failed = False
+            for mode in ("plain", "repaired", "shapes"):
+                options.repaired, options.shapes = mode == "repaired", mode == "shapes"
+                with contextlib.redirect_stdout(io.StringIO()):
+                    failed |= bool(fuzz(options, folder, program))
+            lines, all_lines, branches, all_branches, rest = covered(folder)
+        print(f"{name:8} lines {lines} of {all_lines} ({100 * lines / all_lines:.1f}%), "
+              f"branches {branches} of {all_branches} ({100 * branches / all_branches:.1f}%); "
+              f"lines not run: {', '.join(map(str, rest)) or 'none'}")  # fmt: skip
+        if failed:
+            return 1
+    return 0
+
+
+def main(arguments=None):
+    """Run the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=100_000, help="files to try")
+    parser.add_argument("--repaired", action="store_true", help="put the checksums right after the damage")
+    parser.add_argument("--shapes", action="store_true", help="draw files whose counts agree; see also the slow twin")
+    parser.add_argument("--coverage", action="store_true", help="print what the three modes reach of mcb.h")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--compiler", default=os.environ.get("CC") or "gcc")
+    parser.add_argument("--header", type=Path, default=ROOT / "pymcboost" / "include", help="folder of mcb.h")
+    parser.add_argument(
+        "--simd", action="store_true", help="compile the AVX2 and AVX-512 variants with the sanitizers, too (slow)"
+    )
+    parser.add_argument("--alone", action="store_true", help="do not compare with other builds")
+    parser.add_argument("--no-sanitizers", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.coverage:
+        return coverage(options)
+    flags = [] if options.no_sanitizers else ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags += ["-DMCB_SIMD"] if options.simd else []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        return fuzz(options, folder, compile_all(options, folder, builds(options), flags))
 
 
 if __name__ == "__main__":

@@ -83,32 +83,10 @@ SOURCES = {
     "yeast": uci("110/yeast.zip", "yeast.data", drop=(0,), comma=False),
 }  # fmt: skip
 
-# Of the unpacked LIBSVM text.
+# Of the unpacked LIBSVM text, by part.
 SHA256 = {
-    "covtype": "505b699f7544c54c5f0adfa7a253b8e959f6632f1b9cdd556897eff98fa48bf3",
-    "dna.test": "7ba2fe272a9d4f14245f69b910708243c2bf7fe6304fd8b1a638ad2c4acf41e4",
-    "dna.train": "3a3770a061d739deb994f00a748b12d267422ff1f3af98068922e9177de107a9",
-    "ecoli": "111c37e531f28a461e5b61c189605e4e3e4ab1c73d613ad86264129c89ca40ad",
-    "glass": "c99d8a9ef9691715f28513b0521a09a680652dc5281900ad77efb9f912b6a067",
-    "iris": "9aede2716314d2a5e3b1870505f5fc4127725da24cb7347aece0e1c0dd3792c4",
-    "letter": "99041d4db4cdbec382e9dd38885e4d3294d27e99bea307daf095315a4406d482",
-    "mnist.test": "1816aa90d68d12ef195d92a9c899a3796ba7bfce1e81bf645500283708bb21c4",
-    "mnist.train": "bb5ce0761d670a70d8574208335a5dd36da65dffbbe0e81b7ab75cf10b84048f",
-    "optdigits.test": "9405b9a14c7df86322bdfc03901cf1d21284117fdaac4db5af440ad25db42d78",
-    "optdigits.train": "6ee66dacbc8ad0def228846db599920ff0ea584fcf7b78804a4a8c38b4463912",
-    "pendigits.test": "c6c365cd2cf0c57526a44e98fc1d8a505620da5d144fc871d067dd1233050c05",
-    "pendigits.train": "04d11aeabd8b6fea5deb422e46cf0123a712fc3633e5fcf6a4d1bfd30305101b",
-    "satimage.test": "7ed656e2e82193261300ca17772fcf9cb65000ef1d1b1177f5e7692b2171b575",
-    "satimage.train": "812d24f88e488adc23b46f1fba4cc08a0c1624a4c86a689410d524bfe3a7900f",
-    "svmguide2": "e3b5c807304c4e4ad8ef159e3c709fb58e57d1829c983fa90e0f084c4c9fb03f",
-    "svmguide4.test": "0824d465dd3357474bdb9bd016caca587be3c9fc396a3565fbaa52c90298fc8c",
-    "svmguide4.train": "244e294258df93afd466723a9b14d3da54ed730205fa8b5fa017ab84134ff5ed",
-    "usps.test": "a92340313639767be7580f70aa1d68f16ae41342f290e8ef501183225fb00a28",
-    "usps.train": "83b3e2490d0da05237ce1f63477763c3ae116bff90700822d6ed810791432fa9",
-    "vowel.test": "fd1f0a316fbc7c3d18c58aadc46bc72bc598d1f9b58625cbcf047c1b7790b934",
-    "vowel.train": "1bfd2c39d3f618fd3798d28c7be24c41e03871254947ccf7246ebf504f23691c",
-    "wine": "17a2621927fad96b619808293882797056b6bc8d198a6d27afdf0c6f15a4d882",
-    "yeast": "373957e288ace3c4b73526d8552e167917486d49b3a82236686acfa584969815",
+    name: digest
+    for digest, name in map(str.split, Path(__file__).with_suffix(".sha256").read_text().splitlines())
 }
 
 

@@ -73,6 +73,16 @@ PMB_INLINE uint64_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
 #define ADD512 _mm512_mask_add_pd
 #include "fcd_body.h"
 
+/* The functions of fcd_body.h for weights u of either type: the first two arguments. */
+#define PMB_FCD(name, is_double, u, ...) \
+    ((is_double) ? name##d_0((void *)(u), __VA_ARGS__) : name##f_0((void *)(u), __VA_ARGS__))
+#define pmb_fcd_sums(is_double, u, ...) PMB_FCD(pmb_fcd_sums_, is_double, u, __VA_ARGS__)
+#define pmb_fcd_both(is_double, u, ...) PMB_FCD(pmb_fcd_both_, is_double, u, __VA_ARGS__)
+#define pmb_fcd_scale(is_double, u, ...) PMB_FCD(pmb_fcd_scale_, is_double, u, __VA_ARGS__)
+#define pmb_fcd_own(is_double, u, ...) PMB_FCD(pmb_fcd_own_, is_double, u, __VA_ARGS__)
+#define pmb_fcd_leave(is_double, u, ...) PMB_FCD(pmb_fcd_leave_, is_double, u, __VA_ARGS__)
+#define pmb_fcd_total(is_double, u, n) PMB_FCD(pmb_fcd_total_, is_double, u, n)
+
 /* F[i] = sum over j of w[j] h_j(x_i), the learners being column[0..n). rows: a multiple of 64. */
 PMB_CLONES PMB_STATIC void pmb_margins(const uint32_t *H, int64_t stride, const int32_t *column, const double *w, int64_t n,
                                        int64_t rows, double *F) {

@@ -24,27 +24,17 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 cdef extern from "fcd.h" nogil:
     int pmb_fcd_allow_512
     int pmb_fcd_has_512()
-    void pmb_fcd_sums_f_0(const float *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
-                          double *sums)
-    void pmb_fcd_sums_d_0(const double *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
-                          double *sums)
-    void pmb_fcd_both_f_0(float *u, const uint32_t *prev, const uint32_t *next, int64_t rows, int64_t own,
-                          int64_t own_end, double f_plus, double f_minus, double *sums)
-    void pmb_fcd_both_d_0(double *u, const uint32_t *prev, const uint32_t *next, int64_t rows, int64_t own,
-                          int64_t own_end, double f_plus, double f_minus, double *sums)
-    void pmb_fcd_scale_f_0(float *u, const uint32_t *prev, int64_t rows, int64_t own, int64_t own_end, double f_plus,
-                           double f_minus)
-    void pmb_fcd_scale_d_0(double *u, const uint32_t *prev, int64_t rows, int64_t own, int64_t own_end, double f_plus,
-                           double f_minus)
-    void pmb_fcd_own_f_0(const float *U, int64_t stride, int n_classes, int c, int64_t own, int64_t own_end, float *to)
-    void pmb_fcd_own_d_0(const double *U, int64_t stride, int n_classes, int c, int64_t own, int64_t own_end,
-                         double *to)
-    void pmb_fcd_leave_f_0(float *U, int64_t stride, int n_classes, int c, int64_t n_rows, int64_t own, int64_t own_end,
-                           float smallest, float *before)
-    void pmb_fcd_leave_d_0(double *U, int64_t stride, int n_classes, int c, int64_t n_rows, int64_t own,
-                           int64_t own_end, double smallest, double *before)
-    double pmb_fcd_total_f_0(const float *u, int64_t n)
-    double pmb_fcd_total_d_0(const double *u, int64_t n)
+    void pmb_fcd_sums(int is_double, const void *u, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end,
+                      double *sums)
+    void pmb_fcd_both(int is_double, void *u, const uint32_t *prev, const uint32_t *next, int64_t rows, int64_t own,
+                      int64_t own_end, double f_plus, double f_minus, double *sums)
+    void pmb_fcd_scale(int is_double, void *u, const uint32_t *prev, int64_t rows, int64_t own, int64_t own_end,
+                       double f_plus, double f_minus)
+    void pmb_fcd_own(int is_double, const void *U, int64_t stride, int n_classes, int c, int64_t own, int64_t own_end,
+                     void *to)
+    void pmb_fcd_leave(int is_double, void *U, int64_t stride, int n_classes, int c, int64_t n_rows, int64_t own,
+                       int64_t own_end, double smallest, void *before)
+    double pmb_fcd_total(int is_double, const void *u, int64_t n)
     void pmb_margins(const uint32_t *H, int64_t stride, const int32_t *column, const double *w, int64_t n, int64_t rows,
                      double *F)
     double pmb_fcd_best(double plus, double minus, double nu, double cap, double old, double *factor)
@@ -88,20 +78,9 @@ cdef inline void shuffle(int32_t *a, int64_t n, uint64_t *state) noexcept nogil:
         a[j] = t
 
 
-cdef inline void sums_of(const real *u, const uint32_t *h, int64_t rows, int64_t own, int64_t own_end,
-                         double *out) noexcept nogil:
-    if real is float:
-        pmb_fcd_sums_f_0(u, h, rows, own, own_end, out)
-    else:
-        pmb_fcd_sums_d_0(u, h, rows, own, own_end, out)
-
-
 cdef inline void enter(real *U, int64_t stride, int K, int c, int64_t own, int64_t own_end) noexcept nogil:
     """Bring U[c] up to date on the rows of class c."""
-    if real is float:
-        pmb_fcd_own_f_0(U, stride, K, c, own, own_end, U + c * stride + own)
-    else:
-        pmb_fcd_own_d_0(U, stride, K, c, own, own_end, U + c * stride + own)
+    pmb_fcd_own(real is double, U, stride, K, c, own, own_end, U + c * stride + own)
 
 
 cdef void all_sums(const real *u, const uint32_t *H, int64_t stride, const int32_t *column, int64_t n, int64_t own,
@@ -109,10 +88,10 @@ cdef void all_sums(const real *u, const uint32_t *H, int64_t stride, const int32
     cdef int64_t j
     if n_threads > 1:
         for j in prange(n, num_threads=n_threads, schedule="static"):
-            sums_of(u, H + column[j] * (stride / 32), stride, own, own_end, out + 2 * j)
+            pmb_fcd_sums(real is double, u, H + column[j] * (stride / 32), stride, own, own_end, out + 2 * j)
     else:
         for j in range(n):
-            sums_of(u, H + column[j] * (stride / 32), stride, own, own_end, out + 2 * j)
+            pmb_fcd_sums(real is double, u, H + column[j] * (stride / 32), stride, own, own_end, out + 2 * j)
 
 
 cdef double violation(double slope, double w, double cap) noexcept nogil:
@@ -187,6 +166,60 @@ def coordinate_sums(real[:, ::1] U, const int64_t[::1] class_start, const uint32
                      n_threads)
 
 
+cdef int64_t pick(const uint8_t[::1] listed, int64_t begin, int64_t end, int32_t[::1] picks, uint64_t *state) noexcept:
+    """The coordinates of a class to visit, in order: those listed, or all of them shuffled. Returns how many."""
+    cdef int64_t j, n = 0
+    for j in range(begin, end):
+        if listed.shape[0] == 0 or listed[j]:
+            picks[n] = <int32_t> j
+            n += 1
+    if listed.shape[0] == 0:
+        shuffle(&picks[0], n, state)
+    return n
+
+
+ctypedef struct pass_t:
+    int64_t stride, own, own_end, updates
+    double nu, cap, tol, largest
+
+
+cdef bint visit(real *u, const uint32_t *H, const int32_t *column, const int32_t *picks, int64_t n, bint chosen,
+                double *w, pass_t *p) noexcept nogil:
+    """Visit the picked coordinates of one class, whose weights are u. Returns whether one of them has moved."""
+    cdef int64_t a, j, k, words = p.stride // 32
+    cdef double size, old, new, f_plus = 1, f_minus = 1
+    cdef double[2] V
+    cdef const uint32_t *h
+    cdef const uint32_t *prev = NULL
+    cdef bint moved = False
+    for k in range(n):
+        j = picks[k]
+        h = H + column[j] * words
+        if k + 1 < n:
+            for a in range(0, min(words, <int64_t> AHEAD), 16):
+                PMB_PREFETCH(H + column[picks[k + 1]] * words + a)
+        if prev == NULL:
+            pmb_fcd_sums(real is double, u, h, p.stride, p.own, p.own_end, V)
+        else:
+            pmb_fcd_both(real is double, u, prev, h, p.stride, p.own, p.own_end, f_plus, f_minus, V)
+        old = w[j]
+        prev = NULL
+        size = violation(p.nu + V[1] - V[0], old, p.cap)
+        p.largest = max(p.largest, size)
+        if size <= p.tol and not chosen:
+            continue
+        p.updates += 1
+        new = pmb_fcd_best(V[0], V[1], p.nu, p.cap, old, &f_plus)
+        if new != old:
+            w[j] = new
+            moved = True
+            prev = h
+            f_minus = 1 / f_plus
+    if prev != NULL:
+        pmb_fcd_scale(real is double, u, prev, p.stride, p.own, p.own_end, f_plus, f_minus)
+    return moved
+
+
 def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::1] H, const int64_t[::1] ptr,
             const int32_t[::1] column, double[::1] w, const uint8_t[::1] listed, double nu, double cap, double tol,
             double smallest, uint64_t seed, real[::1] before, int32_t[::1] order, int32_t[::1] picks):
@@ -207,14 +240,12 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
         Updates made, and the largest violation met.
     """
     cdef int c, K = U.shape[0]
-    cdef int64_t a, a0, j, k, n, stride = U.shape[1], own, own_end, updates = 0
+    cdef int64_t a, j, n
     cdef uint64_t state = seed * <uint64_t> 2 + 1
-    cdef double largest = 0, size, old, new, f_plus = 1, f_minus = 1
-    cdef double[2] V
-    cdef const uint32_t *prev
-    cdef real *u
-    cdef bint moved, chosen = listed.shape[0] > 0
-    check(stride, class_start[K], H.shape[1], &U[0, 0])
+    cdef bint chosen = listed.shape[0] > 0
+    cdef pass_t p
+    p.stride, p.updates, p.nu, p.cap, p.tol, p.largest = U.shape[1], 0, nu, cap, tol, 0
+    check(p.stride, class_start[K], H.shape[1], &U[0, 0])
     check_coordinates(H.shape[0], ptr, column, w.shape[0], K)
     if (chosen and listed.shape[0] != w.shape[0]) or picks.shape[0] < w.shape[0] or order.shape[0] < K \
             or before.shape[0] < class_start[K]:
@@ -227,64 +258,20 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
         shuffle(&order[0], K, &state)
     for a in range(K):
         c = order[a]
-        own, own_end = class_start[c], class_start[c + 1]
         if ptr[c] == ptr[c + 1]:
             continue
-        u = &U[c, 0]
-        enter(&U[0, 0], stride, K, c, own, own_end)
-        n = 0
-        if chosen:
-            for j in range(ptr[c], ptr[c + 1]):
-                if listed[j]:
-                    picks[n] = <int32_t> j
-                    n += 1
-        else:
-            n = ptr[c + 1] - ptr[c]
-            for k in range(n):
-                picks[k] = <int32_t> (ptr[c] + k)
-            shuffle(&picks[0], n, &state)
+        p.own, p.own_end = class_start[c], class_start[c + 1]
+        enter(&U[0, 0], p.stride, K, c, p.own, p.own_end)
+        n = pick(listed, ptr[c], ptr[c + 1], picks, &state)
         if n == 0:
             continue
         with nogil:
-            for j in range(own_end - own):
-                before[j] = u[own + j]
-            prev, moved = NULL, False
-            for k in range(n):
-                j = picks[k]
-                if k + 1 < n:
-                    for a0 in range(0, min(stride // 32, <int64_t> AHEAD), 16):
-                        PMB_PREFETCH(&H[column[picks[k + 1]], a0])
-                if prev == NULL:
-                    sums_of(u, &H[column[j], 0], stride, own, own_end, V)
-                elif real is float:
-                    pmb_fcd_both_f_0(u, prev, &H[column[j], 0], stride, own, own_end, f_plus, f_minus, V)
-                else:
-                    pmb_fcd_both_d_0(u, prev, &H[column[j], 0], stride, own, own_end, f_plus, f_minus, V)
-                old = w[j]
-                prev = NULL
-                size = violation(nu + V[1] - V[0], old, cap)
-                largest = max(largest, size)
-                if size <= tol and not chosen:
-                    continue
-                updates += 1
-                new = pmb_fcd_best(V[0], V[1], nu, cap, old, &f_plus)
-                if new != old:
-                    w[j] = new
-                    moved = True
-                    prev = &H[column[j], 0]
-                    f_minus = 1 / f_plus
-            if prev != NULL:
-                if real is float:
-                    pmb_fcd_scale_f_0(u, prev, stride, own, own_end, f_plus, f_minus)
-                else:
-                    pmb_fcd_scale_d_0(u, prev, stride, own, own_end, f_plus, f_minus)
-            if moved:
-                if real is float:
-                    pmb_fcd_leave_f_0(&U[0, 0], stride, K, c, class_start[K], own, own_end, <float> smallest,
-                                      &before[0])
-                else:
-                    pmb_fcd_leave_d_0(&U[0, 0], stride, K, c, class_start[K], own, own_end, smallest, &before[0])
-    return updates, largest
+            for j in range(p.own_end - p.own):
+                before[j] = U[c, p.own + j]
+            if visit(&U[c, 0], &H[0, 0], &column[0], &picks[0], n, chosen, &w[0], &p):
+                pmb_fcd_leave(real is double, &U[0, 0], p.stride, K, c, class_start[K], p.own, p.own_end, smallest,
+                              &before[0])
+    return p.updates, p.largest
 
 
 def total(const real[:, ::1] U, const int64_t[::1] class_start):
@@ -292,12 +279,8 @@ def total(const real[:, ::1] U, const int64_t[::1] class_start):
     cdef int c, K = U.shape[0]
     cdef double result = 0
     for c in range(K):
-        if real is float:
-            result += pmb_fcd_total_f_0(&U[c, 0], class_start[c])
-            result += pmb_fcd_total_f_0(&U[c, 0] + class_start[c + 1], class_start[K] - class_start[c + 1])
-        else:
-            result += pmb_fcd_total_d_0(&U[c, 0], class_start[c])
-            result += pmb_fcd_total_d_0(&U[c, 0] + class_start[c + 1], class_start[K] - class_start[c + 1])
+        result += pmb_fcd_total(real is double, &U[c, 0], class_start[c])
+        result += pmb_fcd_total(real is double, &U[c, 0] + class_start[c + 1], class_start[K] - class_start[c + 1])
     return result
 
 

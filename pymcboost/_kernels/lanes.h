@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11 && defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
+#if defined(PMB_CLONES) /* said by the build: see PYMCBOOST_CLONES in setup.py */
+#elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11 && defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
 #define PMB_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
 #else
 #define PMB_CLONES
@@ -28,6 +29,8 @@
 
 #define PMB_LANES(l, n) for (int l = 0; l < (n); l++)
 
+#define PMB_CAT0(a, b) a##b
+#define PMB_CAT1(a, b) PMB_CAT0(a, b)
 #define PMB_CAT3(a, b, c) a##b##_##c
 #define PMB_CAT2(a, b, c) PMB_CAT3(a, b, c)
 

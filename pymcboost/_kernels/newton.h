@@ -85,6 +85,71 @@ PMB_INLINE double pmb_pairs_value(pmb_pairs *p, const double *w, int with_deriva
 /* Number of doubles that pmb_newton (and pmb_log_step) needs as work space. */
 PMB_INLINE int64_t pmb_newton_work(int K) { return 5 * (int64_t)K * K + 12 * (int64_t)K; }
 
+/* Newton's step of the free coordinates by preconditioned conjugate gradients. grad: gradient of the objective. The
+ * exponential objective is a log: its Hessian loses slope slope'. work: 4 K numbers. */
+PMB_STATIC void pmb_newton_step(const pmb_pairs *p, const double *grad, const double *free_, double *step,
+                                double *work) {
+    int K = p->K;
+    double *res = work, *dir = work + K, *prod = work + 2 * K, *scale = work + 3 * K;
+    double shift = p->logistic ? 0 : 1, trace = 0, rz = 0, start = 0;
+    for (int c = 0; c < K; c++) {
+        double sum = 0;
+        for (int r = 0; r < K; r++) sum += r == c ? 0 : p->curve[c * K + r];
+        scale[c] = sum;
+        trace += sum;
+    }
+    double ridge = 1e-14 * trace / K + 1e-300;
+    for (int c = 0; c < K; c++) {
+        step[c] = 0;
+        res[c] = free_[c] ? -grad[c] : 0;
+        scale[c] += ridge;
+        dir[c] = res[c] / scale[c];
+        rz += res[c] * dir[c];
+    }
+    start = rz;
+    for (int it = 0; it < K + 10 && rz > 1e-20 * start; it++) {
+        double dot = 0, along = 0;
+        for (int c = 0; c < K; c++) along += (grad[c] - p->nu) * dir[c];
+        for (int c = 0; c < K; c++) {
+            if (!free_[c]) {
+                prod[c] = 0;
+                continue;
+            }
+            double sum = scale[c] * dir[c] - shift * along * (grad[c] - p->nu);
+            for (int r = 0; r < K; r++) sum -= r == c ? 0 : p->curve[c * K + r] * dir[r];
+            prod[c] = sum;
+            dot += dir[c] * sum;
+        }
+        if (!(dot > 0)) break;
+        double alpha = rz / dot, rz_new = 0;
+        for (int c = 0; c < K; c++) {
+            step[c] += alpha * dir[c];
+            res[c] -= alpha * prod[c];
+            rz_new += res[c] * res[c] / scale[c];
+        }
+        double beta = rz_new / rz;
+        rz = rz_new;
+        for (int c = 0; c < K; c++) dir[c] = res[c] / scale[c] + beta * dir[c];
+    }
+}
+
+/* The coordinates that may move, 1 or 0 each; returns the largest slope of one, relative to the mass. */
+PMB_STATIC double pmb_newton_free(const pmb_pairs *p, const double *w, const double *grad, double cap,
+                                  double *free_) {
+    double worst = 0;
+    int lowest = 0, n_free = 0;
+    for (int c = 0; c < p->K; c++) {
+        free_[c] = !((w[c] <= 0 && grad[c] > 0) || (w[c] >= cap && grad[c] < 0));
+        if (free_[c] && fabs(grad[c]) > worst) worst = fabs(grad[c]);
+        n_free += free_[c] != 0;
+        if (w[c] < w[lowest]) lowest = c;
+    }
+    /* Only differences of w count in the loss: with no coordinate at a bound the Hessian is singular along 1, so the
+     * smallest one stays where it is. */
+    if (n_free == p->K) free_[lowest] = 0;
+    return p->mass > 0 ? worst / p->mass : 0;
+}
+
 /* w: IN start, OUT solution. Returns the iterations done; *violation: largest projected gradient relative to the mass. */
 PMB_STATIC int pmb_newton(int K, int logistic, const double *plus, const double *minus, const double *n_plus,
                           const double *n_minus, double diagonal, double nu, double cap, double tol, int max_iter, double *w,
@@ -95,68 +160,13 @@ PMB_STATIC int pmb_newton(int K, int logistic, const double *plus, const double 
     p.up = work;
     p.down = work + K;
     p.slope = work + 2 * K;
-    double *step = work + 3 * K, *res = work + 4 * K, *dir = work + 5 * K, *prod = work + 6 * K, *scale = work + 7 * K;
-    double *trial = work + 8 * K, *free_ = work + 9 * K, *grad = work + 10 * K;
-    int iter = 0;
-    for (;; iter++) {
-        double value = pmb_pairs_value(&p, w, 1), worst = 0;
-        double shift = logistic ? 0 : 1; /* the exponential objective is a log: its Hessian loses slope slope' */
-        for (int c = 0; c < K; c++) {
-            grad[c] = p.slope[c];
-            free_[c] = !((w[c] <= 0 && grad[c] > 0) || (w[c] >= cap && grad[c] < 0));
-            if (free_[c] && fabs(grad[c]) > worst) worst = fabs(grad[c]);
-        }
-        *violation = p.mass > 0 ? worst / p.mass : 0;
+    double *step = work + 3 * K, *trial = work + 4 * K, *free_ = work + 5 * K, *grad = work + 6 * K;
+    for (int iter = 0;; iter++) {
+        double value = pmb_pairs_value(&p, w, 1), t = 1;
+        memcpy(grad, p.slope, sizeof(double) * K);
+        *violation = pmb_newton_free(&p, w, grad, cap, free_);
         if (!(*violation > tol) || iter == max_iter) return iter;
-        /* Only differences of w count in the loss: with no coordinate at a bound the Hessian is singular along 1, so the
-         * smallest one stays where it is. */
-        int lowest = 0, n_free = 0;
-        for (int c = 0; c < K; c++) {
-            n_free += free_[c] != 0;
-            if (w[c] < w[lowest]) lowest = c;
-        }
-        if (n_free == K) free_[lowest] = 0;
-        double trace = 0, rz = 0, start = 0;
-        for (int c = 0; c < K; c++) {
-            double sum = 0;
-            for (int r = 0; r < K; r++) sum += r == c ? 0 : p.curve[c * K + r];
-            scale[c] = sum;
-            trace += sum;
-        }
-        double ridge = 1e-14 * trace / K + 1e-300;
-        for (int c = 0; c < K; c++) {
-            step[c] = 0;
-            res[c] = free_[c] ? -grad[c] : 0;
-            scale[c] += ridge;
-            dir[c] = res[c] / scale[c];
-            rz += res[c] * dir[c];
-        }
-        start = rz;
-        for (int it = 0; it < K + 10 && rz > 1e-20 * start; it++) {
-            double dot = 0, along = 0;
-            for (int c = 0; c < K; c++) along += (grad[c] - p.nu) * dir[c];
-            for (int c = 0; c < K; c++) {
-                if (!free_[c]) {
-                    prod[c] = 0;
-                    continue;
-                }
-                double sum = scale[c] * dir[c] - shift * along * (grad[c] - p.nu);
-                for (int r = 0; r < K; r++) sum -= r == c ? 0 : p.curve[c * K + r] * dir[r];
-                prod[c] = sum;
-                dot += dir[c] * sum;
-            }
-            if (!(dot > 0)) break;
-            double alpha = rz / dot, rz_new = 0;
-            for (int c = 0; c < K; c++) {
-                step[c] += alpha * dir[c];
-                res[c] -= alpha * prod[c];
-                rz_new += res[c] * res[c] / scale[c];
-            }
-            double beta = rz_new / rz;
-            rz = rz_new;
-            for (int c = 0; c < K; c++) dir[c] = res[c] / scale[c] + beta * dir[c];
-        }
-        double t = 1;
+        pmb_newton_step(&p, grad, free_, step, work + 7 * K);
         int moved = 0;
         for (int halving = 0; halving < 40; halving++, t /= 2) {
             double slope = 0;

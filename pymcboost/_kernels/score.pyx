@@ -6,67 +6,11 @@ several blocks at a time when there are threads.
 
 from cython cimport floating, integral
 from cython.parallel cimport parallel, prange, threadid
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
 
-cdef extern from *:
-    """
-    #define MCB_SIMD 1
-    #include "mcb.h"
-    """
-
-cdef extern from "mcb.h" nogil:
-    enum:
-        MCB_KIND_LINEAR
-        MCB_N_SLOTS
-        MCB_E_FILE_SIZE
-
-    ctypedef struct mcb_section:
-        const unsigned char *data
-        uint64_t count
-        uint32_t dtype
-
-    ctypedef struct mcb_model:
-        const unsigned char *data
-        uint64_t size
-        uint32_t n_classes
-        uint32_t n_features
-        uint32_t kind
-        uint32_t link
-        uint32_t decoder
-        uint32_t format_minor
-        uint64_t n_learners
-        uint64_t n_rounds
-        mcb_section section[24]
-        int error
-        int error_has_numbers
-        char error_tag[5]
-        uint64_t error_offset
-        uint64_t error_found
-        uint64_t error_expected
-
-    ctypedef struct mcb__rule:
-        unsigned char tag[5]
-
-    const mcb__rule mcb__rules[24]
-
-    int mcb_open(mcb_model *model, const void *bytes, size_t size)
-    size_t mcb_prepared_size(const mcb_model *m)
-    int mcb_prepare(mcb_model *m, void *memory, size_t size)
-    const char *mcb_strerror(int status)
-    uint32_t mcb_crc32c(uint32_t crc, const void *bytes, size_t n)
-    int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t begin, uint64_t end,
-                         double *scores)
-    int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value, double *scores)
-    void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores)
-    void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores)
-    uint32_t mcb_argmax(const mcb_model *m, const double *scores)
-    int mcb_probabilities(const mcb_model *m, double *scores)
-    uint32_t mcb_score_width(const mcb_model *m)
-    void mcb_decode(const mcb_model *m, const double *columns, double *scores)
-    double mcb_log(double x)
-    double mcb_exp(double x)
-    double mcb_sqrt(double x)
+import numpy as np
 
 SCORES = 0
 PROBABILITIES = 1
@@ -93,6 +37,15 @@ def sqrt(double x):
     return mcb_sqrt(x)
 
 
+cdef enum:
+    WIDE = 65536  # sparse rows of more features are filled with the features of the model alone
+    MOST = 67108864  # floats in a thread's block of filled rows: 256 MB, unless one row has more
+
+
+cdef inline bint misaligned(const void *p, Py_ssize_t step, size_t size) noexcept nogil:
+    return (<size_t>p | <size_t>step) % size != 0
+
+
 cdef class Scorer:
     """A model file in memory, checked by ``mcb_open``.
 
@@ -112,6 +65,7 @@ cdef class Scorer:
     cdef readonly int status
     cdef void *memory
     cdef bint asked
+    cdef narrow_model *narrow
 
     def __cinit__(self, const unsigned char[::1] data):
         cdef const unsigned char *start = NULL
@@ -124,6 +78,7 @@ cdef class Scorer:
 
     def __dealloc__(self):
         free(self.memory)
+        narrow_free(self.narrow)
 
     cdef void prepare(self, bint sparse=False):
         """Lay trees out for speed before the first scoring; where memory is short, they are scored without.
@@ -182,6 +137,8 @@ cdef class Scorer:
         if columns.shape[0] != scores.shape[0] or columns.shape[1] != self.width or (
                 scores.shape[1] != self.model.n_classes):
             raise ValueError("the arrays do not fit the model")
+        if columns.shape[0] and misaligned(&columns[0, 0], 0, sizeof(double)):
+            columns = np.array(columns)
         for r in range(columns.shape[0]):
             mcb_decode(&self.model, &columns[r, 0], &scores[r, 0])
 
@@ -193,6 +150,8 @@ cdef class Scorer:
             raise ValueError("X and scores do not fit the model")
         if m == 0:
             return
+        if misaligned(&X[0, 0], 0, sizeof(float)):
+            X = np.array(X)
         self.prepare()
         with nogil:
             if begin < 0:
@@ -208,9 +167,10 @@ cdef class Scorer:
                 best.shape[0] != m if out is None else out.shape[0] != m or out.shape[1] != self.model.n_classes):
             raise ValueError("the arrays do not fit the model")
 
-    cdef Py_ssize_t block_rows(self, bint predicting):
+    cdef Py_ssize_t block_rows(self, Py_ssize_t m, Py_ssize_t d, bint predicting):
         """Rows per block: about 256 KB of features, and of scores when they are thrown away again."""
-        cdef Py_ssize_t rows = min(256, max(16, 65536 // <Py_ssize_t>self.model.n_features))
+        cdef Py_ssize_t rows = min(256, max(16, 65536 // d))
+        rows = max(1, min(rows, m, MOST // d))
         return max(1, min(rows, 65536 // <Py_ssize_t>self.model.n_classes)) if predicting else rows
 
     def dense(self, const floating[:, :] X, double[:, ::1] out, int64_t[::1] best, int mode, int n_threads):
@@ -226,8 +186,7 @@ cdef class Scorer:
         n_threads : at least 1
         """
         cdef:
-            Py_ssize_t m = X.shape[0], d = X.shape[1], K = self.model.n_classes
-            Py_ssize_t block = self.block_rows(out is None), n_blocks = (m + block - 1) // block, b, stride = d
+            Py_ssize_t m = X.shape[0], d = X.shape[1], K = self.model.n_classes, block, n_blocks, b, stride = d
             double *scores = NULL
             int64_t *classes = NULL
             bint direct = False
@@ -237,6 +196,10 @@ cdef class Scorer:
         self.check(m, d, out, best)
         if m == 0:
             return
+        if misaligned(&X[0, 0], X.strides[0] | X.strides[1], sizeof(floating)):
+            X = np.array(X)
+        block = self.block_rows(m, d, out is None)
+        n_blocks = (m + block - 1) // block
         self.prepare()
         if out is None:
             classes = &best[0]
@@ -244,8 +207,7 @@ cdef class Scorer:
             scores = &out[0, 0]
         if floating is float:
             # Rows that lie as mcb.h wants them are read in place.
-            if (X.strides[1] == sizeof(float) or d == 1) and X.strides[0] % sizeof(float) == 0 and (
-                    X.strides[0] >= d * <Py_ssize_t>sizeof(float)):
+            if (X.strides[1] == sizeof(float) or d == 1) and X.strides[0] >= d * <Py_ssize_t>sizeof(float):
                 direct = True
                 stride = X.strides[0] // <Py_ssize_t>sizeof(float)
         n_threads = max(1, min(n_threads, n_blocks))
@@ -277,86 +239,125 @@ cdef class Scorer:
         """Like ``dense`` for the CSR matrix (data, indices, indptr); entries of one cell are added up.
 
         Linear machines take only the entries that are there, if the indices of every row increase strictly; otherwise
-        rows are filled with zeros, a block at a time.
+        rows are filled with zeros, a block at a time. Rows of many features are filled with those of the model alone.
         """
         cdef:
-            Py_ssize_t m = indptr.shape[0] - 1, d = self.model.n_features, K = self.model.n_classes, nnz, i, r
-            Py_ssize_t block = self.block_rows(out is None), n_blocks = (m + block - 1) // block, b
+            Py_ssize_t m = indptr.shape[0] - 1, nnz = min(data.shape[0], indices.shape[0]), most = 0
+            bint increasing = True, good
             double *scores = NULL
             int64_t *classes = NULL
-            float *features = NULL
-            double *spare = NULL
-            int t = 0
-            Py_ssize_t most = 0
-            bint good, increasing = True
-            uint32_t *places = NULL
         self.check(m, n_features, out, best)
         if m <= 0:
             return
-        self.prepare(True)
+        if nnz and misaligned(&data[0], 0, sizeof(floating)):
+            data = np.array(data)
+        if nnz and misaligned(&indices[0], 0, sizeof(integral)):
+            indices = np.array(indices)
+        if misaligned(&indptr[0], 0, sizeof(integral)):
+            indptr = np.array(indptr)
+        with nogil:
+            good = valid_csr(indices, indptr, nnz, n_features, self.model.kind == MCB_KIND_LINEAR, &most, &increasing)
+        if not good:
+            raise ValueError("X is not a valid CSR matrix: indptr must rise from 0 to the number of entries, "
+                             f"indices must be between 0 and {n_features - 1}")
         if out is None:
             classes = &best[0]
         else:
             scores = &out[0, 0]
-        nnz = min(data.shape[0], indices.shape[0])
-        good = indptr[0] == 0 and indptr[m] <= nnz
-        with nogil:
-            for i in range(m):
-                good = good and indptr[i] <= indptr[i + 1]
-            if good:
-                for i in range(indptr[m]):
-                    good = good and 0 <= indices[i] < d
-                if good and self.model.kind == MCB_KIND_LINEAR:
-                    for r in range(m):
-                        most = max(most, indptr[r + 1] - indptr[r])
-                        for i in range(indptr[r] + 1, indptr[r + 1]):
-                            increasing = increasing and indices[i - 1] < indices[i]
-        if not good:
-            raise ValueError("X is not a valid CSR matrix: indptr must rise from 0 to the number of entries, "
-                             f"indices must be between 0 and {d - 1}")
-        n_threads = max(1, min(n_threads, n_blocks))
+        if n_features > WIDE and narrow_can(&self.model):
+            if self.narrow == NULL:  # made with the interpreter's lock held, as in `prepare`
+                self.narrow = narrow_new(&self.model)
+            if self.narrow == NULL:
+                raise MemoryError("no memory for the list of the model's features")
+        else:
+            self.prepare(True)
         if self.model.kind == MCB_KIND_LINEAR and self.memory != NULL and increasing:
-            most += 16  # threads keep off each other's cache lines
-            try:
-                places = <uint32_t *>malloc(n_threads * most * sizeof(uint32_t))
-                features = <float *>malloc(n_threads * most * sizeof(float))
-                if scores == NULL:
-                    spare = <double *>malloc(n_threads * (K + 8) * sizeof(double))
-                if places == NULL or features == NULL or (scores == NULL and spare == NULL):
-                    raise MemoryError("no memory for sparse rows")
-                with nogil, parallel(num_threads=n_threads):
-                    t = threadid()
-                    for b in prange(n_blocks, schedule="static"):
-                        sparse_rows(&self.model, data, indices, indptr, b * block, min(m, (b + 1) * block),
-                                    places + t * most, features + t * most,
-                                    spare + t * (K + 8) if spare != NULL else NULL, scores, classes, mode)
-            finally:
-                free(places)
-                free(features)
-                free(spare)
-            return
+            self.sparse_linear(data, indices, indptr, most, scores, classes, mode, n_threads)
+        else:
+            self.sparse_filled(data, indices, indptr, scores, classes, mode, n_threads)
+
+    cdef sparse_linear(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
+                       Py_ssize_t most, double *scores, int64_t *classes, int mode, int n_threads):
+        cdef:
+            Py_ssize_t m = indptr.shape[0] - 1, d = self.model.n_features, K = self.model.n_classes
+            Py_ssize_t block = self.block_rows(m, d, scores == NULL), n_blocks = (m + block - 1) // block, b
+            uint32_t *places = NULL
+            float *features = NULL
+            double *spare = NULL
+            int t = 0
+        n_threads = max(1, min(n_threads, n_blocks))
+        most += 16  # threads keep off each other's cache lines
+        try:
+            places = <uint32_t *>malloc(n_threads * most * sizeof(uint32_t))
+            features = <float *>malloc(n_threads * most * sizeof(float))
+            if scores == NULL:
+                spare = <double *>malloc(n_threads * (K + 8) * sizeof(double))
+            if places == NULL or features == NULL or (scores == NULL and spare == NULL):
+                raise MemoryError("no memory for sparse rows")
+            with nogil, parallel(num_threads=n_threads):
+                t = threadid()
+                for b in prange(n_blocks, schedule="static"):
+                    sparse_rows(&self.model, data, indices, indptr, b * block, min(m, (b + 1) * block),
+                                places + t * most, features + t * most,
+                                spare + t * (K + 8) if spare != NULL else NULL, scores, classes, mode)
+        finally:
+            free(places)
+            free(features)
+            free(spare)
+
+    cdef sparse_filled(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
+                       double *scores, int64_t *classes, int mode, int n_threads):
+        cdef:
+            const mcb_model *model = &self.model if self.narrow == NULL else &self.narrow.model
+            Py_ssize_t m = indptr.shape[0] - 1, d = model.n_features, K = model.n_classes
+            Py_ssize_t block = self.block_rows(m, d, scores == NULL), n_blocks = (m + block - 1) // block, b
+            float *features = NULL
+            double *spare = NULL
+            int t = 0
+        n_threads = max(1, min(n_threads, n_blocks))
         try:
             # Zeroed by the system page by page, so columns that no row uses cost no memory.
             features = <float *>calloc(n_threads * block * d, sizeof(float))
             if scores == NULL:
                 spare = <double *>malloc(n_threads * block * K * sizeof(double))
             if features == NULL or (scores == NULL and spare == NULL):
-                raise MemoryError(f"no memory for {n_threads} blocks of {block} rows with {d} features")
+                raise MemoryError(f"no memory for {n_threads} blocks of {block} rows with {d} features; "
+                                  "use fewer threads (n_jobs=1)")
             if n_threads == 1:
                 with nogil:
                     for b in range(n_blocks):
-                        sparse_block(&self.model, data, indices, indptr, b * block, min(m, (b + 1) * block), features,
-                                     spare, scores, classes, mode)
+                        sparse_block(model, self.narrow, data, indices, indptr, b * block, min(m, (b + 1) * block),
+                                     features, spare, scores, classes, mode)
             else:
                 with nogil, parallel(num_threads=n_threads):
                     t = threadid()
                     for b in prange(n_blocks, schedule="static"):
-                        sparse_block(&self.model, data, indices, indptr, b * block, min(m, (b + 1) * block),
+                        sparse_block(model, self.narrow, data, indices, indptr, b * block, min(m, (b + 1) * block),
                                      features + t * block * d, spare + t * block * K if spare != NULL else NULL,
                                      scores, classes, mode)
         finally:
             free(features)
             free(spare)
+
+
+cdef bint valid_csr(const integral[::1] indices, const integral[::1] indptr, Py_ssize_t nnz, Py_ssize_t d,
+                    bint look_at_order, Py_ssize_t *most, bint *increasing) noexcept nogil:
+    """Whether the parts of a CSR matrix fit together; its longest row, and whether indices increase in all rows."""
+    cdef:
+        Py_ssize_t m = indptr.shape[0] - 1, i, r
+        bint good = indptr[0] == 0 and indptr[m] <= nnz
+    for i in range(m):
+        good = good and indptr[i] <= indptr[i + 1]
+    if not good:
+        return False
+    for i in range(indptr[m]):
+        good = good and 0 <= indices[i] < d
+    if good and look_at_order:
+        for r in range(m):
+            most[0] = max(most[0], indptr[r + 1] - indptr[r])
+            for i in range(indptr[r] + 1, indptr[r + 1]):
+                increasing[0] = increasing[0] and indices[i - 1] < indices[i]
+    return good
 
 
 cdef void sparse_rows(const mcb_model *model, const floating[::1] data, const integral[::1] indices,
@@ -408,14 +409,22 @@ cdef void dense_block(const mcb_model *model, const floating[:, :] X, Py_ssize_t
     finish_block(model, features, begin, end, d, spare, scores, classes, mode)
 
 
-cdef void sparse_block(const mcb_model *model, const floating[::1] data, const integral[::1] indices,
-                       const integral[::1] indptr, Py_ssize_t begin, Py_ssize_t end, float *features, double *spare,
-                       double *scores, int64_t *classes, int mode) noexcept nogil:
+cdef void sparse_block(const mcb_model *model, const narrow_model *narrow, const floating[::1] data,
+                       const integral[::1] indices, const integral[::1] indptr, Py_ssize_t begin, Py_ssize_t end,
+                       float *features, double *spare, double *scores, int64_t *classes, int mode) noexcept nogil:
     cdef Py_ssize_t d = model.n_features, r, i
-    for r in range(begin, end):
-        for i in range(indptr[r], indptr[r + 1]):
-            features[(r - begin) * d + indices[i]] += <float>data[i]
+    if narrow == NULL:
+        for r in range(begin, end):
+            for i in range(indptr[r], indptr[r + 1]):
+                features[(r - begin) * d + indices[i]] += <float>data[i]
+    else:
+        for r in range(begin, end):
+            for i in range(indptr[r], indptr[r + 1]):
+                narrow_add(narrow, <uint32_t>indices[i], <float>data[i], features + (r - begin) * d)
     finish_block(model, features, begin, end, d, spare, scores, classes, mode)
-    for r in range(begin, end):
-        for i in range(indptr[r], indptr[r + 1]):
-            features[(r - begin) * d + indices[i]] = 0
+    if narrow == NULL:
+        for r in range(begin, end):
+            for i in range(indptr[r], indptr[r + 1]):
+                features[(r - begin) * d + indices[i]] = 0
+    else:
+        memset(features, 0, (end - begin) * d * sizeof(float))

@@ -110,6 +110,27 @@ PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_
     *two_ = ((two[0] + two[1]) + (two[2] + two[3])) + ((two[4] + two[5]) + (two[6] + two[7]));
 }
 
+/* P = exp(F - top) of n rows, added to total; P may be NULL. */
+PMB_INLINE void FN(pmb_exps_)(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top, int64_t n,
+                              REAL *PMB_RESTRICT P, REAL *PMB_RESTRICT total) {
+    int64_t i = 0;
+#if PMB_VECTORS
+    typedef REAL reals __attribute__((vector_size(8 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+    typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
+    for (; sizeof(REAL) == 4 && i + 8 <= n; i += 8) {
+        pmb_floats_8 x = __builtin_convertvector(*(const doubles *)(F + i) - *(const doubles *)(top + i), pmb_floats_8), e;
+        pmb_exp_8((const float *)&x, (float *)&e, 1);
+        if (P) *(reals *)(P + i) = __builtin_convertvector(e, reals);
+        *(reals *)(total + i) += __builtin_convertvector(e, reals);
+    }
+#endif
+    for (; i < n; i++) {
+        REAL e = FN(pmb_exp_)((REAL)(F[i] - top[i]));
+        if (P) P[i] = e;
+        total[i] += e;
+    }
+}
+
 /* S of n rows of class own from their scores F, and the sums of w s and w s (1 - s) for every class to sums (2, K).
  * F, S: (K, m) at the first row. top, total: scratch of n. */
 PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_t m, int K, int own, int64_t n,

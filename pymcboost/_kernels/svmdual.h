@@ -5,8 +5,11 @@
 #ifndef PYMCBOOST_SVMDUAL_H
 #define PYMCBOOST_SVMDUAL_H
 
-#include <stdint.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "lanes.h"
 
@@ -277,6 +280,44 @@ PMB_STATIC int64_t pmb_svm_linear(const pmb_svm_rows *X, const double *norm, con
     }
     *bias = b;
     return steps;
+}
+
+/* -- LIBSVM ---------------------------------------------------------------------------------------------------------- */
+
+#if defined(_MSC_VER)
+#define PMB_PER_THREAD static __declspec(thread)
+#else
+#define PMB_PER_THREAD static __thread
+#endif
+
+/* Steps of the last solve of this thread; -1 outside of one. */
+PMB_PER_THREAD int64_t pmb_libsvm_steps = -1;
+
+/* What LIBSVM prints with: solves of ours keep the number of steps, those of others write as LIBSVM does by itself. It
+ * runs no Python, in which Ctrl-C would be raised and lost. */
+PMB_STATIC void pmb_libsvm_print(const char *text) {
+    const char *at = strstr(text, "#iter = ");
+    if (pmb_libsvm_steps < 0) {
+        fputs(text, stdout);
+        fflush(stdout);
+    } else if (at != NULL) {
+        pmb_libsvm_steps = strtoll(at + 8, NULL, 10);
+    }
+}
+
+typedef void *(*pmb_libsvm_train)(const void *problem, const void *parameter);
+typedef void (*pmb_libsvm_set_print)(void (*print)(const char *));
+
+/* svm_train, in silence. */
+PMB_STATIC void *pmb_libsvm_solve(uintptr_t train, uintptr_t set_print, uintptr_t problem, uintptr_t parameter,
+                                  int64_t *steps) {
+    void *model;
+    pmb_libsvm_steps = 0;
+    ((pmb_libsvm_set_print)set_print)(pmb_libsvm_print);
+    model = ((pmb_libsvm_train)train)((const void *)problem, (const void *)parameter);
+    *steps = pmb_libsvm_steps;
+    pmb_libsvm_steps = -1;
+    return model;
 }
 
 #endif

@@ -15,7 +15,7 @@ Buffers
 """
 
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 
 cdef extern from "svmdual.h" nogil:
     const int PMB_SVM_BLOCK
@@ -35,6 +35,7 @@ cdef extern from "svmdual.h" nogil:
     int64_t pmb_svm_linear(const pmb_svm_rows *X, const double *norm, const double *target, const double *lo,
                            const double *hi, double *beta, double *w, double *bias, double rho, double tol,
                            int64_t max_epochs, uint64_t seed, int32_t *active, double *violation, double *residual)
+    void *pmb_libsvm_solve(uintptr_t train, uintptr_t set_print, uintptr_t problem, uintptr_t parameter, int64_t *steps)
 
 # Kernels are padded to a multiple of this many rows.
 BLOCK = PMB_SVM_BLOCK
@@ -94,6 +95,19 @@ def node_sums(const double[:, :] values, const double[::1] beta, double[::1] out
                 row[j] = row[0]
                 scale[j] = 0
             pmb_svm_add_nodes(&out[0], row, scale, n)
+
+
+def libsvm_train(uintptr_t train, uintptr_t set_print, uintptr_t problem, uintptr_t parameter):
+    """LIBSVM's svm_train, without output and without running Python, so that a signal waits until it returns.
+
+    Arguments are addresses: of svm_train, of svm_set_print_string_function, and what svm_train takes.
+    Returns (address of the model, steps); the address is 0 where there is no memory.
+    """
+    cdef int64_t steps
+    cdef void *model
+    with nogil:
+        model = pmb_libsvm_solve(train, set_print, problem, parameter, &steps)
+    return <uintptr_t> model, steps
 
 
 cdef class Rows:

@@ -6,7 +6,7 @@
 #ifndef PYMCBOOST_VROWS_H
 #define PYMCBOOST_VROWS_H
 
-#include "lanes.h"
+#include "exp.h"
 
 #if PMB_VECTORS && defined(__has_builtin) && !defined(PMB_SHUFFLES)
 #if __has_builtin(__builtin_shufflevector)
@@ -15,9 +15,6 @@
 #endif
 
 enum { PMB_SOFTMAX, PMB_EXP, PMB_LOG };
-
-#define PMB_LN2_HIGH 0.693359375f
-#define PMB_LN2_LOW 2.12194440e-4f
 
 #if PMB_VECTORS
 typedef float pmb_vr_8 __attribute__((vector_size(32)));

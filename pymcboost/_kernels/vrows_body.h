@@ -2,6 +2,7 @@
 #ifdef LANES
 #define FN(name) PMB_CAT2(name, r, LANES)
 #define GROUP 8 /* rows */
+#define EXP PMB_CAT1(pmb_exp_, LANES)
 
 #if PMB_VECTORS
 #define ALIGNED_LANES __attribute__((aligned(64)))
@@ -48,46 +49,6 @@ PMB_INLINE double FN(pmb_vr_top_)(const double *from) {
     return a > b ? a : b;
 }
 
-/* exp of a block, relative error below 1e-7, arguments cut at -87 and 87. low: no argument is above 0. */
-PMB_INLINE void FN(pmb_vr_exp_)(const float *x, float *e, const int low) {
-#if PMB_VECTORS
-    FN(floats_) t = *(const FN(floats_) *)x, least = (FN(floats_)){0} - 87.0f, half = (FN(floats_)){0} + 0.5f, r, f;
-    t = VPICK(t < least, least, t);
-    if (!low) t = VPICK(t > -least, -least, t);
-    half = low ? -half : (FN(floats_))((FN(ints_))half | ((FN(ints_))t & INT32_MIN));
-    FN(ints_) n = __builtin_convertvector(t * 1.44269504f + half, FN(ints_));
-    FN(floats_) fn = __builtin_convertvector(n, FN(floats_));
-    r = t - fn * PMB_LN2_HIGH;
-    r = r + fn * PMB_LN2_LOW;
-    f = 1.9875691e-4f * r + 1.3981999e-3f;
-    f = f * r + 8.3334519e-3f;
-    f = f * r + 4.1665796e-2f;
-    f = f * r + 1.6666665e-1f;
-    f = f * r + 5.0000001e-1f;
-    f = f * (r * r) + r + 1.0f;
-    *(FN(floats_) *)e = f * (FN(floats_))((n + 127) << 23);
-#else
-    int32_t bits[LANES] ALIGNED_LANES;
-    float scale[LANES] ALIGNED_LANES;
-    (void)low;
-    PMB_LANES(l, LANES) {
-        float t = x[l] < -87.0f ? -87.0f : x[l] > 87.0f ? 87.0f : x[l], r, f = 1.9875691e-4f;
-        int32_t n = (int32_t)(t * 1.44269504f + (t < 0 ? -0.5f : 0.5f));
-        r = t - (float)n * PMB_LN2_HIGH;
-        r = r + (float)n * PMB_LN2_LOW;
-        f = f * r + 1.3981999e-3f;
-        f = f * r + 8.3334519e-3f;
-        f = f * r + 4.1665796e-2f;
-        f = f * r + 1.6666665e-1f;
-        f = f * r + 5.0000001e-1f;
-        e[l] = f * (r * r) + r + 1.0f;
-        bits[l] = (n + 127) << 23;
-    }
-    memcpy(scale, bits, sizeof bits);
-    PMB_LANES(l, LANES) e[l] *= scale[l];
-#endif
-}
-
 /* F += V[leaf] (V NULL: F stays); largest F_r - F_y of the rows [from, to). F, V: rows of blocks * LANES. */
 PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double *PMB_RESTRICT V,
                                            const int32_t *PMB_RESTRICT leaf, const int32_t *PMB_RESTRICT y, int blocks,
@@ -117,15 +78,26 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double 
 /* Gradients of rows [from, to), all from scores F whose unused lanes are -1e30; sums: of w |g| by lane.
  * shift: what is taken off the exponents of the exponential loss. */
 #if PMB_SHUFFLES
-#if LANES == 16
+#define DOUBLES(f, p) (((const WIDE *)(f))[p])
+#if LANES == 16 /* two vectors of doubles */
+#define WIDE pmb_vr_8d
+#define TOP(f) pmb_vr_top8(DOUBLES(f, 0), DOUBLES(f, 1))
+#define HALF(f, top, p) __builtin_convertvector(DOUBLES(f, p) - (top), pmb_vr_8)
+#define NARROW(f, top) \
+    __builtin_shufflevector(HALF(f, top, 0), HALF(f, top, 1), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define LOW(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
 #define HIGH(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
-#define JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-#define WIDE_TOP(f) pmb_vr_top8(((const pmb_vr_8d *)(f))[0], ((const pmb_vr_8d *)(f))[1])
-#elif LANES == 8
-#define WIDE_TOP(f) pmb_vr_top8(((const pmb_vr_8d *)(f))[0], ((const pmb_vr_8d *)(f))[0])
+#define WIDEN(v, p) __builtin_convertvector(p ? HIGH(v) : LOW(v), WIDE)
 #else
-#define WIDE_TOP(f) pmb_vr_top4(*(const pmb_vr_4d *)(f))
+#if LANES == 8
+#define WIDE pmb_vr_8d
+#define TOP(f) pmb_vr_top8(DOUBLES(f, 0), DOUBLES(f, 0))
+#else
+#define WIDE pmb_vr_4d
+#define TOP(f) pmb_vr_top4(DOUBLES(f, 0))
+#endif
+#define NARROW(f, top) __builtin_convertvector(DOUBLES(f, 0) - (top), FN(floats_))
+#define WIDEN(v, p) __builtin_convertvector(v, WIDE)
 #endif
 /* Rows go in groups, stage by stage: the stages of one row wait for each other, those of several do not. */
 PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
@@ -141,9 +113,9 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
         for (int r = 0; r < n; r++) {
             const double *f = F + (start + r) * L;
             if (loss == PMB_SOFTMAX) {
-                top[r] = WIDE_TOP(f);
+                top[r] = TOP(f);
                 for (int b = 1; b < blocks; b++) {
-                    double here = WIDE_TOP(f + b * LANES);
+                    double here = TOP(f + b * LANES);
                     top[r] = here > top[r] ? here : top[r];
                 }
             } else top[r] = f[y[start + r]] + shift;
@@ -153,19 +125,10 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
             float *g = G + (start + r) * L;
             FN(floats_) sum = {0};
             for (int b = 0; b < blocks; b++) {
-                const double *fb = f + b * LANES;
-#if LANES == 16
-                pmb_vr_8 x0 = __builtin_convertvector(((const pmb_vr_8d *)fb)[0] - top[r], pmb_vr_8);
-                pmb_vr_8 x1 = __builtin_convertvector(((const pmb_vr_8d *)fb)[1] - top[r], pmb_vr_8);
-                FN(floats_) x = JOIN(x0, x1), e;
-#elif LANES == 8
-                FN(floats_) x = __builtin_convertvector(((const pmb_vr_8d *)fb)[0] - top[r], FN(floats_)), e;
-#else
-                FN(floats_) x = __builtin_convertvector(((const pmb_vr_4d *)fb)[0] - top[r], FN(floats_)), e;
-#endif
+                FN(floats_) x = NARROW(f + b * LANES, top[r]), e;
                 FN(ints_) used = x > -1e29f, mine = lanes == (float)(y[start + r] - b * LANES);
                 if (loss == PMB_LOG) x = -x;
-                FN(pmb_vr_exp_)((const float *)&x, (float *)&e, loss == PMB_SOFTMAX);
+                EXP((const float *)&x, (float *)&e, loss == PMB_SOFTMAX);
                 if (loss == PMB_LOG) e = 1 / (1 + e);
                 e = (FN(floats_))((FN(ints_))e & used);
                 ((FN(floats_) *)g)[b] = e;
@@ -178,42 +141,21 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
             factor[r] = loss == PMB_SOFTMAX ? 1 / (others[r] + G[(start + r) * L + y[start + r]]) : 1;
         }
         for (int b = 0; b < blocks; b++) {
-#if LANES == 16
-            pmb_vr_8d one, two;
-            memcpy(&two, sums + b * LANES + 8, sizeof two);
-#elif LANES == 8
-            pmb_vr_8d one;
-#else
-            pmb_vr_4d one;
-#endif
-            memcpy(&one, sums + b * LANES, sizeof one);
+            WIDE part[LANES == 16 ? 2 : 1];
+            memcpy(part, sums + b * LANES, sizeof part);
             for (int r = 0; r < n; r++) {
                 FN(floats_) *g = (FN(floats_) *)(G + (start + r) * L) + b, size;
                 FN(floats_) v = *g * -factor[r], self = (FN(floats_)){0} + others[r] * factor[r];
                 v = VPICK(lanes == (float)(y[start + r] - b * LANES), self, v);
                 *g = v;
                 size = (FN(floats_))((FN(ints_))v & 0x7fffffff);
-#if LANES == 16
-                pmb_vr_8d low = __builtin_convertvector(LOW(size), pmb_vr_8d);
-                pmb_vr_8d high = __builtin_convertvector(HIGH(size), pmb_vr_8d);
-                if (weight) low *= weight[start + r];
-                if (weight) high *= weight[start + r];
-                one += low;
-                two += high;
-#elif LANES == 8
-                pmb_vr_8d low = __builtin_convertvector(size, pmb_vr_8d);
-                if (weight) low *= weight[start + r];
-                one += low;
-#else
-                pmb_vr_4d low = __builtin_convertvector(size, pmb_vr_4d);
-                if (weight) low *= weight[start + r];
-                one += low;
-#endif
+                for (int p = 0; p < (int)(sizeof part / sizeof part[0]); p++) {
+                    WIDE wide = WIDEN(size, p);
+                    if (weight) wide *= weight[start + r];
+                    part[p] += wide;
+                }
             }
-#if LANES == 16
-            memcpy(sums + b * LANES + 8, &two, sizeof two);
-#endif
-            memcpy(sums + b * LANES, &one, sizeof one);
+            memcpy(sums + b * LANES, part, sizeof part);
         }
     }
 }
@@ -231,10 +173,14 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_REST
     else GRADIENT(PMB_SOFTMAX, NULL, blocks);
 #undef GRADIENT
 }
+#undef DOUBLES
+#undef WIDE
+#undef TOP
+#undef HALF
+#undef NARROW
 #undef LOW
 #undef HIGH
-#undef JOIN
-#undef WIDE_TOP
+#undef WIDEN
 #else
 PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y, const double *weight, int blocks,
                                      int64_t from, int64_t to, double shift, float *G, double *sums) {
@@ -249,7 +195,7 @@ PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y
         for (int b = 0; b < blocks; b++) {
             float x[LANES], *e = g + b * LANES;
             PMB_LANES(l, LANES) x[l] = (float)(f[b * LANES + l] - top) * (loss == PMB_LOG ? -1 : 1);
-            FN(pmb_vr_exp_)(x, e, 0);
+            EXP(x, e, 0);
             PMB_LANES(l, LANES) e[l] = fabsf(x[l]) > 1e29f ? 0 : loss == PMB_LOG ? 1 / (1 + e[l]) : e[l];
         }
         own = g[y[i]];
@@ -352,7 +298,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G, cons
 
 #undef FN
 #undef GROUP
+#undef EXP
 #undef VPICK
-#undef PARTS
 #undef ALIGNED_LANES
 #endif

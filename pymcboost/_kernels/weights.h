@@ -17,44 +17,14 @@ typedef signed char pmb_bytes __attribute__((vector_size(16), may_alias));
 #define PMB_BODY "weights_body.h"
 #include "widths.h"
 
-PMB_INLINE void pmb_side_sums(int is_double, int lanes, const void *A, const signed char *h, int64_t n, double *plus,
-                              double *minus) {
-    PMB_DISPATCH(pmb_side_sums_, is_double, lanes, A, h, n, plus, minus);
-}
-
-PMB_INLINE void pmb_exp_update(int is_double, int lanes, void *A, int64_t block_size, int n_blocks,
-                               const signed char *h, int64_t n, const void *plus, const void *minus,
-                               const void *smallest, int cls) {
-    PMB_DISPATCH(pmb_exp_update_, is_double, lanes, A, block_size, n_blocks, h, n, plus, minus, smallest, cls);
-}
-
-PMB_INLINE void pmb_log_sums(int is_double, int lanes, const void *Q, const signed char *h, const double *weight,
-                             int64_t n, const void *plus, const void *minus, double *out) {
-    PMB_DISPATCH(pmb_log_sums_, is_double, lanes, Q, h, weight, n, plus, minus, out);
-}
-
-PMB_INLINE void pmb_log_update(int is_double, int lanes, void *Q, void *A, int64_t block_size, int n_blocks,
-                               const signed char *h, const double *weight, int64_t n, const void *plus,
-                               const void *minus, const void *smallest, int cls) {
-    PMB_DISPATCH(pmb_log_update_, is_double, lanes, Q, A, block_size, n_blocks, h, weight, n, plus, minus, smallest,
-                   cls);
-}
-
-PMB_INLINE void pmb_column_sums(int is_double, int lanes, const void *A, const signed char *h, int64_t stride,
-                                int last, int64_t n, double *plus, double *minus) {
-    if (stride) PMB_DISPATCH(pmb_column_sums_, is_double, lanes, A, h, stride, last, n, plus, minus);
-    else PMB_DISPATCH(pmb_side_sums_, is_double, lanes, A, h, n, plus, minus);
-}
-
-PMB_INLINE void pmb_column_update(int is_double, int lanes, void *A, const signed char *h, int64_t stride, int last,
-                                  int64_t n, const void *plus, const void *minus, const void *least) {
-    PMB_DISPATCH(pmb_column_update_, is_double, lanes, A, h, stride, last, n, plus, minus, least);
-}
-
-PMB_INLINE void pmb_combine(int is_double, int lanes, const void *A, int64_t block_size, int n_blocks, const void *mu,
-                            int64_t n, void *out, int out_step) {
-    PMB_DISPATCH(pmb_combine_, is_double, lanes, A, block_size, n_blocks, mu, n, out, out_step);
-}
+/* The functions of weights_body.h for the type and lanes at hand: their first two arguments. */
+#define pmb_side_sums(is_double, lanes, ...) PMB_DISPATCH(pmb_side_sums_, is_double, lanes, __VA_ARGS__)
+#define pmb_exp_update(is_double, lanes, ...) PMB_DISPATCH(pmb_exp_update_, is_double, lanes, __VA_ARGS__)
+#define pmb_log_sums(is_double, lanes, ...) PMB_DISPATCH(pmb_log_sums_, is_double, lanes, __VA_ARGS__)
+#define pmb_log_update(is_double, lanes, ...) PMB_DISPATCH(pmb_log_update_, is_double, lanes, __VA_ARGS__)
+#define pmb_column_sums(is_double, lanes, ...) PMB_DISPATCH(pmb_column_sums_, is_double, lanes, __VA_ARGS__)
+#define pmb_column_update(is_double, lanes, ...) PMB_DISPATCH(pmb_column_update_, is_double, lanes, __VA_ARGS__)
+#define pmb_combine(is_double, lanes, ...) PMB_DISPATCH(pmb_combine_, is_double, lanes, __VA_ARGS__)
 
 /* to[j] = sum of h_j weight over n rows, for P rows h_j of -1 and +1. */
 PMB_CLONES PMB_STATIC void pmb_signed_weights(const signed char *PMB_RESTRICT h, int64_t stride, int64_t n, int64_t P,

@@ -52,65 +52,37 @@ def chunks(class_start, int64_t size=4096):
     return (np.array(starts + [class_start[len(class_start) - 1]], dtype=np.int64), np.array(classes, dtype=np.int32))
 
 
-def side_sums(const real[:, :, ::1] A, const signed char[::1] h, const int64_t[::1] starts,
-              const int32_t[::1] classes, double[:, :, :, ::1] partial, double[:, :, ::1] out, int n_threads):
-    """Sum A over the rows of each class on each side of h, negated: with A = -u off the class, the K x K tables S.
-
-    Parameters
-    ----------
-    A : IN (n_blocks, m, lanes)
-    h : IN (m,) +1 or -1
-    starts, classes : IN, from `chunks`
-    partial : scratch (n_chunks, 2, n_blocks, lanes)
-    out : OUT (2, K, K); [0] rows with h = +1, [1] rows with h = -1; the diagonal is 0
-    """
-    cdef int64_t j, n = classes.shape[0]
-    cdef int b, c, r, side, lanes = <int> A.shape[2], is_double = real is double, K = <int> out.shape[1]
-    aligned(&A[0, 0, 0], "A")
-    partial[:] = 0
-    for j in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        for b in range(A.shape[0]):
-            pmb_side_sums(is_double, lanes, &A[b, starts[j], 0], &h[starts[j]], starts[j + 1] - starts[j],
-                          &partial[j, 0, b, 0], &partial[j, 1, b, 0])
-    out[:] = 0
-    with nogil:
-        for j in range(n):
-            c = classes[j]
-            for side in range(2):
-                for r in range(K):
-                    if r != c:
-                        out[side, c, r] -= partial[j, side, r // lanes, r % lanes]
-
-
-cdef void spread(const double[:, ::1] factors, int c, int K, int lanes, real *row) noexcept nogil:
-    """Row c of a K x K table into padded lanes; padding and own class 0."""
-    cdef int r
-    for r in range(K):
-        row[r] = <real> factors[c, r] if r != c else 0
+cdef int spread(const double[:, ::1] plus, const double[:, ::1] minus, double added,
+                real[:, :, ::1] factors) except -1:
+    """K x K tables of factors, and what is then added, by class of the row; 0 for the own class."""
+    cdef int c, r, K = <int> plus.shape[0]
+    aligned(&factors[0, 0, 0], "factors")
+    for c in range(K):
+        for r in range(K):
+            factors[0, c, r] = <real> plus[c, r] if r != c else 0
+            factors[1, c, r] = <real> minus[c, r] if r != c else 0
+            factors[2, c, r] = <real> added if r != c else 0
+    return 0
 
 
 def exp_update(real[:, :, ::1] A, const signed char[::1] h, const int64_t[::1] starts, const int32_t[::1] classes,
-               const double[:, ::1] plus, const double[:, ::1] minus, double smallest, rows, int n_threads):
+               const double[:, ::1] plus, const double[:, ::1] minus, double smallest, factors, int n_threads):
     """Exponential loss: multiply u[i, r] by plus or minus[y_i, r] as h_i says and rebuild the gradient A.
 
     Parameters
     ----------
-    A : INOUT (n_blocks, m, lanes)
+    A : INOUT (n_blocks, m, lanes), -u off the row's class
+    h : IN (m,) +1 or -1
+    starts, classes : IN, from `chunks`
     plus, minus : IN (K, K) factors
     smallest : added to every weight, keeps denormal numbers away
-    rows : scratch (3, K, n_blocks * lanes) of A's dtype
+    factors : scratch (3, K, n_blocks * lanes) of A's dtype, aligned, zeros in the padding
     """
-    cdef real[:, :, ::1] table = rows
     aligned(&A[0, 0, 0], "A")
-    aligned(&table[0, 0, 0], "rows")
-    cdef int c, r, K = <int> plus.shape[0], lanes = <int> A.shape[2], n_blocks = <int> A.shape[0]
-    cdef int is_double = real is double
+    cdef real[:, :, ::1] table = factors
+    spread(plus, minus, -smallest, table)
+    cdef int lanes = <int> A.shape[2], n_blocks = <int> A.shape[0], is_double = real is double
     cdef int64_t j, block_size = A.shape[1] * A.shape[2]
-    for c in range(K):
-        spread(plus, c, K, lanes, &table[0, c, 0])
-        spread(minus, c, K, lanes, &table[1, c, 0])
-        for r in range(K):
-            table[2, c, r] = <real> -smallest if r != c else 0
     for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
         pmb_exp_update(is_double, lanes, &A[0, starts[j], 0], block_size, n_blocks, &h[starts[j]],
                        starts[j + 1] - starts[j], &table[0, classes[j], 0], &table[1, classes[j], 0],
@@ -118,29 +90,25 @@ def exp_update(real[:, :, ::1] A, const signed char[::1] h, const int64_t[::1] s
 
 
 def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1] weight, const int64_t[::1] starts,
-             const int32_t[::1] classes, const double[:, ::1] plus, const double[:, ::1] minus, rows,
+             const int32_t[::1] classes, const double[:, ::1] plus, const double[:, ::1] minus, factors,
              double[:, :, :, ::1] partial, double[:, :, ::1] out, int n_threads):
     """Logistic loss: first and second derivatives per class pair and side of h at trial coefficients.
 
-    With q = Q[i, r] * (plus or minus)[y_i, r] and p = q / (1 + q), out holds the sums of weight p for h = +1 and -1 and
-    of weight p (1 - p) for h = +1 and -1: (4, K, K), diagonal 0.
+    With q = Q[i, r] * (plus or minus)[y_i, r] and p = q / (1 + q), out holds the sums of weight p for h = +1 and -1 and of
+    weight p (1 - p) for h = +1 and -1: (4, K, K), diagonal 0.
 
     Parameters
     ----------
-    rows : scratch (3, K, n_blocks * lanes); partial : scratch (n_chunks, n_blocks, 4, lanes)
+    factors : scratch as in `exp_update`; partial : scratch (n_chunks, n_blocks, 4, lanes)
     """
-    cdef real[:, :, ::1] table = rows
     aligned(&Q[0, 0, 0], "Q")
-    aligned(&table[0, 0, 0], "rows")
-    cdef int b, c, r, k, K = <int> plus.shape[0], lanes = <int> Q.shape[2], n_blocks = <int> Q.shape[0]
-    cdef int is_double = real is double
+    cdef real[:, :, ::1] table = factors
+    spread(plus, minus, 0, table)
+    cdef int b, c, r, k, K = <int> out.shape[1], lanes = <int> Q.shape[2], is_double = real is double
     cdef int64_t j
-    for c in range(K):
-        spread(plus, c, K, lanes, &table[0, c, 0])
-        spread(minus, c, K, lanes, &table[1, c, 0])
     partial[:] = 0
     for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        for b in range(n_blocks):
+        for b in range(Q.shape[0]):
             pmb_log_sums(is_double, lanes, &Q[b, starts[j], 0], &h[starts[j]], &weight[starts[j]],
                          starts[j + 1] - starts[j], &table[0, classes[j], b * lanes],
                          &table[1, classes[j], b * lanes], &partial[j, b, 0, 0])
@@ -156,20 +124,14 @@ def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1
 
 def log_update(real[:, :, ::1] Q, real[:, :, ::1] A, const signed char[::1] h, const double[::1] weight,
                const int64_t[::1] starts, const int32_t[::1] classes, const double[:, ::1] plus,
-               const double[:, ::1] minus, double smallest, rows, int n_threads):
+               const double[:, ::1] minus, double smallest, factors, int n_threads):
     """Logistic loss: multiply the odds Q[i, r] = exp(-rho_ir) as h says; rebuild A from p = Q / (1 + Q)."""
-    cdef real[:, :, ::1] table = rows
     aligned(&Q[0, 0, 0], "Q")
     aligned(&A[0, 0, 0], "A")
-    aligned(&table[0, 0, 0], "rows")
-    cdef int c, r, K = <int> plus.shape[0], lanes = <int> A.shape[2], n_blocks = <int> A.shape[0]
-    cdef int is_double = real is double
+    cdef real[:, :, ::1] table = factors
+    spread(plus, minus, smallest, table)
+    cdef int lanes = <int> A.shape[2], n_blocks = <int> A.shape[0], is_double = real is double
     cdef int64_t j, block_size = A.shape[1] * A.shape[2]
-    for c in range(K):
-        spread(plus, c, K, lanes, &table[0, c, 0])
-        spread(minus, c, K, lanes, &table[1, c, 0])
-        for r in range(K):
-            table[2, c, r] = <real> smallest if r != c else 0
     for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
         pmb_log_update(is_double, lanes, &Q[0, starts[j], 0], &A[0, starts[j], 0], block_size, n_blocks,
                        &h[starts[j]], &weight[starts[j]], starts[j + 1] - starts[j], &table[0, classes[j], 0],
@@ -194,8 +156,13 @@ def column_sums(const real[:, :, ::1] A, const signed char[:, ::1] h, const int6
     partial[:] = 0
     for j in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         for b in range(A.shape[0]):
-            pmb_column_sums(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]] + b * lanes * stride, stride,
-                            P - 1 - b * lanes, starts[j + 1] - starts[j], &partial[j, 0, b, 0], &partial[j, 1, b, 0])
+            if stride:
+                pmb_column_sums(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]] + b * lanes * stride, stride,
+                                P - 1 - b * lanes, starts[j + 1] - starts[j], &partial[j, 0, b, 0],
+                                &partial[j, 1, b, 0])
+            else:
+                pmb_side_sums(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]], starts[j + 1] - starts[j],
+                              &partial[j, 0, b, 0], &partial[j, 1, b, 0])
     out[:] = 0
     with nogil:
         for j in range(n):
@@ -206,34 +173,25 @@ def column_sums(const real[:, :, ::1] A, const signed char[:, ::1] h, const int6
 
 
 def column_update(real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[::1] starts, const int32_t[::1] classes,
-                  const double[:, ::1] plus, const double[:, ::1] minus, const double[:, ::1] least, rows,
-                  int n_threads):
-    """Multiply A[i, j] by plus or minus[y_i, j] as h says, and add least[y_i, j].
+                  const real[:, :, ::1] factors, int n_threads):
+    """Multiply A[i, j] by a factor of class y_i and column j as h says, and add a little of its own sign.
 
     Parameters
     ----------
     A : INOUT (n_blocks, m, lanes) of P columns
     h : IN as in `column_sums`
-    plus, minus : IN (K, P) factors
-    least : IN (K, P) with the signs of A, or 0 where A is: keeps denormal numbers away
-    rows : scratch (3, K, n_blocks * lanes) of A's dtype, zeros in the padding
+    factors : IN (3, K, n_blocks * lanes), aligned, 0 in the padding
+        Factors where h = +1 and where h = -1, and what is then added to A: it keeps denormal numbers away.
     """
-    cdef real[:, :, ::1] table = rows
     aligned(&A[0, 0, 0], "A")
-    aligned(&table[0, 0, 0], "rows")
+    aligned(&factors[0, 0, 0], "factors")
     cdef int64_t j, stride = h.shape[1] if h.shape[0] > 1 else 0
-    cdef int b, c, p, K = <int> plus.shape[0], P = <int> plus.shape[1], lanes = <int> A.shape[2]
-    cdef int is_double = real is double
-    for c in range(K):
-        for p in range(P):
-            table[0, c, p] = <real> plus[c, p]
-            table[1, c, p] = <real> minus[c, p]
-            table[2, c, p] = <real> least[c, p]
+    cdef int b, lanes = <int> A.shape[2], is_double = real is double, last = <int> h.shape[0] - 1
     for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
         for b in range(A.shape[0]):
             pmb_column_update(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]] + b * lanes * stride, stride,
-                              P - 1 - b * lanes, starts[j + 1] - starts[j], &table[0, classes[j], b * lanes],
-                              &table[1, classes[j], b * lanes], &table[2, classes[j], b * lanes])
+                              last - b * lanes, starts[j + 1] - starts[j], &factors[0, classes[j], b * lanes],
+                              &factors[1, classes[j], b * lanes], &factors[2, classes[j], b * lanes])
 
 
 def signed_weights(const signed char[:, ::1] h, const double[::1] weight, const int64_t[::1] starts,

@@ -7,8 +7,8 @@ import numpy as np
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
-from pymcboost.coding import random_half
-from pymcboost.losses import PairwiseExp
+from pymcboost.losses import LOSSES
+from pymcboost.losses.codes import random_half
 from pymcboost.training.parameters import estimator
 from pymcboost.weak_learners import Resampled, draw
 
@@ -92,7 +92,7 @@ class ColouredBooster(ClassicBooster):
     def prepare(self, previous):
         """The loss, and a learner of one column."""
         data = self.data
-        self.loss = PairwiseExp(data, self.n_threads)
+        self.loss = LOSSES["exp"].blocks(data, self.n_threads)
         self.learner = self.resampled(self.new_learner(1))
         # Twice the signed weights of the rows.
         self.column = data.gradient_buffer(1)
@@ -100,7 +100,7 @@ class ColouredBooster(ClassicBooster):
 
     def restart(self, scores):
         """Weights of these scores."""
-        self.loss.restart(scores)
+        self.loss.start(scores)
 
     def learn(self, mu):
         """Best weak learner for a colouring, or None."""

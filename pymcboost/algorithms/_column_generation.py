@@ -9,16 +9,18 @@ import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms._binary import RESTART_EVERY, SMALLEST_EDGE, BinaryBooster
-from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
+from pymcboost.losses import LOSSES
+from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.model import Model
-from pymcboost.model.trees import Trees
+from pymcboost.solvers.columns import Columns, pack, padded
+from pymcboost.solvers.fcd import FCD
+from pymcboost.solvers.lbfgs import LBFGS
+from pymcboost.solvers.weights import PairWeights
 from pymcboost.threads import available_memory, in_words
-from pymcboost.totally_corrective import FCD, LBFGS, Columns, ExpWeights, LogWeights, pack, padded
 
 # Largest violation that FCD and L-BFGS-B leave in a round, relative to that of the new learners; not from 0.
 SOLVER_TOLERANCE = 1e-3
 SEED_STEP = 1_000_003
-WEIGHTS = {"exp": ExpWeights, "log": LogWeights}
 # The solver that begins every round at 0.
 COLD = "lbfgs-cold"
 STAYED = "all coefficients stay 0"
@@ -55,9 +57,6 @@ class Learner:
 
 def add_to(builder, learner, coef):
     """Add a learner with its coefficient (of its class), or coefficients (of all), to a builder of an ensemble."""
-    if isinstance(builder, EnsembleBuilder):
-        builder.add_stump(learner.feature[0], learner.threshold[0], learner.nan_left[0], learner.sign[1] * coef)
-        return
     leaf = learner.sign * coef if learner.owner >= 0 else learner.sign[:, None] * coef
     builder.add_tree(learner.feature, learner.threshold, learner.nan_left, learner.right, leaf, learner.owner)
 
@@ -157,7 +156,7 @@ class CorrectiveBuilder:
     def remember(self, ensemble, n_rounds):
         """Let `truncate_rounds` go back to this ensemble."""
         learners, coefs = [], []
-        for feature, threshold, nan_left, right, leaf, owner in _as_trees(ensemble):
+        for feature, threshold, nan_left, right, leaf, owner, _ in ensemble.each_tree():
             leaf = np.asarray(leaf, dtype=np.float64)
             coefs.append(np.abs(leaf[0]))
             sign = np.sign(leaf[:, np.abs(leaf[0]).argmax()] if self._shared else leaf)
@@ -194,6 +193,10 @@ class CorrectiveBuilder:
         """All learners, as each round changes all of them."""
         return self.freeze()
 
+    def rounds(self):
+        """Ensembles that add up to the one so far, which is one: rounds change all coefficients."""
+        yield self.freeze()
+
     def freeze(self):
         """The ensemble with the present coefficients, as one round."""
         builder = self._new_builder()
@@ -203,24 +206,14 @@ class CorrectiveBuilder:
         return builder.freeze()
 
 
-def _as_trees(ensemble):
-    """Yield (feature, threshold, nan_left, right, leaf, owner) of every learner of a frozen ensemble."""
-    if isinstance(ensemble, Trees):
-        for tree in ensemble.each():
-            yield tree[:-1]
-        return
-    for feature, threshold, nan_left, right, left in ensemble.each():
-        yield [feature], [threshold], [nan_left], [1], np.stack((left, right)), -1
-
-
 def l1_norm(ensemble):
     """Sum of the coefficients in an ensemble of learners with outputs +-1."""
-    return float(sum(np.abs(np.asarray(leaf[0], dtype=np.float64)).sum() for *_, leaf, _ in _as_trees(ensemble)))
+    return float(sum(np.abs(np.asarray(leaf[0], dtype=np.float64)).sum() for *_, leaf, _, _ in ensemble.each_tree()))
 
 
 def sparsity(ensemble, history, per_learner):
     """Counts of the learners of an ensemble and of their coefficients, so many for each learner."""
-    leaves = [np.abs(leaf[0]) for *_, leaf, _ in _as_trees(ensemble)]
+    leaves = [np.abs(leaf[0]) for *_, leaf, _, _ in ensemble.each_tree()]
     coefficients = np.array(leaves).reshape(-1, per_learner)
     return {
         "generated": int(np.sum(history["n_found"])) if "n_found" in history else 0,
@@ -231,12 +224,12 @@ def sparsity(ensemble, history, per_learner):
 
 
 def outputs(learners, X, rows, n_features):
-    """Outputs of weak learners on the listed rows of X as bits, see `totally_corrective.pack`."""
+    """Outputs of weak learners on the listed rows of X as bits, see `solvers.columns.pack`."""
     builder = TreesBuilder(max(2, len(learners)), n_features)
     for n, learner in enumerate(learners):
         builder.add_tree(learner.feature, learner.threshold, learner.nan_left, learner.right, learner.sign, n)
     builder.end_round()
-    scores = Model.from_ensemble(builder.freeze(), np.arange(builder.n_classes)).raw_scores(X)
+    scores = builder.freeze().scores(X)
     return pack(np.stack([scores[rows, n] for n in range(len(learners))]))
 
 
@@ -274,7 +267,7 @@ class ColumnGeneration(BinaryBooster):
     @property
     def link(self):
         """That of the loss."""
-        return WEIGHTS[self.params.loss].link
+        return LOSSES[self.params.loss].link
 
     def new_builder(self):
         """An ensemble, or one whose coefficients all change in every round."""
@@ -312,9 +305,9 @@ class ColumnGeneration(BinaryBooster):
         # C / p in front of the loss, p the weight of all (row, other class) pairs, is nu = p / C in front of the norm.
         nu = float(data.weight.sum()) * (data.n_classes - 1) / p.C
         if self.solver_name == "fcd":
-            self.weights = self.solver = FCD(data, nu, n_threads=self.n_threads)
+            self.weights = self.solver = FCD(LOSSES["exp"], data, nu, n_threads=self.n_threads)
         else:
-            self.weights = WEIGHTS[p.loss](data, nu, n_threads=self.n_threads)
+            self.weights = PairWeights(LOSSES[p.loss], data, nu, n_threads=self.n_threads)
             self.solver = LBFGS(self.weights, cold=self.solver_name == COLD)
         self.learner = self.new_learner()
         self.objective, self.converged = np.inf, False
@@ -346,7 +339,7 @@ class ColumnGeneration(BinaryBooster):
 
     def restart(self, scores):
         """Weights of these scores."""
-        self.weights.restart(None if scores is None else scores.T)
+        self.weights.start(None if scores is None else scores.T)
         self.objective = self.weights.loss() + self.weights.nu * self.l1
 
     def why_ended(self):

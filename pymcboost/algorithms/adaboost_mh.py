@@ -14,9 +14,9 @@ import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import NO_MISTAKES, ClassicBooster, ClassicClassifier
-from pymcboost.coding import one_vs_all
-from pymcboost.coefficients import common_step
 from pymcboost.losses import CodedExp
+from pymcboost.losses.codes import one_vs_all
+from pymcboost.solvers.roots import common_step
 from pymcboost.training.parameters import estimator
 from pymcboost.weak_learners import TotalStump
 
@@ -40,7 +40,7 @@ class AdaBoostMH(ClassicBooster):
 
     def restart(self, scores):
         """Weights of these scores."""
-        self.loss.restart(scores)
+        self.loss.start(scores)
 
     def why_ended(self):
         """Without mistakes no weight changes against another."""

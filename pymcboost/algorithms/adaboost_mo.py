@@ -16,10 +16,10 @@ import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import ClassicBooster, ClassicClassifier
-from pymcboost.coding import code_matrix
-from pymcboost.coefficients import common_step
 from pymcboost.losses import CodedExp
+from pymcboost.losses.codes import code_matrix
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.solvers.roots import common_step
 from pymcboost.training.parameters import Parameter, estimator
 
 
@@ -53,7 +53,7 @@ class AdaBoostMO(ClassicBooster):
 
     def restart(self, scores):
         """Weights of these scores of the columns."""
-        self.loss.restart(scores)
+        self.loss.start(scores)
 
     def round(self):
         """A weak learner for every column, all with one coefficient."""

@@ -12,7 +12,7 @@ Paper: J. Duchi and Y. Singer, Boosting with structural sparsity, section 5.
 import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
-from pymcboost.losses import ColumnSums, RowLoss
+from pymcboost.losses import LOSSES, ColumnSums
 from pymcboost.training.parameters import Parameter, estimator
 from pymcboost.weak_learners import TotalStump
 
@@ -35,7 +35,7 @@ class GradBoost(BinaryBooster):
     def prepare(self, previous):
         """The softmax loss, and the rows of coefficients of the stumps so far, for h = +1 on the right."""
         data = self.data
-        self.loss = RowLoss("softmax", data, self.n_threads)
+        self.loss = LOSSES["softmax"].rows(data, self.n_threads)
         self._gradient = data.gradient_buffer()
         self._sums = ColumnSums(data, data.n_classes, self.n_threads)
         self._total = data.weight.sum()
@@ -50,7 +50,7 @@ class GradBoost(BinaryBooster):
 
     def restart(self, scores):
         """Take over these scores."""
-        self.loss.restart(scores)
+        self.loss.start(scores)
 
     def round(self):
         """The weak learner with the largest gradient, and a bounded step of its row."""

@@ -21,10 +21,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
-from pymcboost.callable_kernel import CallableKernelModel, callable_machine
-from pymcboost.machine_data import KernelBuilder, LinearBuilder, MachineData, kernel_machine
-from pymcboost.output_codes import CodeRounds
-from pymcboost.svm import DenseKernel, LibsvmKernel, LinearRows, kernel_block
+from pymcboost.hinge.callable_kernel import CallableKernelModel, callable_machine
+from pymcboost.hinge.coordinate import DenseKernel, LinearRows
+from pymcboost.hinge.data import KernelBuilder, LinearBuilder, MachineData, kernel_machine
+from pymcboost.hinge.kernels import kernel_block
+from pymcboost.hinge.libsvm import LibsvmKernel
+from pymcboost.hinge.rounds import CodeRounds
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import BoostingClassifier, Features, named_arguments
 from pymcboost.training.parameters import Parameter, estimator
@@ -107,7 +109,8 @@ class HingeBoostOC(Booster):
         if self.gamma is None:
             self.gamma = self._gamma_for(data.features)
         if p.kernel == "linear":
-            return LinearBuilder(data.n_classes, data.n_features, data.scale)
+            entries = data.features.nnz if data.sparse else None
+            return LinearBuilder(data.n_classes, data.n_features, data.scale, p.n_estimators, entries)
         make = (
             callable_machine(p.kernel)
             if callable(p.kernel)
@@ -171,11 +174,7 @@ class HingeBoostOC(Booster):
             return None
         if solution.weights is not None:
             return solution.weights
-        return solution.beta @ self.data.features.astype(np.float64)
-
-    def score(self, learners, X):
-        """Scores of a machine."""
-        return learners.scores(X) if callable(self.params.kernel) else super().score(learners, X)
+        return self.data.weighted_sum(solution.beta)
 
     def model(self, classes, meta):
         """The machine of all rounds."""

@@ -16,8 +16,8 @@ import numpy as np
 from pymcboost._kernels import splits as _splits
 from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import ClassicBooster
-from pymcboost.coding import one_vs_all
 from pymcboost.losses import CodedExp
+from pymcboost.losses.codes import one_vs_all
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import estimator
 from pymcboost.weak_learners import EveryStump
@@ -40,7 +40,7 @@ class JointBoost(ClassicBooster):
 
     def restart(self, scores):
         """Weights of these scores."""
-        self.loss.restart(None if scores is None else np.tile(scores, 2))
+        self.loss.start(None if scores is None else np.tile(scores, 2))
 
     def round(self):
         """The stump and the subset of the classes that leave the least squares."""

@@ -16,8 +16,8 @@ from typing import Literal
 import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
-from pymcboost.coefficients import SOLVERS
 from pymcboost.losses import LOSSES
+from pymcboost.solvers.newton import SOLVERS
 from pymcboost.training.parameters import Parameter, estimator
 
 
@@ -35,8 +35,8 @@ class MCBoost(BinaryBooster):
     def prepare(self, previous):
         """Loss, learner and solver."""
         p = self.params
-        self.loss = LOSSES[p.loss](self.data, self.n_threads)
-        self.link = self.loss.link
+        self.link = LOSSES[p.loss].link
+        self.loss = LOSSES[p.loss].blocks(self.data, self.n_threads)
         self.learner = self.new_learner()
         # The logistic weights are not normalised: the penalty changes its scale with them.
         nu = p.nu if p.loss == "exp" else p.nu * self.data.weight_unit
@@ -44,7 +44,7 @@ class MCBoost(BinaryBooster):
 
     def restart(self, scores):
         """Weights of these scores."""
-        self.loss.restart(scores)
+        self.loss.start(scores)
 
     def round(self):
         """The weak learner with the largest edge, and its coefficients in all classes."""

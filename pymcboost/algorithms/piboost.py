@@ -21,10 +21,10 @@ import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import ClassicBooster, ClassicClassifier
-from pymcboost.coding import not_told_apart, separators
-from pymcboost.coefficients import coded_steps
 from pymcboost.losses import CodedExp
+from pymcboost.losses.codes import not_told_apart, separators
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.solvers.roots import coded_steps
 from pymcboost.training.parameters import Parameter, estimator
 
 
@@ -65,7 +65,7 @@ class PIBoost(ClassicBooster):
 
     def restart(self, scores):
         """Weights of these scores of the class subsets."""
-        self.loss.restart(scores)
+        self.loss.start(scores)
 
     def round(self):
         """A separator for every class subset, each with a step of its own."""

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from pymcboost.losses import ROW_LINKS, RowLoss
+from pymcboost.losses import LOSSES
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
@@ -42,8 +42,8 @@ class VectorTreeBoost(Booster):
     def prepare(self, previous):
         """Loss and grower."""
         p = self.params
-        self.link = ROW_LINKS[p.loss]
-        self.loss = RowLoss(p.loss, self.data, self.n_threads)
+        self.link = LOSSES[p.loss].link
+        self.loss = LOSSES[p.loss].rows(self.data, self.n_threads)
         self.learner = VectorTrees(
             self.data,
             self.loss,
@@ -58,7 +58,7 @@ class VectorTreeBoost(Booster):
 
     def restart(self, scores):
         """Take over these scores."""
-        self.loss.restart(scores)
+        self.loss.start(scores)
 
     def round(self):
         """The next tree."""

@@ -1,3 +1,4 @@
+/* Put together by tools/amalgamate.py from pymcboost/_kernels/score: change it there. */
 /* mcb.h -- read and score pymcboost model files (.mcb). C99, header only, version 1 of the format.
  *
  *     #include "mcb.h"
@@ -57,6 +58,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --------------------------------------------------------------------------------------------------------- platform */
+
 #define MCB_FORMAT_MAJOR 1
 #define MCB_FORMAT_MINOR 0
 #define MCB_MAX_CLASSES 65535u
@@ -90,6 +97,25 @@
 /* gcc takes no notice of this pragma; the score chain does not depend on it (see above). */
 #if defined(__clang__) || (defined(__STDC_VERSION__) && !defined(__GNUC__) && !defined(_MSC_VER))
 #pragma STDC FP_CONTRACT OFF
+#endif
+
+#if defined(__GNUC__)
+#define MCB__INLINE static inline __attribute__((always_inline))
+#define MCB__UNUSED __attribute__((unused))
+#define MCB__ALIGNED __attribute__((aligned(64)))
+#define MCB__APART static __attribute__((noinline, unused)) /* keeps its arrays off the stack of others */
+#else
+#define MCB__ALIGNED
+#define MCB__APART static inline
+#define MCB__INLINE static inline
+#define MCB__UNUSED
+#endif
+
+/* Keeps a compiler from finding out that an integer is a yes or no and making a jump of it. */
+#if defined(__GNUC__)
+#define MCB__HIDE(v) __asm__("" : "+r"(v))
+#else
+#define MCB__HIDE(v) (void)0
 #endif
 
 /* ----------------------------------------------------------------------------------------------------------- errors */
@@ -152,7 +178,7 @@
     X(MCB_E_SCALE, 52, "an offset or a factor of the feature scaling is not finite")                                   \
     X(MCB_E_CODE_ALONE, 53, "CODE, the code of trees' columns, goes with TCLS, their columns, and without TBAS")       \
     X(MCB_E_CODE, 54, "a number of the code is not finite")                                                            \
-    X(MCB_E_CODE_COLUMNS, 55, "the code of a model with a decoder has too many columns")                               \
+    X(MCB_E_CODE_COLUMNS, 55, "the code has no columns, or over 4096 of them and a decoder")                           \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")
@@ -241,7 +267,9 @@ typedef struct {
     uint64_t error_found, error_expected;
 } mcb_model;
 
-/* ------------------------------------------------------------------------------------ little-endian loads, checksum */
+/* ---------------------------------------------------------------------------------------------- little-endian loads */
+
+#define MCB__SIGN UINT64_C(0x8000000000000000)
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 static inline uint64_t mcb__bytes(const unsigned char *p, int n) {
@@ -325,6 +353,8 @@ static inline uint32_t mcb__uint(const mcb_section *s, uint64_t i) {
     return mcb__u32(s->data + 4 * i);
 }
 
+/* --------------------------------------------------------------------------------------------------------- checksum */
+
 /* Entry [i][v]: what nibble i of 8 bytes, worth v, adds to the checksum. */
 static const uint32_t mcb__crc_table[16][16] = {
     {0x00000000u, 0x493c7d27u, 0x9278fa4eu, 0xdb448769u, 0x211d826du, 0x6821ff4au, 0xb3657823u, 0xfa590504u,
@@ -381,7 +411,7 @@ MCB_API uint32_t mcb_crc32c(uint32_t crc, const void *bytes, size_t n) {
     return ~crc;
 }
 
-/* ------------------------------------------------------------------------------------------------------- validation */
+/* --------------------------------------------------------------------------------------------- validation: sections */
 
 static inline int mcb__fail(mcb_model *m, int status, const unsigned char *tag, uint64_t offset) {
     uint64_t found = m->error_found, expected = m->error_expected;
@@ -455,6 +485,8 @@ static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t i
     return mcb__fail(m, status, mcb__rules[slot].tag, (uint64_t)(s->data - m->data) + item * mcb__dtype_size(s->dtype));
 }
 
+/* ------------------------------------------------------------------------------------- validation: numbers of items */
+
 static inline int mcb__need_count(mcb_model *m, int slot, uint64_t count) {
     const mcb_section *s = &m->section[slot];
     if (s->count == count) return MCB_OK;
@@ -481,7 +513,7 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if (s[MCB_S_COEL].data && (status = mcb__need_product(m, MCB_S_COEL, M, K))) return status;
         m->n_learners = m->n_rounds = M;
     } else if (m->kind == MCB_KIND_TREES) {
-        uint64_t S = s[MCB_S_FEAT].count, T = s[MCB_S_TSIZ].count;
+        uint64_t S = s[MCB_S_FEAT].count, T = s[MCB_S_TSIZ].count, P = s[MCB_S_CODE].count / K;
         if ((status = mcb__need_count(m, MCB_S_THRS, S))) return status;
         if ((status = mcb__need_count(m, MCB_S_RGHT, S))) return status;
         if (s[MCB_S_TBAS].data && !s[MCB_S_TCLS].data)
@@ -489,10 +521,10 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if (s[MCB_S_CODE].data && (!s[MCB_S_TCLS].data || s[MCB_S_TBAS].data))
             return mcb__fail(m, MCB_E_CODE_ALONE, mcb__rules[MCB_S_CODE].tag, 64);
         if (m->decoder && !s[MCB_S_CODE].data) return mcb__fail(m, MCB_E_DECODER, mcb__rules[MCB_S_CODE].tag, 48);
-        if (m->decoder && s[MCB_S_CODE].count / K > MCB_MAX_COLUMNS)
+        if (s[MCB_S_CODE].data && (P == 0 || (m->decoder && P > MCB_MAX_COLUMNS)))
             return mcb__fail_numbers(m, MCB_E_CODE_COLUMNS, mcb__rules[MCB_S_CODE].tag,
-                                     (uint64_t)(s[MCB_S_CODE].data - m->data), s[MCB_S_CODE].count / K, MCB_MAX_COLUMNS);
-        if ((status = mcb__need_product(m, MCB_S_CODE, s[MCB_S_CODE].count / K, K))) return status;
+                                     (uint64_t)(s[MCB_S_CODE].data - m->data), P, P ? MCB_MAX_COLUMNS : 1);
+        if ((status = mcb__need_product(m, MCB_S_CODE, P, K))) return status;
         if (s[MCB_S_TCLS].data && (status = mcb__need_count(m, MCB_S_TCLS, T))) return status;
         if (s[MCB_S_TBAS].data && (status = mcb__need_count(m, MCB_S_TBAS, T))) return status;
         if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) return status;
@@ -514,6 +546,72 @@ static inline int mcb__check_shapes(mcb_model *m) {
     if (s[MCB_S_LABI].data) return mcb__need_count(m, MCB_S_LABI, K);
     return mcb__need_count(m, MCB_S_LABO, K + 1);
 }
+
+/* -------------------------------------------------------------------------------------- validation: labels and text */
+
+/* Bytes of the valid UTF-8 character at p, or 0. Refuses overlong forms, surrogates and anything above U+10FFFF. */
+static inline int mcb__utf8(const unsigned char *p, uint64_t left) {
+    uint32_t c = p[0], n, i, value;
+    if (c < 0x80) return 1;
+    if (c < 0xc2 || c > 0xf4) return 0;
+    n = c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+    if (left < n) return 0;
+    value = c & (0xffu >> (n + 1));
+    for (i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 0;
+        value = value << 6 | (p[i] & 0x3fu);
+    }
+    if ((n == 3 && value < 0x800) || (n == 4 && value < 0x10000) || value > 0x10ffff) return 0;
+    return value >= 0xd800 && value < 0xe000 ? 0 : (int)n;
+}
+
+static inline int mcb__check_text(mcb_model *m, int slot, uint64_t begin, uint64_t end) {
+    const mcb_section *s = &m->section[slot];
+    while (begin < end) {
+        int n = mcb__utf8(s->data + begin, end - begin);
+        if (n == 0) return mcb__wrong_item(m, MCB_E_UTF8, slot, begin);
+        begin += (uint64_t)n;
+    }
+    return MCB_OK;
+}
+
+static inline int mcb__check_labels(mcb_model *m) {
+    const mcb_section *ints = &m->section[MCB_S_LABI], *offsets = &m->section[MCB_S_LABO];
+    const mcb_section *text = &m->section[MCB_S_LABS];
+    uint64_t i, before = 0, begin = 0;
+    int status;
+    if (ints->data) {
+        for (i = 1; i < ints->count; i++) {
+            if ((int64_t)mcb__u64(ints->data + 8 * i - 8) >= (int64_t)mcb__u64(ints->data + 8 * i))
+                return mcb__wrong_item(m, MCB_E_LABEL_ORDER, MCB_S_LABI, i);
+        }
+        return MCB_OK;
+    }
+    for (i = 0; i < offsets->count; i++) {
+        uint64_t end = mcb__uint(offsets, i);
+        if ((i == 0 && end != 0) || end < begin || end > text->count || (i + 1 == offsets->count && end != text->count))
+            return mcb__wrong_item(m, MCB_E_LABEL_OFFSETS, MCB_S_LABO, i);
+        if (end - begin > MCB_MAX_LABEL) return mcb__wrong_item(m, MCB_E_LABEL_TEXT, MCB_S_LABS, begin);
+        if ((status = mcb__check_text(m, MCB_S_LABS, begin, end))) return status;
+        {
+            uint64_t j;
+            for (j = begin; j < end; j++) {
+                if (text->data[j] == 0) return mcb__wrong_item(m, MCB_E_LABEL_TEXT, MCB_S_LABS, j);
+            }
+        }
+        if (i >= 2) {
+            /* UTF-8 sorts by bytes as it does by characters. */
+            uint64_t a = begin - before, b = end - begin;
+            int order = memcmp(text->data + before, text->data + begin, (size_t)(a < b ? a : b));
+            if (order > 0 || (order == 0 && a >= b)) return mcb__wrong_item(m, MCB_E_LABEL_ORDER, MCB_S_LABS, begin);
+        }
+        before = begin;
+        begin = end;
+    }
+    return MCB_OK;
+}
+
+/* --------------------------------------------------------------------------------------------- validation: contents */
 
 static inline int mcb__finite_f32(mcb_model *m, int slot, int status) {
     const mcb_section *s = &m->section[slot];
@@ -605,77 +703,15 @@ static inline int mcb__check_trees(mcb_model *m) {
 static inline int mcb__check_kernel(mcb_model *m) {
     const unsigned char *p = m->section[MCB_S_KPAR].data;
     float kernel = mcb__f32(p), gamma = mcb__f32(p + 4), coef0 = mcb__f32(p + 8), degree = mcb__f32(p + 12);
-    int poly = kernel == MCB_KERNEL_POLY;
-    if (!(kernel == MCB_KERNEL_LINEAR || poly || kernel == MCB_KERNEL_RBF || kernel == MCB_KERNEL_PERCEPTRON))
+    int poly = kernel == (float)MCB_KERNEL_POLY, rbf = kernel == (float)MCB_KERNEL_RBF;
+    if (!(kernel == (float)MCB_KERNEL_LINEAR || poly || rbf || kernel == (float)MCB_KERNEL_PERCEPTRON))
         return mcb__wrong_item(m, MCB_E_KERNEL, MCB_S_KPAR, 0);
-    if (!(poly || kernel == MCB_KERNEL_RBF ? gamma > 0 && gamma <= FLT_MAX : gamma == 0))
+    if (!(poly || rbf ? gamma > 0 && gamma <= FLT_MAX : gamma == 0))
         return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 1);
     if (!(poly ? coef0 >= -FLT_MAX && coef0 <= FLT_MAX : coef0 == 0))
         return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 2);
     if (!(poly ? degree >= 0 && degree <= MCB_MAX_DEGREE && degree == (float)(int)degree : degree == 0))
         return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 3);
-    return MCB_OK;
-}
-
-/* Bytes of the valid UTF-8 character at p, or 0. Refuses overlong forms, surrogates and anything above U+10FFFF. */
-static inline int mcb__utf8(const unsigned char *p, uint64_t left) {
-    uint32_t c = p[0], n, i, value;
-    if (c < 0x80) return 1;
-    if (c < 0xc2 || c > 0xf4) return 0;
-    n = c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-    if (left < n) return 0;
-    value = c & (0xffu >> (n + 1));
-    for (i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) return 0;
-        value = value << 6 | (p[i] & 0x3fu);
-    }
-    if ((n == 3 && value < 0x800) || (n == 4 && value < 0x10000) || value > 0x10ffff) return 0;
-    return value >= 0xd800 && value < 0xe000 ? 0 : (int)n;
-}
-
-static inline int mcb__check_text(mcb_model *m, int slot, uint64_t begin, uint64_t end) {
-    const mcb_section *s = &m->section[slot];
-    while (begin < end) {
-        int n = mcb__utf8(s->data + begin, end - begin);
-        if (n == 0) return mcb__wrong_item(m, MCB_E_UTF8, slot, begin);
-        begin += (uint64_t)n;
-    }
-    return MCB_OK;
-}
-
-static inline int mcb__check_labels(mcb_model *m) {
-    const mcb_section *ints = &m->section[MCB_S_LABI], *offsets = &m->section[MCB_S_LABO];
-    const mcb_section *text = &m->section[MCB_S_LABS];
-    uint64_t i, before = 0, begin = 0;
-    int status;
-    if (ints->data) {
-        for (i = 1; i < ints->count; i++) {
-            if ((int64_t)mcb__u64(ints->data + 8 * i - 8) >= (int64_t)mcb__u64(ints->data + 8 * i))
-                return mcb__wrong_item(m, MCB_E_LABEL_ORDER, MCB_S_LABI, i);
-        }
-        return MCB_OK;
-    }
-    for (i = 0; i < offsets->count; i++) {
-        uint64_t end = mcb__uint(offsets, i);
-        if ((i == 0 && end != 0) || end < begin || end > text->count || (i + 1 == offsets->count && end != text->count))
-            return mcb__wrong_item(m, MCB_E_LABEL_OFFSETS, MCB_S_LABO, i);
-        if (end - begin > MCB_MAX_LABEL) return mcb__wrong_item(m, MCB_E_LABEL_TEXT, MCB_S_LABS, begin);
-        if ((status = mcb__check_text(m, MCB_S_LABS, begin, end))) return status;
-        {
-            uint64_t j;
-            for (j = begin; j < end; j++) {
-                if (text->data[j] == 0) return mcb__wrong_item(m, MCB_E_LABEL_TEXT, MCB_S_LABS, j);
-            }
-        }
-        if (i >= 2) {
-            /* UTF-8 sorts by bytes as it does by characters. */
-            uint64_t a = begin - before, b = end - begin;
-            int order = memcmp(text->data + before, text->data + begin, (size_t)(a < b ? a : b));
-            if (order > 0 || (order == 0 && a >= b)) return mcb__wrong_item(m, MCB_E_LABEL_ORDER, MCB_S_LABS, begin);
-        }
-        before = begin;
-        begin = end;
-    }
     return MCB_OK;
 }
 
@@ -731,6 +767,8 @@ static inline int mcb__check_contents(mcb_model *m) {
     return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);
 }
 
+/* ------------------------------------------------------------------------------------------------------------- open */
+
 static inline int mcb__letter(unsigned char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
 
 /* Read and check one entry of the section table. *end is where the previous section ended. */
@@ -773,8 +811,7 @@ static inline int mcb__open_section(mcb_model *m, uint64_t entry, uint64_t *end)
 /* Check a whole file that lies in memory and prepare it for scoring.
  *
  * Returns MCB_OK, or why the file is refused; model->error_* then say where. Time is linear in size; nothing is
- * allocated.
- * The bytes are borrowed: keep them unchanged while the model is in use. There is nothing to close. */
+ * allocated. The bytes are borrowed: keep them unchanged while the model is in use. There is nothing to close. */
 MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
     static const unsigned char magic[8] = {0x89, 'M', 'C', 'B', 0x0d, 0x0a, 0x1a, 0x0a};
     const unsigned char *p = (const unsigned char *)bytes;
@@ -852,8 +889,8 @@ MCB_API int64_t mcb_label_int(const mcb_model *m, uint32_t k) {
     return s->data && k < m->n_classes ? (int64_t)mcb__u64(s->data + 8 * (size_t)k) : 0;
 }
 
-/* Label of class k of a model with text labels: UTF-8, *length bytes, not ended by a zero. Null if labels are integers.
- * */
+/* Label of class k of a model with text labels: UTF-8, *length bytes, not ended by a zero. Null for
+ * integer labels. */
 MCB_API const char *mcb_label_text(const mcb_model *m, uint32_t k, size_t *length) {
     const mcb_section *s = &m->section[MCB_S_LABO];
     uint32_t begin;
@@ -905,23 +942,93 @@ MCB_API int mcb_truncate_rounds(mcb_model *m, uint64_t n_rounds) {
     return MCB_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- scoring */
+/* Numbers that a row's learners add to: one for every class, or for every column of a code that is decoded later. */
+MCB_API uint32_t mcb_score_width(const mcb_model *m) {
+    return m->decoder ? (uint32_t)(m->section[MCB_S_CODE].count / m->n_classes) : m->n_classes;
+}
 
-#if defined(__GNUC__)
-#define MCB__INLINE static inline __attribute__((always_inline))
-#define MCB__UNUSED __attribute__((unused))
-#define MCB__ALIGNED __attribute__((aligned(64)))
-#define MCB__APART static __attribute__((noinline, unused)) /* keeps its arrays off the stack of others */
+/* ----------------------------------------------------------------------------------------------- vectors of doubles */
+
+#if MCB__VECTOR
+
+/* Additions with vectors of 2, 4 or 8 doubles: over the classes of one row, or over rows. A chain is one lane. */
+
+/* d, i, f, h: what is computed with; the others lie in memory at any address (gcc copies wide vectors in pieces if
+ * memcpy is used, which is many times slower). */
+#define MCB__TYPES(W)                                                                            \
+    typedef double mcb__d##W __attribute__((vector_size(8 * W)));                                \
+    typedef int64_t mcb__i##W __attribute__((vector_size(8 * W)));                               \
+    typedef float mcb__f##W __attribute__((vector_size(4 * W)));                                 \
+    typedef int32_t mcb__h##W __attribute__((vector_size(4 * W)));                               \
+    typedef double mcb__dm##W __attribute__((vector_size(8 * W), aligned(1), may_alias));        \
+    typedef int64_t mcb__im##W __attribute__((vector_size(8 * W), aligned(1), may_alias));       \
+    typedef float mcb__fm##W __attribute__((vector_size(4 * W), aligned(1), may_alias));
+MCB__TYPES(2)
+MCB__TYPES(4)
+MCB__TYPES(8)
+#undef MCB__TYPES
+
+/* Loops whose sums must stay in registers are written out; nv and nk are constants, so the tests go away. */
+#define MCB__EACH8(X, W) X(0, W) X(1, W) X(2, W) X(3, W) X(4, W) X(5, W) X(6, W) X(7, W)
+#define MCB__EACH12(X, W) MCB__EACH8(X, W) X(8, W) X(9, W) X(10, W) X(11, W)
+#define MCB__EACH4(X, W) X(0, W) X(1, W) X(2, W) X(3, W)
+
+#define MCB__SPLAT2(v) {v, v}
+#define MCB__SPLAT4(v) {v, v, v, v}
+#define MCB__SPLAT8(v) {v, v, v, v, v, v, v, v}
+
+#define MCB__CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define MCB__CASES12(X) MCB__CASES(X) X(9) X(10) X(11) X(12)
+
+#if defined(MCB_SIMD) && defined(__x86_64__)
+#define MCB__CHOOSE 1
+#define MCB__AVX2 __attribute__((target("avx2,fma")))
+#define MCB__AVX512 __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw")))
 #else
-#define MCB__ALIGNED
-#define MCB__APART static inline
-#define MCB__INLINE static inline
-#define MCB__UNUSED
+#define MCB__CHOOSE 0
+#define MCB__AVX2
+#define MCB__AVX512
 #endif
+
+/* Doubles in the widest vector to use: 8, 4 or 2. */
+MCB__INLINE int mcb__width(void) {
+#if MCB__CHOOSE
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw"))
+        return 8;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 4 : 2;
+#elif defined(__AVX512F__)
+    return 8;
+#elif defined(__AVX2__)
+    return 4;
+#else
+    return 2;
+#endif
+}
+
+#if MCB__CHOOSE || defined(__AVX512F__)
+#define MCB__DISPATCH(row_8, row_4, row_2) \
+    do {                                   \
+        int width = mcb__width();          \
+        if (width == 8)                    \
+            row_8;                         \
+        else if (width == 4)               \
+            row_4;                         \
+        else                               \
+            row_2;                         \
+    } while (0)
+#elif defined(__AVX2__)
+#define MCB__DISPATCH(row_8, row_4, row_2) row_4
+#else
+#define MCB__DISPATCH(row_8, row_4, row_2) row_2
+#endif
+
+#endif /* MCB__VECTOR */
+
+/* -------------------------------------------------------------------------------------------------- stumps: one row */
 
 /* A learner's side is held as a mask: 0 for right; for left the sign bit when the left value is minus the right one,
  * and all ones when the file has left values of its own. */
-#define MCB__SIGN UINT64_C(0x8000000000000000)
 
 enum { MCB__ROW_CHUNK = 32, MCB__TILE_CHUNK = 64, MCB__TILE_ROWS = 64, MCB__TILE_FLOATS = 8192, MCB__PASS = 12 };
 
@@ -952,48 +1059,6 @@ MCB__INLINE void mcb__row_masks(const mcb_model *m, const float *x, uint64_t j, 
 #undef MCB__MASKS
 }
 
-/* Keeps a compiler from finding out that an integer is a yes or no and making a jump of it. */
-#if defined(__GNUC__)
-#define MCB__HIDE(v) __asm__("" : "+r"(v))
-#else
-#define MCB__HIDE(v) (void)0
-#endif
-
-/* Integers that are ordered like the finite floats whose bits they are made of; -0 comes just below +0. */
-MCB__INLINE int64_t mcb__order(uint32_t bits) { return (int32_t)(bits ^ ((0 - (bits >> 31)) & 0x7fffffffu)); }
-
-/* Offsets in TABL, in rows, of the features i to i + n (at most 32) of an interval table.
- * The interval of x is the number of thresholds below it. All searches of a call take the same number of steps and are
- * done with integers, without comparisons: a mispredicted jump costs more than the rest of a search. */
-MCB__INLINE void mcb__table_rows(const mcb_model *m, const float *x, uint64_t i, size_t n, uint64_t *at) {
-    const mcb_section *fidx = &m->section[MCB_S_FIDX], *ioff = &m->section[MCB_S_IOFF];
-    const unsigned char *thrs = m->section[MCB_S_THRS].data;
-    uint64_t end[MCB__ROW_CHUNK + 1], most = 1;
-    size_t j, steps = 0, k;
-    for (j = 0; j <= n; j++) end[j] = mcb__uint(ioff, i + j);
-    for (j = 0; j < n; j++) most |= end[j + 1] - end[j];
-    while (most >> steps > 1) steps++;
-    for (j = 0; j < n; j++) {
-        const unsigned char *mine = thrs + 4 * end[j];
-        size_t left = (size_t)(end[j + 1] - end[j]), below = 0, row = left + 1;
-        float value = x[mcb__uint(fidx, i + j)];
-        uint32_t bits;
-        int64_t order;
-        memcpy(&bits, &value, sizeof bits);
-        order = mcb__order(value == 0 ? 0x80000000u : bits); /* thresholds of +0 and -0 are both not below 0 */
-        for (k = 0; k <= steps; k++) {
-            /* In the last rounds half may be 0; what lies before the thresholds is read then, but has no effect. */
-            size_t half = left / 2;
-            int64_t before = (mcb__order(mcb__u32(mine + 4 * (below + half) - 4)) - order) >> 63;
-            MCB__HIDE(before);
-            below += half & (size_t)before;
-            left -= half;
-        }
-        below += (size_t)((mcb__order(mcb__u32(mine + 4 * below)) - order) >> 63) & 1;
-        at[j] = end[j] + 2 * (i + j) + (value != value ? row : below);
-    }
-}
-
 #if !MCB__VECTOR
 
 static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, double *scores) {
@@ -1020,41 +1085,7 @@ static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, siz
     for (r = 0; r < n_rows; r++) mcb__add_stumps_row(m, x + r * stride, from, to, scores + r * m->n_classes);
 }
 
-static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, double *scores) {
-    const mcb_section *table = &m->section[MCB_S_TABL];
-    size_t K = m->n_classes, k;
-    uint64_t at, i;
-    for (i = 0; i < m->section[MCB_S_FIDX].count; i++) {
-        mcb__table_rows(m, x, i, 1, &at);
-        for (k = 0; k < K; k++)
-            scores[k] += table->dtype == MCB_F32 ? mcb__f32(table->data + 4 * ((size_t)at * K + k))
-                                                 : mcb__f64(table->data + 8 * ((size_t)at * K + k));
-    }
-}
-
 #else
-
-/* The same additions with vectors of 2, 4 or 8 doubles: over the classes of one row, or over rows. A chain is one lane.
- * */
-
-/* d, i, f, h: what is computed with; the others lie in memory at any address (gcc copies wide vectors in pieces if
- * memcpy is used, which is many times slower). */
-#define MCB__TYPES(W)                                                                            \
-    typedef double mcb__d##W __attribute__((vector_size(8 * W)));                                \
-    typedef int64_t mcb__i##W __attribute__((vector_size(8 * W)));                               \
-    typedef float mcb__f##W __attribute__((vector_size(4 * W)));                                 \
-    typedef int32_t mcb__h##W __attribute__((vector_size(4 * W)));                               \
-    typedef double mcb__dm##W __attribute__((vector_size(8 * W), aligned(1), may_alias));        \
-    typedef int64_t mcb__im##W __attribute__((vector_size(8 * W), aligned(1), may_alias));       \
-    typedef float mcb__fm##W __attribute__((vector_size(4 * W), aligned(1), may_alias));
-MCB__TYPES(2)
-MCB__TYPES(4)
-MCB__TYPES(8)
-#undef MCB__TYPES
-
-/* Loops whose sums must stay in registers are written out; nv and nk are constants, so the tests go away. */
-#define MCB__EACH8(X, W) X(0, W) X(1, W) X(2, W) X(3, W) X(4, W) X(5, W) X(6, W) X(7, W)
-#define MCB__EACH12(X, W) MCB__EACH8(X, W) X(8, W) X(9, W) X(10, W) X(11, W)
 
 #define MCB__ROW_BEGIN(v, W)                                 \
     if (v < nv) {                                            \
@@ -1068,30 +1099,6 @@ MCB__TYPES(8)
         mcb__f##W single = *(const mcb__fm##W *)(value + 4 * at[v]);                                  \
         sum[v] += (mcb__d##W)((mcb__i##W)__builtin_convertvector(single, mcb__d##W) ^ signs);         \
     }
-#define MCB__TABLE_ADD(v, W) \
-    if (v < nv) sum[v] += *(const mcb__dm##W *)(value + 8 * at[v]);
-#define MCB__TABLE_ADD_SINGLE(v, W)                                   \
-    if (v < nv) {                                                     \
-        mcb__f##W single = *(const mcb__fm##W *)(value + 4 * at[v]);  \
-        sum[v] += __builtin_convertvector(single, mcb__d##W);         \
-    }
-#define MCB__TILE_BEGIN(k, W) \
-    if (k < nk) sum[k] = *(const mcb__dm##W *)(tile + k * MCB__TILE_ROWS);
-#define MCB__TILE_END(k, W) \
-    if (k < nk) *(mcb__dm##W *)(tile + k * MCB__TILE_ROWS) = sum[k];
-#define MCB__TILE_ADD(k, W)                              \
-    if (k < nk) {                                        \
-        mcb__i##W value = MCB__SPLAT##W(right[k]);       \
-        value ^= side;                                   \
-        sum[k] += (mcb__d##W)value;                      \
-    }
-#define MCB__TILE_ADD_LEFT(k, W)                         \
-    if (k < nk) {                                        \
-        mcb__i##W value = MCB__SPLAT##W(right[k]);       \
-        mcb__i##W other = MCB__SPLAT##W(change[k]);      \
-        value ^= other & side;                           \
-        sum[k] += (mcb__d##W)value;                      \
-    }
 
 /* Where the nv vectors of pass number `pass` begin: the last one is moved back to end at K, so that it shares lanes
  * with the one before it (they then hold equal numbers). Passes are of even size, so a moved vector is never alone in
@@ -1100,15 +1107,8 @@ MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
     return first + v * W + W <= K ? first + v * W : K - W;
 }
 
-#define MCB__SPLAT2(v) {v, v}
-#define MCB__SPLAT4(v) {v, v, v, v}
-#define MCB__SPLAT8(v) {v, v, v, v, v, v, v, v}
-
-#define MCB__CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
-#define MCB__CASES12(X) MCB__CASES(X) X(9) X(10) X(11) X(12)
-
 /* One row, nv vectors of classes from class `first` on. */
-#define MCB__DEFINE_ROW(W, ATTRIBUTE)                                                                                 \
+#define MCB__DEFINE_STUMPS_ROW(W, ATTRIBUTE)                                                                          \
     MCB__INLINE void mcb__row_pass_##W(const unsigned char *coef, const unsigned char *coel, const uint64_t *mask,    \
                                        size_t n, size_t K, size_t first, size_t nv, double *scores) {                 \
         mcb__d##W sum[8];                                                                                             \
@@ -1119,21 +1119,6 @@ MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
             int64_t sign = coel ? 0 : (int64_t)mask[j];                                                               \
             mcb__i##W signs = MCB__SPLAT##W(sign);                                                                    \
             MCB__EACH8(MCB__ROW_ADD, W)                                                                               \
-        }                                                                                                             \
-        MCB__EACH8(MCB__ROW_END, W)                                                                                   \
-    }                                                                                                                 \
-    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, int is_single, const uint64_t *row, size_t n,    \
-                                         size_t K, size_t first, size_t nv, double *scores) {                         \
-        mcb__d##W sum[8];                                                                                             \
-        size_t at[8], j;                                                                                              \
-        MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                 \
-        for (j = 0; j < n; j++) {                                                                                     \
-            const unsigned char *value = table + (is_single ? 4 : 8) * (size_t)row[j] * K;                            \
-            if (is_single) {                                                                                          \
-                MCB__EACH8(MCB__TABLE_ADD_SINGLE, W)                                                                  \
-            } else {                                                                                                  \
-                MCB__EACH8(MCB__TABLE_ADD, W)                                                                         \
-            }                                                                                                         \
         }                                                                                                             \
         MCB__EACH8(MCB__ROW_END, W)                                                                                   \
     }                                                                                                                 \
@@ -1156,26 +1141,6 @@ MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
                 }                                                                                                     \
             }                                                                                                         \
         }                                                                                                             \
-    }                                                                                                                 \
-    ATTRIBUTE static inline MCB__UNUSED void mcb__add_intervals_row_##W(const mcb_model *m, const float *x,           \
-                                                                        double *scores) {                             \
-        const unsigned char *table = m->section[MCB_S_TABL].data;                                                     \
-        int is_single = m->section[MCB_S_TABL].dtype == MCB_F32;                                                      \
-        size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                      \
-        uint64_t row[MCB__ROW_CHUNK], i, used = m->section[MCB_S_FIDX].count;                                         \
-        for (i = 0; i < used; i += n) {                                                                               \
-            n = used - i < MCB__ROW_CHUNK ? (size_t)(used - i) : (size_t)MCB__ROW_CHUNK;                              \
-            mcb__table_rows(m, x, i, n, row);                                                                         \
-            for (pass = 0; pass < passes; pass++) {                                                                   \
-                size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                   \
-                first *= W;                                                                                           \
-                if (is_single) {                                                                                      \
-                    switch (nv) { MCB__CASES(MCB__TABLE_CASE_SINGLE_##W) }                                            \
-                } else {                                                                                              \
-                    switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                                   \
-                }                                                                                                     \
-            }                                                                                                         \
-        }                                                                                                             \
     }
 
 #define MCB__ROW_CASE_2(nv) case nv: mcb__row_pass_2(right, 0, mask, n, K, first, nv, scores); break;
@@ -1184,12 +1149,58 @@ MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
 #define MCB__ROW_CASE_LEFT_2(nv) case nv: mcb__row_pass_2(right, left, mask, n, K, first, nv, scores); break;
 #define MCB__ROW_CASE_LEFT_4(nv) case nv: mcb__row_pass_4(right, left, mask, n, K, first, nv, scores); break;
 #define MCB__ROW_CASE_LEFT_8(nv) case nv: mcb__row_pass_8(right, left, mask, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_2(nv) case nv: mcb__table_pass_2(table, 0, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_SINGLE_2(nv) case nv: mcb__table_pass_2(table, 1, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_4(nv) case nv: mcb__table_pass_4(table, 0, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_SINGLE_4(nv) case nv: mcb__table_pass_4(table, 1, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_8(nv) case nv: mcb__table_pass_8(table, 0, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_SINGLE_8(nv) case nv: mcb__table_pass_8(table, 1, row, n, K, first, nv, scores); break;
+
+MCB__DEFINE_STUMPS_ROW(2, )
+#if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
+/* A vector wider than a row of classes would read beyond it: narrow rows take narrow vectors. */
+MCB__DEFINE_STUMPS_ROW(4, MCB__AVX2)
+MCB__AVX2 static inline MCB__UNUSED void mcb__row_4(const mcb_model *m, const float *x, uint64_t from, uint64_t to,
+                                                    double *scores) {
+    if (m->n_classes < 4)
+        mcb__add_stumps_row_2(m, x, from, to, scores);
+    else
+        mcb__add_stumps_row_4(m, x, from, to, scores);
+}
+#endif
+#if MCB__CHOOSE || defined(__AVX512F__)
+MCB__DEFINE_STUMPS_ROW(8, MCB__AVX512)
+MCB__AVX512 static inline MCB__UNUSED void mcb__row_8(const mcb_model *m, const float *x, uint64_t from, uint64_t to,
+                                                      double *scores) {
+    if (m->n_classes < 8)
+        mcb__row_4(m, x, from, to, scores);
+    else
+        mcb__add_stumps_row_8(m, x, from, to, scores);
+}
+#endif
+
+static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, double *scores) {
+    MCB__DISPATCH(mcb__row_8(m, x, from, to, scores), mcb__row_4(m, x, from, to, scores),
+                  mcb__add_stumps_row_2(m, x, from, to, scores));
+}
+
+#endif /* MCB__VECTOR */
+
+/* ------------------------------------------------------------------------------------------------ stumps: many rows */
+
+#if MCB__VECTOR
+
+#define MCB__TILE_BEGIN(k, W) \
+    if (k < nk) sum[k] = *(const mcb__dm##W *)(tile + k * MCB__TILE_ROWS);
+#define MCB__TILE_END(k, W) \
+    if (k < nk) *(mcb__dm##W *)(tile + k * MCB__TILE_ROWS) = sum[k];
+#define MCB__TILE_ADD(k, W)                              \
+    if (k < nk) {                                        \
+        mcb__i##W value = MCB__SPLAT##W(right[k]);       \
+        value ^= side;                                   \
+        sum[k] += (mcb__d##W)value;                      \
+    }
+#define MCB__TILE_ADD_LEFT(k, W)                         \
+    if (k < nk) {                                        \
+        mcb__i##W value = MCB__SPLAT##W(right[k]);       \
+        mcb__i##W other = MCB__SPLAT##W(change[k]);      \
+        value ^= other & side;                           \
+        sum[k] += (mcb__d##W)value;                      \
+    }
 
 /* What the batch needs of up to 64 learners, decoded once for up to 64 rows. */
 typedef struct {
@@ -1327,84 +1338,19 @@ MCB__INLINE MCB__UNUSED void mcb__decode(const mcb_model *m, uint64_t j, size_t 
 #define MCB__TILE_CASE_LEFT_4(nk) case nk: mcb__tile_pass_4(&chunk, side, n, nk, 1, lanes); break;
 #define MCB__TILE_CASE_LEFT_8(nk) case nk: mcb__tile_pass_8(&chunk, side, n, nk, 1, lanes); break;
 
-#if defined(MCB_SIMD) && defined(__x86_64__)
-#define MCB__CHOOSE 1
-#define MCB__AVX2 __attribute__((target("avx2,fma")))
-#define MCB__AVX512 __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw")))
-#else
-#define MCB__CHOOSE 0
-#define MCB__AVX2
-#define MCB__AVX512
-#endif
-
-MCB__DEFINE_ROW(2, )
 /* Tiles of rows do not pay with vectors of two: spreading a coefficient over the lanes costs more than the addition. */
 static inline MCB__UNUSED void mcb__add_stumps_batch_2(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
                                                        uint64_t from, uint64_t to, double *scores) {
     size_t r;
     for (r = 0; r < n_rows; r++) mcb__add_stumps_row_2(m, x + r * stride, from, to, scores + r * m->n_classes);
 }
+
 #if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
-/* A vector wider than a row of classes would read beyond it: narrow rows take narrow vectors. */
-MCB__DEFINE_ROW(4, MCB__AVX2)
-MCB__AVX2 static inline MCB__UNUSED void mcb__row_4(const mcb_model *m, const float *x, uint64_t from, uint64_t to,
-                                                    double *scores) {
-    if (m->n_classes < 4)
-        mcb__add_stumps_row_2(m, x, from, to, scores);
-    else
-        mcb__add_stumps_row_4(m, x, from, to, scores);
-}
 MCB__DEFINE_BATCH(4, MCB__AVX2)
 #endif
 #if MCB__CHOOSE || defined(__AVX512F__)
-MCB__DEFINE_ROW(8, MCB__AVX512)
-MCB__AVX512 static inline MCB__UNUSED void mcb__row_8(const mcb_model *m, const float *x, uint64_t from, uint64_t to,
-                                                      double *scores) {
-    if (m->n_classes < 8)
-        mcb__row_4(m, x, from, to, scores);
-    else
-        mcb__add_stumps_row_8(m, x, from, to, scores);
-}
 MCB__DEFINE_BATCH(8, MCB__AVX512)
 #endif
-
-/* Doubles in the widest vector to use: 8, 4 or 2. */
-MCB__INLINE int mcb__width(void) {
-#if MCB__CHOOSE
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw"))
-        return 8;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 4 : 2;
-#elif defined(__AVX512F__)
-    return 8;
-#elif defined(__AVX2__)
-    return 4;
-#else
-    return 2;
-#endif
-}
-
-#if MCB__CHOOSE || defined(__AVX512F__)
-#define MCB__DISPATCH(row_8, row_4, row_2) \
-    do {                                   \
-        int width = mcb__width();          \
-        if (width == 8)                    \
-            row_8;                         \
-        else if (width == 4)               \
-            row_4;                         \
-        else                               \
-            row_2;                         \
-    } while (0)
-#elif defined(__AVX2__)
-#define MCB__DISPATCH(row_8, row_4, row_2) row_4
-#else
-#define MCB__DISPATCH(row_8, row_4, row_2) row_2
-#endif
-
-static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, double *scores) {
-    MCB__DISPATCH(mcb__row_8(m, x, from, to, scores), mcb__row_4(m, x, from, to, scores),
-                  mcb__add_stumps_row_2(m, x, from, to, scores));
-}
 
 static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
                                          uint64_t from, uint64_t to, double *scores) {
@@ -1412,6 +1358,122 @@ static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, siz
                   mcb__add_stumps_batch_4(m, x, n_rows, stride, from, to, scores),
                   mcb__add_stumps_batch_2(m, x, n_rows, stride, from, to, scores));
 }
+
+#endif /* MCB__VECTOR */
+
+/* -------------------------------------------------------------------------------------------------- interval tables */
+
+/* Integers that are ordered like the finite floats whose bits they are made of; -0 comes just below +0. */
+MCB__INLINE int64_t mcb__order(uint32_t bits) { return (int32_t)(bits ^ ((0 - (bits >> 31)) & 0x7fffffffu)); }
+
+/* Offsets in TABL, in rows, of the features i to i + n (at most 32) of an interval table.
+ * The interval of x is the number of thresholds below it. All searches of a call take the same number of steps and are
+ * done with integers, without comparisons: a mispredicted jump costs more than the rest of a search. */
+MCB__INLINE void mcb__table_rows(const mcb_model *m, const float *x, uint64_t i, size_t n, uint64_t *at) {
+    const mcb_section *fidx = &m->section[MCB_S_FIDX], *ioff = &m->section[MCB_S_IOFF];
+    const unsigned char *thrs = m->section[MCB_S_THRS].data;
+    uint64_t end[MCB__ROW_CHUNK + 1], most = 1;
+    size_t j, steps = 0, k;
+    for (j = 0; j <= n; j++) end[j] = mcb__uint(ioff, i + j);
+    for (j = 0; j < n; j++) most |= end[j + 1] - end[j];
+    while (most >> steps > 1) steps++;
+    for (j = 0; j < n; j++) {
+        const unsigned char *mine = thrs + 4 * end[j];
+        size_t left = (size_t)(end[j + 1] - end[j]), below = 0, row = left + 1;
+        float value = x[mcb__uint(fidx, i + j)];
+        uint32_t bits;
+        int64_t order;
+        memcpy(&bits, &value, sizeof bits);
+        order = mcb__order(value == 0 ? 0x80000000u : bits); /* thresholds of +0 and -0 are both not below 0 */
+        for (k = 0; k <= steps; k++) {
+            /* In the last rounds half may be 0; what lies before the thresholds is read then, but has no effect. */
+            size_t half = left / 2;
+            int64_t before = (mcb__order(mcb__u32(mine + 4 * (below + half) - 4)) - order) >> 63;
+            MCB__HIDE(before);
+            below += half & (size_t)before;
+            left -= half;
+        }
+        below += (size_t)((mcb__order(mcb__u32(mine + 4 * below)) - order) >> 63) & 1;
+        at[j] = end[j] + 2 * (i + j) + (value != value ? row : below);
+    }
+}
+
+#if !MCB__VECTOR
+
+static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, double *scores) {
+    const mcb_section *table = &m->section[MCB_S_TABL];
+    size_t K = m->n_classes, k;
+    uint64_t at, i;
+    for (i = 0; i < m->section[MCB_S_FIDX].count; i++) {
+        mcb__table_rows(m, x, i, 1, &at);
+        for (k = 0; k < K; k++)
+            scores[k] += table->dtype == MCB_F32 ? mcb__f32(table->data + 4 * ((size_t)at * K + k))
+                                                 : mcb__f64(table->data + 8 * ((size_t)at * K + k));
+    }
+}
+
+#else
+
+#define MCB__TABLE_ADD(v, W) \
+    if (v < nv) sum[v] += *(const mcb__dm##W *)(value + 8 * at[v]);
+#define MCB__TABLE_ADD_SINGLE(v, W)                                   \
+    if (v < nv) {                                                     \
+        mcb__f##W single = *(const mcb__fm##W *)(value + 4 * at[v]);  \
+        sum[v] += __builtin_convertvector(single, mcb__d##W);         \
+    }
+
+/* One row, nv vectors of classes from class `first` on. */
+#define MCB__DEFINE_TABLE_ROW(W, ATTRIBUTE)                                                                           \
+    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, int is_single, const uint64_t *row, size_t n,    \
+                                         size_t K, size_t first, size_t nv, double *scores) {                         \
+        mcb__d##W sum[8];                                                                                             \
+        size_t at[8], j;                                                                                              \
+        MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                 \
+        for (j = 0; j < n; j++) {                                                                                     \
+            const unsigned char *value = table + (is_single ? 4 : 8) * (size_t)row[j] * K;                            \
+            if (is_single) {                                                                                          \
+                MCB__EACH8(MCB__TABLE_ADD_SINGLE, W)                                                                  \
+            } else {                                                                                                  \
+                MCB__EACH8(MCB__TABLE_ADD, W)                                                                         \
+            }                                                                                                         \
+        }                                                                                                             \
+        MCB__EACH8(MCB__ROW_END, W)                                                                                   \
+    }                                                                                                                 \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_intervals_row_##W(const mcb_model *m, const float *x,           \
+                                                                        double *scores) {                             \
+        const unsigned char *table = m->section[MCB_S_TABL].data;                                                     \
+        int is_single = m->section[MCB_S_TABL].dtype == MCB_F32;                                                      \
+        size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                      \
+        uint64_t row[MCB__ROW_CHUNK], i, used = m->section[MCB_S_FIDX].count;                                         \
+        for (i = 0; i < used; i += n) {                                                                               \
+            n = used - i < MCB__ROW_CHUNK ? (size_t)(used - i) : (size_t)MCB__ROW_CHUNK;                              \
+            mcb__table_rows(m, x, i, n, row);                                                                         \
+            for (pass = 0; pass < passes; pass++) {                                                                   \
+                size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                   \
+                first *= W;                                                                                           \
+                if (is_single) {                                                                                      \
+                    switch (nv) { MCB__CASES(MCB__TABLE_CASE_SINGLE_##W) }                                            \
+                } else {                                                                                              \
+                    switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                                   \
+                }                                                                                                     \
+            }                                                                                                         \
+        }                                                                                                             \
+    }
+
+#define MCB__TABLE_CASE_2(nv) case nv: mcb__table_pass_2(table, 0, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_SINGLE_2(nv) case nv: mcb__table_pass_2(table, 1, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_4(nv) case nv: mcb__table_pass_4(table, 0, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_SINGLE_4(nv) case nv: mcb__table_pass_4(table, 1, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_8(nv) case nv: mcb__table_pass_8(table, 0, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_SINGLE_8(nv) case nv: mcb__table_pass_8(table, 1, row, n, K, first, nv, scores); break;
+
+MCB__DEFINE_TABLE_ROW(2, )
+#if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
+MCB__DEFINE_TABLE_ROW(4, MCB__AVX2)
+#endif
+#if MCB__CHOOSE || defined(__AVX512F__)
+MCB__DEFINE_TABLE_ROW(8, MCB__AVX512)
+#endif
 
 static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, double *scores) {
     if (m->n_classes >= 8)
@@ -1426,6 +1488,8 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
 
 #endif /* MCB__VECTOR */
 
+/* ------------------------------------------------------------------------------------ trees as they are in the file */
+
 /* First split of a tree. */
 static inline uint64_t mcb__tree_begin(const mcb_model *m, uint64_t tree) {
     uint64_t t, begin = 0;
@@ -1435,11 +1499,6 @@ static inline uint64_t mcb__tree_begin(const mcb_model *m, uint64_t tree) {
 
 MCB__INLINE double mcb__leaf(const mcb_section *leaf, uint64_t i) {
     return (double)(leaf->dtype == MCB_F16 ? mcb__f16(leaf->data + 2 * i) : mcb__f32(leaf->data + 4 * i));
-}
-
-/* Numbers that a row's learners add to: one for every class, or for every column of a code that is decoded later. */
-MCB_API uint32_t mcb_score_width(const mcb_model *m) {
-    return m->decoder ? (uint32_t)(m->section[MCB_S_CODE].count / m->n_classes) : m->n_classes;
 }
 
 /* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. */
@@ -1684,9 +1743,9 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_LINEAR) {
         size_t k, j, K = m->n_classes, d = m->n_features;
-        float *column = (float *)memory;
+        float *out = (float *)memory;
         for (j = 0; j < d; j++) {
-            for (k = 0; k < K; k++) column[j * K + k] = mcb__f32(s[MCB_S_WMAT].data + 4 * (k * d + j));
+            for (k = 0; k < K; k++) out[j * K + k] = mcb__f32(s[MCB_S_WMAT].data + 4 * (k * d + j));
         }
         m->prepared = memory;
         return MCB_OK;
@@ -1737,6 +1796,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     m->prepared = p;
     return MCB_OK;
 }
+
+/* ------------------------------------------------------------------------------------------- prepared trees: scores */
 
 /* Copy the columns of a block of n_rows rows, `step` apart in v. */
 MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *block, const float *x, size_t n_rows,
@@ -1855,6 +1916,7 @@ MCB__DEFINE_ADD_VECTOR(8)
 MCB__LEAF_TYPES(2)
 MCB__LEAF_TYPES(4)
 MCB__LEAF_TYPES(8)
+
 #define MCB__SPREAD2(v) {v, v, v, v}
 #define MCB__SPREAD4(v) {v, v, v, v, v, v, v, v}
 #define MCB__SPREAD8(v) {v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v}
@@ -1868,7 +1930,6 @@ MCB__LEAF_TYPES(8)
         mcb__rf##W lowest = __builtin_convertvector((mcb__ri##W)(s##q & (0 - s##q)), mcb__rf##W);         \
         *(mcb__ru##W *)(leaf + 2 * W * q) = (((mcb__ru##W)lowest >> 23) & 255) - 127;                     \
     }
-#define MCB__EACH4(X, W) X(0, W) X(1, W) X(2, W) X(3, W)
 #define MCB__DEFINE_LEAVES(W)                                                                             \
     MCB__INLINE int mcb__ask_all_##W(const mcb__split *split, const mcb__split *end, const float *v,      \
                                      uint32_t *leaf) {                                                    \
@@ -2011,7 +2072,7 @@ static inline void mcb__add_trees(const mcb_model *m, const float *x, size_t n_r
         mcb__add_trees_row(m, x + r * stride, from, to, begin, scores + r * (size_t)mcb_score_width(m));
 }
 
-/* ----------------------------------------------------------------------------------------------------- exp and sqrt */
+/* ------------------------------------------------------------------------------------------------ exp, log and sqrt */
 
 static inline uint64_t mcb__mul_high(uint64_t a, uint64_t b) {
 #if defined(__SIZEOF_INT128__)
@@ -2135,14 +2196,14 @@ MCB_API double mcb_sqrt(double x) {
     return mcb__f64_of(((uint64_t)(exponent + 1022) << 52) + (root >> 1) + (root & 1));
 }
 
-/* ------------------------------------------------------------------------------------- linear and kernel machines */
+/* ------------------------------------------------------------------------------------------------- sums of products */
 
 /* Products x . z of rows with vectors of the file, or squared distances |x - z|^2. Feature j is added to sum number
  * j mod 8, in ascending order; mcb__total adds the 8 sums. A term is a product of two float32 numbers, which is exact in
  * double, so that fusing it with the addition changes nothing; and a sum that begins at +0 is never -0, so that leaving
  * out or adding features of 0 changes nothing either. Tiles of up to 8 rows with 64 vectors go through the features
  * in steps of 512. */
-enum { MCB__SUMS = 8, MCB__T_ROWS = 8, MCB__T_VECTORS = 64, MCB__T_FEATURES = 512 };
+enum { MCB__SUMS = 8, MCB__T_ROWS = 8, MCB__T_VECTORS = 64, MCB__T_FEATURES = 512, MCB__T_CLASSES = 32 };
 
 MCB__INLINE double mcb__total(const double *s) {
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
@@ -2193,7 +2254,7 @@ static inline void mcb__totals(const double *sum, size_t n_rows, size_t n_vector
 #define MCB__GRID_ROWS_8 4
 #define MCB__GRID_ROW(X, r, W) X(r, 0, W) X(r, 1, W) X(r, 2, W) X(r, 3, W)
 #define MCB__GRID(X, W) MCB__GRID_ROW(X, 0, W) MCB__GRID_ROW(X, 1, W) MCB__GRID_ROW(X, 2, W) MCB__GRID_ROW(X, 3, W)
-#define MCB__EACH4(X, W) X(0, W) X(1, W) X(2, W) X(3, W)
+
 #define MCB__GRID_BEGIN(r, v, W) \
     if (r < nr && v < nv) {                                                                              \
         s[4 * r + v] = zero;                                                                             \
@@ -2394,6 +2455,8 @@ static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, con
 
 #endif
 
+/* --------------------------------------------------------------------------------------- linear and kernel machines */
+
 /* Rounded to 29 significant bits, halves away from 0; 0 below 2^-700; NaN unless finite. Its products with float32
  * numbers are exact. */
 static inline double mcb__shortened(double v) {
@@ -2552,8 +2615,9 @@ static inline void mcb__add_machine(const mcb_model *m, const float *x, size_t n
         mcb__machine_rows(m, x, n_rows, stride, scores);
 }
 
+/* ------------------------------------------------------------------------------------------------------ sparse rows */
+
 /* Add x * coefficients of n classes to sums of 8 x MCB__T_CLASSES. */
-enum { MCB__T_CLASSES = 32 };
 #define MCB__DEFINE_SPARSE(W, ATTRIBUTE)                                                                               \
     ATTRIBUTE MCB__APART void mcb__sparse_##W(const float *column, size_t K, size_t nk, size_t n,                      \
                                               const uint32_t *index, const float *value, double *sum) {                \
@@ -2608,6 +2672,8 @@ MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *inde
     for (k = 0; k < K && !finite; k++) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
     return MCB_OK;
 }
+
+/* ----------------------------------------------------------------------------------------------------------- scores */
 
 /* Scores before any learner, for n_rows rows of mcb_score_width scores: the biases, or 0 where there is a decoder. */
 MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores) {
@@ -2730,8 +2796,7 @@ MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores)
 MCB_API int mcb_has_probabilities(const mcb_model *m) { return m->link != MCB_LINK_NONE; }
 
 /* Turn the scores of one row into probabilities, in place: softmax of the scores (link 1) or of twice the scores (link
- * 2).
- * MCB_E_NO_LINK, and scores untouched, if the model has no link. */
+ * 2). MCB_E_NO_LINK, and scores untouched, if the model has no link. */
 MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
     uint32_t k, K = m->n_classes;
     double top = scores[mcb_argmax(m, scores)], sum = 0;
@@ -2744,5 +2809,10 @@ MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
     for (k = 0; k < K; k++) scores[k] /= sum;
     return MCB_OK;
 }
+
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* MCB_H */

@@ -160,14 +160,7 @@ class Booster:
 
     def scores(self):
         """Raw scores of the training rows: of the classes or of the columns of a code, (m, K) or (m, P)."""
-        learners = self.builder.freeze()
-        if getattr(learners, "code", None) is not None:
-            learners = learners.columns()
-        return self.score(learners, self.data.X)[self.data.rows]
-
-    def score(self, learners, X):
-        """Raw scores of an ensemble: (m, K)."""
-        return Model.from_ensemble(learners, np.arange(learners.n_classes)).raw_scores(X)
+        return self.builder.freeze().column_scores(self.data.X)[self.data.rows]
 
     def follow(self, validation):
         """Bring the scores of the validation rows up to date."""

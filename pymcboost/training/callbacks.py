@@ -63,7 +63,7 @@ class ValidationError(Callback):
         """Take in the rounds there are."""
         done = state.history.setdefault("val_error", [])
         done += [np.nan] * (state.n_rounds - len(done))
-        state.validation.add_rounds(state.booster)
+        state.validation.add_rounds(state.booster.builder)
 
     def measure(self, state):
         """The error after the round."""

@@ -344,11 +344,11 @@ class _Training:
         validation = None
         if X_val is not None or y_val is not None:
             held = given_validation(draft, X_val, y_val, classes, finite)
-            validation = Validation(*held, len(classes), self.booster.score)
+            validation = Validation(*held, len(classes))
         elif params.early_stopping:
             rows = held_out(codes, weight, params.validation_fraction, self._random_state())
             X_held = X[rows].tocsc() if hasattr(X, "tocsc") else X[rows]
-            validation = Validation(X_held, codes[rows], len(classes), self.booster.score)
+            validation = Validation(X_held, codes[rows], len(classes))
             weight = weight.copy()
             weight[rows] = 0
         return Inputs(

@@ -53,51 +53,26 @@ class Validation:
     X : ndarray or CSC matrix (n, d)
     codes : ndarray of int (n,)
     n_classes : int
-    score : callable
-        ``score(learners, X)``, the raw scores of an ensemble.
     """
 
-    def __init__(self, X, codes, n_classes, score):
-        self.X, self.codes, self._score = X, codes, score
+    def __init__(self, X, codes, n_classes):
+        self.X, self.codes = X, codes
         self.scores = np.zeros((X.shape[0], n_classes))
         self.n_learners = 0
-        self._columns = 0.0
+        self._sums = None
 
     def add(self, learners):
         """Add the scores of more weak learners, or of a machine."""
-        if hasattr(learners, "intercept"):  # a machine
-            self.scores += self._score(learners, self.X)
-            return
-        if not len(learners):
-            return
-        if getattr(learners, "decoder", "linear") != "linear":
-            columns = learners.columns()
-            model = Model.from_ensemble(columns, np.arange(columns.n_classes))
-            self._columns += model.raw_scores(self.X)[:, : len(learners.code)]
-            self.scores = Model.from_ensemble(learners, np.arange(learners.n_classes)).decode(self._columns)
-            return
-        if hasattr(learners, "rounds"):
-            self.scores += self._score(learners, self.X)
-            return
-        for feature, threshold, nan_left, right, left in learners.each():
-            column = self.X[:, [feature]].toarray().ravel() if hasattr(self.X, "tocsc") else self.X[:, feature]
-            column = column.astype(np.float32)
-            goes_left = column <= threshold
-            if nan_left:
-                goes_left |= np.isnan(column)
-            self.scores += np.where(goes_left[:, None], left, right)
+        if self._sums is None:
+            self._sums = np.zeros((self.X.shape[0], learners.width))
+        learners.add_scores_to(self._sums, self.X)
+        self.scores = learners.decode(self._sums)
 
-    def add_rounds(self, booster):
-        """All rounds of a booster, one by one: the same sums as while they were trained."""
-        builder = booster.builder
+    def add_rounds(self, builder):
+        """All rounds of a builder: the same sums as while they were trained."""
         self.n_learners = len(builder)
-        learners = builder.tail(0)
-        if hasattr(learners, "intercept"):
-            return self.add(builder.freeze())  # with what the rounds were added to
-        if not hasattr(learners, "rounds"):
-            return self.add(learners)
-        for start in learners.rounds[:-1].tolist():
-            self.add(builder.tail(start).truncate_rounds(1))
+        for part in builder.rounds():
+            self.add(part)
 
     def error(self):
         """Share of the rows that are predicted wrong."""

@@ -33,10 +33,10 @@ from pymcboost._kernels import splits as split_kernel
 from pymcboost._kernels import trees as tree_kernel
 from pymcboost._kernels import weights as weight_kernel
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.coding import all_pairs, decode, exhaustive, one_vs_all, random_half, separators
-from pymcboost.coefficients import LARGEST_COEFFICIENT, coded_steps, common_step
 from pymcboost.data import LARGEST_THRESHOLD, TrainingData, layout
-from pymcboost.losses import ClassWeights, CodedExp, PairwiseExp
+from pymcboost.losses import LOSSES, ClassWeights, CodedExp
+from pymcboost.losses.codes import all_pairs, decode, exhaustive, one_vs_all, random_half, separators
+from pymcboost.solvers.roots import LARGEST_COEFFICIENT, coded_steps, common_step
 from pymcboost.tree_data import Grown, TreeData
 from pymcboost.weak_learners import (
     ClassStump,
@@ -129,7 +129,8 @@ def test_column_sums_and_updates(m, K, P, own, dtype):
         weight_kernel.column_sums(B, h, starts, of_chunk, partial, out, n_threads)
         assert (np.abs(out - expected) <= 30 * PRECISION[dtype] * size).all()
         rows = aligned_zeros((3, K, len(A) * lanes), dtype)
-        weight_kernel.column_update(B, h, starts, of_chunk, plus, minus, least, rows, n_threads)
+        rows[:, :, :P] = plus, minus, least
+        weight_kernel.column_update(B, h, starts, of_chunk, rows, n_threads)
         np.testing.assert_allclose(unpacked(B, P), after, rtol=PRECISION[dtype], atol=1e-36)
         assert (np.concatenate(list(B), axis=1)[:, P:] == 0).all()
         seen.append(out.tobytes() + B.tobytes())
@@ -604,7 +605,7 @@ def test_gradient_of_coded_losses(name, apart):
     data = TrainingData(X, y, K, rng.exponential(size=len(y)) + 0.1)
     loss = CodedExp(data, code, 1, apart=apart)
     f = rng.normal(size=(len(y), P)) / np.abs(code).max()
-    loss.restart(f)
+    loss.start(f)
     found = unpacked(loss.gradient, P)
     masses = objective(f, code, data.y, data.weight)
     scale = loss.mass / masses
@@ -634,7 +635,7 @@ def test_multiplied_weights_are_those_of_the_scores(name, apart, signs, m):
     data = TrainingData(rng.normal(size=(m, 1)), y, K, 10.0 ** rng.uniform(-2, 2, m))
     unit = np.sign(code) if signs else code
     loss = CodedExp(data, code, 1, apart=apart, unit=unit)
-    loss.restart()
+    loss.start()
     f, tolerance = np.zeros((m, P)), 1e-11 if data.dtype == np.float64 else 2e-5
     used = code[data.y] != 0
 
@@ -666,7 +667,7 @@ def test_multiplied_weights_are_those_of_the_scores(name, apart, signs, m):
         f += np.where(h.T > 0, plus, minus if step > 3 else -plus)
         check()
     again = CodedExp(data, code, 1, apart=apart, unit=unit)
-    again.restart(np.hstack([f, np.ones((m, 3))]))  # scores may have columns more
+    again.start(np.hstack([f, np.ones((m, 3))]))  # scores may have columns more
     np.testing.assert_allclose(again.mass, loss.mass, rtol=max(1e-9, tolerance))
     np.testing.assert_allclose(
         again.gradient, loss.gradient, rtol=3 * tolerance, atol=tolerance * np.abs(loss.gradient).mean()
@@ -685,7 +686,7 @@ def test_restart_from_large_margins(name, apart, margin):
     f = margin * np.sign(code[data.y]) + np.random.default_rng(0).normal(size=(len(y), P))
     loss = CodedExp(data, code, 1, apart=apart)
     with np.errstate(over="raise", invalid="raise", divide="raise"):
-        loss.restart(f)
+        loss.start(f)
     assert np.isfinite(loss.gradient).all()
     log_w = np.where(code[data.y] != 0, -code[data.y] * f, -np.inf)
     w = np.exp(log_w - (log_w.max(axis=0) if apart else log_w.max()))
@@ -705,7 +706,7 @@ def test_classes_without_rows_do_no_harm(name, apart):
     f = rng.normal(size=(data.n_rows, code.shape[1]))
     for scores in (None, f):
         with np.errstate(invalid="raise", divide="raise"):
-            loss.restart(scores)
+            loss.start(scores)
             h = rng.choice([-1, 1], (1, data.n_rows)).astype(np.int8)
             tables = loss.tables(h)
             loss.update(h, coded_steps(tables, code), tables)
@@ -719,15 +720,15 @@ def test_pairwise_updates_with_two_sides(m, K):
     rng = np.random.default_rng(m)
     X, y = blobs(m, 2, K)
     data = TrainingData(X, y, K, rng.exponential(size=m) + 0.1)
-    loss, again = PairwiseExp(data, 1), PairwiseExp(data, 1)
-    loss.restart()
+    loss, again = LOSSES["exp"].blocks(data), LOSSES["exp"].blocks(data)
+    loss.start()
     F = np.zeros((m, K))
     for _ in range(6):
         h = rng.choice([-1, 1], m).astype(np.int8)
         plus, minus = rng.normal(size=(2, K))
         loss.update(h, plus, loss.side_tables(h), minus)
         F += np.where(h[:, None] > 0, plus, minus)
-    again.restart(F)
+    again.start(F)
     tolerance = 1e-11 if data.dtype == np.float64 else 3e-5
     assert loss.mass == pytest.approx(again.mass)
     assert loss.log_scale == pytest.approx(again.log_scale, rel=tolerance, abs=tolerance)

@@ -1,9 +1,12 @@
 """Margin-rescaled SVMs and HingeBoost.OC against direct solutions."""
 
 import functools
+import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -14,9 +17,15 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.svm import SVC
 from threadpoolctl import ThreadpoolController
 
-from pymcboost import HingeBoostOCClassifier, colourings, svm
+from pymcboost import HingeBoostOCClassifier
 from pymcboost._kernels import colours
-from pymcboost.svm import DenseKernel, LibsvmKernel, LinearRows, kernel_block, violation_of
+from pymcboost.hinge import columns as colourings
+from pymcboost.hinge import coordinate, dual, libsvm
+from pymcboost.hinge import data as machine_data
+from pymcboost.hinge.coordinate import DenseKernel, LinearRows
+from pymcboost.hinge.dual import violation_of
+from pymcboost.hinge.kernels import kernel_block
+from pymcboost.hinge.libsvm import LibsvmKernel
 
 KERNEL_SOLVERS = {"libsvm": LibsvmKernel, "pairwise": DenseKernel}
 TOL = 1e-7
@@ -171,7 +180,7 @@ def test_rounds_that_are_added_keep_gamma():
 
 
 def test_anchors_that_are_not_at_their_bound_are_noticed(monkeypatch):
-    monkeypatch.setattr(svm, "ANCHOR_MARGIN", 0.0)
+    monkeypatch.setattr(libsvm, "ANCHOR_MARGIN", 0.0)
     X, sign, d = problem()
     with pytest.raises(AssertionError, match="the anchors have the multipliers"):
         LibsvmKernel(len(d), block_of(X, "linear")).solve(sign, d, 0.01, 1e-3)
@@ -217,22 +226,56 @@ def test_sparse_rows_equal_dense_ones():
 
 def test_a_solve_that_fails_warns_with_the_violation(monkeypatch):
     X, sign, d = problem(m=400)
-    monkeypatch.setattr(svm, "MAX_STEPS", 5)
-    monkeypatch.setattr(svm, "MAX_VISITS", 0)
-    monkeypatch.setattr(svm, "EPOCHS", 1)
-    monkeypatch.setattr(svm, "MOST_FREE", 0)
+    monkeypatch.setattr(coordinate, "MAX_STEPS", 5)
+    monkeypatch.setattr(coordinate, "MAX_VISITS", 0)
+    monkeypatch.setattr(coordinate, "EPOCHS", 1)
+    monkeypatch.setattr(coordinate, "MOST_FREE", 0)
     for machine in (DenseKernel(400, block_of(X, "linear")), LinearRows(X)):
         with pytest.warns(UserWarning, match=r"has not converged: the optimality conditions are violated by [\d.e-]+"):
             machine.solve(sign, d, 10.0, 1e-9)
-    monkeypatch.setattr(svm.LibsvmKernel, "_train", lambda self, labels, address, c, tol: (
+    monkeypatch.setattr(LibsvmKernel, "_train", lambda self, labels, address, c, tol: (
         np.concatenate((np.zeros(400), [c, -c])), 0.0, 0
     ))  # fmt: skip
     with pytest.warns(UserWarning, match="LIBSVM has not converged: the optimality conditions are violated by"):
         LibsvmKernel(400, block_of(X, "linear")).solve(sign, d, 10.0, 1e-3)
 
 
+def test_features_that_are_not_scaled_are_named_early_and_the_work_is_bounded(monkeypatch):
+    monkeypatch.setattr(coordinate, "MAX_VISITS", 200_000_000)
+    rng = np.random.default_rng(0)
+    X = np.column_stack((1.7e9 + rng.uniform(0, 3e7, 500), rng.normal(size=(500, 4))))
+    y = rng.integers(0, 5, 500)
+    for Z in (X, scipy.sparse.csr_matrix(X)):
+        with pytest.warns(UserWarning) as said:
+            model = HingeBoostOCClassifier(4, random_state=0).fit(Z, y)
+        early = [str(one.message) for one in said if "converges slowly" in str(one.message)]
+        assert len(early) == 1 and "feature 0" in early[0] and "scale=True" in early[0]
+        assert "converges slowly" in str(said[0].message)
+        # After one solve at the bound, the others end after their first visits.
+        n_iter = model.history_["n_iter"]
+        assert n_iter[0] < 1.1 * coordinate.MAX_VISITS / coordinate.VISIT
+        assert (n_iter[1:] <= model.history_["n_solves"][1:] * 2 * coordinate.EPOCHS * 500).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HingeBoostOCClassifier(4, scale=True, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_unscaled_features_are_found(sparse):
+    X = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    form = scipy.sparse.csr_matrix if sparse else np.asarray
+    far, wide, constant = X.copy(), X.copy(), X.copy()
+    far[:, 1] += np.float32(1e5)
+    wide[:, 2] *= np.float32(1e7)
+    constant[:, 0] = 1e6
+    assert coordinate.unscaled(form(X))[0] is None
+    assert coordinate.unscaled(form(constant))[0] is None
+    assert coordinate.unscaled(form(far))[0] == 1
+    assert coordinate.unscaled(form(wide))[0] == 2
+
+
 def test_kernels_that_do_not_fit_are_refused_with_the_figure_and_the_remedy(monkeypatch):
-    monkeypatch.setattr(svm, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(dual, "available_memory", lambda: 1 << 20)
     words = r"1000 x 1000 entries needs about .* \({} bytes per entry\); 1.0 MiB are free. Use .*fewer rows"
     with pytest.raises(MemoryError, match=words.format(16)) as refusal:
         LibsvmKernel(1000, None)
@@ -277,6 +320,49 @@ def test_threads_of_python_do_not_mix_their_counts():
     assert [one.n_iter for one in found] == [alone.n_iter] * 4
     for one in found:
         np.testing.assert_array_equal(one.beta, alone.beta)
+
+
+def test_ctrl_c_is_never_lost_in_libsvm():
+    """Signals at random moments of a training that would not end. One that is lost is followed by another."""
+    code = """
+import os, random, signal, threading
+import numpy as np
+from pymcboost import HingeBoostOCClassifier
+rng = np.random.default_rng(0)
+X = rng.normal(size=(300, 4)); y = rng.integers(0, 4, 300)
+words = dict(n_estimators=1_000_000, kernel="rbf", C=1e4, n_jobs=1)
+HingeBoostOCClassifier(**words | {"n_estimators": 1}).fit(X, y)
+draw = random.Random(0)
+for attempt in range(30):
+    sent, ended = [], threading.Event()
+    def interrupt():
+        pause = 0.05 + 0.1 * draw.random()
+        while not ended.wait(pause):
+            sent.append(1)
+            os.kill(os.getpid(), signal.SIGINT)
+            pause = 20
+    other = threading.Thread(target=interrupt)
+    try:
+        other.start()
+        HingeBoostOCClassifier(**words).fit(X, y)
+    except KeyboardInterrupt:
+        ended.set()
+    other.join()
+    print(len(sent))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=500)
+    assert (done.stdout.split(), done.stderr) == (["1"] * 30, "")
+
+
+def test_solves_in_other_threads_leave_signals_to_the_main_thread():
+    X, sign, d = problem(m=300)
+    machine, found = LibsvmKernel(300, block_of(X, "rbf")), []
+    worker = threading.Thread(target=lambda: found.extend(machine.solve(sign, d, 0.1, 1e-6) for _ in range(20)))
+    with pytest.raises(KeyboardInterrupt):
+        worker.start()
+        signal.raise_signal(signal.SIGINT)
+    worker.join()
+    assert len(found) == 20
 
 
 # -- Columns ---------------------------------------------------------------------------------------------------------
@@ -376,6 +462,42 @@ def blobs(K=5, m=300, d=4, seed=0, spread=1.2):
     return (rng.normal(size=(K, d))[y] * 2 + spread * rng.normal(size=(m, d))).astype(np.float32), y
 
 
+def test_hyperplanes_that_do_not_fit_are_refused_before_any_is_taken(monkeypatch):
+    d = 2**31 - 1
+    X = scipy.sparse.csr_matrix((np.ones(4, dtype=np.float32), [0, 5, d - 1, 7], [0, 1, 2, 3, 4]), shape=(4, d))
+    y = np.arange(4) % 3
+    tracemalloc.start()
+    for scale in (False, True):
+        with pytest.raises(MemoryError, match=r"3 hyperplanes over 2147483647 features need about .* GiB; .* are free"):
+            HingeBoostOCClassifier(2, scale=scale).fit(X, y)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken < 1 << 24
+    monkeypatch.setattr(machine_data, "available_memory", lambda: 64 << 20)
+    X, y = np.random.default_rng(0).normal(size=(10, 10_000)), np.arange(10) % 2
+    HingeBoostOCClassifier(10).fit(X, y)
+    with pytest.raises(MemoryError, match="10000 rounds over 10000 features need about .* smaller n_estimators"):
+        HingeBoostOCClassifier(10_000).fit(X, y)
+
+
+def test_rounds_keep_the_features_that_they_use():
+    rng = np.random.default_rng(0)
+    columns = rng.choice(200_000, 30, replace=False)
+    X = np.zeros((60, 200_000), dtype=np.float32)
+    X[:, columns] = rng.normal(size=(60, 30))
+    y = rng.integers(0, 3, 60)
+    builder = machine_data.LinearBuilder(3, 200_000, None)
+    w = np.zeros(200_000)
+    w[columns] = 1.0
+    builder.add(np.array([1, -1, 1], dtype=np.int8), dual.Solution(None, 0.5, None, 1.0, w, 0.0, 1), w)
+    assert sum(np.size(part) for part in builder._rounds[0]) < 100
+    np.testing.assert_array_equal(builder.freeze().coef, np.outer([0.5, -0.5, 0.5], w))
+    words = {"n_estimators": 5, "C": 100.0, "random_state": 0}
+    wide = HingeBoostOCClassifier(**words).fit(scipy.sparse.csr_matrix(X), y)
+    few = HingeBoostOCClassifier(**words).fit(scipy.sparse.csr_matrix(X[:, np.sort(columns)]), y)
+    np.testing.assert_array_equal(wide.model_.ensemble.coef[:, np.sort(columns)], few.model_.ensemble.coef)
+
+
 @pytest.mark.parametrize("solver", ["libsvm", "coordinate"])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_two_classes_are_one_svm_in_the_first_round(solver, kernel):
@@ -429,7 +551,7 @@ def test_the_stage_objective_never_rises(init, allow_zero, C, kernel):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_the_model_is_the_sum_of_its_rounds(kernel, monkeypatch):
     rounds = []
-    from pymcboost.machine_data import KernelBuilder, LinearBuilder
+    from pymcboost.hinge.data import KernelBuilder, LinearBuilder
 
     builder = LinearBuilder if kernel == "linear" else KernelBuilder
     original = builder.add

@@ -12,9 +12,9 @@ from pymcboost import (
     MultiBoostClassifier,
     MultiBoostCWClassifier,
 )
-from pymcboost.coefficients import LARGEST_COEFFICIENT, SOLVERS
 from pymcboost.data import TrainingData
 from pymcboost.losses import LOSSES
+from pymcboost.solvers.newton import LARGEST_COEFFICIENT, SOLVERS
 from pymcboost.tree_data import TreeData
 from pymcboost.weak_learners import EdgeTrees
 
@@ -52,16 +52,16 @@ def test_weights_after_updates(loss, m, K):
     X, y = blobs(m, 2, K)
     sample_weight = 10.0 ** rng.uniform(-2, 2, m)
     data = TrainingData(X, y, K, sample_weight)
-    state = LOSSES[loss](data, 1)
+    state = LOSSES[loss].blocks(data)
     F = np.zeros((m, K))
-    state.restart()
+    state.start()
     for step in range(12):
         h = rng.choice([-1, 1], m).astype(np.int8)
         w = np.abs(rng.normal(size=K)) * rng.choice([0.1, 3.0])
         state.update(h, w, state.tables_at(h, w))
         F += h[:, None] * w
         if step == 8:
-            state.restart(F)
+            state.start(F)
     u = twin.weights(F, data.y, loss, data.weight)
     expected = gradient_of(u, data.y)
     found = unpack(data, state.gradient)
@@ -78,15 +78,15 @@ def test_weights_after_updates(loss, m, K):
 def test_no_weight_is_lost_when_margins_grow_and_come_back(loss):
     X, y = blobs(300, 2, 3)
     data = TrainingData(np.repeat(X, 60, axis=0), np.repeat(y, 60), 3, np.ones(18000))
-    state = LOSSES[loss](data, 1)
-    state.restart()
+    state = LOSSES[loss].blocks(data)
+    state.start()
     h = np.where(np.arange(18000) % 5 == 0, -1, 1).astype(np.int8)
     F = np.zeros((18000, 3))
     for w in [np.array([9.0, 0.0, 4.0])] * 8 + [np.array([0.0, 9.0, 5.0])] * 8:
         state.update(h, w, state.tables_at(h, w))
         F += h[:, None] * w
     assert np.isfinite(state.gradient).all()
-    state.restart(F)
+    state.start(F)
     assert np.isfinite(state.gradient).all()
     found = unpack(data, state.gradient)
     u = twin.weights(F, data.y, loss, data.weight)
@@ -101,8 +101,8 @@ def test_coefficients_are_optimal(loss, nu, m, K):
     X, y = blobs(m, 2, K)
     data = TrainingData(X, y, K, np.ones(m))
     F = rng.normal(size=(m, K))
-    state = LOSSES[loss](data, 1)
-    state.restart(F)
+    state = LOSSES[loss].blocks(data)
+    state.start(F)
     h = np.where(rng.random(m) < 0.2 + 0.6 * (data.y % 2), 1, -1).astype(np.int8)
     if loss == "log":
         nu *= m
@@ -125,8 +125,8 @@ def test_coefficients_may_start_with_every_class_free():
     F = np.where(y[:, None] == 0, [[0.4, -0.3]], [[1.0, 0.2]])
     for nu in (1e-3, 1e-2, 0.1):
         data = TrainingData(np.arange(40.0)[:, None], y, 2, np.ones(40))
-        state = LOSSES["exp"](data, 1)
-        state.restart(F)
+        state = LOSSES["exp"].blocks(data)
+        state.start(F)
         w, _ = SOLVERS["exp"](2, nu).fit(state, h)
         slope = twin.gradient(w, F, y, h.astype(float), "exp", nu, data.weight)
         assert np.abs(slope[w > 0]).max(initial=0) < 1e-8
@@ -137,8 +137,8 @@ def test_coefficients_may_start_with_every_class_free():
 def test_perfect_learner_hits_the_cap(loss):
     X, y = blobs(60, 2, 2)
     data = TrainingData(X, y, 2, np.ones(60))
-    state = LOSSES[loss](data, 1)
-    state.restart()
+    state = LOSSES[loss].blocks(data)
+    state.start()
     h = np.where(data.y == 0, 1, -1).astype(np.int8)
     w, _ = SOLVERS[loss](2, 0.0).fit(state, h)
     np.testing.assert_allclose(w, [LARGEST_COEFFICIENT, 0], rtol=1e-6)
@@ -149,8 +149,8 @@ def test_part_of_the_classes_perfectly_separated(loss):
     """Two components that the learner separates without mistakes: the cap between them, optimal inside them."""
     X, y = blobs(400, 2, 4)
     data = TrainingData(X, y, 4, np.ones(400))
-    state = LOSSES[loss](data, 1)
-    state.restart()
+    state = LOSSES[loss].blocks(data)
+    state.start()
     h = np.where(data.y < 2, 1, -1).astype(np.int8)
     w, _ = SOLVERS[loss](4, 0.0).fit(state, h)
     assert np.isfinite(w).all()

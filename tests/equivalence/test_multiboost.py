@@ -12,17 +12,12 @@ from pymcboost._kernels import fcd as kernel
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms import _column_generation as column_generation
 from pymcboost.data import TrainingData
+from pymcboost.losses import LOSSES
 from pymcboost.model.model import Model
-from pymcboost.totally_corrective import (
-    FCD,
-    LARGEST_COEFFICIENT,
-    LBFGS,
-    Columns,
-    ExpWeights,
-    LogWeights,
-    pack,
-    padded,
-)
+from pymcboost.solvers.columns import Columns, pack, padded
+from pymcboost.solvers.fcd import FCD
+from pymcboost.solvers.lbfgs import LBFGS
+from pymcboost.solvers.weights import LARGEST_COEFFICIENT, PairWeights
 from pymcboost.tree_data import TreeData
 from pymcboost.weak_learners import EdgeStumps, EdgeTrees, SharedTree
 
@@ -57,8 +52,8 @@ class Problem:
         return self.H, self.y, self.owner, self.K, self.s, nu
 
     def fcd(self, nu, dtype=np.float64, cap=LARGEST_COEFFICIENT, n_threads=1):
-        solver = FCD(self.data, nu, cap, n_threads, dtype)
-        solver.restart()
+        solver = FCD(LOSSES["exp"], self.data, nu, cap, n_threads, dtype)
+        solver.start()
         return solver
 
     def weights(self, solver):
@@ -72,7 +67,7 @@ def polished(solver, columns):
     """Objective after a last pass in float64, where weights are in float32."""
     if solver.dtype == np.float64:
         return solver.objective(columns)
-    exact = FCD(solver.data, solver.nu, solver.cap, dtype=np.float64)
+    exact = FCD(LOSSES["exp"], solver.data, solver.nu, solver.cap, dtype=np.float64)
     exact.refresh(columns)
     exact.descend(columns)
     return exact.objective(columns)
@@ -103,7 +98,7 @@ def test_sums_and_gradient(case, dtype):
     rng = np.random.default_rng(1)
     F = rng.normal(size=(p.data.n_rows, p.K))
     solver = p.fcd(1.0, dtype)
-    loss = solver.restart(F.T)
+    loss = solver.start(F.T)
     u = weights(F, p.y, "exp", p.s)
     tolerance = 1e-11 if dtype == np.float64 else 3e-6
     np.testing.assert_allclose(loss, u.sum(), rtol=1e-12)
@@ -174,7 +169,7 @@ PAIRS = [
 def test_closed_form(plus, minus, nu, cap):
     """The step minimises V+ e^-w + V- e^w + nu w on [0, cap]; without mistakes it is log(V+/nu), or the cap."""
     data = TrainingData(np.zeros((2, 1)) + [[0], [1]], np.array([0, 1]), 2, np.ones(2))
-    solver = FCD(data, nu, cap)
+    solver = FCD(LOSSES["exp"], data, nu, cap)
     # One learner of class 0: right on row 0, wrong on row 1.
     columns = Columns.of_classes(pack(np.array([[1, 1]], dtype=np.int8)), np.zeros(1), np.zeros(1, dtype=int), 2)
     solver.U[1, 0], solver.U[0, 1] = plus, minus
@@ -239,7 +234,7 @@ def test_default_tolerance():
 def test_lbfgs_on_bits(loss, nu):
     """The compiled objective gives SciPy the same minimum as the twin's."""
     p = Problem(300, 4, 25, shared=True, skill=0.6)
-    weights_ = {"exp": ExpWeights, "log": LogWeights}[loss](p.data, nu)
+    weights_ = PairWeights(LOSSES[loss], p.data, nu)
     solved = LBFGS(weights_, max_iterations=2000).solve(p.columns, tol=1e-7)
     w = twin.minimiser(*p.args(nu), LARGEST_COEFFICIENT, loss)
     np.testing.assert_allclose(solved.objective, twin.objective(w, *p.args(nu), loss), rtol=1e-7)
@@ -289,10 +284,10 @@ def test_float32_sees_the_small_side(light):
     found = []
     for dtype in (np.float32, np.float64):
         columns = Columns.of_classes(pack(H[:, data.rows]), np.zeros(n * K), owner, K)
-        solver = FCD(data, 1e-6 * m, dtype=dtype)
-        solver.restart()
+        solver = FCD(LOSSES["exp"], data, 1e-6 * m, dtype=dtype)
+        solver.start()
         solver.solve(columns, max_passes=200)
-        exact = FCD(data, 1e-6 * m, dtype=np.float64)
+        exact = FCD(LOSSES["exp"], data, 1e-6 * m, dtype=np.float64)
         found.append(exact.refresh(columns))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
 
@@ -303,10 +298,10 @@ def test_float32_with_refresh():
     exact = p.fcd(2.0)
     best = exact.solve(p.columns, tol=1e-7).objective
     q = Problem(12_000, 6, 150, skill=0.68)
-    solver = FCD(q.data, 2.0)
+    solver = FCD(LOSSES["exp"], q.data, 2.0)
     assert solver.dtype == np.float32
     assert solver.refresh_every == 1000
-    solver.restart()
+    solver.start()
     refreshed = []
     original = solver.refresh
     solver.refresh = lambda columns: refreshed.append(solver._since) or original(columns)
@@ -326,7 +321,7 @@ def test_separable_data_end_at_the_cap():
     assert p.columns.w.max() == LARGEST_COEFFICIENT
     assert np.isfinite(solver.U).all()
     lbfgs = Problem(60, 3, 3, skill=1.0)
-    LBFGS(ExpWeights(lbfgs.data, 0.0)).solve(lbfgs.columns)
+    LBFGS(PairWeights(LOSSES["exp"], lbfgs.data, 0.0)).solve(lbfgs.columns)
     assert lbfgs.columns.w.max() <= LARGEST_COEFFICIENT
 
 
@@ -582,7 +577,7 @@ def test_a_cold_start_that_sees_no_slope_leaves_the_model_as_it_is(monkeypatch):
     X, y = blobs(80, 2, 3, spread=1.0)
     model = MultiBoostClassifier(n_estimators=5, C=1e6, solver="lbfgs", warm_start=True, random_state=0).fit(X, y)
     before = model.decision_function(X)
-    monkeypatch.setattr("pymcboost.totally_corrective.COLD_SLOPE", 10.0)
+    monkeypatch.setattr("pymcboost.solvers.lbfgs.COLD_SLOPE", 10.0)
     model.set_params(solver="lbfgs-cold", n_estimators=8).fit(X, y)
     assert model.n_estimators_ == 5
     np.testing.assert_allclose(model.decision_function(X), before, rtol=1e-6)
@@ -593,7 +588,7 @@ def test_a_cold_start_that_sees_no_slope_leaves_the_model_as_it_is(monkeypatch):
 
 def learners_of(model, X):
     """(class, outputs of +-1, coefficient) of every coefficient of a fitted model."""
-    trees = column_generation._as_trees(model.model_.ensemble)
+    trees = (tree[:-1] for tree in model.model_.ensemble.each_tree())
     for feature, threshold, nan_left, right, leaf, owner in trees:
         coef = np.abs(np.asarray(leaf[0], dtype=float))
         sign = np.sign(leaf if owner >= 0 else leaf[:, coef.argmax()])
@@ -664,7 +659,7 @@ def test_scores_far_apart_overflow_nothing():
     F[::5, 0] = 400.0
     for dtype in REAL:
         solver = p.fcd(1.0, dtype)
-        assert np.isfinite(solver.restart(F.T))
+        assert np.isfinite(solver.start(F.T))
         assert np.isfinite(solver.U).all()
         assert np.isfinite(solver.gradient()).all()
         solver.descend(p.columns)

@@ -7,11 +7,9 @@ from reference import vtrees as twin
 
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
-from pymcboost.losses import RowLoss
+from pymcboost.losses import LOSSES
 from pymcboost.tree_data import TreeData
 from pymcboost.vector_learner import VectorTrees
-
-LOSSES = ["softmax", "exp", "log"]
 
 
 def features(kind, rng, m):
@@ -60,8 +58,8 @@ def bins_of(data, X):
 
 
 def learner(data, name, *, n_threads=1, rng=None, **options):
-    loss = RowLoss(name, data, n_threads)
-    loss.restart(None if rng is None else rng.normal(size=(data.n_rows, data.n_classes)))
+    loss = LOSSES[name].rows(data, n_threads)
+    loss.start(None if rng is None else rng.normal(size=(data.n_rows, data.n_classes)))
     settings = {
         "max_leaves": 12, "max_depth": None, "min_samples_leaf": 2, "max_features": 0.5, "leaf_step": "diagonal",
         "learning_rate": 0.1,
@@ -243,9 +241,9 @@ def test_gradients(name, m, K):
     rng = np.random.default_rng(m + K)
     y = rng.integers(0, K, m)
     data = TreeData(rng.normal(size=(m, 1)), y, K, 10.0 ** rng.uniform(-1, 1, m))
-    loss = RowLoss(name, data, 1)
+    loss = LOSSES[name].rows(data, 1)
     F = 2 * rng.normal(size=(m, K))
-    loss.restart(F)
+    loss.start(F)
     value = np.zeros((3, loss.width))
     value[:, :K] = rng.normal(size=(3, K))
     leaf = rng.integers(0, 3, m).astype(np.int32)
@@ -282,7 +280,7 @@ def test_leaf_steps(name, K):
     data = TreeData(X, y, K, 10.0 ** rng.uniform(-1, 1, m))
     loss, trees = learner(data, name, max_leaves=5, leaf_step="full")
     F = rng.normal(size=(m, K))
-    loss.restart(F)
+    loss.start(F)
     tree = trees.fit(3)
     rows = np.argsort(tree.leaf, kind="stable").astype(np.int32)
     start = np.searchsorted(tree.leaf[rows], np.arange(6)).astype(np.int64)

@@ -6,30 +6,71 @@ from pathlib import Path
 
 import pytest
 
+HEADER = Path(__file__).resolve().parents[2] / "pymcboost" / "include" / "mcb.h"
 FUZZ = Path(__file__).resolve().parents[2] / "tools" / "fuzz.py"
 
 
+def run(*options):
+    return subprocess.run([sys.executable, str(FUZZ), *options], capture_output=True, text=True)
+
+
 def fuzz(*options):
-    run = subprocess.run([sys.executable, str(FUZZ), *options], capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout + run.stderr
+    done = run(*options)
+    assert done.returncode == 0, done.stdout + done.stderr
     counts = {}
-    for line in run.stdout.splitlines()[1:]:
-        count, status, _ = line.split(maxsplit=2)
-        counts[int(status)] = int(count)
+    for line in done.stdout.splitlines():
+        if line.startswith(" "):
+            count, status, _ = line.split(maxsplit=2)
+            counts[int(status)] = int(count)
     return counts
 
 
 def test_every_change_is_refused():
-    counts = fuzz("--count", "5000", "--no-sanitizers")
+    counts = fuzz("--count", "5000", "--no-sanitizers", "--alone")
     assert sum(counts.values()) == 5000
     assert 0 not in counts
 
 
 def test_repaired_files_are_harmless():
-    counts = fuzz("--repaired", "--count", "3000")
+    counts = fuzz("--repaired", "--count", "3000", "--alone")
     assert sum(counts.values()) == 3000
     assert counts[0] > 100
     assert len(counts) > 25
+
+
+def test_drawn_files_score_alike_in_all_builds_and_in_the_slow_twin():
+    counts = fuzz("--shapes", "--count", "1500", "--no-sanitizers")
+    assert sum(counts.values()) == 1500
+    assert counts[0] > 500
+    assert counts[55] > 0
+    assert len(counts) > 25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ("(P == 0 || ", "("),  # a code without columns: the decoders divide by their number
+        ("margin < 0 ? 1.0 : 0.5", "margin < 0 ? 1.0 : 0.0"),
+        ("if (offset - *end >= 64)", "if (offset - *end >= 128)"),
+        ("base > m->n_classes ||", "base > m->n_classes + 1 ||"),
+        ("s[k] += x * (double)w[k]", "s[k] += x * (double)w[k] * (x < 3)"),
+        ("value ^= other & side;", "value ^= other;"),
+    ],
+)
+def test_a_broken_header_is_found(good, bad, tmp_path):
+    text = HEADER.read_text()
+    assert text.count(good) == 1
+    (tmp_path / "mcb.h").write_text(text.replace(good, bad))
+    done = run("--shapes", "--count", "1500", "--no-sanitizers", "--header", str(tmp_path))
+    assert done.returncode != 0
+
+
+@pytest.mark.slow
+def test_drawn_files_in_full():
+    counts = fuzz("--shapes", "--count", "30000", "--seed", "2")
+    assert sum(counts.values()) == 30_000
+    assert len(counts) > 38
 
 
 @pytest.mark.slow

@@ -344,7 +344,8 @@ CASES = [
     *[("MCB_E_SHAPE", lambda n=n: edited(CODED, b"CODE", "f", lambda values: values[:-n])) for n in (1, 2, 3)],
     ("MCB_E_SHAPE", lambda: edited(CODED, b"CODE", "f", lambda values: [*values, 1.0])),
     ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"CODE", "f", lambda values: values[:4])),
-    ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"CODE", "f", lambda values: [])),
+    ("MCB_E_CODE_COLUMNS", lambda: edited(CODED, b"CODE", "f", lambda values: [])),
+    *[("MCB_E_CODE_COLUMNS", lambda decoder=decoder: no_columns(decoder)) for decoder in (0, 1, 2)],
     ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"TCLS", "B", put(0, 5))),
     ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"TCLS", "B", put(-1, 255))),
     ("MCB_E_MISPLACED", lambda: with_section(LIST, b"CODE", 5, bytes(12))),
@@ -385,6 +386,14 @@ CASES = [
         ),
     ),
 ]
+
+
+def no_columns(decoder):
+    """A code without columns, and no trees that would need one: the counts agree with each other."""
+    items = {b"TSIZ": 1, b"FEAT": 1, b"THRS": 5, b"RGHT": 1, b"LEAF": 5, b"TCLS": 1, b"CODE": 5, b"RNDS": 1}
+    sections = [[tag, dtype, b""] for tag, dtype in items.items()]
+    sections += [[b"BIAS", 5, bytes(8)], [b"LABI", 4, struct.pack("<2q", 0, 1)]]
+    return tampering.File(2, 1, 3, 0, decoder, sections).to_bytes()
 
 
 def surrogate_meta(content):

@@ -15,7 +15,7 @@ from pymcboost import (
     PIBoostClassifier,
     SAMMEClassifier,
 )
-from pymcboost.coding import separators
+from pymcboost.losses.codes import separators
 
 
 @pytest.mark.parametrize("scale", [1e-5, 1.0, 1e5, 1e30])

@@ -15,7 +15,7 @@ class Counting:
 
     def __init__(self, done=0, left=10**9):
         self.n_rounds, self.gain, self.left = done, np.full(1, float(done)), left
-        self.added, self.restarts = done, []
+        self.added, self.restarts, self.builder = done, [], range(done)
 
     def round(self):
         if self.left == 0:
@@ -48,8 +48,8 @@ class Errors:
     def __init__(self, errors, before=None):
         self.errors, self.before, self.followed = errors, before, 0
 
-    def add_rounds(self, booster):
-        self.taken_in = booster.n_rounds
+    def add_rounds(self, builder):
+        self.taken_in = len(builder)
 
     def error(self):
         return self.errors[self.followed - 1] if self.followed else self.before

@@ -1,0 +1,86 @@
+/* exp and log in double by the same steps on every CPU: no fused multiply-add, no library. */
+#ifndef PYMCBOOST_ELEMENTARY_H
+#define PYMCBOOST_ELEMENTARY_H
+
+#include "lanes.h"
+
+#define PMB_LN2_HIGH 6.93147180369123816490e-01 /* 33 bits: its products with whole numbers up to 2^20 are exact */
+#define PMB_LN2_LOW 1.90821492927058770002e-10
+#define PMB_TO_WHOLE 6755399441055744.0 /* 1.5 * 2^52: adding it rounds to a whole number, in the lowest bits */
+
+PMB_INLINE double pmb_of_bits(uint64_t bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+PMB_INLINE uint64_t pmb_bits(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* e^x with an error below 0.7 units in the last place; subnormal results are rounded once more. */
+PMB_INLINE double pmb_exp(double x) {
+    const double t = x > 710.0 ? 710.0 : x < -746.0 ? -746.0 : x;
+    const double shifted = t * 1.4426950408889634 + PMB_TO_WHOLE, n = shifted - PMB_TO_WHOLE;
+    const double high = t - n * PMB_LN2_HIGH, low = n * PMB_LN2_LOW;
+    const double r = high - low, rest = (high - r) - low, one = 1.0 + r;
+    /* n + 2048 is above 0; half of it and what is left keep the two factors in range. */
+    const uint64_t whole = pmb_bits(shifted) - pmb_bits(PMB_TO_WHOLE) + 2048, half = whole >> 1;
+    double p = 1.0 / 6227020800;
+    p = p * r + 1.0 / 479001600;
+    p = p * r + 1.0 / 39916800;
+    p = p * r + 1.0 / 3628800;
+    p = p * r + 1.0 / 362880;
+    p = p * r + 1.0 / 40320;
+    p = p * r + 1.0 / 5040;
+    p = p * r + 1.0 / 720;
+    p = p * r + 1.0 / 120;
+    p = p * r + 1.0 / 24;
+    p = p * r + 1.0 / 6;
+    p = p * r + 0.5;
+    p = r * r * p + rest;
+    p = one + (((1.0 - one) + r) + p);
+    p = p * pmb_of_bits((half - 1) << 52) * pmb_of_bits((whole - half - 1) << 52);
+    return x == x ? p : x;
+}
+
+/* log x with an error below 1 unit in the last place (after fdlibm: x = 2^e m, log m = 2 atanh((m - 1) / (m + 1))). */
+PMB_INLINE double pmb_log(double x) {
+    const double scaled = x < 2.2250738585072014e-308 ? x * 18014398509481984.0 : x; /* 2^54 */
+    const uint64_t bits = pmb_bits(scaled);
+    double m = pmb_of_bits((bits & 0x000fffffffffffffu) | 0x3ff0000000000000u);
+    double e = pmb_of_bits((bits >> 52) | 0x4330000000000000u) - (4503599627370496.0 + 1023.0); /* 2^52 + exponent */
+    double f, s, z, r, half;
+    e = x < 2.2250738585072014e-308 ? e - 54.0 : e;
+    e = m > 1.4142135623730951 ? e + 1.0 : e;
+    m = m > 1.4142135623730951 ? m * 0.5 : m;
+    f = m - 1.0;
+    s = f / (2.0 + f);
+    z = s * s;
+    r = 1.479819860511658591e-01;
+    r = r * z + 1.531383769920937332e-01;
+    r = r * z + 1.818357216161805012e-01;
+    r = r * z + 2.222219843214978396e-01;
+    r = r * z + 2.857142874366239149e-01;
+    r = r * z + 3.999999999940941908e-01;
+    r = r * z + 6.666666666666735130e-01;
+    r = r * z;
+    half = 0.5 * f * f;
+    r = e * PMB_LN2_HIGH - ((half - (s * (half + r) + e * PMB_LN2_LOW)) - f);
+    r = x > 1.7976931348623157e308 ? x : r;
+    r = x == 0.0 ? -INFINITY : r;
+    return x >= 0.0 ? r : NAN;
+}
+
+/* to may be the same array as x. */
+PMB_CLONES PMB_STATIC void pmb_exp_all(const double *x, double *to, int64_t n) {
+    for (int64_t i = 0; i < n; i++) to[i] = pmb_exp(x[i]);
+}
+
+PMB_CLONES PMB_STATIC void pmb_log_all(const double *x, double *to, int64_t n) {
+    for (int64_t i = 0; i < n; i++) to[i] = pmb_log(x[i]);
+}
+
+#endif

@@ -1,0 +1,71 @@
+# What score.pyx uses of mcb.h and narrow.h.
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+cdef extern from *:
+    """
+    #define MCB_SIMD 1
+    #include "narrow.h"
+    """
+
+cdef extern from "mcb.h" nogil:
+    enum:
+        MCB_KIND_LINEAR
+        MCB_N_SLOTS
+        MCB_E_FILE_SIZE
+
+    ctypedef struct mcb_section:
+        const unsigned char *data
+        uint64_t count
+        uint32_t dtype
+
+    ctypedef struct mcb_model:
+        const unsigned char *data
+        uint64_t size
+        uint32_t n_classes
+        uint32_t n_features
+        uint32_t kind
+        uint32_t link
+        uint32_t decoder
+        uint32_t format_minor
+        uint64_t n_learners
+        uint64_t n_rounds
+        mcb_section section[24]
+        int error
+        int error_has_numbers
+        char error_tag[5]
+        uint64_t error_offset
+        uint64_t error_found
+        uint64_t error_expected
+
+    ctypedef struct mcb__rule:
+        unsigned char tag[5]
+
+    const mcb__rule mcb__rules[24]
+
+    int mcb_open(mcb_model *model, const void *bytes, size_t size)
+    size_t mcb_prepared_size(const mcb_model *m)
+    int mcb_prepare(mcb_model *m, void *memory, size_t size)
+    const char *mcb_strerror(int status)
+    uint32_t mcb_crc32c(uint32_t crc, const void *bytes, size_t n)
+    int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t begin, uint64_t end,
+                         double *scores)
+    int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value, double *scores)
+    void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores)
+    void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores)
+    uint32_t mcb_argmax(const mcb_model *m, const double *scores)
+    int mcb_probabilities(const mcb_model *m, double *scores)
+    uint32_t mcb_score_width(const mcb_model *m)
+    void mcb_decode(const mcb_model *m, const double *columns, double *scores)
+    double mcb_log(double x)
+    double mcb_exp(double x)
+    double mcb_sqrt(double x)
+
+cdef extern from "narrow.h" nogil:
+    ctypedef struct narrow_model:
+        mcb_model model
+
+    int narrow_can(const mcb_model *wide)
+    narrow_model *narrow_new(const mcb_model *wide)
+    void narrow_free(narrow_model *narrow)
+    void narrow_add(const narrow_model *narrow, uint32_t feature, float value, float *row)

@@ -1,0 +1,155 @@
+/* --------------------------------------------------------------------------------------------- validation: contents */
+
+static inline int mcb__finite_f32(mcb_model *m, int slot, int status) {
+    const mcb_section *s = &m->section[slot];
+    uint64_t i;
+    for (i = 0; i < s->count; i++) {
+        if ((mcb__u32(s->data + 4 * i) & 0x7f800000u) == 0x7f800000u) return mcb__wrong_item(m, status, slot, i);
+    }
+    return MCB_OK;
+}
+
+static inline int mcb__finite_f16(mcb_model *m, int slot, int status) {
+    const mcb_section *s = &m->section[slot];
+    uint64_t i;
+    for (i = 0; i < s->count; i++) {
+        if ((mcb__u16(s->data + 2 * i) & 0x7c00u) == 0x7c00u) return mcb__wrong_item(m, status, slot, i);
+    }
+    return MCB_OK;
+}
+
+/* Features below d, without the top bit, which says where NaN goes. */
+static inline int mcb__check_features(mcb_model *m) {
+    const mcb_section *s = &m->section[MCB_S_FEAT];
+    uint32_t low = s->dtype == MCB_U8 ? 0x7fu : s->dtype == MCB_U16 ? 0x7fffu : 0x7fffffffu;
+    uint64_t i;
+    for (i = 0; i < s->count; i++) {
+        if ((mcb__uint(s, i) & low) >= m->n_features) return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FEAT, i);
+    }
+    return MCB_OK;
+}
+
+/* The numbers of a section add up to total. */
+static inline int mcb__check_sum(mcb_model *m, int slot, uint64_t total, int status) {
+    const mcb_section *s = &m->section[slot];
+    uint64_t i, left = total;
+    for (i = 0; i < s->count; i++) {
+        uint64_t n = mcb__uint(s, i);
+        if (n > left) return mcb__wrong_item(m, status, slot, i);
+        left -= n;
+    }
+    return left ? mcb__wrong_item(m, status, slot, s->count) : MCB_OK;
+}
+
+/* The splits from `begin` to `end` are one tree in preorder: the part [i + 1, i + RGHT[i]) of a split's left side is
+ * made of whole subtrees. Seen from the last split to the first, such a part is crossed by jumping along the right
+ * children in it; no split is met twice, so the time is linear, and there is no stack. */
+static inline int mcb__check_tree(mcb_model *m, uint64_t begin, uint64_t end) {
+    const mcb_section *right = &m->section[MCB_S_RGHT];
+    uint64_t i = end, k, stop;
+    while (i-- > begin) {
+        uint64_t r = mcb__uint(right, i);
+        if (r < 1 || r > end - i) return mcb__wrong_item(m, MCB_E_RIGHT, MCB_S_RGHT, i);
+        stop = i + r;
+        for (k = i + 1; k < stop;) k += mcb__uint(right, k);
+        if (k != stop) return mcb__wrong_item(m, MCB_E_RIGHT, MCB_S_RGHT, i);
+    }
+    return MCB_OK;
+}
+
+static inline int mcb__check_trees(mcb_model *m) {
+    const mcb_section *s = m->section;
+    uint64_t T = s[MCB_S_TSIZ].count, t, begin = 0;
+    uint64_t n_columns = s[MCB_S_CODE].data ? s[MCB_S_CODE].count / m->n_classes : m->n_classes;
+    int status;
+    if ((status = mcb__check_sum(m, MCB_S_TSIZ, s[MCB_S_FEAT].count, MCB_E_TREE_SIZES))) return status;
+    if ((status = mcb__check_sum(m, MCB_S_RNDS, T, MCB_E_ROUNDS))) return status;
+    if ((status = mcb__check_features(m))) return status;
+    if ((status = mcb__finite_f32(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
+    for (t = 0; t < T; t++) {
+        uint64_t end = begin + mcb__uint(&s[MCB_S_TSIZ], t);
+        if ((status = mcb__check_tree(m, begin, end))) return status;
+        begin = end;
+    }
+    for (t = 0; t < s[MCB_S_TCLS].count; t++) {
+        uint32_t column = mcb__uint(&s[MCB_S_TCLS], t);
+        if (column >= n_columns || column > UINT16_MAX)
+            return mcb__wrong_item(m, MCB_E_TREE_CLASS, MCB_S_TCLS, t);
+    }
+    for (t = 0; t < s[MCB_S_TBAS].count; t++) {
+        uint32_t base = mcb__uint(&s[MCB_S_TBAS], t);
+        if (base > m->n_classes || base == mcb__uint(&s[MCB_S_TCLS], t))
+            return mcb__wrong_item(m, MCB_E_TREE_BASE, MCB_S_TBAS, t);
+    }
+    if ((status = mcb__finite_f32(m, MCB_S_CODE, MCB_E_CODE))) return status;
+    return s[MCB_S_LEAF].dtype == MCB_F16 ? mcb__finite_f16(m, MCB_S_LEAF, MCB_E_LEAF)
+                                          : mcb__finite_f32(m, MCB_S_LEAF, MCB_E_LEAF);
+}
+
+/* A kernel's number and parameters; those that it does not have must be 0. */
+static inline int mcb__check_kernel(mcb_model *m) {
+    const unsigned char *p = m->section[MCB_S_KPAR].data;
+    float kernel = mcb__f32(p), gamma = mcb__f32(p + 4), coef0 = mcb__f32(p + 8), degree = mcb__f32(p + 12);
+    int poly = kernel == (float)MCB_KERNEL_POLY, rbf = kernel == (float)MCB_KERNEL_RBF;
+    if (!(kernel == (float)MCB_KERNEL_LINEAR || poly || rbf || kernel == (float)MCB_KERNEL_PERCEPTRON))
+        return mcb__wrong_item(m, MCB_E_KERNEL, MCB_S_KPAR, 0);
+    if (!(poly || rbf ? gamma > 0 && gamma <= FLT_MAX : gamma == 0))
+        return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 1);
+    if (!(poly ? coef0 >= -FLT_MAX && coef0 <= FLT_MAX : coef0 == 0))
+        return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 2);
+    if (!(poly ? degree >= 0 && degree <= MCB_MAX_DEGREE && degree == (float)(int)degree : degree == 0))
+        return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 3);
+    return MCB_OK;
+}
+
+static inline int mcb__check_contents(mcb_model *m) {
+    const mcb_section *s = m->section;
+    uint64_t i;
+    int status;
+    if (m->kind == MCB_KIND_STUMPS) {
+        if ((status = mcb__check_features(m))) return status;
+        if ((status = mcb__finite_f32(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
+        if ((status = mcb__finite_f32(m, MCB_S_COEF, MCB_E_COEFFICIENT))) return status;
+        if (s[MCB_S_COEL].data && (status = mcb__finite_f32(m, MCB_S_COEL, MCB_E_COEFFICIENT))) return status;
+    } else if (m->kind == MCB_KIND_TREES) {
+        if ((status = mcb__check_trees(m))) return status;
+    } else if (m->kind == MCB_KIND_LINEAR) {
+        if ((status = mcb__finite_f32(m, MCB_S_WMAT, MCB_E_COEFFICIENT))) return status;
+    } else if (m->kind == MCB_KIND_KERNEL) {
+        if ((status = mcb__check_kernel(m))) return status;
+        if ((status = mcb__finite_f32(m, MCB_S_SCAL, MCB_E_SCALE))) return status;
+        if ((status = mcb__finite_f32(m, MCB_S_SVEC, MCB_E_SUPPORT))) return status;
+        if ((status = mcb__finite_f32(m, MCB_S_DUAL, MCB_E_COEFFICIENT))) return status;
+    } else {
+        uint64_t j, used = s[MCB_S_FIDX].count, begin = 0;
+        for (i = 0; i < used; i++) {
+            uint32_t f = mcb__uint(&s[MCB_S_FIDX], i);
+            if (f >= m->n_features || (i > 0 && f <= mcb__uint(&s[MCB_S_FIDX], i - 1)))
+                return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FIDX, i);
+        }
+        if (mcb__uint(&s[MCB_S_IOFF], 0) != 0) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, 0);
+        if ((status = mcb__finite_f32(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
+        for (i = 1; i <= used; i++) {
+            uint64_t end = mcb__uint(&s[MCB_S_IOFF], i);
+            if (end <= begin || end > s[MCB_S_THRS].count) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, i);
+            for (j = begin + 1; j < end; j++) {
+                if (!(mcb__f32(s[MCB_S_THRS].data + 4 * j - 4) < mcb__f32(s[MCB_S_THRS].data + 4 * j)))
+                    return mcb__wrong_item(m, MCB_E_THRESHOLD_ORDER, MCB_S_THRS, j);
+            }
+            begin = end;
+        }
+        if (begin != s[MCB_S_THRS].count) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, used);
+        if (s[MCB_S_TABL].dtype == MCB_F32) {
+            if ((status = mcb__finite_f32(m, MCB_S_TABL, MCB_E_TABLE))) return status;
+        } else {
+            for (i = 0; i < s[MCB_S_TABL].count; i++) {
+                /* Below 2^192 each, so that no sum of at most 2^31 of them leaves the range of double. */
+                if ((mcb__u64(s[MCB_S_TABL].data + 8 * i) >> 52 & 0x7ff) >= 1023 + 192)
+                    return mcb__wrong_item(m, MCB_E_TABLE, MCB_S_TABL, i);
+            }
+        }
+    }
+    if ((status = mcb__finite_f32(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
+    if ((status = mcb__check_labels(m))) return status;
+    return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);
+}

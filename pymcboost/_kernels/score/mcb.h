@@ -1,0 +1,93 @@
+/* mcb.h -- read and score pymcboost model files (.mcb). C99, header only, version 1 of the format.
+ *
+ *     #include "mcb.h"
+ *
+ *     mcb_model model;                                    // about 700 bytes, points into the file's bytes
+ *     int status = mcb_open(&model, bytes, size);         // checks every byte before anything is used
+ *     if (status != MCB_OK) {
+ *         fprintf(stderr, "%s (section %s, byte %lu)\n", mcb_strerror(status), model.error_tag,
+ *                 (unsigned long)model.error_offset);
+ *         return 1;
+ *     }
+ *     double *scores = malloc(model.n_classes * sizeof *scores);   // the caller owns all memory
+ *     mcb_scores(&model, row, scores);                    // row: model.n_features floats
+ *     uint32_t k = mcb_argmax(&model, scores);            // index of the class, ties go to the lowest
+ *     int64_t label = mcb_label_int(&model, k);           // or mcb_label_text(&model, k, &length)
+ *     if (mcb_has_probabilities(&model)) mcb_probabilities(&model, scores);      // in place
+ *
+ * Trees are scored several times as fast after
+ *
+ *     size_t room = mcb_prepared_size(&model);            // 0 for stumps, which need no preparation
+ *     void *memory = malloc(room);                        // to be kept as long as the model
+ *     if (memory) mcb_prepare(&model, memory, room);
+ *
+ * Rows of a linear machine that are mostly 0 are scored by mcb_scores_sparse, after the same preparation.
+ *
+ * What it promises
+ *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model
+ *     may be used by any number of threads. Only <float.h>, <stddef.h>, <stdint.h> and <string.h> are included.
+ *   - The bytes may be at any address (a read-only mapping of the file will do) and must stay there, unchanged, while
+ *     the model is used. Fields are read with memcpy, so no alignment is needed.
+ *   - mcb_open reads every byte once and refuses whatever docs/format.md forbids. After MCB_OK no function reads
+ *     outside the file or gives a score that is not finite, whatever the row holds (NaN and infinities included).
+ *     Linear and kernel machines have no missing values: the scores of a row with NaN or an infinity are all NaN, as are
+ *     those of a row too far away for the arithmetic of a kernel machine; mcb_predict then gives class 0.
+ *   - Scores have the same bits on every machine with IEEE double arithmetic, for one row or many, with or without
+ *     MCB_SIMD: each class is one chain of additions, bias first, then the learners in order (sums over features:
+ *     eight chains, see docs/format.md). A product that is added to something is exact, so fusing the two
+ *     (-ffp-contract=fast, the default of gcc) changes nothing. Do not compile with -ffast-math; 32-bit x86 needs
+ *     -msse2 -mfpmath=sse (MCB_EXACT is 0 where the promise cannot be kept).
+ *   - A checksum is not a signature: it finds damage, not forgery.
+ *
+ * Speed
+ *   By default the code uses what the compiler was told the machine has (SSE2, AVX2, AVX-512, NEON...).
+ *   #define MCB_SIMD         before the #include: compile AVX2 and AVX-512 variants, too, and choose when called
+ *                            (gcc and clang, x86-64)
+ *   #define MCB_NO_VECTOR    plain scalar C only
+ *   Stack: mcb_scores below 2 KB, for prepared trees 10 KB, for machines 12 KB; mcb_scores_batch and mcb_add_learners
+ *   about 60 KB, for prepared trees 75 KB; mcb_prepare 14 KB.
+ *
+ * Written by the pymcboost authors; the same licence as pymcboost (BSD-3-Clause).
+ */
+#ifndef MCB_H
+#define MCB_H
+
+#include <float.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "platform.h"
+#include "errors.h"
+#include "model.h"
+#include "bytes.h"
+#include "checksum.h"
+#include "rules.h"
+#include "shapes.h"
+#include "text.h"
+#include "contents.h"
+#include "open.h"
+#include "access.h"
+#include "vectors.h"
+#include "stumps_row.h"
+#include "stumps_batch.h"
+#include "intervals.h"
+#include "trees.h"
+#include "prepare.h"
+#include "descend.h"
+#include "functions.h"
+#include "sums.h"
+#include "machines.h"
+#include "sparse.h"
+#include "scores.h"
+#include "links.h"
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MCB_H */

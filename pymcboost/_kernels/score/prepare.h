@@ -1,0 +1,258 @@
+/* --------------------------------------------------------------------------------------------------- prepared trees */
+
+/* The caller's memory holds these, one array after the other. Trees are taken in blocks that use few different columns.
+ * A column is a feature together with the side that NaN takes: rows are copied column by column with infinities in
+ * place of NaN, and from there on x <= threshold is all that is asked. */
+enum { MCB__COLUMNS = 1024, MCB__SPLITS = 10000, MCB__GROUP = 16, MCB__SORTED = 256, MCB__FEW = 32 };
+
+typedef struct {
+    uint32_t feature;
+    float missing; /* what stands for NaN: an infinity */
+} mcb__column;
+
+typedef struct {
+    uint64_t tree;   /* first tree */
+    uint64_t column; /* first column */
+} mcb__block;
+
+/* Splits and leaves of a tree in preorder. A leaf has 0 to jump. */
+typedef struct {
+    float threshold;  /* of a leaf: its value, or 1 + its number / 2^23 where leaves are vectors */
+    uint16_t column;
+    uint16_t jump[2]; /* distance to the right and to the left child, in pieces of 4 bytes */
+    uint16_t unused;
+} mcb__node;
+
+/* A split of a tree with up to 32 leaves: `keep` has a 0 for each leaf that a row does not reach if it goes right. The
+ * leaf of a row is the lowest 1 in the `keep` of all splits at which it goes right. */
+typedef struct {
+    float threshold;
+    uint32_t keep, column; /* column times MCB__GROUP */
+} mcb__split;
+
+typedef struct {
+    uint32_t split;     /* first split; the first node is 2 * split + number of the tree */
+    uint32_t depth;     /* splits on the longest way to a leaf */
+    uint16_t cls, base; /* base is the number of scores if there is none */
+} mcb__tree;
+
+/* For single rows, 256 trees of a block at a time are sorted from shallow to deep. */
+typedef struct {
+    uint32_t root;   /* its node */
+    uint16_t number; /* which of the 256 trees */
+    uint16_t depth;
+} mcb__walk;
+
+typedef struct {
+    uint64_t n_blocks;
+    const mcb__block *block;   /* n_blocks + 1 */
+    const mcb__column *column;
+    const mcb__tree *tree;     /* trees + 1 */
+    const mcb__walk *walk;
+    const mcb__split *split;
+    const mcb__node *node;
+    const float *leaf;
+    const float *code; /* null if the trees have none */
+} mcb__prepared;
+
+/* Divide the trees into blocks. With split, column and block, write the columns of splits, the columns and the blocks;
+ * without, count. False if a tree has too many columns or splits. */
+static inline int mcb__plan(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_columns, mcb__split *split,
+                            mcb__column *column, mcb__block *block) {
+    const mcb_section *feat = &m->section[MCB_S_FEAT], *size = &m->section[MCB_S_TSIZ];
+    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, key[MCB__COLUMNS], used = 0, i;
+    uint16_t slot[4 * MCB__COLUMNS]; /* hash table: number of a column plus 1 */
+    uint64_t t = 0, begin = 0, first = 0, leaves = feat->count + size->count;
+    memset(slot, 0, sizeof slot);
+    *n_blocks = *n_columns = 0;
+    if (leaves >= UINT64_C(1) << 31 || leaves >= SIZE_MAX / 64 / (m->n_classes + (size_t)1)) return 0;
+    while (t < size->count) {
+        uint32_t n = mcb__uint(size, t), before = used;
+        if (n > MCB__SPLITS) return 0;
+        for (i = 0; i < n; i++) {
+            uint32_t f = mcb__uint(feat, begin + i), k = (f & ((1u << top) - 1)) << 1 | f >> top;
+            uint32_t at = k * 0x9e3779b1u >> 20;
+            while (slot[at] && key[slot[at] - 1] != k) at = (at + 1) & (4 * MCB__COLUMNS - 1);
+            if (!slot[at]) {
+                if (used == MCB__COLUMNS) break;
+                key[used] = k;
+                slot[at] = (uint16_t)++used;
+            }
+            if (split) split[begin + i].column = slot[at] - 1u;
+        }
+        if (i < n) { /* a new block begins with this tree */
+            if (t == first) return 0;
+            used = before;
+        } else {
+            begin += n;
+            if (++t < size->count) continue;
+        }
+        if (block) {
+            block[*n_blocks].tree = first;
+            block[*n_blocks].column = *n_columns;
+            for (i = 0; i < used; i++) {
+                column[*n_columns + i].feature = key[i] >> 1;
+                column[*n_columns + i].missing = key[i] & 1 ? -FLT_MAX * 2 : FLT_MAX * 2;
+            }
+        }
+        ++*n_blocks;
+        *n_columns += used;
+        first = t;
+        used = 0;
+        memset(slot, 0, sizeof slot);
+    }
+    if (block) {
+        block[*n_blocks].tree = t;
+        block[*n_blocks].column = *n_columns;
+    }
+    return 1;
+}
+
+/* Nodes of a tree of n splits, of which `column` is known, and their `keep`; returns the depth. */
+static inline uint32_t mcb__build_tree(const mcb_model *m, uint64_t begin, uint32_t n, const float *leaf_value,
+                                       mcb__split *split, mcb__node *node) {
+    const mcb_section *right = &m->section[MCB_S_RGHT];
+    uint32_t i, leaf, unset = 0xffffffffu, depth = 0;
+    /* keep and column of a node: for now the number of leaves before the split, and its depth. A split's parent comes
+     * before all others that may take it for their child: those for which a leaf lies between. */
+    for (i = 0; i < n; i++) split[i].keep = i ? unset : 0;
+    node->column = 1;
+    for (i = 0; i < n; i++) {
+        uint32_t r = mcb__uint(right, begin + i), below = node[i].column + 1u;
+        if (below > depth + 1) depth = below - 1;
+        if (r > 1) {
+            split[i + 1].keep = split[i].keep;
+            node[i + 1].column = (uint16_t)below;
+        }
+        if (i + r < n && split[i + r].keep == unset) {
+            split[i + r].keep = split[i].keep + r;
+            node[i + r].column = (uint16_t)below;
+        }
+    }
+    for (i = leaf = 0; i + leaf <= 2 * n;) {
+        mcb__node *here = node + i + leaf;
+        memset(here, 0, sizeof *here);
+        if (i < n && split[i].keep == leaf) {
+            uint32_t r = mcb__uint(right, begin + i);
+            here->threshold = split[i].threshold = mcb__f32(m->section[MCB_S_THRS].data + 4 * (begin + i));
+            here->column = (uint16_t)split[i].column;
+            here->jump[0] = (uint16_t)(2 * r * (sizeof *here / 4));
+            here->jump[1] = sizeof *here / 4;
+            split[i].column *= MCB__GROUP;
+            split[i].keep = n < MCB__FEW ? ~(((1u << r) - 1) << leaf) : 0;
+            i++;
+        } else {
+            uint32_t bits = 0x3f800000u + leaf;
+            if (m->section[MCB_S_TCLS].data)
+                here->threshold = leaf_value[leaf];
+            else
+                memcpy(&here->threshold, &bits, sizeof bits);
+            leaf++;
+        }
+    }
+    return depth;
+}
+
+/* Walks through n trees from number t on. */
+static inline void mcb__sort_trees(const mcb__tree *tree, uint64_t t, uint32_t n, mcb__walk *walk) {
+    uint32_t i, j;
+    for (i = 0; i < n; i++) {
+        for (j = i; j && walk[j - 1].depth > tree[i].depth; j--) walk[j] = walk[j - 1];
+        walk[j].root = (uint32_t)(2 * (uint64_t)tree[i].split + t + i);
+        walk[j].number = (uint16_t)i;
+        walk[j].depth = (uint16_t)tree[i].depth;
+    }
+}
+
+static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
+
+/* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
+ * over 10,000 splits, or one with over 1024 different features. */
+MCB_API size_t mcb_prepared_size(const mcb_model *m) {
+    uint64_t n_blocks, n_columns, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    if (m->kind == MCB_KIND_LINEAR) return mcb__room(m->section[MCB_S_WMAT].count, sizeof(float));
+    if (m->kind != MCB_KIND_TREES || !mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)) return 0;
+    return mcb__room(1, sizeof(mcb__prepared)) + mcb__room(n_blocks + 1, sizeof(mcb__block)) +
+           mcb__room(n_columns, sizeof(mcb__column)) + mcb__room(T + 1, sizeof(mcb__tree)) +
+           mcb__room(T, sizeof(mcb__walk)) + mcb__room(S, sizeof(mcb__split)) +
+           mcb__room(2 * S + T, sizeof(mcb__node)) +
+           mcb__room(m->section[MCB_S_LEAF].count, sizeof(float)) +
+           mcb__room(m->section[MCB_S_CODE].count, sizeof(float));
+}
+
+/* Lay trees out for speed, in the caller's memory; scores keep their bits and come several times as fast. Linear
+ * machines are laid out for mcb_scores_sparse; the other functions do not need that.
+ *
+ * The memory is aligned as malloc does (to 8 bytes) and has mcb_prepared_size(model) bytes or more. It must stay there,
+ * unchanged, while the model or a copy of it is used; there is nothing to undo. Without this call, or where there is
+ * nothing to prepare, trees are scored from the bytes of the file. MCB_E_ARGUMENT if the memory does not do. */
+MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
+    uint64_t n_blocks, n_columns, t, i, begin = 0, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    unsigned char *at = (unsigned char *)memory;
+    const mcb_section *s = m->section;
+    mcb__prepared *p;
+    mcb__block *block;
+    mcb__column *column;
+    mcb__tree *tree;
+    mcb__walk *walk;
+    mcb__split *split;
+    mcb__node *node;
+    float *leaf, *code;
+    size_t needed = mcb_prepared_size(m);
+    if (!needed) return MCB_OK;
+    if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
+    if (m->kind == MCB_KIND_LINEAR) {
+        size_t k, j, K = m->n_classes, d = m->n_features;
+        float *out = (float *)memory;
+        for (j = 0; j < d; j++) {
+            for (k = 0; k < K; k++) out[j * K + k] = mcb__f32(s[MCB_S_WMAT].data + 4 * (k * d + j));
+        }
+        m->prepared = memory;
+        return MCB_OK;
+    }
+    mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
+#define MCB__TAKE(pointer, type, count)          \
+    pointer = (type *)(void *)at;                \
+    at += mcb__room(count, sizeof(type))
+    MCB__TAKE(p, mcb__prepared, 1);
+    MCB__TAKE(block, mcb__block, n_blocks + 1);
+    MCB__TAKE(column, mcb__column, n_columns);
+    MCB__TAKE(tree, mcb__tree, T + 1);
+    MCB__TAKE(walk, mcb__walk, T);
+    MCB__TAKE(split, mcb__split, S);
+    MCB__TAKE(node, mcb__node, 2 * S + T);
+    MCB__TAKE(leaf, float, s[MCB_S_LEAF].count);
+    MCB__TAKE(code, float, s[MCB_S_CODE].count);
+#undef MCB__TAKE
+    mcb__plan(m, &n_blocks, &n_columns, split, column, block);
+    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__leaf(&s[MCB_S_LEAF], i);
+    for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
+    for (t = 0; t < T; t++) {
+        uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
+        tree[t].split = (uint32_t)begin;
+        tree[t].cls = (uint16_t)(s[MCB_S_TCLS].data ? mcb__uint(&s[MCB_S_TCLS], t) : 0);
+        tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
+        tree[t].depth = mcb__build_tree(m, begin, n, leaf + begin + t, split + begin, node + 2 * begin + t);
+        begin += n;
+    }
+    tree[T].split = (uint32_t)begin;
+    tree[T].cls = tree[T].base = 0;
+    tree[T].depth = 0;
+    for (i = 0; i < n_blocks; i++) {
+        for (t = block[i].tree; t < block[i + 1].tree; t += MCB__SORTED) {
+            uint64_t n = block[i + 1].tree - t;
+            mcb__sort_trees(tree + t, t, n < MCB__SORTED ? (uint32_t)n : (uint32_t)MCB__SORTED, walk + t);
+        }
+    }
+    p->n_blocks = n_blocks;
+    p->block = block;
+    p->column = column;
+    p->tree = tree;
+    p->walk = walk;
+    p->split = split;
+    p->node = node;
+    p->leaf = leaf;
+    p->code = s[MCB_S_CODE].data && !m->decoder ? code : 0;
+    m->prepared = p;
+    return MCB_OK;
+}

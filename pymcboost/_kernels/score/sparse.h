@@ -1,0 +1,57 @@
+/* ------------------------------------------------------------------------------------------------------ sparse rows */
+
+/* Add x * coefficients of n classes to sums of 8 x MCB__T_CLASSES. */
+#define MCB__DEFINE_SPARSE(W, ATTRIBUTE)                                                                               \
+    ATTRIBUTE MCB__APART void mcb__sparse_##W(const float *column, size_t K, size_t nk, size_t n,                      \
+                                              const uint32_t *index, const float *value, double *sum) {                \
+        size_t i, k;                                                                                                   \
+        for (i = 0; i < n; i++) {                                                                                      \
+            const float *w = column + (size_t)index[i] * K;                                                            \
+            double x = (double)value[i], *s = sum + index[i] % MCB__SUMS * MCB__T_CLASSES;                             \
+            for (k = 0; k < nk; k++) s[k] += x * (double)w[k];                                                         \
+        }                                                                                                              \
+    }
+MCB__DEFINE_SPARSE(2, )
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__))
+MCB__DEFINE_SPARSE(4, MCB__AVX2)
+#endif
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+MCB__DEFINE_SPARSE(8, MCB__AVX512)
+#endif
+
+/* Scores of one row of a linear machine given by its n features that are not 0: index strictly increasing. The same
+ * bits as mcb_scores gives for the whole row, in time that does not depend on n_features; the model must have been
+ * prepared (mcb_prepare). MCB_E_ARGUMENT for another kind of model, one that is not prepared, or a wrong index. */
+MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value, double *scores) {
+    const float *column = (const float *)m->prepared;
+    double sum[MCB__SUMS * MCB__T_CLASSES];
+    size_t K = m->n_classes, first, nk, i, k, c;
+    int finite = 1;
+    if (m->kind != MCB_KIND_LINEAR || !column) return MCB_E_ARGUMENT;
+    for (i = 0; i < n; i++) {
+        if (index[i] >= m->n_features || (i > 0 && index[i] <= index[i - 1])) return MCB_E_ARGUMENT;
+    }
+    for (first = 0; first < K; first += nk) {
+        nk = K - first < MCB__T_CLASSES ? K - first : (size_t)MCB__T_CLASSES;
+        for (c = 0; c < MCB__SUMS; c++) {
+            for (k = 0; k < nk; k++) sum[c * MCB__T_CLASSES + k] = 0;
+        }
+#if MCB__VECTOR
+        MCB__DISPATCH(mcb__sparse_8(column + first, K, nk, n, index, value, sum),
+                      mcb__sparse_4(column + first, K, nk, n, index, value, sum),
+                      mcb__sparse_2(column + first, K, nk, n, index, value, sum));
+#else
+        mcb__sparse_2(column + first, K, nk, n, index, value, sum);
+#endif
+        for (k = 0; k < nk; k++) {
+            const double *s = sum + k;
+#define MCB__PAIR(c) (s[c * MCB__T_CLASSES] + s[(c + 4) * MCB__T_CLASSES])
+            scores[first + k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * (first + k)) +
+                                ((MCB__PAIR(0) + MCB__PAIR(2)) + (MCB__PAIR(1) + MCB__PAIR(3)));
+#undef MCB__PAIR
+        }
+    }
+    finite = scores[0] - scores[0] == 0;
+    for (k = 0; k < K && !finite; k++) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
+    return MCB_OK;
+}

@@ -1,0 +1,49 @@
+/* ------------------------------------------------------------------------------------ trees as they are in the file */
+
+/* First split of a tree. */
+static inline uint64_t mcb__tree_begin(const mcb_model *m, uint64_t tree) {
+    uint64_t t, begin = 0;
+    for (t = 0; t < tree; t++) begin += mcb__uint(&m->section[MCB_S_TSIZ], t);
+    return begin;
+}
+
+MCB__INLINE double mcb__leaf(const mcb_section *leaf, uint64_t i) {
+    return (double)(leaf->dtype == MCB_F16 ? mcb__f16(leaf->data + 2 * i) : mcb__f32(leaf->data + 4 * i));
+}
+
+/* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. */
+static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, uint64_t begin,
+                                      double *scores) {
+    const mcb_section *feat = &m->section[MCB_S_FEAT], *right = &m->section[MCB_S_RGHT], *cls = &m->section[MCB_S_TCLS];
+    const mcb_section *base = &m->section[MCB_S_TBAS], *leaf = &m->section[MCB_S_LEAF];
+    const mcb_section *code = m->decoder ? base : &m->section[MCB_S_CODE]; /* there is no base beside a code */
+    const unsigned char *thrs = m->section[MCB_S_THRS].data;
+    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, k, K = m->n_classes;
+    uint64_t t;
+    for (t = from; t < to; t++) {
+        uint64_t i = begin, end = begin + mcb__uint(&m->section[MCB_S_TSIZ], t), at = begin + t;
+        begin = end;
+        while (i < end) {
+            uint32_t f = mcb__uint(feat, i), r = mcb__uint(right, i);
+            float v = x[f & ((1u << top) - 1)];
+            if (v <= mcb__f32(thrs + 4 * i) || (v != v && f >> top)) {
+                end = i + r;
+                i++;
+            } else {
+                at += r;
+                i += r;
+            }
+        }
+        if (!cls->data) {
+            for (k = 0; k < K; k++) scores[k] += mcb__leaf(leaf, at * K + k);
+        } else if (code->data) {
+            uint64_t row = (uint64_t)mcb__uint(cls, t) * K;
+            double value = mcb__leaf(leaf, at); /* the products are exact */
+            for (k = 0; k < K; k++) scores[k] += value * (double)mcb__f32(code->data + 4 * (row + k));
+        } else {
+            double value = mcb__leaf(leaf, at);
+            scores[mcb__uint(cls, t)] += value;
+            if (base->data && mcb__uint(base, t) < K) scores[mcb__uint(base, t)] -= value;
+        }
+    }
+}

@@ -1,0 +1,82 @@
+"""Machines whose kernel is a Python function: they score like others, and are neither saved nor pickled."""
+
+import pickle
+
+import numpy as np
+
+from pymcboost.hinge.kernels import kernel_block
+from pymcboost.model.kind import Machine
+
+SCORED_AT_ONCE = 512
+REFUSED = (
+    "a model with a callable kernel cannot be saved or pickled: a file holds numbers, and a function would have to be "
+    "found again and trusted. Use one of the kernels that have names, or fit again where it is needed"
+)
+
+
+class CallableMachine(Machine):
+    """Support vectors and coefficients of a kernel that is a function."""
+
+    def __init__(self, kernel, support, coef, intercept, scale):
+        self.kernel, self.support, self.coef, self.intercept, self.scale = kernel, support, coef, intercept, scale
+
+    def scores(self, X):
+        """Scores of the classes: (m, K)."""
+        scores = np.tile(self.intercept, (len(X), 1))
+        if not len(self.support):
+            return scores
+        for begin in range(0, len(X), SCORED_AT_ONCE):
+            part = np.asarray(X[begin : begin + SCORED_AT_ONCE], dtype=np.float32)
+            part = part if self.scale is None else self.scale.apply(part)
+            scores[begin : begin + len(part)] += kernel_block(part, self.support, self.kernel, 1.0, 0.0, 1) @ self.coef
+        return scores
+
+
+def callable_machine(kernel):
+    """The maker of machines with this function as their kernel, for `KernelBuilder`."""
+
+    def make(**parts):
+        return CallableMachine(kernel, **parts)
+
+    return make
+
+
+class CallableKernelModel:
+    """The model of a callable kernel: it scores as a `Model` does, and refuses to be saved."""
+
+    has_stages, is_machine, n_rounds, link = False, True, None, "none"
+
+    def __init__(self, machine, classes, meta):
+        self.ensemble, self.classes_, self.meta = machine, classes, meta
+
+    def raw_scores(self, X, n_jobs=None):
+        """Scores of the classes: (m, K)."""
+        return self.ensemble.scores(X)
+
+    def decision_function(self, X, n_jobs=None):
+        """Scores of the classes; for two classes, the score of the second minus that of the first."""
+        scores = self.raw_scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict_codes(self, X, n_jobs=None):
+        """Positions of the predicted labels: (m,)."""
+        return self.raw_scores(X).argmax(axis=1)
+
+    def predict(self, X, n_jobs=None):
+        """Predicted labels: (m,)."""
+        return self.classes_[self.predict_codes(X)]
+
+    def staged_decision_function(self, X):
+        """There are no stages."""
+        raise ValueError("this model is a kernel machine, into which all rounds have been merged: it has no stages")
+
+    def to_bytes(self):
+        """Refused: a function is not part of a file."""
+        raise ValueError(REFUSED)
+
+    def save(self, path, layout=None, leaves=None):
+        """Refused: a function is not part of a file."""
+        raise ValueError(REFUSED)
+
+    def __reduce__(self):
+        raise pickle.PicklingError(REFUSED)

@@ -1,0 +1,145 @@
+"""Columns that colour the classes by what is to be separated: random ones, pairs, and max-cut.
+
+All of them look at the pair weights W (K, K), symmetric with zero diagonal: W[a, b] is the sum of the residuals of the
+rows of class a towards b and of those of b towards a. A column that puts a and b on different sides cuts W[a, b]; the
+best one cuts most (HingeBoost.OC, eq. 11 and 12). Weights may be negative. Sums are einsum's: those of BLAS depend on
+the CPU.
+"""
+
+import numpy as np
+
+from pymcboost._kernels import colours
+
+# Of the low-rank solution of max-cut: sweeps over the classes at most, relative gain to go on, and roundings tried.
+SWEEPS = 100
+LEAST_GAIN = 1e-6
+ROUNDINGS = 100
+
+
+def pair_weights(rho, y):
+    """Pair weights of residuals.
+
+    Parameters
+    ----------
+    rho : ndarray of float64 (m, K)
+    y : ndarray of int32 (m,)
+
+    Returns
+    -------
+    ndarray of float64 (K, K)
+    """
+    sums = np.empty((rho.shape[1], rho.shape[1]))
+    colours.class_sums(rho, y, sums)
+    weights = sums + sums.T
+    np.fill_diagonal(weights, 0.0)
+    return weights
+
+
+def cut(weights, columns):
+    """Weight that each column cuts.
+
+    Parameters
+    ----------
+    weights : ndarray (K, K)
+    columns : ndarray of +-1 (n, K)
+
+    Returns
+    -------
+    ndarray (n,)
+    """
+    columns = np.asarray(columns, dtype=np.float64)
+    return (weights.sum() - np.einsum("nk,nk->n", np.einsum("na,ab->nb", columns, weights), columns)) / 4
+
+
+def one_vs_all(k, n_classes):
+    """The column +1 for class k, -1 for all others: int8 (K,)."""
+    return np.where(np.arange(n_classes) == k, 1, -1).astype(np.int8)
+
+
+def best_random(weights, n_columns, rng):
+    """The column that cuts most of ``n_columns`` random ones with two colours; the first one where they tie.
+
+    Parameters
+    ----------
+    weights : ndarray (K, K)
+    n_columns : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of int8 (K,)
+    """
+    K = len(weights)
+    column = np.empty(K, dtype=np.int8)
+    draws = rng.random((n_columns, K))
+    colours.best_column(draws, rng.integers(K, size=n_columns), np.ascontiguousarray(weights), column)
+    return column
+
+
+def best_pair(weights):
+    """The column +1, -1 for the two classes of the largest weight and 0 for the others: int8 (K,)."""
+    upper = np.where(np.triu(np.ones_like(weights, dtype=bool), 1), weights, -np.inf)
+    a, b = np.unravel_index(upper.argmax(), upper.shape)
+    column = np.zeros(len(weights), dtype=np.int8)
+    column[a], column[b] = 1, -1
+    return column
+
+
+def max_cut(weights, rng):
+    """A column of a large cut: the semidefinite relaxation at low rank, and the best of its random roundings.
+
+    Each class has a unit vector; they turn, one at a time, against the weighted sum of the others, which solves the
+    relaxation for ranks above sqrt(2 K). A random hyperplane makes two colours of them, which single flips improve.
+
+    Parameters
+    ----------
+    weights : ndarray (K, K)
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of int8 (K,)
+
+    References
+    ----------
+    M. X. Goemans and D. P. Williamson, Improved approximation algorithms for maximum cut and satisfiability problems
+    using semidefinite programming, 1995. S. Burer and R. D. C. Monteiro, A nonlinear programming algorithm for solving
+    semidefinite programs via low-rank factorization, 2003.
+    """
+    K = len(weights)
+    rank = int(np.ceil(np.sqrt(2 * K))) + 1
+    vectors = rng.normal(size=(K, rank))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    before = np.inf
+    for _ in range(SWEEPS):
+        value = 0.0
+        for k in range(K):
+            pull = np.einsum("a,ar->r", weights[k], vectors)
+            size = np.sqrt(np.einsum("r,r->", pull, pull))
+            if size > 0:
+                vectors[k] = -pull / size
+            value -= size
+        if before - value <= LEAST_GAIN * abs(value):
+            break
+        before = value
+    columns = np.where(np.einsum("nr,kr->nk", rng.normal(size=(ROUNDINGS, rank)), vectors) < 0, -1, 1).astype(np.int8)
+    for column in columns:
+        _flip(weights, column)
+    return np.ascontiguousarray(columns[cut(weights, columns).argmax()])
+
+
+def _flip(weights, column):
+    """Single flips that cut more, the best first; both colours stay in use."""
+    while True:
+        # Flipping k adds sum_b W[k, b] mu_k mu_b to the cut.
+        gain = column * np.einsum("ab,b->a", weights, column)
+        sides = np.bincount(column + 1, minlength=3)
+        if sides[0] and sides[2]:
+            gain[column == -1] = -np.inf if sides[0] == 1 else gain[column == -1]
+            gain[column == 1] = -np.inf if sides[2] == 1 else gain[column == 1]
+            k = gain.argmax()
+            if gain[k] <= LEAST_GAIN * np.abs(weights).max():
+                return
+        else:
+            k = gain.argmax()
+        column[k] = -column[k]

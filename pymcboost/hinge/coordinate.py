@@ -1,0 +1,249 @@
+"""The margin-rescaled SVM by steps of our own: pairwise ones on a kernel in memory, coordinate ones on rows."""
+
+import warnings
+
+import numpy as np
+
+from pymcboost._kernels import products as _products
+from pymcboost._kernels import svmdual
+from pymcboost.hinge.dual import (
+    BLOCK,
+    Solution,
+    bias_of,
+    bounds,
+    dot,
+    refuse_memory,
+    restart,
+    violation_of,
+    warn_violation,
+)
+
+# Epochs of coordinate steps before the free variables are solved for at once, if there are at most so many, with this
+# share of their mean diagonal added.
+EPOCHS, MOST_FREE, NEWTON_STEPS, RIDGE = 300, 500, 200, 1e-10
+# Entries of X that a solve may visit, each row with these more: a second or two. A step on the free variables counts as
+# many as take its time.
+MAX_VISITS, VISIT, NEWTON_VISIT = 2_000_000_000, 32, 1 / 16
+# Features are not scaled where one has a mean of so many of its deviations, or so many times the least deviation.
+FAR, WIDE = 1e3, 1e5
+# Pairwise steps of a solve.
+MAX_STEPS = 10_000_000
+
+
+class DenseKernel:
+    """Pairwise steps on a kernel in memory (float32), from the multipliers of an earlier problem where that helps.
+
+    Parameters
+    ----------
+    m, block
+        As for `libsvm.LibsvmKernel`.
+    n_threads : ignored
+    """
+
+    def __init__(self, m, block, n_threads=1):
+        n = -(-m // svmdual.BLOCK) * svmdual.BLOCK
+        refuse_memory(4 * n * n + 80 * n, m, 4, "fewer rows, or a linear kernel, which needs none")
+        self.m, self.n = m, n
+        self._K = np.zeros((n, n), dtype=np.float32)
+        for begin in range(0, m, BLOCK):
+            end = min(begin + BLOCK, m)
+            self._K[begin:end, :m] = block(begin, end)
+        self._diagonal = np.ascontiguousarray(self._K.diagonal(), dtype=np.float64)
+
+    def _sums(self, beta):
+        sums = np.empty(self.n)
+        svmdual.kernel_sums(self._K, beta, sums)
+        return sums
+
+    def solve(self, sign, d, c, tol, start=None):
+        """Solve one problem; see `libsvm.LibsvmKernel.solve`. ``start``: beta (m,) of an earlier one, or None."""
+        m, n = self.m, self.n
+        target, lo, hi = np.zeros(n), np.zeros(n), np.zeros(n)
+        target[:m] = sign * d
+        lo[:m], hi[:m] = bounds(sign, c)
+        beta, E = np.zeros(n), target.copy()
+        if start is not None:
+            padded = np.zeros(n)
+            padded[:m] = start
+            tried = restart(padded, lo, hi)
+            if tried is not None:
+                sums = self._sums(tried)
+                gain, curve = dot(target, tried), dot(tried, sums)
+                scale = min(1.0, gain / curve) if curve > 0 else 1.0
+                if scale > 0:
+                    beta, E = scale * tried, target - scale * sums
+        up, down = np.empty(n), np.empty(n)
+        steps, left = 0, MAX_STEPS
+        while True:
+            more, _ = svmdual.smo(self._K, self._diagonal, lo, hi, beta, E, up, down, tol, left)
+            steps, left = steps + more, left - more
+            sums = self._sums(beta)
+            E = target - sums
+            violation, _, _ = violation_of(beta[:m], E[:m], lo[:m], hi[:m])
+            if violation <= tol or not more or not left:
+                break
+        warn_violation(violation, tol, sums[:m], "the pairwise solver")
+        bias = bias_of(beta, E, lo, hi)
+        return Solution(beta[:m].copy(), bias, sums[:m] + bias, dot(beta, sums), None, violation, steps)
+
+
+class LinearRows:
+    """Coordinate steps on the rows of X, without a kernel: O(d) memory besides X, a row per step.
+
+    Parameters
+    ----------
+    X : ndarray of float32 (m, d) or CSR matrix of float32
+    seed : int
+        Of the order in which rows are visited.
+    """
+
+    def __init__(self, X, seed=0):
+        self.m, self.d = X.shape
+        self._X = X
+        if hasattr(X, "indptr"):
+            data = np.ascontiguousarray(X.data, dtype=np.float32)
+            self._rows = svmdual.Rows(
+                None, data, X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), self.d
+            )
+            self._norm = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+        else:
+            X = np.ascontiguousarray(X, dtype=np.float32)
+            self._rows = svmdual.Rows(X)
+            self._norm = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        self._row = VISIT + (X.nnz if hasattr(X, "indptr") else X.size) / self.m
+        self._most = max(EPOCHS * self.m * self._row, MAX_VISITS)
+        self._warned = False
+        self._rho = max(float(self._norm.mean()), 1e-6)
+        self._seed = seed
+
+    def _scores(self, w):
+        sums = np.empty(self.m)
+        self._rows.dots(w, sums)
+        return sums
+
+    def solve(self, sign, d, c, tol, start=None):
+        """Solve one problem; see `libsvm.LibsvmKernel.solve`. ``start``: beta (m,) of an earlier one, or None."""
+        target = sign * d
+        lo, hi = bounds(sign, c)
+        beta, w, bias = np.zeros(self.m), np.zeros(self.d), 0.0
+        tried = None if start is None else restart(start, lo, hi)
+        if tried is not None:
+            self._rows.add(tried, w)
+            gain, curve = dot(target, tried), dot(w, w)
+            scale = max(0.0, min(1.0, gain / curve) if curve > 0 else 1.0)
+            beta, w = scale * tried, scale * w
+            bias = bias_of(beta, target - self._scores(w), lo, hi)
+        active = np.empty(self.m, dtype=np.int32)
+        inner, steps, seed = tol / 2, 0, self._seed
+        rounding, work = 1e-14 * (1 + float(np.abs(d).max(initial=0))), 0.0
+        while True:
+            more, left, residual, bias = self._rows.solve(
+                self._norm, target, lo, hi, beta, w, bias, self._rho, inner, EPOCHS, seed, active
+            )
+            steps, seed, work = steps + more, seed + 1, work + more * self._row
+            _balance(beta, target - self._scores(w), lo, hi)
+            if max(left, residual) > inner:
+                self._warn_unscaled()
+                bias, taken = self._newton(beta, target, lo, hi, bias, self._most - work)
+                work += taken
+            w = np.zeros(self.d)  # anew, without the rounding of all steps
+            self._rows.add(beta, w)
+            sums = self._scores(w)
+            E = target - sums
+            violation, _, _ = violation_of(beta, E, lo, hi)
+            if violation <= tol or inner < rounding:
+                break
+            if work >= self._most:
+                self._most = EPOCHS * self.m * self._row  # the next ones would go the same way
+                break
+            if max(left, residual) <= inner:
+                inner /= 4
+        warn_violation(violation, tol, sums, "the coordinate solver")
+        bias = bias_of(beta, E, lo, hi)
+        return Solution(beta, bias, sums + bias, dot(w, w), w, violation, steps)
+
+    def _warn_unscaled(self):
+        """Say it at once when a solve does not converge soon and the features are the reason."""
+        if self._warned:
+            return
+        self._warned = True
+        j, why = unscaled(self._X)
+        if j is not None:
+            warnings.warn(
+                f"the SVM converges slowly and may end before it has: {why} (feature {j}). Use scale=True, or scale "
+                "the features",
+                stacklevel=2,
+            )
+
+    def _newton(self, beta, target, lo, hi, bias, most):
+        """Solve for the free variables at once, up to the first bound, again and again.
+
+        Returns the bias, and the work done, which ends soon after ``most``.
+
+        Single coordinates are slow where the free rows are many for their dimensions, or nearly parallel.
+        """
+        work = 0.0
+        for _ in range(NEWTON_STEPS):
+            free = np.flatnonzero((beta > lo) & (beta < hi))
+            if not 2 <= len(free) <= MOST_FREE or work >= most:
+                return bias, work
+            work += NEWTON_VISIT * len(free) ** 2 * (len(free) + self.d) + self.m * self._row
+            w = np.zeros(self.d)
+            self._rows.add(beta, w)
+            X = self._X[free]
+            X = X.toarray() if hasattr(X, "toarray") else X
+            K, sums, Z = np.empty((len(free), len(free))), np.empty(len(free)), X.astype(np.float64)
+            _products.products(Z, Z, K)
+            svmdual.Rows(X).dots(w, sums)
+            system = np.ones((len(free) + 1, len(free) + 1))
+            system[:-1, :-1] = K + RIDGE * K.diagonal().mean() * np.eye(len(free))
+            system[-1, -1] = 0.0
+            step = np.append(target[free] - sums, 0.0)
+            # Not by LAPACK, which is built on BLAS.
+            if not _products.solve(system, step) or not np.isfinite(step).all():
+                return bias, work
+            step, found = step[:-1], step[-1]
+            room = np.where(step > 0, hi[free] - beta[free], beta[free] - lo[free])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                share = np.where(step != 0, room / np.abs(step), np.inf)
+            first = int(share.argmin())
+            if share[first] >= 1:
+                beta[free] += step
+                return float(found), work
+            beta[free] += share[first] * step
+            beta[free[first]] = hi[free[first]] if step[first] > 0 else lo[free[first]]
+            np.clip(beta, lo, hi, out=beta)
+        return bias, work
+
+
+def unscaled(X):
+    """A feature whose numbers are far from 0 for their spread, or spread far wider than others, and words for it."""
+    sparse = hasattr(X, "indptr")
+    mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+    square = X.astype(np.float64).power(2) if sparse else np.square(X, dtype=np.float64)
+    square = np.asarray(square.mean(axis=0)).ravel()
+    spread = np.sqrt(np.maximum(square - mean**2, 0))
+    varies = spread > 1e-7 * np.abs(mean)
+    if not varies.any():
+        return None, ""
+    j = int(np.where(varies, np.abs(mean) / np.where(varies, spread, 1), 0).argmax())
+    if abs(mean[j]) > FAR * spread[j]:
+        return j, f"a feature has a mean of {mean[j]:.3g}, and deviates from it by {spread[j]:.3g}"
+    j, least = int(np.where(varies, spread, 0).argmax()), spread[varies].min()
+    if spread[j] > WIDE * least:
+        return j, f"a feature has a standard deviation of {spread[j]:.3g}, another one of {least:.3g}"
+    return None, ""
+
+
+def _balance(beta, E, lo, hi):
+    """Make the sum of beta vanish at the least cost: where the gradient says that beta matters least."""
+    excess = float(beta.sum())
+    if excess > 0:
+        order = np.argsort(E, kind="stable")
+        room = (beta - lo)[order]
+    else:
+        order = np.argsort(-E, kind="stable")
+        room = (hi - beta)[order]
+    taken = np.diff(np.minimum(np.cumsum(room), abs(excess)), prepend=0.0)
+    beta[order] -= np.sign(excess) * taken
+    np.clip(beta, lo, hi, out=beta)

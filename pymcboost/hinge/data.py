@@ -1,0 +1,216 @@
+"""Training data of linear and kernel machines, and the machine as it grows round by round."""
+
+import numpy as np
+
+from pymcboost._kernels import svmdual
+from pymcboost.model.kernel import KernelMachine
+from pymcboost.model.linear import LinearMachine
+from pymcboost.model.scale import Scale
+from pymcboost.threads import available_memory, in_words
+
+
+def _refuse(needed, what, remedy):
+    room = available_memory()
+    if room is not None and needed > room:
+        raise MemoryError(f"{what} need about {in_words(needed)}; {in_words(room)} are free. Use {remedy}")
+
+
+class MachineData:
+    """Rows with positive weight as float32, scaled where asked, and their class codes.
+
+    Parameters
+    ----------
+    X : ndarray (n, d) or CSR matrix
+        Rounded to float32 once; a value that is infinite then is an error.
+    y : ndarray of int (n,)
+    n_classes : int
+    sample_weight : ndarray of float64 (n,)
+        Only whether it is 0 counts.
+    scale : bool or Scale
+        True: take the features of the rows used from their range to [-1, 1]; sparse ones are divided by their largest
+        magnitude, so that zeros stay zeros. A Scale is taken as it is.
+
+    Attributes
+    ----------
+    X : as given
+    rows : ndarray of int64, the rows used
+    features : ndarray of float32 (m, d) or CSR matrix of float32
+    y : ndarray of int32 (m,)
+    weight : ndarray of float64 (m,), all 1
+    scale : Scale or None
+    """
+
+    n_blocks = 1
+
+    def __init__(self, X, y, n_classes, sample_weight, scale=False):
+        self.X, self.n_classes = X, n_classes
+        self.rows = np.flatnonzero(sample_weight > 0)
+        self.n_rows, self.n_features = len(self.rows), X.shape[1]
+        self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)
+        self.weight = np.ones(self.n_rows)
+        self.sparse = hasattr(X, "indptr")
+        # Features, in float64 while they are scaled; bounds and weights of the features; their sums by class, and the
+        # model.
+        entries = X.nnz if self.sparse else self.n_rows * self.n_features
+        _refuse(
+            16 * entries + self.n_features * (40 + 20 * n_classes),
+            f"{n_classes} hyperplanes over {self.n_features} features", "fewer features or rows",
+        )  # fmt: skip
+        with np.errstate(over="ignore"):
+            features = X[self.rows].astype(np.float32)
+        values = features.data if self.sparse else features
+        if not np.isfinite(values).all():
+            self._refuse_infinite(features)
+        if self.sparse:
+            features.sum_duplicates()
+            features.eliminate_zeros()
+        self.scale = self._scale(features) if scale is True else scale or None
+        if self.scale is not None:
+            if self.sparse:
+                if self.scale.offset.any():
+                    raise ValueError("the model so far was scaled for dense X; go on with dense X, or begin anew")
+                scaled = features.data.astype(np.float64) * self.scale.factor[features.indices]
+                features.data = scaled.astype(np.float32)
+            else:
+                features = self.scale.apply(features)
+        self.features = features
+        self.n_entries = self.n_rows * self.n_features
+
+    def _refuse_infinite(self, features):
+        if self.sparse:
+            coo = features.tocoo()
+            at = np.flatnonzero(~np.isfinite(coo.data))[0]
+            i, j = coo.row[at], coo.col[at]
+        else:
+            i, j = np.argwhere(~np.isfinite(features))[0]
+        raise ValueError(f"X[{self.rows[i]}, {j}] is infinite or beyond the float32 range")
+
+    def _scale(self, features):
+        if not self.sparse:
+            return Scale.from_range(features.min(axis=0), features.max(axis=0))
+        largest = np.abs(features).max(axis=0).toarray().ravel().astype(np.float64)
+        return Scale.from_range(-largest, largest)
+
+    def weighted_sum(self, weight):
+        """Sum of the rows times their weights (m,): float64 (d,), added in the order of the rows on every CPU."""
+        total = np.zeros(self.n_features)
+        svmdual.Rows(np.ascontiguousarray(self.features)).add(weight, total)
+        return total
+
+
+class LinearBuilder:
+    """Rounds of F += mu g with g(x) = w.x + b, over scaled features where there is a scale.
+
+    With ``n_rounds``, refuses more than there is memory for. A round of few features keeps only those: with sparse rows
+    (``entries`` of them in all) no round needs more than they have.
+    """
+
+    def __init__(self, n_classes, n_features, scale, n_rounds=0, entries=None):
+        kept = 8 * n_features if entries is None else min(8 * n_features, 16 * entries)
+        _refuse(kept * n_rounds, f"{n_rounds} rounds over {n_features} features", "a smaller n_estimators")
+        self._shape, self._scale = (n_classes, n_features), scale
+        self._base, self._rounds = None, []
+
+    def __len__(self):
+        return len(self._rounds)
+
+    def extend(self, machine, n_rounds):
+        """Begin with a machine of that many rounds, which are not told apart any more."""
+        self._base = machine
+        self._rounds = [None] * n_rounds
+
+    def add(self, column, solution, w):
+        """Add a round; ``solution`` is that of f = 2 g."""
+        at = np.flatnonzero(w)
+        if 2 * len(at) > len(w):
+            at = slice(None)
+        self._rounds.append((column, at, w[at] / 2, solution.bias / 2))
+
+    def add_nothing(self):
+        """Add a round that changes nothing."""
+        self._rounds.append(None)
+
+    def truncate_rounds(self, n):
+        """Go back to the first n rounds; not into the machine that the builder began with."""
+        del self._rounds[n:]
+
+    def tail(self, start):
+        """The machine of the rounds from number ``start`` on."""
+        return self._sum(self._rounds[start:], None)
+
+    def freeze(self):
+        """The machine of all rounds: K hyperplanes."""
+        return self._sum(self._rounds, self._base)
+
+    def rounds(self):
+        """Machines that add up to the one so far, which is one: rounds are merged."""
+        yield self.freeze()
+
+    def _sum(self, rounds, base):
+        coef, intercept = np.zeros(self._shape), np.zeros(self._shape[0])
+        for column, at, w, b in filter(None, rounds):
+            for k in np.flatnonzero(column):
+                coef[k, at] += column[k] * w
+            intercept += column * b
+        machine = LinearMachine(coef, intercept, self._scale).canonical()
+        if base is None:
+            return machine
+        return LinearMachine(
+            machine.coef.astype(np.float64) + base.coef, machine.intercept.astype(np.float64) + base.intercept
+        ).canonical()
+
+
+class KernelBuilder:
+    """Rounds of F += mu g with g(x) = sum_i beta_i K(x, x_i) + b over one pool of rows."""
+
+    def __init__(self, n_classes, features, scale, make):
+        self._n_classes, self._features, self._scale, self._make = n_classes, features, scale, make
+        self._base, self._rounds = None, []
+
+    __len__ = LinearBuilder.__len__
+    extend = LinearBuilder.extend
+    add_nothing = LinearBuilder.add_nothing
+    truncate_rounds = LinearBuilder.truncate_rounds
+    tail = LinearBuilder.tail
+    freeze = LinearBuilder.freeze
+    rounds = LinearBuilder.rounds
+
+    def add(self, column, solution, w):
+        """Add a round; ``solution`` is that of f = 2 g."""
+        at = np.flatnonzero(solution.beta)
+        self._rounds.append((column, at, solution.beta[at] / 2, solution.bias / 2))
+
+    def _sum(self, rounds, base):
+        coef, intercept = np.zeros((len(self._features), self._n_classes)), np.zeros(self._n_classes)
+        for column, at, beta, b in filter(None, rounds):
+            coef[at] += beta[:, None] * column
+            intercept += column * b
+        support = self._features
+        if base is not None:
+            support, coef = _pool(support, coef, base)
+            intercept += base.intercept
+        used = coef.any(axis=1)
+        return self._make(support=support[used], coef=coef[used], intercept=intercept, scale=self._scale)
+
+
+def _pool(support, coef, base):
+    """Support vectors and coefficients with those of a machine added; equal vectors stand once."""
+    place = {row.tobytes(): i for i, row in reversed(list(enumerate(support + np.float32(0))))}
+    coef = coef.copy()
+    more = []
+    for i, row in enumerate(base.support):
+        at = place.get(row.tobytes())
+        if at is None:
+            more.append(i)
+        else:
+            coef[at] += base.coef[i]
+    return np.concatenate((support, base.support[more])), np.concatenate((coef, base.coef[more]))
+
+
+def kernel_machine(kernel, gamma, coef0, degree):
+    """The maker of kernel machines with these parameters, for `KernelBuilder`."""
+
+    def make(**parts):
+        return KernelMachine(kernel, gamma, coef0, degree, **parts)
+
+    return make

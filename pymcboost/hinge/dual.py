@@ -1,0 +1,118 @@
+"""Margin-rescaled support vector machines: the weak learners of HingeBoost.OC.
+
+Problem (eq. 15)
+    minimise over w, b: 1/2 |w|^2 + c sum_i max(0, d_i - s_i f(x_i)),  f(x) = w.phi(x) + b,  s_i = +-1, any d_i.
+Dual (eq. 16), in beta_i = s_i alpha_i
+    maximise sum_i s_i d_i beta_i - 1/2 sum_ij beta_i beta_j K_ij with beta_i between 0 and s_i c, sum_i beta_i = 0.
+Solvers
+    `libsvm`: LIBSVM's C-SVC on a precomputed kernel with two more points, the anchors, that turn its linear term
+    from 1 into d_i; `coordinate`: pairwise steps on a kernel in memory, or coordinate steps on the rows.
+    All stop by LIBSVM's criterion: no beta that may rise has a gradient more than ``tol`` above one that may fall.
+    Rows with s_i = 0 take no part.
+
+Sources: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding; C.-C. Chang and C.-J. Lin,
+LIBSVM: a library for support vector machines.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pymcboost.threads import available_memory, in_words
+
+# Kernel rows made at once.
+BLOCK = 256
+# What rounding to float32, in LIBSVM's cache and in kernels in memory, may add to a violation, relative to the sums.
+ROUNDING = 1e-5
+
+
+@dataclass
+class Solution:
+    """An optimum: signed dual variables ``beta`` (m,), ``bias``, scores ``f`` (m,) of the rows, and ``norm2`` = |w|^2.
+
+    ``weights`` (d,) is w where rows were given in place of a kernel, else None; ``violation`` of the optimality
+    conditions; ``n_iter`` pairwise steps (rows visited, for coordinate steps).
+    """
+
+    beta: np.ndarray
+    bias: float
+    f: np.ndarray
+    norm2: float
+    weights: np.ndarray | None
+    violation: float
+    n_iter: int
+
+    def times(self, step):
+        """The same function times a number."""
+        if step == 1:
+            return self
+        weights = None if self.weights is None else step * self.weights
+        return replace(
+            self,
+            beta=step * self.beta,
+            bias=step * self.bias,
+            f=step * self.f,
+            norm2=step**2 * self.norm2,
+            weights=weights,
+        )
+
+
+def dot(a, b):
+    """Inner product, not by BLAS: its sums depend on the CPU."""
+    return float(np.einsum("i,i->", a, b))
+
+
+def refuse_memory(needed, m, per_entry, remedy):
+    """Refuse a kernel of m rows that does not fit what is free."""
+    room = available_memory()
+    if room is not None and needed > room:
+        raise MemoryError(
+            f"a kernel of {m} x {m} entries needs about {in_words(needed)} ({per_entry} bytes per entry); "
+            f"{in_words(room)} are free. Use {remedy}"
+        )
+
+
+def violation_of(beta, E, lo, hi):
+    """By how much a feasible beta with gradient E misses the optimality conditions, and the interval of the bias."""
+    low = E[beta < hi].max(initial=-np.inf)
+    high = E[beta > lo].min(initial=np.inf)
+    return max(0.0, float(low - high)), float(low), float(high)
+
+
+def bias_of(beta, E, lo, hi):
+    """LIBSVM's bias: the mean gradient of the free variables, else the middle of what the others allow."""
+    free = (beta > lo) & (beta < hi)
+    if free.any():
+        return float(E[free].mean())
+    _, low, high = violation_of(beta, E, lo, hi)
+    if np.isinf(low) or np.isinf(high):
+        return 0.0 if np.isinf(low) and np.isinf(high) else float(high if np.isinf(low) else low)
+    return (low + high) / 2
+
+
+def bounds(sign, c):
+    """The least and the largest beta."""
+    return np.where(sign < 0, -c, 0.0), np.where(sign > 0, c, 0.0)
+
+
+def restart(start, lo, hi):
+    """Bring the multipliers of another problem on the same rows within these bounds and into balance."""
+    alpha = np.minimum(np.abs(start), hi - lo)
+    beta = np.where(hi > 0, alpha, -alpha)
+    up, down = beta[beta > 0].sum(), -beta[beta < 0].sum()
+    if not up or not down:
+        return None
+    beta[beta > 0] *= min(1.0, down / up)
+    beta[beta < 0] *= min(1.0, up / down)
+    return beta
+
+
+def warn_violation(violation, tol, f, what):
+    """Warn where a solver has stopped short of tol by more than rounding."""
+    if violation > tol + ROUNDING * (1 + np.abs(f).max(initial=0)):
+        warnings.warn(
+            f"{what} has not converged: the optimality conditions are violated by {violation:.3g}, tol={tol:g}. "
+            "Scale the features (scale=True), or use a smaller C or a larger tol",
+            stacklevel=2,
+        )

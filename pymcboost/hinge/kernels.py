@@ -1,0 +1,55 @@
+"""Kernels of rows, with the same bits on every CPU."""
+
+import numpy as np
+
+from pymcboost._kernels import elementary
+from pymcboost._kernels import products as _products
+
+KERNELS = ("linear", "poly", "rbf", "perceptron")
+
+
+def kernel_block(X, Z, kernel, gamma, coef0, degree):
+    """Values of a kernel between the rows of X and of Z.
+
+    Parameters
+    ----------
+    X, Z : ndarray (n, d), (m, d)
+    kernel : {"linear", "poly", "rbf", "perceptron"} or callable
+        x.z, (gamma x.z + coef0)^degree, exp(-gamma |x - z|^2), -|x - z|, or any ``kernel(X, Z) -> (n, m)``.
+
+    Returns
+    -------
+    ndarray of float64 (n, m)
+    """
+    if callable(kernel):
+        values = np.asarray(kernel(X, Z), dtype=np.float64)
+        if values.shape != (len(X), len(Z)) or not np.isfinite(values).all():
+            raise ValueError(
+                f"the callable kernel must return finite values of shape {(len(X), len(Z))}; it returned shape "
+                f"{values.shape}"
+            )
+        return values
+    X, Z = np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(Z, dtype=np.float64)
+    # Not by BLAS: its sums depend on the CPU.
+    products = np.empty((len(X), len(Z)))
+    _products.products(X, Z, products)
+    if kernel == "linear":
+        return products
+    if kernel == "poly":
+        return _power(gamma * products + coef0, degree)
+    distance2 = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", Z, Z) - 2 * products
+    np.maximum(distance2, 0, out=distance2)
+    return elementary.exp(-gamma * distance2, out=distance2) if kernel == "rbf" else -np.sqrt(distance2)
+
+
+def _power(base, degree):
+    """base^degree by squaring: NumPy's power depends on the CPU."""
+    result = None
+    with np.errstate(over="ignore", invalid="ignore"):
+        while degree:
+            if degree & 1:
+                result = base.copy() if result is None else np.multiply(result, base, out=result)
+            degree >>= 1
+            if degree:
+                base = base * base
+    return result

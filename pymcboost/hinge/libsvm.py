@@ -1,0 +1,145 @@
+"""The margin-rescaled SVM by LIBSVM's C-SVC, used as it is."""
+
+import ctypes
+
+import numpy as np
+
+from pymcboost._kernels import svmdual
+from pymcboost.hinge.dual import BLOCK, Solution, bounds, dot, refuse_memory, violation_of, warn_violation
+
+# Bytes per kernel entry: LIBSVM's nodes, and what it caches of them at most.
+NODE, CACHED = 16, 4
+LARGEST_CACHE = 2 << 30
+# The anchors' own entries are this many times what the gradient of an anchor can otherwise reach.
+ANCHOR_MARGIN = 10.0
+
+
+def _address(function):
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+
+class LibsvmKernel:
+    """LIBSVM on one kernel, for any number of problems: the kernel is written once, each solve rewrites the anchors.
+
+    LIBSVM is used as it is. Two points at the end, a+ (label +1) and a- (label -1), have with row i the kernel values
+    +-s_i (1 - d_i) / 2c and among themselves a matrix with a negative eigenvalue, so that both multipliers go to their
+    bound c at once and stay there: they cancel in the equality constraint and add 1 - d_i to the gradient of row i.
+
+    Parameters
+    ----------
+    m : int
+        Number of rows.
+    block : callable
+        ``block(begin, end)`` gives rows of the kernel, (end - begin, m).
+    n_threads : int, default=1
+    """
+
+    def __init__(self, m, block, n_threads=1):
+        size = (m + 2) * (m + 4) * NODE
+        self._cache = min(CACHED * (m + 2) ** 2 + (1 << 20), LARGEST_CACHE)
+        refuse_memory(
+            size + self._cache, m, NODE,
+            'solver="coordinate", which takes 4 bytes per entry and none for a linear kernel, or fewer rows',
+        )  # fmt: skip
+        from libsvm import svm
+        from threadpoolctl import ThreadpoolController
+
+        self._svm = svm
+        self._threads, self._n_threads = ThreadpoolController(), n_threads
+        self.m = m
+        nodes = np.zeros((m + 2, m + 4), dtype=np.dtype([("index", "i4"), ("value", "f8")], align=True))
+        assert nodes.itemsize == NODE == ctypes.sizeof(svm.svm_node)
+        nodes["index"] = np.arange(m + 4)
+        nodes["index"][:, -1] = -1
+        nodes["value"][:, 0] = np.arange(1, m + 3)
+        self._largest = 0.0
+        for begin in range(0, m, BLOCK):
+            end = min(begin + BLOCK, m)
+            rows = block(begin, end)
+            nodes["value"][begin:end, 1 : m + 1] = rows
+            self._largest = max(self._largest, float(np.abs(rows).sum(axis=1).max()))
+        self._nodes = nodes
+        self._address = nodes.ctypes.data + np.arange(m + 2, dtype=np.uint64) * np.uint64(nodes.strides[0])
+
+    def _train(self, labels, address, c, tol):
+        """Multipliers with signs at the places of the problem's rows, the threshold and the number of steps."""
+        svm = self._svm
+        # Not by the constructors: they convert data in Python, and set the output of the whole process.
+        problem, parameter = svm.svm_problem.__new__(svm.svm_problem), svm.svm_parameter.__new__(svm.svm_parameter)
+        parameter.set_to_default_values()
+        parameter.svm_type, parameter.kernel_type = int(svm.svm_forms.C_SVC), int(svm.kernel_names.PRECOMPUTED)
+        parameter.C, parameter.eps, parameter.cache_size = c, tol, self._cache / (1 << 20)
+        problem.l = len(labels)
+        problem.y = labels.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+        problem.x = ctypes.cast(address.ctypes.data, ctypes.POINTER(ctypes.POINTER(svm.svm_node)))
+        refused = svm.libsvm.svm_check_parameter(ctypes.byref(problem), ctypes.byref(parameter))
+        if refused:
+            raise ValueError(f"LIBSVM refuses the problem: {refused.decode()}")
+        functions = (_address(svm.libsvm.svm_train), _address(svm.libsvm.svm_set_print_string_function))
+        with self._threads.limit(limits=self._n_threads, user_api="openmp"):
+            # A Ctrl-C meanwhile is raised here, after the solve: LIBSVM cannot be stopped.
+            trained, n_iter = svmdual.libsvm_train(*functions, ctypes.addressof(problem), ctypes.addressof(parameter))
+        if not trained:
+            raise MemoryError("LIBSVM returned no model; it may have run out of memory")
+        trained = ctypes.cast(trained, ctypes.POINTER(svm.svm_model))
+        model = trained.contents
+        flip = 1.0 if model.label[0] > 0 else -1.0
+        beta = np.zeros(len(labels))
+        if model.l:
+            at = np.ctypeslib.as_array(model.sv_indices, (model.l,)) - 1
+            beta[at] = flip * np.ctypeslib.as_array(model.sv_coef[0], (model.l,))
+        bias = -flip * model.rho[0]
+        svm.libsvm.svm_free_and_destroy_model(ctypes.byref(trained))
+        return beta, bias, n_iter
+
+    def solve(self, sign, d, c, tol, start=None):
+        """Solve one problem.
+
+        Parameters
+        ----------
+        sign : ndarray of int8 (m,)
+            s, 0 for rows that take no part; both signs must occur.
+        d : ndarray of float64 (m,)
+        c : float
+        tol : float
+        start : ignored
+            LIBSVM always starts from 0.
+
+        Returns
+        -------
+        Solution
+        """
+        m, nodes = self.m, self._nodes
+        used = np.flatnonzero(sign)
+        # LIBSVM keeps 1 - d_i in float32: the problem is solved for d / unit, which has w / unit and c / unit.
+        unit = float(np.abs(d[used]).max()) or 1.0
+        bound = c / unit
+        s, d_used = sign[used].astype(np.float64), d[used] / unit
+        tilt = np.zeros(m)
+        tilt[used] = s * (1 - d_used) / (2 * bound)
+        reach = 2 + 0.5 * np.abs(1 - d_used).sum() + bound * self._largest
+        high = ANCHOR_MARGIN * reach / bound
+        values = nodes["value"]
+        values[m, 1 : m + 1], values[m + 1, 1 : m + 1] = tilt, -tilt
+        values[:m, m + 1 : m + 3] = np.column_stack((tilt, -tilt))
+        values[m, m + 1] = values[m + 1, m + 2] = -high
+        values[m, m + 2] = values[m + 1, m + 1] = high
+        labels = np.concatenate((s, [1.0, -1.0]))
+        address = self._address[np.concatenate((used, [m, m + 1]))]
+        # From a violation of 2 on LIBSVM would not take a step, and not even bring the anchors to their bound.
+        found, bias, n_iter = self._train(labels, address, bound, min(tol / unit, 1.0))
+        if found[-2] != bound or found[-1] != -bound:
+            raise AssertionError(
+                f"the anchors have the multipliers {found[-2]!r} and {found[-1]!r}, not +-{bound!r}: LIBSVM has solved "
+                "another problem. Please report this with your data and parameters"
+            )
+        found[:-2] = np.where(np.abs(found[:-2]) == bound, s * c, unit * found[:-2])
+        bias *= unit
+        beta = np.zeros(m)
+        beta[used] = found[:-2]
+        sums = np.empty(m)
+        svmdual.node_sums(values[:m, 1:], beta, sums)
+        lo, hi = bounds(sign, c)
+        violation, _, _ = violation_of(beta[used], (sign * d - sums)[used], lo[used], hi[used])
+        warn_violation(violation, tol, sums, "LIBSVM")
+        return Solution(beta, bias, sums + bias, dot(beta, sums), None, violation, n_iter)

@@ -1,0 +1,148 @@
+"""Rounds of HingeBoost.OC: a column of the output code, learnt in turn with its support vector machine.
+
+Problem (eq. 10)
+    residuals rho_iy = cost(y_i, y) + F_y(x_i) - F_{y_i}(x_i); a round minimises, over mu in {-1, 0, +1}^K and g,
+    1/2 |w|^2 + c sum_i max_y (rho_iy + mu_y g(x_i) - mu_{y_i} g(x_i)), where w is that of f = 2 g.
+Round (Algorithm 1)
+    a column that cuts large residuals (`columns`); then f = the margin-rescaled SVM (`dual`) of the margins that the
+    column asks for, and single changes of colour that lower the objective for that f, a few times in turn. An SVM comes
+    last, where the paper ends with the colours and keeps the machine of the column before: with as many SVMs in all the
+    objective falls further. What lowers the objective no further is not taken.
+
+Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding.
+"""
+
+import numpy as np
+
+from pymcboost._kernels import colours
+from pymcboost.hinge import columns
+
+# Steps of a round with zeros in its column are halved at most this often.
+HALVINGS = 10
+# A round must lower its objective by this share: less is rounding.
+LEAST_FALL = 1e-9
+
+
+class CodeRounds:
+    """The residuals of a training and the search for columns and machines that lower them.
+
+    Parameters
+    ----------
+    data : MachineData
+    svm : LibsvmKernel, DenseKernel or LinearRows
+        Of the rows of ``data``.
+    cost : ndarray of float64 (K, K)
+        Of predicting the column's class for a row of the row's class.
+    C : float
+        Weight of the mean loss.
+    init, n_colourings, max_alternations, allow_zero, tol
+        As for `HingeBoostOCClassifier`.
+    seed : int
+
+    Attributes
+    ----------
+    rho : ndarray of float64 (m, K)
+        Residuals after the last round.
+    trace : list of float
+        Objectives of the last round: at its start, and after every step that was taken.
+    """
+
+    def __init__(self, data, svm, cost, C, *, init, n_colourings, max_alternations, allow_zero, tol, seed):
+        self.data, self.svm, self.cost, self.c = data, svm, cost, C / data.n_rows
+        self.init, self.n_colourings, self.max_alternations = init, n_colourings, max_alternations
+        self.zero, self.tol, self.seed = allow_zero or init == "pairs", tol, seed
+        low, high = data.features.min(axis=0), data.features.max(axis=0)
+        self._varies = bool((low != high).sum()) if data.sparse else bool((low != high).any())
+        self._beta = None
+
+    def restart(self, scores):
+        """Take the residuals of these scores (m, K), or of none."""
+        y = self.data.y
+        rho = self.cost[y]
+        if scores is not None:
+            rho = rho + scores - np.take_along_axis(scores, y[:, None].astype(np.int64), axis=1)
+        self.rho = np.ascontiguousarray(rho)
+        nothing = np.zeros(self.rho.shape[1], dtype=np.int8), np.zeros(len(y))
+        self._loss, self._largest = colours.update(self.rho, y, *nothing)
+
+    def round(self, t):
+        """Round number t.
+
+        Returns
+        -------
+        column : ndarray of int8 (K,), all 0 where nothing lowers the objective
+        solution : Solution of f = 2 g, or None with such a column
+        history : dict
+            What the estimator's ``history_`` says of the round.
+
+        None in place of all three where no residual above ``tol`` is left.
+        """
+        y, K = self.data.y, self.data.n_classes
+        column = self._first_column(t)
+        # Margins up to tol are none that an SVM would be trained for.
+        if self._largest <= self.tol or not self._varies:
+            return None
+        found = {"objective": self.c * self._loss, "n_solves": 0, "n_iter": 0, "violation": 0.0}
+        self.trace = [found["objective"]]
+        best = self._alternate(column, found)
+        if best is None:
+            # Where every row has a class of its own colour with as large a residual, f = 0 is optimal: such a column
+            # asks for no margin. One class against all others always does.
+            best = self._alternate(columns.one_vs_all(t % K, K), found)
+        column, solution = np.zeros(K, dtype=np.int8), None
+        if best is not None:
+            column, solution = best
+            found["violation"] = solution.violation
+            self._loss, self._largest = colours.update(self.rho, y, column, solution.f / 2)
+        return column, solution, {"column": column, "start": self.trace[0], **found, "hinge": self._loss / len(y)}
+
+    def _first_column(self, t):
+        K = self.data.n_classes
+        if self.init == "one-vs-all" and t < K and K > 2:
+            return columns.one_vs_all(t, K)
+        weights = columns.pair_weights(self.rho, self.data.y)
+        rng = np.random.default_rng([self.seed, t])
+        if self.init == "pairs":
+            return columns.best_pair(weights)
+        if self.init == "max-cut":
+            return columns.max_cut(weights, rng)
+        return columns.best_random(weights, self.n_colourings, rng)
+
+    def _alternate(self, column, found):
+        """SVMs and recolourings from a first column on; the last column and SVM that lower the objective, or None."""
+        y, rho = self.data.y, self.rho
+        d, best = np.empty(len(y)), None
+        for left in range(self.max_alternations, -1, -1):
+            colours.margins(rho, y, column, d)
+            solution = self.svm.solve(column[y], d, self.c, self.tol, self._beta)
+            found["n_solves"] += 1
+            found["n_iter"] += solution.n_iter
+            self._beta = solution.beta
+            g, norm = solution.f / 2, solution.norm2 / 2
+            if left:
+                column = column.copy()
+                changes, before, after = colours.recolour(rho, y, column, g, self.zero)
+            else:
+                changes, after = 0, colours.cost(rho, y, column, g)
+            reached, step = norm + self.c * after, 1.0
+            if self.zero and reached >= found["objective"]:
+                step, reached = self._shorten(column, g, norm, found["objective"])
+            if not reached < found["objective"] * (1 - LEAST_FALL):
+                break
+            if changes and not self.zero:
+                self.trace.append(norm + self.c * before)
+            self.trace.append(reached)
+            found["objective"], best = reached, (column, solution.times(step))
+            if not changes:
+                break
+        return best
+
+    def _shorten(self, column, g, norm, objective):
+        """The largest halving of a step, for columns with zeros, which the SVM does not see as they are, that helps."""
+        step = 1.0
+        for _ in range(HALVINGS):
+            step /= 2
+            reached = step * step * norm + self.c * colours.cost(self.rho, self.data.y, column, step * g)
+            if reached < objective:
+                return step, reached
+        return 0.0, objective

@@ -1,0 +1,29 @@
+"""Losses: one class for each, whatever way its numbers lie.
+
+What a loss says
+    value(F, y)       loss of every row, from scores F (m, K) and classes y (m,): (m,)
+    gradient(F, y)    its negative gradient: (m, K)
+    curvature(F, y)   second derivatives by each score alone, (m, K), or None
+    leaf_steps(...)   steps that the rows of a leaf ask for
+    link              how scores become probabilities
+
+A loss works in a layout, which holds what training needs between rounds. `Loss.rows` is for trees with vector leaves
+(row after row) and works for every loss, also for one written in NumPy: see `Loss`. Pairwise losses have
+`Pairwise.blocks`, for weak learners that all classes share (blocks of classes, weights kept up by multiplication);
+totally corrective solvers hold them class by class (`solvers.fcd`). Every layout begins with ``start(scores)``, raw
+scores or None for zeros, and has its negative gradient in ``gradient``.
+"""
+
+from pymcboost.losses import pairwise_exp, pairwise_log, softmax
+from pymcboost.losses.blocks import ColumnSums
+from pymcboost.losses.class_weights import ClassWeights
+from pymcboost.losses.coded_exp import CodedExp
+from pymcboost.losses.loss import Loss
+
+LOSSES = {
+    "softmax": softmax.Softmax(),
+    "exp": pairwise_exp.PairwiseExp(),
+    "log": pairwise_log.PairwiseLog(),
+}
+
+__all__ = ["LOSSES", "ClassWeights", "CodedExp", "ColumnSums", "Loss"]

@@ -1,0 +1,74 @@
+"""Weights in blocks of columns, one for each class or coded problem, kept up by multiplication.
+
+Outputs h of weak learners are +-1, so that an update multiplies the weights of a class's rows by one of two factors in
+each column.
+"""
+
+import numpy as np
+
+from pymcboost._kernels import weights as _weights
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.data import layout
+
+# Added to every stored weight (their mean is about 1): far below what a sum can see, far above denormal numbers.
+SMALLEST = 1e-30
+BLOCK_ROWS = 4096
+
+
+class ColumnSums:
+    """Sums of the columns of a gradient over the rows of each class on each side of weak learners.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_columns : int
+    n_threads : int
+    """
+
+    def __init__(self, data, n_columns, n_threads):
+        lanes, blocks = layout(n_columns)
+        self.starts, self.classes = _weights.chunks(data.class_start)
+        self._shape, self._n_threads = (2, data.n_classes, n_columns), n_threads
+        self._partial = np.zeros((len(self.classes), 2, blocks, lanes))
+
+    def __call__(self, gradient, h):
+        """(2, K, P): over the rows with h = +1, and those with h = -1; h: int8 (1, m), or one row for every column."""
+        out = np.empty(self._shape)
+        _weights.column_sums(gradient, h, self.starts, self.classes, self._partial, out, self._n_threads)
+        return out
+
+
+class Blocks:
+    """What losses in blocks of columns share.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_columns : int
+    n_threads : int
+
+    Attributes
+    ----------
+    gradient : ndarray (n_blocks, m, lanes)
+        Negative gradient in blocks of columns, in the scale of the ``mass`` of the weights.
+    """
+
+    def __init__(self, data, n_columns, n_threads):
+        self.data, self.n_threads = data, n_threads
+        self.gradient = data.gradient_buffer(n_columns)
+        self.column_sums = ColumnSums(data, n_columns, n_threads)
+        self._starts, self._classes = self.column_sums.starts, self.column_sums.classes
+        n_blocks, _, lanes = self.gradient.shape
+        self._factors = aligned_zeros((3, data.n_classes, n_blocks * lanes), data.dtype)
+
+    def row_slices(self):
+        """Slices of the rows, some thousand at a time."""
+        m = self.data.n_rows
+        return (slice(start, min(start + BLOCK_ROWS, m)) for start in range(0, m, BLOCK_ROWS))
+
+    def _scatter(self, buffer, rows, values):
+        """Values (n, P) of rows into a buffer in blocks."""
+        lanes = buffer.shape[2]
+        for b in range(len(buffer)):
+            part = values[:, b * lanes : (b + 1) * lanes]
+            buffer[b, rows, : part.shape[1]] = part

@@ -1,0 +1,118 @@
+"""The exponential loss of coded problems, each a column that sets some classes against others."""
+
+import numpy as np
+
+from pymcboost._kernels import elementary
+from pymcboost._kernels import weights as _weights
+from pymcboost.losses.blocks import SMALLEST, Blocks
+from pymcboost.threads import available_memory, in_words
+
+exp, log = elementary.exp, elementary.log
+
+
+class CodedExp(Blocks):
+    """Exponential loss of coded problems: the sum over rows i and columns j of w_ij = exp(-C[y_i, j] f_j(x_i)).
+
+    Parameters
+    ----------
+    data : TrainingData
+    code : ndarray (K, P)
+        C; rows of classes with 0 take no part in a column.
+    n_threads : int
+    apart : bool, default=False
+        Keep the sum of the weights of every column, each on its own, rather than that of all.
+    unit : ndarray (K, P), optional
+        What the weights are multiplied with in ``gradient``: C, which makes it the negative gradient, if None.
+
+    Attributes
+    ----------
+    mass : ndarray (P,)
+        Sums of the weights of the columns, in the scale of ``gradient``.
+    """
+
+    def __init__(self, data, code, n_threads, *, apart=False, unit=None):
+        self.code = np.ascontiguousarray(code, dtype=np.float64)
+        K, P = self.code.shape
+        self._refuse(data, P)
+        super().__init__(data, P, n_threads)
+        self.apart = apart
+        self._unit = self.code if unit is None else np.asarray(unit, dtype=np.float64)
+        self._inverse = np.divide(1.0, self._unit, out=np.zeros((K, P)), where=self._unit != 0)
+        of_class = np.array([part.sum() for part in np.split(data.weight, data.class_start[1:-1])])
+        self._used = self._factors[:, :, :P]  # where h is +1, and where it is -1; and what is added
+        self._used[2] = SMALLEST * np.sign(self._unit)
+        self._start_mass = np.einsum("kp,k->p", np.abs(np.sign(self.code)), of_class)
+
+    @staticmethod
+    def _refuse(data, P):
+        """Say so before any of it is taken where the weights and the learners' outputs do not fit."""
+        needed, room = data.n_rows * P * (data.dtype.itemsize + 1), available_memory()
+        if room is not None and needed > room:
+            raise MemoryError(
+                f"the weights of {data.n_rows} rows in {P} binary problems need about {in_words(needed)}; "
+                f"{in_words(room)} are free. Use fewer problems (class subsets, columns of the code) or rows"
+            )
+
+    def start(self, scores=None):
+        """Weights of given scores (m, P) of the columns, or of f = 0."""
+        weight, y = self.data.weight, self.data.y
+        if scores is None:
+            self.mass = self._start_mass.copy()
+            for rows in self.row_slices():
+                self._scatter(self.gradient, rows, weight[rows, None] * self._unit[y[rows]])
+            return
+        shift = self._shift(scores)
+        self.mass = np.zeros(self.code.shape[1])
+        for rows in self.row_slices():
+            w = weight[rows, None] * exp(self._exponents(scores, rows, shift))
+            self.mass += w.sum(axis=0)
+            self._scatter(self.gradient, rows, w * self._unit[y[rows]])
+
+    def _exponents(self, scores, rows, shift):
+        code, P = self.code[self.data.y[rows]], self.code.shape[1]
+        return np.where(code != 0, -code * scores[rows, :P] - shift, -np.inf)
+
+    def _shift(self, scores):
+        """What is taken off the exponents of the columns (P,), so that their weights have the sums of the start."""
+        shift = np.full(self.code.shape[1], -np.inf)
+        for rows in self.row_slices():
+            shift = np.maximum(shift, self._exponents(scores, rows, 0.0).max(axis=0))
+        # The largest exponents become 0 first, so that nothing overflows; columns of classes without rows have none.
+        there = self._start_mass > 0
+        shift[~there] = shift[there].min()
+        mass = np.zeros_like(shift)
+        for rows in self.row_slices():
+            mass += np.einsum("i,ip->p", self.data.weight[rows], exp(self._exponents(scores, rows, shift)))
+        if self.apart:
+            return shift + log(np.divide(mass, self._start_mass, out=np.ones_like(mass), where=there))
+        top = shift.max()  # columns of one sum share a shift
+        return np.full_like(shift, top + log((mass * exp(shift - top)).sum() / self._start_mass.sum()))
+
+    def tables(self, h):
+        """Sums of the weights over the rows of each class with h = +1 and with h = -1: (2, K, P).
+
+        Parameters
+        ----------
+        h : ndarray of int8 (1, m) or (P, m)
+            Shared by the columns, or one row for each.
+        """
+        out = self.column_sums(self.gradient, h)
+        out *= self._inverse
+        return np.maximum(out, 0.0, out=out)
+
+    def edges(self, tables):
+        """Sums over the rows of w sign(C) h for the columns: (P,)."""
+        return (np.sign(self.code) * (tables[0] - tables[1])).sum(axis=0)
+
+    def update(self, h, plus, tables, minus=None):
+        """Add ``plus`` (P,) to f where h = +1 and ``minus`` (``-plus`` if None) where h = -1; tables: those of h."""
+        factors = [exp(-self.code * plus), exp(-self.code * (-plus if minus is None else minus))]
+        mass = (tables[0] * factors[0] + tables[1] * factors[1]).sum(axis=0)
+        if self.apart:
+            scale = np.divide(self._start_mass, mass, out=np.ones_like(mass), where=mass > 0)
+        else:
+            scale = np.full(len(mass), self._start_mass.sum() / mass.sum())
+        for to, factor in zip(self._used, factors, strict=False):
+            np.multiply(factor, scale, out=to, casting="same_kind")
+        _weights.column_update(self.gradient, h, self._starts, self._classes, self._factors, self.n_threads)
+        self.mass = mass * scale

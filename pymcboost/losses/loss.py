@@ -1,0 +1,82 @@
+"""What a loss must say, and what the compiled ones share."""
+
+import numpy as np
+
+from pymcboost._kernels import vtrees as _vtrees
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.losses.rows import UNUSED, Rows, row_layout
+
+
+class Loss:
+    """Base of losses of the scores F (m, K) of all classes.
+
+    A loss of your own is a subclass with `value` and `gradient`, and `curvature` where it has one: arrays in, arrays
+    out. Trees with vector leaves then grow on it; compiled losses are faster.
+
+    Attributes
+    ----------
+    link : {"softmax", "softmax2"}
+        How scores become probabilities: softmax(F), or softmax(2 F).
+    scaled : bool
+        Gradients are known up to a common factor, so that they may be as small as they like.
+    """
+
+    link = "softmax"
+    scaled = False
+
+    def value(self, F, y):
+        """Loss of every row (m,), without its weight."""
+        raise NotImplementedError
+
+    def gradient(self, F, y):
+        """Negative gradients of the rows (m, K)."""
+        raise NotImplementedError
+
+    def curvature(self, F, y):
+        """Second derivatives by each score alone (m, K); None: 1 for all, so that leaves have mean gradients."""
+        return None
+
+    def rows(self, data, n_threads=1):
+        """The loss at work on training data, row after row."""
+        return Rows(self, data, n_threads)
+
+    def fill_gradient(self, rows, top):
+        """Set ``rows.gradient`` and return the sums of w |g| by lane; top: largest F_r - F_y, where ``scaled``."""
+        K, y = rows.data.n_classes, rows.data.y
+        rows.gradient[:, :K] = self.gradient(rows.F[:, :K], y)
+        size = np.abs(rows.gradient, dtype=np.float64)
+        return rows.weight @ size if len(rows.weight) else size.sum(axis=0)
+
+    def leaf_steps(self, rows, leaf_rows, leaf_start, full):
+        """Steps (n_leaves, K) along each score alone, times (K - 1) / K as K scores share the move."""
+        K, y = rows.data.n_classes, rows.data.y
+        g, h = rows.gradient[:, :K].astype(np.float64), self.curvature(rows.F[:, :K], y)
+        h = np.ones_like(g) if h is None else np.asarray(h, dtype=np.float64)
+        if len(rows.weight):
+            g, h = g * rows.weight[:, None], h * rows.weight[:, None]
+        G, H = (np.add.reduceat(part[leaf_rows], leaf_start[:-1]) for part in (g, h))
+        return (K - 1) / K * G / np.maximum(H, 1e-30)
+
+
+class CompiledLoss(Loss):
+    """A loss with a kernel for gradients. ``kernel`` is its number there."""
+
+    def gradient(self, F, y):
+        """See `Loss.gradient`."""
+        (m, K), y = F.shape, np.asarray(y, dtype=np.int32)
+        lanes, _, width = row_layout(K)
+        padded, G = aligned_zeros((m, width), np.float64), aligned_zeros((m, width), np.float32)
+        padded[:, :K], padded[:, K:] = F, UNUSED
+        _vtrees.gradient(padded, y, np.zeros(0), self.kernel, 0.0, lanes, G, 1)
+        return G[:, :K]
+
+    def fill_gradient(self, rows, top):
+        """See `Loss.fill_gradient`."""
+        return _vtrees.gradient(
+            rows.F, rows.data.y, rows.weight, self.kernel, 0.0 if top is None else top, rows.lanes, rows.gradient,
+            rows.n_threads,
+        )  # fmt: skip
+
+    def leaf_steps(self, rows, leaf_rows, leaf_start, full):
+        """See `Loss.leaf_steps`; Newton steps with the whole Hessian."""
+        return rows.newton_steps(leaf_rows, leaf_start)

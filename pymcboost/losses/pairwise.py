@@ -1,0 +1,86 @@
+"""What losses of pairwise margins share.
+
+With margins rho_ir = F[y_i] - F[r], the weights are u_ir = exp(-rho_ir) (exponential) or 1 / (1 + exp(rho_ir))
+(logistic), and the negative gradient of the loss with respect to F is a_ir = [r = y_i] sum_l u_il - u_ir
+(Paisitkriangkrai, Shen and van den Hengel, eqs. 10-12).
+"""
+
+import numpy as np
+
+from pymcboost._kernels import vtrees as _vtrees
+from pymcboost.losses.blocks import Blocks
+from pymcboost.losses.loss import CompiledLoss
+
+
+class Pairwise(CompiledLoss):
+    """A loss that is a sum of L(rho_ir) over the classes r other than y_i.
+
+    Subclasses have `terms` and `blocks`, and say in ``curved`` whether u (0) or u (1 - u) is their curvature (1).
+    """
+
+    def terms(self, minus, weight, limit, smallest):
+        """Losses and weights u of margins -rho, which are overwritten, times ``weight``.
+
+        limit : exponents above it are not formed; smallest : what is added to weights that may vanish.
+        """
+        raise NotImplementedError
+
+    def blocks(self, data, n_threads=1):
+        """The loss at work in blocks of classes."""
+        raise NotImplementedError
+
+    def value(self, F, y):
+        """See `Loss.value`."""
+        own = np.arange(len(y)), y
+        terms, _ = self.terms(F - F[own][:, None], 1.0, 600.0, 0.0)
+        terms[own] = 0.0
+        return terms.sum(axis=1)
+
+    def leaf_newton(self, rows, leaf_rows, start, stop):
+        """Gradient (K,) and Hessian (K, K) of the listed rows, were one vector added to their scores."""
+        K = rows.data.n_classes
+        tables = _vtrees.leaf_pairs(
+            rows.gradient, rows.weight, rows.data.y, K, rows.lanes, leaf_rows, start, stop
+        )  # fmt: skip
+        g, curvature = tables[:, 0, :K].copy(), tables[:, self.curved, :K].copy()
+        np.fill_diagonal(curvature, 0.0)
+        own = g.diagonal().copy()
+        np.fill_diagonal(g, 0.0)
+        S = np.abs(curvature + curvature.T)
+        return own + g.sum(axis=0), np.diag(S.sum(axis=1)) - S
+
+
+class PairwiseBlocks(Blocks):
+    """A pairwise loss at work in blocks of classes.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+
+    Attributes
+    ----------
+    mass : float
+        Sum of the off-diagonal weights, in the scale of ``gradient``.
+    """
+
+    def __init__(self, data, n_threads):
+        super().__init__(data, data.n_classes, n_threads)
+        self._all = np.arange(data.n_classes)
+
+    def _margins(self, scores):
+        """Yield (slice of rows, -rho, own-class mask) from raw scores (m, K), or from zero scores."""
+        y = self.data.y
+        for rows in self.row_slices():
+            own = y[rows, None] == self._all
+            if scores is None:
+                yield rows, np.zeros(own.shape), own
+            else:
+                F = scores[rows]
+                yield rows, F - F[own][:, None], own
+
+    def _store(self, rows, u, own):
+        """Gradient of rows from their weights, which are 0 for the own class."""
+        a = -u
+        a[own] = u.sum(axis=1)
+        self._scatter(self.gradient, rows, a)

@@ -1,0 +1,93 @@
+"""Exponential loss of the pairwise margins: the sum over r of exp(-rho_ir)."""
+
+import numpy as np
+
+from pymcboost._kernels import elementary
+from pymcboost._kernels import vtrees as _vtrees
+from pymcboost._kernels import weights as _weights
+from pymcboost.losses.blocks import SMALLEST
+from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
+
+exp, log = elementary.exp, elementary.log
+
+
+class PairwiseExp(Pairwise):
+    """Exponential loss: sum over r other than y of exp(-rho_r)."""
+
+    link = "softmax2"
+    kernel = _vtrees.LOSS_CODES["exp"]
+    scaled = True
+    curved = 0
+
+    def terms(self, minus, weight, limit, smallest):
+        """See `Pairwise.terms`."""
+        u = exp(np.minimum(minus, limit, out=minus), out=minus)
+        u *= weight
+        return u, u + smallest
+
+    def blocks(self, data, n_threads=1):
+        """See `Pairwise.blocks`."""
+        return ExpBlocks(data, n_threads)
+
+
+class ExpBlocks(PairwiseBlocks):
+    """Weights divided by exp(``log_scale``), so that they neither vanish nor overflow when all margins grow.
+
+    The terms exp(0) of the own classes are kept apart in ``diagonal``.
+    """
+
+    def __init__(self, data, n_threads):
+        super().__init__(data, n_threads)
+        self._total_weight = float(data.weight.sum())
+
+    def start(self, scores=None):
+        """Weights of given raw scores (m, K), or of F = 0."""
+        weight = self.data.weight[:, None]
+        self.mass = self._total_weight * (self.data.n_classes - 1)
+        top, total = -np.inf, 0.0
+        for rows, minus_rho, own in self._margins(scores):
+            minus_rho[own] = -np.inf
+            here = minus_rho.max(initial=-np.inf)
+            if here > top:
+                total *= exp(top - here) if total else 0.0
+                top = here
+            total += float(np.sum(weight[rows] * exp(minus_rho - top)))
+        self.log_scale = top + log(total) - log(self.mass)
+        for rows, minus_rho, own in self._margins(scores):
+            minus_rho[own] = -np.inf
+            self._store(rows, weight[rows] * exp(minus_rho - self.log_scale), own)
+
+    @property
+    def diagonal(self):
+        """Sum of the terms exp(-rho_ir) with r = y_i, in the scale of the stored weights."""
+        return self._total_weight * exp(min(-self.log_scale, 600.0))
+
+    def stopping_edge(self, edge):
+        """Edge with the weights normalised to sum to 1, diagonal included, as in the stopping rule."""
+        return edge / (self.mass + self.diagonal)
+
+    def side_tables(self, h):
+        """K x K sums of u over the rows of each class with h = +1 and with h = -1: (2, K, K)."""
+        out = self.column_sums(self.gradient, h[None, :])
+        np.negative(out, out=out)
+        out.reshape(2, -1)[:, :: len(self._all) + 1] = 0.0
+        return out
+
+    def tables_at(self, h, w):
+        """Tables that `update` needs when w was not fitted."""
+        return self.side_tables(h)
+
+    def update(self, h, w, tables, minus=None):
+        """Add h w to F (w: (K,), h: (m,) +-1; tables: those of h before the update).
+
+        With ``minus`` (K,), that is added where h = -1 in place of -w.
+        """
+        factor = exp(w[None, :] - w[:, None])
+        inverse = 1.0 / factor if minus is None else exp(minus[None, :] - minus[:, None])
+        mass = float((tables[0] * factor).sum() + (tables[1] * inverse).sum())
+        scale = self.mass / mass
+        _weights.exp_update(
+            self.gradient, h, self._starts, self._classes, factor * scale, inverse * scale, SMALLEST, self._factors,
+            self.n_threads,
+        )  # fmt: skip
+        self.log_scale -= log(scale)

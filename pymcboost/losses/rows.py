@@ -1,0 +1,142 @@
+"""Row after row: scores, gradients and integers for trees with vector leaves."""
+
+import numpy as np
+
+from pymcboost._kernels import vtrees as _vtrees
+from pymcboost._kernels.aligned import aligned_zeros
+
+# Gradients whose sum is below this share of the weights are rounding.
+SMALLEST_GRADIENT = 1e-12
+# Integer sums stay below this.
+INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
+# Score in the lanes of no class.
+UNUSED = -1e30
+# Share of the mean curvature that is added to every class's own, against classes that a leaf does not have.
+RIDGE = 0.05
+
+
+def row_layout(n_classes):
+    """Lanes of a block, blocks and their product, for the classes and one lane more for the weight."""
+    lanes = 4 if n_classes < 4 else 8 if n_classes < 8 else 16
+    blocks = n_classes // lanes + 1
+    return lanes, blocks, lanes * blocks
+
+
+def power_of_two(x):
+    """Largest power of two up to x."""
+    return 2.0 ** np.floor(np.log2(x))
+
+
+class Integers:
+    """Gradients of the rows (m, width) as integers (blocks, m, lanes), which trees are grown on.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_threads : int
+
+    Attributes
+    ----------
+    gradient : ndarray (m, width) float32
+        Negative gradients of the rows, without their weights.
+    lanes, blocks, width : int
+        Classes, and one lane more for the weight, go in blocks of lanes.
+    """
+
+    def __init__(self, data, n_threads):
+        self.data, self.n_threads = data, n_threads
+        self.lanes, self.blocks, self.width = row_layout(data.n_classes)
+        self.gradient = aligned_zeros((data.n_rows, self.width), np.float32)
+        self._integers = aligned_zeros((self.blocks, data.n_rows, self.lanes), np.int32)
+
+    def _quantise(self, weight, top, units):
+        """Gradients and weights (units per 1) as integers; one power of two scales all gradients, ``top`` their sum."""
+        scale = power_of_two((INTEGER_ROOM - self.data.n_rows) / top)
+        _vtrees.quantise(
+            self.gradient, weight, self.data.n_classes, scale, scale if units is None else units, self._integers,
+            self.n_threads,
+        )  # fmt: skip
+        return self._integers
+
+
+class Rows(Integers):
+    """A loss at work on the training rows.
+
+    Parameters
+    ----------
+    loss : Loss
+    data : TrainingData
+    n_threads : int
+
+    Attributes
+    ----------
+    F : ndarray (m, width) float64
+        Scores.
+    weight : ndarray (m,)
+        Empty where all are equal: they then count as 1.
+    """
+
+    def __init__(self, loss, data, n_threads):
+        super().__init__(data, n_threads)
+        self.loss, self.link = loss, loss.link
+        self.F = aligned_zeros((data.n_rows, self.width), np.float64)
+        uniform = bool((data.weight == data.weight[0]).all())
+        self.weight = data.weight[:0] if uniform else data.weight
+        self._total = float(data.n_rows if uniform else data.weight.sum())
+        self._units = 1.0 if uniform else power_of_two((INTEGER_ROOM - data.n_rows) / self._total)
+
+    def least(self, weight):
+        """A least weight in the units of the integers (just allowed is allowed, whatever the rounding)."""
+        return max(1, int(np.ceil(min(weight * self._units * (1 - 1e-9), INTEGER_ROOM))))
+
+    def start(self, scores=None):
+        """Take over raw scores (m, K), or zeros."""
+        K = self.data.n_classes
+        self.F[:, :K] = 0.0 if scores is None else scores
+        self.F[:, K:] = UNUSED
+        self._refresh(None, np.zeros(self.data.n_rows, dtype=np.int32))
+
+    restart = start  # old name
+
+    def add(self, value, leaf):
+        """F += value[leaf], value (n_leaves, width)."""
+        self._refresh(value, leaf)
+
+    def _refresh(self, value, leaf):
+        top = _vtrees.add_leaves(self.F, value, leaf, self.data.y, self.lanes, self.loss.scaled, self.n_threads)
+        self._sums = self.loss.fill_gradient(self, top)
+
+    def value(self):
+        """Training loss: the weighted sum over the rows."""
+        loss = self.loss.value(self.F[:, : self.data.n_classes], self.data.y)
+        return float(loss @ self.weight if len(self.weight) else loss.sum())
+
+    def integers(self):
+        """Gradients and weights as integers (blocks, m, lanes), or None where nothing is left to learn."""
+        top = float(self._sums[: self.data.n_classes].max())
+        if not top > SMALLEST_GRADIENT * self._total and not self.loss.scaled:
+            return None
+        return self._quantise(self.weight, top, self._units)
+
+    def leaf_steps(self, rows, leaf_start, full):
+        """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""
+        return self.loss.leaf_steps(self, rows, leaf_start, full)
+
+    def leaf_sums(self, rows, leaf_start):
+        """Sums of g and of |g| (1 - |g|), softmax's p (1 - p), over the rows of every leaf: (n_leaves, 2, K)."""
+        sums = _vtrees.leaf_sums(self.gradient, self.weight, self.lanes, rows, leaf_start, self.n_threads)
+        return sums[:, :, : self.data.n_classes]
+
+    def leaf_newton(self, rows, start, stop):
+        """Gradient (K,) and Hessian (K, K) of the loss of rows[start:stop], were one vector added to their scores."""
+        return self.loss.leaf_newton(self, rows, start, stop)
+
+    def newton_steps(self, rows, leaf_start):
+        """Newton steps of the leaves with the whole Hessian and a ridge."""
+        K = self.data.n_classes
+        step = np.empty((len(leaf_start) - 1, K))
+        for j in range(len(step)):
+            g, H = self.leaf_newton(rows, leaf_start[j], leaf_start[j + 1])
+            H[np.diag_indices(K)] += RIDGE * np.trace(H) / K + 1e-30
+            step[j] = np.linalg.solve(H, g)
+        return step

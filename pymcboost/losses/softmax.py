@@ -1,0 +1,39 @@
+"""Softmax: -log p[y], p = softmax(F)."""
+
+import numpy as np
+
+from pymcboost._kernels import vtrees as _vtrees
+from pymcboost.losses.loss import CompiledLoss
+
+
+class Softmax(CompiledLoss):
+    """Multinomial log-likelihood; its negative gradient is [r = y] - p_r, its curvature p_r (1 - p_r)."""
+
+    kernel = _vtrees.LOSS_CODES["softmax"]
+
+    def value(self, F, y):
+        """See `Loss.value`."""
+        top = F.max(axis=1)
+        return top + np.log(np.exp(F - top[:, None]).sum(axis=1)) - F[np.arange(len(y)), y]
+
+    def curvature(self, F, y):
+        """See `Loss.curvature`."""
+        size = np.abs(self.gradient(F, y))
+        return size * (1 - size)
+
+    def leaf_steps(self, rows, leaf_rows, leaf_start, full):
+        """See `Loss.leaf_steps`; ``full``: with the whole Hessian."""
+        if full:
+            return super().leaf_steps(rows, leaf_rows, leaf_start, full)
+        K, sums = rows.data.n_classes, rows.leaf_sums(leaf_rows, leaf_start)
+        return (K - 1) / K * sums[:, 0] / np.maximum(sums[:, 1], 1e-30)
+
+    def leaf_newton(self, rows, leaf_rows, start, stop):
+        """Gradient (K,) and Hessian (K, K) of the listed rows, were one vector added to their scores."""
+        K = rows.data.n_classes
+        part = np.array([start, stop], dtype=np.int64)
+        g = _vtrees.leaf_sums(rows.gradient, rows.weight, rows.lanes, leaf_rows, part, 1)[0, 0, :K]
+        H = _vtrees.leaf_hessian(
+            rows.gradient, rows.weight, rows.data.y, K, rows.lanes, leaf_rows, start, stop
+        )  # fmt: skip
+        return g, H[:, :K]

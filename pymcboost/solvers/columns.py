@@ -1,0 +1,81 @@
+"""Weak learners on the training rows, and the coordinates that solvers move."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymcboost._kernels import fcd as _fcd
+
+
+def padded(n_rows):
+    """Rows, rounded up to what the kernels take at a time."""
+    return -(-n_rows // 64) * 64
+
+
+def pack(h):
+    """Outputs (n, m) of +-1 as bits, set where -1: (n, padded(m) / 32) words, the first row in the lowest bit."""
+    bits = np.packbits(h < 0, axis=1, bitorder="little")
+    out = np.zeros((len(h), padded(h.shape[1]) // 8), dtype=np.uint8)
+    out[:, : bits.shape[1]] = bits
+    return out.view(np.uint32)
+
+
+@dataclass
+class Columns:
+    """Weak learners on the training rows, and the coordinates (class, learner) that have coefficients.
+
+    Attributes
+    ----------
+    H : ndarray of uint32 (n, stride / 32)
+        See `pack`.
+    ptr : ndarray of int64 (K + 1,)
+        Coordinates of class c are ``ptr[c]..ptr[c + 1]``.
+    column : ndarray of int32 (n_coordinates,)
+        Their learners.
+    w : ndarray of float64 (n_coordinates,)
+    """
+
+    H: np.ndarray
+    ptr: np.ndarray
+    column: np.ndarray
+    w: np.ndarray
+
+    @classmethod
+    def shared(cls, H, coef):
+        """Every learner has a coefficient in every class: coef (n, K)."""
+        n, K = coef.shape
+        column = np.tile(np.arange(n, dtype=np.int32), K)
+        return cls(H, np.arange(K + 1, dtype=np.int64) * n, column, np.ascontiguousarray(coef.T).ravel())
+
+    @classmethod
+    def of_classes(cls, H, coef, owner, n_classes):
+        """Every learner belongs to one class: coef, owner (n,)."""
+        order = np.argsort(owner, kind="stable")
+        ptr = np.searchsorted(owner[order], np.arange(n_classes + 1)).astype(np.int64)
+        return cls(H, ptr, order.astype(np.int32), coef[order])
+
+    def scores(self, F, n_threads=1):
+        """Scores of the rows into F (K, stride), float64 on a 64-byte boundary."""
+        _fcd.margins(self.H, self.ptr, self.column, self.w, F, n_threads)
+
+    def spread(self, flags):
+        """One flag for each learner as one for each coordinate."""
+        return np.ascontiguousarray(flags[self.column])
+
+    def coefficients(self, n_classes=None):
+        """Coefficients by learner: (n,), or (n, K) where learners are shared by K classes."""
+        if n_classes is not None:
+            return self.w.reshape(n_classes, -1).T.copy()
+        coef = np.empty(len(self.w))
+        coef[self.column] = self.w
+        return coef
+
+
+@dataclass
+class Solved:
+    """How a solver ended: the objective, the violation it met last, relative to the first, passes and updates."""
+
+    objective: float
+    violation: float
+    passes: int
+    updates: int

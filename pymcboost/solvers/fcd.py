@@ -1,0 +1,113 @@
+"""Fast coordinate descent (FCD): coefficients of many weak learners one after the other, for the exponential loss.
+
+Problem
+    minimise over 0 <= w <= cap  sum over rows i and classes y != y_i of s_i exp(F[y](x_i) - F[y_i](x_i))  +  nu sum(w),
+    F[c](x) = sum of w h(x) over the coordinates of class c, s_i the weights of the rows.
+
+Paper: G. Lin, C. Shen, A. van den Hengel and D. Suter, Fast training of effective multi-class boosting using coordinate
+descent optimization.
+"""
+
+import numpy as np
+
+from pymcboost._kernels import fcd as _fcd
+from pymcboost.solvers.columns import Solved
+from pymcboost.solvers.weights import LARGEST_COEFFICIENT, SMALLEST, PairWeights
+
+# Rows above which weights are kept in float32.
+LARGE_DATA = 10_000
+# Updates after which weights in float32 are computed anew from the coefficients.
+REFRESH = 1000
+
+
+class FCD(PairWeights):
+    """Fast coordinate descent for the exponential loss (Algorithm 2).
+
+    The first pass updates the new coordinates in order. Later ones visit all, class after class, both in random order,
+    and update those that violate the optimality conditions. (The paper picks at random among the coordinates that did
+    so before the pass. To stay in one class is what makes an update cost one pass over the rows; and that pass measures
+    the violation, too, so that no working set has to be found before.)
+
+    Parameters
+    ----------
+    loss : losses.PairwiseExp
+    data : TrainingData
+    nu : float
+    cap : float, default=LARGEST_COEFFICIENT
+    n_threads : int, default=1
+    dtype : numpy dtype, optional
+        float32 for more than 10,000 rows, else float64.
+    """
+
+    def __init__(self, loss, data, nu, cap=LARGEST_COEFFICIENT, n_threads=1, dtype=None):
+        if dtype is None:
+            dtype = np.float32 if data.n_rows > LARGE_DATA else np.float64
+        super().__init__(loss, data, nu, cap, n_threads, dtype)
+        self._before = np.zeros(data.n_rows, dtype=self.dtype)
+        self._order = np.zeros(data.n_classes, dtype=np.int32)
+        self._since = 0
+        self.refresh_every = REFRESH
+
+    def start(self, F=None):
+        """Weights of scores F (K, m), or of zeros; returns the loss."""
+        self._since = 0
+        return super().start(F)
+
+    def loss(self):
+        """Sum of the weights."""
+        return _fcd.total(self.U, self.data.class_start)
+
+    def descend(self, columns, listed=None, tol=0.0, seed=0):
+        """One pass; ``listed`` (n_coordinates,) are the coordinates to update, or all that violate by more than tol.
+
+        Returns
+        -------
+        (int, float)
+            Updates, and the largest violation met.
+        """
+        n = len(columns.w)
+        listed = np.zeros(0, dtype=np.uint8) if listed is None else listed.astype(np.uint8)
+        updates, largest = _fcd.descend(
+            self.U, self.data.class_start, columns.H, columns.ptr, columns.column, columns.w, listed, self.nu, self.cap,
+            tol, SMALLEST[self.dtype], seed, self._before, self._order, np.empty(n, dtype=np.int32),
+        )  # fmt: skip
+        self._since += updates
+        return updates, largest
+
+    def objective(self, columns):
+        """Loss and penalty, by the weights at hand."""
+        return self.loss() + self.nu * float(columns.w.sum())
+
+    def solve(self, columns, fresh=None, max_passes=1000, tol=1e-3, first=None, seed=0):
+        """Minimise the objective from the coefficients in ``columns``, to which the weights must belong.
+
+        Parameters
+        ----------
+        columns : Columns
+            Its ``w`` is updated.
+        fresh : ndarray of bool (n_coordinates,), optional
+            Coordinates that the first pass updates; without it every pass picks its own.
+        max_passes : int
+        tol : float
+            Largest violation left, relative to that at the start.
+        first : float, optional
+            The violation at the start, where it is known.
+        seed : int
+
+        Returns
+        -------
+        Solved
+        """
+        if first is None:
+            first = float(self.violations(columns).max(initial=0.0))
+        updates, largest, passes = 0, first, 0
+        while passes < max_passes and first > 0:
+            if passes and self.dtype == np.float32 and self._since >= self.refresh_every:
+                self.refresh(columns)
+            listed = fresh if passes == 0 else None
+            n, largest = self.descend(columns, listed, tol * first, seed + passes)
+            updates += n
+            passes += 1
+            if listed is None and largest <= tol * first:
+                break
+        return Solved(self.objective(columns), largest / first if first > 0 else 0.0, passes, updates)

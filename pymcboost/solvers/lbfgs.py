@@ -1,0 +1,78 @@
+"""All coefficients at once by SciPy's L-BFGS-B, for either pairwise loss.
+
+Problem
+    minimise over 0 <= w <= cap  sum over rows i and classes y != y_i of s_i L(F[y_i](x_i) - F[y](x_i))  +  nu sum(w),
+    F[c](x) = sum of w h(x) over the coordinates of class c, L exponential or logistic, s_i the weights of the rows.
+
+Paper: C. Shen and Z. Hao, A direct formulation for totally-corrective multi-class boosting.
+"""
+
+import numpy as np
+from scipy.optimize import minimize
+from threadpoolctl import ThreadpoolController
+
+from pymcboost.solvers.columns import Columns, Solved
+
+LBFGS_ITERATIONS = 100
+LBFGS_MEMORY = 10
+# A cold start ends where the objective, as a mean over all pairs, changes by no more than this or has no larger slope.
+COLD_CHANGE, COLD_SLOPE = 1e-9, 1e-5
+
+
+class LBFGS:
+    """All coefficients by SciPy's L-BFGS-B, for either loss.
+
+    Parameters
+    ----------
+    weights : PairWeights
+        In float64; takes over the weights of the solution.
+    max_iterations : int, default=LBFGS_ITERATIONS
+    cold : bool, default=False
+        Begin at 0, and end at a small change or slope of the mean objective. Where it has no minimum to speak of, as on
+        data that can be separated, the coefficients are then usually those of a short way from 0, spread over many
+        learners, and not the few at the minimum.
+    """
+
+    def __init__(self, weights, max_iterations=LBFGS_ITERATIONS, cold=False):
+        self.weights, self.max_iterations, self.cold = weights, max_iterations, cold
+        self._blas = ThreadpoolController()
+
+    def solve(self, columns, tol=1e-3, **_):
+        """Minimise the objective from the coefficients in ``columns``, whose ``w`` is updated.
+
+        Parameters
+        ----------
+        columns : Columns
+        tol : float
+            Largest violation left, relative to that at the start. A cold start takes no notice.
+
+        Returns
+        -------
+        Solved
+        """
+        weights = self.weights
+        if self.cold:
+            columns.w[:] = 0.0
+        at = Columns(columns.H, columns.ptr, columns.column, columns.w)
+
+        def value_and_slopes(w):
+            at.w = np.ascontiguousarray(w)
+            return weights.refresh(at) / scale, weights.slopes(at) / scale
+
+        weights.refresh(columns)
+        first = float(weights.violations(columns).max(initial=0.0))
+        scale, change = first if first > 0 else 1.0, 0.0
+        if self.cold:
+            data = weights.data
+            scale, tol, change = float(data.weight.sum()) * (data.n_classes - 1), COLD_SLOPE, COLD_CHANGE
+        with self._blas.limit(limits=1, user_api="blas"):  # more would spin over vectors of a few thousand numbers
+            found = minimize(
+                value_and_slopes, columns.w, jac=True, method="L-BFGS-B", bounds=[(0.0, weights.cap)] * len(columns.w),
+                options={
+                    "maxiter": self.max_iterations, "maxcor": LBFGS_MEMORY, "gtol": tol, "ftol": change, "maxls": 50,
+                },
+            )  # fmt: skip
+        columns.w[:] = np.clip(found.x, 0.0, weights.cap).astype(np.float32)
+        value = weights.refresh(columns)
+        left = float(weights.violations(columns).max(initial=0.0))
+        return Solved(value, left / first if first > 0 else 0.0, int(found.nit), int(found.nfev))

@@ -1,0 +1,65 @@
+"""Coefficients of one new weak learner: the K-vector w >= 0 that minimises the loss of F + h w."""
+
+import numpy as np
+
+from pymcboost._kernels import newton as _newton
+from pymcboost.solvers.roots import LARGEST_COEFFICIENT, MAX_ITERATIONS
+
+# Largest projected gradient relative to the mass of the weights: of the K x K problems, and of the passes over the
+# data.
+TOLERANCE = 1e-9
+DATA_TOLERANCE = 1e-6
+MAX_PASSES = 12
+
+
+class _Newton:
+    """Parameters and work space of both solvers."""
+
+    def __init__(self, n_classes, nu, cap=LARGEST_COEFFICIENT):
+        self.nu, self.cap = nu, cap
+        self._work = _newton.new_work(n_classes)
+        self._n_classes = n_classes
+
+
+class NewtonExp(_Newton):
+    """Exponential loss (eq. 13): the data enter through two K x K tables, summed once.
+
+    Minimises log(diagonal + sum_cr S+[c,r] exp(w_r - w_c) + S-[c,r] exp(w_c - w_r)) + nu sum w over 0 <= w <= cap.
+    """
+
+    def fit(self, loss, h):
+        """Return (w, tables): the minimiser with min(w) = 0 and the side tables of h."""
+        tables = loss.side_tables(h)
+        w = np.zeros(self._n_classes)
+        # Without a penalty the diagonal does not move the minimiser, but would blur the relative tolerance.
+        diagonal = loss.diagonal if self.nu > 0 else 0.0
+        _newton.solve_exp(tables[0], tables[1], diagonal, self.nu, self.cap, TOLERANCE, MAX_ITERATIONS, w, self._work)
+        return w - w.min(), tables
+
+
+class NewtonLog(_Newton):
+    """Logistic loss (eq. 14): few passes over the data, each giving K x K tables of first and second derivatives.
+
+    Between passes every class pair and side of h is replaced by one logistic term with the same two derivatives, whose
+    sum is minimised exactly; this converges faster than Newton steps on the data, because the terms bend as the loss
+    does.
+    """
+
+    def fit(self, loss, h):
+        """Return (w, tables): the minimiser with min(w) = 0 and the trial tables at it."""
+        w, step = np.zeros(self._n_classes), np.empty(self._n_classes)
+        best, best_violation, best_tables = w, np.inf, None
+        for _ in range(MAX_PASSES):
+            tables = loss.trial_tables(h, w)
+            violation = _newton.log_step(tables, w, self.nu, self.cap, DATA_TOLERANCE, MAX_ITERATIONS, step, self._work)
+            if violation < best_violation:
+                best, best_violation, best_tables = w, violation, tables
+                if violation <= DATA_TOLERANCE:
+                    break
+                w = step.copy()
+            else:  # overshot: go back half way
+                w = (best + w) / 2
+        return best - best.min(), best_tables
+
+
+SOLVERS = {"exp": NewtonExp, "log": NewtonLog}

@@ -1,0 +1,397 @@
+"""Slow twin of ``mcb.h``: checks and scores a model file in plain Python, written from docs/format.md alone.
+
+With modelmath.py, it imports nothing of pymcboost. `File` refuses bytes with the number that the document gives to the
+reason; its `scores` and `probabilities` take one row at a time.
+"""
+
+import math
+import struct
+
+from reference.modelmath import eight, exp, log, power, shortened, single
+
+TYPES = {1: "B", 2: "H", 3: "I", 4: "q", 5: "f", 6: "d", 7: "e"}
+NARROW = {1, 2, 3}
+STUMPS, INTERVALS, TREES, LINEAR, KERNEL = 1, 2, 3, 5, 6
+EVERY = {STUMPS, INTERVALS, TREES, LINEAR, KERNEL}
+# tag: types, kinds that need it, kinds that may have it
+RULES = {
+    b"FEAT": (NARROW, {STUMPS, TREES}, {STUMPS, TREES}),
+    b"THRS": ({5}, {STUMPS, INTERVALS, TREES}, {STUMPS, INTERVALS, TREES}),
+    b"COEF": ({5}, {STUMPS}, {STUMPS}),
+    b"COEL": ({5}, set(), {STUMPS}),
+    b"BIAS": ({5}, EVERY, EVERY),
+    b"FIDX": (NARROW, {INTERVALS}, {INTERVALS}),
+    b"IOFF": (NARROW, {INTERVALS}, {INTERVALS}),
+    b"TABL": ({5, 6}, {INTERVALS}, {INTERVALS}),
+    b"TSIZ": (NARROW, {TREES}, {TREES}),
+    b"RGHT": (NARROW, {TREES}, {TREES}),
+    b"LEAF": ({5, 7}, {TREES}, {TREES}),
+    b"TCLS": (NARROW, set(), {TREES}),
+    b"CODE": ({5}, set(), {TREES}),
+    b"TBAS": (NARROW, set(), {TREES}),
+    b"RNDS": (NARROW, {TREES}, {TREES}),
+    b"WMAT": ({5}, {LINEAR}, {LINEAR}),
+    b"SVEC": ({5}, {KERNEL}, {KERNEL}),
+    b"DUAL": ({5}, {KERNEL}, {KERNEL}),
+    b"KPAR": ({5}, {KERNEL}, {KERNEL}),
+    b"SCAL": ({5}, set(), {KERNEL}),
+    b"LABI": ({4}, set(), EVERY),
+    b"LABO": (NARROW, set(), EVERY),
+    b"LABS": ({1}, set(), EVERY),
+    b"meta": ({1}, set(), EVERY),
+}
+
+
+# Faults that are looked for in one pass over a file: which of these is found first is left open.
+TOGETHER = ({13, 29, 46, 53, 55}, {32, 33, 34}, {38, 39, 40, 41})
+
+
+class RefusedError(Exception):
+    """The number of the refusal is the only argument."""
+
+
+def need(good, status):
+    """Refuse unless."""
+    if not good:
+        raise RefusedError(status)
+
+
+def _crc_table():
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+_TABLE = _crc_table()
+
+
+def checksum(data):
+    """CRC-32C."""
+    state = 0xFFFFFFFF
+    for byte in data:
+        state = state >> 8 ^ _TABLE[(state ^ byte) & 255]
+    return state ^ 0xFFFFFFFF
+
+
+class File:
+    """Header fields, and ``items[tag]``, a tuple of numbers, for every known section but meta; ``meta`` is bytes."""
+
+    def __init__(self, data):
+        need(len(data) >= 64, 1)
+        need(data[:8] == bytes.fromhex("894D43420D0A1A0A"), 2)
+        major, _, flags, size, count, reserved = struct.unpack_from("<HHIQII", data, 8)
+        need(major == 1, 3)
+        need(flags & 0xFFFF == 0, 4)
+        need(size == len(data), 5)
+        need(1 <= count <= 64 and 64 + 32 * count <= size, 6)
+        self.K, self.d, self.kind, self.link, self.decoder, also, crc, last = struct.unpack_from("<8I", data, 32)
+        need(checksum(data[:56] + data[64 : 64 + 32 * count]) == crc, 7)
+        need(reserved == also == last == 0, 8)
+        need(2 <= self.K <= 65535, 9)
+        need(1 <= self.d <= 2**31 - 1, 10)
+        need(self.kind in EVERY, 11)
+        need(self.link <= 2, 12)
+        need(self.decoder == 0 or (self.decoder <= 2 and self.kind == TREES), 13)
+        self.data, self.items, self.types, self.meta = data, {}, {}, b""
+        entries = [data[64 + 32 * i : 96 + 32 * i] for i in range(count)]
+        end = 64 + 32 * count
+        places = []
+        for i, entry in enumerate(entries):
+            need(entry[:4] not in [other[:4] for other in entries[:i]], 22)
+            offset, n, width = self.entry(entry, end)
+            end = offset + n * width
+            places.append((offset, end, struct.unpack_from("<I", entry, 24)[0]))
+        need(end == size, 26)
+        need(all(tag in self.items for tag, rule in RULES.items() if self.kind in rule[1]), 27)
+        text = {b"LABO", b"LABS"} & set(self.items)
+        need((b"LABI" in self.items) != bool(text) and len(text) != 1, 28)
+        self.shapes()
+        need(all(checksum(data[begin:end]) == crc for begin, end, crc in places), 30)
+        self.contents()
+
+    def entry(self, entry, end):
+        """One line of the section table: offset, number of items, bytes of an item."""
+        tag, code, reserved = entry[:4], entry[4], entry[5:8] + entry[28:]
+        offset, n = struct.unpack_from("<QQ", entry, 8)
+        letters = tag.decode("latin-1")
+        need(letters.isascii() and letters.isalnum() and letters[0].isalpha(), 14)
+        need(code in TYPES, 15)
+        need(not any(reserved), 16)
+        need(offset % 64 == 0, 17)
+        need(offset >= end, 18)
+        need(offset - end < 64, 19)
+        width = struct.calcsize("<" + TYPES[code])
+        need(offset + n * width <= len(self.data), 20)
+        need(not any(self.data[end:offset]), 21)
+        if tag not in RULES:
+            need(tag[:1].islower(), 23)
+            return offset, n, width
+        need(self.kind in RULES[tag][2], 24)
+        need(code in RULES[tag][0], 15)
+        if tag == b"meta":
+            need(n <= 16 << 20, 25)
+            self.meta = self.data[offset : offset + n]
+        else:
+            self.items[tag] = struct.unpack_from(f"<{n}{TYPES[code]}", self.data, offset)
+        self.types[tag] = code
+        return offset, n, width
+
+    def count(self, tag):
+        """Number of items; 0 without the section."""
+        return len(self.items.get(tag, ()))
+
+    def has(self, *tags):
+        """Whether all these sections are there."""
+        return all(tag in self.items for tag in tags)
+
+    def shapes(self):
+        """Numbers of items against each other."""
+        K, d, n = self.K, self.d, self.count
+        wanted = {b"BIAS": K, b"LABI": K, b"LABO": K + 1}
+        if self.kind == STUMPS:
+            M = n(b"FEAT")
+            wanted |= {b"THRS": M, b"COEF": M * K, b"COEL": M * K}
+        elif self.kind == INTERVALS:
+            wanted |= {b"IOFF": n(b"FIDX") + 1, b"TABL": (n(b"THRS") + 2 * n(b"FIDX")) * K}
+        elif self.kind == TREES:
+            S, T, P = n(b"FEAT"), n(b"TSIZ"), n(b"CODE") // K
+            each = 1 if self.has(b"TCLS") else K
+            wanted |= {b"THRS": S, b"RGHT": S, b"LEAF": (S + T) * each, b"TCLS": T, b"TBAS": T, b"CODE": P * K}
+            need(self.has(b"TCLS") or not self.has(b"TBAS"), 46)
+            need(not self.has(b"CODE") or (self.has(b"TCLS") and not self.has(b"TBAS")), 53)
+            need(self.has(b"CODE") or not self.decoder, 13)
+            need(not self.has(b"CODE") or (P >= 1 and (P <= 4096 or not self.decoder)), 55)
+        elif self.kind == LINEAR:
+            wanted |= {b"WMAT": K * d}
+        else:
+            m = n(b"DUAL") // K
+            wanted |= {b"KPAR": 4, b"DUAL": m * K, b"SVEC": m * d, b"SCAL": 2 * d}
+        need(all(n(tag) == number for tag, number in wanted.items() if self.has(tag)), 29)
+
+    def finite(self, tag, status):
+        """Every number of a section is finite."""
+        need(all(map(math.isfinite, self.items.get(tag, ()))), status)
+
+    def top(self, tag):
+        """The value of the top bit of a section's type."""
+        return 1 << (8 * struct.calcsize(TYPES[self.types[tag]]) - 1)
+
+    def features(self):
+        """(feature, NaN goes left) of every stump or split."""
+        top = self.top(b"FEAT")
+        return [(item % top, item >= top) for item in self.items[b"FEAT"]]
+
+    def contents(self):
+        """What the sections hold."""
+        if self.kind == STUMPS:
+            self.splits()
+            self.finite(b"COEF", 35)
+            self.finite(b"COEL", 35)
+        elif self.kind == INTERVALS:
+            self.intervals()
+        elif self.kind == TREES:
+            self.trees()
+        elif self.kind == LINEAR:
+            self.finite(b"WMAT", 35)
+        else:
+            self.kernel()
+        self.finite(b"BIAS", 37)
+        self.labels()
+        need(is_text(self.meta), 40)
+
+    def splits(self):
+        """Features and thresholds."""
+        need(all(feature < self.d for feature, _ in self.features()), 31)
+        self.finite(b"THRS", 33)
+
+    def intervals(self):
+        """Features, offsets, thresholds and table."""
+        used, ends, cuts = (self.items[tag] for tag in (b"FIDX", b"IOFF", b"THRS"))
+        need(all(a < b for a, b in zip(used, used[1:], strict=False)) and all(f < self.d for f in used), 31)
+        self.finite(b"THRS", 33)
+        need(ends[0] == 0 and ends[-1] == len(cuts) and all(a < b for a, b in zip(ends, ends[1:], strict=False)), 32)
+        for a, b in zip(ends, ends[1:], strict=False):
+            need(all(cuts[i] < cuts[i + 1] for i in range(a, b - 1)), 34)
+        self.finite(b"TABL", 36)
+        need(all(abs(value) < 2.0**192 for value in self.items[b"TABL"]), 36)
+
+    def trees(self):
+        """Sizes, rounds, splits, children, classes, code, leaves."""
+        sizes, right = self.items[b"TSIZ"], self.items[b"RGHT"]
+        need(sum(sizes) == self.count(b"FEAT"), 42)
+        need(sum(self.items[b"RNDS"]) == len(sizes), 48)
+        self.splits()
+        begin = 0
+        for size in sizes:
+            parts = [(begin, begin + size)]
+            begin += size
+            while parts:
+                first, end = parts.pop()
+                if first < end:
+                    need(1 <= right[first] <= end - first, 43)
+                    parts += [(first + 1, first + right[first]), (first + right[first], end)]
+        columns = self.count(b"CODE") // self.K if self.has(b"CODE") else self.K
+        classes = self.items.get(b"TCLS", ())
+        need(all(c < columns and c < 65536 for c in classes), 44)
+        bases = self.items.get(b"TBAS", ())
+        need(all(b <= self.K and b != c for b, c in zip(bases, classes, strict=False)), 45)
+        self.finite(b"CODE", 54)
+        self.finite(b"LEAF", 47)
+
+    def kernel(self):
+        """Kernel, parameters, scaling, support vectors, coefficients."""
+        number, gamma, coef0, degree = self.items[b"KPAR"]
+        need(number in (0, 1, 2, 5), 50)
+        need(0 < gamma < math.inf if number in (1, 2) else gamma == 0, 51)
+        need(math.isfinite(coef0) if number == 1 else coef0 == 0, 51)
+        need(0 <= degree <= 1000 and degree == int(degree) if number == 1 else degree == 0, 51)
+        self.finite(b"SCAL", 52)
+        self.finite(b"SVEC", 49)
+        self.finite(b"DUAL", 35)
+
+    def labels(self):
+        """Distinct and sorted."""
+        if self.has(b"LABI"):
+            labels = self.items[b"LABI"]
+        else:
+            ends, text = self.items[b"LABO"], bytes(self.items[b"LABS"])
+            need(ends[0] == 0 and ends[-1] == len(text), 38)
+            need(all(a <= b for a, b in zip(ends, ends[1:], strict=False)), 38)
+            labels = [text[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+            need(all(len(label) <= 4096 and 0 not in label for label in labels), 39)
+            need(all(map(is_text, labels)), 40)
+        need(all(a < b for a, b in zip(labels, labels[1:], strict=False)), 41)
+
+    def scores(self, row):
+        """One score for each class. ``row`` may end after the last feature that the model uses."""
+        start = list(self.items[b"BIAS"])
+        if self.kind == STUMPS:
+            return self.score_stumps(row, start)
+        if self.kind == INTERVALS:
+            return self.score_intervals(row, start)
+        if self.kind == TREES:
+            return self.score_trees(row, start)
+        return self.score_linear(row, start) if self.kind == LINEAR else self.score_kernel(row, start)
+
+    def score_stumps(self, row, F):
+        K, right, left = self.K, self.items[b"COEF"], self.items.get(b"COEL")
+        for j, ((feature, nan_left), t) in enumerate(zip(self.features(), self.items[b"THRS"], strict=True)):
+            x = row[feature]
+            for k in range(K):
+                value = right[j * K + k]
+                if x <= t or (x != x and nan_left):
+                    value = left[j * K + k] if left else -value
+                F[k] += value
+        return F
+
+    def score_intervals(self, row, F):
+        K, ends, cuts, table = self.K, *(self.items[tag] for tag in (b"IOFF", b"THRS", b"TABL"))
+        for i, feature in enumerate(self.items[b"FIDX"]):
+            x, mine = row[feature], cuts[ends[i] : ends[i + 1]]
+            interval = len(mine) + 1 if x != x else sum(cut < x for cut in mine)
+            for k in range(K):
+                F[k] += table[(ends[i] + 2 * i + interval) * K + k]
+        return F
+
+    def leaf(self, row, begin, size, t, features):
+        """Number of the leaf of tree number t."""
+        cuts, right = self.items[b"THRS"], self.items[b"RGHT"]
+        i, end, at = begin, begin + size, begin + t
+        while i < end:
+            feature, nan_left = features[i]
+            x = row[feature]
+            if x <= cuts[i] or (x != x and nan_left):
+                i, end = i + 1, i + right[i]
+            else:
+                at, i = at + right[i], i + right[i]
+        return at
+
+    def score_trees(self, row, F):
+        K, values, code, features = self.K, self.items[b"LEAF"], self.items.get(b"CODE"), self.features()
+        classes, bases = self.items.get(b"TCLS"), self.items.get(b"TBAS")
+        columns = [0.0] * (len(code) // K if code else 0)
+        begin = 0
+        for t, size in enumerate(self.items[b"TSIZ"]):
+            at = self.leaf(row, begin, size, t, features)
+            begin += size
+            if classes is None:
+                for k in range(K):
+                    F[k] += values[at * K + k]
+            elif self.decoder:
+                columns[classes[t]] += values[at]
+            elif code:
+                for k in range(K):
+                    F[k] += values[at] * code[classes[t] * K + k]
+            else:
+                F[classes[t]] += values[at]
+                if bases and bases[t] < K:
+                    F[bases[t]] -= values[at]
+        return self.decoded(columns, F) if self.decoder else F
+
+    def decoded(self, columns, bias):
+        """Scores from the sums of the columns."""
+        K, code = self.K, self.items[b"CODE"]
+        F = []
+        for k in range(K):
+            margins = [code[j * K + k] * f for j, f in enumerate(columns)]
+            if self.decoder == 1:
+                loss = sum(margin < 0 for margin in margins) + sum(margin == 0 for margin in margins) / 2
+            else:
+                top, total = max(-margin for margin in margins), 0.0
+                for margin in margins:
+                    total += exp(-margin - top)
+                loss = top + log(total)
+            F.append(bias[k] - loss)
+        return F
+
+    def score_linear(self, row, F):
+        if not all(map(math.isfinite, row)):
+            return [math.nan] * self.K
+        for k in range(self.K):
+            F[k] += eight([x * w for x, w in zip(row, self.items[b"WMAT"][k * self.d :], strict=False)])
+        return F
+
+    def score_kernel(self, row, F):
+        K, d, support, dual = self.K, self.d, self.items[b"SVEC"], self.items[b"DUAL"]
+        number, gamma, coef0, degree = self.items[b"KPAR"]
+        scale = self.items.get(b"SCAL")
+        if scale:
+            row = [single((x - scale[j]) * scale[d + j]) for j, x in enumerate(row)]
+        for i in range(len(dual) // K):
+            vector = support[i * d : (i + 1) * d]
+            if number in (2, 5):
+                value = eight([single(x - z) ** 2 for x, z in zip(row, vector, strict=True)])
+            else:
+                value = eight([x * z for x, z in zip(row, vector, strict=True)])
+            if number == 1:
+                value = power(gamma * shortened(value) + coef0, int(degree))
+            elif number == 2:
+                value = exp(-(gamma * value)) if math.isfinite(value) else math.nan
+            elif number == 5:
+                value = -math.sqrt(value)
+            value = shortened(value)
+            for k in range(K):
+                F[k] += dual[i * K + k] * value
+        return F if all(map(math.isfinite, F)) else [math.nan] * K
+
+    def probabilities(self, F):
+        """Probabilities of the classes; None without a link."""
+        if self.link == 0 or math.isnan(F[0]):
+            return None
+        parts = [exp(self.link * (f - max(F))) for f in F]
+        total = 0.0
+        for part in parts:
+            total += part
+        return [part / total for part in parts]
+
+
+def is_text(data):
+    """Whether bytes are UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,167 @@
+"""The guard notices what it is there for: a changed byte, threads that do not agree, a slowed subject, more memory."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+bench_guard = pytest.importorskip("bench_guard")
+golden = pytest.importorskip("golden")
+golden_cases = pytest.importorskip("golden_cases")
+other_tree = pytest.importorskip("other_tree")
+
+NAME = "vector-tree/softmax-diagonal/iris"
+
+
+class Altered:
+    """A model with one leaf, or one score, changed by its last bit."""
+
+    def __init__(self, model, leaf=False, score=False):
+        self.model, self.leaf, self.score = model, leaf, score
+
+    def to_bytes(self):
+        file = bytearray(self.model.to_bytes())
+        table = next(at for at in range(64, len(file), 32) if file[at : at + 4] == b"LEAF")
+        file[int.from_bytes(file[table + 8 : table + 16], "little")] ^= self.leaf
+        return bytes(file)
+
+    def raw_scores(self, X):
+        scores = self.model.raw_scores(X)
+        scores.view("i8")[0, 0] ^= self.score
+        return scores
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """A table of one training of this tree, in this environment."""
+    table = {
+        "environment": golden.environment(other_tree.ROOT),
+        "trainings": {NAME: f"{' '.join(golden_cases.run(NAME))} {'0' * 40}"},
+    }
+    monkeypatch.setattr(golden, "TABLE", tmp_path / "trainings.json")
+    golden.TABLE.write_text(json.dumps(table))
+    return table
+
+
+@pytest.mark.parametrize("changed", ["leaf", "score"])
+def test_one_bit_is_noticed(recorded, changed, monkeypatch, capsys):
+    assert golden.main(["check", "--only", NAME]) == 0
+    fit_as = golden_cases.fit_as
+
+    def altered(*arguments):
+        estimator = fit_as(*arguments)
+        estimator.model_ = Altered(estimator.model_, **{changed: True})
+        return estimator
+
+    monkeypatch.setattr(golden_cases, "fit_as", altered)
+    assert golden.main(["check", "--only", NAME]) == 1
+    what = {"leaf": "sections", "score": "scores"}[changed]
+    assert f"{NAME}: {what}:" in capsys.readouterr().out
+
+
+def test_threads_that_do_not_agree(monkeypatch):
+    name = "samme/stump/threads"
+    assert len(golden_cases.run(name)) == 2
+    fit_as = golden_cases.fit_as
+
+    def altered(condition, cls, params, X, y):
+        return fit_as(condition, cls, {**params, "n_estimators": 9 - params["n_jobs"]}, X, y)
+
+    monkeypatch.setattr(golden_cases, "fit_as", altered)
+    assert golden_cases.run(name)[0] == "threads (1, 2, 3) do not agree:"
+
+
+def test_meta_is_no_part_of_the_bytes():
+    X, y, _ = golden_cases.read("iris")
+    cls = golden_cases.estimators()["mart"]
+    one, other = (cls(n_estimators=2, n_iter_no_change=n).fit(X, y).model_.to_bytes() for n in (5, 6))
+    assert one != other and golden_cases.sections(one) == golden_cases.sections(other)
+
+
+def test_failures_and_absent_trainings(recorded, monkeypatch, capsys):
+    def fails(*arguments):
+        raise ValueError("no data")
+
+    monkeypatch.setattr(golden_cases, "fit_as", fails)
+    assert golden.main(["check", "--only", NAME]) == 1
+    assert f"{NAME}: failure:" in capsys.readouterr().out
+    assert golden.main(["check", "--only", "samme/stump/wine"]) == 1
+    assert "not in the table" in capsys.readouterr().out
+
+
+def test_another_environment_compares_with_the_commit(recorded, monkeypatch, capsys):
+    recorded["environment"]["numpy"] = "1.0"
+    golden.TABLE.write_text(json.dumps(recorded))
+    monkeypatch.setattr(other_tree, "built", lambda commit, clones: other_tree.ROOT)
+    assert golden.main(["check", "--only", NAME]) == 0
+    said = capsys.readouterr().err
+    assert "numpy was '1.0'" in said and f"comparing with {'0' * 12}, built here" in said
+    monkeypatch.setattr(golden, "train_in", lambda *arguments: {NAME: "other bytes"})
+    assert golden.main(["check", "--only", NAME]) == 1
+
+
+def test_absent_commit_is_an_error(recorded):
+    recorded["environment"]["numpy"] = "1.0"
+    golden.TABLE.write_text(json.dumps(recorded))
+    with pytest.raises(SystemExit, match="git fetch --unshallow"):
+        golden.main(["check", "--only", NAME])
+
+
+def test_table_has_every_training():
+    table = json.loads(golden.TABLE.read_text())
+    assert sorted(table["trainings"]) == sorted(golden_cases.trainings())
+    assert {name.split("/")[0] for name in golden_cases.trainings(subset=True)} == set(golden_cases.estimators())
+
+
+@pytest.mark.slow
+def test_every_training_has_its_bytes():
+    done = subprocess.run([sys.executable, golden.__file__, "check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# -- times and memory --------------------------------------------------------------------------------------------------
+
+SUBJECTS = ("fit", "score", "read")
+
+
+def rows(slower=(), by=1.0, memory=0, threads=1):
+    """Rows of runs in which a subject of this tree takes longer or more; every third run is disturbed."""
+    count = iter(range(10**6))
+
+    def run(which, subject, n):
+        mine = which == "here" and subject in slower
+        seconds = 2.0 * (by if mine else 1.0) * (3 if next(count) % 3 == 0 else 1)
+        return {"cpu": seconds, "wall": seconds, "memory": 100 * 2**20 + (memory if mine else 0)}
+
+    return [bench_guard.compare(subject, run, threads, 5) for subject in SUBJECTS]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_slowed_subjects_are_noticed(threads):
+    assert bench_guard.broken(rows(threads=threads)) == []
+    assert bench_guard.broken(rows(["fit"], 1.04, threads=threads)) == []
+    (line,) = bench_guard.broken(rows(["fit"], 1.055, threads=threads))
+    assert line == f"fit on {threads} threads: time 1.055, at most 1.05"
+    (line,) = bench_guard.broken(rows(SUBJECTS, 1.03, threads=threads))
+    assert line == f"times on {threads} threads: geometric mean 1.030, at most 1.02"
+
+
+def test_more_memory_is_noticed():
+    assert bench_guard.broken(rows(["score"], memory=2**20)) == []
+    (line,) = bench_guard.broken(rows(["score"], memory=3 * 2**20))
+    assert line == "score on 1 threads: memory 1.030, at most 1.02"
+
+
+def test_every_subject_runs(monkeypatch, tmp_path):
+    few = {name: (300, 12, K, sparse) for name, (_, _, K, sparse) in bench_guard.DATA.items()}
+    fits = {name: (data, cls, {**params, "n_estimators": 2}) for name, (data, cls, params) in bench_guard.FITS.items()}
+    monkeypatch.setattr(bench_guard, "DATA", few)
+    monkeypatch.setattr(bench_guard, "FITS", fits)
+    monkeypatch.setattr(bench_guard, "SCORED", dict.fromkeys(bench_guard.SCORED, (1, 200)))
+    bench_guard.prepare(tmp_path)
+    for subject in bench_guard.SUBJECTS:
+        found = bench_guard.measured(tmp_path, subject, 1)
+        assert found["wall"] > 0 and found["memory"] >= 0

@@ -1,0 +1,173 @@
+"""Rows of very many features, and arrays that lie at odd addresses."""
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference.scoring import random_kernel, random_rows, random_stumps, random_trees
+
+from pymcboost._kernels import score
+from pymcboost.model.kernel import KernelMachine
+from pymcboost.model.linear import LinearMachine
+from pymcboost.model.model import Model
+
+WIDEST = 2**31 - 1
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def spread(ensemble, n_features):
+    """The same learners over features far apart, and where the features went; the last one is the last there is."""
+    place = 2 + np.sort(np.random.default_rng(0).choice(n_features - 2, ensemble.n_features, replace=False))
+    place[-1] = n_features - 1
+    return replace(ensemble, feature=place[ensemble.feature], n_features=n_features), place
+
+
+def wide_models(n_features):
+    """(wide model, narrow model, where the features went) of every kind that can be wide."""
+    for two_sided, k in ((False, 3), (True, 2), (False, 17)):
+        stumps = random_stumps(40, 30, k, two_sided, few_thresholds=True)
+        wide, place = spread(stumps, n_features)
+        for layout in ("list", "interval", "interval32"):
+            yield *(Model.from_ensemble(both, range(k), layout=layout) for both in (wide, stumps)), place
+    for mode in ("scalar", "base", "vector", "code", "hamming", "exp"):
+        for splits in ((0, 0), (0, 12), (1500, 2500)):  # the last are too large to be prepared, or nearly
+            trees = random_trees(9, 3000 if splits[0] else 30, 4, mode, splits=splits)
+            wide, place = spread(trees, n_features)
+            yield Model.from_ensemble(wide, range(4)), Model.from_ensemble(trees, range(4)), place
+
+
+@pytest.mark.parametrize("n_features", [65_537, WIDEST])
+def test_wide_sparse_rows_have_the_bits_of_narrow_ones(n_features):
+    for wide, narrow, place in wide_models(n_features):
+        X = random_rows(37, narrow.n_features_in_)
+        X[:, ::3] = 0
+        sparse = sp.coo_matrix(X)
+        data, columns = np.append(sparse.data, [7, 2]).astype("f"), np.append(place[sparse.col], [1, 1])
+        ends = np.cumsum([0, *np.bincount(sparse.row, minlength=37)])
+        # Three empty rows, the first of which has two entries of one cell in a feature that no model uses.
+        rows = sp.csr_matrix((data, columns, [*ends, *[len(data)] * 3]), (40, n_features))
+        expected = narrow.raw_scores(np.vstack([X, np.zeros((3, X.shape[1]), dtype="f")]))
+        for n_jobs in (1, 3):
+            assert wide.raw_scores(rows, n_jobs=n_jobs).tobytes() == expected.tobytes()
+        assert (wide.predict(rows) == expected.argmax(axis=1)).all()
+        assert wide.raw_scores(rows[:1]).tobytes() == expected[:1].tobytes()
+
+
+def test_entries_of_one_cell_are_added_up():
+    stumps = random_stumps(40, 30, 3)
+    wide, place = spread(stumps, WIDEST)
+    X = sp.csr_matrix((np.array([0.25, 1, 0.5], dtype="f"), place[[5, 3, 5]], [0, 3]), (1, WIDEST))
+    dense = np.zeros((1, 30), dtype="f")
+    dense[0, [3, 5]] = 1, 0.75
+    wide, narrow = Model.from_ensemble(wide, range(3)), Model.from_ensemble(stumps, range(3))
+    assert wide.raw_scores(X).tobytes() == narrow.raw_scores(dense).tobytes()
+
+
+def test_memory_of_wide_rows(tmp_path):
+    """256 MB of address space suffice, for four threads as for one."""
+    stumps, _ = spread(random_stumps(40, 30, 3), WIDEST)
+    trees, _ = spread(random_trees(9, 30, 4, "vector"), WIDEST)
+    nobody = replace(random_kernel(0, 3, 3, "rbf"), support=np.zeros((0, WIDEST), dtype=np.float32))
+    for i, ensemble in enumerate((stumps, trees, nobody)):
+        Model.from_ensemble(ensemble, range(ensemble.n_classes)).save(tmp_path / f"{i}.mcb")
+    script = f"""
+import resource, sys
+import numpy as np, scipy.sparse as sp
+from pymcboost.model.model import load_model
+models = [load_model(name) for name in sys.argv[1:]]
+X = sp.csr_matrix((np.ones(50_000, "f"), np.arange(50_000) * 40_000, np.arange(0, 50_001, 50)), (1000, {WIDEST}))
+now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + (256 << 20),) * 2)
+for model in models:
+    for n_jobs in (1, 4):
+        assert model.raw_scores(X, n_jobs=n_jobs).shape == (1000, model.n_classes_)
+"""
+    names = [str(tmp_path / f"{i}.mcb") for i in range(3)]
+    run = subprocess.run([sys.executable, "-c", script, *names], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_machines_of_many_features():
+    """They hold a number for every feature; rows are taken as many at a time as fit."""
+    d = 70_000
+    rng = np.random.default_rng(0)
+    X = sp.random(20, d, density=1e-4, format="csr", random_state=rng, dtype=np.float32)
+    support = rng.normal(size=(3, d)).astype("f")
+    for machine in (
+        LinearMachine(support, np.zeros(3, "f")),
+        KernelMachine("perceptron", 0, 0, 0, support, support[:, :3].copy(), np.zeros(3, "f")),
+    ):
+        model = Model.from_ensemble(machine, range(3))
+        assert model.raw_scores(X).tobytes() == model.raw_scores(X.toarray()).tobytes()
+
+
+def test_a_refused_file_scores_nothing():
+    scorer = score.Scorer(b"")
+    with pytest.raises(ValueError, match="do not fit the model"):
+        scorer.dense(np.zeros((1, 0), "f"), np.zeros((1, 0)), None, 0, 1)
+
+
+def at_odd_address(array):
+    """The same numbers one byte further on."""
+    return np.frombuffer(bytes(1) + array.tobytes(), dtype=array.dtype, offset=1).reshape(array.shape)
+
+
+def unaligned_matrices():
+    """Pairs of a matrix whose parts lie at odd addresses and the same matrix as usual."""
+    for dtype in "fd":
+        X = np.nan_to_num(random_rows(9, 7)).astype(dtype)
+        records = np.zeros(9, dtype=[("skipped", "u1"), ("row", dtype, 7)])
+        records["row"] = X
+        yield from ((at_odd_address(X), X), (at_odd_address(X)[::2], X[::2]), (records["row"], X))
+        S = sp.csr_matrix(X)
+        yield sp.csr_matrix(tuple(map(at_odd_address, (S.data, S.indices, S.indptr))), S.shape), S
+
+
+def test_unaligned_arrays():
+    model = Model.from_ensemble(random_stumps(40, 7, 3), range(3))
+    for odd, X in unaligned_matrices():
+        assert model.raw_scores(odd).tobytes() == model.raw_scores(X).tobytes()
+        stages = list(model.staged_decision_function(odd))
+        assert stages[3].tobytes() == model.truncate(4).decision_function(X).tobytes()
+    model.decode(at_odd_address(np.zeros((2, 3))))
+
+
+@pytest.mark.slow
+def test_nothing_is_read_from_an_odd_address(tmp_path):
+    """The scorer, compiled so that such a read ends the process."""
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    package = TESTS.parent / "pymcboost"
+    source = tmp_path / "score.c"
+    directives = ["boundscheck", "wraparound", "initializedcheck"]
+    options = [option for name in directives for option in ("-X", f"{name}=False")]
+    command = [sys.executable, "-m", "cython", "-3", *options, package / "_kernels" / "score.pyx", "-o", source]
+    subprocess.run([*command], check=True)
+    include = subprocess.run(
+        [sys.executable, "-c", "import sysconfig; print(sysconfig.get_path('include'))"], capture_output=True, text=True
+    ).stdout.strip()
+    library = tmp_path / "score.so"
+    trap = ["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]
+    subprocess.run(
+        ["gcc", "-O1", "-w", "-shared", "-fPIC", *trap, f"-I{include}", f"-I{package / '_kernels'}",
+         f"-I{package / 'include'}", source, "-o", library], check=True,
+    )  # fmt: skip
+    script = f"""
+import importlib.util, sys
+import pymcboost._kernels
+spec = importlib.util.spec_from_file_location("pymcboost._kernels.score", {str(library)!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+sys.modules["pymcboost._kernels.score"] = pymcboost._kernels.score = module
+sys.path[:0] = [{str(TESTS)!r}, {str(TESTS / "unit")!r}]
+import test_wide_rows
+assert test_wide_rows.score is module
+test_wide_rows.test_unaligned_arrays()
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.returncode == 0, (run.returncode, run.stderr)

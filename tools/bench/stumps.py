@@ -1,0 +1,318 @@
+"""MCBoost with stumps: its search, fits, scoring and files, against LightGBM's trees of two leaves."""
+
+import itertools
+import math
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from shared.datasets import coded, load
+from shared.measure import Timing, best_of, error_percent, first_below, race
+from shared.peers import Fitted, fit_two_leaf_lightgbm
+from shared.tables import number
+
+from bench.limits import BUILDS, c_row, run_c
+from bench.report import Report, benchmark
+
+PREPARATION = "timed on both sides (binning, Dataset construction)"
+DEFAULTS = {
+    "mcboost": "learning_rate=0.5 nu=1e-9 max_bins=256 (defaults)",
+    "lightgbm": "num_leaves=2, other parameters default",
+}
+TABLES = ("interval", "interval32")
+
+
+def fit_mcboost(X, codes, rounds, threads=1, loss="exp"):
+    """MCBoost with its defaults, data preparation included."""
+    from pymcboost import MCBoostClassifier
+
+    model = MCBoostClassifier(loss=loss, n_estimators=rounds, n_jobs=threads).fit(X, codes)
+    return Fitted(model, model.n_estimators_, model.model_.n_learners)
+
+
+def contenders(X, codes, rounds, threads=1):
+    """The three fits that are raced; ``rounds`` is one number, or one by name."""
+    counts = rounds if isinstance(rounds, dict) else dict.fromkeys(("exp", "log", "lightgbm"), rounds)
+    fits = {
+        "exp": lambda: fit_mcboost(X, codes, counts["exp"], threads, "exp"),
+        "log": lambda: fit_mcboost(X, codes, counts["log"], threads, "log"),
+        "lightgbm": lambda: fit_two_leaf_lightgbm(X, codes, counts["lightgbm"], threads),
+    }
+    return {name: fit for name, fit in fits.items() if counts.get(name)}
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The search
+
+
+def search_columns(kind, m, d, generator):
+    """Columns of one sort for the stump search: float32 (m, d), or CSR."""
+    if kind == "few bins":
+        return generator.integers(0, 12, (m, d)).astype(np.float32)
+    X = generator.standard_normal((m, d)).astype(np.float32)
+    if kind == "skewed":
+        X[generator.random((m, d)) < 0.8] = 0.0
+    if kind == "sparse":
+        from scipy.sparse import csr_matrix
+
+        X[generator.random((m, d)) < 0.95] = 0.0
+        return csr_matrix(X)
+    return X
+
+
+def time_search(X, K, generator, options):
+    """Timings of the search by threads, the data that it searches, and the limit of a row update."""
+    from shared.internals import SharedStump, TrainingData
+
+    m = X.shape[0]
+    data = TrainingData(X, generator.integers(0, K, m), K, np.ones(m), n_threads=1)
+    gradient = data.gradient_buffer()
+    filled = generator.standard_normal((m, K))
+    for block in range(data.n_blocks):
+        part = filled[:, block * data.lanes : (block + 1) * data.lanes]
+        gradient[block, :, : part.shape[1]] = part
+    learners = {threads: SharedStump(data, threads) for threads in (1, 2)}
+    found, limit = {1: Timing(), 2: Timing()}, math.inf
+    for _ in range(options.repeat):
+        limit = min(limit, options.limits.rmw(min(64, data.lanes * 4), repeat=2))
+        for threads, learner in learners.items():
+            inner = best_of(lambda learner=learner: learner.fit(gradient), 40)
+            found[threads].seconds.append(inner.best)
+            found[threads].cpu.append(inner.best_cpu)
+    return found, data, limit * data.n_blocks
+
+
+@benchmark("stump-search")
+def bench_stump_search(options):
+    """Search the best stump for a gradient (one round's scan of the data), against the row updates it is made of."""
+    m, d = options.size((10000, 16), (60000, 64))
+    report = Report(
+        {
+            "rows": m,
+            "features": d,
+            "pair": "one (row, feature); for sparse columns also one stored value",
+            "data": "random; dense: 256 bins; few bins: 12 values; skewed: 80% of rows in one bin; sparse: CSR, 5%",
+            "data_preparation": "not timed (the matching limit has none)",
+            "limit": "read-modify-write of a random row of a 256-row table in L1, as many bytes as a padded row of "
+            "classes has (64 above 8 classes, once per block of 16); measured in turn with the search",
+        }
+    )
+    cases = [("dense", 10), ("dense", 4), ("dense", 26), ("few bins", 10), ("skewed", 10), ("sparse", 10)]
+    generator, columns = np.random.default_rng(0), {}
+    for kind, K in cases:
+        if kind not in columns:
+            columns[kind] = search_columns(kind, m, d, generator)
+        X = columns[kind]
+        found, data, limit = time_search(X, K, generator, options)
+        best, speedup = found[1].best, found[1].best / found[2].best
+        share = 100 * limit / (best / (m * d) * 1e9)
+        more = {"ms_per_search": round(best * 1e3, 2), "row_limit_ns": round(limit, 3)}
+        more |= {"percent_of_limit": round(share, 1), "two_threads": round(speedup, 2)}
+        if kind == "sparse":
+            more["ns_per_stored"] = round(best / X.nnz * 1e9, 3)
+        stores = "+".join(type(store).__name__ for store in data.stores)
+        report.rows.append(found[1].row(f"{kind}, K={K} ({stores})", 1e9 / (m * d), "ns/pair", **more))
+        if (kind, K) == ("dense", 10):
+            report.target("K=10, 256 bins, one thread: share of the row-update limit", share, 55, unit="%")
+            report.target("K=10, 256 bins: one thread's time / two threads'", speedup, 1.8)
+    once = options.limits.rmw(64, draw=False)
+    report.notes.append(
+        f"with the rows in a fixed shuffled order, so that none comes back soon, a 64-byte update takes {once:.3f} ns: "
+        "random draws wait now and then for the row just written, which a search that takes four features in turn "
+        "mostly avoids"
+    )
+    return report
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Fits
+
+
+@benchmark("fit-pendigits")
+def bench_fit_pendigits(options):
+    """1,000 rounds on the official pendigits training part, one thread, against LightGBM's 10,000 two-leaf trees."""
+    rounds = options.size(100, 1000)
+    X, codes, X_test, truth = coded(load("pendigits"))
+    found = race(contenders(X, codes, rounds), options.repeat)
+    report = Report(
+        {"data": "pendigits, official split", "rows": len(X), "features": X.shape[1], "rounds": rounds, "threads": 1,
+         **DEFAULTS, "data_preparation": PREPARATION}
+    )  # fmt: skip
+    for name, timing in found.items():
+        model = timing.value
+        words = f"MCBoost {name}, {model.rounds} rounds"
+        what = f"LightGBM, {model.trees} two-leaf trees" if name == "lightgbm" else words
+        report.rows.append(timing.fit_row(what, X_test, truth))
+    for loss, bound in (("exp", 8), ("log", 5)):
+        report.target(f"fit, {loss}: LightGBM's time / ours", found["lightgbm"].best / found[loss].best, bound)
+    return report
+
+
+@benchmark("time-to-error")
+def bench_time_to_error(options):
+    """Time of a fit with just as many rounds as 5.5% test error on pendigits takes, one thread, both sides."""
+    level, rounds = 5.5, 1000
+    X, codes, X_test, truth = coded(load("pendigits"))
+    report = Report(
+        {
+            "data": "pendigits, official split",
+            "error_percent": level,
+            "threads": 1,
+            "rounds": "the smallest number whose test error is at most the level, found by staged prediction (chosen "
+            "on the test part, for both sides alike), at most 1000",
+            "data_preparation": "timed on both sides",
+        }
+    )
+    needed = {
+        name: first_below([error_percent(truth, predicted) for predicted in fit().staged(X_test)], level)
+        for name, fit in contenders(X, codes, rounds).items()
+    }
+    report.notes += [f"{n}: {level}% was not reached in {rounds} rounds" for n, count in needed.items() if not count]
+    found = race(contenders(X, codes, needed), options.repeat)
+    for name, timing in found.items():
+        report.rows.append(timing.fit_row(f"{name}, {needed[name]} rounds", X_test, truth))
+        if name != "lightgbm" and "lightgbm" in found:
+            report.add(f"LightGBM's time / ours, {name}", found["lightgbm"].best / timing.best)
+    return report
+
+
+@benchmark("fit-mnist")
+def bench_fit_mnist(options):
+    """100 rounds on raw MNIST, one and two threads, against LightGBM's 1,000 two-leaf trees with as many threads."""
+    rounds, rows = options.size((10, 10000), (100, 60000))
+    X, codes, X_test, truth = coded(load("mnist"))
+    X, codes = X[:rows], codes[:rows]
+    report = Report(
+        {"data": "MNIST, raw pixels, official split", "rows": len(X), "features": X.shape[1], "rounds": rounds,
+         **DEFAULTS, "data_preparation": PREPARATION}
+    )  # fmt: skip
+    # Imports and first calls stay out of the timed runs, which have no untimed run of their own for their length.
+    for fit in contenders(X[:1000], codes[:1000], 2, 2).values():
+        fit()
+    for threads in (1, 2):
+        found = race(contenders(X, codes, rounds, threads), min(options.repeat, 3), warm_up=False)
+        report.rows += [timing.fit_row(f"{name}, {threads} threads", X_test, truth) for name, timing in found.items()]
+        for loss in ("exp", "log"):
+            ratio = found["lightgbm"].best / found[loss].best
+            report.target(f"fit, {loss}, {threads} threads: LightGBM's time / ours", ratio, 5)
+    return report
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Scoring and files
+
+
+@benchmark("score")
+def bench_score(options):
+    """Score 1,000 stumps, K=10, d=64: a batch against LightGBM, single rows in C against a plain loop; one thread."""
+    import pymcboost
+
+    X, codes, X_test, _ = coded(load("optdigits"))
+    model = fit_mcboost(X, codes, 1000).model.model_
+    batch = np.ascontiguousarray(np.tile(X_test, (options.size(2, 12), 1)))
+    tables = {
+        name: pymcboost.Model.from_ensemble(model.ensemble, model.classes_, link=model.link, layout=name)
+        for name in TABLES
+    }
+    report = Report(
+        {
+            "model": f"fitted to optdigits, {model.n_learners} stumps, 10 classes, {X.shape[1]} features",
+            "batch_rows": len(batch),
+            "threads": 1,
+            "values": "raw scores (no softmax) of float32 rows, on all sides",
+            "single_row": "C program tools/limits/score_row.c around mcb.h; rows differ from call to call",
+        }
+    )
+    counts = {"as many trees": 100} | options.size({}, {"as many rounds": 1000})
+    boosters = {name: fit_two_leaf_lightgbm(X, codes, count).model for name, count in counts.items()}
+    score_batch(report, model, tables, boosters, batch, options.repeat)
+    seconds = [best_of(lambda: model.raw_scores(batch[:1]), 20).best for _ in range(options.repeat)]
+    report.rows.append(Timing(seconds).row("one row through Python", 1e6, "us"))
+    score_rows(report, model, tables, X_test, options.repeat)
+    return report
+
+
+def score_batch(report, model, tables, boosters, batch, repeat):
+    """Many rows: the list, the interval tables and LightGBM."""
+    ours = {"list": model, **tables}
+    runs = {f"ours, {name}": lambda one=one: one.raw_scores(batch, n_jobs=1) for name, one in ours.items()}
+    for name, booster in boosters.items():
+        runs[f"LightGBM, {booster.num_trees()} two-leaf trees ({name})"] = lambda booster=booster: booster.predict(
+            batch, raw_score=True, num_threads=1
+        )
+    found = race(runs, repeat)
+    report.rows += [timing.row(f"batch: {name}", 1e6 / len(batch), "us/row") for name, timing in found.items()]
+    theirs = [timing.best for name, timing in found.items() if name.startswith("LightGBM")]
+    best = {name: found[f"ours, {name}"].best for name in ours}
+    report.target("batch, list: LightGBM's time with as many trees / ours", theirs[0] / best["list"], 20)
+    scores = model.raw_scores(batch)
+    for name, table in tables.items():
+        report.add(f"batch, {name}: LightGBM / ours", theirs[0] / best[name])
+        others = table.raw_scores(batch)
+        changed = int((others.argmax(axis=1) != scores.argmax(axis=1)).sum())
+        report.notes.append(
+            f"{name} against list: scores differ by {np.abs(others - scores).max():.2g} at most (the largest is "
+            f"{np.abs(scores).max():.3g}), {changed} of {len(batch)} predictions differ"
+        )
+    if len(theirs) > 1:
+        report.add("batch, list: LightGBM with as many rounds / ours", theirs[1] / best["list"])
+
+
+def score_rows(report, model, tables, rows, repeat):
+    """Single rows in C: a plain loop, the list and the interval tables."""
+    stumps, runs = model.ensemble, 10 * repeat
+    if stumps.left is not None and not np.array_equal(stumps.left, -stumps.right):
+        raise SystemExit("score: the plain loop knows only stumps whose sides are opposite")
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder, "list.mcb"), layout="list")
+        for layout, table in tables.items():
+            table.save(Path(folder, f"{layout}.mcb"))
+        with open(Path(folder, "stumps.bin"), "wb") as file:
+            np.array([len(stumps.feature), len(model.classes_), rows.shape[1], len(rows)], np.int32).tofile(file)
+            np.ascontiguousarray(stumps.feature, np.int32).tofile(file)
+            for array in (stumps.threshold, stumps.right, stumps.bias, rows):
+                np.ascontiguousarray(array, np.float32).tofile(file)
+        for build, flags in BUILDS.items():
+            lines = {}  # the plain loop and the list are those of the first run
+            for layout in tables:
+                words = [Path(folder, name) for name in ("stumps.bin", "list.mcb", f"{layout}.mcb")]
+                printed = run_c("score_row.c", folder, flags, [*words, runs])
+                lines = {**printed, **lines, layout: printed["interval"]}
+            what = f"one row in C, {build}"
+            found = {name: c_row(f"{what}: {name}", lines[name], runs) for name in ("naive", "list", *tables)}
+            report.rows += found.values()
+            # The list adds 1,000 numbers one after the other per class, each add waiting for the last: it cannot be as
+            # fast as the target asks, which is that of the interval table.
+            naive, plain, table = (found[name]["best"] for name in ("naive", "list", "interval"))
+            report.add(f"{what}, list: plain loop / ours", naive / plain)
+            report.target(f"{what}, interval: plain loop's time / ours (2.7 / 0.6)", naive / table, 4.5)
+            report.notes.append(f"{build}: largest difference from the plain loop {' '.join(lines['difference'])}")
+
+
+@benchmark("size")
+def bench_size(options):
+    """Bytes of a model file against LightGBM's text file with as many stumps (two-leaf trees)."""
+    counts = options.size((100,), (1000, 3000))
+    report = Report({"rounds": counts, "lightgbm": "num_leaves=2; as many trees as we have stumps; save_model's text"})
+    for name, rounds in itertools.product(("pendigits", "optdigits"), counts):
+        X, codes, _, _ = coded(load(name))
+        ours = fit_mcboost(X, codes, rounds)
+        stumps = ours.trees
+        theirs = fit_two_leaf_lightgbm(X, codes, math.ceil(stumps / (codes.max() + 1)))
+        with tempfile.TemporaryDirectory() as folder:
+            path, sizes = Path(folder, "model"), {}
+            for layout in ("list", *TABLES):
+                ours.model.save(path, layout=layout)
+                sizes[layout] = path.stat().st_size
+            theirs.model.save_model(path)
+            text = path.stat().st_size * stumps / theirs.trees
+        for layout, size in sizes.items():
+            report.add(f"{name}: .mcb, {layout}, {stumps} stumps", size, "bytes")
+        report.add(f"{name}: LightGBM's text, {theirs.trees} trees", round(text), "bytes")
+        history = ours.model.history_
+        distinct = len(set(zip(history["feature"].tolist(), history["threshold"].tolist(), strict=True)))
+        report.notes.append(f"{name}: {number(distinct)} distinct (feature, threshold) pairs among {stumps} stumps")
+        for layout, size in sizes.items():
+            what = f"{name}, {stumps} stumps, {layout}: LightGBM's bytes / ours"
+            report.target(what, text / size, 7 if layout == "list" else 15)
+    return report

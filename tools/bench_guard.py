@@ -1,0 +1,300 @@
+"""Nothing may get slower: fits, scorings and reads of this tree against those of another commit.
+
+    python tools/bench.py guard --against COMMIT [--threads 1 2] [--only TEXT] [--json FILE] [--memory]
+
+Both trees take turns, every run in a process of its own; the least CPU seconds of five count on one thread, the least
+wall time on more (which needs an idle machine). The geometric mean of the ratios may be 1.02, each of them 1.05, the
+memory that a run takes beyond that after the imports 1.02. The exit code is 0 only if all bounds hold. The other
+commit is built at the first call, in build/trees.
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import other_tree
+
+MEAN, EACH, MEMORY = 1.02, 1.05, 1.02
+# Allocators round: a run may take this much more in any case. Bytes.
+MEMORY_NOISE = 1 << 20
+TREES = {"weak_learner": "tree", "max_leaf_nodes": 12}
+
+# Data: rows, columns, classes, and whether they are sparse; "digits" is that of data/.
+DATA = {
+    "dense": (60000, 60, 7, False),
+    "many": (20000, 60, 20, False),
+    "sparse": (40000, 100, 11, True),
+    "machine": (1500, 60, 7, False),
+    "small": (800, 30, 4, False),
+}
+# What is fitted: data, estimator, parameters.
+FITS = {
+    "stumps": ("dense", "MCBoostClassifier", {"n_estimators": 60}),
+    "stumps-many-classes": ("many", "MCBoostClassifier", {"n_estimators": 60, "loss": "log"}),
+    "stumps-sparse": ("sparse", "MCBoostClassifier", {"n_estimators": 60}),
+    "stumps-presorted": ("small", "MCBoostClassifier", {"n_estimators": 1500}),
+    "edge-trees": ("dense", "MCBoostClassifier", {"n_estimators": 10, **TREES}),
+    "class-trees": ("dense", "MartClassifier", {"n_estimators": 10}),
+    "class-trees-sparse": ("sparse", "LogitBoostClassifier", {"n_estimators": 5}),
+    "adaptive-base": ("many", "ABCLogitBoostClassifier", {"n_estimators": 5}),
+    "vector-trees": ("dense", "VectorTreeBoostClassifier", {"n_estimators": 20}),
+    "vector-trees-full": ("sparse", "VectorTreeBoostClassifier", {"n_estimators": 10, "leaf_step": "full"}),
+    "margins": ("dense", "GentleBoostClassifier", {"n_estimators": 60}),
+    "classic": ("dense", "SAMMEClassifier", {"n_estimators": 60}),
+    "joint": ("many", "JointBoostClassifier", {"n_estimators": 10}),
+    "coded-trees": ("dense", "AdaBoostMOClassifier", {"n_estimators": 3, **TREES}),
+    "corrective": ("dense", "MultiBoostClassifier", {"n_estimators": 30, "random_state": 0}),
+    "hinge-linear": ("dense", "HingeBoostOCClassifier", {"n_estimators": 5, "random_state": 0}),
+    "hinge-rbf": ("machine", "HingeBoostOCClassifier", {"n_estimators": 8, "random_state": 0, "kernel": "rbf"}),
+}
+# Models that score their data: how many times all rows, and how many single rows.
+SCORED = {
+    "stumps": (20, 20000),
+    "class-trees": (10, 20000),
+    "vector-trees": (10, 20000),
+    "stumps-sparse": (20, 20000),
+    "hinge-linear": (40, 20000),
+    "hinge-rbf": (5, 5000),
+}
+SUBJECTS = (*FITS, *(f"{how}-{name}" for how in ("score", "row") for name in SCORED), "read-text", "files")
+
+
+# -- one run, in a process of its own ----------------------------------------------------------------------------------
+
+
+def peak():
+    """Largest memory so far: bytes. The one of getrusage would begin with that of the process that started this one."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def load_data(folder, name):
+    import numpy as np
+    import scipy.sparse
+
+    path = Path(folder, f"{name}.npz")
+    X = scipy.sparse.load_npz(path) if path.exists() else np.load(path.with_suffix(".npy"))
+    return X, np.load(Path(folder, f"{name}.y.npy"))
+
+
+def prepare(folder):
+    """Data, a text file, and the models that are scored."""
+    import golden_cases
+    import numpy as np
+    import scipy.sparse
+
+    import pymcboost
+
+    for name, (m, d, K, sparse) in DATA.items():
+        X, y, _ = golden_cases.made(m, d, K, 1, sparse)
+        (scipy.sparse.save_npz if sparse else np.save)(Path(folder, name + (".npz" if sparse else ".npy")), X)
+        np.save(Path(folder, f"{name}.y.npy"), y)
+    pymcboost.dump_svmlight(Path(folder, "text.libsvm"), *load_data(folder, "sparse"))
+    for name in SCORED:
+        fit(folder, name, n_jobs=2).save(Path(folder, f"{name}.mcb"))
+
+
+def fit(folder, name, n_jobs, rows=None):
+    import pymcboost
+
+    data, estimator, params = FITS[name]
+    X, y = load_data(folder, data)
+    if rows:
+        X, y, params = X[:rows], y[:rows], {**params, "n_estimators": 1}
+    return getattr(pymcboost, estimator)(**params, n_jobs=n_jobs).fit(X, y)
+
+
+def task(folder, subject, n_jobs):
+    """What is measured, as a function without arguments; what is loaded once is loaded here."""
+    import pymcboost
+
+    if subject in FITS:
+        fit(folder, subject, 1, rows=200)
+        return lambda: fit(folder, subject, n_jobs)
+    if subject == "read-text":
+        return lambda: [pymcboost.load_svmlight(Path(folder, "text.libsvm")) for _ in range(3)]
+    if subject == "files":
+        paths = [Path(folder, f"{name}.mcb") for name in SCORED]
+        return lambda: [pymcboost.load_model(path).to_bytes() for _ in range(60) for path in paths]
+    how, _, name = subject.partition("-")
+    model, (X, _) = pymcboost.load_model(Path(folder, f"{name}.mcb")), load_data(folder, FITS[name][0])
+    batches, singles = SCORED[name]
+    if how == "score":
+        return lambda: [model.raw_scores(X, n_jobs=n_jobs) for _ in range(batches)]
+    rows = [X[i : i + 1] for i in range(200)]
+    return lambda: [model.raw_scores(row, n_jobs=1) for _ in range(singles // 200) for row in rows]
+
+
+def measured(folder, subject, n_jobs):
+    """CPU seconds, wall seconds and bytes of memory of one run."""
+    run = task(folder, subject, n_jobs)
+    before, cpu, wall = peak(), time.process_time(), time.perf_counter()
+    run()
+    return {
+        "cpu": time.process_time() - cpu,
+        "wall": time.perf_counter() - wall,
+        "memory": peak() - before,
+    }
+
+
+# -- the comparison ----------------------------------------------------------------------------------------------------
+
+
+def child(tree, *arguments):
+    """What a run of this file with the package of a tree prints, from JSON."""
+    command = [sys.executable, __file__, "--tree", str(tree), *map(str, arguments)]
+    # No file of another tree may come in by the environment.
+    environment = {**os.environ, "PYTHONPATH": str(tree), "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
+    if done.returncode:
+        raise SystemExit(f"guard: {' '.join(command)} failed")
+    return json.loads(done.stdout)
+
+
+def compare(subject, run, threads, repeat):
+    """One row of the table; ``run(which, subject, threads)`` measures one run of "here" or "there"."""
+    runs = {"there": [], "here": []}
+    for _ in range(repeat):
+        for which, found in runs.items():
+            found.append(run(which, subject, threads))
+    clock = "cpu" if threads == 1 else "wall"
+    least = {
+        (which, what): min(found[what] for found in runs[which]) for which in runs for what in (clock, "memory")
+    }
+    there, here = least["there", "memory"], least["here", "memory"]
+    return {
+        "subject": subject,
+        "threads": threads,
+        "seconds": [least["there", clock], least["here", clock]],
+        "time": least["here", clock] / least["there", clock],
+        "bytes": [there, here],
+        "memory": 1.0 if here - there <= MEMORY_NOISE else here / max(there, MEMORY_NOISE),
+    }
+
+
+def broken(rows):
+    """The bounds that do not hold, in words."""
+    lines = []
+    for threads in sorted({row["threads"] for row in rows}):
+        ratios = [row["time"] for row in rows if row["threads"] == threads]
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        if mean > MEAN:
+            lines.append(f"times on {threads} threads: geometric mean {mean:.3f}, at most {MEAN}")
+    for row in rows:
+        for what, bound in (("time", EACH), ("memory", MEMORY)):
+            if row[what] > bound:
+                lines.append(f"{row['subject']} on {row['threads']} threads: {what} {row[what]:.3f}, at most {bound}")
+    return lines
+
+
+def row_text(row):
+    seconds, bytes_ = row["seconds"], row["bytes"]
+    return (
+        f"{row['subject']:20} {row['threads']:7} {seconds[0]:8.3f} {seconds[1]:8.3f} {row['time']:6.3f} "
+        f"{bytes_[0] / 2**20:8.1f} {bytes_[1] / 2**20:8.1f} {row['memory']:6.3f}"
+    )
+
+
+def race(options, names):
+    """Measure all subjects; the rows of the table."""
+    trees = {"there": other_tree.built(options.against), "here": other_tree.ROOT}
+    with tempfile.TemporaryDirectory(prefix="guard-") as folder:
+        child(trees["there"], "--prepare", folder)  # this tree must read what the other one wrote
+
+        def run(which, subject, threads):
+            return child(trees[which], "--measure", folder, subject, threads)
+
+        rows = []
+        print(f"{'':20} threads  seconds     here  ratio      MiB     here  ratio")
+        for threads in options.threads:
+            for subject in names:
+                rows.append(compare(subject, run, threads, options.repeat))
+                print(row_text(rows[-1]), flush=True)
+    return rows
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", metavar="COMMIT", help="the other commit")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1], help="one table for each (default 1)")
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each tree (default 5)")
+    parser.add_argument("--only", metavar="TEXT", action="append", help="only subjects whose names contain it")
+    parser.add_argument("--json", metavar="FILE", help="write the results there")
+    parser.add_argument("--memory", action="store_true", help="instead: memory of wide vector trees and of LightGBM")
+    for hidden, count in (("--tree", None), ("--prepare", None), ("--measure", 3), ("--wide", None)):
+        parser.add_argument(hidden, nargs=count, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.tree:
+        return inner(options)
+    if options.memory:
+        return wide_memory()
+    names = [name for name in SUBJECTS if not options.only or any(text in name for text in options.only)]
+    if not options.against or not names or options.repeat < 1:
+        parser.error("--against COMMIT is needed, --repeat of 1 or more, and --only must leave a subject")
+    rows = race(options, names)
+    lines = broken(rows)
+    if options.json:
+        Path(options.json).write_text(json.dumps({"against": options.against, "rows": rows, "broken": lines}, indent=1))
+    print(*lines, f"{len(lines)} bounds broken", sep="\n")
+    return 1 if lines else 0
+
+
+def inner(options):
+    """What a process of one tree does."""
+    sys.path.insert(0, options.tree)
+    import pymcboost
+
+    if Path(pymcboost.__file__).resolve().parents[1] != Path(options.tree).resolve():
+        raise SystemExit(f"guard: the package of {options.tree} was asked for, found that of {pymcboost.__file__}")
+    if options.prepare:
+        prepare(options.prepare)
+    found = None
+    if options.measure:
+        folder, subject, threads = options.measure
+        found = measured(folder, subject, int(threads))
+    if options.wide:
+        found = wide(options.wide)
+    print(json.dumps(found))
+    return 0
+
+
+# -- memory on long data -----------------------------------------------------------------------------------------------
+
+
+def wide(library):
+    """Bytes that a library takes for 3 rounds on 2,000,000 x 20 float32 and 8 classes, the data included."""
+    import numpy as np
+
+    if library == "lightgbm":
+        import lightgbm
+    else:
+        import pymcboost
+
+        pymcboost.VectorTreeBoostClassifier(n_estimators=1).fit(np.eye(8), np.arange(8))
+    before = peak()
+    X = np.random.default_rng(0).random((2_000_000, 20), dtype=np.float32)
+    y = (X[:, :3] > 0.5) @ np.array([1, 2, 4])
+    if library == "lightgbm":
+        params = {"objective": "multiclass", "num_class": 8, "num_leaves": 100, "num_threads": 1, "verbosity": -1}
+        lightgbm.train(params, lightgbm.Dataset(X, y), 3)
+    else:
+        pymcboost.VectorTreeBoostClassifier(n_estimators=3, n_jobs=1, random_state=0).fit(X, y)
+    return peak() - before
+
+
+def wide_memory():
+    """Compare the two; LightGBM comes with the extra `bench`."""
+    found = {library: child(other_tree.ROOT, "--wide", library) / 1e6 for library in ("pymcboost", "lightgbm")}
+    print("peak memory on 2,000,000 x 20 float32 (160 MB), 8 classes, 3 rounds")
+    print(*(f"{library:10} {size:6.0f} MB" for library, size in found.items()), sep="\n")
+    return 1 if found["pymcboost"] > found["lightgbm"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""The golden table: no training may change its bytes unawares.
+
+    python tools/golden.py check --subset            what CI runs, at most two minutes of CPU time
+    python tools/golden.py check                     every training
+    python tools/golden.py check --only vector-tree  those whose names contain the text
+    python tools/golden.py record --only jointboost  after a change that is meant: take the bytes of this tree
+    python tools/golden.py levels                    those that change on CPUs of lower levels, and by what
+    python tools/golden.py run --tree FOLDER         JSON of the fingerprints that another built tree gives
+
+The package is that of the tree in which this file lies. Bytes depend on the compiler, on libraries and on the CPU:
+where they are others than those recorded in the table, the commits at which it was recorded are built here and now, and
+trained beside this tree. The exit code is 0 only if all bytes are equal.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import other_tree
+
+# Threads that wait take no time from others; said before any library starts some.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+TABLE = other_tree.ROOT / "tests" / "golden" / "trainings.json"
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "libsvm-official")
+LEVELS = {
+    "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+    "x86-64-v3": {"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe"},
+    "x86-64-v2": {"sse4_1", "sse4_2", "ssse3", "popcnt"},
+}
+
+
+def cpu_level():
+    """Generation of the CPU."""
+    try:
+        flags = set(re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[1].split())
+    except (OSError, TypeError):
+        flags = set()
+    return next((level for level, needed in LEVELS.items() if needed <= flags), platform.machine())
+
+
+def environment(tree):
+    """What bytes may depend on, beside the code: a dictionary of texts. Kernels name the compiler that made them."""
+    import numpy as np
+    import scipy.linalg  # noqa: F401 - it brings a BLAS of its own
+    import threadpoolctl
+
+    pattern = rb"GCC: [^\0]*|[^\0]*clang version [^\0]*"
+    kernels = sorted(Path(tree, "pymcboost", "_kernels").glob("*.so"))
+    compilers = {found.decode() for kernel in kernels for found in re.findall(pattern, kernel.read_bytes())}
+    blas = {
+        f"{info['internal_api']} {info['version']} {info['architecture']}"
+        for info in threadpoolctl.threadpool_info()
+        if info["user_api"] == "blas"
+    }
+    return {
+        "compiler": "; ".join(sorted(compilers)),
+        "python": platform.python_version(),
+        "libc": " ".join(platform.libc_ver()),
+        **{name: importlib.metadata.version(name) for name in LIBRARIES},
+        "blas": "; ".join(sorted(blas)),
+        "cpu": cpu_level(),
+        "numpy on this cpu": " ".join(np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])),
+    }
+
+
+def train(names, quick):
+    """Fingerprints of trainings by name: "scores sections"; what went wrong where there are none."""
+    import golden_cases
+
+    found = {}
+    for name in names:
+        try:
+            found[name] = " ".join(golden_cases.run(name, quick))
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def train_in(commit, names, quick, clones="", more=()):
+    """The same in a process of its own, by the package of another commit; ``more`` joins the environment."""
+    tree = other_tree.built(commit, clones)
+    command = [sys.executable, __file__, "run", "--tree", str(tree), *(["--subset"] if quick else [])]
+    done = subprocess.run(
+        [*command, "--names", "-"], input="\n".join(names), text=True, stdout=subprocess.PIPE,
+        env={**os.environ, **dict(more)},
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"golden: the trainings of {commit[:12]} failed")
+    return json.loads(done.stdout)
+
+
+def expected(table, names, here, quick, against=None):
+    """What the trainings must give: of the table where the environment is that of then, else of its commits."""
+    differing = [key for key in here if table["environment"].get(key) != here[key]]
+    if not against and not differing:
+        return {name: table["trainings"][name].rpartition(" ")[0] for name in names}
+    for key in () if against else differing:
+        print(f"{key} was {table['environment'].get(key)!r}, it is {here[key]!r}", file=sys.stderr)
+    commits = {name: against or table["trainings"][name].rpartition(" ")[2] for name in names}
+    found = {}
+    for commit in sorted(set(commits.values())):
+        print(f"comparing with {commit[:12]}, built here", file=sys.stderr)
+        found |= train_in(commit, [name for name in names if commits[name] == commit], quick)
+    return found
+
+
+def differences(expected, found):
+    """One line for each training that gives something else."""
+    lines = []
+    for name, was in expected.items():
+        now = found[name]
+        if now != was:
+            parts = zip(("scores", "sections"), was.split(), now.split(), strict=False)
+            what = " and ".join(part for part, one, other in parts if one != other)
+            lines.append(f"{name}: {what if len(was.split()) == len(now.split()) == 2 else 'failure'}: {was} -> {now}")
+    return lines
+
+
+def check(names, options):
+    table = json.loads(TABLE.read_text())
+    unknown = [name for name in names if name not in table["trainings"]]
+    if unknown and not options.against:
+        print(f"{len(unknown)} trainings are not in the table; `record --only` takes them in: {unknown[:5]}")
+        return 1
+    here = environment(other_tree.ROOT)
+    was = expected(table, names, here, options.subset, options.against)
+    lines = differences(was, train(names, options.subset))
+    print(*lines, f"{len(names)} trainings, {len(lines)} of them changed", sep="\n")
+    return 1 if lines else 0
+
+
+def lower_levels():
+    """Clones of the kernels and environment by level; the kernels, NumPy, BLAS and libm each have their own switch."""
+    import numpy as np
+
+    features = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    above = [name for name in features if name not in ("X86_V3", "AVX2", "FMA3")]
+    libm = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512DQ,-AVX512BW"
+    parts = {
+        "v3": ("v3", {"NPY_DISABLE_CPU_FEATURES": " ".join(above)}, "Haswell", libm),
+        "v2": ("none", {"NPY_DISABLE_CPU_FEATURES": " ".join(features)}, "Nehalem", f"{libm},-AVX2,-FMA,-FMA4,-AVX"),
+    }
+    for level, (clones, numpy_has, blas, tunables) in parts.items():
+        yield level, {
+            "kernels": (clones, {}),
+            "numpy": ("", numpy_has),
+            "blas": ("", {"OPENBLAS_CORETYPE": blas}),
+            "libm": ("", {"GLIBC_TUNABLES": tunables}),
+        }
+
+
+def levels(names, options):
+    """Train on lower levels of the CPU, all libraries together; find for what changes which one does it."""
+    commit = other_tree.commit_of(options.against or "HEAD")
+    was, changed = train_in(commit, names, options.subset), 0
+    for level, switches in lower_levels():
+        everything = {name: value for _, more in switches.values() for name, value in more.items()}
+        found = train_in(commit, names, options.subset, switches["kernels"][0], everything)
+        unlike = [name for name in names if found[name] != was[name]]
+        causes = {name: [] for name in unlike}
+        for part, (clones, more) in switches.items() if unlike else ():
+            alone = train_in(commit, unlike, options.subset, clones, more)
+            for name in unlike:
+                if alone[name] != was[name]:
+                    causes[name].append(part)
+        lines = differences({name: was[name] for name in unlike}, found)
+        for name, line in zip(unlike, lines, strict=True):
+            print(f"{level}, by {' '.join(causes[name]) or 'several together'}: {line}")
+        print(f"{level}: {len(unlike)} of {len(names)} trainings change", flush=True)
+        changed += len(unlike)
+    return 1 if changed else 0
+
+
+def record(names, options):
+    if other_tree.git("status", "--porcelain", "pymcboost", "setup.py").strip():
+        raise SystemExit("golden: commit the changes of pymcboost/ first; the table says which commit has its bytes")
+    commit = other_tree.git("rev-parse", "HEAD").decode().strip()
+    here = environment(other_tree.ROOT)
+    table = {"environment": here, "trainings": {}}
+    if options.only:
+        table = json.loads(TABLE.read_text())
+        if table["environment"] != here:
+            raise SystemExit("golden: a part can only be recorded in the environment of the other parts; record all")
+    found = train(names, quick=False)
+    failed = [f"{name}: {value}" for name, value in found.items() if len(value.split()) != 2]
+    if failed:
+        raise SystemExit("\n".join(["golden: nothing recorded, as these failed:", *failed]))
+    changed = [n for n, value in found.items() if table["trainings"].get(n, " ").rpartition(" ")[0] != value]
+    table["trainings"] |= {name: f"{found[name]} {commit}" for name in changed}
+    TABLE.write_text(json.dumps(table, indent=0) + "\n")
+    print(f"{len(changed)} of {len(names)} trainings recorded at {commit[:12]}")
+    return 0
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("check", "record", "levels", "run"))
+    parser.add_argument("--subset", action="store_true", help="the part for CI: few large data")
+    parser.add_argument("--only", metavar="TEXT", action="append", help="only trainings whose names contain it")
+    parser.add_argument("--names", metavar="FILE", type=argparse.FileType(), help="names of trainings, one a line")
+    parser.add_argument("--against", metavar="COMMIT", help="compare with a commit instead of the table")
+    parser.add_argument("--tree", default=str(other_tree.ROOT), help="folder of the package to run (default: this one)")
+    options = parser.parse_args(arguments)
+    sys.path.insert(0, options.tree)
+    import golden_cases
+
+    import pymcboost
+
+    if Path(pymcboost.__file__).resolve().parents[1] != Path(options.tree).resolve():
+        raise SystemExit(f"golden: the package of {options.tree} was asked for, found that of {pymcboost.__file__}")
+    names = options.names.read().split() if options.names else golden_cases.trainings(options.subset)
+    names = [name for name in names if not options.only or any(text in name for text in options.only)]
+    if not names:
+        raise SystemExit(f"golden: no training has a name with {options.only}")
+    if options.action == "run":
+        json.dump(train(names, options.subset), sys.stdout)
+        return 0
+    return {"check": check, "record": record, "levels": levels}[options.action](names, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,324 @@
+"""The trainings of the golden table: every algorithm with its losses, weak learners and solvers, on every kind of data.
+
+Data are made from integers alone, so that they are the same on every machine. Only public names of pymcboost are used:
+the same file runs on any commit.
+"""
+
+import hashlib
+import itertools
+import struct
+import sys
+import tempfile
+import warnings
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+from sklearn.datasets import load_svmlight_file
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+ROUNDS, LARGE_ROUNDS, MORE_ROUNDS = 12, 4, 4
+# Stage-wise algorithms that rebuild their weights have checkpoints every 512 rounds.
+LONG_ROUNDS = 515
+
+LEARNERS = {"stump": {}, "tree": {"weak_learner": "tree", "max_leaf_nodes": 6}}
+SMALL_TREES = {"max_leaf_nodes": 6}
+CODES = ("auto", "one-vs-all", "all-pairs", "exhaustive", "dense")
+KERNELS = ("poly", "rbf", "perceptron")
+
+
+def by_learner(**variants):
+    """Every variant with stumps and with trees."""
+    return {
+        f"{name}-{learner}".strip("-"): {**params, **more}
+        for name, params in (variants or {"": {}}).items()
+        for learner, more in LEARNERS.items()
+    }
+
+
+def adaptive():
+    params = {
+        "default": {},
+        "every-round": {"gap": 1, "n_candidates": 2},
+        "warm-up": {"warmup_rounds": 3, "max_depth": 2, "max_bins": 16},
+    }
+    return {name: {**SMALL_TREES, **more} for name, more in params.items()}
+
+
+# The first variant of each algorithm stands for it in the subset.
+VARIANTS = {
+    "mcboost": by_learner(
+        exp={},
+        log={"loss": "log"},
+        bounded={"max_step": 0.3, "max_bins": 16, "min_weight_fraction_leaf": 0.05},
+        fixed={"fixed_step": 0.1, "nu": 1e-4},
+    ),
+    "logitboost": {"default": SMALL_TREES, "shallow": {"max_depth": 2, "min_samples_leaf": 5, "max_bins": 16}},
+    "mart": {"default": SMALL_TREES, "shallow": {"max_depth": 2, "min_samples_leaf": 5, "max_bins": 16}},
+    "abc-logitboost": adaptive(),
+    "abc-mart": adaptive(),
+    "multiboost": by_learner(
+        **{
+            "exp-fcd": {},
+            "exp-stagewise": {"max_passes": 1},
+            "exp-lbfgs": {"solver": "lbfgs", "C": 1e3},
+            "exp-cold": {"solver": "lbfgs-cold", "C": 1e3},
+            "log-lbfgs": {"loss": "log", "C": 1e3},
+            "log-cold": {"loss": "log", "solver": "lbfgs-cold", "C": 1e3},
+        }
+    ),
+    "multiboost-cw": by_learner(default={}, stagewise={"max_passes": 1, "C": 1e8}),
+    "hingeboost": {
+        "linear": {},
+        "linear-random": {"init": "random", "scale": True, "n_colourings": 50},
+        "linear-max-cut": {"init": "max-cut", "scale": True, "C": 10.0},
+        "linear-pairs": {"init": "pairs", "scale": True, "allow_zero": True},
+        "linear-libsvm": {"solver": "libsvm", "scale": True},
+        **{
+            f"{kernel}-{solver}": {"kernel": kernel, "solver": solver, "scale": True, "coef0": 1.0, "init": init}
+            for kernel, (solver, init) in itertools.product(
+                KERNELS, (("libsvm", "max-cut"), ("coordinate", "one-vs-all"))
+            )
+        },
+    },
+    "adaboost-ecc": by_learner(),
+    "adaboost-erp": by_learner(default={}, more={"n_repartitions": 3}),
+    "adaboost-mh": by_learner(),
+    "adaboost-mo": by_learner(
+        **{f"{code}-exp": {"code": code} for code in CODES},
+        **{f"dense-{decoder}": {"code": "dense", "decoder": decoder} for decoder in ("linear", "hamming")},
+    ),
+    "adaboost-oc": by_learner(),
+    "gentleboost": by_learner(),
+    "gradboost": by_learner(default={}, sparse={"l1": 0.1, "min_weight_fraction_split": 0.02}),
+    "jointboost": {"default": {}, "coarse": {"max_bins": 16, "min_weight_fraction_leaf": 0.05}},
+    "piboost": by_learner(
+        singles={}, pairs={"separators": "pairs"}, given={"separators": [[0], [0, 1]], "cost_sensitive": False}
+    ),
+    "samme": by_learner(),
+    "vector-tree": {
+        f"{loss}-{step}": {"loss": loss, "leaf_step": step, **SMALL_TREES}
+        for loss, step in itertools.product(("softmax", "exp", "log"), ("diagonal", "full"))
+    },
+}
+
+SMALL = (
+    "wine", "iris", "digits", "sparse", "sparse-nan", "nan", "weights", "class-weights", "balanced", "K2", "K11", "K20",
+    "subsampling", "early-stopping", "validation-set", "warm-start", "checkpoint", "checkpoint-stopping",
+    "threads", "threads-sparse", "threads-K20",
+)  # fmt: skip
+LARGE = ("large-K3", "large-K7", "large-nan-K20", "large-sparse-K11")
+# In the subset these are for the first variant of each algorithm alone.
+LONG = ("threads-sparse", "threads-K20", *LARGE)
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def made(m, d, K, seed, sparse=False):
+    """(X, y, other rows): columns of many values, of few, skewed ones, and at the end some that exclude each other."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    n = m + 200
+    y = np.minimum(rng.integers(0, K, n), rng.integers(0, 2 * K, n))
+    y[: 4 * K] = np.arange(4 * K) % K
+    X = rng.integers(0, 1 << 20, (n, d)) + rng.integers(0, 1 << 19, (K, d))[y]
+    X[:, 1::4] >>= 16
+    X[:, 2::4] *= rng.integers(0, 10, X[:, 2::4].shape) == 0
+    exclusive = range(d - d // 6, d)
+    X[:, exclusive] = (X[:, exclusive] >> 18) * (rng.integers(0, d // 4 + 1, (n, 1)) == np.arange(d // 6))
+    if sparse:
+        X *= rng.integers(0, 5, X.shape) == 0
+    X = (X / 2.0**20).astype(np.float32)
+    X = scipy.sparse.csr_matrix(X) if sparse else X
+    return X[:m], y[:m], X[m:]
+
+
+@lru_cache(maxsize=4)
+def read(name):
+    """A set of data/: the last fifth of its rows, shuffled, are the other ones."""
+    X, y = load_svmlight_file(str(DATA / f"{name}.libsvm"))
+    order = np.random.Generator(np.random.PCG64(1)).integers(0, 1 << 40, len(y)).argsort(kind="stable")
+    X, y = X.toarray().astype(np.float32)[order], y.astype(np.int64)[order]
+    most = len(y) * 4 // 5
+    return X[:most], y[:most], X[most:]
+
+
+def with_holes(X, share, seed=2):
+    """X with missing values, sparse or not: one in ``share`` of the numbers that are stored."""
+    X = X.copy()
+    values = X.data if scipy.sparse.issparse(X) else X
+    values[np.random.Generator(np.random.PCG64(seed)).integers(0, share, values.shape) == 0] = np.nan
+    return X
+
+
+def data_of(condition, holes):
+    """(X, y, other rows) of a condition; ``holes`` says whether the algorithm takes missing values."""
+    if condition.startswith("large"):
+        K = int(condition.split("K")[1])
+        X, y, other = made(20000, 104, K, K, sparse="sparse" in condition)
+        return (with_holes(X, 20), y, with_holes(other, 20)) if "nan" in condition else (X, y, other)
+    if "sparse" in condition:
+        X, y, other = made(400, 36, 5, 5, sparse=True)
+        if condition != "sparse" and holes:
+            X, other = with_holes(X, 10), with_holes(other, 10)
+        return X, y, other
+    if condition in ("K2", "K11", "K20", "threads-K20"):
+        K = int(condition.split("K")[1])
+        return made(400, 20, K, K)
+    if condition == "threads":
+        X, y, other = made(600, 36, 4, 4)
+        return (with_holes(X, 10), y, with_holes(other, 10)) if holes else (X, y, other)
+    if condition == "nan":
+        X, y, other = read("wine")
+        return with_holes(X, 10), y, with_holes(other, 5)
+    if condition == "digits":
+        return read("digits.test")
+    return read("iris" if condition in ("iris", "checkpoint", "checkpoint-stopping") else "wine")
+
+
+def machine_data(condition):
+    """Large data of machines are short and wide: their kernels are square in the rows."""
+    K = int(condition.split("K")[1])
+    return made(1000, 2000, K, K, sparse="sparse" in condition)
+
+
+# -- one training ------------------------------------------------------------------------------------------------------
+
+
+def estimators():
+    """Estimator classes by the name of the algorithm."""
+    import pymcboost
+
+    found = (getattr(pymcboost, name) for name in pymcboost.__all__ if name.endswith("Classifier"))
+    return {cls.algorithm: cls for cls in found}
+
+
+def conditions_of(algorithm, variant):
+    """What an algorithm has. A machine takes sparse rows into linear machines that coordinate ascent finds."""
+    params = VARIANTS[algorithm][variant]
+    known = estimators()[algorithm]().get_params()
+    left_out = set() if "subsample" in known or "max_features" in known else {"subsampling"}
+    if algorithm == "hingeboost":
+        left_out |= {"nan", "large-nan-K20", "sparse-nan", "weights", "class-weights", "balanced"}
+        left_out |= {"checkpoint", "checkpoint-stopping"}
+        if params.get("kernel", "linear") != "linear" or params.get("solver") == "libsvm":
+            left_out |= {name for name in (*SMALL, *LARGE) if "sparse" in name}
+    if isinstance(params.get("separators"), list):  # two classes have one separator only
+        left_out.add("K2")
+    if params.get("code") == "exhaustive":  # at most 12 classes, and 1023 columns for 11 of them
+        left_out |= {"K20", "threads-K20", "large-nan-K20", "large-sparse-K11"}
+    return [condition for condition in (*SMALL, *LARGE) if condition not in left_out]
+
+
+def trainings(subset=False):
+    """Names of the trainings: algorithm/variant/condition."""
+    if set(VARIANTS) != set(estimators()):
+        unlike = ", ".join(sorted(set(VARIANTS) ^ set(estimators())))
+        raise SystemExit(f"golden: VARIANTS must name every algorithm, and no other: {unlike}")
+    names = []
+    for algorithm in VARIANTS:
+        for i, variant in enumerate(VARIANTS[algorithm]):
+            for condition in conditions_of(algorithm, variant):
+                if not subset or condition not in LONG or i == 0:
+                    names.append(f"{algorithm}/{variant}/{condition}")
+    return names
+
+
+def set_small_work(value):
+    """Set the work below which a training has one thread, wherever the package keeps it; return what it was."""
+    holders = [m for name, m in sys.modules.items() if name.startswith("pymcboost") and hasattr(m, "SMALL_WORK")]
+    if not holders:
+        raise SystemExit("golden: no module of pymcboost has SMALL_WORK, so threads cannot be tried on small data")
+    before = holders[0].SMALL_WORK
+    for module in holders:
+        module.SMALL_WORK = value
+    return before
+
+
+def sections(file):
+    """Bytes of a model file that say what it does: sizes and kinds in its header, all sections but the meta text."""
+    (count,) = struct.unpack_from("<I", file, 24)
+    parts = [file[32:52]]
+    for i in range(count):
+        tag, kind, offset, items = struct.unpack_from("<4sB3xQQ", file, 64 + 32 * i)
+        if tag != b"meta":
+            size = items * {1: 1, 2: 2, 3: 4, 4: 8, 5: 4, 6: 8, 7: 2}[kind]
+            parts += [tag, bytes([kind]), file[offset : offset + size]]
+    return b"".join(parts)
+
+
+def fingerprint(model, *rows):
+    """Checksums of the scores and of the sections of the model file: 16 digits each."""
+    scores = hashlib.sha256()
+    for X in rows:
+        scores.update(np.ascontiguousarray(model.raw_scores(X), dtype=np.float64).tobytes())
+    return scores.hexdigest()[:16], hashlib.sha256(sections(model.to_bytes())).hexdigest()[:16]
+
+
+def fit_as(condition, cls, params, X, y):
+    """A fitted estimator; what is not the data of the condition is done here."""
+    rounds = params["n_estimators"]
+    rng = np.random.Generator(np.random.PCG64(3))
+    if condition == "weights" or condition.startswith("threads") and "class_weight" in cls().get_params():
+        return cls(**params).fit(X, y, rng.integers(0, 9, len(y)) / 4)
+    if condition == "class-weights":
+        return cls(class_weight={label: 1 + label / 2 for label in np.unique(y)}, **params).fit(X, y)
+    if condition == "balanced":
+        return cls(class_weight="balanced", **params).fit(X, y)
+    if condition == "subsampling":
+        more = {"subsample": 0.6, "max_features": 0.5}
+        return cls(**{**params, **{name: v for name, v in more.items() if name in cls().get_params()}}).fit(X, y)
+    stopping = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 3 * rounds}
+    if condition == "early-stopping":
+        return cls(**{**params, **stopping}).fit(X, y)
+    if condition == "validation-set":
+        return cls(**{**params, **stopping}).fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2])
+    if condition == "warm-start":
+        estimator = cls(**params, warm_start=True).fit(X, y)
+        return estimator.set_params(n_estimators=rounds + MORE_ROUNDS).fit(X, y)
+    if condition.startswith("checkpoint"):
+        return resumed(cls, {**params, **stopping} if condition.endswith("stopping") else params, X, y)
+    return cls(**params).fit(X, y)
+
+
+def resumed(cls, params, X, y):
+    """Stopped after some rounds, continued from its checkpoint by another estimator."""
+    import pymcboost
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "part.mcb")
+        for rounds in (params["n_estimators"], LONG_ROUNDS):
+            first = {**params, "n_estimators": rounds}
+            pymcboost.Checkpoint(path, every=0).fit(cls(**first), X, y)
+            if path.exists() and path.stat().st_size:
+                break
+        more = {**params, "n_estimators": rounds + MORE_ROUNDS}
+        return pymcboost.Checkpoint(path, every=0).fit(cls(**more), X, y)
+
+
+def run(name, quick=False):
+    """Fingerprint of one training; with different threads it must be one and the same."""
+    algorithm, variant, condition = name.split("/")
+    cls = estimators()[algorithm]
+    large = condition.startswith("large")
+    machine = algorithm == "hingeboost"
+    X, y, other = machine_data(condition) if large and machine else data_of(condition, holes=not machine)
+    params = {"n_estimators": LARGE_ROUNDS if large else ROUNDS, "random_state": 5, **VARIANTS[algorithm][variant]}
+    tried = condition.startswith("threads")
+    threads = (1, 2, 3) if tried else (2,) if large and quick else (1, 2) if large else (1,)
+    found = []
+    before = set_small_work(0) if tried or large else None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for n_jobs in threads:
+                estimator = fit_as(condition, cls, {**params, "n_jobs": n_jobs}, X, y)
+                found.append(fingerprint(estimator.model_, X, other))
+    finally:
+        if before is not None:
+            set_small_work(before)
+    if len(set(found)) > 1:
+        return f"threads {threads} do not agree:", *(value for pair in found for value in pair)
+    return found[0]

@@ -1,0 +1,173 @@
+"""What a paper's file declares: units, the fit of a unit, a table and a picture. The rest is done here."""
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared import peers
+from shared.measure import error_percent
+
+from reproduce.journal import Journal, run_units, typed_text
+
+
+@dataclass(frozen=True)
+class Results:
+    """One result file: the columns that make a unit, the columns that a fit finds (in words), and the fit.
+
+    ``fit(unit)`` gives a dict with the columns and ``seconds``. It runs in a process of its own, so it must be a
+    function of a module. ``as_text`` names columns whose numbers are read as they are written.
+    """
+
+    file: str
+    key: str
+    columns: str
+    fit: Callable
+    as_text: str = ""
+
+    def journal(self, folder, fresh=False, keep=False):
+        columns = (words.split() for words in (self.key, self.columns))
+        return Journal(Path(folder, f"{self.file}.csv"), *columns, fresh, keep, self.as_text.split())
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table of a paper, or a choice of parameters.
+
+    Parameters
+    ----------
+    results : tuple of Results
+        The file of the table first, then those of the choices that it rests on.
+    plan : callable
+        ``plan(options, *journals)`` yields (which of the results, units, title). It goes on when these units are there,
+        so later units may depend on earlier rows.
+    text : callable
+        ``text(*frames)`` gives the table in Markdown, from one frame for each of the results.
+    plot : callable or None
+        ``plot(path, frame)`` writes the picture.
+    weigh : callable or None
+        Order in which rows are verified, the cheapest first; None where there is nothing that can be compared.
+    stamp : str
+        What the document says below the table: "commit" for the commits of the first file, "all" for those of all
+        files, "versions" for Python and NumPy besides, or nothing.
+    """
+
+    name: str
+    title: str
+    results: tuple
+    plan: Callable
+    text: Callable
+    plot: Callable | None = None
+    weigh: Callable | None = lambda row: float(row["seconds"])
+    stamp: str = "commit"
+    # Timings run one after the other.
+    alone: bool = False
+    # What --sets and --methods may name, where they are heeded; an empty tuple allows everything.
+    sets: tuple = ()
+    methods: tuple = ()
+
+    @property
+    def verifiable(self):
+        return self.weigh is not None
+
+    def check(self, options):
+        """Refuse sets and methods that are not known here."""
+        for what, named, known in (("set", options.sets, self.sets), ("method", options.methods, self.methods)):
+            for name in named or ():
+                if known and name not in known:
+                    raise SystemExit(f"{self.name} has no {what} {name!r}; there are {', '.join(known)}")
+
+    def run(self, options):
+        """Do what is missing, print the table and write the picture."""
+        self.check(options)
+        journals = [one.journal(options.results, options.fresh) for one in self.results]
+        jobs, begin = 1 if self.alone else options.jobs, time.monotonic()
+        for which, units, title in self.plan(options, *journals):
+            left = None if options.budget is None else options.budget - (time.monotonic() - begin) / 60
+            run_units(journals[which], self.results[which].fit, units, jobs, title, left)
+        frames = [journal.frame() for journal in journals]
+        print(self.text(*frames))
+        if self.plot is not None:
+            self.plot(Path(options.results, f"{self.name}.png"), frames[0])
+
+    def verify(self, options):
+        """Do the cheapest rows of the result file anew and compare their errors; returns the number of differences."""
+        results = self.results[0]
+        rows = sorted(results.journal(options.results, keep=True).rows, key=self.weigh)
+        if options.methods:
+            rows = [row for row in rows if row.get("method") in options.methods]
+        rows = rows[: options.verify]
+        differing = 0
+        for row in rows:
+            key = {name: row[name] for name in results.key.split()}
+            now = results.fit({name: typed_text(text) for name, text in key.items()})
+            what = f"{self.name}: {', '.join(key.values())}"
+            differing += compare(what, float(row["error"]), float(now["error"]), options.tolerance)
+        return tell_verified(self.name, len(rows), differing)
+
+    def markdown(self, folder):
+        """The part of docs/reproduction.md, None where ``folder`` has no rows of it."""
+        if not Path(folder, f"{self.results[0].file}.csv").exists():
+            return None
+        journals = [one.journal(folder, keep=True) for one in self.results]
+        if not journals[0].rows:
+            return None
+        text = f"### {self.title}\n\n{self.text(*(journal.frame() for journal in journals))}"
+        if not self.stamp:
+            return text
+        stamped = journals if self.stamp == "all" else journals[:1]
+        first, commits = journals[0].rows[0], sorted({row["commit"] for one in stamped for row in one.rows})
+        versions = f", Python {first['python']}, NumPy {first['numpy']}" if self.stamp == "versions" else ""
+        return f"{text}\n\nCommit {', '.join(f'`{commit}`' for commit in commits)}{versions}."
+
+
+def compare(what, kept, now, tolerance):
+    """Print one comparison; 1 if it differs by more than ``tolerance`` percent."""
+    differs = abs(now - kept) > tolerance / 100 * abs(kept) + 1e-9
+    print(f"{what}: kept {kept:g}, now {now:g}: {'DIFFERS' if differs else 'same' if now == kept else 'close'}")
+    return int(differs)
+
+
+def tell_verified(name, checked, differing):
+    """Say what was found; nothing to compare counts as a difference."""
+    print(f"{name}: {checked} compared, {differing} differ")
+    return differing if checked else 1
+
+
+def fit_and_test(unit, model, parts, decimals=4):
+    """Fit a model to the first two of ``parts``, test it on the others; returns the row of the unit and the model."""
+    X, codes, X_test, truth = parts
+    if isinstance(model, peers.Spec):
+        begin = time.perf_counter()
+        model = peers.fit(model, X, codes, int(codes.max()) + 1)
+    else:
+        begin = time.perf_counter()
+        model.fit(X, codes)
+    seconds = time.perf_counter() - begin
+    row = {
+        **unit,
+        "n_train": len(codes),
+        "n_test": len(truth),
+        "rounds_fitted": getattr(model, "n_estimators_", None),
+        "error": round(error_percent(truth, model.predict(X_test)), decimals),
+        "seconds": round(seconds, 4),
+    }
+    return row, model
+
+
+def cross(**values):
+    """Units of all combinations of the values, those of the last name changing fastest."""
+    return [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
+
+
+def select(frame, **where):
+    """Rows of a frame that have these values."""
+    for name, value in where.items():
+        frame = frame[frame[name] == value]
+    return frame
+
+
+def errors_of(frame, column="error", **where):
+    """Errors of the rows that have these values."""
+    return select(frame, **where)[column].to_numpy()

@@ -1,0 +1,136 @@
+"""Rare classes: what class weights and asymmetric margins do for them."""
+
+import numpy as np
+from shared import peers
+from shared.datasets import DATA, fold_of, load_pooled
+from shared.tables import markdown_table, picture
+
+from reproduce.experiment import Experiment, Results, cross, fit_and_test, select
+from reproduce.multiboost import estimator
+
+SETS = ("yeast", "car", "shuttle")
+FOLDS = 5
+ROUNDS = 200
+# balanced: the classes have equal weight together; root: halfway, the square roots of those weights.
+WEIGHTS = ("none", "root", "balanced")
+METHODS = (
+    "piboost-singles", "piboost-pairs", "piboost-singles-tree", "piboost-pairs-tree", "piboost-singles-plain-tree",
+    "mcboost-exp", "mcboost-exp-tree", "adaboost-mh", "adaboost-mh-tree", "samme", "samme-tree", "vector", "lightgbm",
+)  # fmt: skip
+CLASSES = {"mcboost-exp": "MCBoost", "adaboost-mh": "AdaBoostMH", "samme": "SAMME", "vector": "VectorTreeBoost"}
+
+
+def class_weights(codes, which):
+    """Weights of the classes as a dict, or None."""
+    if which == "none":
+        return None
+    counts = np.bincount(codes)
+    weights = len(codes) / (len(counts) * np.maximum(counts, 1))
+    if which == "root":
+        weights = np.sqrt(weights)
+    return dict(enumerate(weights.tolist()))
+
+
+def imbalance_estimator(method, rounds, weights):
+    """New estimator; trees have 20 leaves, GentleBoost's and LightGBM's included."""
+    shared = {"n_estimators": rounds, "class_weight": weights}
+    if method == "lightgbm":
+        import lightgbm
+
+        return lightgbm.LGBMClassifier(num_leaves=20, verbosity=-1, random_state=0, n_jobs=1, **shared)
+    if method.endswith("-tree"):
+        shared |= {"weak_learner": "tree", "max_leaf_nodes": 20}
+        method = method.removesuffix("-tree")
+    if method.startswith("piboost"):
+        parts = method.split("-")
+        return estimator("PIBoost", separators=parts[1], cost_sensitive=parts[-1] != "plain", **shared)
+    if method == "mcboost-exp":
+        shared |= {"loss": "exp", "learning_rate": 0.5}
+    return estimator(CLASSES[method], **shared)
+
+
+def fit_imbalance(unit):
+    """One fold; ``right``: rows of every class that are classified right, of how many."""
+    parts = fold_of(*load_pooled(unit["data"]), unit["fold"], FOLDS)
+    _, codes, X_test, truth = parts
+    model = imbalance_estimator(unit["method"], unit["rounds"], class_weights(codes, unit["weights"]))
+    row, model = fit_and_test(unit, model, parts)
+    predicted = model.predict(X_test)
+    there = [predicted[truth == k] == k for k in range(int(codes.max()) + 1)]
+    recalls = [right.mean() for right in there if len(right)]
+    return {
+        **row,
+        "balanced_accuracy": round(100 * float(np.mean(recalls)), 4),
+        "right": " ".join(f"{right.sum()}/{len(right)}" for right in there),
+    }
+
+
+def plan(options, journal):
+    present, _ = peers.available(["lightgbm"])
+    methods = [method for method in options.methods or METHODS if method != "lightgbm" or present]
+    folds, rounds = range(options.repeats or FOLDS), [options.rounds or ROUNDS]
+    units = cross(data=options.sets or SETS, method=methods, weights=WEIGHTS, fold=folds, rounds=rounds)
+    yield 0, units, "imbalance"
+
+
+def recalls_of(frame):
+    """Recall of every class over the test rows of all folds, in percent, and how many rows each class has."""
+    parts = np.array([[[int(n) for n in pair.split("/")] for pair in right.split()] for right in frame["right"]])
+    right, counts = parts.sum(axis=0).T
+    return 100 * right / np.maximum(counts, 1), counts
+
+
+def imbalance_text(frame):
+    """Error, balanced accuracy and recalls by class weights, in Markdown; classes in the order of their sizes."""
+    parts = []
+    for data in SETS:
+        lines, sizes = [], None
+        for method in METHODS:
+            for weights in WEIGHTS:
+                mine = select(frame, data=data, method=method, weights=weights)
+                if mine.empty:
+                    continue
+                recalls, counts = recalls_of(mine)
+                order = np.argsort(counts, kind="stable")
+                whole = len(mine) == FOLDS
+                sizes = counts[order] if whole else sizes
+                name = method if whole else f"{method} [{len(mine)} folds]"
+                line = [name, weights, f"{mine['error'].mean():.2f}", f"{recalls.mean():.1f}"]
+                lines.append([*line, *(f"{recalls[k]:.0f}" for k in order)])
+        if lines and sizes is not None:
+            head = ["method", "class weights", "error", "balanced accuracy", *(f"n = {n}" for n in sizes)]
+            parts.append(f"{data}, {int(sizes.sum()):,} rows:\n\n{markdown_table(head, lines)}")
+    if not parts:
+        return "Not enough results for a table."
+    return (
+        f"{FOLDS}-fold cross-validation of all rows, {ROUNDS} rounds. Error, balanced accuracy "
+        "(mean of the recalls) and recall of every class, of the n rows that it has, in percent.\n\n"
+        + "\n\n".join(parts)
+    )
+
+
+def plot_imbalance(path, frame):
+    """Balanced accuracy of every method with and without class weights."""
+    sets = [data for data in SETS if (frame["data"] == data).any()]
+    with picture(path, 1, max(1, len(sets)), figsize=(4.2 * max(1, len(sets)), 4)) as (axes,):
+        for axis, data in zip(axes, sets, strict=False):
+            for j, weights in enumerate(WEIGHTS):
+                mine = [select(frame, data=data, method=method, weights=weights) for method in METHODS]
+                found = {k: recalls_of(rows)[0].mean() for k, rows in enumerate(mine) if not rows.empty}
+                y = [-k for k in found]
+                axis.plot(list(found.values()), y, "os^"[j], color=f"C{j}", label=f"weights: {weights}")
+            axis.set_yticks([-k for k in range(len(METHODS))], METHODS, fontsize=7)
+            axis.set_title(data, fontsize=9)
+            axis.set_xlabel("balanced accuracy, percent")
+        axes[0].legend(fontsize=7)
+
+
+RESULTS = Results(
+    "imbalance", "data method weights fold rounds", "error balanced_accuracy right n_train n_test", fit_imbalance,
+    as_text="right",
+)  # fmt: skip
+EXPERIMENTS = (
+    Experiment(
+        "imbalance", "Rare classes", (RESULTS,), plan, imbalance_text, plot_imbalance, sets=tuple(DATA), methods=METHODS
+    ),
+)

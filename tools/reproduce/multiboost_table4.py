@@ -1,0 +1,142 @@
+"""MultiBoost's column in Table IV of MCBoost's paper: errors, and times of solving beside MCBoost's."""
+
+from collections import defaultdict
+
+import numpy as np
+from shared.datasets import DATA, coded, fold_of
+from shared.internals import Stopwatch, watch_solver
+from shared.tables import markdown_table, mean_and_deviation, published, spread
+
+from reproduce.experiment import Experiment, Results, cross, fit_and_test, select
+from reproduce.mcboost import classifier, sample_split, verdict
+from reproduce.multiboost import estimator
+
+PUBLISHED = published("multiboost-table4")
+# MultiBoost: L-BFGS-B from 0 in every round and to the minimum, both with the logistic loss; FCD with the other one.
+SOLVERS = {"multiboost-cold": "lbfgs-cold", "multiboost-lbfgs": "lbfgs", "multiboost-fcd": "fcd"}
+METHODS = ("mcboost-exp", "mcboost-log", *SOLVERS)
+ROUNDS = 500
+REPEATS = 50
+# Every second value of the paper's grid, and its last.
+NU = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 5e-3)
+FOLDS = 3
+# Folds that are done, where fewer: a fit of letter takes long.
+FOLDS_DONE = {"letter": 1}
+# Rounds of a fit: from 0, the best C depends on how many there are.
+CHOICE_ROUNDS = {"multiboost-cold": ROUNDS, "multiboost-lbfgs": 100, "multiboost-fcd": 100}
+
+
+def table4_estimator(method, rounds, C):
+    """MCBoost as in the paper, or MultiBoost by one of the solvers."""
+    if method.startswith("mcboost"):
+        return classifier(method.split("-")[1], rounds)
+    solver = SOLVERS[method]
+    more = {"tol": 0.0} if method == "multiboost-cold" else {}  # as published: all rounds
+    loss = "exp" if solver == "fcd" else "log"
+    return estimator("MultiBoost", n_estimators=rounds, C=C, solver=solver, loss=loss, **more)
+
+
+def fit_choice(unit):
+    """One fold of the training part of the first sample."""
+    X, y, _, _ = sample_split(unit["data"], 0)
+    model = table4_estimator(unit["method"], int(unit["rounds"]), float(unit["C"]))
+    return fit_and_test(unit, model, fold_of(X, y, unit["fold"], FOLDS))[0]
+
+
+def fit_table4(unit):
+    """One fit, with the seconds spent in solving for coefficients."""
+    C = float(unit["C"]) if unit["C"] != "-" else None
+    stopwatch = Stopwatch()
+    model = watch_solver(table4_estimator(unit["method"], int(unit["rounds"]), C), stopwatch)
+    row, _ = fit_and_test(unit, model, coded(sample_split(unit["data"], int(unit["repeat"]))))
+    counts = getattr(model, "sparsity_", None)
+    return {
+        **row,
+        "learners": counts["learners"] if counts else model.n_estimators_,
+        "zero_share": round(counts["zero"] / max(counts["coefficients"], 1), 3) if counts else "-",
+        "solver_seconds": round(stopwatch.seconds, 4),
+    }
+
+
+def choice_units(sets, methods):
+    return [
+        {"data": data, "method": method, "C": f"{1 / nu:g}", "fold": fold, "rounds": CHOICE_ROUNDS[method]}
+        for data in sets
+        for method in methods
+        if method in SOLVERS
+        for fold in range(FOLDS_DONE.get(data, FOLDS))
+        for nu in NU
+    ]
+
+
+def choose_C(rows, data, method):
+    """C with the lowest mean error, the smallest of equals; None for methods without."""
+    errors = defaultdict(list)
+    for row in rows:
+        if (row["data"], row["method"]) == (data, method) and int(row["rounds"]) == CHOICE_ROUNDS.get(method):
+            errors[row["C"]].append(float(row["error"]))
+    return min(errors, key=lambda C: (np.mean(errors[C]), float(C)), default=None)
+
+
+def plan(options, journal, choice):
+    """The choice of C, then 50 samples per class, 75:25, 500 rounds."""
+    sets, methods = options.sets or list(PUBLISHED), options.methods or METHODS
+    yield 1, choice_units(sets, methods), "choice of C"
+    best = {(data, method): choose_C(choice.rows, data, method) or "-" for data in sets for method in methods}
+    repeats, rounds = range(options.repeats or REPEATS), [options.rounds or ROUNDS]
+    units = cross(data=sets, repeat=repeats, method=methods, rounds=rounds)
+    yield 0, [{**unit, "C": best[unit["data"], unit["method"]]} for unit in units], "table4-multiboost"
+
+
+def ratios(rows, other, printed, judged):
+    """How many times longer solving took than another method's on the same splits, in words."""
+    both = rows.merge(other, on="repeat", suffixes=("", "_other"))
+    if both.empty:
+        return "-"
+    ratio = both["solver_seconds"].sum() / both["solver_seconds_other"].sum()
+    share = both["rounds_fitted"].sum() / both["rounds_fitted_other"].sum()
+    asked = f" ({'yes' if ratio >= printed else 'NO'})" if judged else ""
+    return f"{printed} / {ratio:.0f}{asked}, {ratio / share:.0f} a round"
+
+
+def table4_text(frame, choice):
+    """Errors and times beside the paper's, in Markdown."""
+    lines = []
+    for data, cells in PUBLISHED.items():
+        of_set = {method: select(frame, data=data, method=method) for method in METHODS}
+        theirs = cells["error"]
+        for method, solver in SOLVERS.items():
+            rows = of_set[method]
+            if rows.empty:
+                continue
+            mean, deviation = mean_and_deviation(rows["error"].to_numpy())
+            log = of_set["mcboost-log"]
+            same = log[log["repeat"].isin(rows["repeat"])]["error"].to_numpy()
+            zero = rows["zero_share"].astype(float).mean()
+            lines.append(
+                [
+                    data, solver, f"{theirs[0]} ({theirs[1]})", f"{mean:.1f} ({deviation:.1f})", verdict(mean, theirs),
+                    len(rows), f"{float(rows['C'].iloc[0]):.0e}", spread(same, 1),
+                    f"{rows['rounds_fitted'].mean():.0f}", f"{100 * zero:.0f}%", f"{rows['solver_seconds'].mean():.3g}",
+                    *(ratios(rows, of_set[m], cells[m], solver != "fcd") for m in ("mcboost-exp", "mcboost-log")),
+                ]
+            )  # fmt: skip
+    head = [
+        "data", "solver", "paper", "ours", "within one sd of the paper", "repeats", "C", "MCBoost, log, these splits",
+        "rounds", "zero coefficients", "solving, CPU s", "times MCBoost's, exp: paper / ours",
+        "times MCBoost's, log: paper / ours",
+    ]  # fmt: skip
+    return markdown_table(head, lines)
+
+
+RESULTS = Results(
+    "table4-multiboost", "data method C repeat rounds",
+    "n_train n_test rounds_fitted learners zero_share error solver_seconds", fit_table4, as_text="C zero_share",
+)  # fmt: skip
+CHOICE = Results("table4-multiboost-choice", "data method C fold rounds", "error n_train n_test", fit_choice)
+EXPERIMENTS = (
+    Experiment(
+        "table4-multiboost", "Table IV: MultiBoost", (RESULTS, CHOICE), plan, table4_text,
+        sets=(*DATA, "usps-train"), methods=METHODS,
+    ),
+)  # fmt: skip

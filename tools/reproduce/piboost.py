@@ -1,0 +1,169 @@
+"""PIBoost's Tables 2 and 3: 5-fold cross-validation at equal numbers of weak learners.
+
+A. Fernandez-Baldera and L. Baumela, Multi-class boosting with asymmetric binary weak-learners.
+"""
+
+from shared import ranks
+from shared.datasets import DATA, fold_of, load_pooled, sets_by_cost
+from shared.internals import count_trees, separators
+from shared.tables import deviations, markdown_table, mean_and_deviation, published
+
+from reproduce.experiment import Experiment, Results, cross, errors_of, fit_and_test
+from reproduce.multiboost import estimator
+
+PUBLISHED = published("piboost-table3")
+FOLDS = 5
+# Share of the rows that a tree is learnt from.
+SUBSAMPLE = 0.1
+# Columns of the table: our method and the paper's column.
+METHODS = {
+    "gentleboost": "gentleboost",
+    "adaboost-mh": "adaboost-mh",
+    "samme": "samme",
+    "piboost-singles": "piboost-singles",
+    "piboost-pairs": "piboost-pairs",
+    "piboost-singles-costs": "piboost-singles",
+    "piboost-pairs-costs": "piboost-pairs",
+}
+RANKED = tuple(METHODS)[:5]
+CLASSES = {"gentleboost": "GentleBoost", "adaboost-mh": "AdaBoostMH", "samme": "SAMME"}
+SETS = [data for data in sets_by_cost() if data in PUBLISHED]
+
+
+def columns_of(method, n_classes):
+    """Weak learners that a method fits in a round."""
+    if method == "samme":
+        return 1
+    if method.startswith("piboost"):
+        return separators(method.split("-")[1], n_classes).shape[1]
+    return n_classes
+
+
+def rounds_of(data, method):
+    """Rounds after which a method has as many trees as the paper's (its Table 2, save satimage of 6 classes here)."""
+    return PUBLISHED[data]["learners"] // columns_of(method, DATA[data].n_classes)
+
+
+def leaves_of(data, method):
+    """Most leaves of a tree, in place of the paper's rule: to split impure nodes of more than M/K of the M rows.
+
+    Classification trees of all classes grown by that rule end with about 2K leaves; trees of two classes and regression
+    trees may have twice as many.
+    """
+    return max(10, (2 if method == "samme" else 4) * DATA[data].n_classes)
+
+
+def table3_estimator(method, rounds, leaves):
+    """New estimator of a column of the table."""
+    shared = {"n_estimators": rounds, "weak_learner": "tree", "max_leaf_nodes": leaves, "subsample": SUBSAMPLE}
+    if method.startswith("piboost"):
+        parts = method.split("-")
+        return estimator("PIBoost", separators=parts[1], cost_sensitive=parts[-1] == "costs", **shared)
+    return estimator(CLASSES[method], **shared)
+
+
+def fit_table3(unit):
+    """One fold of one method."""
+    model = table3_estimator(unit["method"], unit["rounds"], unit["leaves"])
+    row, _ = fit_and_test(unit, model, fold_of(*load_pooled(unit["data"]), unit["fold"], FOLDS))
+    return {**row, "trees": count_trees(model)}
+
+
+def plan(options, journal):
+    sets, methods = sets_by_cost(options.sets or SETS), options.methods or METHODS
+    units = cross(data=sets, method=methods, fold=range(options.repeats or FOLDS))
+    for unit in units:
+        key = unit["data"], unit["method"]
+        unit |= {"leaves": leaves_of(*key), "rounds": rounds_of(*key)}
+    yield 0, units, "piboost-table3"
+
+
+def verdict(ours, theirs, sd=2):
+    """Whether a mean lies within so many of the paper's standard deviations or below, in words."""
+    distance = deviations(ours, theirs)
+    return f"{'yes' if distance <= sd else 'NO'} ({distance:+.1f} sd)"
+
+
+def found_in(frame):
+    """{(data, method): (mean, standard deviation, folds)} of the folds that are there, in the order of the table."""
+    found = {}
+    for data in SETS:
+        for method in METHODS:
+            errors = errors_of(frame, data=data, method=method, leaves=leaves_of(data, method))
+            if len(errors):
+                found[data, method] = (*mean_and_deviation(errors), len(errors))
+    return found
+
+
+def table3_ranking(found):
+    """Ranking of our five methods over the sets where all of them have all folds, and the names of these sets."""
+    whole = {key for key, (_, _, folds) in found.items() if folds == FOLDS}
+    sets = [data for data in SETS if all((data, method) in whole for method in METHODS)]
+    if len(sets) < 2:
+        return None, sets
+    return ranks.rank(RANKED, [[found[data, m][0] for m in RANKED] for data in sets]), sets
+
+
+def paper_ranking(sets):
+    """The same of the errors that the paper prints."""
+    return ranks.rank(RANKED, [[PUBLISHED[data][m][0] for m in RANKED] for data in sets])
+
+
+def table3_text(frame):
+    """Errors beside the paper's, what is within two standard deviations, and ranks, in Markdown."""
+    found = found_in(frame)
+    lines, verdicts, judged = [], [], []
+    for data in dict.fromkeys(data for data, _ in found):
+        cells, words = [], []
+        for method, column in METHODS.items():
+            mean, deviation, folds = found.get((data, method), (None, None, 0))
+            theirs = PUBLISHED[data][column]
+            short = "" if folds == FOLDS else f" [{folds} folds]"
+            paper = f"{theirs[0]:.2f} ({theirs[1]:.2f}) / " if method in RANKED else ""
+            cells.append(f"{paper}{mean:.2f} ({deviation:.2f}){short}" if folds else "-")
+            words.append(verdict(mean, theirs) if folds else "-")
+            if folds and method in RANKED:
+                judged.append(words[-1].startswith("yes"))
+        leaves = f"{leaves_of(data, 'samme')}, {leaves_of(data, 'piboost-singles')}"
+        lines.append([data, PUBLISHED[data]["learners"], leaves, *cells])
+        verdicts.append([data, *words])
+    if not lines:
+        return "Not enough results for a table."
+    text = (
+        f"{FOLDS}-fold cross-validation of all rows; paper / ours, mean (standard deviation of the folds) in "
+        "percent; leaves: most of a tree of SAMME and of the others. The columns with costs have no counterpart in the "
+        "paper and are compared with its PIBoost.\n\n"
+        + markdown_table(["data", "weak learners", "leaves", *METHODS], lines)
+        + f"\n\nWithin two of the paper's standard deviations or better: {sum(judged)} of {len(judged)} cells.\n\n"
+        + markdown_table(["data", *METHODS], verdicts)
+    )
+    ranking, sets = table3_ranking(found)
+    return text if ranking is None else f"{text}\n\n{ranking_text(ranking, sets)}"
+
+
+def ranking_text(ranking, sets):
+    """Mean ranks of ours and of the paper's, in Markdown."""
+    theirs, all_theirs = paper_ranking(sets), paper_ranking(list(PUBLISHED))
+    named = {"ours": ranking, "the paper's, the same sets": theirs, "the paper's, all its sets": all_theirs}
+    lines = [[what, *(f"{value:.2f}" for value in one.mean_ranks)] for what, one in named.items()]
+    return (
+        f"{markdown_table(['mean rank', *RANKED], lines)}\n\nOurs: {ranks.describe(ranking)}. The paper's on the same "
+        f"sets: {ranks.describe(theirs)}; on all of its sets: {ranks.describe(all_theirs)}."
+    )
+
+
+def plot_table3(path, frame):
+    ranking, _ = table3_ranking(found_in(frame))
+    if ranking is not None:
+        ranks.plot(ranking, path)
+
+
+RESULTS = Results(
+    "piboost-table3", "data method leaves rounds fold", "error rounds_fitted trees n_train n_test", fit_table3
+)
+EXPERIMENTS = (
+    Experiment(
+        "piboost-table3", "PIBoost's Table 3: equal numbers of trees", (RESULTS,), plan, table3_text, plot_table3,
+        sets=tuple(SETS), methods=tuple(METHODS),
+    ),
+)  # fmt: skip

@@ -1,0 +1,118 @@
+"""Tables and figures of the papers, theirs against ours, and our vector-leaf trees on all data sets.
+
+    python tools/reproduce.py table4|table2|table1|official|mnist-hog|figure1 [--results results] [--jobs 2]
+    python tools/reproduce.py mnist10k|covtype-abc|poker-abc [--rounds N] [--gaps 1 10] [--methods mart ...]
+    python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
+    python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost|multiboost-defaults [--sets usps ...]
+    python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
+    python tools/reproduce.py hinge-costs [--sets satimage ...]
+    python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
+    python tools/reproduce.py NAME --verify [N]
+    python tools/reproduce.py --markdown results [--into docs/reproduction.md]
+
+Every finished fit is appended to a CSV file at once, with commit, versions and seconds, and is not done again: an
+interrupted run goes on where it stopped (--fresh starts over). Seeds are fixed. Data come from PYMCBOOST_DATA.
+The trainings of hours (second line) also keep checkpoints, in --cache: a kill at any moment loses the step that was
+running. --verify does the first rounds, or the cheapest fits, of a result file anew and compares.
+"""
+
+import argparse
+import sys
+
+from shared.datasets import DataMissing
+from shared.internals import available_cpus
+from shared.peers import Absent
+from shared.tables import put_between
+
+from reproduce import (
+    abcboost,
+    figure1,
+    hinge,
+    imbalance,
+    mcboost,
+    multiboost,
+    multiboost_defaults,
+    multiboost_fcd,
+    multiboost_table4,
+    piboost,
+    table5,
+    vector,
+)  # fmt: skip
+
+# In the order of docs/reproduction.md.
+PAPERS = (mcboost, figure1, abcboost, vector, multiboost_table4, multiboost, multiboost_fcd, multiboost_defaults,
+          piboost, table5, imbalance, hinge)  # fmt: skip
+EXPERIMENTS = {experiment.name: experiment for paper in PAPERS for experiment in paper.EXPERIMENTS}
+VERIFIABLE = [name for name, experiment in EXPERIMENTS.items() if experiment.verifiable]
+
+
+def make_parser():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("tables", nargs="*", metavar="TABLE", help=f"one or more of {', '.join(EXPERIMENTS)}")
+    add("--results", default="results", help="folder of the CSV files and pictures (default results)")
+    add("--jobs", type=int, default=0, help="processes, or threads of long runs (default: all CPUs)")
+    add("--repeats", type=int, default=None, help="random samples or splits (default: the papers')")
+    add("--rounds", type=int, default=None, help="rounds of mnist-hog and trees (defaults differ)")
+    add("--cache", default="results-local", help="folder of features and checkpoints (results-local)")
+    add("--fresh", action="store_true", help="do everything again instead of going on")
+    add("--markdown", metavar="FOLDER", help="print the tables of a results folder and stop")
+    add("--into", metavar="FILE", help="with --markdown: put the tables into this file")
+    add = parser.add_argument_group("trees and MultiBoost").add_argument
+    add("--methods", nargs="+", metavar="NAME", help="only these methods (mart, abc-logitboost, ...)")
+    add("--gaps", nargs="+", type=int, metavar="G", help="gaps of the abc methods (defaults differ)")
+    add("--minutes", type=float, default=15, help="longest time between two checkpoints (default 15)")
+    add("--sets", nargs="+", metavar="SET", help="data sets of the tables that can do a part of theirs")
+    add("--seeds", type=int, default=10, help="seeds of vector-trees (default 10)")
+    add("--budget", type=float, metavar="MINUTES", help="begin no further fit after this")
+    add("--verify", type=int, nargs="?", const=25, metavar="N",
+        help="compare with the result file: rounds up to N, or the N cheapest fits (default 25)")  # fmt: skip
+    add("--tolerance", type=float, default=0.0, help="with --verify: percent that may differ (0)")
+    return parser
+
+
+def markdown(folder):
+    """Every table that has results in ``folder``."""
+    parts = [experiment.markdown(folder) for experiment in EXPERIMENTS.values()]
+    return "\n\n".join(part for part in parts if part)
+
+
+def check(parser, options):
+    """Refuse what cannot be meant."""
+    if not options.tables or not set(options.tables) <= set(EXPERIMENTS):
+        parser.error(f"name one or more of {', '.join(EXPERIMENTS)}")
+    if options.verify is not None and not set(options.tables) <= set(VERIFIABLE):
+        parser.error(f"--verify is for {', '.join(VERIFIABLE)}")
+    counts = [options.seeds, options.repeats, options.rounds, options.verify, *(options.gaps or [])]
+    if min(count for count in counts if count is not None) < 1 or options.minutes <= 0:
+        parser.error("--seeds, --repeats, --rounds, --gaps and --verify must be at least 1, --minutes positive")
+
+
+def main(arguments=None):
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    if options.markdown:
+        text = markdown(options.markdown)
+        if options.into:
+            put_between(options.into, "reproduction", text)
+        else:
+            print(text)
+        return 0
+    check(parser, options)
+    if options.jobs <= 0:
+        options.jobs = available_cpus()
+    chosen = [EXPERIMENTS[name] for name in options.tables]
+    try:
+        if options.verify is not None:
+            return min(1, sum(experiment.verify(options) for experiment in chosen))
+        for experiment in chosen:
+            experiment.run(options)
+    except DataMissing as error:
+        print(error, file=sys.stderr)
+        return 2
+    except Absent as reason:
+        raise SystemExit(f"{reason} is absent") from None
+    except KeyboardInterrupt:
+        print("\ninterrupted; what was finished is kept, and the same command goes on from there", file=sys.stderr)
+        return 130
+    return 0

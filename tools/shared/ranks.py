@@ -1,0 +1,131 @@
+"""Ranks of several methods over several data sets: Friedman's test and Nemenyi's critical difference.
+
+J. Demsar, Statistical comparisons of classifiers over multiple data sets, JMLR 7 (2006).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import chi2, f, rankdata, studentized_range
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Mean ranks (1 is best) of methods over data sets.
+
+    ``friedman`` and its p-value; ``iman_davenport`` is the F statistic made of it, with its p-value; two methods whose
+    mean ranks are further apart than ``critical`` differ at the level asked for.
+    """
+
+    names: tuple
+    mean_ranks: np.ndarray
+    n_sets: int
+    friedman: float
+    friedman_p: float
+    iman_davenport: float
+    iman_davenport_p: float
+    critical: float
+    level: float
+
+
+def critical_difference(n_methods, n_sets, level=0.05):
+    """Nemenyi's critical difference of mean ranks."""
+    q = studentized_range.ppf(1 - level, n_methods, np.inf) / np.sqrt(2)
+    return float(q * np.sqrt(n_methods * (n_methods + 1) / (6 * n_sets)))
+
+
+def rank(names, errors, level=0.05):
+    """Rank methods by their errors.
+
+    Parameters
+    ----------
+    names : sequence of str
+    errors : array-like of shape (data sets, methods)
+        Small is good; equal errors share the mean of their ranks.
+    """
+    errors = np.asarray(errors, float)
+    n, k = errors.shape
+    if k < 2 or n < 2 or k != len(names) or not np.isfinite(errors).all():
+        raise ValueError("at least two data sets and two methods with a finite error in every cell are needed")
+    mean = rankdata(errors, axis=1).mean(axis=0)
+    # Demsar's form, without a correction for ties.
+    friedman = 12 * n / (k * (k + 1)) * (np.sum(mean**2) - k * (k + 1) ** 2 / 4)
+    room = n * (k - 1) - friedman
+    iman = np.inf if room <= 1e-9 else (n - 1) * friedman / room
+    return Ranking(
+        tuple(names),
+        mean,
+        n,
+        float(friedman),
+        float(chi2.sf(friedman, k - 1)),
+        float(iman),
+        float(f.sf(iman, k - 1, (k - 1) * (n - 1))),
+        critical_difference(k, n, level),
+        level,
+    )
+
+
+def describe(ranking, critical="critical difference"):
+    """The tests in words."""
+    return (
+        f"{ranking.n_sets} sets; Friedman {ranking.friedman:.1f} (p = {ranking.friedman_p:.2g}), Iman and Davenport "
+        f"{ranking.iman_davenport:.2f} (p = {ranking.iman_davenport_p:.2g}); {critical} (Nemenyi, "
+        f"{ranking.level:g}) {ranking.critical:.2f}"
+    )
+
+
+def cliques(ranking):
+    """Largest groups of methods that do not differ, as (first, last) places in the order of ranks, without singles."""
+    ordered = np.sort(ranking.mean_ranks)
+    groups = []
+    for first, low in enumerate(ordered):
+        last = int(np.searchsorted(ordered, low + ranking.critical, side="left")) - 1
+        if last > first and not (groups and groups[-1][1] >= last):
+            groups.append((first, last))
+    return groups
+
+
+def plot(ranking, path):
+    """Critical-difference diagram: methods on an axis of mean ranks, bars joining those that do not differ."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    order = np.argsort(ranking.mean_ranks, kind="stable")
+    k = len(order)
+    groups = cliques(ranking)
+    half = (k + 1) // 2
+    low = -0.35 * (half + 1) - 0.15 * len(groups)
+    figure, axis = plt.subplots(figsize=(8, 1.2 - 0.7 * low), layout="constrained")
+    axis.set_xlim(0.2, k + 0.8)
+    axis.set_ylim(low, 0.9)
+    axis.axis("off")
+    axis.hlines(0, 1, k, color="black")
+    for tick in range(1, k + 1):
+        axis.vlines(tick, 0, 0.1, color="black")
+        axis.text(tick, 0.15, str(tick), ha="center")
+    axis.hlines(0.6, 1, 1 + ranking.critical, color="black", lw=2)
+    axis.text(1 + ranking.critical / 2, 0.65, f"critical difference {ranking.critical:.2f}", ha="center", fontsize=8)
+    for place, method in enumerate(order):
+        x = ranking.mean_ranks[method]
+        left = place < half
+        y = -0.15 * len(groups) - 0.35 * (place + 1 if left else k - place)
+        axis.plot([x, x, 0.9 if left else k + 0.1], [0, y, y], color="C0", lw=1)
+        axis.text(
+            0.85 if left else k + 0.15,
+            y,
+            f"{ranking.names[method]} ({x:.2f})",
+            ha="right" if left else "left",
+            va="center",
+            fontsize=8,
+        )
+    ordered = ranking.mean_ranks[order]
+    for height, (first, last) in enumerate(groups):
+        y = -0.12 - 0.15 * height
+        axis.hlines(y, ordered[first] - 0.05, ordered[last] + 0.05, color="black", lw=3)
+    axis.set_title(
+        f"{ranking.n_sets} data sets; Friedman p = {ranking.friedman_p:.2g}, Nemenyi at {ranking.level:g}", fontsize=9
+    )
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    plt.close(figure)

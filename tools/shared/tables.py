@@ -1,0 +1,108 @@
+"""Tables, published numbers and pictures, in the one form that all tools print them in."""
+
+import json
+import re
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+PUBLISHED = Path(__file__).resolve().parents[1] / "reproduce" / "published"
+
+
+def number(value):
+    """Four significant digits without needless zeros."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+    return str(value)
+
+
+def markdown_table(header, rows):
+    """Format a Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def mean_and_deviation(values):
+    """Mean and standard deviation, 0 for a single value."""
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def spread(values, digits=2):
+    """Mean and standard deviation in words; "-" where there is none."""
+    values = np.asarray(values, float)
+    if not len(values) or np.isnan(values).any():
+        return "-"
+    words = f"{values.mean():.{digits}f}"
+    return words + (f" ({values.std(ddof=1):.{digits}f})" if len(values) > 1 else "")
+
+
+def deviations(ours, theirs):
+    """How many of the paper's standard deviations our mean lies above its mean."""
+    return (ours - theirs[0]) / theirs[1]
+
+
+def published(name, index=1):
+    """Numbers of a paper from published/NAME.csv, whose first line is a comment with their source.
+
+    A cell "6.5 (2.8)" is a mean and a standard deviation, an empty one None, and any other one a number.
+
+    Returns
+    -------
+    dict
+        {first column: {column: cell}}; with ``index`` = 2 the keys are pairs of the first two columns.
+    """
+    lines = Path(PUBLISHED, f"{name}.csv").read_text().splitlines()
+    head, *rows = (line.split(",") for line in lines if not line.startswith("#"))
+    found = {}
+    for row in rows:
+        key = row[0] if index == 1 else tuple(row[:index])
+        found[key] = dict(zip(head[index:], map(_cell, row[index:]), strict=True))
+    return found
+
+
+def _cell(text):
+    numbers = [float(word) if "." in word else int(word) for word in re.findall(r"[\d.]+", text)]
+    return None if not numbers else numbers[0] if len(numbers) == 1 else tuple(numbers)
+
+
+def put_between(path, name, text):
+    """Replace what stands between the two marker comments of ``name`` in a Markdown file."""
+    path = Path(path)
+    old = path.read_text()
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    if begin not in old or end not in old:
+        raise SystemExit(f"{path}: the lines {begin!r} and {end!r} are needed to know where the tables go")
+    head, rest = old.split(begin, 1)
+    tail = rest.split(end, 1)[1]
+    path.write_text(f"{head}{begin}\n{text.strip()}\n{end}{tail}")
+
+
+def write_json(path, value):
+    """Write JSON through a temporary file, so that an interrupted run leaves the old one."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(value, indent=1) + "\n")
+    temporary.replace(path)
+
+
+@contextmanager
+def picture(path, rows=1, columns=1, **how):
+    """Axes of a new picture, an array of (rows, columns), which is written to ``path`` at the end."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    how = {"layout": "constrained", "squeeze": False, **how}
+    figure, axes = pyplot.subplots(rows, columns, **how)
+    yield axes
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+    print(f"wrote {path}", file=sys.stderr)

@@ -1,0 +1,156 @@
+"""The parts of tools/ that belong to PIBoost and the classic boosters: protocols, choices, tables."""
+
+import numpy as np
+import pytest
+from bench import classic as bench_classic
+from bench.report import Options, Report
+from reproduce import imbalance, piboost, table5
+from reproduce.journal import frame_of
+
+
+def blobs(m=240, K=4, seed=0):
+    generator = np.random.default_rng(seed)
+    y = generator.integers(0, K, m)
+    return (generator.standard_normal((m, 5)) + y[:, None] * np.arange(5) / 3).astype(np.float32), y
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """Every data set has the same few rows."""
+    for module in (piboost, table5, imbalance):
+        monkeypatch.setattr(module, "load_pooled", lambda name: blobs())
+
+
+def test_numbers_of_trees_are_those_of_the_paper():
+    """Its Table 2: rounds of GentleBoost, AdaBoost.MH, SAMME, PIBoost(1) and PIBoost(2)."""
+    methods = ("gentleboost", "samme", "piboost-singles", "piboost-pairs")
+    rounds = {
+        data: [piboost.rounds_of(data, m) for m in methods] for data in ("car", "krkopt", "vowel", "waveform")
+    }
+    assert rounds == {
+        "car": [70, 280, 70, 40], "krkopt": [95, 1710, 95, 10], "vowel": [120, 1320, 120, 20],
+        "waveform": [40, 120, 40, 40],
+    }  # fmt: skip
+    assert piboost.rounds_of("vowel", "adaboost-mh") == 120  # as many trees, not rounds
+
+
+@pytest.mark.parametrize("method", piboost.METHODS)
+def test_every_method_of_table3(made_up, method):
+    unit = {"data": "car", "method": method, "leaves": 20, "rounds": 12, "fold": 1}
+    row = piboost.fit_table3(unit)
+    assert row["n_train"] == 192 and row["n_test"] == 48
+    assert row["error"] < 50
+    assert row["rounds_fitted"] <= 12 and row["trees"] <= 12 * piboost.columns_of(method, 4)
+    model = piboost.table3_estimator(method, 12, 20)
+    assert model.subsample == piboost.SUBSAMPLE and model.weak_learner == "tree"
+    assert getattr(model, "cost_sensitive", None) == (method.endswith("costs") if "piboost" in method else None)
+
+
+def test_text_of_table3():
+    rows = [
+        {"data": data, "method": method, "leaves": str(piboost.leaves_of(data, method)), "error": f"{1 + k}"}
+        for data in ("car", "vowel")
+        for k, method in enumerate(piboost.METHODS)
+        for _ in range(piboost.FOLDS)
+    ]
+    text = piboost.table3_text(frame_of(rows))
+    assert "9 of 10 cells" in text  # 5 is more than 3.77 + 2 * 0.59
+    assert "| ours | 1.00 | 2.00 | 3.00 | 4.00 | 5.00 |" in text
+    assert "| the paper's, the same sets | 4.50 | 4.50 | 3.00 | 1.50 | 1.50 |" in text
+    rows[-1]["leaves"] = "7"  # of another setting: that cell lacks a fold, and its set takes no part in the ranking
+    assert "[4 folds]" in piboost.table3_text(frame_of(rows)) and "mean rank" not in piboost.table3_text(frame_of(rows))
+
+
+def test_paper_ranks():
+    """The mean ranks that the errors of the paper give; its Figure 4 has PIBoost(2) first."""
+    found = piboost.paper_ranking(list(piboost.PUBLISHED))
+    assert found.mean_ranks.argmin() == piboost.RANKED.index("piboost-pairs")
+    assert found.friedman_p < 0.01
+
+
+def test_rows_of_table5(made_up, monkeypatch):
+    counts = np.bincount(blobs()[1])
+    monkeypatch.setattr(table5, "MOST", 40)
+    X, y, X_test, y_test = table5.table5_split("wine", 3)
+    assert np.bincount(np.concatenate((y, y_test))).tolist() == np.minimum(counts, 40).tolist()
+    assert len(y) == 120 and len(np.unique(np.concatenate((X, X_test)), axis=0)) == 160
+    assert len(table5.table5_split("dna", 0)[1]) == 180  # all rows
+    again, other = table5.table5_split("wine", 3), table5.table5_split("wine", 4)
+    assert (again[0] == X).all() and not np.array_equal(other[0], X)
+
+
+@pytest.mark.parametrize("learner", table5.LEARNERS)
+@pytest.mark.parametrize("method", table5.METHODS)
+def test_every_method_of_table5(made_up, method, learner):
+    value = {"gradboost": "1e-05", "multiboost": "10000"}.get(method, "-")
+    row = table5.fit_table5(
+        {"data": "wine", "method": method, "learner": learner, "value": value, "repeat": 0, "rounds": 12}
+    )
+    assert row["error"] < 50 and row["rounds_fitted"] <= 12 and row["n_test"] == 60
+    model = table5.table5_estimator(method, learner, 12, value)
+    assert (model.weak_learner, model.max_leaf_nodes == 3) == (
+        ("stump", False) if learner == "stump" else ("tree", True)
+    )
+
+
+def test_choice_prefers_regularisation():
+    shared = {"data": "wine", "learner": "stump"}
+    rows = [
+        {**shared, "method": method, "value": value, "error": error}
+        for method in ("gradboost", "multiboost")
+        for value, error in (("0.001", "5"), ("0.01", "4"), ("0.1", "4"), ("0.1", "4"))
+    ]
+    assert table5.choose_value(rows, "wine", "gradboost", "stump") == "0.1"
+    assert table5.choose_value(rows, "wine", "multiboost", "stump") == "0.01"
+    assert table5.choose_value(rows, "wine", "gradboost", "3 leaves") is None
+
+
+def test_order_of_table5():
+    methods = ("samme", "adaboost-mo")
+    units = table5.table5_units(["wine", "vowel", "letter"], methods, {}, 12)
+    assert [(unit["data"], unit["method"]) for unit in units[-12:]] == [("vowel", "adaboost-mo")] * 12
+    assert not any(unit["data"] == "letter" and unit["method"] == "adaboost-mo" for unit in units)
+    first = [unit["repeat"] < table5.BLOCK for unit in units[:-12]]
+    assert first == sorted(first, reverse=True)
+    assert max(unit["repeat"] for unit in units if unit["learner"] != "stump") < table5.BLOCK
+
+
+@pytest.mark.parametrize("method", imbalance.METHODS)
+def test_every_method_of_imbalance(made_up, method):
+    if method == "lightgbm":
+        pytest.importorskip("lightgbm")
+    row = imbalance.fit_imbalance({"data": "car", "method": method, "weights": "balanced", "fold": 0, "rounds": 6})
+    right = [[int(n) for n in pair.split("/")] for pair in row["right"].split()]
+    assert sum(n for _, n in right) == row["n_test"] == 48
+    assert row["error"] == pytest.approx(100 * (1 - sum(r for r, _ in right) / 48), abs=1e-3)
+    assert row["balanced_accuracy"] == pytest.approx(100 * np.mean([r / n for r, n in right]), abs=1e-3)
+
+
+def test_class_weights():
+    codes = np.repeat([0, 1], [30, 10])
+    assert imbalance.class_weights(codes, "none") is None
+    balanced = imbalance.class_weights(codes, "balanced")
+    assert balanced[0] * 30 == pytest.approx(balanced[1] * 10) and sum(balanced[k] for k in codes) == pytest.approx(40)
+    root = imbalance.class_weights(codes, "root")
+    assert root[1] / root[0] == pytest.approx(3**0.5)
+
+
+def test_recalls_are_pooled():
+    rows = [{"right": "1/2 0/0"}, {"right": "2/2 1/4"}]
+    recalls, counts = imbalance.recalls_of(frame_of(rows))
+    assert recalls.tolist() == [75.0, 25.0] and counts.tolist() == [4, 4]
+
+
+def test_every_algorithm_is_timed():
+    """A round of each, by the number of columns that it scans; time, memory and error in one row."""
+    X, y = blobs()
+    report, options, parts = Report(), Options(quick=True, repeat=1), (X, y, X[:40], y[:40])
+    bench_classic.bench_rounds(options, report, "made up", parts)
+    bench_classic.bench_mh(options, report, "made up", parts)
+    bench_classic.bench_samme(options, report, "made up", parts)
+    columns = {row["what"]: row["columns"] for row in report.rows if "columns" in row}
+    assert len(columns) == len(bench_classic.ALGORITHMS)
+    # Singles and pairs of 4 classes: a pair and its complement separate the same.
+    assert columns["made up: PIBoost, pairs"] == 7 and columns["made up: AdaBoost.MO, dense"] == 7
+    assert all(row["test_error_percent"] < 75 and row["best"] > 0 and "grown_MB" in row for row in report.rows)
+    assert [target["target"] for target in report.targets[-2:]] == ["<= 1.5 x", ">= 5 x"]

@@ -1,0 +1,122 @@
+"""The parts of tools/ that belong to MultiBoost: timers, curves, tables and the problems of the benchmark."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from bench import multiboost as bench_multiboost
+from reproduce import multiboost, multiboost_fcd, multiboost_table4
+from reproduce.journal import frame_of
+from reproduce.multiboost_defaults import relative_errors
+from shared import internals
+
+
+def blobs(m=120, K=4, seed=0):
+    generator = np.random.default_rng(seed)
+    y = generator.integers(0, K, m)
+    return (generator.standard_normal((m, 5)) + y[:, None] * np.arange(5) / 3).astype(np.float32), y
+
+
+def test_inner_calls_count_once(monkeypatch):
+    clock = iter(range(100))
+    monkeypatch.setattr(internals.time, "process_time", lambda: next(clock))
+    owner = SimpleNamespace(inner=lambda: 1)
+    owner.outer = lambda: owner.inner() + owner.inner()
+    stopwatch = internals.Stopwatch()
+    stopwatch.watch(owner, "inner", "outer")
+    assert owner.outer() == 2 and stopwatch.seconds == 3  # the clock is read at four begins and ends
+    owner.inner()
+    assert stopwatch.seconds == 4
+
+
+@pytest.mark.parametrize("name", [*multiboost_table4.METHODS, *multiboost_fcd.SOLVERS])
+def test_time_of_every_solver(name):
+    X, y = blobs()
+    stopwatch = internals.Stopwatch()
+    if name in multiboost_fcd.SOLVERS:
+        model = multiboost_fcd.corrective(name, 5, 1e4)
+    else:
+        model = multiboost_table4.table4_estimator(name, 5, 1e4)
+    internals.watch_solver(model, stopwatch).fit(X, y)
+    assert stopwatch.seconds > 0
+
+
+@pytest.mark.parametrize("method", multiboost.METHODS)
+def test_curve_of_every_method(monkeypatch, method):
+    X, y = blobs()
+    monkeypatch.setattr(multiboost, "curve_split", lambda name, repeat: (X, y, X[:40], y[:40]))
+    monkeypatch.setattr(multiboost, "CHOICE_C", (1e2, 1e4))
+    row = multiboost.fit_curve({"data": "made up", "method": method, "repeat": 0, "rounds": 12})
+    rounds, learners, error = multiboost.points_of(row)
+    assert rounds.tolist() == [1, 2, 3, 5, 7, 10, 12] and (np.diff(learners) >= 0).all()
+    assert error[-1] == pytest.approx(row["error"], abs=0.01)
+    assert row["error"] < 40 and (row["choice"] != "") == multiboost.METHODS[method].chosen
+
+
+def test_errors_along_a_curve():
+    row = {"curve": "1:10:50 2:18:40 5:45:30 10:90:20", "rounds_fitted": 10, "rounds": 10}
+    at = multiboost.error_at
+    assert [at(row, t, 0) for t in (1, 4, 5, 10)] == [50, 40, 30, 20]
+    assert np.isnan(at(row, 20, 0)) and np.isnan(at(row, 5, 1))
+    assert [at(row, n, 1) for n in (10, 44, 95)] == [50, 40, 20]
+    # A training that had nothing left to learn keeps its error.
+    assert at({**row, "rounds": 50}, 20, 0) == 20
+    rows = [{**row, "data": "usps", "method": "multiboost"}]
+    assert multiboost.rounds_to(rows, 30) == 5 and multiboost.rounds_to(rows, 3) is None
+
+
+def test_defaults_compare_equal_folds():
+    """A setting that lacks a fold of a set limits the others to the folds it has."""
+    shared = {"algorithm": "multiboost", "learner": "stump", "data": "iris"}
+    rows = [
+        {**shared, "C": C, "passes": passes, "fold": fold, "error": error}
+        for C, passes, fold, error in (
+            ("100.0", "1", "0", "4"), ("100.0", "5", "0", "2"), ("100.0", "1", "1", "1"), ("100.0", "1", "2", "7"),
+        )
+    ]  # fmt: skip
+    table, names = relative_errors(frame_of(rows), "multiboost", "stump")
+    assert names == ["iris"] and table == {(1, 100.0): 2.0, (5, 100.0): 1.0}
+    assert relative_errors(frame_of(rows), "multiboost", "depth 2") == ({}, [])
+
+
+def test_choice_of_C():
+    rows = [
+        {"data": "iris", "method": "multiboost-lbfgs", "C": C, "error": error, "rounds": rounds}
+        for C, error, rounds in (
+            ("1e+08", "5", "100"), ("1000", "4", "100"), ("1000", "6", "100"), ("200", "7", "100"), ("200", "1", "500")
+        )
+    ]  # fmt: skip
+    assert multiboost_table4.choose_C(rows, "iris", "multiboost-lbfgs") == "1000"
+    assert multiboost_table4.choose_C(rows, "iris", "mcboost-exp") is None
+
+
+def test_times_to_an_objective():
+    """The first round at most at the level, of the fastest run; none where no run comes there."""
+    runs = [{"curve": "1:0.10:300 2:0.20:250 3:0.40:200"}, {"curve": "1:0.15:300 2:0.18:250 3:0.30:200"}]
+    assert bench_multiboost.to_level(runs, 250.0) == (0.18, 2)
+    assert bench_multiboost.to_level(runs, 199.0) == (np.inf, None)
+    units = multiboost_fcd.fcd_units(["vowel"], 1)
+    assert {(u["solver"], u["rounds"]) for u in units} >= {("fcd-5", 100), ("fcd-5", 150), ("lbfgs", 100)}
+    assert ("lbfgs", 150) not in {(u["solver"], u["rounds"]) for u in units}
+
+
+def test_every_timed_update_writes():
+    fcd, columns = bench_multiboost.random_problem(1000, 4, np.float64, 50)
+    fcd.start()
+    updates, _ = fcd.descend(columns, np.ones(50, dtype=bool))
+    assert updates == 50 and (columns.w != 1).all() and (columns.w > 0).all()
+
+
+def test_both_solvers_end_at_the_same_objective():
+    X, y = blobs()
+    data, bits, owner = internals.generated_columns(X, y, 8)
+    assert len(bits) == len(owner) == len(np.unique(np.column_stack((bits, owner)), axis=0))
+    problem = bench_multiboost.Problem(data, bits, owner, 1e3)
+    found = problem.lbfgs(10, 1000)
+    path = bench_multiboost.Path.record(lambda note: problem.fcd(1000, note))
+    assert path.solved.objective == pytest.approx(found.objective, rel=1e-6)
+    values = [problem.objective(w) for w in path.coefficients]
+    level = 1.01 * found.objective
+    steps = path.first_below(level, problem.objective)
+    assert values[steps - 1] <= level and (steps == 1 or values[steps - 2] > level)
+    assert path.first_below(0.5 * found.objective, problem.objective) is None

@@ -1,0 +1,76 @@
+"""tools/ranks.py against Demsar's published example and SciPy."""
+
+import numpy as np
+import pytest
+from scipy.stats import friedmanchisquare
+from shared import ranks
+
+# Table 6 of Demsar (2006): areas under the curve of four algorithms on fourteen sets. The paper ranks the rounded 0.975
+# and 0.975 of "voting" in this order.
+DEMSAR = """
+0.763 0.768 0.771 0.798  0.599 0.591 0.590 0.569  0.954 0.971 0.968 0.967  0.628 0.661 0.654 0.657
+0.882 0.888 0.886 0.898  0.936 0.931 0.916 0.931  0.661 0.668 0.609 0.685  0.583 0.583 0.563 0.625
+0.775 0.838 0.866 0.875  1.000 1.000 1.000 1.000  0.940 0.962 0.965 0.962  0.619 0.666 0.614 0.669
+0.972 0.981 0.97501 0.975  0.957 0.978 0.946 0.970
+"""
+
+
+def test_published_example():
+    errors = 1 - np.array(DEMSAR.split(), float).reshape(14, 4)
+    found = ranks.rank(["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"], errors)
+    np.testing.assert_allclose(found.mean_ranks, [3.143, 2.000, 2.893, 1.964], atol=5e-4)
+    assert found.friedman == pytest.approx(9.28, abs=0.02)
+    assert found.iman_davenport == pytest.approx(3.69, abs=0.02)
+    assert found.iman_davenport_p < 0.05
+
+
+# Critical values of the two-tailed Nemenyi test, table 5 of the same paper.
+@pytest.mark.parametrize(
+    ("methods", "level", "q"),
+    [(2, 0.05, 1.960), (4, 0.05, 2.569), (5, 0.05, 2.728), (10, 0.05, 3.164), (5, 0.1, 2.459)],
+)
+def test_critical_values(methods, level, q):
+    expected = q * np.sqrt(methods * (methods + 1) / (6 * 30))
+    assert ranks.critical_difference(methods, 30, level) == pytest.approx(expected, rel=5e-4)
+
+
+def test_scipy_agrees_without_ties():
+    errors = np.random.default_rng(0).random((9, 5))
+    found, scipy = ranks.rank(list("abcde"), errors), friedmanchisquare(*errors.T)
+    assert found.friedman == pytest.approx(scipy.statistic)
+    assert found.friedman_p == pytest.approx(scipy.pvalue)
+
+
+def test_always_the_same_order():
+    found = ranks.rank(["a", "b", "c"], np.tile([1.0, 2.0, 3.0], (6, 1)))
+    assert found.mean_ranks.tolist() == [1, 2, 3]
+    assert found.iman_davenport == np.inf and found.iman_davenport_p == 0
+
+
+@pytest.mark.parametrize("errors", [[[1, 2]], [[1], [2]], [[1, 2], [np.nan, 1]], [[1, 2, 3], [1, 2, 3]]])
+def test_refusals(errors):
+    with pytest.raises(ValueError, match="at least two"):
+        ranks.rank(["a", "b"][: len(errors[0])], errors)
+
+
+@pytest.mark.parametrize(
+    ("mean_ranks", "critical", "expected"),
+    [
+        ([1.0, 2.0, 3.0], 0.5, []),
+        ([1.0, 1.5, 3.0], 0.5, []),  # a distance of just the critical difference counts
+        ([3.0, 1.0, 1.4, 2.7], 0.5, [(0, 1), (2, 3)]),
+        ([1.0, 1.4, 1.8, 3.0], 0.5, [(0, 1), (1, 2)]),
+        ([1.0, 1.2, 1.4, 3.0], 0.5, [(0, 2)]),
+    ],
+)
+def test_groups_that_do_not_differ(mean_ranks, critical, expected):
+    ranking = ranks.Ranking(tuple("abcd"), np.array(mean_ranks), 9, 0, 1, 0, 1, critical, 0.05)
+    assert ranks.cliques(ranking) == expected
+
+
+def test_picture(tmp_path):
+    pytest.importorskip("matplotlib")
+    errors = np.random.default_rng(1).random((20, 5)) + np.arange(5) / 4
+    path = tmp_path / "ranks.png"
+    ranks.plot(ranks.rank([f"method {i}" for i in range(5)], errors), path)
+    assert path.stat().st_size > 5000
