@@ -11,7 +11,7 @@ APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-tools lint types imports format clean check-system scorer fuzz-coverage
+.PHONY: help demo test test-long test-tools docs lint types imports format clean check-system scorer fuzz-coverage
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make test       the quick test suite in the same environment; a part of it: PYTEST_ARGS=\"-k svmlight -x\""
 	@echo "make test-long  everything, with the full counts, long builds and every training of the golden table"
 	@echo "make test-tools the tests of benchmarks, experiments and data tools, in tools/tests"
+	@echo "make docs       the documentation as a site, in docs/_build/html; warnings are errors"
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
 	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz-coverage: what the fuzzer reaches of it"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
@@ -44,6 +45,10 @@ scorer:
 fuzz-coverage: $(VENV)/.stamp-build
 	$(BIN)/python tools/fuzz.py --coverage --count 5000
 
+docs: $(VENV)/.stamp-docs $(VENV)/.stamp-build
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 lint: $(VENV)/.stamp-lint
 	$(BIN)/ruff check
 	PATH="$(abspath $(BIN)):$$PATH" cython-lint pymcboost/_kernels  # it starts pycodestyle by name
@@ -60,7 +65,7 @@ format: $(VENV)/.stamp-lint
 
 clean:
 	rm -rf build dist *.egg-info pymcboost/_kernels/*.c pymcboost/_kernels/*.so $(VENV)/.stamp-build
-	rm -rf .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
+	rm -rf docs/_build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # Each thing that a bare machine may lack, with what to do about it.
@@ -92,4 +97,9 @@ $(VENV)/.stamp-build: setup.py pymcboost/_version.py $(KERNEL_SOURCES) $(VENV)/.
 $(VENV)/.stamp-lint: $(VENV)/.stamp-deps
 	$(BIN)/python tools/requirements.py lint > $(VENV)/requirements-lint.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-lint.txt
+	@touch $@
+
+$(VENV)/.stamp-docs: $(VENV)/.stamp-deps
+	$(BIN)/python tools/requirements.py docs > $(VENV)/requirements-docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-docs.txt
 	@touch $@

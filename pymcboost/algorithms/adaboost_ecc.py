@@ -25,9 +25,9 @@ class AdaBoostECC(ColouredBooster):
 
 @estimator
 class AdaBoostECCClassifier(ClassicClassifier):
-    """AdaBoost.ECC: error-correcting codes made on the way, one binary weak learner per round.
+    """AdaBoost.ECC: output codes drawn at random, one binary weak learner per round.
 
-    With two classes it is the AdaBoost of Schapire and Singer whose learners have a confidence on each side.
+    With two classes it is the AdaBoost of Schapire and Singer whose learners have a coefficient for each output.
 
     References
     ----------

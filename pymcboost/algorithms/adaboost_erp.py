@@ -1,11 +1,11 @@
-"""AdaBoost.ERP: AdaBoost.ECC that colours the classes anew after having seen the learner.
+"""AdaBoost.ERP: AdaBoost.ECC that chooses the halves of the classes again, for the learner found.
 
 Problem
     minimise the sum over rows i and classes l of exp(F_l(x_i) - F_{y_i}(x_i)).
 Round
-    as AdaBoost.ECC, but with the learner h at hand the colouring becomes mu_k = sign e_k, e_k the edge of h for class
-    k: of all colourings it makes the weighted edge of h, 1/2 sum_k mu_k e_k, largest (not always the loss after the
-    coefficients smallest). Then h is learnt again for it.
+    as AdaBoost.ECC finds a learner h. Then the colouring becomes mu_k = sign e_k, e_k the edge of h for class k, and h
+    is learnt again for it. Of all colourings this one makes the weighted edge of h, 1/2 sum_k mu_k e_k, largest. It
+    does not always make the loss after the coefficients smallest.
 
 Paper: L. Li, Multiclass boosting with repartitioning.
 """
@@ -40,7 +40,7 @@ class AdaBoostERP(ColouredBooster):
 
 @estimator
 class AdaBoostERPClassifier(ClassicClassifier):
-    """AdaBoost.ERP: AdaBoost.ECC with colourings that follow the weak learners.
+    """AdaBoost.ERP: AdaBoost.ECC that chooses the halves of the classes again for each weak learner.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""AdaBoost.MH: multi-class boosting by the Hamming loss, one weak learner a round that every class takes with a sign.
+"""AdaBoost.MH: multi-class boosting by the Hamming loss, one weak learner a round, for or against each class.
 
 Problem
     minimise the sum over rows i and classes l of exp(-Y_il F_l(x_i)), Y_il = 1 for l = y_i and -1 for the others.
@@ -47,7 +47,7 @@ class AdaBoostMH(ClassicBooster):
         return NO_MISTAKES if self.finished else super().why_ended()
 
     def round(self):
-        """One stump that every class takes with a sign, or a tree for each class; all with one coefficient."""
+        """One stump, for or against each class, or a tree for each class; all with one coefficient."""
         loss, learner = self.loss, self.learner
         for attempt in () if self.finished else self.tries():
             found = self.fit_learner(learner, loss.gradient, attempt)

@@ -1,11 +1,11 @@
-"""AdaBoost.MO: output codes; every column of a code matrix is boosted as a binary problem, all with one coefficient.
+"""AdaBoost.MO: output codes. Every column of a code matrix is a binary problem; all share one coefficient a round.
 
 Problem
     minimise the sum over rows i and columns j of exp(-lambda_j(y_i) f_j(x_i)), lambda the code of the classes.
 Round
     D_ij in proportion to the terms; for every column the weak learner h_j with the largest edge, sum_i D_ij
     lambda_j(y_i) h_j; r the sum of the edges, alpha = 1/2 log((1 + r) / (1 - r)), f_j += alpha h_j.
-    Of the classes, that with the least sum over j of exp(-lambda_j f_j) is predicted.
+    The prediction is the class with the least sum over j of exp(-lambda_j f_j).
 
 Paper: R. Schapire and Y. Singer, Improved boosting algorithms using confidence-rated predictions, section 9.2.
 """

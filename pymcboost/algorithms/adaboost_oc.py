@@ -5,7 +5,7 @@ Problem
 Round
     mu in {-1, +1}^K, half of it +1; h for the signs mu_{y_i} and the weights D_i = sum_l u_il [mu_l != mu_{y_i}];
     pseudo-loss e = 1/2 sum u_il ([h(x_i) != mu_{y_i}] + [h(x_i) = mu_l]), u normalised; alpha = 1/2 log((1 - e) / e);
-    F_l += alpha h mu_l / 2, which is alpha [h = mu_l] but for a constant.
+    F_l += alpha h mu_l / 2. That is alpha [h = mu_l] up to a constant.
 
 Paper: R. Schapire, Using output codes to boost multiclass learning problems.
 """
@@ -34,7 +34,7 @@ class AdaBoostOC(ColouredBooster):
 
 @estimator
 class AdaBoostOCClassifier(ClassicClassifier):
-    """AdaBoost.OC: output codes made on the way, one binary weak learner and one coefficient per round.
+    """AdaBoost.OC: output codes drawn at random, one binary weak learner and one coefficient per round.
 
     References
     ----------

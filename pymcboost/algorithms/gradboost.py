@@ -3,8 +3,8 @@
 Problem
     minimise the mean of -log p_{y_i}(x_i), p = softmax(F), F = sum_j h_j w_j, plus l1 times the sum of |w_j|_2.
 Round
-    e_j = the mean of (Y - P) h_j, a K-vector; of all weak learners the one with the largest |e_j|_2, which must exceed
-    l1. With u = w_j + e_j / L, L = 1/2 the bound of the curvature, w_j becomes u times max(0, 1 - l1 / (L |u|_2)).
+    e_j = the mean of (Y - P) h_j, a K-vector. The weak learner with the largest |e_j|_2 is taken; stop when that is at
+    most l1. With u = w_j + e_j / L, L = 1/2 the bound of the curvature, w_j becomes u times max(0, 1 - l1 / (L |u|_2)).
 
 Paper: J. Duchi and Y. Singer, Boosting with structural sparsity, section 5.
 """

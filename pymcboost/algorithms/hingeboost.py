@@ -208,9 +208,8 @@ def costs(cost_matrix, n_classes):
 class HingeBoostOCClassifier(BoostingClassifier):
     """Multi-class boosting with the hinge loss of the margins: every round is one SVM between two groups of classes.
 
-    Which classes stand on which side is learnt with the SVM. With a linear kernel the model is one hyperplane per
-    class, whatever the number of rounds; otherwise all classes share the support vectors. Misclassification costs can
-    be given.
+    The two groups are learnt with the SVM. With a linear kernel the model is one hyperplane per class, whatever the
+    number of rounds. With other kernels all classes share the support vectors. Misclassification costs can be given.
 
     References
     ----------

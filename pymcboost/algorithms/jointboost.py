@@ -3,10 +3,10 @@
 Problem
     minimise the sum over rows i and classes c of exp(-z_ic F_c(x_i)), z_ic = 1 for c = y_i and -1 for the others.
 Round
-    w_ic the terms. For a subset S and a split, the weighted squares of z_ic - h_c(x_i) are least with h_c the weighted
-    mean of z over S on either side for the classes in S, and a constant, their own mean, for the others. S starts with
-    the best single class and takes in, one by one, the class that leaves the least squares; of all K subsets the best
-    one is kept.
+    w_ic the terms. A stump minimises the weighted squares of z_ic - h_c(x_i). For the classes of a subset S it has, on
+    either side of the split, the weighted mean of z over S. Each other class has a constant, its own weighted mean.
+    S starts with the best single class. One by one it takes in the class that leaves the least squares. Of all K
+    subsets the best one is kept.
 
 Paper: A. Torralba, K. Murphy and W. Freeman, Sharing visual features for multiclass and multiview object detection.
 """

@@ -74,8 +74,8 @@ class MCBoost(BinaryBooster):
 class MCBoostClassifier(BinaryClassifier):
     """Multi-class boosting that maximises the pairwise margins directly, one shared weak learner per round.
 
-    Every round picks the stump (or tree) and class with the largest edge and gives it one coefficient per class, so
-    that a model of T rounds is T weak learners, not T per class.
+    Every round picks the stump (or tree) and class with the largest edge, and gives it one coefficient per class. A
+    model of T rounds is T weak learners, not T per class.
 
     References
     ----------

@@ -74,8 +74,8 @@ class TotallyCorrectiveClassifier(BinaryClassifier):
 class MultiBoostClassifier(TotallyCorrectiveClassifier):
     """Totally corrective multi-class boosting: one weak learner per round, shared by all classes.
 
-    After every round the coefficients of all learners in all classes are optimised again, which most of them leave as
-    zeros: a model has few learners, and each serves few classes.
+    After every round the coefficients of all learners in all classes are optimised again. Most of them become 0. So a
+    model has few learners, and each serves few classes.
 
     References
     ----------

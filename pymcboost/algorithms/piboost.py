@@ -1,4 +1,4 @@
-"""PIBoost: every subset S of the classes in a list has its own boosting against the rest, with asymmetric costs.
+"""PIBoost: class subsets S are boosted against the rest, each on its own, with asymmetric costs.
 
 Problem
     for every S, s = |S|: minimise the sum over rows i of exp(-C_S(y_i) f_S(x_i)), C_S = K - s on S and -s off it. Then

@@ -4,8 +4,8 @@ Problem
     minimise the sum over rows i of exp(-F_{y_i}(x_i)), F_k(x) = sum of the alpha of the learners that say k.
 Round
     err = share of the weight w that the learner gets wrong; alpha = log((1 - err) / err) + log(K - 1);
-    w_i *= exp(alpha) where it is wrong. Stop when err >= 1 - 1/K. Stumps have the fewest errors of all that say two
-    different classes; trees are grown by the Gini impurity.
+    w_i *= exp(alpha) where it is wrong. Stop when err >= 1 - 1/K. A stump names two different classes; the one with
+    the fewest errors is taken. Trees are grown by the Gini impurity.
 
 Paper: J. Zhu, H. Zou, S. Rosset and T. Hastie, Multi-class AdaBoost, Algorithm 2.
 """
@@ -90,7 +90,7 @@ class SAMME(ClassicBooster):
 class SAMMEClassifier(ClassicClassifier):
     """SAMME: AdaBoost with weak learners that name one of K classes.
 
-    With two classes and stumps it is AdaBoost, its coefficients twice as large; with trees it is what scikit-learn's
+    With two classes and stumps it is AdaBoost with coefficients twice as large. With trees it is what scikit-learn's
     ``AdaBoostClassifier`` does with its own trees.
 
     References

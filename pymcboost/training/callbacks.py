@@ -25,7 +25,7 @@ class Callback:
         return None
 
     def before_training(self, state):
-        """Something true where there is nothing to do."""
+        """Called once, with the rounds there are. Something true ends the training before it begins."""
 
     def measure(self, state):
         """What the history keeps of the round just done, before it counts: a dict."""

@@ -1,4 +1,4 @@
-"""docs/commandline.md shows the programs' own help.
+"""Pages name all that there is, and docs/commandline.md shows the programs' own help.
 
 A block after ``<!-- help: train -->`` is all of it, one after ``<!-- help: train -a name -->`` the algorithm's options.
 
@@ -7,6 +7,7 @@ After a change of an option, write the help into the page again::
     PYTHONPATH=.:tests python tests/cli/test_docs.py
 """
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from cli.programs import run
 
 from pymcboost.cli.console import EXIT_CODES
 from pymcboost.registry import ALGORITHMS as REGISTRY
+from pymcboost.registry import PUBLIC
 
-PAGE = Path(__file__).parents[2] / "docs" / "commandline.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "commandline.md"
 BLOCK = re.compile(r"<!-- help: (.*?) -->\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
 OTHERS = ("multiboost", "piboost", "abc-logitboost", "hingeboost", "vector-tree")
 SHOWN = [f"train{more}" for more in ("", *(f" -a {name}" for name in OTHERS))] + ["predict", "info"]
@@ -48,6 +51,40 @@ def test_page_names_every_algorithm():
 def test_page_lists_every_exit_status():
     table = re.findall(r"^\| (\d+) \|", PAGE.read_text(), re.MULTILINE)
     assert table == re.findall(r"(?:^|[;:] |\n)(\d+) ", EXIT_CODES)
+
+
+def test_guide_names_every_algorithm():
+    guide = (ROOT / "docs" / "guide.md").read_text()
+    named = []
+    for names, flags in re.findall(r"^\| (.*?Classifier`) \| (.*?) \|", guide, re.M):
+        named += zip(re.findall("`(.*?)`", names), re.findall("`(.*?)`", flags), strict=True)
+    assert sorted(named) == sorted((entry.name, entry.algorithm) for entry in REGISTRY.values())
+
+
+def test_reference_has_every_public_name():
+    documented = re.findall(r"^\.\. auto\w+:: pymcboost\.(\w+)$", (ROOT / "docs" / "reference.md").read_text(), re.M)
+    assert sorted(documented) == sorted([*(entry.name for entry in PUBLIC), "get_include"])
+
+
+def test_before_a_commit_the_same_tools_run_as_in_ci():
+    hooks = re.findall(r"- id: (\S+)\n(?: .*\n)*? +entry: (.*)", (ROOT / ".pre-commit-config.yaml").read_text())
+    makefile = (ROOT / "Makefile").read_text()
+    programs = {"ruff": "ruff check", "cython-lint": "cython-lint", "mypy": "mypy", "import-linter": "lint-imports"}
+    assert [name for name, _ in hooks] == list(programs)
+    for name, entry in hooks:
+        assert programs[name] in entry and programs[name] in makefile
+
+
+def test_picture_is_drawn_from_the_committed_results(tmp_path):
+    pytest.importorskip("matplotlib")
+    spec = importlib.util.spec_from_file_location("picture", ROOT / "tools" / "picture.py")
+    picture = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(picture)
+    training, scoring = picture.training(ROOT / "results"), picture.scoring(ROOT / "results")
+    assert {name for name, *_ in scoring} < {name for name, *_ in training}
+    assert all(time > 0 and 0 < error < 100 for _, time, error, _ in training + scoring)
+    picture.main(["--out", str(tmp_path / "overview.png")])
+    assert (tmp_path / "overview.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def rewrite():

@@ -1,9 +1,8 @@
-"""The examples of README.md and docs/python.md are run as they stand, in order, and print what the pages say."""
+"""The examples of README.md and of docs/ are run as they stand, in order, and print what the pages say."""
 
 import doctest
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,26 +15,43 @@ import pymcboost
 from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier
 
 ROOT = Path(__file__).resolve().parents[2]
+DOCS = list((ROOT / "docs").glob("*.md"))
+C_PROGRAM = ROOT / "examples" / "score.c"
+PAGES = {
+    "README.md": {"python", "console"},
+    "docs/tutorial-python.md": {"python"},
+    "docs/tutorial-shell.md": {"console"},
+    "docs/tutorial-c.md": {"console"},
+    "docs/guide.md": {"python"},
+}
 PROGRAMS = {"mcboost-train": "train", "mcboost-predict": "predict", "mcboost-info": "info"}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with data/, and the programs on the PATH as the package under test has them."""
+    """A folder with data/ and examples/, and the programs on the PATH as the package under test has them."""
     folder = tmp_path_factory.mktemp("readme")
-    (folder / "data").symlink_to(ROOT / "data")
+    for name in ("data", "examples"):
+        (folder / name).symlink_to(ROOT / name)
     (folder / "bin").mkdir()
     for name, module in PROGRAMS.items():
         script = folder / "bin" / name
         script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pymcboost.cli.{module} "$@"\n')
         script.chmod(0o755)
-    (folder / "bin" / "python").symlink_to(shutil.which(sys.executable))
+    (folder / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (folder / "bin" / "python").chmod(0o755)
     return folder
 
 
 def blocks(page):
+    """(kind, text) of the code on a page."""
     text = (ROOT / page).read_text()
     return re.findall(r"^```(python|console|c)\n(.*?)^```$", text, flags=re.M | re.S)
+
+
+def lines(text):
+    """Lines of code without indentation and empty lines."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def run(command, folder):
@@ -47,41 +63,79 @@ def run(command, folder):
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    ("page", "kinds"),
-    [("README.md", {"python", "console", "c"}), ("docs/python.md", {"python"})],
-    ids=["readme", "guide"],
-)
+def run_python(text, names, page):
+    """Run a session and compare what it prints; the names that it leaves."""
+    test = doctest.DocTestParser().get_doctest(text, names, page, page, 0)
+    failures = []
+    doctest.DocTestRunner().run(test, out=failures.append, clear_globs=False)
+    assert not failures, "".join(failures)
+    return test.globs
+
+
+def run_console(text, folder):
+    """Run commands and compare what they print."""
+    for step in re.split(r"^\$ ", text, flags=re.M)[1:]:
+        command, _, expected = step.partition("\n")
+        assert run(command, folder) == expected, command
+
+
+@pytest.mark.parametrize(("page", "kinds"), PAGES.items(), ids=PAGES)
 def test_examples(page, kinds, folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    found = [(kind, text) for kind, text in blocks(page) if kind != "c"]
+    assert {kind for kind, _ in found} == kinds
     names = {}
-    seen = set()
-    for kind, text in blocks(page):
-        seen.add(kind)
-        if kind == "c":
-            (folder / "score.c").write_text(text)
-        elif kind == "python":
-            test = doctest.DocTestParser().get_doctest(text, names, page, page, 0)
-            failures = []
-            doctest.DocTestRunner().run(test, out=failures.append, clear_globs=False)
-            assert not failures, "".join(failures)
-            names = test.globs
+    for kind, text in found:
+        if kind == "python":
+            names = run_python(text, names, page)
         else:
-            for step in re.split(r"^\$ ", text, flags=re.M)[1:]:
-                command, _, expected = step.partition("\n")
-                assert run(command, folder) == expected, command
-    assert seen == kinds
+            run_console(text, folder)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial-c.md"])
+def test_c_on_a_page_is_part_of_the_program(page):
+    program, shown = lines(C_PROGRAM.read_text()), [text for kind, text in blocks(page) if kind == "c"]
+    assert shown
+    for line in (line for text in shown for line in lines(text)):
+        assert line in program or line in UNCONDITIONAL, line
+
+
+# README leaves out what happens with labels that are texts.
+UNCONDITIONAL = {'printf("class %ld\\n", (long)mcb_label_int(&model, k));'}
+
+
+def test_every_page_with_code_is_run():
+    pages = ["README.md", *(f"docs/{page.name}" for page in DOCS)]
+    assert {page for page in pages if blocks(page)} == set(PAGES)
+
+
+def test_readme_fits_on_its_screen():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{p.name}" for p in DOCS)])
+def test_links_lead_somewhere(page):
+    folder = (ROOT / page).parent
+    for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / page).read_text()):
+        assert (folder / target).exists(), target
+
+
+def test_the_example_in_python(folder):
+    assert run("python examples/digits.py", folder).endswith("error: 1.8%\n")
+
+
+def test_the_example_in_shell(folder):
+    assert "Accuracy = 96.8889% (436/450) (classification)\n" in run("sh examples/digits.sh", folder)
 
 
 @pytest.fixture(scope="module")
 def c_example(tmp_path_factory):
-    """README's C example, compiled with all warnings as errors and, where there is one, an address sanitizer."""
+    """The example in C, compiled with all warnings as errors and, where there is one, an address sanitizer."""
     folder = tmp_path_factory.mktemp("c")
-    (folder / "score.c").write_text(next(text for kind, text in blocks("README.md") if kind == "c"))
     strict = ["cc", "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I", pymcboost.get_include()]
     for sanitizers in (["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"], []):
-        command = [*strict, *sanitizers, "score.c", "-o", "score"]
+        command = [*strict, *sanitizers, str(C_PROGRAM), "-o", "score"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if done.returncode == 0:
             break
@@ -125,7 +179,7 @@ def test_c_example_says_what_is_wrong(c_example, tmp_path):
     (tmp_path / "cut.mcb").write_bytes((tmp_path / "small.mcb").read_bytes()[:-1])
     (tmp_path / "empty.mcb").write_bytes(b"")
     for name, message in [
-        ("small.mcb", "the model has 16 features, not 64"),
+        ("small.mcb", "the model does not have 64 features"),
         ("cut.mcb", "the file's size is not the one in its header: it was cut short, or bytes were added"),
         ("empty.mcb", "the file is shorter than the 64-byte header of a model file"),
         ("none.mcb", "No such file or directory"),
