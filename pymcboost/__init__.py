@@ -25,12 +25,12 @@ if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
     from pymcboost.algorithms.piboost import PIBoostClassifier as PIBoostClassifier
     from pymcboost.algorithms.samme import SAMMEClassifier as SAMMEClassifier
     from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier as VectorTreeBoostClassifier
+    from pymcboost.data.svmlight import SvmlightError as SvmlightError
+    from pymcboost.data.svmlight import load_svmlight as load_svmlight
+    from pymcboost.data.svmwrite import dump_svmlight as dump_svmlight
     from pymcboost.model.file import ModelFormatError as ModelFormatError
     from pymcboost.model.model import Model as Model
     from pymcboost.model.model import load_model as load_model
-    from pymcboost.svmlight import SvmlightError as SvmlightError
-    from pymcboost.svmlight import load_svmlight as load_svmlight
-    from pymcboost.svmwrite import dump_svmlight as dump_svmlight
     from pymcboost.training.checkpoint import Checkpoint as Checkpoint
 
 # Loaded on first use, so that a process that only scores models needs NumPy alone.

@@ -39,9 +39,9 @@ PUBLIC = (
     Entry("Model", "pymcboost.model.model"),
     Entry("load_model", "pymcboost.model.model"),
     Entry("ModelFormatError", "pymcboost.model.file"),
-    Entry("load_svmlight", "pymcboost.svmlight"),
-    Entry("dump_svmlight", "pymcboost.svmwrite"),
-    Entry("SvmlightError", "pymcboost.svmlight"),
+    Entry("load_svmlight", "pymcboost.data.svmlight"),
+    Entry("dump_svmlight", "pymcboost.data.svmwrite"),
+    Entry("SvmlightError", "pymcboost.data.svmlight"),
 )
 ALGORITHMS = {entry.algorithm: entry for entry in PUBLIC if entry.algorithm is not None}
 

@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from pymcboost.data import TrainingData
+from pymcboost.data.stump_data import TrainingData
+from pymcboost.data.tree_data import TreeData
+from pymcboost.learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import estimator
-from pymcboost.tree_data import TreeData
-from pymcboost.weak_learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
 
 # An edge below this share of the weights is rounding, not learning; edges this close to a bound have reached it.
 SMALLEST_EDGE = 1e-7

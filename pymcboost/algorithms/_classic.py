@@ -7,10 +7,10 @@ import numpy as np
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
+from pymcboost.learners import Resampled, draw
 from pymcboost.losses import LOSSES
 from pymcboost.losses.codes import random_half
 from pymcboost.training.parameters import estimator
-from pymcboost.weak_learners import Resampled, draw
 
 # Random colourings that are tried before a training ends because no weak learner has an edge.
 COLOURINGS = 10

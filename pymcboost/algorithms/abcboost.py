@@ -19,12 +19,12 @@ classification.
 
 import numpy as np
 
-from pymcboost.class_trees import ClassTrees
+from pymcboost.data.tree_data import TreeData
+from pymcboost.learners.class_trees import ClassTrees
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import Parameter, estimator
-from pymcboost.tree_data import TreeData
 
 
 class ClassTreesBooster(Booster):

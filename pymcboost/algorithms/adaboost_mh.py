@@ -14,11 +14,11 @@ import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import NO_MISTAKES, ClassicBooster, ClassicClassifier
+from pymcboost.learners import TotalStump
 from pymcboost.losses import CodedExp
 from pymcboost.losses.codes import one_vs_all
 from pymcboost.solvers.roots import common_step
 from pymcboost.training.parameters import estimator
-from pymcboost.weak_learners import TotalStump
 
 
 class AdaBoostMH(ClassicBooster):

@@ -14,11 +14,11 @@ losses, Algorithm 2.
 import numpy as np
 
 from pymcboost.algorithms._classic import FOR_STUMPS, ClassicBooster, ClassicClassifier
-from pymcboost.data import TrainingData
-from pymcboost.margin_learners import MarginStumps, MarginTrees
+from pymcboost.data.stump_data import TrainingData
+from pymcboost.data.tree_data import TreeData
+from pymcboost.learners.margin import MarginStumps, MarginTrees
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training.parameters import estimator
-from pymcboost.tree_data import TreeData
 
 
 class GentleBoost(ClassicBooster):

@@ -12,9 +12,9 @@ Paper: J. Duchi and Y. Singer, Boosting with structural sparsity, section 5.
 import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
+from pymcboost.learners import TotalStump
 from pymcboost.losses import LOSSES, ColumnSums
 from pymcboost.training.parameters import Parameter, estimator
-from pymcboost.weak_learners import TotalStump
 
 CURVATURE = 0.5
 

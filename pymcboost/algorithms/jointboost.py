@@ -16,11 +16,11 @@ import numpy as np
 from pymcboost._kernels import splits as _splits
 from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import ClassicBooster
+from pymcboost.learners import EveryStump
 from pymcboost.losses import CodedExp
 from pymcboost.losses.codes import one_vs_all
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import estimator
-from pymcboost.weak_learners import EveryStump
 
 
 class JointBoost(ClassicBooster):

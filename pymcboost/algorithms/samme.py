@@ -13,11 +13,11 @@ Paper: J. Zhu, H. Zou, S. Rosset and T. Hastie, Multi-class AdaBoost, Algorithm 
 import numpy as np
 
 from pymcboost.algorithms._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, ClassicClassifier
+from pymcboost.learners import ClassStump
+from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.losses import ClassWeights
 from pymcboost.solvers.weights import LARGEST_COEFFICIENT
 from pymcboost.training.parameters import estimator
-from pymcboost.vector_learner import ClassificationTrees
-from pymcboost.weak_learners import ClassStump
 
 
 class SAMME(ClassicBooster):

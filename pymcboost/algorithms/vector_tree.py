@@ -16,13 +16,13 @@ from typing import Literal
 
 import numpy as np
 
+from pymcboost.data.tree_data import TreeData
+from pymcboost.learners.vector_trees import VectorTrees
 from pymcboost.losses import LOSSES
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import Parameter, estimator
-from pymcboost.tree_data import TreeData
-from pymcboost.vector_learner import VectorTrees
 
 
 class VectorTreeBoost(Booster):

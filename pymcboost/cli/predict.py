@@ -146,8 +146,8 @@ def predict(argv):
     arguments = parse(argv)
     note = notifier(PROGRAM, arguments.quiet)
 
+    from pymcboost.data.svmlight import load_and_count
     from pymcboost.model.model import load_model
-    from pymcboost.svmlight import load_and_count
 
     inputs = {"test file": arguments.test_file, "model file": arguments.model_file}
     refuse_same(arguments.output_file, "output file", inputs)

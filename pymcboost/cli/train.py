@@ -209,7 +209,7 @@ def read(path, note, **how):
     """Rows and integer labels of a LIBSVM file, in which every row must have a label; reports what it read."""
     import numpy as np
 
-    from pymcboost.svmlight import load_svmlight
+    from pymcboost.data.svmlight import load_svmlight
 
     data = load_svmlight(path, **how)
     path = "<stdin>" if path == "-" else path

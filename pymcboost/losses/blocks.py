@@ -8,7 +8,7 @@ import numpy as np
 
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.data import layout
+from pymcboost.data.stump_data import layout
 
 # Added to every stored weight (their mean is about 1): far below what a sum can see, far above denormal numbers.
 SMALLEST = 1e-30

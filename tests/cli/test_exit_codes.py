@@ -178,7 +178,7 @@ def test_4_no_room_keeps_the_old_files(files, tmp_path):
 
 def test_5_memory(files, tmp_path):
     (tmp_path / "t.svm").write_text("".join(f"{i % 2} 1:{i}\n" for i in range(9)))
-    body = "import sys, pymcboost.svmlight as s; s.available_memory = lambda: 10\n"
+    body = "import sys, pymcboost.data.svmlight as s; s.available_memory = lambda: 10\n"
     for program, arguments in [("train", ["t.svm"]), ("predict", ["t.svm", str(files / "model.mcb"), "out"])]:
         code = f"{body}from pymcboost.cli.{program} import main; sys.exit(main({arguments!r}))"
         check(run_python(code, cwd=tmp_path), 5, f"mcboost-{program}: error: not enough memory: t.svm: ")

@@ -427,7 +427,7 @@ def test_saved_parameters_change_the_model(algorithm):
 @of_ensembles
 def test_too_little_memory_is_refused_before_it_is_taken(algorithm, monkeypatch):
     X, y = some_data()
-    monkeypatch.setattr("pymcboost.rows.available_memory", lambda: 10_000)
+    monkeypatch.setattr("pymcboost.data.rows.available_memory", lambda: 10_000)
     with pytest.raises(MemoryError, match="200 rows, 5 features and 4 classes needs about .* KiB.*fewer rows"):
         algorithm(n_estimators=2).fit(X, y)
 

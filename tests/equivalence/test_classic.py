@@ -33,13 +33,10 @@ from pymcboost._kernels import splits as split_kernel
 from pymcboost._kernels import trees as tree_kernel
 from pymcboost._kernels import weights as weight_kernel
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.data import TrainingData, layout
-from pymcboost.losses import LOSSES, ClassWeights, CodedExp
-from pymcboost.losses.codes import all_pairs, decode, exhaustive, one_vs_all, random_half, separators
-from pymcboost.rows import LARGEST_THRESHOLD
-from pymcboost.solvers.roots import LARGEST_COEFFICIENT, coded_steps, common_step
-from pymcboost.tree_data import Grown, TreeData
-from pymcboost.weak_learners import (
+from pymcboost.data.rows import LARGEST_THRESHOLD
+from pymcboost.data.stump_data import TrainingData, layout
+from pymcboost.data.tree_data import Grown, TreeData
+from pymcboost.learners import (
     ClassStump,
     EdgeStumps,
     EdgeTrees,
@@ -48,6 +45,9 @@ from pymcboost.weak_learners import (
     draw,
     draw_distinct,
 )
+from pymcboost.losses import LOSSES, ClassWeights, CodedExp
+from pymcboost.losses.codes import all_pairs, decode, exhaustive, one_vs_all, random_half, separators
+from pymcboost.solvers.roots import LARGEST_COEFFICIENT, coded_steps, common_step
 
 KINDS = {
     "few": lambda rng, m: rng.integers(0, 3, m),

@@ -12,11 +12,11 @@ from pymcboost import (
     MultiBoostClassifier,
     MultiBoostCWClassifier,
 )
-from pymcboost.data import TrainingData
+from pymcboost.data.stump_data import TrainingData
+from pymcboost.data.tree_data import TreeData
+from pymcboost.learners import EdgeTrees
 from pymcboost.losses import LOSSES
 from pymcboost.solvers.newton import LARGEST_COEFFICIENT, SOLVERS
-from pymcboost.tree_data import TreeData
-from pymcboost.weak_learners import EdgeTrees
 
 LOSS_NAMES = ["exp", "log"]
 

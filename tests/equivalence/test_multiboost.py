@@ -11,15 +11,15 @@ from pymcboost import MultiBoostClassifier, MultiBoostCWClassifier
 from pymcboost._kernels import fcd as kernel
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms import _column_generation as column_generation
-from pymcboost.data import TrainingData
+from pymcboost.data.stump_data import TrainingData
+from pymcboost.data.tree_data import TreeData
+from pymcboost.learners import EdgeStumps, EdgeTrees, SharedTree
 from pymcboost.losses import LOSSES
 from pymcboost.model.model import Model
 from pymcboost.solvers.columns import Columns, pack, padded
 from pymcboost.solvers.fcd import FCD
 from pymcboost.solvers.lbfgs import LBFGS
 from pymcboost.solvers.weights import LARGEST_COEFFICIENT, PairWeights
-from pymcboost.tree_data import TreeData
-from pymcboost.weak_learners import EdgeStumps, EdgeTrees, SharedTree
 
 REAL = [np.float64, np.float32]
 

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse
 from reference.stumps import best_stump, candidates, gradient_of, outputs
 
-from pymcboost.data import TrainingData
-from pymcboost.stump_layouts import Lists, Sorted, Tiles
-from pymcboost.weak_learners import SharedStump
+from pymcboost.data.stump_data import TrainingData
+from pymcboost.data.stump_layouts import Lists, Sorted, Tiles
+from pymcboost.learners import SharedStump
 
 
 def column(kind, rng, m):

@@ -16,9 +16,9 @@ from pymcboost import (
     MartClassifier,
 )
 from pymcboost._kernels import trees as kernel
-from pymcboost.class_trees import LARGEST_STEP, ClassTrees
-from pymcboost.tree_data import Grown, Quantiser, TreeData
-from pymcboost.tree_layouts import SKIPPING_ROWS
+from pymcboost.data.tree_data import Grown, Quantiser, TreeData
+from pymcboost.data.tree_layouts import SKIPPING_ROWS
+from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees
 
 PLAIN = [LogitBoostClassifier, MartClassifier]
 BASED = [ABCLogitBoostClassifier, ABCMartClassifier]
@@ -635,7 +635,7 @@ def test_a_search_that_does_not_fit_is_refused_before_it_takes_memory(monkeypatc
     grown = Grown.empty(15, 20, m)
     assert sum(getattr(grown, name).nbytes for name in grown.__dataclass_fields__) <= 1.01 * size[15]
     for cls in BASED:
-        monkeypatch.setattr("pymcboost.class_trees.available_memory", lambda: size[15] - 1)
+        monkeypatch.setattr("pymcboost.learners.class_trees.available_memory", lambda: size[15] - 1)
         model = cls(n_estimators=2, gap=2)
         with pytest.raises(
             MemoryError,
@@ -643,18 +643,18 @@ def test_a_search_that_does_not_fit_is_refused_before_it_takes_memory(monkeypatc
         ):
             model.fit(X, y)
         assert not hasattr(model, "model_")
-        monkeypatch.setattr("pymcboost.class_trees.available_memory", lambda: size[9])
+        monkeypatch.setattr("pymcboost.learners.class_trees.available_memory", lambda: size[9])
         with pytest.raises(MemoryError, match="n_candidates=2 fits"):
             cls(n_estimators=2).fit(X, y)
         assert cls(n_estimators=2, n_candidates=2).fit(X, y).n_estimators_ == 2
         assert cls(n_estimators=2, warmup_rounds=2).fit(X, y).n_estimators_ == 2
         with pytest.raises(MemoryError, match="searching 3 of 6 classes .* grows 12 trees"):
             cls(n_estimators=2, n_candidates=3).fit(X, y)
-        monkeypatch.setattr("pymcboost.class_trees.available_memory", lambda: size[5] - 1)
+        monkeypatch.setattr("pymcboost.learners.class_trees.available_memory", lambda: size[5] - 1)
         with pytest.raises(MemoryError, match=r"are free\. Use fewer rows"):
             cls(n_estimators=2, n_candidates=1).fit(X, y)
         assert cls(n_estimators=2).fit(X, y % 2).n_estimators_ == 2
-        monkeypatch.setattr("pymcboost.class_trees.available_memory", lambda: None)
+        monkeypatch.setattr("pymcboost.learners.class_trees.available_memory", lambda: None)
         assert cls(n_estimators=1).fit(X, y).n_estimators_ == 1
 
 

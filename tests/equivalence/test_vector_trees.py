@@ -7,9 +7,9 @@ from reference import vtrees as twin
 
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
+from pymcboost.data.tree_data import TreeData
+from pymcboost.learners.vector_trees import VectorTrees
 from pymcboost.losses import LOSSES
-from pymcboost.tree_data import TreeData
-from pymcboost.vector_learner import VectorTrees
 
 
 def features(kind, rng, m):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import pymcboost
+from pymcboost.learners import StumpFit, TreeFit
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.model.model import Model
-from pymcboost.weak_learners import StumpFit, TreeFit
 
 X = np.array([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 2.0], [np.nan, 0.0]], dtype=np.float32)
 PLUS, MINUS = np.array([1.0, 0.0, 4.0]), np.array([0.5, 2.0, -1.0])

@@ -7,12 +7,12 @@ from reference import vtrees as twin
 from pymcboost._kernels import trees as tree_kernel
 from pymcboost._kernels import weights as weight_kernel
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.class_trees import ClassTrees
-from pymcboost.data import TrainingData
+from pymcboost.data.stump_data import TrainingData
+from pymcboost.data.tree_data import TreeData
+from pymcboost.learners import EdgeStumps, SharedStump
+from pymcboost.learners.class_trees import ClassTrees
+from pymcboost.learners.vector_trees import LARGEST_STEP, VectorTrees
 from pymcboost.losses import LOSSES, Loss
-from pymcboost.tree_data import TreeData
-from pymcboost.vector_learner import LARGEST_STEP, VectorTrees
-from pymcboost.weak_learners import EdgeStumps, SharedStump
 
 NAMES = ["softmax", "exp", "log"]
 

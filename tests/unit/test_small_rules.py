@@ -5,10 +5,10 @@ import pytest
 from sklearn.utils.validation import check_is_fitted
 
 from pymcboost import AdaBoostMOClassifier, JointBoostClassifier, MartClassifier, SvmlightError, load_svmlight, threads
+from pymcboost.data.svmlight import CHUNK
 from pymcboost.hinge import columns
 from pymcboost.hinge.columns import max_cut, pair_weights
 from pymcboost.model.builders import EnsembleBuilder
-from pymcboost.svmlight import CHUNK
 from pymcboost.training.parameters import PARAMETERS, parameters
 
 

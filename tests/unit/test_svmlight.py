@@ -15,7 +15,7 @@ import pytest
 
 import pymcboost
 from pymcboost import SvmlightError, dump_svmlight, load_svmlight, svmlight, svmwrite
-from pymcboost.svmlight import SvmlightMemoryError
+from pymcboost.data.svmlight import SvmlightMemoryError
 
 
 @pytest.fixture

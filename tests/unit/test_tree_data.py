@@ -6,9 +6,9 @@ import scipy.sparse
 from reference.stumps import candidates
 
 from pymcboost import ABCMartClassifier, tree_data, tree_layouts
-from pymcboost.rows import LARGEST_THRESHOLD
-from pymcboost.tree_data import Quantiser, TreeData
-from pymcboost.tree_layouts import LANES, SKIPPING_ROWS
+from pymcboost.data.rows import LARGEST_THRESHOLD
+from pymcboost.data.tree_data import Quantiser, TreeData
+from pymcboost.data.tree_layouts import LANES, SKIPPING_ROWS
 
 
 def random_columns(m, rng):
@@ -337,13 +337,13 @@ def test_infinite_features_are_refused():
 def test_too_little_memory_is_said_before_any_is_taken(monkeypatch):
     X = np.random.default_rng(9).normal(size=(3000, 40))
     y = np.arange(3000) % 3
-    monkeypatch.setattr("pymcboost.rows.available_memory", lambda: 100_000)
+    monkeypatch.setattr("pymcboost.data.rows.available_memory", lambda: 100_000)
     for made in (X, scipy.sparse.csr_matrix(X)):
         with pytest.raises(MemoryError, match="3000 rows, 40 features and 3 classes"):
             make(made)
         with pytest.raises(MemoryError):
             ABCMartClassifier().fit(made, y)
-    monkeypatch.setattr("pymcboost.rows.available_memory", lambda: None)
+    monkeypatch.setattr("pymcboost.data.rows.available_memory", lambda: None)
     assert make(X).n_rows == 3000
 
 

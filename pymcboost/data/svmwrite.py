@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymcboost import archives, files
+from pymcboost import files
+from pymcboost.data import archives
 
 
 def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: ArrayLike, *, base: Literal[0, 1] = 1) -> None:

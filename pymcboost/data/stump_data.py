@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from pymcboost.binning import bin_dense, sort_dense, sort_sparse
-from pymcboost.rows import LARGEST_THRESHOLD, SMALL_DATA, TrainingRows, layout
-from pymcboost.stump_layouts import Lists, Sorted, Tiles
+from pymcboost.data.binning import bin_dense, sort_dense, sort_sparse
+from pymcboost.data.rows import LARGEST_THRESHOLD, SMALL_DATA, TrainingRows, layout
+from pymcboost.data.stump_layouts import Lists, Sorted, Tiles
 
 __all__ = ["SMALL_DATA", "TrainingData", "layout"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels import weights as _weights
-from pymcboost.sampling import draw_distinct
-from pymcboost.stump_learners import EveryStump, add_stumps
-from pymcboost.tree_data import Grown, Quantiser
+from pymcboost.data.tree_data import Grown, Quantiser
+from pymcboost.learners.sampling import draw_distinct
+from pymcboost.learners.stumps import EveryStump, add_stumps
 
 
 class MarginStumps:

@@ -5,8 +5,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from pymcboost import archives
 from pymcboost._kernels import svmtext
+from pymcboost.data import archives
 from pymcboost.threads import available_memory, counted, in_words
 
 MAX_INDEX = 2**31 - 1

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.rows import LARGEST_THRESHOLD
+from pymcboost.data.rows import LARGEST_THRESHOLD
 
 LANES = 16  # columns in a tile
 # Columns are bundled in data of at least so many rows.

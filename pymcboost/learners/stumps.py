@@ -7,7 +7,7 @@ import numpy as np
 from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.rows import TIE, layout
+from pymcboost.data.rows import TIE, layout
 from pymcboost.threads import available_memory, in_words
 
 

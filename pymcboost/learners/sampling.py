@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.edge_trees import TreeFit
+from pymcboost.learners.edge_trees import TreeFit
 
 
 class Resampled:

@@ -3,8 +3,8 @@
 import numpy as np
 
 from pymcboost._kernels import trees as _trees
+from pymcboost.data.tree_data import Grown, Quantiser
 from pymcboost.threads import available_memory, in_words
-from pymcboost.tree_data import Grown, Quantiser
 
 # A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
 LARGEST_STEP = 50.0

@@ -1,8 +1,8 @@
 """Weak learners that boosters are put together from: stumps, trees with leaves +-1, and samples of rows."""
 
-from pymcboost.edge_trees import EdgeTrees, SharedTree, TreeFit
-from pymcboost.sampling import Resampled, draw, draw_distinct
-from pymcboost.stump_learners import (
+from pymcboost.learners.edge_trees import EdgeTrees, SharedTree, TreeFit
+from pymcboost.learners.sampling import Resampled, draw, draw_distinct
+from pymcboost.learners.stumps import (
     ClassStump,
     EdgeStumps,
     EveryStump,

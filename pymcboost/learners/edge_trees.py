@@ -6,8 +6,8 @@ import numpy as np
 
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.rows import TIE
-from pymcboost.tree_data import Grown, Quantiser
+from pymcboost.data.rows import TIE
+from pymcboost.data.tree_data import Grown, Quantiser
 
 
 class TreeFit(NamedTuple):

@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from pymcboost.binning import bin_dense, bin_exactly, bin_sparse
-from pymcboost.rows import TrainingRows
-from pymcboost.tree_layouts import entries_of, lanes_of, tiles_of
+from pymcboost.data.binning import bin_dense, bin_exactly, bin_sparse
+from pymcboost.data.rows import TrainingRows
+from pymcboost.data.tree_layouts import entries_of, lanes_of, tiles_of
 
 # Histograms of all leaves are kept, for subtraction, while they take no more than this per thread.
 POOL_BYTES = 1 << 30

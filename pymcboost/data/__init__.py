@@ -1,0 +1,1 @@
+"""The rows of a training and the forms in which learners read them; LIBSVM text."""
