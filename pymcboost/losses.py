@@ -16,6 +16,8 @@ from pymcboost.threads import available_memory, in_words
 # Added to every stored weight (their mean is about 1): far below what a sum can see, far above denormal numbers.
 SMALLEST = 1e-30
 BLOCK_ROWS = 4096
+# Scores of more numbers than these are stored without many unused lanes.
+LARGE_SCORES = 1 << 20
 
 
 class PairwiseLoss:
@@ -370,8 +372,9 @@ class RowLoss:
         K, m = data.n_classes, data.n_rows
         self.name, self.data, self.n_threads = name, data, n_threads
         self.lanes, self.blocks, self.width = row_layout(K)
-        # Many unused lanes are not stored; rows of several blocks would not fit into the cache while they get them back.
-        self.F = aligned_zeros((m, K if self.blocks == 1 and 4 * K < 3 * self.width else self.width), np.float64)
+        # Large data do without unused lanes where these are many; rows of several blocks would not stay in the cache.
+        compact = m * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
+        self.F = aligned_zeros((m, K if compact else self.width), np.float64)
         self.gradient = aligned_zeros((m, self.width), np.float32)
         self._integers = aligned_zeros((self.blocks, m, self.lanes), np.int32)
         uniform = bool((data.weight == data.weight[0]).all())
