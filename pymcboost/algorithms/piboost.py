@@ -57,7 +57,7 @@ class PIBoost(ClassicBooster):
             warnings.warn(
                 f"{self.name}: no separator tells class {x!r} from class {y!r}: their scores are always equal; add "
                 f"one with only one of the codes {pair[0]} and {pair[1]}, or use separators='singles'",
-                stacklevel=7,
+                stacklevel=6,
             )
         unit = None if self.params.cost_sensitive else np.sign(self.code)
         self.loss = CodedExp(self.data, self.code, self.n_threads, apart=True, unit=unit)

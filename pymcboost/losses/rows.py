@@ -9,6 +9,8 @@ from pymcboost._kernels.aligned import aligned_zeros
 SMALLEST_GRADIENT = 1e-12
 # Integer sums stay below this.
 INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
+# Scores of more numbers than these are stored without many unused lanes.
+LARGE_SCORES = 1 << 20
 # Score in the lanes of no class.
 UNUSED = -1e30
 # Share of the mean curvature that is added to every class's own, against classes that a leaf does not have.
@@ -80,9 +82,9 @@ class Rows(Integers):
         super().__init__(data, n_threads)
         self.loss, self.link = loss, loss.link
         K = data.n_classes
-        # Many unused lanes are not stored. Rows of several blocks would leave the cache while they get theirs back.
-        n_lanes = K if self.blocks == 1 and 4 * K < 3 * self.width else self.width
-        self.F = aligned_zeros((data.n_rows, n_lanes), np.float64)
+        # Large data do without unused lanes where these are many; rows of several blocks would not stay in the cache.
+        compact = data.n_rows * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
+        self.F = aligned_zeros((data.n_rows, K if compact else self.width), np.float64)
         uniform = bool((data.weight == data.weight[0]).all())
         self.weight = data.weight[:0] if uniform else data.weight
         self._total = float(data.n_rows if uniform else data.weight.sum())

@@ -98,7 +98,9 @@ def train(state, callbacks=()):
     """
     callbacks = [as_callback(one) for one in callbacks]
     try:
-        stop = _any([one.before_training(state) for one in callbacks])
+        stop = False
+        for one in callbacks:
+            stop = bool(one.before_training(state)) or stop
         while not stop and state.n_rounds < state.n_estimators:
             stop = _round(state, callbacks)
     except KeyboardInterrupt:
@@ -124,8 +126,7 @@ def _round(state, callbacks):
     for one in callbacks:
         found.update(one.measure(state))
     state.record(found)
-    return _any([one.after_round(state) for one in callbacks])
-
-
-def _any(answers):
-    return any(answer for answer in answers if answer is not None)
+    stop = False
+    for one in callbacks:
+        stop = bool(one.after_round(state)) or stop
+    return stop

@@ -219,7 +219,7 @@ def test_files_that_are_no_checkpoint(tmp_path):
 def test_a_file_that_cannot_be_written_costs_a_warning(tmp_path):
     X, y = some_data()
     cls = get_class("mart")
-    with pytest.warns(UserWarning, match="no checkpoint after round 1: .*no such folder for the file"):
+    with pytest.warns(UserWarning, match="no checkpoint after round 1: .*no such folder for the checkpoint"):
         model = Checkpoint(tmp_path / "none" / "m", 0).fit(cls(n_estimators=2), X, y)
     assert model.n_estimators_ == 2
 
