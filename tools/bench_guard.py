@@ -38,7 +38,7 @@ FITS = {
     "stumps": ("dense", "MCBoostClassifier", {"n_estimators": 60}),
     "stumps-many-classes": ("many", "MCBoostClassifier", {"n_estimators": 60, "loss": "log"}),
     "stumps-sparse": ("sparse", "MCBoostClassifier", {"n_estimators": 60}),
-    "stumps-presorted": ("small", "MCBoostClassifier", {"n_estimators": 1500}),
+    "stumps-presorted": ("small", "MCBoostClassifier", {"n_estimators": 2500}),
     "edge-trees": ("dense", "MCBoostClassifier", {"n_estimators": 10, **TREES}),
     "class-trees": ("dense", "MartClassifier", {"n_estimators": 10}),
     "class-trees-sparse": ("sparse", "LogitBoostClassifier", {"n_estimators": 5}),
@@ -51,18 +51,19 @@ FITS = {
     "coded-trees": ("dense", "AdaBoostMOClassifier", {"n_estimators": 3, **TREES}),
     "corrective": ("dense", "MultiBoostClassifier", {"n_estimators": 30, "random_state": 0}),
     "hinge-linear": ("dense", "HingeBoostOCClassifier", {"n_estimators": 5, "random_state": 0}),
-    "hinge-rbf": ("machine", "HingeBoostOCClassifier", {"n_estimators": 8, "random_state": 0, "kernel": "rbf"}),
+    "hinge-rbf": ("machine", "HingeBoostOCClassifier", {"n_estimators": 16, "random_state": 0, "kernel": "rbf"}),
 }
-# Models that score their data: how many times all rows, and how many single rows.
+# Models that score their data: how many times all rows, and how many single rows (0: not measured).
 SCORED = {
-    "stumps": (20, 20000),
-    "class-trees": (10, 20000),
-    "vector-trees": (10, 20000),
-    "stumps-sparse": (20, 20000),
-    "hinge-linear": (40, 20000),
-    "hinge-rbf": (5, 5000),
+    "stumps": (60, 60000),
+    "class-trees": (40, 0),
+    "vector-trees": (20, 60000),
+    "stumps-sparse": (60, 0),
+    "hinge-linear": (40, 0),
+    "hinge-rbf": (10, 10000),
 }
-SUBJECTS = (*FITS, *(f"{how}-{name}" for how in ("score", "row") for name in SCORED), "read-text", "files")
+SCORINGS = (*(f"score-{name}" for name in SCORED), *(f"row-{name}" for name, (_, rows) in SCORED.items() if rows))
+SUBJECTS = (*FITS, *SCORINGS, "read-text", "files")
 
 
 # -- one run, in a process of its own ----------------------------------------------------------------------------------
@@ -110,6 +111,12 @@ def fit(folder, name, n_jobs, rows=None):
     return getattr(pymcboost, estimator)(**params, n_jobs=n_jobs).fit(X, y)
 
 
+def repeat(count, function, *arguments, **how):
+    """Call a function several times, and keep nothing of what it returns."""
+    for _ in range(count):
+        function(*arguments, **how)
+
+
 def task(folder, subject, n_jobs):
     """What is measured, as a function without arguments; what is loaded once is loaded here."""
     import pymcboost
@@ -118,17 +125,17 @@ def task(folder, subject, n_jobs):
         fit(folder, subject, 1, rows=200)
         return lambda: fit(folder, subject, n_jobs)
     if subject == "read-text":
-        return lambda: [pymcboost.load_svmlight(Path(folder, "text.libsvm")) for _ in range(3)]
+        return lambda: repeat(10, pymcboost.load_svmlight, Path(folder, "text.libsvm"))
     if subject == "files":
         paths = [Path(folder, f"{name}.mcb") for name in SCORED]
-        return lambda: [pymcboost.load_model(path).to_bytes() for _ in range(60) for path in paths]
+        return lambda: repeat(400, lambda: [pymcboost.load_model(path).to_bytes() for path in paths])
     how, _, name = subject.partition("-")
     model, (X, _) = pymcboost.load_model(Path(folder, f"{name}.mcb")), load_data(folder, FITS[name][0])
     batches, singles = SCORED[name]
     if how == "score":
-        return lambda: [model.raw_scores(X, n_jobs=n_jobs) for _ in range(batches)]
+        return lambda: repeat(batches, model.raw_scores, X, n_jobs=n_jobs)
     rows = [X[i : i + 1] for i in range(200)]
-    return lambda: [model.raw_scores(row, n_jobs=1) for _ in range(singles // 200) for row in rows]
+    return lambda: [repeat(singles // 200, model.raw_scores, row, n_jobs=1) for row in rows]
 
 
 def measured(folder, subject, n_jobs):
@@ -149,8 +156,7 @@ def measured(folder, subject, n_jobs):
 def child(tree, *arguments):
     """What a run of this file with the package of a tree prints, from JSON."""
     command = [sys.executable, __file__, "--tree", str(tree), *map(str, arguments)]
-    # No file of another tree may come in by the environment.
-    environment = {**os.environ, "PYTHONPATH": str(tree), "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
     if done.returncode:
         raise SystemExit(f"guard: {' '.join(command)} failed")
@@ -276,7 +282,7 @@ def wide(library):
     else:
         import pymcboost
 
-        pymcboost.VectorTreeBoostClassifier(n_estimators=1).fit(np.eye(8), np.arange(8))
+        pymcboost.VectorTreeBoostClassifier(n_estimators=1).fit(np.repeat(np.eye(8), 9, axis=0), np.arange(72) // 9)
     before = peak()
     X = np.random.default_rng(0).random((2_000_000, 20), dtype=np.float32)
     y = (X[:, :3] > 0.5) @ np.array([1, 2, 4])

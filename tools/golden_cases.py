@@ -110,7 +110,7 @@ SMALL = (
 )  # fmt: skip
 LARGE = ("large-K3", "large-K7", "large-nan-K20", "large-sparse-K11")
 # In the subset these are for the first variant of each algorithm alone.
-LONG = ("threads-sparse", "threads-K20", *LARGE)
+LONG = ("K20", "threads-sparse", "threads-K20", *LARGE)
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
