@@ -16,7 +16,7 @@ from pymcboost.algorithms._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooste
 from pymcboost.learners import ClassStump
 from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.losses import ClassWeights
-from pymcboost.solvers.weights import LARGEST_COEFFICIENT
+from pymcboost.solvers.roots import LARGEST_COEFFICIENT
 from pymcboost.training.parameters import estimator
 
 
