@@ -94,8 +94,8 @@ def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1
              double[:, :, :, ::1] partial, double[:, :, ::1] out, int n_threads):
     """Logistic loss: first and second derivatives per class pair and side of h at trial coefficients.
 
-    With q = Q[i, r] * (plus or minus)[y_i, r] and p = q / (1 + q), out holds the sums of weight p for h = +1 and -1 and of
-    weight p (1 - p) for h = +1 and -1: (4, K, K), diagonal 0.
+    With q = Q[i, r] * (plus or minus)[y_i, r] and p = q / (1 + q), out holds the sums of weight p for h = +1 and -1
+    and of weight p (1 - p) for h = +1 and -1: (4, K, K), diagonal 0.
 
     Parameters
     ----------

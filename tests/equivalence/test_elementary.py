@@ -22,11 +22,11 @@ from sklearn.datasets import load_iris, load_wine
 from pymcboost import HingeBoostOCClassifier, JointBoostClassifier
 warnings.simplefilter("ignore")
 sets = load_iris(return_X_y=True), load_wine(return_X_y=True)
-models = [JointBoostClassifier(120), *(
-    HingeBoostOCClassifier(5, C=1e3, kernel=kernel, solver=solver, coef0=1.0, init=init, random_state=0)
+models = [JointBoostClassifier(n_estimators=120), *(
+    HingeBoostOCClassifier(n_estimators=5, C=1e3, kernel=kernel, solver=solver, coef0=1.0, init=init, random_state=0)
     for kernel in ("linear", "poly", "rbf", "perceptron")
     for solver, init in (("libsvm", "max-cut"), ("coordinate", "random"))
-), HingeBoostOCClassifier(8, C=1e4, scale=True, random_state=0)]
+), HingeBoostOCClassifier(n_estimators=8, C=1e4, scale=True, random_state=0)]
 for model in models:
     for X, y in sets:
         data = model.fit(X, y).model_.to_bytes()

@@ -247,7 +247,7 @@ def test_features_that_are_not_scaled_are_named_early_and_the_work_is_bounded(mo
     y = rng.integers(0, 5, 500)
     for Z in (X, scipy.sparse.csr_matrix(X)):
         with pytest.warns(UserWarning) as said:
-            model = HingeBoostOCClassifier(4, random_state=0).fit(Z, y)
+            model = HingeBoostOCClassifier(n_estimators=4, random_state=0).fit(Z, y)
         early = [str(one.message) for one in said if "converges slowly" in str(one.message)]
         assert len(early) == 1 and "feature 0" in early[0] and "scale=True" in early[0]
         assert "converges slowly" in str(said[0].message)
@@ -257,7 +257,7 @@ def test_features_that_are_not_scaled_are_named_early_and_the_work_is_bounded(mo
         assert (n_iter[1:] <= model.history_["n_solves"][1:] * 2 * coordinate.EPOCHS * 500).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        HingeBoostOCClassifier(4, scale=True, random_state=0).fit(X, y)
+        HingeBoostOCClassifier(n_estimators=4, scale=True, random_state=0).fit(X, y)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -469,13 +469,13 @@ def test_hyperplanes_that_do_not_fit_are_refused_before_any_is_taken(monkeypatch
     tracemalloc.start()
     for scale in (False, True):
         with pytest.raises(MemoryError, match=r"3 hyperplanes over 2147483647 features need about .* GiB; .* are free"):
-            HingeBoostOCClassifier(2, scale=scale).fit(X, y)
+            HingeBoostOCClassifier(n_estimators=2, scale=scale).fit(X, y)
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert taken < 1 << 24
     monkeypatch.setattr(machine_data, "available_memory", lambda: 64 << 20)
     X, y = np.random.default_rng(0).normal(size=(10, 10_000)), np.arange(10) % 2
-    HingeBoostOCClassifier(10).fit(X, y)
+    HingeBoostOCClassifier(n_estimators=10).fit(X, y)
     with pytest.raises(MemoryError, match="10000 rounds over 10000 features need about .* smaller n_estimators"):
         HingeBoostOCClassifier(10_000).fit(X, y)
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import pymcboost
-from pymcboost import SvmlightError, dump_svmlight, load_svmlight, svmlight, svmwrite
+from pymcboost import SvmlightError, dump_svmlight, load_svmlight
+from pymcboost.data import svmlight, svmwrite
 from pymcboost.data.svmlight import SvmlightMemoryError
 
 

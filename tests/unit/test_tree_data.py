@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse
 from reference.stumps import candidates
 
-from pymcboost import ABCMartClassifier, tree_data, tree_layouts
+from pymcboost import ABCMartClassifier
+from pymcboost.data import tree_data, tree_layouts
 from pymcboost.data.rows import LARGEST_THRESHOLD
 from pymcboost.data.tree_data import Quantiser, TreeData
 from pymcboost.data.tree_layouts import LANES, SKIPPING_ROWS
