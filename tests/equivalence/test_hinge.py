@@ -477,7 +477,7 @@ def test_hyperplanes_that_do_not_fit_are_refused_before_any_is_taken(monkeypatch
     X, y = np.random.default_rng(0).normal(size=(10, 10_000)), np.arange(10) % 2
     HingeBoostOCClassifier(n_estimators=10).fit(X, y)
     with pytest.raises(MemoryError, match="10000 rounds over 10000 features need about .* smaller n_estimators"):
-        HingeBoostOCClassifier(10_000).fit(X, y)
+        HingeBoostOCClassifier(n_estimators=10_000).fit(X, y)
 
 
 def test_rounds_keep_the_features_that_they_use():
