@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Trees for class-wise boosting: grown best-first on binned columns, several trees or several parts of one in parallel.
 
-The numbers behind a tree are rounded to integers and summed exactly (see ``trees.h``), so a tree depends neither on the
+The numbers behind a tree are rounded to integers and summed exactly (see ``pairs.h``), so a tree depends neither on the
 number of threads nor on the order of summation.
 """
 

@@ -296,9 +296,10 @@ def entries_of(bins, m):
     cell0 = (ends_at - sizes).astype(np.int32)
     place_of = np.full(len(bins.n_bins), -1)
     place_of[used] = np.arange(len(used))
-    kept = place_of[bins.column] >= 0
+    place = place_of[bins.column]
+    kept = slice(None) if len(used) == len(place_of) else place >= 0
     rows = bins.row[kept]
-    cells = cell0[place_of[bins.column[kept]]] + bins.bin[kept]
+    cells = cell0[place[kept]] + bins.bin[kept]
     by_row = np.argsort(rows, kind="stable")  # within a row, cells ascend because columns do
     return Columns(
         n_rows=m, codes=np.zeros((0, m), dtype=np.uint8), lane=np.full(len(used), -1, dtype=np.int32), cell0=cell0,
