@@ -39,6 +39,21 @@ class Bins:
 
 
 @dataclass(frozen=True)
+class Cuts:
+    """Cuts of many columns, which are looked up and not listed: most of millions of columns may have none."""
+
+    flat: np.ndarray
+    start: np.ndarray
+    count: np.ndarray
+
+    def __len__(self):
+        return len(self.count)
+
+    def __getitem__(self, f):
+        return self.flat[self.start[f] : self.start[f] + self.count[f]]
+
+
+@dataclass(frozen=True)
 class SortedColumns:
     """Columns in order of value, column after column; see `_kernels.bins.sort_columns`.
 
@@ -49,7 +64,7 @@ class SortedColumns:
 
     ptr: np.ndarray
     order: np.ndarray
-    cuts: list
+    cuts: Cuts | list
     n_missing: np.ndarray
     default_at: np.ndarray
     rows: np.ndarray | None = None
@@ -145,14 +160,14 @@ def sort_sparse(data, least, n_threads):
         n_missing, default_at, bad, n_threads,
     )  # fmt: skip
     data.refuse_infinite(bad)
-    cuts = [cuts[ptr[f] + f : ptr[f] + f + n_cuts[f]] for f in range(d)]
+    cuts = Cuts(cuts, ptr[:-1] + np.arange(d), n_cuts)
     return SortedColumns(ptr, order, cuts, n_missing, default_at, columns.indices, columns.data)
 
 
 def bin_sparse(data, max_bins, n_threads):
     """Bin the columns of sparse data, small ones with a bin for every distinct value."""
     found = sort_sparse(data, 0.0, n_threads)
-    ptr, order, default_at, cuts = found.ptr, found.order, found.default_at, list(found.cuts)
+    ptr, order, default_at, cuts = found.ptr, found.order, found.default_at, [*found.cuts]
     d, ends = data.n_features, order < 0
     column = np.repeat(np.arange(d), np.diff(ptr))
     place = np.arange(len(order)) - ptr[column]
@@ -160,7 +175,7 @@ def bin_sparse(data, max_bins, n_threads):
     bins = runs[:-1] - runs[ptr[column]]
     bins += (default_at[column] >= 0) & (place >= default_at[column])
     missing_entry = place >= (np.diff(ptr) - found.n_missing)[column]
-    n_bins = np.array([len(c) + 1 for c in cuts], dtype=np.int64)
+    n_bins = found.cuts.count + 1
     before = np.where(default_at >= 0, ptr[:-1] + np.maximum(default_at, 0), ptr[:-1])
     mode = np.where(default_at >= 0, runs[before] - runs[ptr[:-1]], 0)
     lossy = n_bins > max_bins if data.dtype == np.float32 else np.zeros(d, dtype=bool)

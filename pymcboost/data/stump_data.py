@@ -84,7 +84,7 @@ class TrainingData(TrainingRows):
     def _sparse_stores(self, n_threads):
         found = sort_sparse(self, self.least_weight, n_threads)
         split_missing = self._split_missing(found.n_missing, found.missing_rows)
-        features = np.flatnonzero([len(cuts) > 0 for cuts in found.cuts] | split_missing)
+        features = np.flatnonzero((found.cuts.count > 0) | split_missing)
         return [_sorted(found.of(features), features, split_missing)] if len(features) else []
 
 
