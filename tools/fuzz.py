@@ -42,6 +42,14 @@ from pymcboost.model.scale import Scale  # noqa: E402
 def base_models():
     """Small models of every kind and shape of section."""
     rng = np.random.default_rng(0)
+    yield from stump_models(rng)
+    for classes in (range(2), ["a", "bb", "\u00e9"], range(11)):
+        for models in (tree_models, coded_models, linear_models, kernel_models):
+            yield from models(rng, classes, len(classes))
+
+
+def stump_models(rng):
+    """Lists of stumps and tables of intervals."""
     for classes in (range(2), range(-3, 2), ["a", "bb", "\u00e9"], [str(i).zfill(3) for i in range(17)]):
         k = len(classes)
         for n_features, n_stumps, two_sided in ((3, 9, False), (300, 12, True), (70_000, 5, False), (40, 40, True)):
@@ -58,68 +66,82 @@ def base_models():
                     meta={"n": n_stumps} if two_sided else None,
                     layout=layout,
                 )
-    for classes in (range(2), ["a", "bb", "\u00e9"], range(11)):
-        k = len(classes)
-        for vector, bases, n_features, most, leaves in (
-            (False, False, 3, 9, "float32"),
-            (False, True, 300, 5, "float16"),
-            (True, False, 5, 90, "float32"),
-            (True, False, 70_000, 4, "float16"),
-            (False, True, 2, 400, "float32"),
-            (False, False, 1500, 700, "float32"),  # blocks of trees with up to 1024 columns
-        ):
-            builder = TreesBuilder(k, n_features, vector)
-            builder.bias[:] = rng.normal(size=k)
-            for r in range(5):
-                for _ in range(r % 3):
-                    s = int(rng.integers(most + 1))
-                    cls = -1 if vector else int(rng.integers(k))
-                    base = (cls + 1) % k if bases and rng.random() < 0.8 else -1
-                    leaf = rng.normal(size=(s + 1, k) if vector else s + 1)
-                    feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
-                    builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, cls, base)
-                builder.end_round()
-            yield Model.from_ensemble(builder.freeze(), classes, link="softmax", leaves=leaves)
-        for n_columns, n_features, most, decoder in (
-            (1, 5, 9, "linear"),
-            (2 * k, 300, 1, "linear"),
-            (70, 6, 5, "exp"),
-            (3, 6, 5, "hamming"),
-        ):
-            builder = TreesBuilder(k, n_features, code=rng.normal(size=(n_columns, k)), decoder=decoder)
-            for _ in range(6):
+
+
+def tree_models(rng, classes, k):
+    """Trees with numbers and with vectors in their leaves."""
+    for vector, bases, n_features, most, leaves in (
+        (False, False, 3, 9, "float32"),
+        (False, True, 300, 5, "float16"),
+        (True, False, 5, 90, "float32"),
+        (True, False, 70_000, 4, "float16"),
+        (False, True, 2, 400, "float32"),
+        (False, False, 1500, 700, "float32"),  # blocks of trees with up to 1024 columns
+    ):
+        builder = TreesBuilder(k, n_features, vector)
+        builder.bias[:] = rng.normal(size=k)
+        for r in range(5):
+            for _ in range(r % 3):
                 s = int(rng.integers(most + 1))
+                cls = -1 if vector else int(rng.integers(k))
+                base = (cls + 1) % k if bases and rng.random() < 0.8 else -1
+                leaf = rng.normal(size=(s + 1, k) if vector else s + 1)
                 feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
-                column, leaf = int(rng.integers(n_columns)), rng.normal(size=s + 1)
-                builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, column)
-                builder.end_round()
-            yield Model.from_ensemble(builder.freeze(), classes, link="softmax")
-        for n_features in (3, 16, 700):
-            machine = LinearMachine(rng.normal(size=(k, n_features)), rng.normal(size=k))
-            model = Model.from_ensemble(machine, classes, link="softmax" if k == 2 else "none")
-            yield moved_last(model, "WMAT") if n_features == 3 else model
-        for kernel, n_support, n_features, scaled in (
-            ("poly", 9, 5, True),
-            ("rbf", 70, 8, False),
-            ("perceptron", 3, 600, True),
-            ("linear", 0, 4, False),
-        ):
-            model = Model.from_ensemble(
-                KernelMachine(
-                    kernel,
-                    0.5,
-                    1.0,
-                    3,
-                    rng.normal(size=(n_support, n_features)),
-                    rng.normal(size=(n_support, k)),
-                    rng.normal(size=k),
-                    Scale.from_range(np.full(n_features, -2), rng.uniform(1, 3, n_features)) if scaled else None,
-                ),
-                classes,
-                meta={"kernel": kernel},
-                link="softmax2" if k == 11 else "none",
-            )
-            yield moved_last(model, "SVEC") if scaled else model
+                builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, cls, base)
+            builder.end_round()
+        yield Model.from_ensemble(builder.freeze(), classes, link="softmax", leaves=leaves)
+
+
+def coded_models(rng, classes, k):
+    """Trees of the columns of a code."""
+    for n_columns, n_features, most, decoder in (
+        (1, 5, 9, "linear"),
+        (2 * k, 300, 1, "linear"),
+        (70, 6, 5, "exp"),
+        (3, 6, 5, "hamming"),
+    ):
+        builder = TreesBuilder(k, n_features, code=rng.normal(size=(n_columns, k)), decoder=decoder)
+        for _ in range(6):
+            s = int(rng.integers(most + 1))
+            feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
+            column, leaf = int(rng.integers(n_columns)), rng.normal(size=s + 1)
+            builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, column)
+            builder.end_round()
+        yield Model.from_ensemble(builder.freeze(), classes, link="softmax")
+
+
+def linear_models(rng, classes, k):
+    """Linear machines."""
+    for n_features in (3, 16, 700):
+        machine = LinearMachine(rng.normal(size=(k, n_features)), rng.normal(size=k))
+        model = Model.from_ensemble(machine, classes, link="softmax" if k == 2 else "none")
+        yield moved_last(model, "WMAT") if n_features == 3 else model
+
+
+def kernel_models(rng, classes, k):
+    """Kernel machines."""
+    for kernel, n_support, n_features, scaled in (
+        ("poly", 9, 5, True),
+        ("rbf", 70, 8, False),
+        ("perceptron", 3, 600, True),
+        ("linear", 0, 4, False),
+    ):
+        model = Model.from_ensemble(
+            KernelMachine(
+                kernel,
+                0.5,
+                1.0,
+                3,
+                rng.normal(size=(n_support, n_features)),
+                rng.normal(size=(n_support, k)),
+                rng.normal(size=k),
+                Scale.from_range(np.full(n_features, -2), rng.uniform(1, 3, n_features)) if scaled else None,
+            ),
+            classes,
+            meta={"kernel": kernel},
+            link="softmax2" if k == 11 else "none",
+        )
+        yield moved_last(model, "SVEC") if scaled else model
 
 
 def moved_last(model, tag):

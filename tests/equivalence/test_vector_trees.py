@@ -350,3 +350,17 @@ def test_a_root_that_drew_useless_features_draws_again():
     model = VectorTreeBoostClassifier(n_estimators=30, max_features=0.2, min_samples_leaf=2, random_state=0).fit(X, y)
     assert model.n_estimators_ == 30
     assert model.score(X, y) == 1
+
+
+@pytest.mark.parametrize("K", [2, 5, 8, 10, 11, 16, 20])
+@pytest.mark.parametrize("loss", ["softmax", "exp", "log"])
+def test_scores_without_unused_lanes_give_the_same_bytes(loss, K, monkeypatch):
+    rng = np.random.default_rng(K)
+    y = rng.integers(0, K, 400)
+    X = rng.normal(size=(400, 6)) + y[:, None] * rng.normal(size=6)
+    models = []
+    for large in (0, 1 << 60):
+        monkeypatch.setattr("pymcboost.losses.rows.LARGE_SCORES", large)
+        found = VectorTreeBoostClassifier(loss=loss, n_estimators=6, max_leaf_nodes=9, random_state=0).fit(X, y)
+        models.append(found.model_.to_bytes())
+    assert models[0] == models[1]
