@@ -80,7 +80,7 @@ cdef inline void shuffle(int32_t *a, int64_t n, uint64_t *state) noexcept nogil:
 
 cdef inline void enter(real *U, int64_t stride, int K, int c, int64_t own, int64_t own_end) noexcept nogil:
     """Bring U[c] up to date on the rows of class c."""
-    pmb_fcd_own(real is double, U, stride, K, c, own, own_end, U + c * stride + own)
+    pmb_fcd_own(real is double, U, stride, K, c, own, own_end, <void *> (U + c * stride + own))
 
 
 cdef void all_sums(const real *u, const uint32_t *H, int64_t stride, const int32_t *column, int64_t n, int64_t own,
@@ -270,7 +270,7 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
                 before[j] = U[c, p.own + j]
             if visit(&U[c, 0], &H[0, 0], &column[0], &picks[0], n, chosen, &w[0], &p):
                 pmb_fcd_leave(real is double, &U[0, 0], p.stride, K, c, class_start[K], p.own, p.own_end, smallest,
-                              &before[0])
+                              <void *> &before[0])
     return p.updates, p.largest
 
 
