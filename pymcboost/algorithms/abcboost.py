@@ -89,6 +89,8 @@ class ClassTreesBooster(Booster):
         """Rows and features of a round: empty arrays for all."""
         p, data = self.params, self.data
         sample, active = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
+        if p.subsample == p.max_features == 1:
+            return sample, active
         rng = np.random.default_rng([self.seed, self.n_rounds])
         if p.subsample < 1:
             n = max(1, round(p.subsample * data.n_rows))

@@ -37,11 +37,6 @@ LARGEST_COST = 1e6
 GAMMAS = 1e-30, 1e12
 
 
-def _one_blas_thread():
-    """With more threads BLAS may add in another order, and the model would depend on the machine."""
-    return ThreadpoolController().limit(limits=1, user_api="blas")
-
-
 class HingeBoostOC(Booster):
     """Rounds of HingeBoost.OC."""
 
@@ -129,11 +124,16 @@ class HingeBoostOC(Booster):
         """The SVM of all rounds."""
         p, data = self.params, self.data
         cost = costs(p.cost_matrix, data.n_classes)
-        with _one_blas_thread():
+        self._libraries = ThreadpoolController()
+        with self._one_blas_thread():
             self.code_rounds = CodeRounds(
                 data, self._svm(), cost, p.C, init=p.init, n_colourings=p.n_colourings,
                 max_alternations=p.max_alternations, allow_zero=p.allow_zero, tol=p.tol, seed=self.seed,
             )  # fmt: skip
+
+    def _one_blas_thread(self):
+        """With more threads BLAS may add in another order, and the model would depend on the machine."""
+        return self._libraries.limit(limits=1, user_api="blas")
 
     def _svm(self):
         p, data, gamma = self.params, self.data, self.gamma
@@ -157,7 +157,7 @@ class HingeBoostOC(Booster):
 
     def round(self):
         """A column of the code, and the SVM between its two groups of classes."""
-        with _one_blas_thread():
+        with self._one_blas_thread():
             found = self.code_rounds.round(self.n_rounds)
             if found is None:
                 return None
