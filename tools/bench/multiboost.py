@@ -60,7 +60,7 @@ def time_updates(m, dtype, options):
         limit = min(limit, options.limits.plain_pass(m, 10, dtype))
         for K, (fcd, columns) in problems.items():
             columns.w[:] = 1.0
-            fcd.restart()
+            fcd.start()
             before = columns.w.copy()
             found[K].run(lambda fcd=fcd, columns=columns: fcd.descend(columns, listed))
             moved[K] = int((columns.w != before).sum())
@@ -183,7 +183,7 @@ class Problem:
 
         columns = self.columns()
         solver = (Noting if note else internals.FCD)(self.data, self.nu, dtype=np.float64)
-        solver.restart()
+        solver.start()
         return solver.solve(columns, max_passes=passes, tol=FCD_TOLERANCE, seed=1)
 
 

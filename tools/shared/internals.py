@@ -7,7 +7,7 @@ a training from outside. When the package moves its parts, this file is the only
 import importlib
 import time
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from unittest.mock import patch
 
 import numpy as np
@@ -35,6 +35,8 @@ WHERE = {
 
 
 def __getattr__(name):
+    if name == "FCD":
+        return fcd_class()
     if name not in WHERE:
         raise AttributeError(name)
     return getattr(importlib.import_module(f"pymcboost.{WHERE[name]}"), name)
@@ -48,12 +50,17 @@ def ExpWeights(data, nu, **more):
     return PairWeights(LOSSES["exp"], data, nu, **more)
 
 
-def FCD(data, nu, **more):
-    """Fast coordinate descent on the exponential loss."""
+@cache
+def fcd_class():
+    """Fast coordinate descent on the exponential loss, a class made from data and penalty."""
     from pymcboost.losses import LOSSES
-    from pymcboost.solvers.fcd import FCD
+    from pymcboost.solvers import fcd
 
-    return FCD(LOSSES["exp"], data, nu, **more)
+    class FCD(fcd.FCD):
+        def __init__(self, data, nu, **more):
+            super().__init__(LOSSES["exp"], data, nu, **more)
+
+    return FCD
 
 
 def hook(model, **methods):
