@@ -28,7 +28,7 @@ def test_island_contract_lists_every_module_of_the_island():
     heights = {name: height for height, floor in enumerate(FLOORS) for name in floor}
     island = {name for name in modules(PACKAGE) if heights["model"] <= heights[name] <= heights["threads"]}
     listed = {name.removeprefix("pymcboost.") for name in CONTRACTS["island"]["source_modules"]}
-    assert listed == island
+    assert listed == island | {"data.archives"}  # which text is read by, without the learners' data
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.glob("_kernels/*.p[xy]*")), ids=lambda path: path.name)

@@ -332,6 +332,7 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 4)); y = rng.integers(0, 4, 300)
 words = dict(n_estimators=1_000_000, kernel="rbf", C=1e4, n_jobs=1)
 HingeBoostOCClassifier(**words | {"n_estimators": 1}).fit(X, y)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
 draw = random.Random(0)
 for attempt in range(30):
     sent, ended = [], threading.Event()
