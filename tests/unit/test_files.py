@@ -133,8 +133,16 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def child(path, how):
-    command = [sys.executable, "-c", CHILD, str(path), str(how)]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ROOT}, timeout=60)
+    """A process whose signals are as usual, also where the tests run as a job that ignores some."""
+    command, environment = [sys.executable, "-c", CHILD, str(path), str(how)], {**os.environ, "PYTHONPATH": ROOT}
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=60, preexec_fn=usual_signals
+    )
+
+
+def usual_signals():
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
