@@ -359,9 +359,13 @@ def test_solves_in_other_threads_leave_signals_to_the_main_thread():
     X, sign, d = problem(m=300)
     machine, found = LibsvmKernel(300, block_of(X, "rbf")), []
     worker = threading.Thread(target=lambda: found.extend(machine.solve(sign, d, 0.1, 1e-6) for _ in range(20)))
-    with pytest.raises(KeyboardInterrupt):
-        worker.start()
-        signal.raise_signal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            worker.start()
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
     worker.join()
     assert len(found) == 20
 
