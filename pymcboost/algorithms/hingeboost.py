@@ -72,9 +72,10 @@ class HingeBoostOC(Booster):
             raise ValueError(
                 f"kernel={shown} needs dense X, only kernel='linear' takes a sparse one: use X.toarray()"
             )
-        return MachineData(
-            X, codes, n_classes, weight, self.params.scale if previous is None else previous.kept["scale"]
-        )
+        scale = self.params.scale
+        if previous is not None:
+            scale, self.gamma = previous.kept["scale"], previous.kept["gamma"]
+        return MachineData(X, codes, n_classes, weight, scale)
 
     def check_previous(self, previous):
         """The kernel must stay."""
@@ -91,8 +92,6 @@ class HingeBoostOC(Booster):
 
     def go_on(self, previous):
         """Rounds are merged into the model; the next ones are added to it."""
-        self.gamma = previous.kept["gamma"]
-        self.builder = self.new_builder()
         self.builder.extend(previous.model.ensemble, previous.n_rounds)
         return previous.model.raw_scores(self.data.X)[self.data.rows]
 
