@@ -9,6 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.model import Model
+from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted
 
 TYPES = [np.float32, np.float64]
@@ -83,10 +84,10 @@ def given_validation(estimator, X_val, y_val, classes, all_finite):
     """Rows and class codes of a validation set that the user gives."""
     if X_val is None or y_val is None:
         raise ValueError("X_val and y_val go together: give both, or neither")
+    check_sparse(X_val)
     X_val, y_val = validate_data(
         estimator, X_val, y_val, accept_sparse="csc", dtype=TYPES, ensure_all_finite=all_finite, reset=False
     )
-    check_sparse(X_val)
     values = X_val.data if hasattr(X_val, "indptr") else X_val
     with np.errstate(over="ignore"):
         beyond = np.isinf(values.astype(np.float32, copy=False)).any()
@@ -112,15 +113,6 @@ def held_out(codes, weight, fraction, random_state):
             "rows of every class; raise it, give X_val and y_val, or set early_stopping=False"
         ) from error
     return rows
-
-
-def check_sparse(X):
-    """Refuse a compressed sparse matrix whose index arrays lie outside it (SciPy's own operations would crash)."""
-    if hasattr(X, "check_format"):
-        try:
-            X.check_format(full_check=True)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"X is not a valid {X.format.upper()} matrix: {error}") from None
 
 
 def labels_of_file(classes):
