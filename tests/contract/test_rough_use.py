@@ -5,9 +5,11 @@ import io
 import json
 import os
 import pickle
+import shutil
 import struct
 import subprocess
 import sys
+import sysconfig
 import threading
 import warnings
 from pathlib import Path
@@ -289,16 +291,64 @@ def at_odd_address(array):
     return np.frombuffer(bytes(1) + array.tobytes(), dtype=array.dtype, offset=1).reshape(array.shape)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_arrays_at_odd_addresses(model, dtype):
-    X, y = some_data()
-    X, model = X.astype(dtype), load_model(model)
-    S = scipy.sparse.csr_matrix(X)
-    odd = scipy.sparse.csr_matrix(tuple(map(at_odd_address, (S.data, S.indices, S.indptr))), S.shape)
-    for form in (at_odd_address(X), odd):
-        np.testing.assert_array_equal(model.raw_scores(form), model.raw_scores(X))
-    fitted = [MartClassifier(n_estimators=2, random_state=0).fit(form, y) for form in (X, at_odd_address(X))]
-    assert fitted[0].model_.to_bytes() == fitted[1].model_.to_bytes()
+def unaligned_matrices():
+    """Pairs of a matrix whose parts lie at odd addresses and the same matrix as usual."""
+    for dtype in "fd":
+        X = some_data()[0].astype(dtype)
+        records = np.zeros(len(X), dtype=[("skipped", "u1"), ("row", dtype, X.shape[1])])
+        records["row"] = X
+        yield from ((at_odd_address(X), X), (at_odd_address(X)[::2], X[::2]), (records["row"], X))
+        S = scipy.sparse.csr_matrix(X)
+        yield scipy.sparse.csr_matrix(tuple(map(at_odd_address, (S.data, S.indices, S.indptr))), S.shape), S
+
+
+def test_arrays_at_odd_addresses(model):
+    score_odd_arrays(load_model(model))
+    y = some_data()[1]
+    for odd, X in unaligned_matrices():
+        fitted = [MartClassifier(n_estimators=2).fit(form, y[: X.shape[0]]).model_.to_bytes() for form in (X, odd)]
+        assert fitted[0] == fitted[1]
+
+
+def score_odd_arrays(model):
+    for odd, X in unaligned_matrices():
+        assert model.raw_scores(odd).tobytes() == model.raw_scores(X).tobytes()
+        stages = list(model.staged_decision_function(odd))
+        assert stages[2].tobytes() == model.truncate(3).decision_function(X).tobytes()
+    model.decode(at_odd_address(np.zeros((2, 3))))
+
+
+@pytest.mark.slow
+def test_nothing_is_read_from_an_odd_address(model):
+    """The scorer, compiled so that such a read ends the process."""
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    package, source, library = Path(PACKAGE), model.parent / "score.c", model.parent / "score.so"
+    directives = ["boundscheck", "wraparound", "initializedcheck"]
+    options = [option for name in directives for option in ("-X", f"{name}=False")]
+    command = [sys.executable, "-m", "cython", "-3", *options, package / "_kernels" / "score.pyx", "-o", source]
+    subprocess.run(command, check=True)
+    trap = ["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]
+    folders = [sysconfig.get_path("include"), package / "_kernels", package / "include"]
+    subprocess.run(
+        ["gcc", "-O1", "-w", "-shared", "-fPIC", *trap, *(f"-I{folder}" for folder in folders), source, "-o", library],
+        check=True,
+    )
+    code = f"""
+import importlib.util, sys
+import pymcboost._kernels
+spec = importlib.util.spec_from_file_location("pymcboost._kernels.score", {str(library)!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+sys.modules["pymcboost._kernels.score"] = pymcboost._kernels.score = module
+sys.path[:0] = [{str(Path(__file__).parents[1])!r}, {str(Path(__file__).parent)!r}]
+import test_rough_use
+test_rough_use.score_odd_arrays(pymcboost.load_model({str(model)!r}))
+users = [other for name, other in sys.modules.items() if name.startswith("pymcboost.") and name.count(".") < 3]
+assert [other.score is module for other in users if hasattr(other, "score")].count(True) > 1
+"""
+    done = run_python(code)
+    assert done.returncode == 0, (done.returncode, done.stderr)
 
 
 FORGED = """
