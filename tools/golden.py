@@ -20,6 +20,7 @@ import platform
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import other_tree
@@ -82,22 +83,41 @@ def train(names, quick):
     return found
 
 
-def train_in(commit, names, quick, clones="", more=()):
-    """The same in a process of its own, by the package of another commit; ``more`` joins the environment."""
-    tree = other_tree.built(commit, clones)
-    command = [sys.executable, __file__, "run", "--tree", str(tree), *(["--subset"] if quick else [])]
-    done = subprocess.run(
-        [*command, "--names", "-"], input="\n".join(names), text=True, stdout=subprocess.PIPE,
-        env={**os.environ, **dict(more)},
-    )  # fmt: skip
-    if done.returncode:
-        raise SystemExit(f"golden: the trainings of {commit[:12]} failed")
-    return json.loads(done.stdout)
+def train_beside(tree, names, quick, jobs=1, more=()):
+    """The same in processes of their own, by the package of a tree; ``more`` joins the environment."""
+    command = [sys.executable, __file__, "run", "--tree", str(tree), *(["--subset"] if quick else []), "--names"]
+    found, running, jobs = {}, [], min(jobs, len(names))
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(jobs):
+            path = Path(folder, str(i))
+            path.write_text("\n".join(names[i::jobs]))
+            running.append(
+                subprocess.Popen([*command, path], stdout=subprocess.PIPE, env={**os.environ, **dict(more)})
+            )
+        for process in running:
+            text = process.communicate()[0]
+            if process.returncode:
+                raise SystemExit(f"golden: the trainings of {tree} failed")
+            found |= json.loads(text)
+    return found
 
 
-def expected(table, names, here, quick, against=None):
+def train_in(commit, names, options, clones="", more=()):
+    """The same by another commit."""
+    return train_beside(other_tree.built(commit, clones), names, options.subset, options.jobs, more)
+
+
+def train_here(names, options):
+    """The same by this tree."""
+    if options.jobs == 1:
+        return train(names, options.subset)
+    return train_beside(other_tree.ROOT, names, options.subset, options.jobs)
+
+
+def expected(table, names, here, options):
     """What the trainings must give: of the table where the environment is that of then, else of its commits."""
     differing = [key for key in here if table["environment"].get(key) != here[key]]
+    against = options.against
     if not against and not differing:
         return {name: table["trainings"][name].rpartition(" ")[0] for name in names}
     for key in () if against else differing:
@@ -106,7 +126,7 @@ def expected(table, names, here, quick, against=None):
     found = {}
     for commit in sorted(set(commits.values())):
         print(f"comparing with {commit[:12]}, built here", file=sys.stderr)
-        found |= train_in(commit, [name for name in names if commits[name] == commit], quick)
+        found |= train_in(commit, [name for name in names if commits[name] == commit], options)
     return found
 
 
@@ -129,8 +149,8 @@ def check(names, options):
         print(f"{len(unknown)} trainings are not in the table; `record --only` takes them in: {unknown[:5]}")
         return 1
     here = environment(other_tree.ROOT)
-    was = expected(table, names, here, options.subset, options.against)
-    lines = differences(was, train(names, options.subset))
+    was = expected(table, names, here, options)
+    lines = differences(was, train_here(names, options))
     print(*lines, f"{len(names)} trainings, {len(lines)} of them changed", sep="\n")
     return 1 if lines else 0
 
@@ -158,14 +178,14 @@ def lower_levels():
 def levels(names, options):
     """Train on lower levels of the CPU, all libraries together; find for what changes which one does it."""
     commit = other_tree.commit_of(options.against or "HEAD")
-    was, changed = train_in(commit, names, options.subset), 0
+    was, changed = train_in(commit, names, options), 0
     for level, switches in lower_levels():
         everything = {name: value for _, more in switches.values() for name, value in more.items()}
-        found = train_in(commit, names, options.subset, switches["kernels"][0], everything)
+        found = train_in(commit, names, options, switches["kernels"][0], everything)
         unlike = [name for name in names if found[name] != was[name]]
         causes = {name: [] for name in unlike}
         for part, (clones, more) in switches.items() if unlike else ():
-            alone = train_in(commit, unlike, options.subset, clones, more)
+            alone = train_in(commit, unlike, options, clones, more)
             for name in unlike:
                 if alone[name] != was[name]:
                     causes[name].append(part)
@@ -187,7 +207,8 @@ def record(names, options):
         table = json.loads(TABLE.read_text())
         if table["environment"] != here:
             raise SystemExit("golden: a part can only be recorded in the environment of the other parts; record all")
-    found = train(names, quick=False)
+    options.subset = False
+    found = train_here(names, options)
     failed = [f"{name}: {value}" for name, value in found.items() if len(value.split()) != 2]
     if failed:
         raise SystemExit("\n".join(["golden: nothing recorded, as these failed:", *failed]))
@@ -204,6 +225,7 @@ def main(arguments=None):
     parser.add_argument("--subset", action="store_true", help="the part for CI: few large data")
     parser.add_argument("--only", metavar="TEXT", action="append", help="only trainings whose names contain it")
     parser.add_argument("--names", metavar="FILE", type=argparse.FileType(), help="names of trainings, one a line")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="train in so many processes (default: 1)")
     parser.add_argument("--against", metavar="COMMIT", help="compare with a commit instead of the table")
     parser.add_argument("--tree", default=str(other_tree.ROOT), help="folder of the package to run (default: this one)")
     options = parser.parse_args(arguments)
