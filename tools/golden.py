@@ -4,12 +4,13 @@
     python tools/golden.py check                     every training
     python tools/golden.py check --only vector-tree  those whose names contain the text
     python tools/golden.py record --only jointboost  after a change that is meant: take the bytes of this tree
+    python tools/golden.py confirm                   check all; in other environments this commit alone is then built
     python tools/golden.py levels                    those that change on CPUs of lower levels, and by what
     python tools/golden.py run --tree FOLDER         JSON of the fingerprints that another built tree gives
 
 The package is that of the tree in which this file lies. Bytes depend on the compiler, on libraries and on the CPU:
-where they are others than those recorded in the table, the commits at which it was recorded are built here and now, and
-trained beside this tree. The exit code is 0 only if all bytes are equal.
+where they are others than those recorded in the table, a commit that has all its bytes, or else those at which it was
+recorded, is built here and now, and trained beside this tree. The exit code is 0 only if all bytes are equal.
 """
 
 import argparse
@@ -122,6 +123,7 @@ def expected(table, names, here, options):
         return {name: table["trainings"][name].rpartition(" ")[0] for name in names}
     for key in () if against else differing:
         print(f"{key} was {table['environment'].get(key)!r}, it is {here[key]!r}", file=sys.stderr)
+    against = against or table.get("confirmed")
     commits = {name: against or table["trainings"][name].rpartition(" ")[2] for name in names}
     found = {}
     for commit in sorted(set(commits.values())):
@@ -153,6 +155,24 @@ def check(names, options):
     lines = differences(was, train_here(names, options))
     print(*lines, f"{len(names)} trainings, {len(lines)} of them changed", sep="\n")
     return 1 if lines else 0
+
+
+def clean_head():
+    """Number of the commit whose package this tree has."""
+    if other_tree.git("status", "--porcelain", "pymcboost", "setup.py").strip():
+        raise SystemExit("golden: commit the changes of pymcboost/ first; the table says which commit has its bytes")
+    return other_tree.git("rev-parse", "HEAD").decode().strip()
+
+
+def confirm(names, options):
+    """Note that this commit has the bytes of all trainings, so that it alone is built in other environments."""
+    commit, table = clean_head(), json.loads(TABLE.read_text())
+    if len(names) < len(table["trainings"]) or table["environment"] != environment(other_tree.ROOT):
+        raise SystemExit("golden: all trainings must be checked, in the environment of the table")
+    if check(names, options):
+        return 1
+    TABLE.write_text(json.dumps({**table, "confirmed": commit}, indent=0) + "\n")
+    return 0
 
 
 def lower_levels():
@@ -198,9 +218,7 @@ def levels(names, options):
 
 
 def record(names, options):
-    if other_tree.git("status", "--porcelain", "pymcboost", "setup.py").strip():
-        raise SystemExit("golden: commit the changes of pymcboost/ first; the table says which commit has its bytes")
-    commit = other_tree.git("rev-parse", "HEAD").decode().strip()
+    commit = clean_head()
     here = environment(other_tree.ROOT)
     table = {"environment": here, "trainings": {}}
     if options.only:
@@ -213,6 +231,7 @@ def record(names, options):
     if failed:
         raise SystemExit("\n".join(["golden: nothing recorded, as these failed:", *failed]))
     changed = [n for n, value in found.items() if table["trainings"].get(n, " ").rpartition(" ")[0] != value]
+    table.pop("confirmed", None)
     table["trainings"] |= {name: f"{found[name]} {commit}" for name in changed}
     TABLE.write_text(json.dumps(table, indent=0) + "\n")
     print(f"{len(changed)} of {len(names)} trainings recorded at {commit[:12]}")
@@ -221,7 +240,7 @@ def record(names, options):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("check", "record", "levels", "run"))
+    parser.add_argument("action", choices=("check", "record", "confirm", "levels", "run"))
     parser.add_argument("--subset", action="store_true", help="the part for CI: few large data")
     parser.add_argument("--only", metavar="TEXT", action="append", help="only trainings whose names contain it")
     parser.add_argument("--names", metavar="FILE", type=argparse.FileType(), help="names of trainings, one a line")
@@ -243,7 +262,7 @@ def main(arguments=None):
     if options.action == "run":
         json.dump(train(names, options.subset), sys.stdout)
         return 0
-    return {"check": check, "record": record, "levels": levels}[options.action](names, options)
+    return {"check": check, "record": record, "confirm": confirm, "levels": levels}[options.action](names, options)
 
 
 if __name__ == "__main__":

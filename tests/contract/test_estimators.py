@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
@@ -420,7 +420,7 @@ def test_damaged_sparse_matrices_are_refused(algorithm, damage):
         algorithm(n_estimators=2).fit(sparse, y)
 
 
-@lru_cache(maxsize=2)
+@cache
 def unweighted_probabilities(algorithm, m):
     X, y = some_data(m=m)
     return algorithm(n_estimators=15).fit(X, y).predict_proba(X)
