@@ -9,6 +9,7 @@ PYMCBOOST_CFLAGS        more flags for the C compiler, after ours: -O1 builds fa
 PYMCBOOST_CLONES        none or v3: kernels for that CPU generation alone, in place of clones for each; for tests
 """
 
+import multiprocessing
 import os
 import shlex
 import subprocess
@@ -110,6 +111,8 @@ def extensions():
     ]
 
 
+JOBS = min(4, os.cpu_count() or 1)
+FORKS = multiprocessing.get_start_method() == "fork"  # elsewhere each process would run this file anew
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -120,6 +123,6 @@ DIRECTIVES = {
 }
 
 setup(
-    ext_modules=cythonize(extensions(), compiler_directives=DIRECTIVES, nthreads=0),
-    options={"build_ext": {"parallel": min(4, os.cpu_count() or 1)}},
+    ext_modules=cythonize(extensions(), compiler_directives=DIRECTIVES, nthreads=JOBS if FORKS else 0),
+    options={"build_ext": {"parallel": JOBS}},
 )
