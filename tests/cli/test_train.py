@@ -320,7 +320,7 @@ def test_interrupt_saves_the_rounds_done(files, tmp_path, blobs):
     write_svm(tmp_path / "big.svm", rng.normal(size=(3000, 40)), rng.integers(0, 5, size=3000))
     process = start("train", "-n", 1000000, "big.svm", cwd=tmp_path)
     wait_for(process, "big.svm: 3000 rows")
-    time.sleep(4)
+    time.sleep(2)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

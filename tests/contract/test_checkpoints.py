@@ -288,6 +288,8 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
         killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
         if path.exists():
             rounds.append(load_model(path).n_rounds)
+        if rounds[-1] == rounds[max(0, len(rounds) - 2)]:  # the machine is busy
+            longest *= 1.2
     assert rounds == sorted(rounds), f"seed {seed}"
     checkpoint = Checkpoint(path)
     assert checkpoint.fit(cls(n_estimators=48), X, y).model_.to_bytes() == whole, f"seed {seed}"
