@@ -149,7 +149,7 @@ def measured(folder, subject, n_jobs):
     return {
         "cpu": time.process_time() - cpu,
         "wall": time.perf_counter() - wall,
-        "memory": peak() - before,
+        "memory": max(0, peak() - before),
     }
 
 
