@@ -33,6 +33,7 @@ def describe(model, path):
         "kind": model.kind,
         "layout": model.layout,
         "link": model.link,
+        "temperature": model.temperature,
         "classes": model.classes_.tolist(),
         "n_features": model.n_features_in_,
         "n_features_used": len(features),
@@ -61,6 +62,8 @@ def lines(facts, kind):
     yield "features", f"{facts['n_features']}, {facts['n_features_used']} of them used"
     yield from kind.lines(facts)
     yield "link", LINKS[facts["link"]]
+    if facts["temperature"] is not None:
+        yield "temperature", f"{facts['temperature']:.4g}: probabilities are those of scores divided by it"
     if isinstance(params, dict):
         yield "parameters", " ".join(f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items()))
     if facts["top_features"]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from pymcboost.hinge.kernels import kernel_block
 from pymcboost.model.kind import Machine
+from pymcboost.model.temperature import Calibration
 
 SCORED_AT_ONCE = 512
 REFUSED = (
@@ -41,13 +42,19 @@ def callable_machine(kernel):
     return make
 
 
-class CallableKernelModel:
+class CallableKernelModel(Calibration):
     """The model of a callable kernel: it scores as a `Model` does, and refuses to be saved."""
 
     has_stages, is_machine, n_rounds, link = False, True, None, "none"
 
-    def __init__(self, machine, classes, meta):
-        self.ensemble, self.classes_, self.meta = machine, classes, meta
+    def __init__(self, machine, classes, meta, calibration=None):
+        self.ensemble, self.classes_, self.meta, self._calibration = machine, classes, meta, calibration
+
+    def _sections(self):
+        return {"CALB": self._calibration}
+
+    def _changed(self, CALB):
+        return CallableKernelModel(self.ensemble, self.classes_, self.meta, CALB)
 
     def raw_scores(self, X, n_jobs=None):
         """Scores of the classes: (m, K)."""
@@ -65,6 +72,13 @@ class CallableKernelModel:
     def predict(self, X, n_jobs=None):
         """Predicted labels: (m,)."""
         return self.classes_[self.predict_codes(X)]
+
+    def predict_proba(self, X, n_jobs=None):
+        """Softmax of the scores divided by the temperature: (m, K)."""
+        self._need_probabilities()
+        scores = self.raw_scores(X)
+        parts = np.exp((scores - scores.max(axis=1, keepdims=True)) * self._calibration)
+        return parts / parts.sum(axis=1, keepdims=True)
 
     def staged_decision_function(self, X):
         """There are no stages."""
