@@ -61,9 +61,10 @@ def lines(facts, kind):
     yield "classes", f"{len(classes)}: {shown}"
     yield "features", f"{facts['n_features']}, {facts['n_features_used']} of them used"
     yield from kind.lines(facts)
-    yield "link", LINKS[facts["link"]]
+    without = facts["link"] == "none" and facts["temperature"] is not None
+    yield "link", "none: the temperature gives p = softmax(F)" if without else LINKS[facts["link"]]
     if facts["temperature"] is not None:
-        yield "temperature", f"{facts['temperature']:.4g}: probabilities are those of scores divided by it"
+        yield "temperature", f"{facts['temperature']:.4g}, by which F is divided"
     if isinstance(params, dict):
         yield "parameters", " ".join(f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items()))
     if facts["top_features"]:

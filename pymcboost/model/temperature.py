@@ -74,7 +74,7 @@ def codes_of(y, classes):
     known = np.isin(y, classes) if len(text) == 1 else np.zeros(len(y), dtype=bool)
     if not known.all():
         raise ValueError(
-            f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r}, a class that the model does not know; calibrate on rows of "
+            f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r}, which is no class of the model; calibrate on rows of "
             f"its classes, {classes[:3].tolist()}..."
         )
     return np.searchsorted(classes, y)
@@ -160,7 +160,7 @@ class Calibration:
         """
         return self._changed(CALB=dict(file.calibration_sections(temperature)).get("CALB"))
 
-    def calibrated(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def calibrated(self, X: Any, y: Any, sample_weight: Any = None, n_jobs: int | None = None) -> Self:
         """The same model with the temperature of the least log loss on these rows, from 1/64 to 64.
 
         Give rows that the model has not been trained on.
@@ -172,10 +172,12 @@ class Calibration:
             Labels that the model knows. Some of its classes may have no row.
         sample_weight : array-like (m,), optional
             Weights of the rows, 0 or more.
+        n_jobs : int, optional
+            See `Model.raw_scores`.
 
         Returns
         -------
         Model
         """
         codes = codes_of(y, self.classes_)
-        return self.with_temperature(fit_temperature(self.raw_scores(X), codes, sample_weight, self.link))
+        return self.with_temperature(fit_temperature(self.raw_scores(X, n_jobs), codes, sample_weight, self.link))

@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from pymcboost._version import __version__
 from pymcboost.model.model import Model
+from pymcboost.model.temperature import codes_of
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationError, WarnOfNothingToAdd, as_callback
@@ -139,6 +140,30 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         X = self._check_X(X)
         return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs)]
 
+    def calibrate_on(self, X: Features, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Give the model the temperature at which `predict_proba` has the least log loss on these rows.
+
+        It stays until the next `fit`. Scores and predictions do not change.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows that the model has not been trained on.
+        y : array-like of shape (n_samples,)
+            Their labels. Some classes may have no row.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights. Weights of the classes are not multiplied with them.
+
+        Returns
+        -------
+        self
+        """
+        X = self._check_X(X)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        labels = self.model_.classes_[codes_of(y, self.classes_)]
+        vars(self)["model_"] = self.model_.calibrated(X, labels, weight, n_jobs=self.n_jobs)
+        return self
+
     def staged_decision_function(self, X: Features) -> Iterator[NDArray[np.float64]]:
         """Yield `decision_function` after every round; the last equals it bit for bit."""
         X = self._check_X(X)
@@ -247,7 +272,7 @@ class EnsembleClassifier(BoostingClassifier):
         return self._fit(X, y, X_val, y_val, callbacks, unknown, sample_weight)
 
     def predict_proba(self, X: Features) -> NDArray[np.float64]:
-        """Class probabilities by the loss's link, (n_samples, n_classes): not calibrated on held-out data."""
+        """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
         X = self._check_X(X)
         return self.model_.predict_proba(X, n_jobs=self.n_jobs)
 

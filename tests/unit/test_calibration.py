@@ -1,0 +1,174 @@
+"""Models with a temperature: what it changes, what it leaves alone, and what keeps it."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from format.tampering import parse
+from reference.modelreader import File
+from reference.scoring import finite_rows, random_kernel, random_linear, random_rows, random_stumps, random_trees
+from sklearn.datasets import load_iris
+from sklearn.metrics import log_loss
+
+from pymcboost import HingeBoostOCClassifier, MCBoostClassifier, VectorTreeBoostClassifier, load_model
+from pymcboost.model.model import Model
+
+X, y = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+
+
+def models():
+    """Every kind, layout and link; two classes and more."""
+    for k, link in ((2, "none"), (3, "softmax"), (2, "softmax2"), (5, "softmax2"), (4, "none")):
+        for layout in ("list", "interval", "interval32"):
+            yield Model.from_ensemble(random_stumps(9, 4, k), range(k), link=link, layout=layout)
+        for mode in ("scalar", "base", "vector", "code", "hamming", "exp"):
+            trees = random_trees(5, 4, k, mode)
+            yield Model.from_ensemble(trees, range(k), link=link, leaves="float16" if k == 3 else "float32")
+        yield Model.from_ensemble(random_linear(4, k), range(k), link=link)
+        yield Model.from_ensemble(random_kernel(6, 4, k), range(k), link=link)
+
+
+@pytest.mark.parametrize("temperature", [0.37, 5.0, 64.0])
+def test_probabilities_are_those_of_the_format_and_nothing_else_changes(temperature):
+    for model in models():
+        warm = model.with_temperature(temperature)
+        rows = (finite_rows if model.is_machine else random_rows)(8, 4)
+        slow = File(warm.to_bytes())
+        scores = model.raw_scores(rows)
+        expected = [slow.probabilities(F) for F in scores.tolist()]
+        assert warm.predict_proba(rows).tobytes() == np.array(expected).tobytes()
+        assert warm.raw_scores(rows).tobytes() == scores.tobytes()
+        assert warm.decision_function(rows).tobytes() == model.decision_function(rows).tobytes()
+        assert (warm.predict(rows) == model.predict(rows)).all()
+        z = (scores if model.link != "softmax2" else 2 * scores) / temperature
+        z -= z.max(axis=1, keepdims=True)
+        np.testing.assert_allclose(expected, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), rtol=1e-9, atol=1e-300)
+        assert warm.temperature == pytest.approx(temperature, rel=1e-15)
+        assert (warm.link, warm.layout, warm.leaves) == (model.link, model.layout, model.leaves)
+
+
+def test_sparse_rows_and_threads():
+    from scipy.sparse import csr_array
+
+    for model in models():
+        warm = model.with_temperature(2.5)
+        rows = finite_rows(300, 4)
+        expected = warm.predict_proba(rows).tobytes()
+        assert warm.predict_proba(csr_array(rows)).tobytes() == expected
+        assert warm.predict_proba(rows, n_jobs=3).tobytes() == expected
+
+
+def test_without_a_temperature_the_old_bytes():
+    for model in models():
+        data, warm = model.to_bytes(), model.with_temperature(2.0)
+        assert warm.with_temperature(None).to_bytes() == data
+        assert (parse(data).minor, parse(warm.to_bytes()).minor) == (0, 1)
+        assert warm.with_temperature(2.0).to_bytes() == warm.to_bytes() != data
+        tags = [section[0] for section in parse(warm.to_bytes()).sections]
+        assert tags.index(b"CALB") == tags.index(b"BIAS") + 1
+        assert [tag for tag in tags if tag != b"CALB"] == [section[0] for section in parse(data).sections]
+        assert model.temperature is None
+        assert model.has_probabilities == (model.link != "none")
+        assert warm.has_probabilities
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, np.inf, np.nan, 1e-320])
+def test_temperatures_that_are_none(bad):
+    with pytest.raises(ValueError, match="temperature must be a finite number above 0, or None"):
+        next(models()).with_temperature(bad)
+
+
+def test_what_keeps_it_and_what_drops_it(tmp_path):
+    model = Model.from_ensemble(random_trees(5, 4, 3, "scalar"), range(3), link="softmax").with_temperature(2.5)
+    assert pickle.loads(pickle.dumps(model)).temperature == 2.5
+    assert copy.deepcopy(model).temperature == 2.5
+    model.save(tmp_path / "m.mcb", leaves="float16")
+    assert load_model(tmp_path / "m.mcb").temperature == 2.5
+    assert model.with_meta({"a": 1}).temperature == 2.5
+    assert model.truncate(model.n_rounds).temperature == 2.5
+    assert model.truncate(2).temperature is None
+    assert model.truncate(2).to_bytes() == model.with_temperature(None).truncate(2).to_bytes()
+    stumps = Model.from_ensemble(random_stumps(9, 4, 3), range(3)).with_temperature(2.5)
+    for layout in ("interval", "interval32"):
+        stumps.save(tmp_path / "m.mcb", layout=layout)
+        assert load_model(tmp_path / "m.mcb").temperature == 2.5
+    assert not stumps.truncate(8).has_probabilities
+    with pytest.raises(ValueError, match="no link from scores to probabilities"):
+        stumps.truncate(8).predict_proba(np.zeros((1, 4)))
+
+
+@pytest.mark.parametrize("link", ["none", "softmax", "softmax2"])
+def test_calibrated_on_rows(link):
+    rows = random_rows(400, 4)
+    model = Model.from_ensemble(random_stumps(9, 4, 3), ["a", "b", "c"], link=link)
+    labels = np.random.default_rng(0).choice(model.classes_, 400)
+    labels[:200] = model.predict(rows[:200])
+    weight = np.random.default_rng(1).random(400)
+    warm = model.calibrated(rows, labels, weight)
+
+    def loss(temperature):
+        return log_loss(labels, model.with_temperature(temperature).predict_proba(rows), sample_weight=weight)
+
+    least = loss(warm.temperature)
+    assert least < min(loss(warm.temperature * 1.01), loss(warm.temperature / 1.01))
+    assert warm.calibrated(rows, labels, weight).to_bytes() == warm.to_bytes()
+
+
+def test_estimators(tmp_path):
+    fitted = MCBoostClassifier(n_estimators=60, warm_start=True).fit(X[::2], NAMES[y[::2]])
+    plain = fitted.model_.to_bytes()
+    before = log_loss(y[1::2], fitted.predict_proba(X[1::2]))
+    assert fitted.calibrate_on(X[1::2], NAMES[y[1::2]]) is fitted
+    assert fitted.model_.temperature > 1
+    assert log_loss(y[1::2], fitted.predict_proba(X[1::2])) < before
+    fitted.save(tmp_path / "m.mcb")
+    assert load_model(tmp_path / "m.mcb").predict_proba(X).tobytes() == fitted.predict_proba(X).tobytes()
+    assert pickle.loads(pickle.dumps(fitted)).model_.temperature == fitted.model_.temperature
+    again = fitted.set_params(n_estimators=61).fit(X[::2], NAMES[y[::2]])
+    assert again.model_.temperature is None
+    assert again.model_.truncate(60).with_meta(Model.from_bytes(plain).meta).to_bytes() == plain
+
+
+def test_labels_of_other_types():
+    """Booleans and fractions that are whole become integers in the model, and stay what they are in the estimator."""
+    for labels in (y > 0, y.astype(float)):
+        fitted = VectorTreeBoostClassifier(n_estimators=3, random_state=0).fit(X[::2], labels[::2])
+        assert fitted.calibrate_on(X[1::2], labels[1::2]).model_.temperature > 0
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", lambda a, b: a @ b.T])
+def test_hingeboost_has_probabilities_once_calibrated(kernel):
+    machine = HingeBoostOCClassifier(n_estimators=10, kernel=kernel, random_state=0).fit(X[::2], y[::2])
+    assert not hasattr(machine, "predict_proba")
+    with pytest.raises(AttributeError, match="calibrate_on"):
+        _ = machine.predict_proba
+    with pytest.raises(ValueError, match="no link from scores to probabilities"):
+        machine.model_.predict_proba(X)
+    labels = machine.predict(X)
+    machine.calibrate_on(X[1::2], y[1::2])
+    found = machine.predict_proba(X)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert (found.argmax(axis=1) == labels).all()
+    z = machine.decision_function(X) / machine.model_.temperature
+    np.testing.assert_allclose(found, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), rtol=1e-9)
+    with pytest.raises(ValueError, match="features"):
+        machine.predict_proba(X[:, :2])
+
+
+def test_refused():
+    fitted = MCBoostClassifier(n_estimators=5).fit(X[::2], y[::2])
+    for more, words in (
+        ((X, y + 1), r"y\[\d+\] is 3, which is no class of the model"),
+        ((X, NAMES[y]), r"y\[0\] is 'setosa'"),
+        ((X, y[:-1]), "do not belong together"),
+        ((X, y, np.zeros(150)), "at least one non-zero"),
+        ((X, y, -np.ones(150)), "[Nn]egative"),
+        ((X[:, :3], y), "features"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fitted.calibrate_on(*more)
+    assert fitted.model_.temperature is None
+    with pytest.raises(ValueError, match="not fitted|instance is not"):
+        MCBoostClassifier().calibrate_on(X, y)
