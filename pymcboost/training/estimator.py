@@ -4,6 +4,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import partial
 from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
@@ -281,7 +282,9 @@ class _Training:
 
     def __init__(self, draft, callbacks):
         self.draft, self.callbacks, self.state = draft, callbacks, None
-        self.booster = draft._booster(self._draw_seed)
+        # Nothing that the training holds refers back to it: its rows go as soon as it ends.
+        seed = partial(_random_state, draft.random_state, self.callbacks)
+        self.booster = draft._booster(lambda: int(check_random_state(seed()).randint(2**31)))
         self.params = self.booster.params
 
     def run(self, X, y, sample_weight, sets):
@@ -305,7 +308,8 @@ class _Training:
         booster.start(data, self.classes, n_threads, previous, n_held)
         history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
         best_gain = None if previous is None else previous.best_gain
-        self.state = TrainingState(booster, params.n_estimators, self._model, history, validation, best_gain)
+        make_model = partial(_model, draft, self.classes)
+        self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
 
     def rounds_done(self):
@@ -359,11 +363,12 @@ class _Training:
                 f"the data has {counted(n_present, 'class', 'classes')}"
             )
         inputs = Inputs(
-            X, classes, codes, weight, class_weight, None, self._meta(), params.n_estimators, continued
+            X, classes, codes, weight, class_weight, None, _meta(draft), params.n_estimators, continued
         )
         found = [held_set(draft, name, *parts, inputs, finite) for name, parts in sets.items()]
         if params.early_stopping and "val" not in sets:
-            rows = held_out(codes, weight, params.validation_fraction, self._random_state())
+            random_state = _random_state(params.random_state, self.callbacks)
+            rows = held_out(codes, weight, params.validation_fraction, random_state)
             X_held = X[rows].tocsc() if hasattr(X, "tocsc") else X[rows]
             found.insert(0, Held.of("val", X_held, y[rows], codes[rows], weight[rows]))
             inputs.weight = weight.copy()
@@ -388,29 +393,28 @@ class _Training:
             )
         return Previous(draft.model_, draft.n_estimators_, draft.history_, draft.gain_, draft._kept)
 
-    def _random_state(self):
-        if self.params.random_state is not None:
-            return self.params.random_state
-        return next((one.seed for one in self.callbacks if one.seed is not None), None)
 
-    def _draw_seed(self):
-        return int(check_random_state(self._random_state()).randint(2**31))
+def _random_state(given, callbacks):
+    """The generator or seed to draw from: that of a checkpoint where none is given."""
+    return given if given is not None else next((one.seed for one in callbacks if one.seed is not None), None)
 
-    def _meta(self):
-        """What the model file says about its training."""
-        params, defaults = self.draft.get_params(deep=False), {f.name: f.default for f in fields(self.draft)}
-        left_out = {*NOT_IN_MODEL, *(name for name in WHERE_SET if params[name] == defaults[name])}
-        meta = {
-            "algorithm": self.draft.algorithm,
-            "params": {name: _plain(value) for name, value in params.items() if name not in left_out},
-            "version": __version__,
-        }
-        if hasattr(self.draft, "feature_names_in_"):
-            meta["feature_names"] = [str(name) for name in self.draft.feature_names_in_]
-        return meta
 
-    def _model(self, booster, n_rounds, more):
-        return booster.model(labels_of_file(self.classes), {**self._meta(), **more})
+def _meta(estimator):
+    """What the model file says about its training."""
+    params, defaults = estimator.get_params(deep=False), {field.name: field.default for field in fields(estimator)}
+    left_out = {*NOT_IN_MODEL, *(name for name in WHERE_SET if params[name] == defaults[name])}
+    meta = {
+        "algorithm": estimator.algorithm,
+        "params": {name: _plain(value) for name, value in params.items() if name not in left_out},
+        "version": __version__,
+    }
+    if hasattr(estimator, "feature_names_in_"):
+        meta["feature_names"] = [str(name) for name in estimator.feature_names_in_]
+    return meta
+
+
+def _model(estimator, classes, booster, n_rounds, more):
+    return booster.model(labels_of_file(classes), {**_meta(estimator), **more})
 
 
 def _check_class_weight(cls, class_weight):

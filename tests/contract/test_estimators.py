@@ -1,12 +1,14 @@
 """What every registered algorithm must do: scikit-learn's own checks and the habits of this library."""
 
 import ast
+import gc
 import inspect
 import io
 import pickle
 import re
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -459,6 +461,21 @@ def test_a_refused_fit_changes_nothing(algorithm):
             model.fit(bad_X, bad_y)
         np.testing.assert_array_equal(model.decision_function(X), before)
         assert list(model.classes_) == [0, 1, 2, 3]
+
+
+def test_the_rows_go_when_a_fit_ends(algorithm):
+    X, y = load_iris(return_X_y=True)
+    algorithm(n_estimators=2).fit(X, y)
+    gc.collect()
+    rows = np.concatenate([X, X])
+    held = weakref.ref(rows)
+    gc.disable()
+    try:
+        algorithm(n_estimators=2).fit(rows[:150], y)
+        del rows
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("damage", [("indices", 3, 99), ("indices", 3, -7), ("indptr", 5, 10**6), ("indptr", 5, -10)])
