@@ -29,7 +29,8 @@ from pymcboost.hinge.libsvm import LibsvmKernel
 from pymcboost.hinge.rounds import CodeRounds
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import BoostingClassifier, Features, named_arguments
-from pymcboost.training.parameters import Parameter, estimator
+from pymcboost.training.inputs import given_sets
+from pymcboost.training.parameters import Parameter, Scoring, estimator
 
 # SVMs are solved to a violation of ``tol``, whatever errors cost.
 LARGEST_COST = 1e6
@@ -280,6 +281,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         "it.",
     }
 
+    scoring: Scoring = "error"
     C: float = 1.0
     kernel: Literal["linear", "poly", "rbf", "perceptron"] | Callable[..., Any] = "linear"
     gamma: float | None = None
@@ -302,6 +304,9 @@ class HingeBoostOCClassifier(BoostingClassifier):
         X_val: Features = None,
         y_val: ArrayLike | None = None,
         callbacks: Any = (),
+        *,
+        sample_weight_val: ArrayLike | None = None,
+        validation_sets: Any = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model.
@@ -320,6 +325,10 @@ class HingeBoostOCClassifier(BoostingClassifier):
         callbacks : sequence of objects, default=()
             Each has a method ``after_round(state)``, which ends the training where it returns something true; see
             `TrainingState`.
+        sample_weight_val : array-like, default=None
+            Weights of the rows of ``X_val`` in the metric.
+        validation_sets : dict of str to (X, y) or (X, y, sample_weight), default=None
+            More sets whose metric the history keeps; early stopping does not look at them.
 
         Returns
         -------
@@ -334,7 +343,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
-        return self._fit(X, y, X_val, y_val, callbacks, unknown)
+        sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
+        return self._fit(X, y, sets, callbacks, unknown)
 
     # A property, as scikit-learn's available_if would say only that the attribute is missing, and the reason elsewhere.
     @property

@@ -20,6 +20,7 @@ class Previous:
     kept: dict[str, Any] = field(default_factory=dict)
     # Of the best round so far, where it is known; bytes of its model where cutting the last one would not give it.
     best_gain: np.ndarray | None = None
+    best_round: int | None = None
     best_model: bytes | None = None
 
 

@@ -3,6 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from functools import partial
 from numbers import Real
 from os import PathLike
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -20,27 +21,30 @@ from pymcboost.model.model import Model
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training.booster import Booster, Previous
-from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationError, WarnOfNothingToAdd, as_callback
+from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
 from pymcboost.training.inputs import (
     TYPES,
     Inputs,
     Validation,
     check_file,
     check_sparse,
-    given_validation,
+    given_sets,
     held_out,
+    held_set,
     labels_of_file,
 )
 from pymcboost.training.loop import TrainingState, train
-from pymcboost.training.parameters import ClassWeight, Parameter, Seed, checked, estimator
+from pymcboost.training.metrics import Held, Metric
+from pymcboost.training.parameters import ClassWeight, Parameter, Scoring, Seed, checked, estimator
 
 if TYPE_CHECKING:
     from pymcboost.training._bases import BaseEstimator, ClassifierMixin
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin
 
-# Parameters that do not change the model, and so are not written into it.
+# Parameters that do not change the model, and so are not written into it; and those that are where they are set.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
+WHERE_SET = {"scoring", "min_delta"}
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -77,8 +81,10 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     n_estimators: int = 200
     early_stopping: bool = False
+    scoring: Scoring = "log_loss"
     validation_fraction: float = 0.1
     n_iter_no_change: int = 20
+    min_delta: float = 0.0
     warm_start: bool = False
     random_state: Seed = None
     n_jobs: int | None = None
@@ -86,14 +92,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def _fit(self, X, y, X_val, y_val, callbacks, unknown, sample_weight=None):
+    def _fit(self, X, y, sets, callbacks, unknown, sample_weight=None):
         self._refuse_arguments(unknown)
         # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
         training = _Training(draft, [as_callback(one) for one in callbacks])
         try:
-            training.run(X, y, sample_weight, X_val, y_val)
+            training.run(X, y, sample_weight, sets)
         except KeyboardInterrupt:  # the rounds done are a usable model
             if training.rounds_done():
                 training.finish()
@@ -109,7 +115,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         """Refuse what `fit` does not take, by the name of the class that the user called."""
         for name in unknown:
             if name == "eval_set":
-                hint = "; give the validation set as X_val, y_val"
+                hint = "; give the validation set as X_val, y_val, and more of them as validation_sets"
             elif name == "sample_weight":
                 hint = ": the algorithm has no sample weights"
             else:
@@ -238,6 +244,9 @@ class EnsembleClassifier(BoostingClassifier):
         X_val: Features = None,
         y_val: ArrayLike | None = None,
         callbacks: Any = (),
+        *,
+        sample_weight_val: ArrayLike | None = None,
+        validation_sets: Any = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model.
@@ -255,6 +264,10 @@ class EnsembleClassifier(BoostingClassifier):
         callbacks : sequence of objects, default=()
             Each has a method ``after_round(state)``, which ends the training where it returns something true; see
             `TrainingState`.
+        sample_weight_val : array-like, default=None
+            Weights of the rows of ``X_val`` in the metric; class weights are multiplied with them.
+        validation_sets : dict of str to (X, y) or (X, y, sample_weight), default=None
+            More sets whose metric the history keeps; early stopping does not look at them.
 
         Returns
         -------
@@ -269,7 +282,8 @@ class EnsembleClassifier(BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
-        return self._fit(X, y, X_val, y_val, callbacks, unknown, sample_weight)
+        sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
+        return self._fit(X, y, sets, callbacks, unknown, sample_weight)
 
     def predict_proba(self, X: Features) -> NDArray[np.float64]:
         """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
@@ -298,15 +312,15 @@ class _Training:
         self.booster = draft._booster(lambda: int(check_random_state(seed()).randint(2**31)))
         self.params = self.booster.params
 
-    def run(self, X, y, sample_weight, X_val, y_val):
+    def run(self, X, y, sample_weight, sets):
         """Check, prepare, and do all rounds."""
         draft, params, booster = self.draft, self.params, self.booster
         booster.check()
         for callback in self.callbacks:
             callback.begin(booster)
         continued = params.warm_start and hasattr(draft, "model_")
-        inputs = self._inputs(X, y, sample_weight, X_val, y_val, continued)
-        del X, y, sample_weight
+        inputs = self._inputs(X, y, sample_weight, sets, continued)
+        del X, y, sample_weight, sets
         self.classes = inputs.classes
         check_file(self.classes, inputs.meta)
         previous = self._previous(inputs)
@@ -336,16 +350,19 @@ class _Training:
         draft._ended, draft._kept = state.ended, self.booster.kept()
 
     def _own_callbacks(self, validation):
-        found = [WarnOfNothingToAdd()]
+        found, params = [WarnOfNothingToAdd()], self.params
         if validation is not None:
-            found.append(ValidationError())
-            if self.params.early_stopping:
-                found.append(EarlyStopping(self.params.n_iter_no_change))
-        if self.params.verbose:
+            metric = Metric(params.scoring, self.classes, self.booster.link)
+            for held in validation.sets:
+                metric.check(held)
+            found.append(ValidationCurves(metric))
+            if params.early_stopping:
+                found.append(EarlyStopping(metric, params.n_iter_no_change, params.min_delta))
+        if params.verbose:
             found.append(Progress(type(self.draft).__name__))
         return found
 
-    def _inputs(self, X, y, sample_weight, X_val, y_val, continued):
+    def _inputs(self, X, y, sample_weight, sets, continued):
         draft, params = self.draft, self.params
         finite = "allow-nan" if self.booster.allows_missing else True
         X, y = validate_data(
@@ -361,29 +378,29 @@ class _Training:
                 "continue with the same classes, or set warm_start=False"
             )
         class_weight = getattr(params, "class_weight", None)
-        if class_weight is not None:
-            _check_class_weight(type(draft), class_weight)
-            weight = weight * compute_sample_weight(class_weight, y)
+        _check_class_weight(type(draft), class_weight)
+        class_weight = compute_class_weight(class_weight, classes=classes, y=y)
+        weight = weight * class_weight[codes]
         n_present = len(np.unique(codes[weight > 0]))
         if n_present < 2:
             raise ValueError(
                 f"{type(draft).__name__} needs samples of at least 2 classes with positive weight; "
                 f"the data has {counted(n_present, 'class', 'classes')}"
             )
-        validation = None
-        if X_val is not None or y_val is not None:
-            held = given_validation(draft, X_val, y_val, classes, finite)
-            validation = Validation(*held, len(classes))
-        elif params.early_stopping:
+        inputs = Inputs(
+            X, classes, codes, weight, class_weight, None, _meta(draft), params.n_estimators, continued
+        )
+        found = [held_set(draft, name, *parts, inputs, finite) for name, parts in sets.items()]
+        if params.early_stopping and "val" not in sets:
             random_state = _random_state(params.random_state, self.callbacks)
             rows = held_out(codes, weight, params.validation_fraction, random_state)
             X_held = X[rows].tocsc() if hasattr(X, "tocsc") else X[rows]
-            validation = Validation(X_held, codes[rows], len(classes))
-            weight = weight.copy()
-            weight[rows] = 0
-        return Inputs(
-            X, classes, codes, weight, validation, _meta(draft), params.n_estimators, continued
-        )
+            found.insert(0, Held.of("val", X_held, y[rows], codes[rows], weight[rows]))
+            inputs.weight = weight.copy()
+            inputs.weight[rows] = 0
+        if found:
+            inputs.validation = Validation(found, len(classes))
+        return inputs
 
     def _previous(self, inputs):
         """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""
@@ -409,10 +426,11 @@ def _random_state(given, callbacks):
 
 def _meta(estimator):
     """What the model file says about its training."""
-    params = estimator.get_params(deep=False)
+    params, defaults = estimator.get_params(deep=False), {field.name: field.default for field in fields(estimator)}
+    left_out = {*NOT_IN_MODEL, *(name for name in WHERE_SET if params[name] == defaults[name])}
     meta = {
         "algorithm": estimator.algorithm,
-        "params": {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL},
+        "params": {name: _plain(value) for name, value in params.items() if name not in left_out},
         "version": __version__,
     }
     if hasattr(estimator, "feature_names_in_"):

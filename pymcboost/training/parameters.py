@@ -16,9 +16,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeVar, dataclass_transform
 
 import numpy as np
+from sklearn.metrics import get_scorer_names
 
 Seed = int | np.random.RandomState | None
 ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
+Scoring = Literal["log_loss", "error", "balanced_error", "auc_ovr"] | str | Callable[..., float]
 
 Class = TypeVar("Class", bound=type)
 
@@ -42,6 +44,7 @@ class Parameter:
     kind: type = object
     none: bool = False
     choices: tuple[str, ...] = ()
+    scorers: bool = False
     callables: bool = False
     lists: bool = False
     dicts: bool = False
@@ -59,6 +62,7 @@ class Parameter:
             kind=str if choices else kinds[0] if kinds else object,
             none=types.NoneType in parts,
             choices=choices,
+            scorers=str in parts,
             callables=Callable in origins,
             lists=Sequence in origins,
             dicts=Mapping in origins,
@@ -69,6 +73,7 @@ class Parameter:
         """Allowed values in words; with ``text`` those that the command line takes."""
         if self.choices:
             words = "one of " + ", ".join(repr(choice) for choice in self.choices)
+            words += ", a name that sklearn.metrics.get_scorer_names() lists" if self.scorers else ""
             words += " or a callable" if self.callables and not text else ""
         elif self.kind is bool:
             words = "True or False"
@@ -83,7 +88,7 @@ class Parameter:
     def type_in_words(self):
         """The type as a docstring gives it."""
         if self.choices:
-            words = "{" + ", ".join(f'"{choice}"' for choice in self.choices) + "}"
+            words = "{" + ", ".join(f'"{choice}"' for choice in self.choices) + "}" + ", str" * self.scorers
         else:
             words = "array-like" if self.kind is object else self.kind.__name__ + self._range()
         words += ", dict" if self.dicts else ""
@@ -106,7 +111,7 @@ class Parameter:
         if self.lists and isinstance(value, (list, tuple)):
             return all(isinstance(part, (list, tuple)) and all(map(_is_whole, part)) for part in value) and bool(value)
         if self.choices and isinstance(value, str):
-            return value in self.choices
+            return value in self.choices or (self.scorers and value in get_scorer_names())
         others = (self.callables and callable(value)) or (self.dicts and isinstance(value, dict))
         if self.kind is object or others or (self.generators and isinstance(value, np.random.RandomState)):
             return True
@@ -167,7 +172,20 @@ PARAMETERS = {
     ),
     "tol": Parameter("Training stops when a round changes the objective by no more than this, relatively.", low=0),
     "early_stopping": Parameter(
-        "Stop when the validation error has not improved for ``n_iter_no_change`` rounds, and keep the best round."
+        "Stop when the metric of the validation rows has not improved for ``n_iter_no_change`` rounds, and keep the "
+        "best round."
+    ),
+    "scoring": Parameter(
+        "Metric of the validation rows that the history keeps and early stopping looks at: the mean of -log p of the "
+        "rows' classes, the share of wrong rows, its mean over the classes, or the mean over the classes of the area "
+        "under the curve of one against the others.\n\nAlso the name of a scorer of scikit-learn, or a callable "
+        "``(estimator, X, y)`` such as make_scorer returns: larger is better there. Its estimator has the scores of the "
+        "round, and ignores X. Sample and class weights count where the metric takes them."
+    ),
+    "min_delta": Parameter(
+        "Early stopping waits for an improvement of the metric by more than this. The round kept is the best in any "
+        "case.",
+        low=0,
     ),
     "validation_fraction": Parameter(
         "Share of the training rows set aside for early stopping when no validation set is given.",
@@ -264,7 +282,8 @@ def _document(cls):
         for name, row in parameters(cls).items()
     ]
     attributes = [_entry(f"{name} : {kind}", words) for name, (kind, words) in ATTRIBUTES.items()]
-    columns = {**cls.booster.columns, "val_error": "with a validation set"}
+    metric = "metric of the validation rows, as in val_log_loss; and that of other sets by their names"
+    columns = {**cls.booster.columns, "val_<scoring>": metric}
     words = ", ".join(f'"{name}" ({text})' for name, text in columns.items())
     attributes.append(_entry("history_ : dict of ndarray", f"Per round: {words}."))
     attributes += [
