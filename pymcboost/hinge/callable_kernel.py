@@ -1,11 +1,15 @@
 """Machines whose kernel is a Python function: they score like others, and are neither saved nor pickled."""
 
 import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pymcboost.hinge.kernels import kernel_block
 from pymcboost.model.kind import Machine
+from pymcboost.model.scale import Scale
 from pymcboost.model.temperature import Calibration
 
 SCORED_AT_ONCE = 512
@@ -15,11 +19,15 @@ REFUSED = (
 )
 
 
+@dataclass(frozen=True, eq=False)
 class CallableMachine(Machine):
     """Support vectors and coefficients of a kernel that is a function."""
 
-    def __init__(self, kernel, support, coef, intercept, scale):
-        self.kernel, self.support, self.coef, self.intercept, self.scale = kernel, support, coef, intercept, scale
+    kernel: Callable[..., Any]
+    support: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+    scale: Scale | None
 
     def scores(self, X):
         """Scores of the classes: (m, K)."""
@@ -53,8 +61,9 @@ class CallableKernelModel(Calibration):
     def _sections(self):
         return {"CALB": self._calibration}
 
-    def _changed(self, CALB):
-        return CallableKernelModel(self.ensemble, self.classes_, self.meta, CALB)
+    def _changed(self, ensemble=None, **changed):
+        ensemble = self.ensemble if ensemble is None else ensemble
+        return CallableKernelModel(ensemble, self.classes_, self.meta, changed.get("CALB", self._calibration))
 
     def raw_scores(self, X, n_jobs=None):
         """Scores of the classes: (m, K)."""

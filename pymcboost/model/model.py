@@ -406,8 +406,9 @@ class Model(Calibration):
         common = [(tag, sections[tag]) for tag in file.COMMON if sections.get(tag) is not None]
         return file.encode(ensemble.laid_out(layout, leaves), common, self.link)
 
-    def _changed(self, **changed):
-        return self.from_bytes(self._encoded(self.ensemble, self.layout, self.leaves, **changed))
+    def _changed(self, ensemble=None, **changed):
+        ensemble = self.ensemble if ensemble is None else ensemble
+        return self.from_bytes(self._encoded(ensemble, self.layout, self.leaves, **changed))
 
     def __reduce__(self):
         return _unpickled, (self._data, __version__)

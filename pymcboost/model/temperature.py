@@ -122,6 +122,7 @@ class Calibration:
     link: Any
     classes_: Any
     raw_scores: Any
+    ensemble: Any
     _sections: Any
     _changed: Any
 
@@ -181,3 +182,25 @@ class Calibration:
         """
         codes = codes_of(y, self.classes_)
         return self.with_temperature(fit_temperature(self.raw_scores(X, n_jobs), codes, sample_weight, self.link))
+
+    def reweighted(self, factors: Any) -> Self:
+        """The same model with the probability of every class times a number, and all divided by their sum.
+
+        Predictions follow. Where a class has become twice as frequent, its number is 2. The numbers go into the bias: F
+        gets their logarithms, times the temperature, and halved for the link "softmax2". That is rounded to float32.
+
+        Parameters
+        ----------
+        factors : array-like (K,)
+            Above 0.
+
+        Returns
+        -------
+        Model
+        """
+        self._need_probabilities()
+        factors = np.asarray(factors, dtype=np.float64)
+        if factors.shape != self.classes_.shape or not ((factors > 0) & np.isfinite(factors)).all():
+            raise ValueError(f"factors must be {len(self.classes_)} finite numbers above 0, not {factors.tolist()}")
+        shift = elementary.log(factors) * (self.temperature or 1.0)
+        return self._changed(self.ensemble.shifted(shift / 2 if self.link == "softmax2" else shift))

@@ -44,7 +44,7 @@ else:
 
 # Parameters that do not change the model, and so are not written into it; and those that are where they are set.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
-WHERE_SET = {"scoring", "min_delta"}
+WHERE_SET = {"scoring", "min_delta", "restore_priors"}
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -234,6 +234,7 @@ class EnsembleClassifier(BoostingClassifier):
 
     max_bins: int = 256
     class_weight: ClassWeight = None
+    restore_priors: bool = False
 
     @named_arguments
     def fit(
@@ -321,7 +322,7 @@ class _Training:
         continued = params.warm_start and hasattr(draft, "model_")
         inputs = self._inputs(X, y, sample_weight, sets, continued)
         del X, y, sample_weight, sets
-        self.classes = inputs.classes
+        self.classes, self.priors = inputs.classes, _priors(draft, inputs)
         check_file(self.classes, inputs.meta)
         previous = self._previous(inputs)
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
@@ -347,6 +348,8 @@ class _Training:
         draft.classes_, draft.n_estimators_, draft.gain_ = self.classes, state.n_rounds, state.gain
         draft.history_ = {name: np.asarray(values) for name, values in state.history.items()}
         draft.model_ = state.model()
+        if self.priors is not None:
+            draft.model_ = draft.model_.reweighted(self.priors)
         draft._ended, draft._kept = state.ended, self.booster.kept()
 
     def _own_callbacks(self, validation):
@@ -427,7 +430,7 @@ def _random_state(given, callbacks):
 def _meta(estimator):
     """What the model file says about its training."""
     params, defaults = estimator.get_params(deep=False), {field.name: field.default for field in fields(estimator)}
-    left_out = {*NOT_IN_MODEL, *(name for name in WHERE_SET if params[name] == defaults[name])}
+    left_out = {*NOT_IN_MODEL, *(name for name in WHERE_SET if params.get(name) == defaults.get(name))}
     meta = {
         "algorithm": estimator.algorithm,
         "params": {name: _plain(value) for name, value in params.items() if name not in left_out},
@@ -440,6 +443,19 @@ def _meta(estimator):
 
 def _model(estimator, classes, booster, n_rounds, more):
     return booster.model(labels_of_file(classes), {**_meta(estimator), **more})
+
+
+def _priors(estimator, inputs):
+    """What undoes the weights of the classes where that is asked for; None elsewhere."""
+    weight = inputs.class_weight
+    if not getattr(estimator, "restore_priors", False) or (weight == weight[0]).all():
+        return None
+    if (weight == 0).any():
+        raise ValueError(
+            f"{type(estimator).__name__}: restore_priors divides by the weights of the classes, and that of "
+            f"{inputs.classes[weight == 0].tolist()[0]!r} is 0; leave its rows out, or set restore_priors=False"
+        )
+    return 1 / weight
 
 
 def _check_class_weight(cls, class_weight):

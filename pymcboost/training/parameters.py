@@ -193,6 +193,10 @@ PARAMETERS = {
     ),
     "n_iter_no_change": Parameter("Patience of early stopping, in rounds.", low=1),
     "class_weight": Parameter("Weights of the classes, multiplied with the sample weights."),
+    "restore_priors": Parameter(
+        "Divide the probabilities by the weights of the classes, so that they are those of the data again; predictions "
+        "follow. Sample weights are not undone."
+    ),
     "warm_start": Parameter("Let `fit` add rounds to the model already there.", python_only=True),
     "random_state": Parameter("Seed of the validation split, and of what else is random.", low=0, high=2**32 - 1),
     "n_jobs": Parameter("Threads; None and -1 mean all CPUs available. The model does not depend on it."),

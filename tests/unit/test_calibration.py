@@ -172,3 +172,63 @@ def test_refused():
     assert fitted.model_.temperature is None
     with pytest.raises(ValueError, match="not fitted|instance is not"):
         MCBoostClassifier().calibrate_on(X, y)
+
+
+@pytest.mark.parametrize("temperature", [None, 2.5])
+def test_reweighted(temperature):
+    """p_k f_k / sum: exact but for the bias, which is rounded to float32."""
+    for model in models():
+        rows = (finite_rows if model.is_machine else random_rows)(30, 4)
+        factors = np.array([0.05, 3.0, 1.0, 11.0, 0.5])[: model.n_classes_]
+        model = model.with_temperature(temperature)
+        if not model.has_probabilities:
+            with pytest.raises(ValueError, match="no link from scores to probabilities"):
+                model.reweighted(factors)
+            continue
+        other = model.reweighted(factors)
+        expected = model.predict_proba(rows) * factors
+        expected /= expected.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(other.predict_proba(rows), expected, rtol=1e-5, atol=1e-12)
+        clear = np.sort(expected, axis=1)[:, -2] < np.sort(expected, axis=1)[:, -1] - 1e-6
+        assert (other.predict(rows) == expected.argmax(axis=1))[clear].all()
+        assert (other.layout, other.leaves, other.temperature) == (model.layout, model.leaves, model.temperature)
+        np.testing.assert_allclose(other.reweighted(1 / factors).predict_proba(rows), model.predict_proba(rows), 1e-5)
+
+
+@pytest.mark.parametrize("bad", [[1, 2], [1, 2, 0], [1, 2, -1], [1, 2, np.nan], [1, 2, np.inf], 1.0])
+def test_factors_that_are_none(bad):
+    model = Model.from_ensemble(random_stumps(9, 4, 3), range(3), link="softmax")
+    with pytest.raises(ValueError, match="3 finite numbers above 0"):
+        model.reweighted(bad)
+
+
+RARE = np.concatenate([np.arange(50), np.arange(50, 100), np.arange(100, 110)])
+
+
+@pytest.mark.parametrize("cls", [MCBoostClassifier, VectorTreeBoostClassifier])
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 2.0, 2: 9.0}])
+def test_priors_are_restored(cls, class_weight):
+    more = {"n_estimators": 8, "random_state": 0, "class_weight": class_weight}
+    plain = cls(**more).fit(X[RARE], y[RARE])
+    restored = cls(**more, restore_priors=True).fit(X[RARE], y[RARE])
+    weight = {"balanced": 110 / 3 / np.array([50, 50, 10])}.get(str(class_weight), np.array([2.0, 1.0, 9.0]))
+    expected = plain.predict_proba(X) / weight
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(restored.predict_proba(X), expected, rtol=1e-5)
+    assert (restored.predict(X) == expected.argmax(axis=1)).all()
+    assert (restored.predict(X) != plain.predict(X)).any()
+    assert (restored.decision_function(X).argmax(axis=1) == restored.predict(X)).all()
+    assert restored.model_.meta["params"]["restore_priors"] is True
+    assert "restore_priors" not in plain.model_.meta["params"]
+    # A warm start adds to the rounds, not to the bias.
+    again = cls(**{**more, "n_estimators": 5}, restore_priors=True, warm_start=True).fit(X[RARE], y[RARE])
+    again.set_params(n_estimators=8).fit(X[RARE], y[RARE])
+    assert again.model_.to_bytes() == restored.model_.to_bytes()
+
+
+def test_priors_without_weights_are_those_of_the_data():
+    model = MCBoostClassifier(n_estimators=5).fit(X, y).model_
+    restored = MCBoostClassifier(n_estimators=5, restore_priors=True).fit(X, y).model_
+    assert restored.with_meta(model.meta).to_bytes() == model.to_bytes()
+    with pytest.raises(ValueError, match="restore_priors divides by the weights of the classes, and that of 1 is 0"):
+        MCBoostClassifier(restore_priors=True, class_weight={1: 0.0}).fit(X, y)
