@@ -271,6 +271,7 @@ def fit_as(condition, cls, params, X, y):
         more = {"subsample": 0.6, "max_features": 0.5}
         return cls(**{**params, **{name: v for name, v in more.items() if name in cls().get_params()}}).fit(X, y)
     stopping = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 3 * rounds}
+    stopping |= {"scoring": "error"} if "scoring" in cls().get_params() else {}
     if condition == "early-stopping":
         return cls(**{**params, **stopping}).fit(X, y)
     if condition == "validation-set":

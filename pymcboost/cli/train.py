@@ -101,7 +101,7 @@ def _add_data_options(group):
         "-P",
         "--validation-file",
         metavar="file",
-        help="LIBSVM file whose error is followed during training (what --early-stopping then watches)",
+        help="LIBSVM file whose --metric is followed during training (what --early-stopping then watches)",
     )
     group.add_argument(
         "--base",
@@ -361,6 +361,8 @@ def drop(checkpoint):
 
 def report(estimator, X, y, validation, arguments, note, seconds):
     """Say how the training went."""
+    from pymcboost.training.metrics import ERRORS
+
     error = (estimator.model_.predict(X) != y).mean()
     rounds = estimator.n_estimators_
     if rounds < estimator.n_estimators:
@@ -369,6 +371,10 @@ def report(estimator, X, y, validation, arguments, note, seconds):
     if validation:
         error = (estimator.model_.predict(validation["X_val"]) != validation["y_val"]).mean()
         note(f"validation error {100 * error:.4g}%")
+    curve = estimator.history_.get(f"val_{estimator.scoring}", ())
+    if len(curve):
+        best = int(curve.argmin() if estimator.scoring in ERRORS else curve.argmax())
+        note(f"best validation {estimator.scoring} {curve[best]:.6g}, after {counted(best + 1, 'round')}")
 
 
 if __name__ == "__main__":

@@ -132,7 +132,8 @@ def held_set(estimator, name, X, y, weight, inputs, all_finite):
         beyond = np.isinf(values.astype(np.float32, copy=False)).any()
     if beyond:
         raise ValueError(
-            "X_val holds a value beyond the float32 range, up to 3.4e38: features are rounded to float32; scale them"
+            f"{_shown(name, 'X')} holds a value beyond the float32 range, up to 3.4e38: features are rounded to "
+            "float32; scale them"
         )
     codes = _encode(name, y, inputs.classes)
     weight = weight * np.where(codes < 0, 1.0, inputs.class_weight[codes])
@@ -177,11 +178,15 @@ def check_file(classes, meta):
     Model.from_ensemble(EnsembleBuilder(len(classes), 1).freeze(), labels_of_file(classes), meta=meta)
 
 
+def _shown(name, what):
+    return f"{what}_val" if name == "val" else f"{what} of the validation set {name!r}"
+
+
 def _encode(name, y, classes):
     """Class codes, -1 for labels that the training set does not have."""
     text = {kind in "OSU" for kind in (np.asarray(y).dtype.kind, classes.dtype.kind)}
     if len(text) > 1 or not np.isin(y, classes).any():
-        shown = "y_val" if name == "val" else f"the validation set {name!r}"
+        shown = _shown(name, "y")
         raise ValueError(
             f"none of the labels in {shown} occurs in y ({shown} begins {list(y[:3])!r}, the classes are "
             f"{list(classes[:3])!r}...); both must name the classes in the same way"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer, roc_auc_score
+from sklearn.metrics import get_scorer
 from sklearn.utils.metaestimators import available_if
 
 from pymcboost._kernels import elementary
@@ -70,10 +70,12 @@ def log_probabilities(scores, link):
 
 
 def log_loss(scores, held, link):
-    """Mean of -log p of the rows' own classes, p at least ``LEAST``."""
-    own = log_probabilities(scores, link)[np.arange(len(scores)), held.codes]
-    own[held.codes < 0] = -np.inf
-    return held.mean(-np.maximum(own, np.log(LEAST)))
+    """Mean of -log p of the rows' own classes, 1 / p the sum of exp(F_k - F_own), p at least ``LEAST``."""
+    above = scores - scores[np.arange(len(scores)), held.codes][:, None]
+    above *= FACTORS[link]
+    lost = elementary.log(elementary.exp(above, out=above).sum(axis=1))
+    lost[held.codes < 0] = np.inf
+    return held.mean(np.minimum(lost, -np.log(LEAST)))
 
 
 def error(scores, held, link):
@@ -96,10 +98,17 @@ def auc_ovr(scores, held, link):
     Rows are ordered by the probability of the class, or by its score where there are no probabilities.
     """
     columns = scores if link == "none" else log_probabilities(scores, link)
-    areas = [
-        roc_auc_score(held.codes == k, columns[:, k], sample_weight=held.weight) for k in _two_sided(held)
-    ]
-    return float(np.mean(areas))
+    return float(np.mean([_area(columns[:, k], held.codes == k, held.weight) for k in _two_sided(held)]))
+
+
+def _area(column, inside, weight):
+    """Share of the pairs of a row inside and one outside that the column orders well; equal ones count half."""
+    order = np.argsort(column, kind="stable")
+    column, inside = column[order], inside[order]
+    weight = np.ones(len(order)) if weight is None else weight[order]
+    begins = np.flatnonzero(np.concatenate(([True], column[1:] != column[:-1])))
+    within, outside = (np.add.reduceat(weight * part, begins) for part in (inside, ~inside))
+    return ((np.cumsum(outside) - outside / 2) * within).sum() / (within.sum() * outside.sum())
 
 
 def _two_sided(held):
@@ -166,8 +175,8 @@ class Metric:
         """Refuse rows on which the metric has no value; warn of weights that it leaves out."""
         if self.name == "auc_ovr" and not len(_two_sided(held)):
             raise ValueError(
-                f"the validation set {held.name!r} has rows of one class only, for which auc_ovr has no value; give rows "
-                "of two classes or more, or another scoring"
+                f"the validation set {held.name!r} has rows of one class only, for which auc_ovr has no value; give "
+                "rows of two classes or more, or another scoring"
             )
         if self._own is None and held.weight is not None and not self._weighted():
             warnings.warn(

@@ -176,15 +176,15 @@ PARAMETERS = {
         "best round."
     ),
     "scoring": Parameter(
-        "Metric of the validation rows that the history keeps and early stopping looks at: the mean of -log p of the "
-        "rows' classes, the share of wrong rows, its mean over the classes, or the mean over the classes of the area "
-        "under the curve of one against the others.\n\nAlso the name of a scorer of scikit-learn, or a callable "
-        "``(estimator, X, y)`` such as make_scorer returns: larger is better there. Its estimator has the scores of the "
-        "round, and ignores X. Sample and class weights count where the metric takes them."
+        "Metric of the validation rows: what the history keeps, and early stopping looks at.\n\n"
+        '"log_loss" is the mean of -log p of the rows\' classes, "error" the share of wrong rows, "balanced_error" its '
+        'mean over the classes, and "auc_ovr" the mean over the classes of the area under the curve of one against the '
+        "others.\n\nOr a scorer, for which larger is better: the name of one of scikit-learn's, or a callable "
+        "``(estimator, X, y)`` such as make_scorer returns. Its estimator has the scores of the round for the rows X."
+        "\n\nSample and class weights count."
     ),
     "min_delta": Parameter(
-        "Early stopping waits for an improvement of the metric by more than this. The round kept is the best in any "
-        "case.",
+        "Least improvement of the metric that early stopping goes on for. The round kept is the best in any case.",
         low=0,
     ),
     "validation_fraction": Parameter(

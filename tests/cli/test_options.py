@@ -31,6 +31,8 @@ GIVEN = {
         ("-E 5", True),
         ("-E 5 --no-early-stopping", False),
     ],
+    "scoring": [("", "log_loss"), ("--metric error", "error"), ("--scoring neg_brier_score", "neg_brier_score")],
+    "min_delta": [("--min-delta 1e-3", 1e-3)],
     "validation_fraction": [("--validation-fraction 0.3", 0.3)],
     "n_iter_no_change": [("--n-iter-no-change 4", 4), ("-E 6", 6)],
     "class_weight": [("--class-weight balanced", "balanced"), ("--class-weight none", None)],
@@ -67,6 +69,8 @@ HINGE = {
         name: GIVEN[name]
         for name in ("n_estimators", "early_stopping", "validation_fraction", "n_iter_no_change", "random_state")
     },
+    "min_delta": GIVEN["min_delta"],
+    "scoring": [("", "error"), ("--metric auc_ovr", "auc_ovr")],
     **{name: GIVEN[name] for name in ("n_jobs", "verbose")},
     "C": [("-c 10", 10.0), ("--C 0.5", 0.5)],
     "kernel": [

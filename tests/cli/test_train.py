@@ -107,6 +107,27 @@ def test_validation_file_and_patience(files, tmp_path):
     assert np.array_equal(model.decision_function(held.X), same.decision_function(held.X))
     found = re.search(r"validation error (\S+)%", done.stderr)
     assert float(found[1]) == pytest.approx(100 * np.mean(model.predict(held.X) != held.y), abs=0.01)
+    said = re.search(r"best validation log_loss (\S+), after (\d+) rounds\n", done.stderr)
+    assert float(said[1]) == pytest.approx(same.history_["val_log_loss"].min(), rel=1e-5)
+    assert int(said[2]) == same.n_estimators_
+
+
+@pytest.mark.parametrize(
+    ("metric", "best"), [("balanced_error", np.argmin), ("auc_ovr", np.argmax), ("f1_macro", np.argmax)]
+)
+def test_best_of_the_curve_where_all_rounds_are_kept(files, tmp_path, metric, best):
+    asked = ["-n", 30, "--metric", metric, "-P", files / "test.svm"]
+    done = call("train", *asked, files / "train.svm", "v.mcb", cwd=tmp_path)
+    train, held = load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
+    same = MCBoostClassifier(n_estimators=30, scoring=metric).fit(train.X, train.y, X_val=held.X, y_val=held.y)
+    curve = same.history_[f"val_{metric}"]
+    assert f"best validation {metric} {curve[best(curve)]:.6g}, after {best(curve) + 1} round" in done.stderr
+
+
+def test_unknown_metrics_are_refused_with_those_there_are(files, tmp_path):
+    done = call("train", "--metric", "logloss", files / "train.svm", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "argument --metric/--scoring: 'logloss' is not one of 'log_loss', 'error'," in done.stderr
 
 
 def test_cross_validation_prints_libsvms_line_and_writes_nothing(files, tmp_path):
@@ -169,8 +190,8 @@ ENDINGS = [
     ("gradboost --l1 1000", 0, "no weak learner has a gradient above l1"),
     ("hingeboost -c 1e9", None, "no residual is above tol"),
     ("gentleboost -w1 3 --min-weight-fraction-leaf 0.5", 0, "no weak learner has an edge any more"),
-    ("mart -E 2", None, "the validation error did not improve in 2 rounds more"),
-    ("mart -E 39", None, "the validation error was least after these"),
+    ("mart -E 2 --metric error", None, "the validation error did not improve in 2 rounds more"),
+    ("mart -E 39 --metric error", None, "the validation error was best after these"),
 ]
 
 

@@ -23,6 +23,7 @@ TRAININGS = [
     for more in (
         {},
         {"early_stopping": True, "n_iter_no_change": 9},
+        {"early_stopping": True, "n_iter_no_change": 7, "scoring": "auc_ovr", "min_delta": 1e-4},
         {"subsample": 0.5},
         {"max_features": 0.5},
         {"weak_learner": "tree"},
@@ -137,12 +138,20 @@ def test_validation_set_of_ones_own(tmp_path, monkeypatch):
     X, y = some_data()
     X_val, y_val = some_data(seed=1)
     kwargs = {"n_estimators": 40, "early_stopping": True, "n_iter_no_change": 6}
-    whole = cls(**kwargs).fit(X, y, X_val=X_val, y_val=y_val)
+    weight = np.random.default_rng(0).integers(0, 3, len(y_val)).astype(float)
+    more = {"sample_weight_val": weight, "validation_sets": {"half": (X_val[::2], y_val[::2], weight[::2])}}
+    whole = cls(**kwargs).fit(X, y, X_val=X_val, y_val=y_val, **more)
     with monkeypatch.context() as patch:
         stop_after(patch, cls, 7)
         with pytest.raises(KeyboardInterrupt):
-            Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val)
-    agree(Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val), whole)
+            Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **more)
+    for other in {**more, "sample_weight_val": None}, {"sample_weight_val": weight}:
+        with pytest.raises(ValueError, match="is the checkpoint of another training: the validation set differ"):
+            Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **other)
+    for changed in {"scoring": "error"}, {"min_delta": 0.5}:
+        with pytest.raises(ValueError, match=f"{next(iter(changed))} was the default, it is"):
+            Checkpoint(tmp_path / "m").fit(cls(**kwargs, **changed), X, y, X_val=X_val, y_val=y_val, **more)
+    agree(Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **more), whole)
 
 
 @pytest.fixture

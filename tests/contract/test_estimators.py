@@ -16,6 +16,7 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -313,10 +314,11 @@ def test_warm_start_does_not_mix_losses(name):
 def test_early_stopping(algorithm):
     X, y = some_data(m=600, seed=3)
     X_val, y_val = some_data(m=300, seed=4)
-    model = algorithm(n_estimators=400, early_stopping=True, n_iter_no_change=10, random_state=0).fit(X, y)
+    by_error = {"early_stopping": True, "scoring": "error", "n_iter_no_change": 10}
+    model = algorithm(n_estimators=400, random_state=0, **by_error).fit(X, y)
     assert model.n_estimators_ < 400
     assert len(model.history_["val_error"]) == model.n_estimators_
-    model = algorithm(n_estimators=60, early_stopping=True, n_iter_no_change=10).fit(X, y, X_val=X_val, y_val=y_val)
+    model = algorithm(n_estimators=60, **by_error).fit(X, y, X_val=X_val, y_val=y_val)
     if model.model_.has_stages:
         errors = [np.mean(labels != y_val) for labels in model.staged_predict(X_val)]
     else:  # shorter trainings are what earlier rounds were
@@ -327,6 +329,100 @@ def test_early_stopping(algorithm):
     assert int(np.argmin(errors)) == len(errors) - 1
     with pytest.raises(ValueError, match="give both"):
         model.fit(X, y, X_val=X_val)
+
+
+def test_metrics_of_weighted_and_named_validation_sets(algorithm):
+    X, y = some_data(m=500, seed=3)
+    X_val, y_val = some_data(m=300, seed=4)
+    rng = np.random.default_rng(0)
+    w = rng.integers(0, 4, 300).astype(float)
+    weights = {"class_weight": {label: 1.0 + i for i, label in enumerate(np.unique(y))}}
+    weights = weights if "class_weight" in algorithm().get_params() else {}
+    factor = np.array([weights["class_weight"][label] for label in y_val]) if weights else 1.0
+    link = algorithm.booster.link != "none"
+    name = "log_loss" if link else "error"
+    assert algorithm().scoring == name
+    model = algorithm(n_estimators=30, early_stopping=True, n_iter_no_change=4, **weights)
+    few = np.flatnonzero(y_val != y_val[0])[:40]
+    sets = {"few": (X_val[few], y_val[few]), "again": (X_val, y_val, w)}
+    model.fit(X, y, X_val=X_val, y_val=y_val, sample_weight_val=w, validation_sets=sets)
+    curve = model.history_[f"val_{name}"]
+    assert len(curve) == model.n_estimators_ == 1 + int(np.argmin(curve))
+    np.testing.assert_array_equal(model.history_[f"again_{name}"], curve)
+
+    def measured(X, y, w):
+        if not link:
+            return np.average(model.predict(X) != y, weights=w)
+        return log_loss(y, model.predict_proba(X), sample_weight=w, labels=model.classes_)
+
+    assert curve[-1] == pytest.approx(measured(X_val, y_val, w * factor), rel=1e-9)
+    few_weight = np.broadcast_to(factor, 300)[few]
+    assert model.history_[f"few_{name}"][-1] == pytest.approx(measured(X_val[few], y_val[few], few_weight), rel=1e-9)
+    # Sets change nothing but the history.
+    plain = algorithm(n_estimators=model.n_estimators_, **weights).fit(X, y)
+    np.testing.assert_array_equal(plain.decision_function(X), model.decision_function(X))
+
+
+def test_rows_split_off_carry_their_weights(algorithm):
+    X, y = some_data(m=400, seed=3)
+    weight = np.random.default_rng(0).integers(1, 4, 400).astype(float)
+    seen = []
+
+    def look(estimator, X, y, sample_weight=None):
+        seen.append((X, y, sample_weight))
+        return 0.0
+
+    weighted = "sample_weight" in inspect.signature(algorithm.fit).parameters
+    model = algorithm(n_estimators=2, early_stopping=True, scoring=look, random_state=0)
+    model.fit(X, y, **({"sample_weight": weight} if weighted else {}))
+    X_held, y_held, w_held = seen[0]
+    place = {row.tobytes(): i for i, row in enumerate(X)}
+    rows = [place[row.tobytes()] for row in X_held]
+    assert len(rows) == 40
+    np.testing.assert_array_equal(y[rows], y_held)
+    if weighted:
+        np.testing.assert_allclose(weight[rows] / weight[rows].max(), w_held)
+    else:
+        assert w_held is None
+
+
+BAD_SETS = [
+    ({"X_val": 1}, "X_val and y_val go together: give both, or neither"),
+    ({"y_val": 1}, "X_val and y_val go together"),
+    ({"sample_weight_val": 1}, "sample_weight_val needs the rows that it weights"),
+    ({"X_val": 1, "y_val": 1, "sample_weight_val": np.zeros(240)}, "set 'val'.*(no row of positive|one non-zero)"),
+    ({"X_val": 1, "y_val": 1, "sample_weight_val": -np.ones(240)}, "validation set 'val': Negative values"),
+    ({"X_val": 1, "y_val": 1, "sample_weight_val": np.full(240, np.nan)}, "validation set 'val': .*NaN"),
+    ({"X_val": 1, "y_val": 1, "sample_weight_val": np.ones(3)}, r"validation set 'val': sample_weight.shape == \(3,\)"),
+    ({"validation_sets": [1]}, "validation_sets must be a dict of names"),
+    ({"validation_sets": {"val": 2}}, "'val' is no name; take a string, and not 'val'"),
+    ({"validation_sets": {3: 2}}, "3 is no name"),
+    ({"validation_sets": {"": 2}}, "'' is no name"),
+    ({"validation_sets": {"more": 1}}, r"validation_sets\['more'\] must be \(X, y\) or \(X, y, sample_weight\)"),
+    ({"validation_sets": {"more": 5}}, r"validation_sets\['more'\] must be"),
+    ({"validation_sets": {"more": "narrow"}}, "validation set 'more': X has 2 features, but"),
+    ({"validation_sets": {"more": "none"}}, "validation set 'more': Found array with 0 sample"),
+    ({"validation_sets": {"more": "others"}}, "none of the labels in y of the validation set 'more' occurs in y"),
+    ({"validation_sets": {"more": "huge"}}, "X of the validation set 'more' holds a value beyond the float32 range"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), BAD_SETS, ids=[str(i) for i in range(len(BAD_SETS))])
+@pytest.mark.parametrize("name", ["vector-tree", "hingeboost"])
+def test_bad_validation_sets_are_refused_by_name(name, given, message):
+    X, y = some_data(m=240)
+    huge = X.copy()
+    huge[3, 1] = 1e39
+    words = {"narrow": (X[:, :2], y), "none": (X[:0], y[:0]), "others": (X, y + 100), "huge": (huge, y)}
+
+    def part(key, value):
+        if key == "validation_sets" and isinstance(value, dict):
+            pairs = {1: X, 2: (X, y), 5: (X, y, None, None, None), **words}
+            return {name: pairs[what] for name, what in value.items()}
+        return {"X_val": X, "y_val": y}.get(key, value)
+
+    with pytest.raises(ValueError, match=message):
+        get_class(name)(n_estimators=2).fit(X, y, **{key: part(key, value) for key, value in given.items()})
 
 
 def test_interrupt_keeps_the_rounds_done(algorithm, monkeypatch):
@@ -525,7 +621,8 @@ def test_unknown_arguments_of_fit_are_refused_by_the_name_of_the_class(algorithm
     X, y = some_data()
     name = algorithm.__name__
     message = rf"^{name}\.fit\(\) got an unexpected keyword argument "
-    with pytest.raises(TypeError, match=message + "'eval_set'; give the validation set as X_val, y_val$"):
+    hint = "give the validation set as X_val, y_val, and more of them as validation_sets"
+    with pytest.raises(TypeError, match=f"{message}'eval_set'; {hint}$"):
         algorithm().fit(X, y, eval_set=[(X, y)])
     with pytest.raises(TypeError, match=message + "'Xval'$"):
         algorithm().fit(X, y, Xval=X)
