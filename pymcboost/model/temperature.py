@@ -4,7 +4,9 @@ With z = F for the link "softmax" and where there is none, and z = 2 F for "soft
 
     sum_i w_i (log sum_k exp(beta z_ik) - beta z_iy) / sum_i w_i,
 
-which is convex in beta. The minimum is where the derivative, the mean of sum_k p_ik z_ik - z_iy, is 0.
+which is convex in beta. The minimum is where the derivative, the mean of sum_k p_ik z_ik - z_iy, is 0. To the n rows
+comes one whose scores are like theirs and whose class is drawn at random (Laplace's rule of succession): where all
+rows are right, one in n + 1 may still be wrong.
 
 C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, On calibration of modern neural networks, ICML 2017.
 """
@@ -62,7 +64,9 @@ def fit_temperature(scores, codes, weight=None, link="softmax"):
     z = scores - scores.max(axis=1, keepdims=True)
     if link == "softmax2":
         z *= 2
-    return _rounded(1 / _minimum(z, z[np.arange(len(z)), codes], weight / weight.sum()))
+    right, n_rows = z[np.arange(len(z)), codes], np.count_nonzero(weight)
+    right += (z.mean(axis=1) - right) / (n_rows + 1)
+    return _rounded(1 / _minimum(z, right, weight / weight.sum()))
 
 
 def codes_of(y, classes):

@@ -4,12 +4,13 @@ import math
 
 
 def log_loss(scores, codes, weight, link, temperature):
-    """Weighted mean of -log p of the right classes."""
-    total = 0.0
+    """Weighted mean of -log p of the right classes, where one row in n + 1 has a class at random."""
+    total, share = 0.0, 1 / (1 + sum(w > 0 for w in weight))
     for F, y, w in zip(scores, codes, weight, strict=True):
         z = [(2 if link == "softmax2" else 1) * f / temperature for f in F]
         top = max(z)
-        total += w * (top + math.log(sum(math.exp(value - top) for value in z)) - z[y])
+        log_p = [value - top - math.log(sum(math.exp(value - top) for value in z)) for value in z]
+        total -= w * ((1 - share) * log_p[y] + share * sum(log_p) / len(log_p))
     return total / sum(weight)
 
 
