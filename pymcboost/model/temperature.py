@@ -66,7 +66,7 @@ def fit_temperature(scores, codes, weight=None, link="softmax"):
         z *= 2
     right, n_rows = z[np.arange(len(z)), codes], np.count_nonzero(weight)
     right += (z.mean(axis=1) - right) / (n_rows + 1)
-    return _rounded(1 / _minimum(z, right, weight / weight.sum()))
+    return rounded(1 / _minimum(z, right, weight / weight.sum()))
 
 
 def codes_of(y, classes):
@@ -115,7 +115,9 @@ def _derivatives(z, right, weight, beta):
     return slope, curvature
 
 
-def _rounded(value):
+def rounded(value):
+    """A temperature in the binary digits and the bounds that all have."""
+    value = min(max(value, LEAST), MOST)
     mantissa, exponent = np.frexp(value)
     return float(np.ldexp(np.rint(mantissa * 2.0**BITS), exponent - BITS))
 
