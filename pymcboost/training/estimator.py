@@ -3,7 +3,6 @@
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from functools import partial
 from numbers import Real
 from os import PathLike
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -21,6 +20,7 @@ from pymcboost.model.model import Model
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
+from pymcboost.training.folds import out_of_fold, refuse_mixed
 from pymcboost.training.inputs import (
     TYPES,
     Inputs,
@@ -33,17 +33,15 @@ from pymcboost.training.inputs import (
     labels_of_file,
 )
 from pymcboost.training.loop import TrainingState, train
+from pymcboost.training.meta import meta_of
 from pymcboost.training.metrics import Held, Metric
-from pymcboost.training.parameters import ClassWeight, Parameter, Scoring, Seed, checked, estimator
+from pymcboost.training.parameters import ClassWeight, Folds, Parameter, Rounds, Scoring, Seed, checked, estimator
 
 if TYPE_CHECKING:
     from pymcboost.training._bases import BaseEstimator, ClassifierMixin
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin
 
-# Parameters that do not change the model, and so are not written into it; and those that are where they are set.
-NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
-WHERE_SET = {"scoring", "min_delta"}
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -78,7 +76,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         def fit(self, X: Any, y: ArrayLike, **more: Any) -> Self:
             """See the subclasses."""
 
-    n_estimators: int = 200
+    n_estimators: Rounds = 200
+    cv: Folds = 3
     early_stopping: bool = False
     scoring: Scoring = "log_loss"
     validation_fraction: float = 0.1
@@ -91,14 +90,14 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def _fit(self, X, y, sets, callbacks, unknown, sample_weight=None):
+    def _fit(self, X, y, sets, groups, callbacks, unknown, sample_weight=None):
         self._refuse_arguments(unknown)
         # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
         training = _Training(draft, [as_callback(one) for one in callbacks])
         try:
-            training.run(X, y, sample_weight, sets)
+            training.run(X, y, sample_weight, sets, groups)
         except KeyboardInterrupt:  # the rounds done are a usable model
             if training.rounds_done():
                 training.finish()
@@ -222,6 +221,7 @@ class EnsembleClassifier(BoostingClassifier):
         *,
         sample_weight_val: ArrayLike | None = None,
         validation_sets: Any = None,
+        groups: ArrayLike | None = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model.
@@ -243,6 +243,8 @@ class EnsembleClassifier(BoostingClassifier):
             Weights of the rows of ``X_val`` in the metric; class weights are multiplied with them.
         validation_sets : dict of str to (X, y) or (X, y, sample_weight), default=None
             More sets whose metric the history keeps; early stopping does not look at them.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group are in one fold, with ``n_estimators="auto"``.
 
         Returns
         -------
@@ -258,7 +260,7 @@ class EnsembleClassifier(BoostingClassifier):
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
         sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
-        return self._fit(X, y, sets, callbacks, unknown, sample_weight)
+        return self._fit(X, y, sets, groups, callbacks, unknown, sample_weight)
 
     def predict_proba(self, X: Features) -> NDArray[np.float64]:
         """Class probabilities by the loss's link, (n_samples, n_classes): not calibrated on held-out data."""
@@ -287,18 +289,20 @@ class _Training:
         self.booster = draft._booster(lambda: int(check_random_state(seed()).randint(2**31)))
         self.params = self.booster.params
 
-    def run(self, X, y, sample_weight, sets):
+    def run(self, X, y, sample_weight, sets, groups):
         """Check, prepare, and do all rounds."""
         draft, params, booster = self.draft, self.params, self.booster
         booster.check()
+        refuse_mixed(params, groups)
         for callback in self.callbacks:
             callback.begin(booster)
         continued = params.warm_start and hasattr(draft, "model_")
-        inputs = self._inputs(X, y, sample_weight, sets, continued)
-        del X, y, sample_weight, sets
+        inputs = self._inputs(X, y, sample_weight, sets, groups, continued)
+        del X, y, sample_weight, sets, groups
         self.classes = inputs.classes
         check_file(self.classes, inputs.meta)
         previous = self._previous(inputs)
+        cv_results = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else None
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], resolve_n_jobs(params.n_jobs))
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
@@ -310,6 +314,7 @@ class _Training:
         best_gain = None if previous is None else previous.best_gain
         make_model = partial(_model, draft, self.classes)
         self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
+        self.state.cv_results = cv_results
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
 
     def rounds_done(self):
@@ -323,6 +328,9 @@ class _Training:
         draft.history_ = {name: np.asarray(values) for name, values in state.history.items()}
         draft.model_ = state.model()
         draft._ended, draft._kept = state.ended, self.booster.kept()
+        vars(draft).pop("cv_results_", None)
+        if state.cv_results is not None:
+            draft.cv_results_ = state.cv_results
 
     def _own_callbacks(self, validation):
         found, params = [WarnOfNothingToAdd()], self.params
@@ -337,7 +345,19 @@ class _Training:
             found.append(Progress(type(self.draft).__name__))
         return found
 
-    def _inputs(self, X, y, sample_weight, sets, continued):
+    def _find_rounds(self, inputs, previous):
+        """Set the number of rounds to the best one by cross-validation; its curves."""
+        found = None if previous is None else previous.cv_results
+        found = found or out_of_fold(self.draft, inputs, self.booster.draw_seed()).results()
+        self.params.n_estimators = found["best_round"]
+        if previous is not None and previous.n_rounds > found["best_round"]:
+            raise ValueError(
+                f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the {found['best_round']} that "
+                'n_estimators="auto" finds; remove the file to begin anew'
+            )
+        return found
+
+    def _inputs(self, X, y, sample_weight, sets, groups, continued):
         draft, params = self.draft, self.params
         finite = "allow-nan" if self.booster.allows_missing else True
         X, y = validate_data(
@@ -363,8 +383,10 @@ class _Training:
                 f"the data has {counted(n_present, 'class', 'classes')}"
             )
         inputs = Inputs(
-            X, classes, codes, weight, class_weight, None, _meta(draft), params.n_estimators, continued
-        )
+            X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
+            None if groups is None else column_or_1d(groups),
+        )  # fmt: skip
+        check_consistent_length(X, groups)
         found = [held_set(draft, name, *parts, inputs, finite) for name, parts in sets.items()]
         if params.early_stopping and "val" not in sets:
             random_state = _random_state(params.random_state, self.callbacks)
@@ -399,22 +421,8 @@ def _random_state(given, callbacks):
     return given if given is not None else next((one.seed for one in callbacks if one.seed is not None), None)
 
 
-def _meta(estimator):
-    """What the model file says about its training."""
-    params, defaults = estimator.get_params(deep=False), {field.name: field.default for field in fields(estimator)}
-    left_out = {*NOT_IN_MODEL, *(name for name in WHERE_SET if params[name] == defaults[name])}
-    meta = {
-        "algorithm": estimator.algorithm,
-        "params": {name: _plain(value) for name, value in params.items() if name not in left_out},
-        "version": __version__,
-    }
-    if hasattr(estimator, "feature_names_in_"):
-        meta["feature_names"] = [str(name) for name in estimator.feature_names_in_]
-    return meta
-
-
 def _model(estimator, classes, booster, n_rounds, more):
-    return booster.model(labels_of_file(classes), {**_meta(estimator), **more})
+    return booster.model(labels_of_file(classes), {**meta_of(estimator), **more})
 
 
 def _check_class_weight(cls, class_weight):
@@ -424,20 +432,3 @@ def _check_class_weight(cls, class_weight):
                 raise ValueError(
                     f"{cls.__name__}: class_weight[{label!r}]={value!r} is not allowed; it must be a finite number >= 0"
                 )
-
-
-def _plain(value):
-    """A value that JSON keeps."""
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, Real):
-        return value if isinstance(value, (int, float)) else float(value)
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return repr(type(value).__name__)

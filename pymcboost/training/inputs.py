@@ -35,9 +35,11 @@ class Inputs:
     validation : Validation or None
     meta : dict
         What the model file will say of the training.
-    n_estimators : int
+    n_estimators : int or "auto"
     continued : bool
         Whether it goes on from the estimator's own model.
+    groups : ndarray (n,) or None
+        Rows of one group are in one fold.
     """
 
     X: Any
@@ -47,8 +49,9 @@ class Inputs:
     class_weight: np.ndarray
     validation: Any
     meta: dict[str, Any]
-    n_estimators: int
+    n_estimators: int | str
     continued: bool
+    groups: np.ndarray | None = None
 
 
 class Validation:
