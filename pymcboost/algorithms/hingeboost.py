@@ -45,6 +45,7 @@ class HingeBoostOC(Booster):
     ends_when = "no residual is above tol"
     allows_missing = False
     resumable = False
+    side_by_side = False  # it bounds the threads of BLAS and of LIBSVM, which are the process's
     columns = {
         "column": "the colours of the classes, -1, 0 or 1",
         "objective": "norm and loss after the round",
@@ -307,6 +308,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         *,
         sample_weight_val: ArrayLike | None = None,
         validation_sets: Any = None,
+        groups: ArrayLike | None = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model.
@@ -329,6 +331,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
             Weights of the rows of ``X_val`` in the metric.
         validation_sets : dict of str to (X, y) or (X, y, sample_weight), default=None
             More sets whose metric the history keeps; early stopping does not look at them.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group are in one fold, with ``n_estimators="auto"``.
 
         Returns
         -------
@@ -344,7 +348,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
         sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
-        return self._fit(X, y, sets, callbacks, unknown)
+        return self._fit(X, y, sets, groups, callbacks, unknown)
 
     # A property, as scikit-learn's available_if would say only that the attribute is missing, and the reason elsewhere.
     @property
@@ -353,10 +357,10 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
         The hinge loss has no link to probabilities: without a temperature there are none.
         """
-        if getattr(getattr(self, "model_", None), "temperature", None) is None:
+        if self.calibrate is None and getattr(getattr(self, "model_", None), "temperature", None) is None:
             raise AttributeError(
-                "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to probabilities; calibrate "
-                "the fitted model by calibrate_on(X, y), or use decision_function"
+                "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to probabilities; set "
+                'calibrate="temperature", calibrate the fitted model by calibrate_on(X, y), or use decision_function'
             )
         return lambda X: self.model_.predict_proba(self._check_X(X), n_jobs=self.n_jobs)
 

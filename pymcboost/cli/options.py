@@ -36,7 +36,7 @@ def _converter(name, row):
         text = NUMBERED.get(name, {}).get(text, text)
         if row.none and text.lower() == "none":
             return None
-        return row.kind(text)
+        return text if text in row.choices else row.kind(text)
 
     def convert(text):
         try:
@@ -98,7 +98,7 @@ def add_algorithm_options(parser, cls):
         if row.kind is bool:
             details = f"default: {'on' if default else 'off'}"
             extra = {"action": argparse.BooleanOptionalAction}
-        elif row.choices:
+        elif row.kind is str:
             choices = (*row.choices, "none") if row.none else row.choices
             details = "or the name of a scorer of scikit-learn; " * row.scorers + f"default: {_shown(default)}"
             if name in NUMBERED:

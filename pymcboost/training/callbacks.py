@@ -157,29 +157,39 @@ class EarlyStopping(Callback):
             state.ended = state.ended or f"the validation {self.metric.name} was best after these"
 
 
+class _NoBar:
+    def update(self):
+        pass
+
+    close = update
+
+
+def progress_bar(name, n_rounds, wanted=True):
+    """A bar with ``update()`` and ``close()``; nothing is shown where standard error is no terminal."""
+    if not wanted or not sys.stderr.isatty():
+        return _NoBar()
+    from tqdm import tqdm
+
+    return tqdm(total=n_rounds, desc=name, unit="round", file=sys.stderr, leave=False)
+
+
 class Progress(Callback):
     """A progress bar, where standard error is a terminal."""
 
     def __init__(self, name):
-        self._name, self._bar = name, None
+        self._name, self._bar = name, _NoBar()
 
     def before_training(self, state):
         """Show the bar."""
-        if sys.stderr.isatty():
-            from tqdm import tqdm
-
-            left = state.n_estimators - state.n_rounds
-            self._bar = tqdm(total=left, desc=self._name, unit="round", file=sys.stderr, leave=False)
+        self._bar = progress_bar(self._name, state.n_estimators - state.n_rounds)
 
     def after_round(self, state):
         """Count the round."""
-        if self._bar is not None:
-            self._bar.update()
+        self._bar.update()
 
     def close(self, state):
         """Take the bar away."""
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
 
 
 class WarnOfNothingToAdd(Callback):

@@ -35,6 +35,7 @@ WORDS = {
     "y": "the labels",
     "weight": "the weights of the rows",
     "validation": "the validation set",
+    "groups": "the groups",
 }
 
 
@@ -159,7 +160,7 @@ class Checkpoint(Callback):
                 f"{self._name()} is the checkpoint of another training: {'; '.join(found)}. Train with the parameters "
                 f"and data of then, or {AGAIN}"
             )
-        if rounds > inputs.n_estimators:
+        if inputs.n_estimators != "auto" and rounds > inputs.n_estimators:
             raise ValueError(
                 f"{self._name()} has {counted(rounds, 'round')}, more than n_estimators={inputs.n_estimators}. "
                 f"Raise that, or {AGAIN}"
@@ -173,7 +174,7 @@ class Checkpoint(Callback):
         self.resumed = self._written = rounds
         if self.note is not None:
             self.note(f"going on from the {counted(rounds, 'round')} in {self._name()}")
-        state = {name: saved[name] for name in ("history", "gain", "best_gain", "best_round")}
+        state = {name: saved[name] for name in ("history", "gain", "best_gain", "best_round", "cv_results")}
         return Previous(model, rounds, best_model=saved["best"], **state)
 
     def after_round(self, state):
@@ -182,7 +183,7 @@ class Checkpoint(Callback):
             self._best = state.bytes_of_best()
         if state.n_rounds % (state.booster.restart_every or 1):
             return
-        self._last = state.n_rounds, state.gain, state.best_gain, state.best_round
+        self._last = state.n_rounds, state.gain, state.best_gain, state.best_round, state.cv_results
         if time.monotonic() >= self._next:
             self._write(state.model, state.history, *self._last)
             self._next = time.monotonic() + self.every
@@ -202,9 +203,10 @@ class Checkpoint(Callback):
     def _name(self):
         return os.fsdecode(self.path)
 
-    def _write(self, make_model, history, rounds, gain, best_gain, best_round):
+    def _write(self, make_model, history, rounds, gain, best_gain, best_round, cv_results):
         state = {"gain": gain, "best_gain": best_gain}
         state.update((f"history.{name}", np.asarray(values)) for name, values in history.items())
+        state.update((f"cv.{name}", np.asarray(values)) for name, values in (cv_results or {}).items())
         file = io.BytesIO()
         np.savez_compressed(file, **state)
         meta = {"format": FORMAT, "rounds": rounds, "best_round": best_round, "seed": self.seed, "data": self._data}
@@ -241,7 +243,12 @@ def _decoded(model, meta):
     """What `Checkpoint._write` wrote; None where the parts do not fit together."""
     with np.load(io.BytesIO(base64.b64decode(meta["state"], validate=True)), allow_pickle=False) as state:
         arrays = dict(state)
-    history = {name.removeprefix("history."): array for name, array in arrays.items() if name.startswith("history.")}
+    history, cv_results = (
+        {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        for prefix in ("history.", "cv.")
+    )
+    if cv_results:
+        cv_results["best_round"] = int(cv_results["best_round"])
     saved = {
         "model": model,
         "best": base64.b64decode(meta["best"], validate=True) if "best" in meta else None,
@@ -250,6 +257,7 @@ def _decoded(model, meta):
         "seed": meta["seed"],
         "data": dict(meta["data"]),
         "history": history,
+        "cv_results": cv_results or None,
         "gain": arrays["gain"],
         "best_gain": arrays["best_gain"],
     }
@@ -290,6 +298,7 @@ def fingerprint(inputs):
         "X": _crc_of_features(X),
         "y": _crc(inputs.codes, np.int64, zlib.crc32(labels)),
         "weight": _crc(inputs.weight, np.float64),
+        "groups": None if inputs.groups is None else zlib.crc32(repr(inputs.groups.tolist()).encode()),
         "validation": None
         if held is None
         else [*held.X.shape, _crc(held.codes, np.int64, _crc_of_features(held.X)), *map(_set_of, held.sets)],

@@ -3,29 +3,29 @@
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from functools import partial
-from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pymcboost._version import __version__
 from pymcboost.model.model import Model
-from pymcboost.model.temperature import codes_of
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training.booster import Booster, Previous
+from pymcboost.training.calibration import CalibratesOnRows, priors, temperature_of_folds, temperature_of_rows
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
+from pymcboost.training.folds import out_of_fold, refuse_mixed
 from pymcboost.training.inputs import (
     TYPES,
     Inputs,
     Validation,
+    check_class_weight,
     check_file,
     check_sparse,
     given_sets,
@@ -34,17 +34,15 @@ from pymcboost.training.inputs import (
     labels_of_file,
 )
 from pymcboost.training.loop import TrainingState, train
+from pymcboost.training.meta import meta_of
 from pymcboost.training.metrics import Held, Metric
-from pymcboost.training.parameters import ClassWeight, Parameter, Scoring, Seed, checked, estimator
+from pymcboost.training.parameters import ClassWeight, Folds, Parameter, Rounds, Scoring, Seed, checked, estimator
 
 if TYPE_CHECKING:
     from pymcboost.training._bases import BaseEstimator, ClassifierMixin
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin
 
-# Parameters that do not change the model, and so are not written into it; and those that are where they are set.
-NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
-WHERE_SET = {"scoring", "min_delta", "restore_priors"}
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -58,7 +56,7 @@ def named_arguments(fit: Fit) -> Fit:
 
 
 @estimator
-class BoostingClassifier(ClassifierMixin, BaseEstimator):
+class BoostingClassifier(CalibratesOnRows, ClassifierMixin, BaseEstimator):
     """What all estimators share. A subclass names its ``algorithm`` and its ``booster``, and has the parameters."""
 
     algorithm: ClassVar[str]
@@ -79,7 +77,8 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         def fit(self, X: Any, y: ArrayLike, **more: Any) -> Self:
             """See the subclasses."""
 
-    n_estimators: int = 200
+    n_estimators: Rounds = 200
+    cv: Folds = 3
     early_stopping: bool = False
     scoring: Scoring = "log_loss"
     validation_fraction: float = 0.1
@@ -87,19 +86,20 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     min_delta: float = 0.0
     warm_start: bool = False
     random_state: Seed = None
+    calibrate: Literal["temperature"] | None = None
     n_jobs: int | None = None
     verbose: int = 0
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def _fit(self, X, y, sets, callbacks, unknown, sample_weight=None):
+    def _fit(self, X, y, sets, groups, callbacks, unknown, sample_weight=None):
         self._refuse_arguments(unknown)
         # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
         training = _Training(draft, [as_callback(one) for one in callbacks])
         try:
-            training.run(X, y, sample_weight, sets)
+            training.run(X, y, sample_weight, sets, groups)
         except KeyboardInterrupt:  # the rounds done are a usable model
             if training.rounds_done():
                 training.finish()
@@ -145,30 +145,6 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         """Labels of the classes with the largest scores (the first one where they tie): (n_samples,)."""
         X = self._check_X(X)
         return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs)]
-
-    def calibrate_on(self, X: Features, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Give the model the temperature at which `predict_proba` has the least log loss on these rows.
-
-        It stays until the next `fit`. Scores and predictions do not change.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows that the model has not been trained on.
-        y : array-like of shape (n_samples,)
-            Their labels. Some classes may have no row.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. Weights of the classes are not multiplied with them.
-
-        Returns
-        -------
-        self
-        """
-        X = self._check_X(X)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        labels = self.model_.classes_[codes_of(y, self.classes_)]
-        vars(self)["model_"] = self.model_.calibrated(X, labels, weight, n_jobs=self.n_jobs)
-        return self
 
     def staged_decision_function(self, X: Features) -> Iterator[NDArray[np.float64]]:
         """Yield `decision_function` after every round; the last equals it bit for bit."""
@@ -248,6 +224,7 @@ class EnsembleClassifier(BoostingClassifier):
         *,
         sample_weight_val: ArrayLike | None = None,
         validation_sets: Any = None,
+        groups: ArrayLike | None = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model.
@@ -269,6 +246,8 @@ class EnsembleClassifier(BoostingClassifier):
             Weights of the rows of ``X_val`` in the metric; class weights are multiplied with them.
         validation_sets : dict of str to (X, y) or (X, y, sample_weight), default=None
             More sets whose metric the history keeps; early stopping does not look at them.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group are in one fold, with ``n_estimators="auto"``.
 
         Returns
         -------
@@ -284,7 +263,7 @@ class EnsembleClassifier(BoostingClassifier):
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
         sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
-        return self._fit(X, y, sets, callbacks, unknown, sample_weight)
+        return self._fit(X, y, sets, groups, callbacks, unknown, sample_weight)
 
     def predict_proba(self, X: Features) -> NDArray[np.float64]:
         """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
@@ -307,24 +286,31 @@ class _Training:
     """One call of fit, from what the user gives to the attributes of the fitted estimator."""
 
     def __init__(self, draft, callbacks):
-        self.draft, self.callbacks, self.state = draft, callbacks, None
+        self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         self.booster = draft._booster(lambda: int(check_random_state(seed()).randint(2**31)))
         self.params = self.booster.params
 
-    def run(self, X, y, sample_weight, sets):
+    def run(self, X, y, sample_weight, sets, groups):
         """Check, prepare, and do all rounds."""
         draft, params, booster = self.draft, self.params, self.booster
         booster.check()
+        refuse_mixed(params, groups)
         for callback in self.callbacks:
             callback.begin(booster)
         continued = params.warm_start and hasattr(draft, "model_")
-        inputs = self._inputs(X, y, sample_weight, sets, continued)
-        del X, y, sample_weight, sets
-        self.classes, self.priors = inputs.classes, _priors(draft, inputs)
+        inputs = self._inputs(X, y, sample_weight, sets, groups, continued)
+        del X, y, sample_weight, sets, groups
+        self.classes, self.priors = inputs.classes, priors(draft, inputs)
         check_file(self.classes, inputs.meta)
         previous = self._previous(inputs)
+        cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
+        held = None if inputs.validation is None else inputs.validation.named("val")
+        temperature = None
+        if params.calibrate and held is None:
+            seed = booster.draw_seed()
+            temperature = temperature_of_folds(draft, inputs, seed, params.n_estimators, booster.link, found)
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], resolve_n_jobs(params.n_jobs))
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
@@ -336,7 +322,11 @@ class _Training:
         best_gain = None if previous is None else previous.best_gain
         make_model = partial(_model, draft, self.classes)
         self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
+        self.state.cv_results = cv_results
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
+        if params.calibrate and held is not None:
+            temperature = temperature_of_rows(self.state.model(), held)
+        self.temperature = temperature
 
     def rounds_done(self):
         """Rounds done so far."""
@@ -348,9 +338,14 @@ class _Training:
         draft.classes_, draft.n_estimators_, draft.gain_ = self.classes, state.n_rounds, state.gain
         draft.history_ = {name: np.asarray(values) for name, values in state.history.items()}
         draft.model_ = state.model()
+        if self.temperature is not None:
+            draft.model_ = draft.model_.with_temperature(self.temperature)
         if self.priors is not None:
             draft.model_ = draft.model_.reweighted(self.priors)
         draft._ended, draft._kept = state.ended, self.booster.kept()
+        vars(draft).pop("cv_results_", None)
+        if state.cv_results is not None:
+            draft.cv_results_ = state.cv_results
 
     def _own_callbacks(self, validation):
         found, params = [WarnOfNothingToAdd()], self.params
@@ -365,7 +360,21 @@ class _Training:
             found.append(Progress(type(self.draft).__name__))
         return found
 
-    def _inputs(self, X, y, sample_weight, sets, continued):
+    def _find_rounds(self, inputs, previous):
+        """Set the number of rounds to the best one by cross-validation; its curves, and the folds if there were any."""
+        found, folds = None if previous is None else previous.cv_results, None
+        if not found:
+            folds = out_of_fold(self.draft, inputs, self.booster.draw_seed())
+            found = folds.results()
+        self.params.n_estimators = found["best_round"]
+        if previous is not None and previous.n_rounds > found["best_round"]:
+            raise ValueError(
+                f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the {found['best_round']} that "
+                'n_estimators="auto" finds; remove the file to begin anew'
+            )
+        return found, folds
+
+    def _inputs(self, X, y, sample_weight, sets, groups, continued):
         draft, params = self.draft, self.params
         finite = "allow-nan" if self.booster.allows_missing else True
         X, y = validate_data(
@@ -381,7 +390,7 @@ class _Training:
                 "continue with the same classes, or set warm_start=False"
             )
         class_weight = getattr(params, "class_weight", None)
-        _check_class_weight(type(draft), class_weight)
+        check_class_weight(type(draft), class_weight)
         class_weight = compute_class_weight(class_weight, classes=classes, y=y)
         weight = weight * class_weight[codes]
         n_present = len(np.unique(codes[weight > 0]))
@@ -391,8 +400,10 @@ class _Training:
                 f"the data has {counted(n_present, 'class', 'classes')}"
             )
         inputs = Inputs(
-            X, classes, codes, weight, class_weight, None, _meta(draft), params.n_estimators, continued
-        )
+            X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
+            None if groups is None else column_or_1d(groups),
+        )  # fmt: skip
+        check_consistent_length(X, groups)
         found = [held_set(draft, name, *parts, inputs, finite) for name, parts in sets.items()]
         if params.early_stopping and "val" not in sets:
             random_state = _random_state(params.random_state, self.callbacks)
@@ -427,58 +438,5 @@ def _random_state(given, callbacks):
     return given if given is not None else next((one.seed for one in callbacks if one.seed is not None), None)
 
 
-def _meta(estimator):
-    """What the model file says about its training."""
-    params, defaults = estimator.get_params(deep=False), {field.name: field.default for field in fields(estimator)}
-    left_out = {*NOT_IN_MODEL, *(name for name in WHERE_SET if params.get(name) == defaults.get(name))}
-    meta = {
-        "algorithm": estimator.algorithm,
-        "params": {name: _plain(value) for name, value in params.items() if name not in left_out},
-        "version": __version__,
-    }
-    if hasattr(estimator, "feature_names_in_"):
-        meta["feature_names"] = [str(name) for name in estimator.feature_names_in_]
-    return meta
-
-
 def _model(estimator, classes, booster, n_rounds, more):
-    return booster.model(labels_of_file(classes), {**_meta(estimator), **more})
-
-
-def _priors(estimator, inputs):
-    """What undoes the weights of the classes where that is asked for; None elsewhere."""
-    weight = inputs.class_weight
-    if not getattr(estimator, "restore_priors", False) or (weight == weight[0]).all():
-        return None
-    if (weight == 0).any():
-        raise ValueError(
-            f"{type(estimator).__name__}: restore_priors divides by the weights of the classes, and that of "
-            f"{inputs.classes[weight == 0].tolist()[0]!r} is 0; leave its rows out, or set restore_priors=False"
-        )
-    return 1 / weight
-
-
-def _check_class_weight(cls, class_weight):
-    if isinstance(class_weight, dict):
-        for label, value in class_weight.items():
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < np.inf:
-                raise ValueError(
-                    f"{cls.__name__}: class_weight[{label!r}]={value!r} is not allowed; it must be a finite number >= 0"
-                )
-
-
-def _plain(value):
-    """A value that JSON keeps."""
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, Real):
-        return value if isinstance(value, (int, float)) else float(value)
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return repr(type(value).__name__)
+    return booster.model(labels_of_file(classes), {**meta_of(estimator), **more})
