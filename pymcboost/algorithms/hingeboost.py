@@ -362,7 +362,11 @@ class HingeBoostOCClassifier(BoostingClassifier):
                 "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to probabilities; set "
                 'calibrate="temperature", calibrate the fitted model by calibrate_on(X, y), or use decision_function'
             )
-        return lambda X: self.model_.predict_proba(self._check_X(X), n_jobs=self.n_jobs)
+        return self._predict_proba
+
+    def _predict_proba(self, X):
+        X = self._check_X(X)
+        return self.model_.predict_proba(X, n_jobs=self.n_jobs)
 
     @property
     def feature_importances_(self):

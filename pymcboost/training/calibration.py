@@ -29,14 +29,13 @@ def temperature_of_rows(model, held):
     return fit_temperature(model.raw_scores(held.X), held.codes.clip(0), weight, model.link)
 
 
-def temperature_of_folds(estimator, inputs, seed, rounds, link, found=None):
+def temperature_of_folds(estimator, inputs, seed, rounds, found=None):
     """Temperature of a model of all rows, from models of folds.
 
     Parameters
     ----------
     estimator, inputs, seed, rounds
         See `folds.held_scores`.
-    link : {"none", "softmax", "softmax2"}
     found : OutOfFold, optional
         Folds that there are already.
 
@@ -46,16 +45,16 @@ def temperature_of_folds(estimator, inputs, seed, rounds, link, found=None):
     """
     if found is None:
         parts = splits(estimator.cv, inputs, seed)
-        scores = held_scores(estimator, inputs, seed, rounds, parts)
+        scores, link = held_scores(estimator, inputs, seed, rounds, parts)
     else:
         parts = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(found.fold.max() + 1)]
-        parts, scores = [tuple(map(np.flatnonzero, part)) for part in parts], found.scores
+        parts, scores, link = [tuple(map(np.flatnonzero, part)) for part in parts], found.scores, found.link
     first = _temperature(scores, inputs, parts, link)
     swapped = [(held, parts[(i + 1) % len(parts)][1]) for i, (_, held) in enumerate(parts)]
     n, (b, s) = np.count_nonzero(inputs.weight), np.mean([[len(rows) for rows in part] for part in parts], axis=0)
     if s >= ALIKE * b or any(len(np.unique(inputs.codes[rows])) < 2 for rows, _ in swapped):
         return first
-    second = _temperature(held_scores(estimator, inputs, seed, rounds, swapped), inputs, swapped, link)
+    second = _temperature(held_scores(estimator, inputs, seed, rounds, swapped)[0], inputs, swapped, link)
     return rounded(first * (first / max(first, second)) ** (np.log(n / b) / np.log(b / s)))
 
 

@@ -310,7 +310,7 @@ class _Training:
         temperature = None
         if params.calibrate and held is None:
             seed = booster.draw_seed()
-            temperature = temperature_of_folds(draft, inputs, seed, params.n_estimators, booster.link, found)
+            temperature = temperature_of_folds(draft, inputs, seed, params.n_estimators, found)
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], resolve_n_jobs(params.n_jobs))
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)

@@ -38,12 +38,15 @@ class OutOfFold:
     curves : ndarray of float64 (n_folds, T)
         Metric of the rows held out, after 1, 2, ... T rounds.
     best_round : int
+    link : {"none", "softmax", "softmax2"}
+        That of the models.
     """
 
     scores: np.ndarray
     fold: np.ndarray
     curves: np.ndarray
     best_round: int
+    link: str
 
     def results(self):
         """The curves as ``cv_results_`` of the estimators."""
@@ -104,13 +107,12 @@ def out_of_fold(estimator, inputs, seed, rounds="auto"):
     scores, fold = np.full((len(inputs.codes), len(inputs.classes)), np.nan), np.full(len(inputs.codes), -1)
     for i, (model, part) in enumerate(zip(models, best or [0.0] * len(models), strict=True)):
         scores[model.rows], fold[model.rows] = part, i
-    return OutOfFold(
-        scores, fold, np.array(curves).reshape(-1, len(models)).T, max(1, curve.best_round) if auto else rounds
-    )
+    best_round = max(1, curve.best_round) if auto else rounds
+    return OutOfFold(scores, fold, np.array(curves).reshape(-1, len(models)).T, best_round, models[0].booster.link)
 
 
 def held_scores(estimator, inputs, seed, rounds, parts):
-    """Raw scores (n, K) of the rows held out after so many rounds, by models of the other rows; NaN for other rows.
+    """Raw scores (n, K) of the rows held out after so many rounds, NaN for other rows; and the link of the models.
 
     Parameters
     ----------
@@ -128,13 +130,14 @@ def held_scores(estimator, inputs, seed, rounds, parts):
             pass
         model.booster.follow(model.validation)
         scores[model.rows] = model.validation.scores
+        return model.booster.link
 
     with ThreadPoolExecutor(workers) as pool:
         try:
-            list((map if workers == 1 else pool.map)(grow, range(len(parts))))
+            links = list((map if workers == 1 else pool.map)(grow, range(len(parts))))
         finally:
             stop.set()
-    return scores
+    return scores, links[0]
 
 
 def splits(cv, inputs, seed):

@@ -8,11 +8,27 @@ import pytest
 from format.tampering import parse
 from reference.modelreader import File
 from reference.scoring import finite_rows, random_kernel, random_linear, random_rows, random_stumps, random_trees
+from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
 
-from pymcboost import HingeBoostOCClassifier, MCBoostClassifier, VectorTreeBoostClassifier, load_model
+from pymcboost import (
+    ABCLogitBoostClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    Checkpoint,
+    HingeBoostOCClassifier,
+    MCBoostClassifier,
+    MultiBoostClassifier,
+    PIBoostClassifier,
+    VectorTreeBoostClassifier,
+    load_model,
+)
 from pymcboost.model.model import Model
+from pymcboost.model.temperature import fit_temperature
+from pymcboost.training import calibration
 
 X, y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])
@@ -50,8 +66,6 @@ def test_probabilities_are_those_of_the_format_and_nothing_else_changes(temperat
 
 
 def test_sparse_rows_and_threads():
-    from scipy.sparse import csr_array
-
     for model in models():
         warm = model.with_temperature(2.5)
         rows = finite_rows(300, 4)
@@ -232,3 +246,201 @@ def test_priors_without_weights_are_those_of_the_data():
     assert restored.with_meta(model.meta).to_bytes() == model.to_bytes()
     with pytest.raises(ValueError, match="restore_priors divides by the weights of the classes, and that of 1 is 0"):
         MCBoostClassifier(restore_priors=True, class_weight={1: 0.0}).fit(X, y)
+
+
+# -- calibrate="temperature" ---------------------------------------------------------------------------------------------
+
+ALGORITHMS = [
+    (MCBoostClassifier, {}),
+    (VectorTreeBoostClassifier, {}),
+    (PIBoostClassifier, {}),
+    (AdaBoostMHClassifier, {"weak_learner": "tree", "subsample": 0.5}),
+    (MultiBoostClassifier, {}),
+    (ABCLogitBoostClassifier, {}),
+    (AdaBoostMOClassifier, {"decoder": "hamming"}),
+    (HingeBoostOCClassifier, {}),
+    (HingeBoostOCClassifier, {"kernel": "rbf"}),
+]
+
+
+@pytest.mark.parametrize(("cls", "more"), ALGORITHMS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_calibrate_changes_nothing_but_the_probabilities(cls, more, n_classes):
+    rows = y < n_classes
+    A, b = X[rows], y[rows]
+    plain = cls(n_estimators=6, random_state=0, **more).fit(A, b)
+    warm = cls(n_estimators=6, random_state=0, calibrate="temperature", **more).fit(A, b)
+    assert 1 / 64 <= warm.model_.temperature <= 64
+    assert warm.model_.with_temperature(None).with_meta(plain.model_.meta).to_bytes() == plain.model_.to_bytes()
+    assert warm.model_.meta["params"]["calibrate"] == "temperature"
+    assert "calibrate" not in plain.model_.meta["params"]
+    np.testing.assert_allclose(warm.predict_proba(A).sum(axis=1), 1)
+    for n_jobs in (1, 3):
+        again = cls(n_estimators=6, random_state=0, calibrate="temperature", n_jobs=n_jobs, **more).fit(A, b)
+        assert again.model_.to_bytes() == warm.model_.to_bytes()
+
+
+def twin(parts, A, b, weight=None):
+    """The temperature by the document of the module: two sets of models, each fitted to its rows alone."""
+    weight = np.ones(len(b)) if weight is None else weight
+
+    def temperature(parts):
+        scores, codes, weights = [], [], []
+        for train, held in parts:
+            model = MCBoostClassifier(n_estimators=7).fit(A[train], b[train], weight[train]).model_
+            held = [row for row in held if b[row] in b[train]]
+            found = np.full((len(held), 3), -1e9)
+            found[:, model.classes_] = model.raw_scores(A[held])
+            scores, codes, weights = [*scores, *found], [*codes, *b[held]], [*weights, *weight[held]]
+        return fit_temperature(np.array(scores), np.array(codes), np.array(weights), "softmax2")
+
+    held = [part[1] for part in parts]
+    first = temperature(parts)
+    second = temperature(list(zip(held, [*held[1:], held[0]], strict=True)))
+    big, small = np.mean([len(train) for train, _ in parts]), np.mean([len(rows) for rows in held])
+    power = np.log(len(b) / big) / np.log(big / small) if big > small else 0.0
+    return first, second, first * min(1.0, first / second) ** power
+
+
+@pytest.mark.parametrize("n_folds", [3, 5])
+def test_temperature_of_folds_against_a_twin(n_folds):
+    weight = np.random.default_rng(0).uniform(0.5, 2, 150)
+    parts = list(StratifiedKFold(n_folds, shuffle=True, random_state=0).split(X, y))
+    first, second, expected = twin(parts, X, y, weight)
+    warm = MCBoostClassifier(n_estimators=7, calibrate="temperature", cv=parts).fit(X, y, weight)
+    assert second > first
+    assert warm.model_.temperature == pytest.approx(expected, rel=2**-11)
+
+
+def test_folds_of_which_none_is_much_smaller_are_not_corrected():
+    parts = list(StratifiedKFold(2, shuffle=True, random_state=0).split(X, y))
+    warm = MCBoostClassifier(n_estimators=7, calibrate="temperature", cv=parts).fit(X, y)
+    assert warm.model_.temperature == pytest.approx(twin(parts, X, y)[0], rel=1e-15)
+    # Rows held out together are of one class: no model can be trained on them.
+    order = np.argsort(y, kind="stable")
+    blocks = [(np.concatenate([order[:i], order[i + 10 :]]), order[i : i + 10]) for i in range(0, 150, 10)]
+    MCBoostClassifier(n_estimators=7, calibrate="temperature", cv=blocks).fit(X, y)
+
+
+def no_folds(*given):
+    raise AssertionError("folds are trained")
+
+
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, HingeBoostOCClassifier])
+def test_validation_rows_are_taken_where_there_are_any(cls, monkeypatch):
+    monkeypatch.setattr(calibration, "held_scores", no_folds)
+    train, held = np.arange(150) % 2 == 0, np.arange(150) % 2 == 1
+    weights = {} if cls is HingeBoostOCClassifier else {"sample_weight_val": np.arange(75.0)}
+    warm = cls(n_estimators=6, random_state=0, calibrate="temperature")
+    warm.fit(X[train], y[train], X_val=X[held], y_val=y[held], **weights)
+    expected = warm.model_.calibrated(X[held], y[held], *weights.values())
+    assert warm.model_.to_bytes() == expected.to_bytes()
+    stopped = cls(n_estimators=6, random_state=0, early_stopping=True, calibrate="temperature").fit(X, y)
+    assert stopped.model_.temperature is not None
+    # Sets that are only watched are none.
+    with pytest.raises(AssertionError, match="folds are trained"):
+        cls(calibrate="temperature").fit(X, y, validation_sets={"train": (X, y)})
+
+
+def test_unknown_labels_of_validation_rows_are_left_out():
+    train, held = y < 2, np.arange(150) % 2 == 0
+    warm = VectorTreeBoostClassifier(n_estimators=6, random_state=0, calibrate="temperature")
+    warm.fit(X[train], y[train], X_val=X[held], y_val=y[held])
+    known = held & train
+    assert warm.model_.temperature == warm.model_.calibrated(X[known], y[known]).temperature
+
+
+def test_rounds_by_cross_validation_share_the_folds(monkeypatch):
+    sizes, held_scores = [], calibration.held_scores
+    monkeypatch.setattr(
+        calibration, "held_scores", lambda *given: sizes.append(len(given[4][0][0])) or held_scores(*given)
+    )
+    more = {"n_estimators": "auto", "n_iter_no_change": 5, "random_state": 0}
+    warm = VectorTreeBoostClassifier(calibrate="temperature", **more).fit(X, y)
+    assert sizes == [50]  # only the second set
+    plain = VectorTreeBoostClassifier(**more).fit(X, y)
+    assert warm.n_estimators_ == plain.n_estimators_
+    assert warm.model_.with_temperature(None).with_meta(plain.model_.meta).to_bytes() == plain.model_.to_bytes()
+
+
+def test_groups_stay_together(monkeypatch):
+    seen, held_scores = [], calibration.held_scores
+    monkeypatch.setattr(calibration, "held_scores", lambda *given: seen.extend(given[4]) or held_scores(*given))
+    groups = np.arange(150) // 2 % 20
+    VectorTreeBoostClassifier(n_estimators=3, calibrate="temperature", random_state=0).fit(X, y, groups=groups)
+    assert len(seen) == 6
+    for train, held in seen:
+        assert not np.isin(groups[held], groups[train]).any()
+    with pytest.raises(ValueError, match='calibrate="temperature", which cross-validate'):
+        VectorTreeBoostClassifier(n_estimators=3).fit(X, y, groups=groups)
+
+
+def test_classes_of_few_rows():
+    """A row that is alone in its class cannot be scored by a model that knows it; it has no say."""
+    rows = np.concatenate([np.arange(40), np.arange(50, 90), [100]])
+    with pytest.warns(UserWarning, match="least populated class"):
+        warm = MCBoostClassifier(n_estimators=6, calibrate="temperature", random_state=0).fit(X[rows], y[rows])
+    assert 1 / 64 <= warm.model_.temperature <= 64
+    with pytest.raises(ValueError, match="cv=3"):
+        MCBoostClassifier(calibrate="temperature").fit(X[[0, 100]], y[[0, 100]])
+    alone = [(np.flatnonzero(y != k), np.flatnonzero(y == k)) for k in range(3)]
+    with pytest.raises(ValueError, match="no fold trains on a class that it holds out"):
+        MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=alone).fit(X, y)
+
+
+def test_other_ways_to_train(tmp_path):
+    more = {"n_estimators": 6, "random_state": 0, "calibrate": "temperature"}
+    warm = VectorTreeBoostClassifier(**more).fit(X, y)
+    sparse = VectorTreeBoostClassifier(**more).fit(csr_array(X), y)
+    assert sparse.model_.temperature == warm.model_.temperature
+    # Weights of 0 are rows that are not there.
+    weight = (np.arange(150) % 3 > 0) * 1.0
+    assert VectorTreeBoostClassifier(**more).fit(X, y, weight).model_.temperature != warm.model_.temperature
+    longer = VectorTreeBoostClassifier(**{**more, "n_estimators": 4}, warm_start=True).fit(X, y)
+    longer.set_params(n_estimators=6).fit(X, y)
+    assert longer.model_.temperature == warm.model_.temperature
+    checkpoint = Checkpoint(tmp_path / "part", every=0)
+    with pytest.raises(KeyboardInterrupt):
+        VectorTreeBoostClassifier(**more).fit(X, y, callbacks=[checkpoint, StopAfter(3)])
+    assert load_model(tmp_path / "part").temperature is None
+    assert checkpoint.fit(VectorTreeBoostClassifier(**more), X, y).model_.to_bytes() == warm.model_.to_bytes()
+    balanced = VectorTreeBoostClassifier(**more, class_weight={0: 5.0}, restore_priors=True).fit(X, y)
+    assert balanced.model_.temperature is not None
+    plain = VectorTreeBoostClassifier(**more, class_weight={0: 5.0}).fit(X, y)
+    expected = plain.predict_proba(X) / [5, 1, 1]
+    np.testing.assert_allclose(balanced.predict_proba(X), expected / expected.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+class StopAfter:
+    """Ctrl-C after some rounds."""
+
+    def __init__(self, n_rounds):
+        self.n_rounds = n_rounds
+
+    def after_round(self, state):
+        if state.n_rounds == self.n_rounds:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_training_has_no_temperature():
+    """That of the folds is one of all rounds."""
+    warm = VectorTreeBoostClassifier(n_estimators=6, random_state=0, calibrate="temperature")
+    with pytest.raises(KeyboardInterrupt):
+        warm.fit(X, y, callbacks=[StopAfter(3)])
+    assert (warm.n_estimators_, warm.model_.temperature) == (3, None)
+
+
+def test_hingeboost_promises_probabilities_where_it_is_told_to():
+    machine = HingeBoostOCClassifier(n_estimators=5, random_state=0, calibrate="temperature")
+    assert hasattr(machine, "predict_proba")
+    with pytest.raises(NotFittedError):
+        machine.predict_proba(X)
+    loss = log_loss(y[1::2], machine.fit(X[::2], y[::2]).predict_proba(X[1::2]))
+    assert loss < log_loss(y[1::2], machine.model_.with_temperature(1.0).predict_proba(X[1::2]))
+    odd = HingeBoostOCClassifier(n_estimators=5, random_state=0, kernel=lambda a, b: a @ b.T, calibrate="temperature")
+    assert odd.fit(X, y).predict_proba(X).shape == (150, 3)
+
+
+def test_no_other_calibration():
+    with pytest.raises(ValueError, match="calibrate='sigmoid' is not allowed; it must be one of 'temperature' or None"):
+        VectorTreeBoostClassifier(calibrate="sigmoid").fit(X, y)
