@@ -248,7 +248,7 @@ def test_priors_without_weights_are_those_of_the_data():
         MCBoostClassifier(restore_priors=True, class_weight={1: 0.0}).fit(X, y)
 
 
-# -- calibrate="temperature" ---------------------------------------------------------------------------------------------
+# -- calibrate="temperature" -------------------------------------------------------------------------------------------
 
 ALGORITHMS = [
     (MCBoostClassifier, {}),
