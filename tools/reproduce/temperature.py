@@ -1,13 +1,11 @@
 """Calibration by folds of the training rows: what the temperature gains, and what the second set of models adds."""
 
-from unittest import mock
-
 import numpy as np
 from shared.datasets import load_for_trees
+from shared.internals import noted_temperatures
 from shared.tables import markdown_table
 
 import pymcboost
-from pymcboost.training import calibration
 from reproduce.experiment import Experiment, Results, cross, fit_and_test, select
 
 SETS = ("vowel", "glass", "svmguide2", "car", "letter", "satimage", "yeast", "waveform")
@@ -41,8 +39,7 @@ def fit_temperature(unit):
     """One training; the temperature of the first set of models is noted on the way."""
     cls, params = METHODS[unit["method"]]
     X, y, X_test, truth = parts_of(unit["data"], unit["rows"], unit["seed"])
-    noted, find = [], calibration._temperature
-    with mock.patch.object(calibration, "_temperature", lambda *given: noted.append(find(*given)) or noted[-1]):
+    with noted_temperatures() as noted:
         row, fitted = fit_and_test(unit, cls(calibrate="temperature", n_jobs=1, **params), (X, y, X_test, truth))
     model = fitted.model_
     found = {"folds": noted[0], "corrected": model.temperature, "best": model.calibrated(X_test, truth).temperature}
@@ -90,7 +87,7 @@ def temperature_text(frame):
         parts.append(f"{method}:\n\n{markdown_table(head, lines)}")
     return (
         f"Log loss on rows of the training part that were not trained on, mean of {SEEDS} random choices; geometric "
-        "means of the temperatures. *plain*: no calibration (HingeBoost.OC: T = 1). *folds*: the temperature of 3 folds. "
+        "means of the temperatures. *plain*: no calibration (HingeBoost.OC: T = 1). *folds*: that of 3 folds. "
         '*corrected*: what `calibrate="temperature"` gives. *best*: what `calibrate_on` finds on the rows tested. '
         "**Bold**: calibration loses.\n\n" + "\n\n".join(parts)
     )
