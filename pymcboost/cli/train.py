@@ -374,6 +374,8 @@ def report(estimator, X, y, validation, arguments, note, seconds):
     if rounds < wanted:
         note(f"{rounds} of {counted(wanted, 'round')}: {estimator._ended}")
     note(f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * error:.4g}%")
+    if estimator.model_.temperature is not None:
+        note(f"temperature {estimator.model_.temperature:.4g}")
     if validation:
         error = (estimator.model_.predict(validation["X_val"]) != validation["y_val"]).mean()
         note(f"validation error {100 * error:.4g}%")

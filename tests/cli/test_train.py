@@ -469,3 +469,39 @@ def test_interrupted_mcboost_keeps_the_last_rebuilding(large, tmp_path):
     assert f"going on from the {rounds} rounds" in done.stderr
     call("train", "-n", rounds + 99, "big.svm", "whole.mcb", cwd=tmp_path)
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "layout"), [("mcboost", "list"), ("mcboost", "interval"), ("hingeboost", "list")]
+)
+def test_calibrated_models(files, tmp_path, algorithm, layout):
+    """The temperature is kept in other layouts and of files that begin at 0; its probabilities are those of Python."""
+    text = (files / "train.svm").read_text()
+    moved = re.sub(r" (\d+):", lambda match: f" {int(match[1]) - 1}:", text)
+    (tmp_path / "t.svm").write_text(moved)
+    options = ["-a", algorithm, "-n", 9, "--calibrate", "temperature", "--layout", layout]
+    done = call("train", *options, "t.svm", "cli.mcb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    data = load_svmlight(tmp_path / "t.svm")
+    expected = get_class(algorithm)(n_estimators=9, calibrate="temperature", random_state=0).fit(data.X, data.y)
+    model = load_model(tmp_path / "cli.mcb")
+    assert f"mcboost-train: temperature {model.temperature:.4g}\n" in done.stderr
+    assert (model.temperature, model.index_base) == (expected.model_.temperature, 0)
+    assert call("predict", "-q", "-b", 1, "t.svm", "cli.mcb", "out", cwd=tmp_path).returncode == 0
+    lines = [line.split()[1:] for line in (tmp_path / "out").read_text().splitlines()[1:]]
+    said = np.array(lines, dtype=float)
+    assert said.tobytes() == model.predict_proba(data.X).tobytes()
+    np.testing.assert_allclose(said, expected.predict_proba(data.X), rtol=1e-9)
+    shown = call("info", "cli.mcb", cwd=tmp_path).stdout
+    assert f"temperature   {model.temperature:.4g}, by which F is divided\n" in shown
+
+
+def test_priors_that_weights_have_shifted(files, tmp_path):
+    options = ["-n", 20, "-w2", 9, "--restore-priors", files / "train.svm", "cli.mcb"]
+    assert call("train", "-q", *options, cwd=tmp_path).returncode == 0
+    data = load_svmlight(files / "train.svm")
+    weight = {-1: 1.0, 2: 9.0, 7: 1.0}
+    fitted = MCBoostClassifier(n_estimators=20, class_weight=weight, random_state=0).fit(data.X, data.y)
+    expected = fitted.predict_proba(data.X) / [1, 9, 1]
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(load_model(tmp_path / "cli.mcb").predict_proba(data.X), expected, rtol=1e-5)
