@@ -32,7 +32,7 @@ class OutOfFold:
     Attributes
     ----------
     scores : ndarray of float64 (n, K)
-        Raw scores of every row after ``best_round`` rounds, by the model that has not seen it; NaN for rows of weight 0.
+        Raw scores of every row after ``best_round`` rounds, by the model that has not seen it; NaN where it weighs 0.
     fold : ndarray of int (n,)
         The fold in which a row is held out; -1 for rows of weight 0.
     curves : ndarray of float64 (n_folds, T)
@@ -155,7 +155,7 @@ def splits(cv, inputs, seed):
         rows, data, splitter = np.arange(n), (inputs.X, inputs.classes[codes], inputs.groups), check_cv(cv)
     try:
         found = [(rows[train], rows[held]) for train, held in splitter.split(*data)]
-    except (ValueError, IndexError) as error:
+    except (ValueError, TypeError, IndexError) as error:
         raise ValueError(f"cv={cv}: {error}") from error
     times, parts = np.zeros(n, dtype=int), []
     for i, (train, held) in enumerate(found):

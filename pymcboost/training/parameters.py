@@ -212,9 +212,12 @@ PARAMETERS = {
     "n_iter_no_change": Parameter("Patience of early stopping, in rounds.", low=1),
     "cv": Parameter(
         'Folds by which ``n_estimators="auto"`` finds the number of rounds, and ``calibrate`` the temperature: '
-        "stratified, shuffled, and rows of one of the ``groups`` given to `fit` together.\n\n"
+        "stratified, shuffled, and rows of one of the ``groups`` given to `fit` together.
+
+"
         "For the rounds the models of all folds grow until the mean of their metrics (``scoring``) has not improved for "
-        "``n_iter_no_change`` rounds, at most 2,000. Then one model with the best number of rounds is trained on all rows.",
+        "``n_iter_no_change`` rounds, at most 2,000. Then one model with the best number of rounds is trained on all "
+        "rows.",
         low=2,
     ),
     "class_weight": Parameter("Weights of the classes, multiplied with the sample weights."),
@@ -303,9 +306,9 @@ ATTRIBUTES = {
     "n_estimators_": ("int", "Rounds fitted."),
     "cv_results_": (
         "dict of ndarray",
-        'With ``n_estimators="auto"`` alone. "rounds": (T,) 1, 2, ...; "folds": (n_folds, T) the metric of the rows held '
-        'out in each fold after these; "mean": (T,) over the folds; "best_round": the number of rounds asked of the '
-        "model.",
+        'With ``n_estimators="auto"`` alone. "rounds": (T,) 1, 2, ...; "folds": (n_folds, T) the metric of the rows '
+        'held out in each fold after these; "mean": (T,) over the folds; "best_round": the number of rounds asked of '
+        "the model.",
     ),
     "gain_": ("ndarray of shape (n_features_in_,)", "Total gain of the splits of trees on each feature."),
 }

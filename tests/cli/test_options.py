@@ -15,7 +15,8 @@ from pymcboost.training.parameters import parameters
 # Every command-line parameter of MCBoostClassifier: arguments, and what the estimator must then hold.
 GIVEN = {
     "loss": [("--loss log", "log"), ("-l exp", "exp")],
-    "n_estimators": [("--n-estimators 7", 7), ("-n 8", 8), ("-n9", 9)],
+    "n_estimators": [("--n-estimators 7", 7), ("-n 8", 8), ("-n9", 9), ("-n auto", "auto")],
+    "cv": [("--cv 5", 5), ("", 3)],
     "learning_rate": [("--learning-rate 0.25", 0.25), ("-r 1", 1.0)],
     "nu": [("--nu 1e-3", 1e-3), ("--nu=0", 0.0)],
     "max_step": [("--max-step 0.5", 0.5), ("--max-step none", None)],
@@ -69,7 +70,7 @@ HINGE = {
         name: GIVEN[name]
         for name in ("n_estimators", "early_stopping", "validation_fraction", "n_iter_no_change", "random_state")
     },
-    "min_delta": GIVEN["min_delta"],
+    **{name: GIVEN[name] for name in ("cv", "min_delta")},
     "scoring": [("", "error"), ("--metric auc_ovr", "auc_ovr")],
     **{name: GIVEN[name] for name in ("n_jobs", "verbose")},
     "C": [("-c 10", 10.0), ("--C 0.5", 0.5)],

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cli.programs import call, command, environment, run, start, write_svm
 
-from pymcboost import Checkpoint, MCBoostClassifier, load_model, load_svmlight
+from pymcboost import Checkpoint, MartClassifier, MCBoostClassifier, load_model, load_svmlight
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 
@@ -122,6 +122,21 @@ def test_best_of_the_curve_where_all_rounds_are_kept(files, tmp_path, metric, be
     same = MCBoostClassifier(n_estimators=30, scoring=metric).fit(train.X, train.y, X_val=held.X, y_val=held.y)
     curve = same.history_[f"val_{metric}"]
     assert f"best validation {metric} {curve[best(curve)]:.6g}, after {best(curve) + 1} round" in done.stderr
+
+
+def test_rounds_by_cross_validation(files, tmp_path):
+    done = call("train", "-n", "auto", "--cv", 4, "-a", "mart", files / "train.svm", "v.mcb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    train = load_svmlight(files / "train.svm")
+    same = MartClassifier(n_estimators="auto", cv=4, random_state=0).fit(train.X, train.y)
+    found = same.cv_results_
+    said = f"best mean log_loss {found['mean'].min():.6g}, after {found['best_round']} of {len(found['rounds'])} rounds"
+    assert f"4 folds: {said}\n" in done.stderr
+    assert load_model(tmp_path / "v.mcb").n_rounds == same.n_estimators_
+    refused = call("train", "-n", "auto", "-E", 5, files / "train.svm", cwd=tmp_path)
+    assert refused.returncode != 0
+    assert 'n_estimators="auto" finds the rounds by itself; set early_stopping=False' in refused.stderr
+    assert "'many' is not an integer >= 1 or 'auto'" in call("train", "-n", "many", "x", cwd=tmp_path).stderr
 
 
 def test_unknown_metrics_are_refused_with_those_there_are(files, tmp_path):

@@ -386,6 +386,74 @@ def test_rows_split_off_carry_their_weights(algorithm):
         assert w_held is None
 
 
+def test_rounds_by_cross_validation(algorithm, monkeypatch):
+    X, y = some_data(m=240)
+    weights = {"class_weight": "balanced"} if "class_weight" in algorithm().get_params() else {}
+    weights["random_state"] = 0
+    model = algorithm(n_estimators="auto", n_iter_no_change=3, n_jobs=1, **weights).fit(X, y)
+    found = model.cv_results_
+    best, tried = found["best_round"], len(found["rounds"])
+    assert found["folds"].shape == (3, tried)
+    np.testing.assert_allclose(found["mean"], found["folds"].mean(axis=0))
+    assert best == 1 + np.argmin(found["mean"]) <= tried <= best + 3
+    assert model.n_estimators_ <= best
+    # The model is that of a training with this number of rounds.
+    fixed = algorithm(n_estimators=best, n_jobs=1, **weights).fit(X, y)
+    assert fixed.n_estimators_ == model.n_estimators_
+    np.testing.assert_array_equal(fixed.decision_function(X), model.decision_function(X))
+    assert model.model_.meta["params"]["n_estimators"] == "auto"
+    assert not hasattr(fixed, "cv_results_")
+    again = pickle.loads(pickle.dumps(model))
+    assert again.cv_results_["best_round"] == best
+    assert clone(model).get_params() == model.get_params()
+    # Threads change nothing.
+    for module in [m for name, m in sys.modules.items() if name.startswith("pymcboost") and hasattr(m, "SMALL_WORK")]:
+        monkeypatch.setattr(module, "SMALL_WORK", 0)
+    parallel = clone(model).set_params(n_jobs=3).fit(X, y)
+    assert parallel.model_.to_bytes() == model.model_.to_bytes()
+    np.testing.assert_array_equal(parallel.cv_results_["folds"], found["folds"])
+    model.set_params(n_estimators=2).fit(X, y)
+    assert not hasattr(model, "cv_results_")
+
+
+@pytest.mark.parametrize(
+    ("params", "given", "message"),
+    [
+        ({"early_stopping": True}, {}, 'n_estimators="auto" finds the rounds by itself; set early_stopping=False'),
+        ({"warm_start": True}, {}, 'n_estimators="auto" finds the rounds by itself; set warm_start=False'),
+        ({"n_estimators": 5}, {"groups": np.arange(200)}, 'groups are for n_estimators="auto"'),
+        ({}, {"groups": np.arange(199)}, "inconsistent numbers of samples"),
+        ({}, {"groups": np.ones((200, 2))}, "1d array"),
+        ({"n_estimators": "best"}, {}, "n_estimators='best' is not allowed; it must be an integer >= 1 or 'auto'"),
+        ({"n_estimators": 0}, {}, "n_estimators=0 is not allowed; it must be an integer >= 1 or 'auto'"),
+        ({"cv": 1}, {}, "cv=1 is not allowed; it must be an integer >= 2, a splitter of scikit-learn or an iterable"),
+        ({"cv": "5"}, {}, "cv='5' is not allowed"),
+        ({"cv": 2.5}, {}, "cv=2.5 is not allowed"),
+        ({"cv": None}, {}, "cv=None is not allowed"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_cross_validation_is_refused(params, given, message):
+    X, y = some_data()
+    for name in "mart", "hingeboost":
+        with pytest.raises(ValueError, match=re.escape(message)):
+            get_class(name)(**{"n_estimators": "auto", **params}).fit(X, y, **given)
+
+
+def test_validation_sets_are_followed_by_the_one_model_of_all_rows():
+    X, y = some_data()
+    rounds = []
+
+    class Counts:
+        def after_round(self, state):
+            rounds.append(state.n_rounds)
+
+    model = get_class("mart")(n_estimators="auto", n_iter_no_change=3)
+    model.fit(X, y, X_val=X, y_val=y, callbacks=[Counts()], groups=np.arange(200) // 4)
+    assert rounds == list(range(1, model.n_estimators_ + 1))
+    assert len(model.history_["val_log_loss"]) == model.n_estimators_
+
+
 BAD_SETS = [
     ({"X_val": 1}, "X_val and y_val go together: give both, or neither"),
     ({"y_val": 1}, "X_val and y_val go together"),
