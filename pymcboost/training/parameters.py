@@ -212,12 +212,10 @@ PARAMETERS = {
     "n_iter_no_change": Parameter("Patience of early stopping, in rounds.", low=1),
     "cv": Parameter(
         'Folds by which ``n_estimators="auto"`` finds the number of rounds, and ``calibrate`` the temperature: '
-        "stratified, shuffled, and rows of one of the ``groups`` given to `fit` together.
-
-"
-        "For the rounds the models of all folds grow until the mean of their metrics (``scoring``) has not improved for "
-        "``n_iter_no_change`` rounds, at most 2,000. Then one model with the best number of rounds is trained on all "
-        "rows.",
+        "stratified, shuffled, and rows of one of the ``groups`` given to `fit` together.\n\n"
+        "For the rounds the models of all folds grow until the mean of their metrics (``scoring``) has not improved "
+        "for ``n_iter_no_change`` rounds, at most 2,000. Then one model with the best number of rounds is trained on "
+        "all rows.",
         low=2,
     ),
     "class_weight": Parameter("Weights of the classes, multiplied with the sample weights."),
