@@ -706,7 +706,7 @@ def test_why_there_are_no_probabilities_is_in_the_message(name):
     X, y = some_data()
     for estimator in (ALGORITHMS[name](), ALGORITHMS[name](n_estimators=2).fit(X, y)):
         assert not hasattr(estimator, "predict_proba")
-        with pytest.raises(AttributeError, match="hinge loss has no link to probabilities; use decision_function, or"):
+        with pytest.raises(AttributeError, match="hinge loss has no link to probabilities; set calibrate="):
             estimator.predict_proba(X)
 
 

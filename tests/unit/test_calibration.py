@@ -444,3 +444,13 @@ def test_hingeboost_promises_probabilities_where_it_is_told_to():
 def test_no_other_calibration():
     with pytest.raises(ValueError, match="calibrate='sigmoid' is not allowed; it must be one of 'temperature' or None"):
         VectorTreeBoostClassifier(calibrate="sigmoid").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"), [(2.0, 1.0, 2.0), (2.0, 4.0, 2.0 * 0.5 ** (np.log(1.5) / np.log(2)))]
+)
+def test_temperatures_that_rise_with_the_rows_are_not_extrapolated(monkeypatch, first, second, expected):
+    found = iter([first, second])
+    monkeypatch.setattr(calibration, "_temperature", lambda *given: next(found))
+    warm = MCBoostClassifier(n_estimators=3, calibrate="temperature").fit(X, y)
+    assert warm.model_.temperature == pytest.approx(expected, rel=2**-11)

@@ -3,9 +3,10 @@
 /* The factor by which scores are multiplied on their way to probabilities, 1 / temperature. 0 for a model that is not
  * calibrated, and for one of which mcb_truncate has left learners out: the factor is that of all of them. */
 MCB_API double mcb_calibration(const mcb_model *m) {
-    const mcb_section *s = m->section;
-    uint64_t all = s[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count;
-    return s[MCB_S_CALB].data && m->n_learners == all ? mcb__f64(s[MCB_S_CALB].data) : 0.0;
+    const unsigned char *factor = m->section[MCB_S_CALB].data;
+    if (!factor) return 0.0;
+    if (m->n_learners != m->section[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count) return 0.0;
+    return mcb__f64(factor);
 }
 
 MCB_API int mcb_has_probabilities(const mcb_model *m) {
@@ -16,9 +17,12 @@ MCB_API int mcb_has_probabilities(const mcb_model *m) {
  * the factor of a calibrated model. MCB_E_NO_LINK, and scores untouched, if the model has neither link nor factor. */
 MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
     uint32_t k, K = m->n_classes;
-    double top = scores[mcb_argmax(m, scores)], sum = 0, factor = mcb_calibration(m);
-    if (!mcb_has_probabilities(m)) return MCB_E_NO_LINK;
-    if (!(factor > 0)) factor = 1;
+    double top, sum = 0, factor = mcb_calibration(m);
+    if (!(factor > 0)) {
+        if (m->link == MCB_LINK_NONE) return MCB_E_NO_LINK;
+        factor = 1;
+    }
+    top = scores[mcb_argmax(m, scores)];
     for (k = 0; k < K; k++) {
         double below = scores[k] - top;
         if (m->link == MCB_LINK_SOFTMAX2) below += below;
