@@ -349,10 +349,10 @@ class _Training:
         """Set the number of rounds to the best one by cross-validation; its curves."""
         found = None if previous is None else previous.cv_results
         found = found or out_of_fold(self.draft, inputs, self.booster.draw_seed()).results()
-        self.params.n_estimators = found["best_round"]
-        if previous is not None and previous.n_rounds > found["best_round"]:
+        self.params.n_estimators = found["n_estimators"]
+        if previous is not None and previous.n_rounds > found["n_estimators"]:
             raise ValueError(
-                f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the {found['best_round']} that "
+                f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the {found['n_estimators']} that "
                 'n_estimators="auto" finds; remove the file to begin anew'
             )
         return found

@@ -20,6 +20,8 @@ from pymcboost.training.metrics import Held, Metric
 
 # Rounds that are tried at most.
 MOST_ROUNDS = 2000
+# Share of the rounds so far that the wait for a better one takes at least: K folds then cost at most about K fits.
+WAIT = 1 / 3
 # Rounds that models grow between two meetings, and the scores that they may hold back until then. No result depends
 # on them.
 STEP, STEP_SCORES = 8, 1 << 20
@@ -38,17 +40,23 @@ class OutOfFold:
     curves : ndarray of float64 (n_folds, T)
         Metric of the rows held out, after 1, 2, ... T rounds.
     best_round : int
+        The round with the best mean of the curves.
+    n_estimators : int
+        Rounds for all rows: more than these by the square root of how many times more rows there are than in a fold's
+        training.
     """
 
     scores: np.ndarray
     fold: np.ndarray
     curves: np.ndarray
     best_round: int
+    n_estimators: int
 
     def results(self):
         """The curves as ``cv_results_`` of the estimators."""
         rounds = np.arange(1, self.curves.shape[1] + 1)
-        return {"rounds": rounds, "mean": self.curves.mean(axis=0), "folds": self.curves, "best_round": self.best_round}
+        numbers = {"best_round": self.best_round, "n_estimators": self.n_estimators}
+        return {"rounds": rounds, "mean": self.curves.mean(axis=0), "folds": self.curves, **numbers}
 
 
 def refuse_mixed(params, groups):
@@ -73,8 +81,8 @@ def out_of_fold(estimator, inputs, seed, rounds="auto"):
     seed : int
         Of the folds and of the models.
     rounds : int or "auto"
-        "auto": until the mean of the curves has not improved for ``n_iter_no_change`` rounds, at most ``MOST_ROUNDS``,
-        and of these the best.
+        "auto": until the mean of the curves has not improved for ``n_iter_no_change`` rounds, nor for a third of all,
+        at most ``MOST_ROUNDS``; of these the best.
 
     Returns
     -------
@@ -89,7 +97,8 @@ def out_of_fold(estimator, inputs, seed, rounds="auto"):
     params, metric = models[0].booster.params, models[0].metric(estimator.scoring)
     for model in models:
         metric.check(model.held)
-    curve, curves, best = Patience(metric.sign, params.n_iter_no_change, params.min_delta), [], None
+    curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
+    curves, best = [], None
     name = f"{type(estimator).__name__}, {len(parts)} folds"
     with closing(_grown(models, most, workers)) as steps, closing(progress_bar(name, most, params.verbose)) as bar:
         for found in steps:
@@ -102,9 +111,10 @@ def out_of_fold(estimator, inputs, seed, rounds="auto"):
     scores, fold = np.full((len(inputs.codes), len(inputs.classes)), np.nan), np.full(len(inputs.codes), -1)
     for i, (model, part) in enumerate(zip(models, best or [0.0] * len(models), strict=True)):
         scores[model.rows], fold[model.rows] = part, i
-    return OutOfFold(
-        scores, fold, np.array(curves).reshape(-1, len(models)).T, max(1, curve.best_round) if auto else rounds
-    )
+    best_round = max(1, curve.best_round) if auto else rounds
+    more_rows = np.count_nonzero(inputs.weight) / np.mean([len(train) for train, _ in parts])
+    n_estimators = round(best_round * float(np.sqrt(more_rows))) if auto else rounds
+    return OutOfFold(scores, fold, np.array(curves).reshape(-1, len(models)).T, best_round, n_estimators)
 
 
 def splits(cv, inputs, seed):
