@@ -120,10 +120,11 @@ def out_of_fold(estimator, inputs, seed, rounds="auto"):
 def splits(cv, inputs, seed):
     """Rows to train on and rows held out of every fold, both of positive weight; an error where a fold is of no use."""
     used, codes, n = inputs.weight > 0, inputs.codes, len(inputs.codes)
+    shown = f"cv={cv}" if isinstance(cv, Integral) or hasattr(cv, "split") else "cv"
     if isinstance(cv, Integral):
         rows = np.flatnonzero(used)
         if len(rows) < cv:
-            raise ValueError(f"cv={cv}: there are only {counted(len(rows), 'row')}; use at most that many folds")
+            raise ValueError(f"{shown}: there are only {counted(len(rows), 'row')}; use at most that many folds")
         groups = None if inputs.groups is None else inputs.groups[rows]
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
         data = np.zeros(len(rows)), codes[rows], groups
@@ -133,24 +134,24 @@ def splits(cv, inputs, seed):
     try:
         found = [(rows[train], rows[held]) for train, held in splitter.split(*data)]
     except (ValueError, TypeError, IndexError) as error:
-        raise ValueError(f"cv={cv}: {error}") from error
+        raise ValueError(f"{shown}: {error}") from error
     times, parts = np.zeros(n, dtype=int), []
     for i, (train, held) in enumerate(found):
         np.add.at(times, held, 1)
         train, held = train[used[train]], held[used[held]]
         n_classes = len(np.unique(codes[train]))
         if not len(held):
-            raise ValueError(f"cv={cv}: fold {i} holds out no row of positive weight; use fewer folds")
+            raise ValueError(f"{shown}: fold {i} holds out no row of positive weight; use fewer folds")
         if n_classes < 2:
             what = counted(n_classes, "class", "classes")
-            raise ValueError(f"cv={cv}: fold {i} trains on rows of {what}, and needs 2; use fewer folds, or stratify")
+            raise ValueError(f"{shown}: fold {i} trains on rows of {what}, and needs 2; use fewer folds, or stratify")
         if len(np.intersect1d(train, held)):
-            raise ValueError(f"cv={cv}: fold {i} trains on rows that it holds out")
+            raise ValueError(f"{shown}: fold {i} trains on rows that it holds out")
         parts.append((train, held))
     wrong = np.flatnonzero(used & (times != 1))
     if len(wrong):
         raise ValueError(
-            f"cv={cv}: row {wrong[0]} is held out {counted(times[wrong[0]], 'time')}; every row must be held out once, "
+            f"{shown}: row {wrong[0]} is held out {counted(times[wrong[0]], 'time')}; every row must be held out once, "
             "as by KFold"
         )
     return parts

@@ -113,7 +113,7 @@ BAD = {
     "repeated-row": ([(ROWS[75:], ROWS[[*range(75), 0]]), (ROWS[:75], ROWS[75:])], {}, "row 0 is held out 2 times"),
     "beyond": ([(ROWS[75:], ROWS[:75] + 100), (ROWS[:75], ROWS[75:])], {}, "is out of bounds"),
     "empty": ([], {}, "row 0 is held out 0 times"),
-    "no-pairs": ([3, 4], {}, "cv=.*"),
+    "no-pairs": ([3, 4], {}, "cv: cannot unpack"),
 }
 
 
