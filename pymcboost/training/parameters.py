@@ -174,6 +174,14 @@ PARAMETERS = {
         "Share of the features that the trees of a round may split on; drawn anew every round.",
         low=0, open_low=True, high=1,
     ),
+    "max_features_tree": Parameter(
+        "Share of the features that a tree may use; drawn anew for every tree, at least one.",
+        low=0, open_low=True, high=1,
+    ),
+    "l2_regularization": Parameter("Added to the curvature of every leaf.", low=0, high=1e12),
+    "min_gain": Parameter(
+        "Splits must gain more than this: the decrease of the squared error of the gradients, in sample weights.", low=0
+    ),
     "subsample": Parameter(
         "Share of the rows that a weak learner is learnt from. Below 1 they are drawn by their weights, anew for every "
         "weak learner (systematic sampling: rows of large weight may count more than once).",
