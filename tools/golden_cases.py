@@ -105,9 +105,10 @@ VARIANTS = {
 
 SMALL = (
     "wine", "iris", "digits", "sparse", "sparse-nan", "nan", "weights", "class-weights", "balanced", "K2", "K11", "K20",
-    "subsampling", "early-stopping", "validation-set", "warm-start", "checkpoint", "checkpoint-stopping",
+    "subsampling", "regularised", "early-stopping", "validation-set", "warm-start", "checkpoint", "checkpoint-stopping",
     "threads", "threads-sparse", "threads-K20",
 )  # fmt: skip
+REGULARISED = {"subsample": 0.6, "max_features_tree": 0.6, "l2_regularization": 0.5, "min_gain": 0.01}
 LARGE = ("large-K3", "large-K7", "large-nan-K20", "large-sparse-K11")
 # In the subset these are for the first variant of each algorithm alone.
 LONG = ("K20", "threads-sparse", "threads-K20", *LARGE)
@@ -200,6 +201,7 @@ def conditions_of(algorithm, variant):
     params = VARIANTS[algorithm][variant]
     known = estimators()[algorithm]().get_params()
     left_out = set() if "subsample" in known or "max_features" in known else {"subsampling"}
+    left_out |= set() if known.keys() >= REGULARISED.keys() else {"regularised"}
     if algorithm == "hingeboost":
         left_out |= {"nan", "large-nan-K20", "sparse-nan", "weights", "class-weights", "balanced"}
         left_out |= {"checkpoint", "checkpoint-stopping"}
@@ -268,8 +270,10 @@ def fit_as(condition, cls, params, X, y):
     if condition == "balanced":
         return cls(class_weight="balanced", **params).fit(X, y)
     if condition == "subsampling":
-        more = {"subsample": 0.6, "max_features": 0.5}
+        more = {"max_features": 0.5, **({} if cls.algorithm == "vector-tree" else {"subsample": 0.6})}
         return cls(**{**params, **{name: v for name, v in more.items() if name in cls().get_params()}}).fit(X, y)
+    if condition == "regularised":
+        return cls(**{**params, **REGULARISED}).fit(X, y)
     stopping = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 3 * rounds}
     stopping |= {"scoring": "error"} if "scoring" in cls().get_params() else {}
     if condition == "early-stopping":

@@ -53,6 +53,10 @@ class VectorTreeBoost(Booster):
             max_features=p.max_features,
             leaf_step=p.leaf_step,
             learning_rate=p.learning_rate,
+            l2=p.l2_regularization,
+            min_gain=p.min_gain,
+            subsample=p.subsample,
+            max_features_tree=p.max_features_tree,
             n_threads=self.n_threads,
         )
 
@@ -102,6 +106,10 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
         "n_estimators": "Number of boosting rounds, that is of trees. Training stops earlier when the training loss "
         "has reached machine accuracy.",
         "max_features": "Share of the features that a node may be split on; drawn anew at every node, at least one.",
+        "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
+        "number. Leaf vectors are those of all rows.",
+        "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
+        "vectors alone.",
     }
 
     loss: Literal["softmax", "exp", "log"] = "softmax"
@@ -110,4 +118,8 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     max_depth: int | None = None
     min_samples_leaf: float = 2
     max_features: float = 0.2
+    max_features_tree: float = 1.0
+    subsample: float = 1.0
+    l2_regularization: float = 0.0
+    min_gain: float = 0.0
     leaf_step: Literal["diagonal", "full"] = "diagonal"

@@ -366,11 +366,11 @@ def report(estimator, X, y, validation, arguments, note, seconds):
     error = (estimator.model_.predict(X) != y).mean()
     rounds = estimator.n_estimators_
     found = getattr(estimator, "cv_results_", None)
-    wanted = found["best_round"] if found else estimator.n_estimators
-    if found:
-        tried = counted(len(found["rounds"]), "round")
-        value = found["mean"][wanted - 1] if len(found["mean"]) else float("nan")
-        note(f"{len(found['folds'])} folds: best mean {estimator.scoring} {value:.6g}, after {wanted} of {tried}")
+    wanted = found["n_estimators"] if found else estimator.n_estimators
+    if found and len(found["mean"]):
+        best, tried = found["best_round"], counted(len(found["rounds"]), "round")
+        value = found["mean"][best - 1]
+        note(f"{len(found['folds'])} folds: best mean {estimator.scoring} {value:.6g}, after {best} of {tried}")
     if rounds < wanted:
         note(f"{rounds} of {counted(wanted, 'round')}: {estimator._ended}")
     note(f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * error:.4g}%")

@@ -37,7 +37,7 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None):
     estimator, inputs, seed, rounds
         See `folds.held_scores`.
     found : OutOfFold, optional
-        Folds that there are already.
+        Folds that there are already, with rounds that fit their rows.
 
     Returns
     -------
@@ -54,6 +54,7 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None):
     n, (b, s) = np.count_nonzero(inputs.weight), np.mean([[len(rows) for rows in part] for part in parts], axis=0)
     if s >= ALIKE * b or any(len(np.unique(inputs.codes[rows])) < 2 for rows, _ in swapped):
         return first
+    rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
     second = _temperature(held_scores(estimator, inputs, seed, rounds, swapped)[0], inputs, swapped, link)
     return rounded(first * (first / max(first, second)) ** (np.log(n / b) / np.log(b / s)))
 

@@ -89,10 +89,12 @@ class Patience:
         Only an improvement by more than this since the last one begins the wait anew.
     n_rounds : int
         Rounds there are.
+    share : float
+        As a share of the rounds so far, the least wait.
     """
 
-    def __init__(self, sign, patience, min_delta=0.0, n_rounds=0):
-        self.sign, self.patience, self.min_delta = sign, patience, min_delta
+    def __init__(self, sign, patience, min_delta=0.0, n_rounds=0, share=0.0):
+        self.sign, self.patience, self.min_delta, self.share = sign, patience, min_delta, share
         self.best_round = self._since = n_rounds
         self._best = self._bar = None
 
@@ -108,7 +110,7 @@ class Patience:
 
     def over(self, n_rounds):
         """Whether the wait is over after that many rounds."""
-        return n_rounds - self._since >= self.patience
+        return n_rounds - self._since >= max(self.patience, self.share * n_rounds)
 
 
 class EarlyStopping(Callback):

@@ -247,8 +247,7 @@ def _decoded(model, meta):
         {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         for prefix in ("history.", "cv.")
     )
-    if cv_results:
-        cv_results["best_round"] = int(cv_results["best_round"])
+    cv_results.update((name, int(array)) for name, array in cv_results.items() if not array.ndim)
     saved = {
         "model": model,
         "best": base64.b64decode(meta["best"], validate=True) if "best" in meta else None,

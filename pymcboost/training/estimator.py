@@ -361,15 +361,15 @@ class _Training:
         return found
 
     def _find_rounds(self, inputs, previous):
-        """Set the number of rounds to the best one by cross-validation; its curves, and the folds if there were any."""
+        """Set the number of rounds by cross-validation; its curves, and the folds if they have been trained."""
         found, folds = None if previous is None else previous.cv_results, None
-        if not found:
+        if not found or self.params.calibrate:
             folds = out_of_fold(self.draft, inputs, self.booster.draw_seed())
             found = folds.results()
-        self.params.n_estimators = found["best_round"]
-        if previous is not None and previous.n_rounds > found["best_round"]:
+        self.params.n_estimators = found["n_estimators"]
+        if previous is not None and previous.n_rounds > found["n_estimators"]:
             raise ValueError(
-                f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the {found['best_round']} that "
+                f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the {found['n_estimators']} that "
                 'n_estimators="auto" finds; remove the file to begin anew'
             )
         return found, folds

@@ -20,6 +20,8 @@ from pymcboost.training.metrics import Held, Metric
 
 # Rounds that are tried at most.
 MOST_ROUNDS = 2000
+# Share of the rounds so far that the wait for a better one takes at least: K folds then cost at most about K fits.
+WAIT = 1 / 3
 # Rounds that models grow between two meetings, and the scores that they may hold back until then. No result depends
 # on them.
 STEP, STEP_SCORES = 8, 1 << 20
@@ -38,6 +40,10 @@ class OutOfFold:
     curves : ndarray of float64 (n_folds, T)
         Metric of the rows held out, after 1, 2, ... T rounds.
     best_round : int
+        The round with the best mean of the curves.
+    n_estimators : int
+        Rounds for all rows: more than these by the square root of how many times more rows there are than in a fold's
+        training.
     link : {"none", "softmax", "softmax2"}
         That of the models.
     """
@@ -46,12 +52,14 @@ class OutOfFold:
     fold: np.ndarray
     curves: np.ndarray
     best_round: int
+    n_estimators: int
     link: str
 
     def results(self):
         """The curves as ``cv_results_`` of the estimators."""
         rounds = np.arange(1, self.curves.shape[1] + 1)
-        return {"rounds": rounds, "mean": self.curves.mean(axis=0), "folds": self.curves, "best_round": self.best_round}
+        numbers = {"best_round": self.best_round, "n_estimators": self.n_estimators}
+        return {"rounds": rounds, "mean": self.curves.mean(axis=0), "folds": self.curves, **numbers}
 
 
 def refuse_mixed(params, groups):
@@ -78,8 +86,8 @@ def out_of_fold(estimator, inputs, seed, rounds="auto"):
     seed : int
         Of the folds and of the models.
     rounds : int or "auto"
-        "auto": until the mean of the curves has not improved for ``n_iter_no_change`` rounds, at most ``MOST_ROUNDS``,
-        and of these the best.
+        "auto": until the mean of the curves has not improved for ``n_iter_no_change`` rounds, nor for a third of all,
+        at most ``MOST_ROUNDS``; of these the best.
 
     Returns
     -------
@@ -94,7 +102,8 @@ def out_of_fold(estimator, inputs, seed, rounds="auto"):
     params, metric = models[0].booster.params, models[0].metric(estimator.scoring)
     for model in models:
         metric.check(model.held)
-    curve, curves, best = Patience(metric.sign, params.n_iter_no_change, params.min_delta), [], None
+    curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
+    curves, best = [], None
     name = f"{type(estimator).__name__}, {len(parts)} folds"
     with closing(_grown(models, most, workers)) as steps, closing(progress_bar(name, most, params.verbose)) as bar:
         for found in steps:
@@ -108,7 +117,10 @@ def out_of_fold(estimator, inputs, seed, rounds="auto"):
     for i, (model, part) in enumerate(zip(models, best or [0.0] * len(models), strict=True)):
         scores[model.rows], fold[model.rows] = part, i
     best_round = max(1, curve.best_round) if auto else rounds
-    return OutOfFold(scores, fold, np.array(curves).reshape(-1, len(models)).T, best_round, models[0].booster.link)
+    more_rows = np.count_nonzero(inputs.weight) / np.mean([len(train) for train, _ in parts])
+    n_estimators = round(best_round * float(np.sqrt(more_rows))) if auto else rounds
+    curves = np.array(curves).reshape(-1, len(models)).T
+    return OutOfFold(scores, fold, curves, best_round, n_estimators, models[0].booster.link)
 
 
 def held_scores(estimator, inputs, seed, rounds, parts):
@@ -143,10 +155,11 @@ def held_scores(estimator, inputs, seed, rounds, parts):
 def splits(cv, inputs, seed):
     """Rows to train on and rows held out of every fold, both of positive weight; an error where a fold is of no use."""
     used, codes, n = inputs.weight > 0, inputs.codes, len(inputs.codes)
+    shown = f"cv={cv}" if isinstance(cv, Integral) or hasattr(cv, "split") else "cv"
     if isinstance(cv, Integral):
         rows = np.flatnonzero(used)
         if len(rows) < cv:
-            raise ValueError(f"cv={cv}: there are only {counted(len(rows), 'row')}; use at most that many folds")
+            raise ValueError(f"{shown}: there are only {counted(len(rows), 'row')}; use at most that many folds")
         groups = None if inputs.groups is None else inputs.groups[rows]
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
         data = np.zeros(len(rows)), codes[rows], groups
@@ -156,24 +169,24 @@ def splits(cv, inputs, seed):
     try:
         found = [(rows[train], rows[held]) for train, held in splitter.split(*data)]
     except (ValueError, TypeError, IndexError) as error:
-        raise ValueError(f"cv={cv}: {error}") from error
+        raise ValueError(f"{shown}: {error}") from error
     times, parts = np.zeros(n, dtype=int), []
     for i, (train, held) in enumerate(found):
         np.add.at(times, held, 1)
         train, held = train[used[train]], held[used[held]]
         n_classes = len(np.unique(codes[train]))
         if not len(held):
-            raise ValueError(f"cv={cv}: fold {i} holds out no row of positive weight; use fewer folds")
+            raise ValueError(f"{shown}: fold {i} holds out no row of positive weight; use fewer folds")
         if n_classes < 2:
             what = counted(n_classes, "class", "classes")
-            raise ValueError(f"cv={cv}: fold {i} trains on rows of {what}, and needs 2; use fewer folds, or stratify")
+            raise ValueError(f"{shown}: fold {i} trains on rows of {what}, and needs 2; use fewer folds, or stratify")
         if len(np.intersect1d(train, held)):
-            raise ValueError(f"cv={cv}: fold {i} trains on rows that it holds out")
+            raise ValueError(f"{shown}: fold {i} trains on rows that it holds out")
         parts.append((train, held))
     wrong = np.flatnonzero(used & (times != 1))
     if len(wrong):
         raise ValueError(
-            f"cv={cv}: row {wrong[0]} is held out {counted(times[wrong[0]], 'time')}; every row must be held out once, "
+            f"{shown}: row {wrong[0]} is held out {counted(times[wrong[0]], 'time')}; every row must be held out once, "
             "as by KFold"
         )
     return parts

@@ -144,7 +144,8 @@ def held_set(estimator, name, X, y, weight, inputs, all_finite):
             "float32; scale them"
         )
     codes = _encode(name, y, inputs.classes)
-    weight = weight * np.where(codes < 0, 1.0, inputs.class_weight[codes])
+    with np.errstate(over="ignore"):
+        weight = weight * np.where(codes < 0, 1.0, inputs.class_weight[codes])
     return Held.of(name, X, y, codes, weight)
 
 

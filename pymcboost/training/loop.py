@@ -65,13 +65,15 @@ class TrainingState:
 
     def record(self, found):
         """Count a round and keep what is known of it."""
+        n = self.n_rounds
         for name, value in found.items():
             values = self.history.setdefault(name, [])
-            values += [np.nan] * (self.n_rounds - len(values))
+            if len(values) < n:
+                values += [np.nan] * (n - len(values))
             values.append(value)
         # In one step: whatever interrupts a training finds a round counted in full or not at all.
-        self._kept = self.n_rounds + 1, self.booster.gain.copy()
-        self.booster.n_rounds = self.n_rounds
+        self._kept = n + 1, self.booster.gain.copy()
+        self.booster.n_rounds = n + 1
 
     def cut(self, n_rounds, gain):
         """Go back to the first rounds."""

@@ -197,7 +197,10 @@ class Metric:
         if self._own is not None:
             return self._own(scores, held, self.link)
         weights = {} if held.weight is None or not self._weighted() else {"sample_weight": held.weight}
-        value = self._scorer(RoundView(scores, self.classes, self.link), held.X, held.y, **weights)
+        try:
+            value = self._scorer(RoundView(scores, self.classes, self.link), held.X, held.y, **weights)
+        except (ValueError, AttributeError) as error:
+            raise ValueError(f"scoring: {self._scorer!r} fails on the validation set {held.name!r}: {error}") from error
         if not isinstance(value, numbers.Real) or np.isnan(value):
             raise ValueError(
                 f"scoring: {self._scorer!r} gives {value!r} for the validation set {held.name!r}; it must be a number. "

@@ -174,6 +174,14 @@ PARAMETERS = {
         "Share of the features that the trees of a round may split on; drawn anew every round.",
         low=0, open_low=True, high=1,
     ),
+    "max_features_tree": Parameter(
+        "Share of the features that a tree may use; drawn anew for every tree, at least one.",
+        low=0, open_low=True, high=1,
+    ),
+    "l2_regularization": Parameter("Added to the curvature of every leaf.", low=0, high=1e12),
+    "min_gain": Parameter(
+        "Splits must gain more than this: the decrease of the squared error of the gradients, in sample weights.", low=0
+    ),
     "subsample": Parameter(
         "Share of the rows that a weak learner is learnt from. Below 1 they are drawn by their weights, anew for every "
         "weak learner (systematic sampling: rows of large weight may count more than once).",
@@ -214,8 +222,8 @@ PARAMETERS = {
         'Folds by which ``n_estimators="auto"`` finds the number of rounds, and ``calibrate`` the temperature: '
         "stratified, shuffled, and rows of one of the ``groups`` given to `fit` together.\n\n"
         "For the rounds the models of all folds grow until the mean of their metrics (``scoring``) has not improved "
-        "for ``n_iter_no_change`` rounds, at most 2,000. Then one model with the best number of rounds is trained on "
-        "all rows.",
+        "for ``n_iter_no_change`` rounds, nor for a third of all, at most 2,000. Then one model is trained on all rows. "
+        "As it has more of them, its rounds are the best number times the square root of n_folds / (n_folds - 1).",
         low=2,
     ),
     "class_weight": Parameter("Weights of the classes, multiplied with the sample weights."),
@@ -305,8 +313,8 @@ ATTRIBUTES = {
     "cv_results_": (
         "dict of ndarray",
         'With ``n_estimators="auto"`` alone. "rounds": (T,) 1, 2, ...; "folds": (n_folds, T) the metric of the rows '
-        'held out in each fold after these; "mean": (T,) over the folds; "best_round": the number of rounds asked of '
-        "the model.",
+        'held out in each fold after these; "mean": (T,) over the folds; "best_round" of it; "n_estimators": '
+        "the rounds asked of the model.",
     ),
     "gain_": ("ndarray of shape (n_features_in_,)", "Total gain of the splits of trees on each feature."),
 }

@@ -179,6 +179,13 @@ def test_what_is_no_number_is_refused_with_the_set(value):
         Metric(lambda estimator, X, y: value, CLASSES[:4], "softmax")(scores, held)
 
 
+def test_scorers_that_refuse_a_set_name_it():
+    scores, held = some_rows(2)
+    one = held_of(np.zeros(300, dtype=int))
+    with pytest.raises(ValueError, match="log_loss.* fails on the validation set 'val': y_true contains"):
+        Metric("neg_log_loss", CLASSES[:2], "softmax")(scores, one)
+
+
 def test_minus_infinity_is_the_worst_value():
     """log of a probability of 0, say: the first round is kept, and the training ends with its patience."""
     rng = np.random.default_rng(1)
@@ -204,7 +211,7 @@ def test_no_log_loss_without_probabilities():
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
     with pytest.raises(ValueError, match="scoring='log_loss' needs probabilities, which this algorithm does not have"):
         HingeBoostOCClassifier(scoring="log_loss").fit(X, y, X_val=X, y_val=y)
-    with pytest.raises(AttributeError, match="predict_proba"):
+    with pytest.raises(ValueError, match="fails on the validation set 'val': RoundView has none of .*predict_proba"):
         HingeBoostOCClassifier(scoring="neg_log_loss").fit(X, y, X_val=X, y_val=y)
     model = HingeBoostOCClassifier(n_estimators=3, scoring="auc_ovr").fit(X, y, X_val=X, y_val=y)
     expected = np.mean([sklearn.metrics.roc_auc_score(y == k, model.decision_function(X)[:, k]) for k in range(3)])
