@@ -18,8 +18,8 @@ import numpy as np
 from pymcboost._kernels import elementary
 from pymcboost.model import file
 
-# Bounds of the temperature. Where the highest score is right in all rows, no temperature is too low.
-LEAST, MOST = 1 / 64, 64.0
+# Bounds of the temperature. Scores of machines depend on the units of their features.
+LEAST, MOST = 2.0**-16, 2.0**16
 # The temperature is rounded to so many binary digits: sums that differ in their last bits give the same bytes.
 BITS = 12
 # Newton's steps square the error: after one below this, what is left is below those digits.
@@ -28,7 +28,7 @@ BLOCK = 1 << 16
 
 
 def fit_temperature(scores, codes, weight=None, link="softmax"):
-    """Temperature of the least weighted log loss, from 1/64 to 64, rounded to 12 binary digits.
+    """Temperature of the least weighted log loss, from 2^-16 to 2^16, rounded to 12 binary digits.
 
     Rows whose scores are all equal have no say; where there are no others, it is 1.
 
@@ -168,7 +168,7 @@ class Calibration:
         return self._changed(CALB=dict(file.calibration_sections(temperature)).get("CALB"))
 
     def calibrated(self, X: Any, y: Any, sample_weight: Any = None, n_jobs: int | None = None) -> Self:
-        """The same model with the temperature of the least log loss on these rows, from 1/64 to 64.
+        """The same model with the temperature of the least log loss on these rows, from 2^-16 to 2^16.
 
         Give rows that the model has not been trained on.
 

@@ -15,8 +15,8 @@ def log_loss(scores, codes, weight, link, temperature):
 
 
 def best_temperature(scores, codes, weight, link):
-    """Golden sections of log T, from 1/64 to 64: the loss has one minimum."""
-    low, high, ratio = -math.log(64), math.log(64), (math.sqrt(5) - 1) / 2
+    """Golden sections of log T, from 2^-16 to 2^16: the loss has one minimum."""
+    low, high, ratio = -16 * math.log(2), 16 * math.log(2), (math.sqrt(5) - 1) / 2
     while high - low > 1e-7:
         a, b = high - ratio * (high - low), low + ratio * (high - low)
         if log_loss(scores, codes, weight, link, math.exp(a)) <= log_loss(scores, codes, weight, link, math.exp(b)):
