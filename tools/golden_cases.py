@@ -277,6 +277,7 @@ def fit_as(condition, cls, params, X, y):
     if condition == "regularised":
         return cls(**{**params, **REGULARISED}).fit(X, y)
     stopping = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 3 * rounds}
+    stopping |= {"scoring": "error"} if "scoring" in cls().get_params() else {}
     if condition == "early-stopping":
         return cls(**{**params, **stopping}).fit(X, y)
     if condition == "validation-set":

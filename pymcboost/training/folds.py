@@ -1,0 +1,253 @@
+"""Cross-validation inside a training: a model for every fold, all of them grown in step.
+
+They tell the best number of rounds, and the scores of every row by a model that has not seen it.
+"""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+
+from pymcboost.threads import counted, resolve_n_jobs, threads_for
+from pymcboost.training.callbacks import Patience, progress_bar
+from pymcboost.training.inputs import Validation
+from pymcboost.training.loop import TrainingState, one_round
+from pymcboost.training.metrics import Held, Metric
+
+# Rounds that are tried at most.
+MOST_ROUNDS = 2000
+# Share of the rounds so far that the wait for a better one takes at least: K folds then cost at most about K fits.
+WAIT = 1 / 3
+# Rounds that models grow between two meetings, and the scores that they may hold back until then. No result depends
+# on them.
+STEP, STEP_SCORES = 8, 1 << 20
+
+
+@dataclass(frozen=True)
+class OutOfFold:
+    """What the models of the folds say.
+
+    Attributes
+    ----------
+    scores : ndarray of float64 (n, K)
+        Raw scores of every row after ``best_round`` rounds, by the model that has not seen it; NaN where it weighs 0.
+    fold : ndarray of int (n,)
+        The fold in which a row is held out; -1 for rows of weight 0.
+    curves : ndarray of float64 (n_folds, T)
+        Metric of the rows held out, after 1, 2, ... T rounds.
+    best_round : int
+        The round with the best mean of the curves.
+    n_estimators : int
+        Rounds for all rows: more than these by the square root of how many times more rows there are than in a fold's
+        training.
+    link : {"none", "softmax", "softmax2"}
+        That of the models.
+    """
+
+    scores: np.ndarray
+    fold: np.ndarray
+    curves: np.ndarray
+    best_round: int
+    n_estimators: int
+    link: str
+
+    def results(self):
+        """The curves as ``cv_results_`` of the estimators."""
+        rounds = np.arange(1, self.curves.shape[1] + 1)
+        numbers = {"best_round": self.best_round, "n_estimators": self.n_estimators}
+        return {"rounds": rounds, "mean": self.curves.mean(axis=0), "folds": self.curves, **numbers}
+
+
+def refuse_mixed(params, groups):
+    """Refuse what does not go with ``n_estimators="auto"``, or without it."""
+    if groups is not None and params.n_estimators != "auto" and params.calibrate is None:
+        raise ValueError(
+            'groups are for n_estimators="auto" and calibrate="temperature", which cross-validate; leave them out'
+        )
+    if params.n_estimators != "auto":
+        return
+    for name in ("early_stopping", "warm_start"):
+        if getattr(params, name):
+            raise ValueError(f'n_estimators="auto" finds the rounds by itself; set {name}=False, or give a number')
+
+
+def out_of_fold(estimator, inputs, seed, rounds="auto"):
+    """Train a model for every fold of ``estimator.cv``, and score the rows that it has not seen.
+
+    Parameters
+    ----------
+    estimator : BoostingClassifier
+        Its parameters are those of the models; it is not changed.
+    inputs : Inputs
+    seed : int
+        Of the folds and of the models.
+    rounds : int or "auto"
+        "auto": until the mean of the curves has not improved for ``n_iter_no_change`` rounds, nor for a third of all,
+        at most ``MOST_ROUNDS``; of these the best.
+
+    Returns
+    -------
+    OutOfFold
+        The same for any ``n_jobs``.
+    """
+    auto = rounds == "auto"
+    most = MOST_ROUNDS if auto else rounds
+    parts = splits(estimator.cv, inputs, seed)
+    workers, n_threads = _shares(estimator, inputs, len(parts))
+    models = [_Model(estimator, inputs, *part, i, seed, most, n_threads) for i, part in enumerate(parts)]
+    params, metric = models[0].booster.params, models[0].metric(estimator.scoring)
+    for model in models:
+        metric.check(model.held)
+    curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
+    curves, best = [], None
+    name = f"{type(estimator).__name__}, {len(parts)} folds"
+    with closing(_grown(models, most, workers)) as steps, closing(progress_bar(name, most, params.verbose)) as bar:
+        for found in steps:
+            curves.append([metric(scores, model.held) for scores, model in zip(found, models, strict=True)])
+            better = curve.see(float(np.mean(curves[-1])), len(curves))
+            best = found if better or not auto else best
+            bar.update()
+            if auto and curve.over(len(curves)):
+                break
+    scores, fold = np.full((len(inputs.codes), len(inputs.classes)), np.nan), np.full(len(inputs.codes), -1)
+    for i, (model, part) in enumerate(zip(models, best or [0.0] * len(models), strict=True)):
+        scores[model.rows], fold[model.rows] = part, i
+    best_round = max(1, curve.best_round) if auto else rounds
+    more_rows = np.count_nonzero(inputs.weight) / np.mean([len(train) for train, _ in parts])
+    n_estimators = round(best_round * float(np.sqrt(more_rows))) if auto else rounds
+    curves = np.array(curves).reshape(-1, len(models)).T
+    return OutOfFold(scores, fold, curves, best_round, n_estimators, models[0].booster.link)
+
+
+def held_scores(estimator, inputs, seed, rounds, parts):
+    """Raw scores (n, K) of the rows held out after so many rounds, NaN for other rows; and the link of the models.
+
+    Parameters
+    ----------
+    estimator, inputs, seed
+        See `out_of_fold`.
+    rounds : int
+    parts : list of (rows to train on, rows held out)
+    """
+    workers, n_threads = _shares(estimator, inputs, len(parts))
+    scores, stop = np.full((len(inputs.codes), len(inputs.classes)), np.nan), threading.Event()
+
+    def grow(number):
+        model = _Model(estimator, inputs, *parts[number], number, seed, rounds, n_threads)
+        while not stop.is_set() and model.state.n_rounds < rounds and not one_round(model.state):
+            pass
+        model.booster.follow(model.validation)
+        scores[model.rows] = model.validation.scores
+        return model.booster.link
+
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            links = list((map if workers == 1 else pool.map)(grow, range(len(parts))))
+        finally:
+            stop.set()
+    return scores, links[0]
+
+
+def splits(cv, inputs, seed):
+    """Rows to train on and rows held out of every fold, both of positive weight; an error where a fold is of no use."""
+    used, codes, n = inputs.weight > 0, inputs.codes, len(inputs.codes)
+    shown = f"cv={cv}" if isinstance(cv, Integral) or hasattr(cv, "split") else "cv"
+    if isinstance(cv, Integral):
+        rows = np.flatnonzero(used)
+        if len(rows) < cv:
+            raise ValueError(f"{shown}: there are only {counted(len(rows), 'row')}; use at most that many folds")
+        groups = None if inputs.groups is None else inputs.groups[rows]
+        kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+        data = np.zeros(len(rows)), codes[rows], groups
+        splitter = kind(cv, shuffle=True, random_state=seed)
+    else:
+        rows, data, splitter = np.arange(n), (inputs.X, inputs.classes[codes], inputs.groups), check_cv(cv)
+    try:
+        found = [(rows[train], rows[held]) for train, held in splitter.split(*data)]
+    except (ValueError, TypeError, IndexError) as error:
+        raise ValueError(f"{shown}: {error}") from error
+    times, parts = np.zeros(n, dtype=int), []
+    for i, (train, held) in enumerate(found):
+        np.add.at(times, held, 1)
+        train, held = train[used[train]], held[used[held]]
+        n_classes = len(np.unique(codes[train]))
+        if not len(held):
+            raise ValueError(f"{shown}: fold {i} holds out no row of positive weight; use fewer folds")
+        if n_classes < 2:
+            what = counted(n_classes, "class", "classes")
+            raise ValueError(f"{shown}: fold {i} trains on rows of {what}, and needs 2; use fewer folds, or stratify")
+        if len(np.intersect1d(train, held)):
+            raise ValueError(f"{shown}: fold {i} trains on rows that it holds out")
+        parts.append((train, held))
+    wrong = np.flatnonzero(used & (times != 1))
+    if len(wrong):
+        raise ValueError(
+            f"{shown}: row {wrong[0]} is held out {counted(times[wrong[0]], 'time')}; every row must be held out once, "
+            "as by KFold"
+        )
+    return parts
+
+
+def _shares(estimator, inputs, n_folds):
+    """Models that grow at the same time, and threads of each."""
+    n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], resolve_n_jobs(estimator.n_jobs))
+    workers = min(n_folds, n_threads) if estimator.booster.side_by_side else 1
+    return workers, n_threads // workers
+
+
+class _Model:
+    """The model of one fold, and the scores of the rows held out."""
+
+    def __init__(self, estimator, inputs, train, rows, number, seed, most, n_threads):
+        self.rows, X, K = rows, inputs.X[rows], len(inputs.classes)
+        X = X.tocsc() if hasattr(X, "tocsc") else X
+        codes = inputs.codes[rows]
+        self.held = Held.of(f"fold {number}", X, inputs.classes[codes], codes, inputs.weight[rows])
+        self.validation, self.classes = Validation([self.held], K), inputs.classes
+        weight = np.zeros(len(inputs.weight))
+        weight[train] = inputs.weight[train]
+        self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31)
+        booster.params.n_estimators = most
+        data = booster.rows(inputs.X, inputs.codes, K, weight, n_threads, None)
+        booster.start(data, inputs.classes, threads_for(data.n_entries * data.n_blocks, n_threads), None, len(rows))
+        self.state = TrainingState(booster, most, None)
+        self.ended = False
+
+    def metric(self, scoring):
+        """The metric, by the model's link."""
+        return Metric(scoring, self.classes, self.booster.link)
+
+    def grow(self, n_rounds, stop):
+        """Add rounds, as far as there are any and until ``stop`` is set; keep the scores after each."""
+        self.steps = []
+        for _ in range(n_rounds):
+            self.ended = self.ended or stop.is_set() or one_round(self.state)
+            if not self.ended:
+                self.booster.follow(self.validation)
+            self.steps.append(self.steps[-1] if self.ended and self.steps else self.validation.scores.copy())
+
+
+def _grown(models, most, workers):
+    """Yield the scores of all models after every round, until there are no more."""
+    size = sum(model.validation.scores.size for model in models)
+    step, stop = max(1, min(STEP, STEP_SCORES // size)), threading.Event()
+    pool = ThreadPoolExecutor(workers) if workers > 1 else None
+    run = map if pool is None else pool.map
+    try:
+        for done in range(0, most, step):
+            n = min(step, most - done)
+            for _ in run(lambda model, n=n: model.grow(n, stop), models):
+                pass
+            last = max(model.state.n_rounds for model in models)
+            for t in range(min(n, last - done)):
+                yield [model.steps[t] for model in models]
+            if last < done + n:
+                return
+    finally:
+        stop.set()
+        if pool is not None:
+            pool.shutdown()
