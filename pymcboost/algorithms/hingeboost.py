@@ -353,11 +353,20 @@ class HingeBoostOCClassifier(BoostingClassifier):
     # A property, as scikit-learn's available_if would say only that the attribute is missing, and the reason elsewhere.
     @property
     def predict_proba(self):
-        """There is none: the hinge loss has no link to probabilities."""
-        raise AttributeError(
-            "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to probabilities; use "
-            "decision_function, or sklearn.calibration.CalibratedClassifierCV"
-        )
+        """Class probabilities of a calibrated model, softmax(scores / temperature): a function of X.
+
+        The hinge loss has no link to probabilities: without a temperature there are none.
+        """
+        if self.calibrate is None and getattr(getattr(self, "model_", None), "temperature", None) is None:
+            raise AttributeError(
+                "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to probabilities; set "
+                'calibrate="temperature", calibrate the fitted model by calibrate_on(X, y), or use decision_function'
+            )
+        return self._predict_proba
+
+    def _predict_proba(self, X):
+        X = self._check_X(X)
+        return self.model_.predict_proba(X, n_jobs=self.n_jobs)
 
     @property
     def feature_importances_(self):

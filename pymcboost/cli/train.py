@@ -283,11 +283,8 @@ def save(estimator, base, path, layout):
     """Write the model; one from a zero-based file says so, as a test file may lack the index 0 that would tell."""
     if base == 1:
         return estimator.save(path, layout=layout)
-    from pymcboost.model.model import Model
-
     model = estimator.model_
-    meta = {**model.meta, "index_base": base}
-    Model.from_ensemble(model.ensemble, model.classes_, link=model.link, meta=meta, layout=layout).save(path)
+    model.with_meta({**model.meta, "index_base": base}).save(path, layout=layout)
 
 
 def save_anywhere(estimator, base, arguments):
@@ -377,6 +374,8 @@ def report(estimator, X, y, validation, arguments, note, seconds):
     if rounds < wanted:
         note(f"{rounds} of {counted(wanted, 'round')}: {estimator._ended}")
     note(f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * error:.4g}%")
+    if estimator.model_.temperature is not None:
+        note(f"temperature {estimator.model_.temperature:.4g}")
     if validation:
         error = (estimator.model_.predict(validation["X_val"]) != validation["y_val"]).mean()
         note(f"validation error {100 * error:.4g}%")

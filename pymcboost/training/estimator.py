@@ -4,7 +4,6 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
@@ -19,12 +18,14 @@ from pymcboost._version import __version__
 from pymcboost.model.model import Model
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training.booster import Booster, Previous
+from pymcboost.training.calibration import CalibratesOnRows, priors, temperature_of_folds, temperature_of_rows
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
 from pymcboost.training.folds import out_of_fold, refuse_mixed
 from pymcboost.training.inputs import (
     TYPES,
     Inputs,
     Validation,
+    check_class_weight,
     check_file,
     check_sparse,
     given_sets,
@@ -55,7 +56,7 @@ def named_arguments(fit: Fit) -> Fit:
 
 
 @estimator
-class BoostingClassifier(ClassifierMixin, BaseEstimator):
+class BoostingClassifier(CalibratesOnRows, ClassifierMixin, BaseEstimator):
     """What all estimators share. A subclass names its ``algorithm`` and its ``booster``, and has the parameters."""
 
     algorithm: ClassVar[str]
@@ -86,6 +87,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     min_delta: float = 0.0
     warm_start: bool = False
     random_state: Seed = None
+    calibrate: Literal["temperature"] | None = None
     n_jobs: int | None = None
     verbose: int = 0
 
@@ -209,6 +211,7 @@ class EnsembleClassifier(BoostingClassifier):
 
     max_bins: int = 256
     class_weight: ClassWeight = None
+    restore_priors: bool = False
 
     @named_arguments
     def fit(
@@ -264,7 +267,7 @@ class EnsembleClassifier(BoostingClassifier):
         return self._fit(X, y, sets, groups, callbacks, unknown, sample_weight)
 
     def predict_proba(self, X: Features) -> NDArray[np.float64]:
-        """Class probabilities by the loss's link, (n_samples, n_classes): not calibrated on held-out data."""
+        """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
         X = self._check_X(X)
         return self.model_.predict_proba(X, n_jobs=self.n_jobs)
 
@@ -284,7 +287,7 @@ class _Training:
     """One call of fit, from what the user gives to the attributes of the fitted estimator."""
 
     def __init__(self, draft, callbacks):
-        self.draft, self.callbacks, self.state = draft, callbacks, None
+        self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         self.booster = draft._booster(lambda: int(check_random_state(seed()).randint(2**31)))
@@ -300,10 +303,15 @@ class _Training:
         continued = params.warm_start and hasattr(draft, "model_")
         inputs = self._inputs(X, y, sample_weight, sets, groups, continued)
         del X, y, sample_weight, sets, groups
-        self.classes = inputs.classes
+        self.classes, self.priors = inputs.classes, priors(draft, inputs)
         check_file(self.classes, inputs.meta)
         previous = self._previous(inputs)
-        cv_results = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else None
+        cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
+        held = None if inputs.validation is None else inputs.validation.named("val")
+        temperature = None
+        if params.calibrate and held is None:
+            seed = booster.draw_seed()
+            temperature = temperature_of_folds(draft, inputs, seed, params.n_estimators, found)
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], resolve_n_jobs(params.n_jobs))
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
@@ -317,6 +325,9 @@ class _Training:
         self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
         self.state.cv_results = cv_results
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
+        if params.calibrate and held is not None:
+            temperature = temperature_of_rows(self.state.model(), held)
+        self.temperature = temperature
 
     def rounds_done(self):
         """Rounds done so far."""
@@ -328,6 +339,10 @@ class _Training:
         draft.classes_, draft.n_estimators_, draft.gain_ = self.classes, state.n_rounds, state.gain
         draft.history_ = {name: np.asarray(values) for name, values in state.history.items()}
         draft.model_ = state.model()
+        if self.temperature is not None:
+            draft.model_ = draft.model_.with_temperature(self.temperature)
+        if self.priors is not None:
+            draft.model_ = draft.model_.reweighted(self.priors)
         draft._ended, draft._kept = state.ended, self.booster.kept()
         vars(draft).pop("cv_results_", None)
         if state.cv_results is not None:
@@ -347,16 +362,18 @@ class _Training:
         return found
 
     def _find_rounds(self, inputs, previous):
-        """Set the number of rounds to the best one by cross-validation; its curves."""
-        found = None if previous is None else previous.cv_results
-        found = found or out_of_fold(self.draft, inputs, self.booster.draw_seed()).results()
+        """Set the number of rounds by cross-validation; its curves, and the folds if they have been trained."""
+        found, folds = None if previous is None else previous.cv_results, None
+        if not found or self.params.calibrate:
+            folds = out_of_fold(self.draft, inputs, self.booster.draw_seed())
+            found = folds.results()
         self.params.n_estimators = found["n_estimators"]
         if previous is not None and previous.n_rounds > found["n_estimators"]:
             raise ValueError(
                 f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the {found['n_estimators']} that "
                 'n_estimators="auto" finds; remove the file to begin anew'
             )
-        return found
+        return found, folds
 
     def _inputs(self, X, y, sample_weight, sets, groups, continued):
         draft, params = self.draft, self.params
@@ -374,7 +391,7 @@ class _Training:
                 "continue with the same classes, or set warm_start=False"
             )
         class_weight = getattr(params, "class_weight", None)
-        _check_class_weight(type(draft), class_weight)
+        check_class_weight(type(draft), class_weight)
         class_weight = compute_class_weight(class_weight, classes=classes, y=y)
         weight = weight * class_weight[codes]
         n_present = len(np.unique(codes[weight > 0]))
@@ -424,12 +441,3 @@ def _random_state(given, callbacks):
 
 def _model(estimator, classes, booster, n_rounds, more):
     return booster.model(labels_of_file(classes), {**meta_of(estimator), **more})
-
-
-def _check_class_weight(cls, class_weight):
-    if isinstance(class_weight, dict):
-        for label, value in class_weight.items():
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < np.inf:
-                raise ValueError(
-                    f"{cls.__name__}: class_weight[{label!r}]={value!r} is not allowed; it must be a finite number >= 0"
-                )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,10 @@ class Validation:
         self.n_learners = len(builder)
         for part in builder.rounds():
             self.add(part)
+
+    def named(self, name):
+        """The set of this name; None without one."""
+        return next((held for held in self.sets if held.name == name), None)
 
     def measure(self, metric):
         """The metric of every set, by the name of its column in the history."""
@@ -197,3 +202,13 @@ def _encode(name, y, classes):
         )
     at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
     return np.where(classes[at] == y, at, -1)
+
+
+def check_class_weight(cls, class_weight):
+    """Refuse weights of classes that are no finite numbers from 0 on."""
+    if isinstance(class_weight, dict):
+        for label, value in class_weight.items():
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < np.inf:
+                raise ValueError(
+                    f"{cls.__name__}: class_weight[{label!r}]={value!r} is not allowed; it must be a finite number >= 0"
+                )

@@ -219,14 +219,24 @@ PARAMETERS = {
     ),
     "n_iter_no_change": Parameter("Patience of early stopping, in rounds.", low=1),
     "cv": Parameter(
-        'Folds by which ``n_estimators="auto"`` finds the number of rounds: stratified, shuffled, and rows of one of '
-        "the ``groups`` given to `fit` together.\n\n"
-        "The models of all folds grow until the mean of their metrics (``scoring``) has not improved for "
-        "``n_iter_no_change`` rounds, nor for a third of all, at most 2,000. Then one model is trained on all rows. As "
-        "it has more of them, its rounds are the best number times the square root of n_folds / (n_folds - 1).",
+        'Folds by which ``n_estimators="auto"`` finds the number of rounds, and ``calibrate`` the temperature: '
+        "stratified, shuffled, and rows of one of the ``groups`` given to `fit` together.\n\n"
+        "For the rounds the models of all folds grow until the mean of their metrics (``scoring``) has not improved "
+        "for ``n_iter_no_change`` rounds, nor for a third of all, at most 2,000. Then one model is trained on all "
+        "rows. As it has more of them, its rounds are the best number times the square root of "
+        "n_folds / (n_folds - 1).",
         low=2,
     ),
     "class_weight": Parameter("Weights of the classes, multiplied with the sample weights."),
+    "calibrate": Parameter(
+        '"temperature": divide the scores by the number at which the probabilities have the least log loss. It comes '
+        "from the rows of early stopping or ``X_val`` where there are any, otherwise from models of the folds of "
+        "``cv``: with 3 folds a training takes four times as long. Scores and predictions stay as they are."
+    ),
+    "restore_priors": Parameter(
+        "Divide the probabilities by the weights of the classes, so that they are those of the data again; predictions "
+        "follow. Sample weights are not undone."
+    ),
     "warm_start": Parameter("Let `fit` add rounds to the model already there.", python_only=True),
     "random_state": Parameter("Seed of the validation split, and of what else is random.", low=0, high=2**32 - 1),
     "n_jobs": Parameter("Threads; None and -1 mean all CPUs available. The model does not depend on it."),

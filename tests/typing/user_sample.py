@@ -37,6 +37,7 @@ def train(path: Path) -> MCBoostClassifier:
     for prediction in fitted.staged_predict(data.X):
         print(float(np.mean(prediction == data.y)))
     fitted.save(path.with_suffix(".mcb"), layout="interval")
+    print(fitted.calibrate_on(data.X, data.y).model_.temperature, MCBoostClassifier(calibrate="temperature", cv=5))
     return fitted.set_params(learning_rate=0.1)
 
 
@@ -65,7 +66,7 @@ def score(path: Path, rows: NDArray[np.float32]) -> NDArray[np.float64]:
         model: Model = load_model(path)
     except ModelFormatError as error:
         raise SystemExit(f"{path}: {error}") from error
-    probabilities: NDArray[np.float64] = model.predict_proba(rows, n_jobs=1)
+    probabilities: NDArray[np.float64] = model.calibrated(rows, model.predict(rows)).predict_proba(rows, n_jobs=1)
     dump_svmlight(path.with_suffix(".txt"), probabilities, model.predict(rows))
     copy = Model.from_bytes(model.to_bytes())
     return copy.decision_function(rows)
