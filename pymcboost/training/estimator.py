@@ -73,6 +73,7 @@ class BoostingClassifier(CalibratesOnRows, ClassifierMixin, BaseEstimator):
         n_estimators_: ClassVar[int]
         gain_: ClassVar[NDArray[np.float64]]
         history_: ClassVar[dict[str, NDArray[Any]]]
+        cv_results_: ClassVar[dict[str, Any]]
 
         def fit(self, X: Any, y: ArrayLike, **more: Any) -> Self:
             """See the subclasses."""

@@ -38,7 +38,7 @@ class OutOfFold:
     fold : ndarray of int (n,)
         The fold in which a row is held out; -1 for rows of weight 0.
     curves : ndarray of float64 (n_folds, T)
-        Metric of the rows held out, after 1, 2, ... T rounds; T is 0 where the number of rounds was given.
+        Metric of the rows held out, after 1, 2, ... T rounds.
     best_round : int
         The round with the best mean of the curves.
     n_estimators : int
@@ -75,8 +75,10 @@ def refuse_mixed(params, groups):
             raise ValueError(f'n_estimators="auto" finds the rounds by itself; set {name}=False, or give a number')
 
 
-def out_of_fold(estimator, inputs, seed, rounds="auto"):
-    """Train a model for every fold of ``estimator.cv``, and score the rows that it has not seen.
+def out_of_fold(estimator, inputs, seed):
+    """Train a model for every fold of ``estimator.cv`` until the mean of their metrics no longer improves.
+
+    It may stand still for ``n_iter_no_change`` rounds, and for a third of all; there are at most ``MOST_ROUNDS``.
 
     Parameters
     ----------
@@ -85,9 +87,6 @@ def out_of_fold(estimator, inputs, seed, rounds="auto"):
     inputs : Inputs
     seed : int
         Of the folds and of the models.
-    rounds : int or "auto"
-        "auto": until the mean of the curves has not improved for ``n_iter_no_change`` rounds, nor for a third of all,
-        at most ``MOST_ROUNDS``; of these the best. A number: so many, without curves.
 
     Returns
     -------
@@ -95,19 +94,30 @@ def out_of_fold(estimator, inputs, seed, rounds="auto"):
         The same for any ``n_jobs``.
     """
     parts = splits(estimator.cv, inputs, seed)
-    if rounds != "auto":
-        scores, link = held_scores(estimator, inputs, seed, rounds, parts)
-        curves, best_round, n_estimators = np.zeros((len(parts), 0)), rounds, rounds
-    else:
-        workers, n_threads = _shares(estimator, inputs, len(parts))
-        models = [_Model(estimator, inputs, *part, i, seed, MOST_ROUNDS, n_threads) for i, part in enumerate(parts)]
-        found, curves, best_round = _best(estimator, models, workers)
-        scores, link = _placed(inputs, parts, found), models[0].booster.link
-        more_rows = np.count_nonzero(inputs.weight) / np.mean([len(train) for train, _ in parts])
-        n_estimators = round(best_round * float(np.sqrt(more_rows)))
-    fold = np.full(len(inputs.codes), -1)
-    for i, (_, held) in enumerate(parts):
-        fold[held] = i
+    workers, n_threads = _shares(estimator, inputs, len(parts))
+    models = [_Model(estimator, inputs, *part, i, seed, MOST_ROUNDS, n_threads) for i, part in enumerate(parts)]
+    params, link = models[0].booster.params, models[0].booster.link
+    metric = Metric(estimator.scoring, inputs.classes, link)
+    for model in models:
+        metric.check(model.held)
+    curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
+    curves, best = [], [model.validation.scores for model in models]
+    name = f"{type(estimator).__name__}, {len(parts)} folds"
+    with closing(_grown(models, workers)) as steps, closing(progress_bar(name, MOST_ROUNDS, params.verbose)) as bar:
+        for found in steps:
+            curves.append([metric(scores, model.held) for scores, model in zip(found, models, strict=True)])
+            if curve.see(float(np.mean(curves[-1])), len(curves)):
+                best = found
+            bar.update()
+            if curve.over(len(curves)):
+                break
+    scores, fold = _empty(inputs), np.full(len(inputs.codes), -1)
+    for i, model in enumerate(models):
+        scores[model.rows], fold[model.rows] = best[i], i
+    best_round = max(1, curve.best_round)
+    more_rows = np.count_nonzero(inputs.weight) / np.mean([len(train) for train, _ in parts])
+    n_estimators = round(best_round * float(np.sqrt(more_rows)))
+    curves = np.array(curves).reshape(-1, len(models)).T
     return OutOfFold(scores, fold, curves, best_round, n_estimators, link)
 
 
@@ -122,41 +132,20 @@ def held_scores(estimator, inputs, seed, rounds, parts):
     parts : list of (rows to train on, rows held out)
     """
     workers, n_threads = _shares(estimator, inputs, len(parts))
+    scores = _empty(inputs)
 
-    def grown(i):
-        model = _Model(estimator, inputs, *parts[i], i, seed, rounds, n_threads)
-        return model.finished(stop), model.booster.link
+    def grow(number):
+        model = _Model(estimator, inputs, *parts[number], number, seed, rounds, n_threads)
+        scores[model.rows] = model.finished(stop)
+        return model.booster.link
 
     with _side_by_side(workers) as (run, stop):
-        found = list(run(grown, range(len(parts))))
-    return _placed(inputs, parts, [scores for scores, _ in found]), found[0][1]
+        links = list(run(grow, range(len(parts))))
+    return scores, links[0]
 
 
-def _placed(inputs, parts, found):
-    """Scores (n, K) from those of the rows held out by every part; NaN for other rows."""
-    scores = np.full((len(inputs.codes), len(inputs.classes)), np.nan)
-    for (_, held), part in zip(parts, found, strict=True):
-        scores[held] = part
-    return scores
-
-
-def _best(estimator, models, workers):
-    """Scores of the rows held out at the best round, the curves, and that round."""
-    params, metric = models[0].booster.params, Metric(estimator.scoring, models[0].classes, models[0].booster.link)
-    for model in models:
-        metric.check(model.held)
-    curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
-    curves, best = [], [model.validation.scores for model in models]
-    name = f"{type(estimator).__name__}, {len(models)} folds"
-    with closing(_grown(models, workers)) as steps, closing(progress_bar(name, MOST_ROUNDS, params.verbose)) as bar:
-        for found in steps:
-            curves.append([metric(scores, model.held) for scores, model in zip(found, models, strict=True)])
-            if curve.see(float(np.mean(curves[-1])), len(curves)):
-                best = found
-            bar.update()
-            if curve.over(len(curves)):
-                break
-    return best, np.array(curves).reshape(-1, len(models)).T, max(1, curve.best_round)
+def _empty(inputs):
+    return np.full((len(inputs.codes), len(inputs.classes)), np.nan)
 
 
 def splits(cv, inputs, seed):
@@ -210,10 +199,10 @@ class _Model:
     """The model of one fold, and the scores of the rows held out."""
 
     def __init__(self, estimator, inputs, train, rows, number, seed, most, n_threads):
-        X, K, codes = inputs.X[rows], len(inputs.classes), inputs.codes[rows]
+        self.rows, X, K, codes = rows, inputs.X[rows], len(inputs.classes), inputs.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
         self.held = Held.of(f"fold {number}", X, inputs.classes[codes], codes, inputs.weight[rows])
-        self.validation, self.classes = Validation([self.held], K), inputs.classes
+        self.validation = Validation([self.held], K)
         weight = np.zeros(len(inputs.weight))
         weight[train] = inputs.weight[train]
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31)
@@ -236,7 +225,7 @@ class _Model:
         while self.state.n_rounds < self.state.n_estimators and not stop.is_set() and not one_round(self.state):
             pass
         if self.state.n_rounds:
-            self.validation.add_rounds(self.booster.builder)
+            self.booster.follow(self.validation)
         return self.validation.scores
 
 

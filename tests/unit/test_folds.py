@@ -16,11 +16,18 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 
-from pymcboost import MartClassifier, MCBoostClassifier, SAMMEClassifier, VectorTreeBoostClassifier, threads
+from pymcboost import (
+    MartClassifier,
+    MCBoostClassifier,
+    MultiBoostClassifier,
+    SAMMEClassifier,
+    VectorTreeBoostClassifier,
+    threads,
+)
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training import folds
-from pymcboost.training.folds import out_of_fold, splits
+from pymcboost.training.folds import held_scores, out_of_fold, splits
 from pymcboost.training.inputs import Inputs
 
 
@@ -141,13 +148,12 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
     X, y = some_rows()
     estimator = cls(n_estimators=6, n_jobs=1)
     inputs = inputs_of(X, y)
-    found = out_of_fold(estimator, inputs, seed=7, rounds=6)
+    scores, link = held_scores(estimator, inputs, 7, 6, splits(3, inputs, 7))
     monkeypatch.setattr(folds, "MOST_ROUNDS", 6)
     auto = out_of_fold(estimator, inputs, seed=7)
-    assert (found.best_round, found.n_estimators, found.curves.shape) == (6, 6, (3, 0))
     original = cls._booster
     for i, (_, held) in enumerate(splits(3, inputs, 7)):
-        assert (found.fold[held] == i).all() and (auto.fold[held] == i).all()
+        assert (auto.fold[held] == i).all()
         monkeypatch.setattr(cls, "_booster", lambda self, draw=None, i=i: original(self, lambda: 7 + i))
         rest = np.setdiff1d(np.arange(len(y)), held)
 
@@ -155,13 +161,14 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
             return cls(n_estimators=n, n_jobs=1).fit(X[rest], y[rest], X_val=X[held], y_val=y[held])
 
         model = fit(6)
+        assert auto.link == link == model.model_.link
         curve = model.history_[f"val_{model.scoring}"]
         curve = np.append(curve, [curve[-1]] * (auto.curves.shape[1] - len(curve)))
         np.testing.assert_allclose(auto.curves[i], curve, rtol=1e-12)
         # Machines are rounded to float32 round by round, or as one.
         bound = 1e-6 if name == "hingeboost" else 1e-12
-        for scores, n in (found.scores, 6), (auto.scores, auto.best_round):
-            np.testing.assert_allclose(scores[held], fit(n).model_.raw_scores(X[held]), rtol=bound, atol=bound)
+        for found, n in (scores, 6), (auto.scores, auto.best_round):
+            np.testing.assert_allclose(found[held], fit(n).model_.raw_scores(X[held]), rtol=bound, atol=bound)
 
 
 @pytest.mark.parametrize("name", ["vector-tree", "mcboost", "multiboost", "adaboost-mo", "hingeboost"])
@@ -177,7 +184,7 @@ def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
         monkeypatch.setattr(folds, "STEP", step)
         monkeypatch.setattr(folds, "STEP_SCORES", held_back)
         results.append(out_of_fold(estimator.set_params(n_jobs=n_jobs), inputs_of(X, y), seed=3))
-        fixed.append(out_of_fold(estimator, inputs_of(X, y), seed=3, rounds=4).scores)
+        fixed.append(held_scores(estimator, inputs_of(X, y), 3, 4, splits(3, inputs_of(X, y), 3))[0])
     for one in fixed[1:]:
         np.testing.assert_array_equal(one, fixed[0])
     for one in results[1:]:
@@ -196,9 +203,8 @@ def test_the_best_round_is_that_of_the_mean_curve(scoring, best):
     mean = found.curves.mean(axis=0)
     assert found.best_round == best(mean) + 1 == len(mean) - max(6, -(-len(mean) // 3))
     assert found.n_estimators == round(found.best_round * 1.5**0.5)
-    fixed = out_of_fold(estimator, inputs_of(X, y), seed=3, rounds=found.best_round)
-    assert fixed.n_estimators == found.best_round
-    np.testing.assert_allclose(fixed.scores, found.scores, rtol=1e-12)
+    fixed, _ = held_scores(estimator, inputs_of(X, y), 3, found.best_round, splits(3, inputs_of(X, y), 3))
+    np.testing.assert_allclose(fixed, found.scores, rtol=1e-12)
 
 
 def test_no_more_rounds_than_the_most_are_tried(monkeypatch):
@@ -231,10 +237,10 @@ def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
     assert found.curves.shape == (2, 9)
     assert len(np.unique(found.curves[0])) == 1
     assert len(np.unique(found.curves[1])) > 1
-    fixed = out_of_fold(estimator, inputs_of(X, y), seed=0, rounds=9)
+    fixed, _ = held_scores(estimator, inputs_of(X, y), 0, 9, parts)
     one = SAMMEClassifier(weak_learner="tree", max_leaf_nodes=3, n_estimators=9).fit(X[:20], y[:20])
     assert one.n_estimators_ == 1
-    np.testing.assert_allclose(fixed.scores[20:], one.model_.raw_scores(X[20:]), rtol=1e-12)
+    np.testing.assert_allclose(fixed[20:], one.model_.raw_scores(X[20:]), rtol=1e-12)
 
 
 def test_without_anything_to_learn_one_round_is_asked_for():
@@ -243,6 +249,9 @@ def test_without_anything_to_learn_one_round_is_asked_for():
     assert found.best_round == 1
     assert found.curves.shape == (3, 0)
     assert not found.scores.any()
+    inputs = inputs_of(X, y)
+    for estimator in MCBoostClassifier(), MultiBoostClassifier():
+        assert not held_scores(estimator, inputs, 0, 5, splits(3, inputs, 0))[0].any()
     with pytest.warns(UserWarning, match="the model is constant"):
         model = MCBoostClassifier(n_estimators="auto").fit(X, y)
     assert (model.n_estimators_, len(model.cv_results_["rounds"])) == (0, 0)
@@ -252,7 +261,7 @@ def test_rows_of_weight_zero_are_in_no_fold():
     X, y = some_rows()
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     for cv in 3, StratifiedKFold(3):
-        found = out_of_fold(MartClassifier(cv=cv), inputs_of(X, y, weight), seed=0, rounds=3)
+        found = out_of_fold(MartClassifier(cv=cv, n_iter_no_change=2), inputs_of(X, y, weight), seed=0)
         unused = weight == 0
         assert np.isnan(found.scores[unused]).all() and (found.fold[unused] == -1).all()
         assert np.isfinite(found.scores[~unused]).all() and (found.fold[~unused] >= 0).all()
