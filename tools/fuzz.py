@@ -193,7 +193,7 @@ def builds(options):
 
 def compile_all(options, folder, names, flags):
     """The fuzz program, linked with every build of the scorer; its path."""
-    common = [*shlex.split(options.compiler), "-O1", "-g", "-std=gnu99", "-Wall", "-Wextra", "-Werror"]
+    common = [*shlex.split(options.compiler), "-O1", "-std=gnu99", "-Wall", "-Wextra", "-Werror"]
     common += [f"-I{options.header}", "-c"]
     listed = " ".join(f"X({name})" for name in names)
     jobs = [[*common, *flags, f"-DFUZZ_BUILDS(X)={listed}", ROOT / "tools" / "fuzz.c", "-o", folder / "fuzz.o"]]
@@ -338,7 +338,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if options.coverage:
         return coverage(options)
-    flags = [] if options.no_sanitizers else ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags = [] if options.no_sanitizers else ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     flags += ["-DMCB_SIMD"] if options.simd else []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -5,7 +5,7 @@ They tell the best number of rounds, and the scores of every row by a model that
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -38,7 +38,7 @@ class OutOfFold:
     fold : ndarray of int (n,)
         The fold in which a row is held out; -1 for rows of weight 0.
     curves : ndarray of float64 (n_folds, T)
-        Metric of the rows held out, after 1, 2, ... T rounds.
+        Metric of the rows held out, after 1, 2, ... T rounds; T is 0 where the number of rounds was given.
     best_round : int
         The round with the best mean of the curves.
     n_estimators : int
@@ -87,40 +87,28 @@ def out_of_fold(estimator, inputs, seed, rounds="auto"):
         Of the folds and of the models.
     rounds : int or "auto"
         "auto": until the mean of the curves has not improved for ``n_iter_no_change`` rounds, nor for a third of all,
-        at most ``MOST_ROUNDS``; of these the best.
+        at most ``MOST_ROUNDS``; of these the best. A number: so many, without curves.
 
     Returns
     -------
     OutOfFold
         The same for any ``n_jobs``.
     """
-    auto = rounds == "auto"
-    most = MOST_ROUNDS if auto else rounds
     parts = splits(estimator.cv, inputs, seed)
-    workers, n_threads = _shares(estimator, inputs, len(parts))
-    models = [_Model(estimator, inputs, *part, i, seed, most, n_threads) for i, part in enumerate(parts)]
-    params, metric = models[0].booster.params, models[0].metric(estimator.scoring)
-    for model in models:
-        metric.check(model.held)
-    curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
-    curves, best = [], None
-    name = f"{type(estimator).__name__}, {len(parts)} folds"
-    with closing(_grown(models, most, workers)) as steps, closing(progress_bar(name, most, params.verbose)) as bar:
-        for found in steps:
-            curves.append([metric(scores, model.held) for scores, model in zip(found, models, strict=True)])
-            better = curve.see(float(np.mean(curves[-1])), len(curves))
-            best = found if better or not auto else best
-            bar.update()
-            if auto and curve.over(len(curves)):
-                break
-    scores, fold = np.full((len(inputs.codes), len(inputs.classes)), np.nan), np.full(len(inputs.codes), -1)
-    for i, (model, part) in enumerate(zip(models, best or [0.0] * len(models), strict=True)):
-        scores[model.rows], fold[model.rows] = part, i
-    best_round = max(1, curve.best_round) if auto else rounds
-    more_rows = np.count_nonzero(inputs.weight) / np.mean([len(train) for train, _ in parts])
-    n_estimators = round(best_round * float(np.sqrt(more_rows))) if auto else rounds
-    curves = np.array(curves).reshape(-1, len(models)).T
-    return OutOfFold(scores, fold, curves, best_round, n_estimators, models[0].booster.link)
+    if rounds != "auto":
+        scores, link = held_scores(estimator, inputs, seed, rounds, parts)
+        curves, best_round, n_estimators = np.zeros((len(parts), 0)), rounds, rounds
+    else:
+        workers, n_threads = _shares(estimator, inputs, len(parts))
+        models = [_Model(estimator, inputs, *part, i, seed, MOST_ROUNDS, n_threads) for i, part in enumerate(parts)]
+        found, curves, best_round = _best(estimator, models, workers)
+        scores, link = _placed(inputs, parts, found), models[0].booster.link
+        more_rows = np.count_nonzero(inputs.weight) / np.mean([len(train) for train, _ in parts])
+        n_estimators = round(best_round * float(np.sqrt(more_rows)))
+    fold = np.full(len(inputs.codes), -1)
+    for i, (_, held) in enumerate(parts):
+        fold[held] = i
+    return OutOfFold(scores, fold, curves, best_round, n_estimators, link)
 
 
 def held_scores(estimator, inputs, seed, rounds, parts):
@@ -134,22 +122,41 @@ def held_scores(estimator, inputs, seed, rounds, parts):
     parts : list of (rows to train on, rows held out)
     """
     workers, n_threads = _shares(estimator, inputs, len(parts))
-    scores, stop = np.full((len(inputs.codes), len(inputs.classes)), np.nan), threading.Event()
 
-    def grow(number):
-        model = _Model(estimator, inputs, *parts[number], number, seed, rounds, n_threads)
-        while not stop.is_set() and model.state.n_rounds < rounds and not one_round(model.state):
-            pass
-        model.booster.follow(model.validation)
-        scores[model.rows] = model.validation.scores
-        return model.booster.link
+    def grown(i):
+        model = _Model(estimator, inputs, *parts[i], i, seed, rounds, n_threads)
+        return model.finished(stop), model.booster.link
 
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            links = list((map if workers == 1 else pool.map)(grow, range(len(parts))))
-        finally:
-            stop.set()
-    return scores, links[0]
+    with _side_by_side(workers) as (run, stop):
+        found = list(run(grown, range(len(parts))))
+    return _placed(inputs, parts, [scores for scores, _ in found]), found[0][1]
+
+
+def _placed(inputs, parts, found):
+    """Scores (n, K) from those of the rows held out by every part; NaN for other rows."""
+    scores = np.full((len(inputs.codes), len(inputs.classes)), np.nan)
+    for (_, held), part in zip(parts, found, strict=True):
+        scores[held] = part
+    return scores
+
+
+def _best(estimator, models, workers):
+    """Scores of the rows held out at the best round, the curves, and that round."""
+    params, metric = models[0].booster.params, Metric(estimator.scoring, models[0].classes, models[0].booster.link)
+    for model in models:
+        metric.check(model.held)
+    curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
+    curves, best = [], [model.validation.scores for model in models]
+    name = f"{type(estimator).__name__}, {len(models)} folds"
+    with closing(_grown(models, workers)) as steps, closing(progress_bar(name, MOST_ROUNDS, params.verbose)) as bar:
+        for found in steps:
+            curves.append([metric(scores, model.held) for scores, model in zip(found, models, strict=True)])
+            if curve.see(float(np.mean(curves[-1])), len(curves)):
+                best = found
+            bar.update()
+            if curve.over(len(curves)):
+                break
+    return best, np.array(curves).reshape(-1, len(models)).T, max(1, curve.best_round)
 
 
 def splits(cv, inputs, seed):
@@ -203,9 +210,8 @@ class _Model:
     """The model of one fold, and the scores of the rows held out."""
 
     def __init__(self, estimator, inputs, train, rows, number, seed, most, n_threads):
-        self.rows, X, K = rows, inputs.X[rows], len(inputs.classes)
+        X, K, codes = inputs.X[rows], len(inputs.classes), inputs.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
-        codes = inputs.codes[rows]
         self.held = Held.of(f"fold {number}", X, inputs.classes[codes], codes, inputs.weight[rows])
         self.validation, self.classes = Validation([self.held], K), inputs.classes
         weight = np.zeros(len(inputs.weight))
@@ -214,12 +220,7 @@ class _Model:
         booster.params.n_estimators = most
         data = booster.rows(inputs.X, inputs.codes, K, weight, n_threads, None)
         booster.start(data, inputs.classes, threads_for(data.n_entries * data.n_blocks, n_threads), None, len(rows))
-        self.state = TrainingState(booster, most, None)
-        self.ended = False
-
-    def metric(self, scoring):
-        """The metric, by the model's link."""
-        return Metric(scoring, self.classes, self.booster.link)
+        self.state, self.ended = TrainingState(booster, most, None), False
 
     def grow(self, n_rounds, stop):
         """Add rounds, as far as there are any and until ``stop`` is set; keep the scores after each."""
@@ -230,16 +231,33 @@ class _Model:
                 self.booster.follow(self.validation)
             self.steps.append(self.steps[-1] if self.ended and self.steps else self.validation.scores.copy())
 
+    def finished(self, stop):
+        """The scores after all rounds, which are not looked at before."""
+        while self.state.n_rounds < self.state.n_estimators and not stop.is_set() and not one_round(self.state):
+            pass
+        if self.state.n_rounds:
+            self.validation.add_rounds(self.booster.builder)
+        return self.validation.scores
 
-def _grown(models, most, workers):
-    """Yield the scores of all models after every round, until there are no more."""
-    size = sum(model.validation.scores.size for model in models)
-    step, stop = max(1, min(STEP, STEP_SCORES // size)), threading.Event()
-    pool = ThreadPoolExecutor(workers) if workers > 1 else None
-    run = map if pool is None else pool.map
+
+@contextmanager
+def _side_by_side(workers):
+    """A ``map`` over so many threads, and an event that is set when they shall end."""
+    stop, pool = threading.Event(), ThreadPoolExecutor(workers) if workers > 1 else None
     try:
-        for done in range(0, most, step):
-            n = min(step, most - done)
+        yield (map if pool is None else pool.map), stop
+    finally:
+        stop.set()
+        if pool is not None:
+            pool.shutdown()
+
+
+def _grown(models, workers):
+    """Yield the scores of all models after every round, until there are no more."""
+    step = max(1, min(STEP, STEP_SCORES // sum(model.validation.scores.size for model in models)))
+    with _side_by_side(workers) as (run, stop):
+        for done in range(0, MOST_ROUNDS, step):
+            n = min(step, MOST_ROUNDS - done)
             for _ in run(lambda model, n=n: model.grow(n, stop), models):
                 pass
             last = max(model.state.n_rounds for model in models)
@@ -247,7 +265,3 @@ def _grown(models, most, workers):
                 yield [model.steps[t] for model in models]
             if last < done + n:
                 return
-    finally:
-        stop.set()
-        if pool is not None:
-            pool.shutdown()

@@ -72,8 +72,9 @@ def log_probabilities(scores, link):
 def log_loss(scores, held, link):
     """Mean of -log p of the rows' own classes, 1 / p the sum of exp(F_k - F_own), p at least ``LEAST``."""
     above = scores - scores[np.arange(len(scores)), held.codes][:, None]
-    above *= FACTORS[link]
-    lost = elementary.log(elementary.exp(above, out=above).sum(axis=1))
+    if link == "softmax2":
+        above *= FACTORS[link]
+    lost = elementary.log(np.einsum("ij->i", elementary.exp(above, out=above)))
     lost[held.codes < 0] = np.inf
     return held.mean(np.minimum(lost, -np.log(LEAST)))
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from cli.programs import call, run, write_svm
+from cli.programs import call, write_svm
 
 from pymcboost import Model, load_model
 from pymcboost.cli.info import main
@@ -92,7 +92,7 @@ def test_json(capsys, tmp_path, known, layout):
 
 
 def test_importances_are_the_estimators(files):
-    facts = json.loads(run("info", "--json", files / "model.mcb").stdout)
+    facts = json.loads(call("info", "--json", files / "model.mcb").stdout)
     importances = load_model(files / "model.mcb").feature_importances()
     assert importances.shape == (5,)
     assert importances.sum() == pytest.approx(1)

@@ -66,14 +66,24 @@ def agree(one, other):
         assert one.history_[name].dtype == values.dtype
 
 
-@pytest.mark.parametrize(("cls", "more"), TRAININGS)
+WHOLE = {}
+
+
+def whole(cls, rounds, more):
+    """The training without a stop, which several tests compare with."""
+    key = cls, rounds, repr(more)
+    if key not in WHOLE:
+        WHOLE[key] = cls(n_estimators=rounds, **more).fit(*some_data())
+    return WHOLE[key]
+
+
 @pytest.mark.parametrize("every", [0, 1000])
+@pytest.mark.parametrize(("cls", "more"), TRAININGS)
 def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
     if cls(**more)._booster().restart_every:
         monkeypatch.setattr(cls.booster, "restart_every", 4)
     X, y = some_data()
     path = tmp_path / "m.part"
-    whole = cls(n_estimators=24, **more).fit(X, y)
     seen = 0
     for rounds in (5, 4, 6, 1):
         with monkeypatch.context() as patch:
@@ -88,12 +98,12 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
                 seen = done
     assert seen >= 4
     checkpoint = Checkpoint(path, every)
-    agree(checkpoint.fit(cls(n_estimators=24, **more), X, y), whole)
+    agree(checkpoint.fit(cls(n_estimators=24, **more), X, y), whole(cls, 24, more))
     assert checkpoint.resumed >= seen
     # Asked again, the end of the training is found in the file, or near.
-    agree(Checkpoint(path, every).fit(cls(n_estimators=24, **more), X, y), whole)
+    agree(Checkpoint(path, every).fit(cls(n_estimators=24, **more), X, y), whole(cls, 24, more))
     if not more.get("early_stopping"):
-        agree(Checkpoint(path, every).fit(cls(n_estimators=30, **more), X, y), cls(n_estimators=30, **more).fit(X, y))
+        agree(Checkpoint(path, every).fit(cls(n_estimators=30, **more), X, y), whole(cls, 30, more))
     checkpoint.remove()
     assert list(tmp_path.iterdir()) == []
     checkpoint.remove()
@@ -330,6 +340,8 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
         killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
         if path.exists():
             rounds.append(load_model(path).n_rounds)
+        if rounds[-1] == rounds[max(0, len(rounds) - 2)]:  # the machine is busy
+            longest *= 1.2
     assert rounds == sorted(rounds), f"seed {seed}"
     checkpoint = Checkpoint(path)
     assert checkpoint.fit(cls(n_estimators=48), X, y).model_.to_bytes() == whole, f"seed {seed}"

@@ -1,18 +1,22 @@
-"""What every registered algorithm must do: scikit-learn's own checks and the habits of this library."""
+"""What every registered algorithm must do: the habits of this library."""
 
 import ast
 import gc
 import inspect
 import io
+import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import weakref
+from functools import cache
 
 import numpy as np
 import pytest
 import scipy.sparse
+from contract.variants import ALGORITHMS
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import NotFittedError
@@ -20,84 +24,12 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from pymcboost import load_model
-from pymcboost.algorithms._classic import ClassicBooster
-from pymcboost.algorithms.gradboost import GradBoost
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training.inputs import held_out
-from pymcboost.training.parameters import estimator as of_fields
 from pymcboost.training.parameters import parameters
-
-
-def with_defaults(name, cls, **defaults):
-    """A subclass that differs in its default parameters."""
-    types = {field: cls.__dataclass_fields__[field].type for field in defaults}
-    body = {"__annotations__": types, "__doc__": cls.__doc__, "__module__": __name__, **defaults}
-    return of_fields(type(name, (cls,), body))
-
-
-# With a seed, as some draw features; the classes are names of this module, so that they can be pickled.
-ALGORITHMS = {
-    name: with_defaults(f"Seeded{get_class(name).__name__}", get_class(name), random_state=0)
-    for name in sorted(REGISTRY)
-}
-ALGORITHMS["mcboost-of-trees"] = with_defaults("MCBoostOfTrees", get_class("mcboost"), weak_learner="tree")
-for name in ("multiboost", "multiboost-cw"):
-    ALGORITHMS[f"{name}-stagewise"] = with_defaults(
-        f"Stagewise{get_class(name).__name__}", get_class(name), max_passes=1
-    )
-    ALGORITHMS[f"{name}-of-trees"] = with_defaults(
-        f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", random_state=0
-    )
-for name, changed in (
-    ("rbf", {"kernel": "rbf", "scale": True}),
-    ("random", {"init": "random", "allow_zero": True}),
-):
-    ALGORITHMS[f"hingeboost-{name}"] = with_defaults(
-        f"{name.title()}HingeBoost", get_class("hingeboost"), **changed, random_state=0
-    )
-for name in ("adaboost-mh", "adaboost-mo", "gentleboost", "gradboost", "piboost", "samme"):
-    ALGORITHMS[f"{name}-of-trees"] = with_defaults(
-        f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", max_leaf_nodes=4, random_state=0
-    )
-ALGORITHMS["multiboost-log"] = with_defaults("LogMultiBoost", get_class("multiboost"), loss="log", C=1e2)
-globals().update({cls.__name__: cls for cls in ALGORITHMS.values()})
-CHECKS = [
-    pytest.param(estimator, check, id=f"{name}-{size}-{getattr(check, 'func', check).__name__}")
-    for name, cls in {**ALGORITHMS, **{name: get_class(name) for name in REGISTRY}}.items()
-    for size, estimator in (("5", cls(n_estimators=5)), ("defaults", cls()))
-    if size == "5" or name in REGISTRY
-    for estimator, check in estimator_checks_generator(estimator)
-]
-
-
-@pytest.mark.parametrize(("estimator", "check"), CHECKS)
-def test_scikit_learn_check(estimator, check):
-    name = getattr(check, "func", check).__name__
-    if name == "check_class_weight_classifiers" and estimator.get_params().get("weak_learner", "tree") == "tree":
-        # Trees fit separable rows at last, however little they weigh: GradientBoostingClassifier(n_estimators=200)
-        # does not pass, either.
-        estimator = estimator.set_params(n_estimators=min(estimator.n_estimators, 50))
-    if name == "check_class_weight_classifiers" and hasattr(estimator, "C"):
-        # So do coefficients that are optimised again and again, with next to no penalty.
-        estimator = estimator.set_params(C=100.0)
-    if name == "check_class_weight_classifiers" and issubclass(estimator.booster, (ClassicBooster, GradBoost)):
-        # So do stumps without shrinkage, in hundreds of rounds; and bounded steps are far from anything in five.
-        estimator = estimator.set_params(n_estimators=30)
-    if name == "check_class_weight_classifiers" and getattr(estimator, "weak_learner", "") == "tree":
-        # Classification trees do so at once, unless they have next to no leaves and rounds.
-        estimator = estimator.set_params(n_estimators=3, max_leaf_nodes=2)
-    if name == "check_classifiers_train" and estimator.algorithm in ("adaboost-mh", "adaboost-oc"):
-        # Five votes with coefficients of one size tell few classes apart.
-        estimator = estimator.set_params(n_estimators=max(estimator.n_estimators, 30))
-    if name.startswith("check_sample_weight_equivalence") and estimator.algorithm in ("adaboost-ecc", "adaboost-erp"):
-        # In hundreds of rounds on these 15 rows, the last bit of a coefficient shows.
-        estimator = estimator.set_params(n_estimators=min(estimator.n_estimators, 100))
-    check(estimator)
-
 
 # Those that sum weak learners; linear and kernel machines have no weights, missing values or probabilities.
 ENSEMBLES = [name for name, cls in ALGORITHMS.items() if cls.booster.resumable]
@@ -252,6 +184,24 @@ def test_missing_values(algorithm):
     only = np.where((np.arange(len(y)) % 2 == 0)[:, None], np.nan, 1.0)
     told = algorithm(n_estimators=5).fit(only, np.arange(len(y)) % 2)
     assert (told.predict(only) == np.arange(len(y)) % 2).all()
+
+
+@of_ensembles
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_order_of_the_rows_does_not_matter(algorithm, weighted):
+    """Sums that choose a split, a coefficient or a leaf are sums of integers; JointBoost's are rounded in order."""
+    rng = np.random.default_rng(3)
+    X, y = some_data(m=400)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    weight, order = rng.integers(1, 6, len(y)).astype(float) if weighted else np.ones(len(y)), rng.permutation(len(y))
+    one = algorithm(n_estimators=20).fit(X, y, sample_weight=weight).model_
+    other = algorithm(n_estimators=20).fit(X[order], y[order], sample_weight=weight[order]).model_
+    if algorithm.algorithm == "jointboost":
+        np.testing.assert_array_equal(one.ensemble.feature, other.ensemble.feature)
+        np.testing.assert_array_equal(one.ensemble.threshold, other.ensemble.threshold)
+        np.testing.assert_allclose(one.raw_scores(X), other.raw_scores(X), rtol=1e-12, atol=1e-12)
+    else:
+        assert one.to_bytes() == other.to_bytes()
 
 
 def test_infinite_values_are_refused(algorithm):
@@ -651,12 +601,18 @@ def test_damaged_sparse_matrices_are_refused(algorithm, damage):
         algorithm(n_estimators=2).fit(sparse, y)
 
 
+@cache
+def unweighted_probabilities(algorithm, m):
+    X, y = some_data(m=m)
+    return algorithm(n_estimators=15).fit(X, y).predict_proba(X)
+
+
 @of_ensembles
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e-8, 1e8, 1e30, 1e300])
 @pytest.mark.parametrize("m", [200, 12000])
 def test_the_scale_of_the_weights_does_not_matter(algorithm, scale, m):
     X, y = some_data(m=m)
-    plain = algorithm(n_estimators=15).fit(X, y).predict_proba(X)
+    plain = unweighted_probabilities(algorithm, m)
     scaled = algorithm(n_estimators=15).fit(X, y, sample_weight=np.full(m, scale)).predict_proba(X)
     np.testing.assert_allclose(scaled, plain, atol=1e-4)
 
@@ -738,23 +694,34 @@ def test_absurd_thread_counts_are_bounded(algorithm):
     assert (algorithm(n_estimators=2, n_jobs=10**12).fit(X, y).predict(X) >= 0).all()
 
 
-def test_forked_children_do_not_hang(algorithm):
-    """Where OpenMP has run in the parent, a child of fork must not start threads."""
+@pytest.fixture(scope="module")
+def forked():
+    """What a process says that trains with threads, and then trains and scores in a child of fork."""
     code = """
-import os, sys, numpy as np, pymcboost.threads
-from pymcboost.registry import get_class
+import os, numpy as np, pymcboost.threads
+from pymcboost.registry import ALGORITHMS, get_class
 pymcboost.threads.SMALL_WORK = 0
 X = np.random.default_rng(0).normal(size=(20000, 5)); y = np.arange(20000) % 3
-cls = get_class(sys.argv[1])
-cls(n_estimators=2, n_jobs=2).fit(X, y)
-child = os.fork()
-if not child:
-    model = cls(n_estimators=2, n_jobs=2).fit(X, y); model.predict(X)
-    os._exit(7)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+for name in ALGORITHMS:
+    model = get_class(name)(n_estimators=2, n_jobs=2).fit(X, y)
+    child = os.fork()
+    if not child:
+        model.fit(X, y).predict(X)
+        os._exit(7)
+    print(name, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-    done = subprocess.run([sys.executable, "-c", code, algorithm.algorithm], timeout=60)
-    assert done.returncode == 0
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            return process.communicate(timeout=300)[0].decode().splitlines()
+        except subprocess.TimeoutExpired as late:
+            os.killpg(process.pid, signal.SIGKILL)
+            return (late.stdout or b"").decode().splitlines()
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_forked_children_do_not_hang(forked, name):
+    """Where OpenMP has run in the parent, a child of fork must not start threads."""
+    assert f"{name} 7" in forked
 
 
 @pytest.mark.parametrize(

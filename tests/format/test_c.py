@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -40,10 +41,16 @@ BUILDS = {
 QUICK = ["gcc -O2", "gcc -O3 simd", "clang -O2"]
 
 
-def compiled(command, tmp_path):
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """The example as a program of a build, which is made once."""
+    return cache(lambda build: compile_example(BUILDS[build], tmp_path_factory.mktemp("c")))
+
+
+def compile_example(command, folder):
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
-    program = tmp_path / "example"
+    program = folder / "example"
     run = subprocess.run(
         [*command, *STRICT, f"-I{pymcboost.get_include()}", str(EXAMPLE), "-o", str(program)],
         capture_output=True,
@@ -131,13 +138,13 @@ def check_model(program, tmp_path, model, X, cut):
         assert numbers[:, k:].tobytes() == wanted.predict_proba(X).tobytes()
 
 
-def test_trained_coded_models_score_alike_everywhere(tmp_path):
+def test_trained_coded_models_score_alike_everywhere(compiled, tmp_path):
     """PIBoost's scores in Python, in C and on the command line, for several numbers of rows."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 5, 300)
     X = (rng.normal(size=(300, 6)) + rng.normal(size=(5, 6))[y] * 2).astype(np.float32)
     X[rng.random(X.shape) < 0.1] = np.nan
-    program = compiled(BUILDS["gcc -O2"], tmp_path)
+    program = compiled("gcc -O2")
     rows = X[:60][~np.isnan(X[:60]).any(axis=1)]
     for learner, separators, n in itertools.product(("stump", "tree"), ("singles", "pairs"), (1, 3, 4, 16, 17)):
         if n == 1:
@@ -180,8 +187,8 @@ def test_probabilities_of_calibrated_models_everywhere(algorithm, tmp_path):
 @pytest.mark.parametrize(
     "build", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in BUILDS]
 )
-def test_c_gives_the_bits_of_python(build, tmp_path):
-    check_bits(compiled(BUILDS[build], tmp_path), tmp_path)
+def test_c_gives_the_bits_of_python(compiled, build, tmp_path):
+    check_bits(compiled(build), tmp_path)
 
 
 @pytest.mark.slow
@@ -250,8 +257,8 @@ def test_calls_nothing_but_memory_functions(option, tmp_path):
     assert ("T", "mcb_open") in kinds
 
 
-def test_damaged_file_is_named_in_c(tmp_path):
-    program = compiled(BUILDS["gcc -O2"], tmp_path)
+def test_damaged_file_is_named_in_c(compiled, tmp_path):
+    program = compiled("gcc -O2")
     data = Model.from_ensemble(random_stumps(3, 2, 2), range(2)).to_bytes()
     (tmp_path / "model.mcb").write_bytes(data[:-1] + b"\7")
     (tmp_path / "rows").write_bytes(bytes(8))

@@ -142,20 +142,26 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
     estimator = cls(n_estimators=6, n_jobs=1)
     inputs = inputs_of(X, y)
     found = out_of_fold(estimator, inputs, seed=7, rounds=6)
-    assert found.best_round == 6
-    assert found.curves.shape == (3, found.curves.shape[1])
+    monkeypatch.setattr(folds, "MOST_ROUNDS", 6)
+    auto = out_of_fold(estimator, inputs, seed=7)
+    assert (found.best_round, found.n_estimators, found.curves.shape) == (6, 6, (3, 0))
     original = cls._booster
     for i, (_, held) in enumerate(splits(3, inputs, 7)):
-        assert (found.fold[held] == i).all()
+        assert (found.fold[held] == i).all() and (auto.fold[held] == i).all()
         monkeypatch.setattr(cls, "_booster", lambda self, draw=None, i=i: original(self, lambda: 7 + i))
         rest = np.setdiff1d(np.arange(len(y)), held)
-        model = cls(n_estimators=6, n_jobs=1).fit(X[rest], y[rest], X_val=X[held], y_val=y[held])
+
+        def fit(n, rest=rest, held=held):
+            return cls(n_estimators=n, n_jobs=1).fit(X[rest], y[rest], X_val=X[held], y_val=y[held])
+
+        model = fit(6)
         curve = model.history_[f"val_{model.scoring}"]
-        curve = np.append(curve, [curve[-1]] * (found.curves.shape[1] - len(curve)))
-        np.testing.assert_allclose(found.curves[i], curve, rtol=1e-12)
+        curve = np.append(curve, [curve[-1]] * (auto.curves.shape[1] - len(curve)))
+        np.testing.assert_allclose(auto.curves[i], curve, rtol=1e-12)
         # Machines are rounded to float32 round by round, or as one.
         bound = 1e-6 if name == "hingeboost" else 1e-12
-        np.testing.assert_allclose(found.scores[held], model.model_.raw_scores(X[held]), rtol=bound, atol=bound)
+        for scores, n in (found.scores, 6), (auto.scores, auto.best_round):
+            np.testing.assert_allclose(scores[held], fit(n).model_.raw_scores(X[held]), rtol=bound, atol=bound)
 
 
 @pytest.mark.parametrize("name", ["vector-tree", "mcboost", "multiboost", "adaboost-mo", "hingeboost"])
@@ -164,13 +170,16 @@ def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
     X, y = some_rows(n=240)
     X = scipy.sparse.csr_matrix(np.where(X > 0.3, X, 0)) if sparse else X
     estimator = get_class(name)(n_iter_no_change=4, random_state=0)
-    results = []
+    results, fixed = [], []
     monkeypatch.setattr(threads, "SMALL_WORK", 0)
     monkeypatch.setattr(threads, "available_cpus", lambda: 3)
     for n_jobs, step, held_back in ((1, 8, 1 << 20), (3, 8, 1 << 20), (2, 1, 1 << 20), (3, 5, 1 << 20), (2, 8, 1)):
         monkeypatch.setattr(folds, "STEP", step)
         monkeypatch.setattr(folds, "STEP_SCORES", held_back)
         results.append(out_of_fold(estimator.set_params(n_jobs=n_jobs), inputs_of(X, y), seed=3))
+        fixed.append(out_of_fold(estimator, inputs_of(X, y), seed=3, rounds=4).scores)
+    for one in fixed[1:]:
+        np.testing.assert_array_equal(one, fixed[0])
     for one in results[1:]:
         np.testing.assert_array_equal(one.scores, results[0].scores)
         np.testing.assert_array_equal(one.curves, results[0].curves)
@@ -189,8 +198,7 @@ def test_the_best_round_is_that_of_the_mean_curve(scoring, best):
     assert found.n_estimators == round(found.best_round * 1.5**0.5)
     fixed = out_of_fold(estimator, inputs_of(X, y), seed=3, rounds=found.best_round)
     assert fixed.n_estimators == found.best_round
-    np.testing.assert_array_equal(fixed.scores, found.scores)
-    np.testing.assert_array_equal(fixed.curves, found.curves[:, : found.best_round])
+    np.testing.assert_allclose(fixed.scores, found.scores, rtol=1e-12)
 
 
 def test_no_more_rounds_than_the_most_are_tried(monkeypatch):
@@ -213,15 +221,20 @@ def test_min_delta_ends_the_wait_but_keeps_the_best():
     assert hasty.cv_results_["best_round"] == np.argmin(hasty.cv_results_["mean"]) + 1
 
 
-def test_a_model_that_ends_by_itself_waits_for_the_others():
+def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
+    monkeypatch.setattr(folds, "MOST_ROUNDS", 9)
     X, y = some_rows(n=60)
     X[:20] = np.eye(3)[y[:20]] @ np.random.default_rng(0).normal(size=(3, 4)) * 9  # two folds of three are not easy
     parts = [(np.arange(20), np.arange(20, 60)), (np.arange(20, 60), np.arange(20))]
-    estimator = SAMMEClassifier(weak_learner="tree", cv=parts, max_leaf_nodes=3)
-    found = out_of_fold(estimator, inputs_of(X, y), seed=0, rounds=9)
+    estimator = SAMMEClassifier(weak_learner="tree", cv=parts, max_leaf_nodes=3, n_iter_no_change=9)
+    found = out_of_fold(estimator, inputs_of(X, y), seed=0)
     assert found.curves.shape == (2, 9)
     assert len(np.unique(found.curves[0])) == 1
     assert len(np.unique(found.curves[1])) > 1
+    fixed = out_of_fold(estimator, inputs_of(X, y), seed=0, rounds=9)
+    one = SAMMEClassifier(weak_learner="tree", max_leaf_nodes=3, n_estimators=9).fit(X[:20], y[:20])
+    assert one.n_estimators_ == 1
+    np.testing.assert_allclose(fixed.scores[20:], one.model_.raw_scores(X[20:]), rtol=1e-12)
 
 
 def test_without_anything_to_learn_one_round_is_asked_for():
