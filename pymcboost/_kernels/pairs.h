@@ -149,7 +149,7 @@ PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_s
     if (tile == d->n_tiles) {
         for (int j = d->c.lane_ptr[d->c.n_lanes]; j < d->c.n_features; j++) {
             int f = d->c.lane_feature[j];
-            if (o->active && !o->active[f]) continue;
+            if (active && !active[f]) continue;
             pmb_scan_feature(&d->c, f, hist + (int64_t)d->c.cell0[f] * o->cell_words, o->cell_words, 1, total, o, q, best);
         }
         return;
@@ -161,7 +161,7 @@ PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_s
         const int32_t *lane = d->c.lane_ptr + 16 * tile + k;
         for (int j = lane[0]; j < lane[1]; j++) {
             int f = d->c.lane_feature[j];
-            if (o->active && !o->active[f]) continue;
+            if (active && !active[f]) continue;
             if (d->c.mode[f] >= 0) {
                 const int64_t *cells = hist + (int64_t)d->c.cell0[f] * 16 * o->cell_words + k;
                 if (pmb_scan_feature(&d->c, f, cells, 16 * o->cell_words, 16, total, o, q, best)) won = -1;
