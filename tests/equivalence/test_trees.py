@@ -397,6 +397,7 @@ def test_sparse_input_equals_dense_input(real, cell_words):
 REGULARISED = [
     {"l2": 1e-3}, {"l2": 3.0}, {"l2": 1e12}, {"min_hessian": 1.5}, {"min_hessian": 1e30}, {"min_gain": 10.0},
     {"share": 0.4, "key": 5}, {"share": 1e-9, "key": 2**64 - 1}, {"share": 0.9},
+    {"share": 1e-9, "min_gain": 10.0, "key": 3},
     {"share": 0.6, "l2": 0.5, "min_hessian": 0.4, "min_gain": 0.1, "key": 1 << 63},
 ]  # fmt: skip
 
@@ -1140,9 +1141,9 @@ def test_any_number_of_threads_gives_the_same_bytes(cls, K, monkeypatch):
     rng = np.random.default_rng(37)
     X, y, weight = (np.concatenate([a] * 40) for a in setting(300, 4, K, 37))
     X = np.hstack([X + rng.normal(size=X.shape).round(1), blocks(len(y), rng, 2)])
-    options = {"gap": 2} if cls in BASED else {}
+    options = {"max_leaf_nodes": 7, "random_state": 1, **({"gap": 2} if cls in BASED else {})}
     models = [
-        cls(n_estimators=4, max_leaf_nodes=7, n_jobs=n, subsample=share, random_state=1, **options).fit(X, y, weight)
+        cls(n_estimators=4, n_jobs=n, subsample=share, max_features=share, **options).fit(X, y, weight)
         for share in (1.0, 0.7)
         for n in ((1, 2, 8) if share == 1 else (1, 3))
     ]
