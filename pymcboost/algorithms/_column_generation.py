@@ -296,7 +296,7 @@ class ColumnGeneration(BinaryBooster):
         self.builder.take_over(previous.model.ensemble, previous.n_rounds, self.data.X, self.data.rows)
         if previous.best_model is not None:
             best = Model.from_bytes(previous.best_model).ensemble
-            self.builder.remember(best, int(np.argmin(previous.history["val_error"])) + 1)
+            self.builder.remember(best, previous.best_round)
         return None
 
     def prepare(self, previous):

@@ -15,7 +15,8 @@ from pymcboost.training.parameters import parameters
 # Every command-line parameter of MCBoostClassifier: arguments, and what the estimator must then hold.
 GIVEN = {
     "loss": [("--loss log", "log"), ("-l exp", "exp")],
-    "n_estimators": [("--n-estimators 7", 7), ("-n 8", 8), ("-n9", 9)],
+    "n_estimators": [("--n-estimators 7", 7), ("-n 8", 8), ("-n9", 9), ("-n auto", "auto")],
+    "cv": [("--cv 5", 5), ("", 3)],
     "learning_rate": [("--learning-rate 0.25", 0.25), ("-r 1", 1.0)],
     "nu": [("--nu 1e-3", 1e-3), ("--nu=0", 0.0)],
     "max_step": [("--max-step 0.5", 0.5), ("--max-step none", None)],
@@ -31,6 +32,8 @@ GIVEN = {
         ("-E 5", True),
         ("-E 5 --no-early-stopping", False),
     ],
+    "scoring": [("", "log_loss"), ("--metric error", "error"), ("--scoring neg_brier_score", "neg_brier_score")],
+    "min_delta": [("--min-delta 1e-3", 1e-3)],
     "validation_fraction": [("--validation-fraction 0.3", 0.3)],
     "n_iter_no_change": [("--n-iter-no-change 4", 4), ("-E 6", 6)],
     "class_weight": [("--class-weight balanced", "balanced"), ("--class-weight none", None)],
@@ -71,6 +74,8 @@ HINGE = {
         name: GIVEN[name]
         for name in ("n_estimators", "early_stopping", "validation_fraction", "n_iter_no_change", "random_state")
     },
+    **{name: GIVEN[name] for name in ("cv", "min_delta")},
+    "scoring": [("", "error"), ("--metric auc_ovr", "auc_ovr")],
     **{name: GIVEN[name] for name in ("n_jobs", "verbose")},
     "C": [("-c 10", 10.0), ("--C 0.5", 0.5)],
     "kernel": [

@@ -19,7 +19,7 @@ TRAININGS = """
 import hashlib, warnings
 import numpy as np
 from sklearn.datasets import load_iris, load_wine
-from pymcboost import HingeBoostOCClassifier, JointBoostClassifier
+from pymcboost import HingeBoostOCClassifier, JointBoostClassifier, VectorTreeBoostClassifier
 warnings.simplefilter("ignore")
 sets = load_iris(return_X_y=True), load_wine(return_X_y=True)
 models = [JointBoostClassifier(n_estimators=120), *(
@@ -31,6 +31,11 @@ for model in models:
     for X, y in sets:
         data = model.fit(X, y).model_.to_bytes()
         print(type(model).__name__, getattr(model, "kernel", ""), hashlib.sha256(data).hexdigest())
+for metric in "log_loss", "balanced_error", "auc_ovr":
+    for X, y in sets:
+        model = VectorTreeBoostClassifier(n_estimators=10, scoring=metric, random_state=0)
+        curve = model.fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2]).history_[f"val_{metric}"]
+        print(metric, curve.tobytes().hex())
 """
 
 
@@ -111,5 +116,5 @@ def test_models_do_not_depend_on_what_numpy_and_blas_know_of_the_cpu():
         ).stdout
         for cpu in ({}, OLD_CPU)
     ]  # fmt: skip
-    assert found[0].count("\n") == 20
+    assert found[0].count("\n") == 26
     assert found[0] == found[1]

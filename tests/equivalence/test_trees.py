@@ -1181,7 +1181,7 @@ def test_early_stopping_keeps_the_best_round(cls):
     rng = np.random.default_rng(0)
     y_val = np.where(rng.random(200) < 0.3, rng.integers(0, 3, 200), y_val)
     X_val = X_val + rng.normal(size=X_val.shape)
-    options = {"n_estimators": 150, "learning_rate": 0.3, "n_iter_no_change": 12}
+    options = {"n_estimators": 150, "learning_rate": 0.3, "n_iter_no_change": 12, "scoring": "error"}
     model = cls(early_stopping=True, **options).fit(X, y, X_val=X_val, y_val=y_val)
     free = cls(**options).fit(X, y, X_val=X_val, y_val=y_val)
     errors = free.history_["val_error"]
