@@ -47,7 +47,7 @@ class ClassTrees:
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, units.least, cell_words, False, data.pools(cell_words, max_leaves),
             n_threads, l2=l2, min_hessian=min_hessian_leaf, min_gain=min_gain,
-        )
+        )  # fmt: skip
         self.weight = units.weight
         self.total = float(units.weight.sum() if len(units.weight) else data.n_rows)
         K, m = data.n_classes, data.n_rows
