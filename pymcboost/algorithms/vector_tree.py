@@ -22,7 +22,7 @@ from pymcboost.losses import LOSSES
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
-from pymcboost.training.parameters import Parameter, estimator
+from pymcboost.training.parameters import Parameter, Rounds, estimator
 
 
 class VectorTreeBoost(Booster):
@@ -112,13 +112,15 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     }
 
     loss: Literal["softmax", "exp", "log"] = "softmax"
-    learning_rate: float = 0.2
+    n_estimators: Rounds = 300
+    learning_rate: float = 0.1
     max_leaf_nodes: int = 100
     max_depth: int | None = None
-    min_samples_leaf: float = 2
+    min_samples_leaf: float = 1
     max_features: float = 0.2
     max_features_tree: float = 1.0
-    subsample: float = 1.0
+    subsample: float = 0.5
     l2_regularization: float = 0.0
     min_gain: float = 0.0
     leaf_step: Literal["diagonal", "full"] = "diagonal"
+    calibrate: Literal["temperature"] | None = "temperature"
