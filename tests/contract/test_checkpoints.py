@@ -27,6 +27,7 @@ TRAININGS = [
         {"early_stopping": True, "n_iter_no_change": 7, "scoring": "auc_ovr", "min_delta": 1e-4},
         {"subsample": 0.5},
         {"max_features": 0.5},
+        {"max_features_tree": 0.5},
         {"weak_learner": "tree"},
         {"loss": "log"},
         {"max_passes": 1},
