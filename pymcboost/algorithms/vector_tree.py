@@ -105,7 +105,6 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
         "loss": "Multinomial log-likelihood, or the exponential or logistic loss of the pairwise margins.",
         "n_estimators": "Number of boosting rounds, that is of trees. Training stops earlier when the training loss "
         "has reached machine accuracy.",
-        "max_features": "Share of the features that a node may be split on; drawn anew at every node, at least one.",
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
         "number. Leaf vectors are those of all rows.",
         "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
