@@ -90,7 +90,7 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             stop_after(patch, cls, rounds)
             try:
-                Checkpoint(path, every).fit(cls(n_estimators=24, **more), X, y)
+                Checkpoint(path, every).fit(cls(n_estimators=18, **more), X, y)
             except KeyboardInterrupt:
                 model = load_model(path)  # a model like any other
                 done = model.meta["checkpoint"]["rounds"]
@@ -99,12 +99,12 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
                 seen = done
     assert seen >= 4
     checkpoint = Checkpoint(path, every)
-    agree(checkpoint.fit(cls(n_estimators=24, **more), X, y), whole(cls, 24, more))
+    agree(checkpoint.fit(cls(n_estimators=18, **more), X, y), whole(cls, 18, more))
     assert checkpoint.resumed >= seen
     # Asked again, the end of the training is found in the file, or near.
-    agree(Checkpoint(path, every).fit(cls(n_estimators=24, **more), X, y), whole(cls, 24, more))
+    agree(Checkpoint(path, every).fit(cls(n_estimators=18, **more), X, y), whole(cls, 18, more))
     if not more.get("early_stopping"):
-        agree(Checkpoint(path, every).fit(cls(n_estimators=30, **more), X, y), whole(cls, 30, more))
+        agree(Checkpoint(path, every).fit(cls(n_estimators=22, **more), X, y), whole(cls, 22, more))
     checkpoint.remove()
     assert list(tmp_path.iterdir()) == []
     checkpoint.remove()
