@@ -111,6 +111,7 @@ SMALL = (
     "threads", "threads-sparse", "threads-K20",
 )  # fmt: skip
 REGULARISED = {"subsample": 0.6, "max_features_tree": 0.6, "l2_regularization": 0.5, "min_gain": 0.01}
+REGULARISED_CLASS_TREES = {**REGULARISED, "max_features": 0.5}
 LARGE = ("large-K3", "large-K7", "large-nan-K20", "large-sparse-K11")
 # In the subset these are for the first variant of each algorithm alone.
 LONG = ("K20", "threads-sparse", "threads-K20", *LARGE)
@@ -272,10 +273,12 @@ def fit_as(condition, cls, params, X, y):
     if condition == "balanced":
         return cls(class_weight="balanced", **params).fit(X, y)
     if condition == "subsampling":
-        more = {"max_features": 0.5, **({} if cls.algorithm == "vector-tree" else {"subsample": 0.6})}
+        more = {"max_features": 0.5} if cls.algorithm == "vector-tree" else {"subsample": 0.6, "max_features_tree": 0.5}
         return cls(**{**params, **{name: v for name, v in more.items() if name in cls().get_params()}}).fit(X, y)
     if condition == "regularised":
-        return cls(**{**params, **REGULARISED}).fit(X, y)
+        more = REGULARISED if cls.algorithm == "vector-tree" else REGULARISED_CLASS_TREES
+        more = {**more, "min_hessian_leaf": 0.1} if "min_hessian_leaf" in cls().get_params() else more
+        return cls(**{**params, **more}).fit(X, y)
     stopping = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 3 * rounds}
     stopping |= {"scoring": "error"} if "scoring" in cls().get_params() else {}
     if condition == "early-stopping":

@@ -58,7 +58,8 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
     if (!pmb_vt_splittable(w, at)) return;
     p->node = at;
     p->n_lanes = 0;
-    pmb_vt_choose_features(w, w->its[at].key, p->chosen);
+    pmb_sample_of(w->its[at].key, w->o.pool < c->n_features ? w->pool : NULL, c->n_features, w->o.pool, w->o.take,
+                  p->chosen);
     for (int32_t lane = 0; lane < c->n_lanes; lane++)
         for (int32_t j = c->lane_ptr[lane]; j < c->lane_ptr[lane + 1]; j++)
             if (p->chosen[c->lane_feature[j]]) {
@@ -140,7 +141,7 @@ PMB_STATIC void pmb_vt_split(pmb_grower *g, const int32_t *batch, int32_t n_batc
         for (int c = 0; c < 2; c++) {
             pmb_vt_node *child = w->its + (c ? node->right : node->left);
             memset(child, 0, sizeof *child);
-            child->key = pmb_vt_child_key(w->its[batch[b]].key, c);
+            child->key = pmb_child_key(w->its[batch[b]].key, c);
         }
     }
     int threads = rows * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->o.threads : 1;
@@ -174,7 +175,7 @@ PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
     int L = w->d.lanes;
     w->A = A;
     w->whole = n == m;
-    pmb_vt_draw_pool(w, key);
+    if (w->o.pool < w->d.c.n_features) pmb_sample(pmb_mix(key + PMB_GOLDEN + 1), w->d.c.n_features, w->o.pool, w->pool);
     pmb_grow_root(&w->g, n);
     memset(root, 0, sizeof *root);
     root->key = key;
@@ -317,7 +318,7 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
     w->totals = malloc(nodes * (size_t)w->d.blocks * lanes * sizeof(int32_t));
     w->tasks = malloc(sizeof(pmb_vt_task) * (PMB_VT_PLACES * ((size_t)c->n_lanes / PMB_GROUP + 2) + n / PMB_VT_CHUNK + 1));
     w->row_side = malloc(w->n_entries ? m : 1);
-    w->pool = malloc(((size_t)c->n_features + 1) * sizeof(int32_t));
+    w->pool = malloc((size_t)c->n_features + 1);
     w->waiting = malloc(((size_t)max_leaves + 1) * sizeof(pmb_vt_waiting));
     there = there && w->pool && w->waiting && pmb_vt_index(w);
     for (int j = 0; j < 2; j++) {

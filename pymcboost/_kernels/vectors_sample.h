@@ -60,10 +60,10 @@ PMB_STATIC int64_t pmb_vt_draw_rows(uint64_t key, double share, int64_t m, int32
                                     int32_t *PMB_RESTRICT others) {
     uint64_t below = (uint64_t)(share * 4294967296.0);
     int64_t n = 0;
-    key = pmb_vt_mix(key + 1);
+    key = pmb_mix(key + 1);
     for (int64_t i = 0; i < m && share < 1; i++) {
         rows[n] = others[i - n] = (int32_t)i;
-        n += pmb_vt_mix(key + ((uint64_t)i + 1) * PMB_VT_GOLDEN) >> 32 < below;
+        n += pmb_mix(key + ((uint64_t)i + 1) * PMB_GOLDEN) >> 32 < below;
     }
     if (n) {
         memcpy(rows + n, others, sizeof(int32_t) * (size_t)(m - n));
@@ -71,29 +71,6 @@ PMB_STATIC int64_t pmb_vt_draw_rows(uint64_t key, double share, int64_t m, int32
     }
     for (int64_t i = 0; i < m; i++) rows[i] = (int32_t)i;
     return m;
-}
-
-/* Features that the nodes of a tree draw from. */
-PMB_STATIC void pmb_vt_draw_pool(pmb_vectors *w, uint64_t key) {
-    int32_t n = 0, d = w->d.c.n_features;
-    if (w->o.pool == d) return;
-    uint8_t *chosen = w->places[0].chosen;
-    pmb_vt_sample(pmb_vt_mix(key + PMB_VT_GOLDEN + 1), d, w->o.pool, chosen);
-    for (int32_t f = 0; f < d; f++)
-        if (chosen[f]) w->pool[n++] = f;
-}
-
-/* Features of a node: marks by feature. */
-PMB_STATIC void pmb_vt_choose_features(const pmb_vectors *w, uint64_t key, uint8_t *chosen) {
-    int32_t d = w->d.c.n_features, n = w->o.pool;
-    pmb_vt_sample(key, n, w->o.take, chosen);
-    if (n == d) return;
-    memset(chosen + n, 0, (size_t)(d - n));
-    for (int32_t j = n - 1; j >= 0; j--) { /* no place moves down, so that none is overwritten before it is read */
-        uint8_t yes = chosen[j];
-        chosen[j] = 0;
-        chosen[w->pool[j]] = yes;
-    }
 }
 
 /* Start a tree with the first n of the rows: their sparse entries and their sums. */

@@ -46,7 +46,7 @@ typedef struct {
     pmb_vt_cell *cells[2];
     uint8_t *row_side;
     int32_t whole;          /* whether the tree is grown on all rows */
-    int32_t *pool;          /* features that its nodes draw from, where not all */
+    uint8_t *pool;          /* marks, by feature, of those that its nodes draw from */
     pmb_vt_waiting *waiting; /* (max_leaves + 1,) */
     int64_t *first_cell, *first_entry; /* of every sparse feature, where rows are left out */
     void *memory[2];        /* of gathered, and of the places */

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost._kernels import elementary as _elementary
+from pymcboost._kernels import elementary
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels.aligned import aligned_zeros
 
@@ -142,7 +142,7 @@ class Rows(Integers):
     def newton_steps(self, rows, leaf_start, l2=0.0):
         """Newton steps of the leaves with the whole Hessian and a ridge."""
         K = self.data.n_classes
-        l2 *= float(_elementary.exp(-self._shift))
+        l2 *= float(elementary.exp(-self._shift))
         step = np.empty((len(leaf_start) - 1, K))
         for j in range(len(step)):
             g, H = self.leaf_newton(rows, leaf_start[j], leaf_start[j + 1])

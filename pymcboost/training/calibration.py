@@ -10,6 +10,8 @@ where n rows are trained on in all, b by a model of the first set and s by one o
 T(b) is taken.
 """
 
+import warnings
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +23,8 @@ from pymcboost.training.folds import held_scores, splits
 
 # Where models of the second set have at least this share of the rows of the first, they tell nothing.
 ALIKE = 0.8
+# Rows held out that suffice for a temperature: further folds are not trained.
+ENOUGH = 1000
 
 
 def temperature_of_rows(model, held):
@@ -41,22 +45,40 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None):
 
     Returns
     -------
-    float
+    float or None
+        None, with a warning, where the rows are too few for folds.
     """
+    try:
+        return _of_folds(estimator, inputs, seed, rounds, found)
+    except ValueError as error:
+        if not isinstance(estimator.cv, Integral):
+            raise
+        warnings.warn(f"the probabilities are not calibrated: {error}", stacklevel=6)
+        return None
+
+
+def _of_folds(estimator, inputs, seed, rounds, found):
     if found is None:
         parts = splits(estimator.cv, inputs, seed)
-        scores, link = held_scores(estimator, inputs, seed, rounds, parts)
+        used = parts[: _enough(parts)]
+        scores, link = held_scores(estimator, inputs, seed, rounds, used)
     else:
-        parts = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(found.fold.max() + 1)]
+        used = parts = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(found.fold.max() + 1)]
         parts, scores, link = [tuple(map(np.flatnonzero, part)) for part in parts], found.scores, found.link
-    first = _temperature(scores, inputs, parts, link)
-    swapped = [(held, parts[(i + 1) % len(parts)][1]) for i, (_, held) in enumerate(parts)]
-    n, (b, s) = np.count_nonzero(inputs.weight), np.mean([[len(rows) for rows in part] for part in parts], axis=0)
+    first = _temperature(scores, inputs, used, link)
+    swapped = [(held, parts[(i + 1) % len(parts)][1]) for i, (_, held) in enumerate(used)]
+    n, (b, s) = np.count_nonzero(inputs.weight), np.mean([[len(rows) for rows in part] for part in used], axis=0)
     if s >= ALIKE * b or any(len(np.unique(inputs.codes[rows])) < 2 for rows, _ in swapped):
         return first
     rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
     second = _temperature(held_scores(estimator, inputs, seed, rounds, swapped)[0], inputs, swapped, link)
     return rounded(first * (first / max(first, second)) ** (np.log(n / b) / np.log(b / s)))
+
+
+def _enough(parts):
+    """Number of the first folds that hold out ``ENOUGH`` rows; of all where they are fewer."""
+    held = np.cumsum([len(rows) for _, rows in parts])
+    return int(np.searchsorted(held, ENOUGH)) + 1
 
 
 def _temperature(scores, inputs, parts, link):

@@ -308,10 +308,7 @@ class _Training:
         previous = self._previous(inputs)
         cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
         held = None if inputs.validation is None else inputs.validation.named("val")
-        temperature = None
-        if params.calibrate and held is None:
-            seed = booster.draw_seed()
-            temperature = temperature_of_folds(draft, inputs, seed, params.n_estimators, found)
+        kept = inputs if params.calibrate and held is None else None
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], resolve_n_jobs(params.n_jobs))
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
@@ -325,9 +322,11 @@ class _Training:
         self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
         self.state.cv_results = cv_results
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
-        if params.calibrate and held is not None:
-            temperature = temperature_of_rows(self.state.model(), held)
-        self.temperature = temperature
+        # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
+        if kept is not None:
+            self.temperature = temperature_of_folds(draft, kept, booster.draw_seed(), params.n_estimators, found)
+        elif params.calibrate:
+            self.temperature = temperature_of_rows(self.state.model(), held)
 
     def rounds_done(self):
         """Rounds done so far."""

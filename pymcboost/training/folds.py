@@ -4,6 +4,7 @@ They tell the best number of rounds, and the scores of every row by a model that
 """
 
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -163,7 +164,9 @@ def splits(cv, inputs, seed):
     else:
         rows, data, splitter = np.arange(n), (inputs.X, inputs.classes[codes], inputs.groups), check_cv(cv)
     try:
-        found = [(rows[train], rows[held]) for train, held in splitter.split(*data)]
+        with warnings.catch_warnings():  # classes of fewer rows than folds are in some of these
+            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+            found = [(rows[train], rows[held]) for train, held in splitter.split(*data)]
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(f"{shown}: {error}") from error
     times, parts = np.zeros(n, dtype=int), []

@@ -47,8 +47,12 @@ GIVEN = {
 TREES = {
     "min_samples_leaf": [("--min-samples-leaf 2.5", 2.5), ("--min-samples-leaf 0", 0.0)],
     "max_features": [("--max-features 0.1", 0.1)],
+    "max_features_tree": [("--max-features-tree 0.1", 0.1)],
     "subsample": [("--subsample 1", 1.0)],
+    "l2_regularization": [("--l2-regularization 1e12", 1e12), ("--l2-regularization 0", 0.0)],
+    "min_gain": [("--min-gain 0.5", 0.5)],
 }
+NEWTON = {**TREES, "min_hessian_leaf": [("--min-hessian-leaf 1e-3", 1e-3)]}
 ADAPTIVE = {
     "gap": [("--gap 1", 1)],
     "n_candidates": [("--n-candidates 3", 3), ("--n-candidates none", None)],
@@ -58,7 +62,7 @@ MCBOOST_ONLY = {"loss", "nu", "max_step", "fixed_step", "weak_learner", "min_wei
 VECTOR = {
     "loss": [("", "softmax"), ("-l softmax", "softmax"), ("-l exp", "exp"), ("--loss log", "log")],
     "leaf_step": [("--leaf-step full", "full"), ("--leaf-step diagonal", "diagonal")],
-    **{name: TREES[name] for name in ("min_samples_leaf", "max_features")},
+    **TREES,
 }
 COLUMN_GENERATION = {
     **{name: rows for name, rows in GIVEN.items() if name not in {*MCBOOST_ONLY, "learning_rate"}},
@@ -112,9 +116,9 @@ PIBOOST = {
 }
 TABLES = {
     "mcboost": GIVEN,
-    "logitboost": {**COMMON, **TREES},
+    "logitboost": {**COMMON, **NEWTON},
     "mart": {**COMMON, **TREES},
-    "abc-logitboost": {**COMMON, **TREES, **ADAPTIVE},
+    "abc-logitboost": {**COMMON, **NEWTON, **ADAPTIVE},
     "abc-mart": {**COMMON, **TREES, **ADAPTIVE},
     "multiboost": {
         **COLUMN_GENERATION,

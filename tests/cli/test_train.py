@@ -194,6 +194,7 @@ ENDINGS = [
     ("adaboost-mh --weak-learner tree", 1, "the last weak learner makes no mistakes, so that no other is looked for"),
     ("mart -r 1 --min-samples-leaf 0", None, "the training loss has reached machine accuracy"),
     ("mart --min-samples-leaf 1000", 0, "no tree lowers the training loss any more"),
+    ("mart --min-gain 1e9", 0, "no split gains more than min_gain"),
     ("vector-tree --min-samples-leaf 1000", 0, "no tree lowers the training loss any more"),
     ("mcboost --nu 100", 0, "no weak learner has an edge above nu"),
     ("multiboost -c 1e-9", 0, "no weak learner has an edge above p/C"),

@@ -27,6 +27,7 @@ TRAININGS = [
         {"early_stopping": True, "n_iter_no_change": 7, "scoring": "auc_ovr", "min_delta": 1e-4},
         {"subsample": 0.5},
         {"max_features": 0.5},
+        {"max_features_tree": 0.5},
         {"weak_learner": "tree"},
         {"loss": "log"},
         {"max_passes": 1},
@@ -170,7 +171,7 @@ def test_validation_set_of_ones_own(tmp_path, monkeypatch):
 def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path, monkeypatch):
     cls = get_class(name)
     X, y = some_data()
-    kwargs = {"n_estimators": "auto", "n_iter_no_change": 4, "random_state": random_state}
+    kwargs = {"n_estimators": "auto", "n_iter_no_change": 4, "random_state": random_state, "calibrate": None}
     groups = np.arange(len(y)) // 2
     found = []
     original = estimator_module.out_of_fold

@@ -78,6 +78,12 @@ OTHERS = [
         lambda estimator: estimator.algorithm in ("adaboost-ecc", "adaboost-erp"),
         lambda estimator: {"n_estimators": min(estimator.n_estimators, 100)},
     ),
+    Other(
+        "check_sample_weight_equivalence",
+        "Rows are drawn, and put into folds, by their numbers: a row of weight 2 is not two rows.",
+        lambda estimator: estimator.algorithm == "vector-tree",
+        lambda estimator: {"subsample": 1.0, "calibrate": None},
+    ),
 ]
 
 

@@ -37,4 +37,14 @@ for name in ("adaboost-mh", "adaboost-mo", "gentleboost", "gradboost", "piboost"
         f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", max_leaf_nodes=4, random_state=0
     )
 ALGORITHMS["multiboost-log"] = with_defaults("LogMultiBoost", get_class("multiboost"), loss="log", C=1e2)
+# Nothing that goes by the numbers of the rows.
+ALL_ROWS = {"subsample": 1.0, "calibrate": None}
+
+
+def all_rows(algorithm):
+    """Parameters of an algorithm with which the order and the repetition of rows do not matter."""
+    known = algorithm().get_params()
+    return {name: value for name, value in ALL_ROWS.items() if name in known}
+
+
 globals().update({cls.__name__: cls for cls in ALGORITHMS.values()})
