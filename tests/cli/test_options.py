@@ -38,7 +38,7 @@ GIVEN = {
     "n_iter_no_change": [("--n-iter-no-change 4", 4), ("-E 6", 6)],
     "class_weight": [("--class-weight balanced", "balanced"), ("--class-weight none", None)],
     "random_state": [("", 0), ("--random-state 3", 3), ("-S 4294967295", 4294967295), ("-S none", None)],
-    "calibrate": [("", None), ("--calibrate temperature", "temperature"), ("--calibrate none", None)],
+    "calibrate": [("--calibrate temperature", "temperature"), ("--calibrate none", None)],
     "restore_priors": [("--restore-priors", True), ("", False)],
     "n_jobs": [("--n-jobs 2", 2), ("-j -1", -1)],
     "verbose": [("--verbose 2", 2), ("", 1), ("-q", 0), ("-v 3", 0)],
