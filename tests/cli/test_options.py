@@ -38,6 +38,8 @@ GIVEN = {
     "n_iter_no_change": [("--n-iter-no-change 4", 4), ("-E 6", 6)],
     "class_weight": [("--class-weight balanced", "balanced"), ("--class-weight none", None)],
     "random_state": [("", 0), ("--random-state 3", 3), ("-S 4294967295", 4294967295), ("-S none", None)],
+    "calibrate": [("--calibrate temperature", "temperature"), ("--calibrate none", None)],
+    "restore_priors": [("--restore-priors", True), ("", False)],
     "n_jobs": [("--n-jobs 2", 2), ("-j -1", -1)],
     "verbose": [("--verbose 2", 2), ("", 1), ("-q", 0), ("-v 3", 0)],
 }
@@ -74,7 +76,7 @@ HINGE = {
         name: GIVEN[name]
         for name in ("n_estimators", "early_stopping", "validation_fraction", "n_iter_no_change", "random_state")
     },
-    **{name: GIVEN[name] for name in ("cv", "min_delta")},
+    **{name: GIVEN[name] for name in ("calibrate", "cv", "min_delta")},
     "scoring": [("", "error"), ("--metric auc_ovr", "auc_ovr")],
     **{name: GIVEN[name] for name in ("n_jobs", "verbose")},
     "C": [("-c 10", 10.0), ("--C 0.5", 0.5)],

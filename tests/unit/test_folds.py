@@ -66,8 +66,9 @@ def test_folds_are_stratified_and_hold_every_used_row_out_once(n_folds):
 def test_groups_stay_together():
     X, y = some_rows()
     groups = np.random.default_rng(1).integers(0, 20, len(y))
+    weight = np.repeat([0.0, 1.0], [40, 110])
     for cv in 4, GroupKFold(4), LeaveOneGroupOut():
-        for train, held in splits(cv, inputs_of(X, y, groups=groups), seed=0):
+        for train, held in splits(cv, inputs_of(X, y, weight, groups), seed=0):
             assert not set(groups[train]) & set(groups[held])
 
 

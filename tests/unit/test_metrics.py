@@ -57,6 +57,15 @@ def test_values_are_scikit_learns(K, link, weighted):
     )
 
 
+def test_rows_that_tie_count_half_in_the_area():
+    rng = np.random.default_rng(0)
+    scores, codes = rng.integers(0, 4, (200, 3)).astype(float), rng.integers(0, 3, 200)
+    weight = rng.integers(1, 4, 200)
+    held = held_of(codes, weight)
+    areas = [sklearn.metrics.roc_auc_score(codes == k, scores[:, k], sample_weight=weight) for k in range(3)]
+    assert Metric("auc_ovr", CLASSES[:3], "none")(scores, held) == pytest.approx(np.mean(areas), rel=1e-12)
+
+
 def test_log_loss_of_impossible_rows_is_bounded_as_in_scikit_learn():
     scores = np.array([[1e6, 0.0, -1e300], [0.0, 5.0, -1e300], [0.0, 0.0, 0.0]])
     metric = Metric("log_loss", CLASSES[:3], "softmax")
