@@ -6,6 +6,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# A process for each CPU; `make test PYTEST_ARGS="-n 0"` has one in all.
+PYTEST = $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
@@ -31,13 +33,13 @@ demo: $(VENV)/.stamp-build
 	@echo "pymcboost and its commands are in $(VENV): . $(VENV)/bin/activate"
 
 test: $(VENV)/.stamp-build
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 test-long: $(VENV)/.stamp-build
-	$(BIN)/python -m pytest --long $(PYTEST_ARGS)
+	$(PYTEST) --long $(PYTEST_ARGS)
 
 test-tools: $(VENV)/.stamp-build
-	$(BIN)/python -m pytest $(PYTEST_ARGS) tools/tests
+	$(PYTEST) $(PYTEST_ARGS) tools/tests
 
 scorer:
 	$(PYTHON) tools/amalgamate.py

@@ -5,8 +5,15 @@ from pathlib import Path
 
 import pytest
 
+# Before a library counts the CPUs: threads that wait take no time from others, and where tests run side by side, each
+# process has its share of the CPUs.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if _workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):
+    for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(_name, str(max(1, (os.cpu_count() or 1) // _workers)))
+
 NO_DATA = "PYMCBOOST_DATA does not name a folder of data sets; see tools/get_data.py"
-N_SKIPPED = pytest.StashKey[int]()
+N_SLOW = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser):
@@ -17,17 +24,29 @@ def pytest_collection_modifyitems(config, items):
     if not (config.option.long or config.option.markexpr):
         slow = [item for item in items if item.get_closest_marker("slow")]
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.stash[N_SLOW] = len(slow)
         if slow:
             config.hook.pytest_deselected(items=slow)
     if _data_folder() is None:
-        waiting = [i for i in items if i.get_closest_marker("needs_data") or "data_folder" in i.fixturenames]
-        for item in waiting:
-            item.add_marker(pytest.mark.skip(reason=NO_DATA))
-        config.stash[N_SKIPPED] = len(waiting)
+        for item in items:
+            if item.get_closest_marker("needs_data") or "data_folder" in item.fixturenames:
+                item.add_marker(pytest.mark.skip(reason=NO_DATA))
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):  # one process of several: only the first collects nothing
+        session.config.workeroutput["n_slow"] = session.config.stash.get(N_SLOW, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    node.config.stash[N_SLOW] = getattr(node, "workeroutput", {}).get("n_slow", 0)
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    count = config.stash.get(N_SKIPPED, 0)
+    if count := config.stash.get(N_SLOW, 0):
+        terminalreporter.write_line(f"{count} tests marked slow were left out; --long (make test-long) runs them")
+    count = sum(NO_DATA in str(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
     if count:
         terminalreporter.write_line(f"{count} tests need data sets and were skipped: {NO_DATA}")
 

@@ -25,6 +25,10 @@ MEAN, EACH, MEMORY = 1.02, 1.05, 1.02
 MEMORY_NOISE = 1 << 20
 TREES = {"weak_learner": "tree", "max_leaf_nodes": 12}
 
+# Defaults of other commits may be others.
+LATER = {"subsample": 1.0, "calibrate": None}
+VECTOR = {"learning_rate": 0.2, "max_leaf_nodes": 100, "min_samples_leaf": 2, "max_features": 0.2}
+
 # Data: rows, columns, classes, and whether they are sparse; "digits" is that of data/.
 DATA = {
     "dense": (60000, 60, 7, False),
@@ -43,8 +47,8 @@ FITS = {
     "class-trees": ("dense", "MartClassifier", {"n_estimators": 10}),
     "class-trees-sparse": ("sparse", "LogitBoostClassifier", {"n_estimators": 5}),
     "adaptive-base": ("many", "ABCLogitBoostClassifier", {"n_estimators": 5}),
-    "vector-trees": ("dense", "VectorTreeBoostClassifier", {"n_estimators": 20}),
-    "vector-trees-full": ("sparse", "VectorTreeBoostClassifier", {"n_estimators": 10, "leaf_step": "full"}),
+    "vector-trees": ("dense", "VectorTreeBoostClassifier", {"n_estimators": 20, **VECTOR}),
+    "vector-trees-full": ("sparse", "VectorTreeBoostClassifier", {"n_estimators": 10, "leaf_step": "full", **VECTOR}),
     "margins": ("dense", "GentleBoostClassifier", {"n_estimators": 60}),
     "classic": ("dense", "SAMMEClassifier", {"n_estimators": 60}),
     "joint": ("many", "JointBoostClassifier", {"n_estimators": 10}),
@@ -108,7 +112,10 @@ def fit(folder, name, n_jobs, rows=None):
     X, y = load_data(folder, data)
     if rows:
         X, y, params = X[:rows], y[:rows], {**params, "n_estimators": 1}
-    return getattr(pymcboost, estimator)(**params, n_jobs=n_jobs).fit(X, y)
+    cls = getattr(pymcboost, estimator)
+    if params.keys() >= VECTOR.keys():
+        params = {**{name: value for name, value in LATER.items() if name in cls().get_params()}, **params}
+    return cls(**params, n_jobs=n_jobs).fit(X, y)
 
 
 def repeat(count, function, *arguments, **how):
@@ -146,7 +153,7 @@ def measured(folder, subject, n_jobs):
     return {
         "cpu": time.process_time() - cpu,
         "wall": time.perf_counter() - wall,
-        "memory": peak() - before,
+        "memory": max(0, peak() - before),
     }
 
 
@@ -290,7 +297,8 @@ def wide(library):
         params = {"objective": "multiclass", "num_class": 8, "num_leaves": 100, "num_threads": 1, "verbosity": -1}
         lightgbm.train(params, lightgbm.Dataset(X, y), 3)
     else:
-        pymcboost.VectorTreeBoostClassifier(n_estimators=3, n_jobs=1, random_state=0).fit(X, y)
+        how = {**VECTOR, **LATER}
+        pymcboost.VectorTreeBoostClassifier(n_estimators=3, n_jobs=1, random_state=0, **how).fit(X, y)
     return peak() - before
 
 

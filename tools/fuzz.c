@@ -308,7 +308,9 @@ static int use(mcb_model *m) {
         mcb_decode(m, columns, one);
         free(columns);
         NEED(memcmp(one, scores, K * sizeof *one) == 0);
+        r = m->n_learners == t;
         NEED(mcb_truncate(m, t) == MCB_OK);
+        NEED(r || mcb_calibration(m) == 0);
         NEED(m->n_learners == t && mcb_learners(m, m->n_rounds) <= t);
         mcb_scores(m, x, one);
         r = m->n_rounds;

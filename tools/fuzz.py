@@ -59,13 +59,14 @@ def stump_models(rng):
                 left = rng.normal(size=k) if two_sided else None
                 builder.add_stump(rng.integers(n_features), rng.normal(), rng.random() < 0.5, rng.normal(size=k), left)
             for layout in ("list", "interval", "interval32"):
-                yield Model.from_ensemble(
+                model = Model.from_ensemble(
                     builder.freeze(),
                     classes,
                     link=("none", "softmax", "softmax2")[n_stumps % 3],
                     meta={"n": n_stumps} if two_sided else None,
                     layout=layout,
                 )
+                yield model.with_temperature(0.7 if n_features > 3 else None)
 
 
 def tree_models(rng, classes, k):
@@ -89,7 +90,8 @@ def tree_models(rng, classes, k):
                 feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
                 builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, cls, base)
             builder.end_round()
-        yield Model.from_ensemble(builder.freeze(), classes, link="softmax", leaves=leaves)
+        model = Model.from_ensemble(builder.freeze(), classes, link="softmax", leaves=leaves)
+        yield model.with_temperature(3.0 if vector else None)
 
 
 def coded_models(rng, classes, k):
@@ -115,7 +117,7 @@ def linear_models(rng, classes, k):
     for n_features in (3, 16, 700):
         machine = LinearMachine(rng.normal(size=(k, n_features)), rng.normal(size=k))
         model = Model.from_ensemble(machine, classes, link="softmax" if k == 2 else "none")
-        yield moved_last(model, "WMAT") if n_features == 3 else model
+        yield moved_last(model, "WMAT") if n_features == 3 else model.with_temperature(0.01)
 
 
 def kernel_models(rng, classes, k):
@@ -141,7 +143,7 @@ def kernel_models(rng, classes, k):
             meta={"kernel": kernel},
             link="softmax2" if k == 11 else "none",
         )
-        yield moved_last(model, "SVEC") if scaled else model
+        yield moved_last(model, "SVEC") if scaled else model.with_temperature(60.0)
 
 
 def moved_last(model, tag):
@@ -191,7 +193,7 @@ def builds(options):
 
 def compile_all(options, folder, names, flags):
     """The fuzz program, linked with every build of the scorer; its path."""
-    common = [*shlex.split(options.compiler), "-O1", "-g", "-std=gnu99", "-Wall", "-Wextra", "-Werror"]
+    common = [*shlex.split(options.compiler), "-O1", "-std=gnu99", "-Wall", "-Wextra", "-Werror"]
     common += [f"-I{options.header}", "-c"]
     listed = " ".join(f"X({name})" for name in names)
     jobs = [[*common, *flags, f"-DFUZZ_BUILDS(X)={listed}", ROOT / "tools" / "fuzz.c", "-o", folder / "fuzz.o"]]
@@ -336,7 +338,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if options.coverage:
         return coverage(options)
-    flags = [] if options.no_sanitizers else ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags = [] if options.no_sanitizers else ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     flags += ["-DMCB_SIMD"] if options.simd else []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -13,7 +13,7 @@ COUNTS = (0, 0, 0, 1, 1, 2, 3, 5, 8, 9, 16, 17, 31, 33, 64, 65, 70)
 CLASSES = (2, 2, 2, 3, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 33, 65, 100)
 FEATURES = (1, 1, 2, 3, 7, 8, 9, 16, 17, 127, 128, 129, 513, 1030, 32_768, 70_000, 2**31 - 1)
 SPECIAL = (0.0, -0.0, 1e-45, -3.4e38, 3.4e38, 1.0, -1.0, math.nan, math.inf, -math.inf)
-TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"meta")
+TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"meta")
 SIGNATURE = b"\x89MCB\r\n\x1a\n"
 
 
@@ -57,6 +57,8 @@ class Draft:
             self.used.add(min(self.d, 1 << 20) - 1)
         getattr(self, {1: "stumps", 2: "intervals", 3: "trees", 5: "linear", 6: "kernel"}[self.kind])()
         self.add("BIAS", 5, self.floats(self.K))
+        if rng.random() < 0.3:
+            self.add("CALB", 6, [rng.choice((1.0, 0.3, 1.7, 64.0, 5e-324, 1.7e308))])
         self.labels()
         if rng.random() < 0.3:
             self.add("meta", 1, list("{}é".encode()[: rng.randrange(2, 4) * 2 - 2]))
@@ -188,7 +190,7 @@ class Draft:
         """Change one thing, which may make the file wrong."""
         rng = self.rng
         section = rng.choice(self.sections)
-        what = rng.randrange(14)
+        what = rng.randrange(15)
         if what == 0:
             self.K = rng.choice((self.K + 1, self.K - 1, 0, 65_535, 65_536, 2**32 - 1))
         elif what == 1:
@@ -221,6 +223,10 @@ class Draft:
                 self.sections[-1][0] = rng.choice(TAGS)
         elif what == 10:
             section[1] = rng.randrange(9)
+        elif what == 11:
+            wrong = ([0.0], [-0.0], [-1.0], [math.nan], [math.inf], [-math.inf], [], [1.0, 1.0])
+            for _ in range(rng.choice((1, 1, 1, 2))):
+                self.add("CALB", rng.choice((6, 6, 6, 5)), rng.choice(wrong))
         else:
             self.damage_item(section)
 

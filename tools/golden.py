@@ -4,12 +4,13 @@
     python tools/golden.py check                     every training
     python tools/golden.py check --only vector-tree  those whose names contain the text
     python tools/golden.py record --only jointboost  after a change that is meant: take the bytes of this tree
+    python tools/golden.py confirm                   check all; in other environments this commit alone is then built
     python tools/golden.py levels                    those that change on CPUs of lower levels, and by what
     python tools/golden.py run --tree FOLDER         JSON of the fingerprints that another built tree gives
 
 The package is that of the tree in which this file lies. Bytes depend on the compiler, on libraries and on the CPU:
-where they are others than those recorded in the table, the commits at which it was recorded are built here and now, and
-trained beside this tree. The exit code is 0 only if all bytes are equal.
+where they are others than those recorded in the table, a commit that has all its bytes, or else those at which it was
+recorded, is built here and now, and trained beside this tree. The exit code is 0 only if all bytes are equal.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import platform
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import other_tree
@@ -82,31 +84,51 @@ def train(names, quick):
     return found
 
 
-def train_in(commit, names, quick, clones="", more=()):
-    """The same in a process of its own, by the package of another commit; ``more`` joins the environment."""
-    tree = other_tree.built(commit, clones)
-    command = [sys.executable, __file__, "run", "--tree", str(tree), *(["--subset"] if quick else [])]
-    done = subprocess.run(
-        [*command, "--names", "-"], input="\n".join(names), text=True, stdout=subprocess.PIPE,
-        env={**os.environ, **dict(more)},
-    )  # fmt: skip
-    if done.returncode:
-        raise SystemExit(f"golden: the trainings of {commit[:12]} failed")
-    return json.loads(done.stdout)
+def train_beside(tree, names, quick, jobs=1, more=()):
+    """The same in processes of their own, by the package of a tree; ``more`` joins the environment."""
+    command = [sys.executable, __file__, "run", "--tree", str(tree), *(["--subset"] if quick else []), "--names"]
+    found, running, jobs = {}, [], min(jobs, len(names))
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(jobs):
+            path = Path(folder, str(i))
+            path.write_text("\n".join(names[i::jobs]))
+            running.append(
+                subprocess.Popen([*command, path], stdout=subprocess.PIPE, env={**os.environ, **dict(more)})
+            )
+        for process in running:
+            text = process.communicate()[0]
+            if process.returncode:
+                raise SystemExit(f"golden: the trainings of {tree} failed")
+            found |= json.loads(text)
+    return found
 
 
-def expected(table, names, here, quick, against=None):
+def train_in(commit, names, options, clones="", more=()):
+    """The same by another commit."""
+    return train_beside(other_tree.built(commit, clones), names, options.subset, options.jobs, more)
+
+
+def train_here(names, options):
+    """The same by this tree."""
+    if options.jobs == 1:
+        return train(names, options.subset)
+    return train_beside(other_tree.ROOT, names, options.subset, options.jobs)
+
+
+def expected(table, names, here, options):
     """What the trainings must give: of the table where the environment is that of then, else of its commits."""
     differing = [key for key in here if table["environment"].get(key) != here[key]]
+    against = options.against
     if not against and not differing:
         return {name: table["trainings"][name].rpartition(" ")[0] for name in names}
     for key in () if against else differing:
         print(f"{key} was {table['environment'].get(key)!r}, it is {here[key]!r}", file=sys.stderr)
+    against = against or table.get("confirmed")
     commits = {name: against or table["trainings"][name].rpartition(" ")[2] for name in names}
     found = {}
     for commit in sorted(set(commits.values())):
         print(f"comparing with {commit[:12]}, built here", file=sys.stderr)
-        found |= train_in(commit, [name for name in names if commits[name] == commit], quick)
+        found |= train_in(commit, [name for name in names if commits[name] == commit], options)
     return found
 
 
@@ -129,10 +151,28 @@ def check(names, options):
         print(f"{len(unknown)} trainings are not in the table; `record --only` takes them in: {unknown[:5]}")
         return 1
     here = environment(other_tree.ROOT)
-    was = expected(table, names, here, options.subset, options.against)
-    lines = differences(was, train(names, options.subset))
+    was = expected(table, names, here, options)
+    lines = differences(was, train_here(names, options))
     print(*lines, f"{len(names)} trainings, {len(lines)} of them changed", sep="\n")
     return 1 if lines else 0
+
+
+def clean_head():
+    """Number of the commit whose package this tree has."""
+    if other_tree.git("status", "--porcelain", "pymcboost", "setup.py").strip():
+        raise SystemExit("golden: commit the changes of pymcboost/ first; the table says which commit has its bytes")
+    return other_tree.git("rev-parse", "HEAD").decode().strip()
+
+
+def confirm(names, options):
+    """Note that this commit has the bytes of all trainings, so that it alone is built in other environments."""
+    commit, table = clean_head(), json.loads(TABLE.read_text())
+    if len(names) < len(table["trainings"]) or table["environment"] != environment(other_tree.ROOT):
+        raise SystemExit("golden: all trainings must be checked, in the environment of the table")
+    if check(names, options):
+        return 1
+    TABLE.write_text(json.dumps({**table, "confirmed": commit}, indent=0) + "\n")
+    return 0
 
 
 def lower_levels():
@@ -158,14 +198,14 @@ def lower_levels():
 def levels(names, options):
     """Train on lower levels of the CPU, all libraries together; find for what changes which one does it."""
     commit = other_tree.commit_of(options.against or "HEAD")
-    was, changed = train_in(commit, names, options.subset), 0
+    was, changed = train_in(commit, names, options), 0
     for level, switches in lower_levels():
         everything = {name: value for _, more in switches.values() for name, value in more.items()}
-        found = train_in(commit, names, options.subset, switches["kernels"][0], everything)
+        found = train_in(commit, names, options, switches["kernels"][0], everything)
         unlike = [name for name in names if found[name] != was[name]]
         causes = {name: [] for name in unlike}
         for part, (clones, more) in switches.items() if unlike else ():
-            alone = train_in(commit, unlike, options.subset, clones, more)
+            alone = train_in(commit, unlike, options, clones, more)
             for name in unlike:
                 if alone[name] != was[name]:
                     causes[name].append(part)
@@ -178,20 +218,20 @@ def levels(names, options):
 
 
 def record(names, options):
-    if other_tree.git("status", "--porcelain", "pymcboost", "setup.py").strip():
-        raise SystemExit("golden: commit the changes of pymcboost/ first; the table says which commit has its bytes")
-    commit = other_tree.git("rev-parse", "HEAD").decode().strip()
+    commit = clean_head()
     here = environment(other_tree.ROOT)
     table = {"environment": here, "trainings": {}}
     if options.only:
         table = json.loads(TABLE.read_text())
         if table["environment"] != here:
             raise SystemExit("golden: a part can only be recorded in the environment of the other parts; record all")
-    found = train(names, quick=False)
+    options.subset = False
+    found = train_here(names, options)
     failed = [f"{name}: {value}" for name, value in found.items() if len(value.split()) != 2]
     if failed:
         raise SystemExit("\n".join(["golden: nothing recorded, as these failed:", *failed]))
     changed = [n for n, value in found.items() if table["trainings"].get(n, " ").rpartition(" ")[0] != value]
+    table.pop("confirmed", None)
     table["trainings"] |= {name: f"{found[name]} {commit}" for name in changed}
     TABLE.write_text(json.dumps(table, indent=0) + "\n")
     print(f"{len(changed)} of {len(names)} trainings recorded at {commit[:12]}")
@@ -200,10 +240,11 @@ def record(names, options):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("check", "record", "levels", "run"))
+    parser.add_argument("action", choices=("check", "record", "confirm", "levels", "run"))
     parser.add_argument("--subset", action="store_true", help="the part for CI: few large data")
     parser.add_argument("--only", metavar="TEXT", action="append", help="only trainings whose names contain it")
     parser.add_argument("--names", metavar="FILE", type=argparse.FileType(), help="names of trainings, one a line")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="train in so many processes (default: 1)")
     parser.add_argument("--against", metavar="COMMIT", help="compare with a commit instead of the table")
     parser.add_argument("--tree", default=str(other_tree.ROOT), help="folder of the package to run (default: this one)")
     options = parser.parse_args(arguments)
@@ -221,7 +262,7 @@ def main(arguments=None):
     if options.action == "run":
         json.dump(train(names, options.subset), sys.stdout)
         return 0
-    return {"check": check, "record": record, "levels": levels}[options.action](names, options)
+    return {"check": check, "record": record, "confirm": confirm, "levels": levels}[options.action](names, options)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ ROUNDS, LARGE_ROUNDS, MORE_ROUNDS = 12, 4, 4
 LONG_ROUNDS = 515
 
 LEARNERS = {"stump": {}, "tree": {"weak_learner": "tree", "max_leaf_nodes": 6}}
+# Defaults of vector trees when the table was made, and neutral values of parameters that they have had since.
+VECTOR = {"learning_rate": 0.2, "min_samples_leaf": 2, "max_features": 0.2}
+LATER = {"subsample": 1.0, "calibrate": None}
 SMALL_TREES = {"max_leaf_nodes": 6}
 CODES = ("auto", "one-vs-all", "all-pairs", "exhaustive", "dense")
 KERNELS = ("poly", "rbf", "perceptron")
@@ -98,16 +101,18 @@ VARIANTS = {
     ),
     "samme": by_learner(),
     "vector-tree": {
-        f"{loss}-{step}": {"loss": loss, "leaf_step": step, **SMALL_TREES}
+        f"{loss}-{step}": {"loss": loss, "leaf_step": step, **VECTOR, **SMALL_TREES}
         for loss, step in itertools.product(("softmax", "exp", "log"), ("diagonal", "full"))
     },
 }
 
 SMALL = (
     "wine", "iris", "digits", "sparse", "sparse-nan", "nan", "weights", "class-weights", "balanced", "K2", "K11", "K20",
-    "subsampling", "early-stopping", "validation-set", "warm-start", "checkpoint", "checkpoint-stopping",
+    "subsampling", "regularised", "early-stopping", "validation-set", "warm-start", "checkpoint", "checkpoint-stopping",
     "threads", "threads-sparse", "threads-K20",
 )  # fmt: skip
+REGULARISED = {"subsample": 0.6, "max_features_tree": 0.6, "l2_regularization": 0.5, "min_gain": 0.01}
+REGULARISED_CLASS_TREES = {**REGULARISED, "max_features": 0.5}
 LARGE = ("large-K3", "large-K7", "large-nan-K20", "large-sparse-K11")
 # In the subset these are for the first variant of each algorithm alone.
 LONG = ("K20", "threads-sparse", "threads-K20", *LARGE)
@@ -200,6 +205,7 @@ def conditions_of(algorithm, variant):
     params = VARIANTS[algorithm][variant]
     known = estimators()[algorithm]().get_params()
     left_out = set() if "subsample" in known or "max_features" in known else {"subsampling"}
+    left_out |= set() if known.keys() >= REGULARISED.keys() else {"regularised"}
     if algorithm == "hingeboost":
         left_out |= {"nan", "large-nan-K20", "sparse-nan", "weights", "class-weights", "balanced"}
         left_out |= {"checkpoint", "checkpoint-stopping"}
@@ -260,6 +266,9 @@ def fingerprint(model, *rows):
 def fit_as(condition, cls, params, X, y):
     """A fitted estimator; what is not the data of the condition is done here."""
     rounds = params["n_estimators"]
+    if cls.algorithm == "vector-tree":
+        known = cls().get_params()
+        params = {**{name: value for name, value in LATER.items() if name in known}, **params}
     rng = np.random.Generator(np.random.PCG64(3))
     if condition == "weights" or condition.startswith("threads") and "class_weight" in cls().get_params():
         return cls(**params).fit(X, y, rng.integers(0, 9, len(y)) / 4)
@@ -268,9 +277,14 @@ def fit_as(condition, cls, params, X, y):
     if condition == "balanced":
         return cls(class_weight="balanced", **params).fit(X, y)
     if condition == "subsampling":
-        more = {"subsample": 0.6, "max_features": 0.5}
+        more = {"max_features": 0.5} if cls.algorithm == "vector-tree" else {"subsample": 0.6, "max_features_tree": 0.5}
         return cls(**{**params, **{name: v for name, v in more.items() if name in cls().get_params()}}).fit(X, y)
+    if condition == "regularised":
+        more = REGULARISED if cls.algorithm == "vector-tree" else REGULARISED_CLASS_TREES
+        more = {**more, "min_hessian_leaf": 0.1} if "min_hessian_leaf" in cls().get_params() else more
+        return cls(**{**params, **more}).fit(X, y)
     stopping = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 3 * rounds}
+    stopping |= {"scoring": "error"} if "scoring" in cls().get_params() else {}
     if condition == "early-stopping":
         return cls(**{**params, **stopping}).fit(X, y)
     if condition == "validation-set":

@@ -89,7 +89,10 @@ PMB_STATIC void pmb_softmax_tree(pmb_pairs *w, const void *S, int is_double, int
                                  const int64_t *class_start, const double *weight, int counts, pmb_scale scale,
                                  const int32_t *sample, int64_t n_sample, double shrinkage, double cap,
                                  pmb_tree_out out) {
+    const pmb_pair_options *o = w->o;
     int64_t m = w->d->c.m;
+    int other = b < 0 ? k : b, low = k < other ? k : other, high = k + other - low; /* (k, b) draws what (b, k) does */
+    double unit = scale.h / (scale.g * scale.g);
     const float *pf = (const float *)S + k * m, *qf = b < 0 ? pf : (const float *)S + b * m;
     const double *pd = (const double *)S + k * m, *qd = b < 0 ? pd : (const double *)S + b * m;
     for (int c = 0; c < K; c++) {
@@ -99,7 +102,10 @@ PMB_STATIC void pmb_softmax_tree(pmb_pairs *w, const void *S, int is_double, int
         else if (w->o->cell_words == 2) pmb_quantise_2_f_0(pf, qf, from, to, r, weight, counts, scale, w->gh);
         else pmb_quantise_1_f_0(pf, qf, from, to, r, weight, counts, scale, w->gh);
     }
-    int n_leaves = pmb_grow_to(w, sample, n_sample, scale.h / (scale.g * scale.g), 0, &out);
+    pmb_set_limits(&w->limits, o, counts ? 0 : o->l2 * scale.h, o->min_hessian * scale.h * (1 - 1e-9));
+    w->g.min_gain = o->min_gain / unit;
+    w->key = pmb_mix(o->key + ((uint64_t)low * (uint64_t)K + (uint64_t)high + 1) * PMB_GOLDEN);
+    int n_leaves = pmb_grow_to(w, sample, n_sample, unit, 0, &out);
     for (int j = 0; j < n_leaves; j++) {
         int32_t at = pmb_leaf_node(w, j);
         const pmb_node *node = w->g.nodes + at;
@@ -110,6 +116,7 @@ PMB_STATIC void pmb_softmax_tree(pmb_pairs *w, const void *S, int is_double, int
             if (is_double) pmb_leaf_sums_d_0(pd, qd, y, k, b, rows, node->n, weight, sums);
             else pmb_leaf_sums_f_0(pf, qf, y, k, b, rows, node->n, weight, sums);
         }
+        sums[1] += o->l2;
         v = sums[0] / (sums[1] > 1e-300 ? sums[1] : 1e-300);
         v = v > cap ? cap : v < -cap ? -cap : v;
         out.value[j] = (double)(float)(v * shrinkage);

@@ -37,6 +37,7 @@ typedef struct {
 typedef struct pmb_grower {
     const pmb_columns *columns;
     int32_t max_leaves, max_depth, max_nodes, n_nodes; /* max_depth 0: no bound */
+    double min_gain; /* only larger gains are splits */
     pmb_node *nodes;
     int32_t *rows, *spare; /* (m,) each; more rows may be read ahead of the last */
     int32_t *open;         /* (max_leaves + 1,) leaves in the order in which they were made */
@@ -106,14 +107,18 @@ PMB_INLINE void pmb_sides(const pmb_columns *c, const pmb_node *node, uint8_t *s
 PMB_PART_BY(8)
 PMB_PART_BY(16)
 
-/* Part the rows of a node whose feature has a lane; the children's rows follow each other. */
-PMB_STATIC int64_t pmb_part(const pmb_grower *g, const pmb_node *node, uint8_t *side) {
-    const pmb_columns *c = g->columns;
-    int32_t *rows = g->rows + node->start, *right = g->spare + node->start;
+/* Part n rows by a node whose feature has a lane; those of the left child come first. */
+PMB_STATIC int64_t pmb_part_rows(const pmb_columns *c, const pmb_node *node, uint8_t *side, int32_t *rows, int64_t n,
+                                 int32_t *right) {
     int64_t first = c->lane[node->feature] * c->m;
     pmb_sides(c, node, side);
-    if (c->code_bytes == 2) return pmb_part_by_16((const uint16_t *)c->codes + first, side, rows, node->n, right);
-    return pmb_part_by_8((const uint8_t *)c->codes + first, side, rows, node->n, right);
+    if (c->code_bytes == 2) return pmb_part_by_16((const uint16_t *)c->codes + first, side, rows, n, right);
+    return pmb_part_by_8((const uint8_t *)c->codes + first, side, rows, n, right);
+}
+
+/* Part the rows of a node. */
+PMB_STATIC int64_t pmb_part(const pmb_grower *g, const pmb_node *node, uint8_t *side) {
+    return pmb_part_rows(g->columns, node, side, g->rows + node->start, node->n, g->spare + node->start);
 }
 
 PMB_INLINE void pmb_node_start(pmb_node *node, int64_t start, int64_t n, int32_t depth) {
@@ -141,7 +146,7 @@ PMB_INLINE void pmb_set_rows(pmb_grower *g, const pmb_node *node, int64_t n_left
 /* The open leaf with the largest gain, the one made first among equals; -1: none can be split. */
 PMB_INLINE int32_t pmb_best_open(const pmb_grower *g, int32_t n_open, const uint8_t *but) {
     int32_t at = -1;
-    double top = 0;
+    double top = g->min_gain;
     for (int32_t j = 0; j < n_open; j++) {
         double gain = g->nodes[g->open[j]].gain;
         if (gain > top && !(but && but[j])) {

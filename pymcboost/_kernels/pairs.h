@@ -2,6 +2,7 @@
  *
  * Problem: given g_i and h_i > 0 of the m rows, split nodes so that G_L^2/H_L + G_R^2/H_R - G_T^2/H_T is largest (Li,
  * Robust LogitBoost, eqs. 7 and 8: h are weights or counts), or |G_L| + |G_R| - |G_T| (edges of trees with leaves +-1).
+ * Regularised, all H have l2 added, and a node may look at some features only.
  *
  * g and h are rounded to integers in units of (sum of |g|) / 2^31 or finer, so sums are exact: no order of summation, no
  * subtraction of one histogram from another and no number of threads can change a tree, and a side is empty if and only
@@ -10,6 +11,7 @@
 #ifndef PYMCBOOST_PAIRS_H
 #define PYMCBOOST_PAIRS_H
 
+#include "draws.h"
 #include "pairs_scan.h"
 
 #define PMB_AHEAD 24       /* rows between the prefetched row and the current one */
@@ -35,6 +37,7 @@ typedef struct {
 typedef struct {
     pmb_sums sums, left; /* of its rows, and of those left of its best split */
     int32_t slot;        /* of its histogram in the pool */
+    uint64_t key;        /* of its draw of features */
 } pmb_pair_node;
 
 /* One thread's memory. */
@@ -42,11 +45,15 @@ typedef struct {
     pmb_grower g;
     const pmb_pair_data *d;
     const pmb_pair_options *o;
+    pmb_limits limits; /* of the tree being grown */
+    int32_t take;      /* features that its nodes draw; 0: none is left out */
+    uint64_t key;
     pmb_pair_node *its; /* by node */
     int64_t *gh, *gathered, *hist;
     pmb_split *found;
     int32_t *free_slots, *order; /* order: 8 * max_leaves */
     uint8_t *counted;            /* of the gathered rows, (bytes, m) */
+    uint8_t *chosen;             /* features of two nodes that are searched together, (2, n_features) */
     void *memory;                /* of hist, which is 64-byte aligned */
     int32_t n_slots, n_free;
 } pmb_pairs;
@@ -132,29 +139,32 @@ PMB_INLINE pmb_sums pmb_prefix(const int64_t *cells, int words, int pos, int nan
     return s;
 }
 
-/* Best split on the features of one tile, or on the sparse ones. */
-PMB_STATIC void pmb_scan_part(const pmb_pair_data *d, const pmb_pair_options *o, int tile, int64_t *hist,
-                              pmb_sums total, pmb_split *best) {
+/* Best split on the features of one tile, or on the sparse ones. active: by feature, NULL for all. */
+PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_sums total, const uint8_t *active,
+                              pmb_split *best) {
+    const pmb_pair_data *d = w->d;
+    const pmb_pair_options *o = w->o;
+    const pmb_limits *q = &w->limits;
     best->score = -1;
     if (tile == d->n_tiles) {
         for (int j = d->c.lane_ptr[d->c.n_lanes]; j < d->c.n_features; j++) {
             int f = d->c.lane_feature[j];
-            if (o->active && !o->active[f]) continue;
-            pmb_scan_feature(&d->c, f, hist + (int64_t)d->c.cell0[f] * o->cell_words, o->cell_words, 1, total, o, best);
+            if (active && !active[f]) continue;
+            pmb_scan_feature(&d->c, f, hist + (int64_t)d->c.cell0[f] * o->cell_words, o->cell_words, 1, total, o, q, best);
         }
         return;
     }
     pmb_lane_best by_lane;
     int missing = d->tile_missing[tile], rows = d->tile_rows[tile] - missing, won = -1;
-    pmb_scan_lanes(hist, rows, missing, total, o, &by_lane);
+    pmb_scan_lanes(hist, rows, missing, total, o, q, &by_lane);
     for (int k = 0; k < d->tile_lanes[tile]; k++) {
         const int32_t *lane = d->c.lane_ptr + 16 * tile + k;
         for (int j = lane[0]; j < lane[1]; j++) {
             int f = d->c.lane_feature[j];
-            if (o->active && !o->active[f]) continue;
+            if (active && !active[f]) continue;
             if (d->c.mode[f] >= 0) {
                 const int64_t *cells = hist + (int64_t)d->c.cell0[f] * 16 * o->cell_words + k;
-                if (pmb_scan_feature(&d->c, f, cells, 16 * o->cell_words, 16, total, o, best)) won = -1;
+                if (pmb_scan_feature(&d->c, f, cells, 16 * o->cell_words, 16, total, o, q, best)) won = -1;
             } else {
                 pmb_split here = {by_lane.score[k], f, by_lane.code[k] >> 1, by_lane.code[k] & 1, {0, 0, 0}};
                 if (pmb_split_before(&d->c, &here, best)) {
@@ -197,14 +207,16 @@ PMB_STATIC int64_t pmb_pairs_part(pmb_pairs *w, const pmb_node *node) {
     return left;
 }
 
-PMB_INLINE double pmb_gain(pmb_sums total, const pmb_split *s, int edge) {
+/* With l2: G_L^2/(H_L + l2) + G_R^2/(H_R + l2) - G_T^2/(H_T + l2), the cancellation taken out of the first two. */
+PMB_INLINE double pmb_gain(pmb_sums total, const pmb_split *s, int edge, double l2) {
     pmb_sums r = total;
     if (s->score < 0) return 0;
     pmb_sums_add(&r, s->left, -1);
-    double gl = (double)s->left.g, gr = (double)r.g, hl = (double)s->left.h, hr = (double)r.h, d;
-    if (edge) return fabs(gl) + fabs(gr) - fabs((double)total.g);
+    double gl = (double)s->left.g, gr = (double)r.g, g = (double)total.g, d;
+    double hl = (double)s->left.h + l2, hr = (double)r.h + l2;
+    if (edge) return fabs(gl) + fabs(gr) - fabs(g);
     d = gl * hr - gr * hl;
-    return d / hl * (d / hr) / (double)total.h;
+    return d / hl * (d / hr) / (hl + hr) - g / (hl + hr) * (g / ((double)total.h + l2)) * l2;
 }
 
 /* g, h and the tiles' bits of n rows side by side. */
@@ -245,8 +257,17 @@ PMB_STATIC void pmb_pairs_choose(pmb_pairs *w, int32_t at, int side, int parts) 
     node->feature = best->feature;
     node->pos = best->pos;
     node->nan_left = best->nan_left;
-    node->gain = pmb_gain(w->its[at].sums, best, w->o->edge);
+    node->gain = pmb_gain(w->its[at].sums, best, w->o->edge, w->limits.l2);
     w->its[at].left = best->left;
+}
+
+/* Features that a node may be split on, by feature; NULL: all. */
+PMB_INLINE const uint8_t *pmb_pairs_features(const pmb_pairs *w, int32_t at, int side) {
+    int32_t d = w->d->c.n_features;
+    uint8_t *chosen = w->chosen + (int64_t)side * d;
+    if (!w->take) return w->o->active;
+    pmb_sample_of(w->its[at].key, w->o->active, d, w->o->n_active, w->take, chosen);
+    return chosen;
 }
 
 /* Find the best splits of node `filled` and, if it is >= 0, of `other`, whose rows lie beside each other. The cells of
@@ -263,6 +284,8 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, int32_t filled, int32_t other, 
         n += rest->n;
     }
     if (fill->n != d->c.m) pmb_pairs_gather(w, w->g.rows + begin, n);
+    const uint8_t *of_filled = want_filled ? pmb_pairs_features(w, filled, 0) : NULL;
+    const uint8_t *of_other = want_other ? pmb_pairs_features(w, other, 1) : NULL;
     int threads = o->threads > 1 && fill->n * d->n_tiles > PMB_SHARED_WORK ? o->threads : 1;
     (void)threads;
 #ifdef _OPENMP
@@ -272,7 +295,7 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, int32_t filled, int32_t other, 
         int64_t at = words * d->tile_cell[t], n_words = words * d->tile_cell[t + 1] - at;
         int64_t *hist = w->hist + (o->pool ? w->its[filled].slot * all + at : at);
         pmb_pairs_fill(w, t, filled, begin, hist);
-        if (want_filled) pmb_scan_part(d, o, t, hist, w->its[filled].sums, w->found + 2 * t);
+        if (want_filled) pmb_scan_part(w, t, hist, w->its[filled].sums, of_filled, w->found + 2 * t);
         if (!rest) continue;
         if (pooled) {
             int64_t *big = w->hist + w->its[other].slot * all + at;
@@ -281,7 +304,7 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, int32_t filled, int32_t other, 
         } else if (want_other) {
             pmb_pairs_fill(w, t, other, begin, hist);
         }
-        if (want_other) pmb_scan_part(d, o, t, hist, w->its[other].sums, w->found + 2 * t + 1);
+        if (want_other) pmb_scan_part(w, t, hist, w->its[other].sums, of_other, w->found + 2 * t + 1);
     }
     if (want_filled) pmb_pairs_choose(w, filled, 0, parts);
     if (want_other) pmb_pairs_choose(w, other, 1, parts);
@@ -289,7 +312,7 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, int32_t filled, int32_t other, 
 
 PMB_INLINE int pmb_pairs_splittable(const pmb_pairs *w, int32_t at) {
     const pmb_node *node = w->g.nodes + at;
-    return node->n > 1 && w->its[at].sums.n >= 2 * w->o->min_h &&
+    return node->n > 1 && w->its[at].sums.n >= 2 * w->limits.least_n &&
            (w->g.max_depth == 0 || node->depth < w->g.max_depth) &&
            (double)w->its[at].sums.h > w->o->min_share * (double)w->its[0].sums.h;
 }
@@ -305,6 +328,8 @@ PMB_STATIC void pmb_pairs_split(pmb_grower *g, const int32_t *batch, int32_t n_b
     w->its[l].sums = its->left;
     w->its[r].sums = its->sums;
     pmb_sums_add(&w->its[r].sums, its->left, -1);
+    w->its[l].key = pmb_child_key(its->key, 0);
+    w->its[r].key = pmb_child_key(its->key, 1);
     if (last) return;
     int32_t small = g->nodes[l].n <= g->nodes[r].n ? l : r, big = small == l ? r : l;
     int want_small = pmb_pairs_splittable(w, small), want_big = pmb_pairs_splittable(w, big);
@@ -328,19 +353,24 @@ PMB_STATIC int32_t pmb_pairs_ahead(const pmb_grower *g, int32_t at, int32_t n_le
     return 1;
 }
 
-/* Grow a tree on the n rows in w->g.rows (ascending) with the values w->gh of all rows. */
+/* Grow a tree on the n rows in w->g.rows (ascending) with the values w->gh of all rows. Where the features drawn for the
+ * root cannot split it, no node draws. */
 PMB_STATIC void pmb_pairs_grow(pmb_pairs *w, int64_t n) {
     int parts = w->d->n_tiles + (w->d->row_ptr != NULL);
     pmb_pair_node *root = w->its;
-    pmb_grow_root(&w->g, n);
     memset(root, 0, sizeof *root);
-    w->n_slots = 1;
-    w->n_free = 0;
+    root->key = w->key;
+    w->take = w->o->take;
     for (int64_t i = 0; i < n; i++)
         pmb_sums_add(&root->sums, pmb_cell(w->gh + w->o->cell_words * (int64_t)w->g.rows[i], w->o->cell_words, 1), 1);
-    if (parts == 0) return;
-    if (w->g.max_leaves > 1 && pmb_pairs_splittable(w, 0)) pmb_pairs_evaluate(w, 0, -1, 1, 0);
-    pmb_grow(&w->g);
+    for (;; w->take = 0) {
+        pmb_grow_root(&w->g, n);
+        w->n_slots = 1;
+        w->n_free = 0;
+        if (parts == 0) return;
+        if (w->g.max_leaves > 1 && pmb_pairs_splittable(w, 0)) pmb_pairs_evaluate(w, 0, -1, 1, 0);
+        if (pmb_grow(&w->g) || !w->take) return;
+    }
 }
 
 /* Leaf of a row that took no part in growing. */
@@ -375,6 +405,7 @@ PMB_STATIC void pmb_pairs_free(pmb_pairs *w) {
     free(w->free_slots);
     free(w->order);
     free(w->counted);
+    free(w->chosen);
     memset(w, 0, sizeof *w);
 }
 
@@ -396,8 +427,9 @@ PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pai
     w->free_slots = malloc(sizeof(int32_t) * (J + 1));
     w->order = malloc(sizeof(int32_t) * 8 * J);
     w->counted = malloc(d->counted ? ((size_t)d->n_tiles + 7) / 8 * m : 1);
+    w->chosen = malloc(2 * (size_t)d->c.n_features + 1);
     if (!there || !w->g.rows || !w->its || !w->gh || !w->gathered || !w->memory || !w->found || !w->free_slots || !w->order ||
-        !w->counted) {
+        !w->counted || !w->chosen) {
         pmb_pairs_free(w);
         return 0;
     }
@@ -406,6 +438,7 @@ PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pai
     w->g.payload = w;
     w->g.split = pmb_pairs_split;
     w->g.ahead = pmb_pairs_ahead;
+    pmb_set_limits(&w->limits, o, 0, 0);
     return 1;
 }
 

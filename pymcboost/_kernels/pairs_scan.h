@@ -16,8 +16,33 @@ typedef struct {
     int32_t cell_words, pool, threads;
     int64_t min_h;         /* least h (one word) or n (two) on either side, at least 1 */
     double min_share;      /* nodes are split only above this share of the root's h */
+    double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */
     const uint8_t *active; /* by feature; NULL: all */
+    int32_t n_active, take; /* features that are active, and how many of them a node draws; take 0: all */
+    uint64_t key;          /* of the draws of this round */
 } pmb_pair_options;
+
+/* What bounds the splits of a tree, in units of its integers. */
+typedef struct {
+    int64_t least_n, least_h; /* on either side; with one word h is n, and least_n the larger of the two */
+    double l2;                /* added to the h of either side */
+    float of_h, l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
+    int32_t plain;    /* neither l2 nor least_h */
+} pmb_limits;
+
+/* l2, least_h: in the units of the tree. */
+PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *o, double l2, double least_h) {
+    int one = o->cell_words == 1, exponent;
+    double most = one ? INT32_MAX : (double)((int64_t)1 << 62);
+    frexp(l2, &exponent);
+    q->least_n = o->min_h;
+    q->least_h = (int64_t)ceil(least_h < most ? least_h : most);
+    if (one && q->least_n < q->least_h) q->least_n = q->least_h;
+    q->l2 = l2;
+    q->of_h = exponent > 30 ? (float)ldexp(1, 30 - exponent) : 1;
+    q->l2_1 = (float)(l2 * q->of_h);
+    q->plain = l2 == 0 && (one || q->least_h == 0);
+}
 
 /* g, h and n of a set of rows */
 typedef struct {
@@ -50,24 +75,29 @@ PMB_INLINE void pmb_sums_add(pmb_sums *to, pmb_sums from, int sign) {
     to->n += sign * from.n;
 }
 
-/* (G_L H_R - G_R H_L)^2 / (H_L H_R): H_T times the Newton gain, without its cancellation. */
-PMB_INLINE float pmb_score_1(pmb_sums l, pmb_sums r, int edge) {
+/* (G_L H_R - G_R H_L)^2 / (H_L H_R): H_T times the Newton gain, without its cancellation. H_L and H_R include l2: the
+ * score then orders the splits of a node as the gain with l2 does. */
+PMB_INLINE float pmb_score_1(pmb_sums l, pmb_sums r, int edge, const pmb_limits *q) {
     float gl = (float)(int32_t)l.g, gr = (float)(int32_t)r.g, hl = (float)(int32_t)l.h, hr = (float)(int32_t)r.h, d;
     if (edge) return fabsf(gl) + fabsf(gr);
+    hl = hl * q->of_h + q->l2_1;
+    hr = hr * q->of_h + q->l2_1;
     d = gl * hr - gr * hl;
     return d * d / (hl * hr);
 }
 
-PMB_INLINE double pmb_score_2(pmb_sums l, pmb_sums r, int edge) {
-    double gl = (double)l.g, gr = (double)r.g, hl = (double)l.h, hr = (double)r.h, d;
+PMB_INLINE double pmb_score_2(pmb_sums l, pmb_sums r, int edge, const pmb_limits *q) {
+    double gl = (double)l.g, gr = (double)r.g, hl = (double)l.h + q->l2, hr = (double)r.h + q->l2, d;
     if (edge) return fabs(gl) + fabs(gr);
     d = gl * hr - gr * hl;
     return d * d / (hl * hr);
 }
 
-PMB_INLINE double pmb_score(pmb_sums l, pmb_sums r, int words, int edge) {
-    return words == 1 ? (double)pmb_score_1(l, r, edge) : pmb_score_2(l, r, edge);
+PMB_INLINE double pmb_score(pmb_sums l, pmb_sums r, int words, int edge, const pmb_limits *q) {
+    return words == 1 ? (double)pmb_score_1(l, r, edge, q) : pmb_score_2(l, r, edge, q);
 }
+
+PMB_INLINE int pmb_too_small(pmb_sums s, const pmb_limits *q) { return s.n < q->least_n || s.h < q->least_h; }
 
 /* Better, or equal and first: lower column, then lower threshold, then missing values to the right. */
 PMB_INLINE int pmb_split_before(const pmb_columns *c, const pmb_split *a, const pmb_split *b) {
@@ -102,6 +132,10 @@ typedef float pmb_v16f __attribute__((vector_size(64), may_alias));
         if (edge) {                                                                                          \
             s_ = (pmb_v16f)((pmb_v16i)fgl_ & 0x7fffffff) + (pmb_v16f)((pmb_v16i)fgr_ & 0x7fffffff);          \
         } else {                                                                                             \
+            if (!q->plain) {                                                                                 \
+                fhl_ = fhl_ * q->of_h + q->l2_1;                                                             \
+                fhr_ = fhr_ * q->of_h + q->l2_1;                                                             \
+            }                                                                                                \
             pmb_v16f d_ = fgl_ * fhr_ - fgr_ * fhl_;                                                         \
             s_ = d_ * d_ / (fhl_ * fhr_);                                                                    \
         }                                                                                                    \
@@ -112,10 +146,11 @@ typedef float pmb_v16f __attribute__((vector_size(64), may_alias));
     } while (0)
 
 /* Best threshold of each of 16 lanes. rows: value rows; has_missing: 1 if the next row holds the missing values. */
-PMB_CLONES PMB_STATIC void pmb_scan_1(const int64_t *hist, int rows, int has_missing, pmb_sums total, int64_t min_h,
-                                      int edge, pmb_lane_best *out) {
+PMB_CLONES PMB_STATIC void pmb_scan_1(const int64_t *hist, int rows, int has_missing, pmb_sums total,
+                                      const pmb_limits *q, int edge, pmb_lane_best *out) {
     pmb_v8l a0 = {0}, a1 = {0};
-    pmb_v16i best = (pmb_v16i){0} - 1, at = {0}, gt = at + (int32_t)total.g, ht = at + (int32_t)total.h, least = at + (int32_t)min_h;
+    pmb_v16i best = (pmb_v16i){0} - 1, at = {0}, least = at + (int32_t)q->least_n;
+    pmb_v16i gt = at + (int32_t)total.g, ht = at + (int32_t)total.h;
     const pmb_v8l *row = (const pmb_v8l *)hist, *missing = row + 2 * rows;
     for (int b = 0; b < rows; b++) {
         a0 += row[2 * b];
@@ -136,23 +171,29 @@ PMB_CLONES PMB_STATIC void pmb_scan_1(const int64_t *hist, int rows, int has_mis
         pmb_v8d fgl_ = __builtin_convertvector(gl_, pmb_v8d), fgr_ = __builtin_convertvector(gr_, pmb_v8d);  \
         pmb_v8d fhl_ = __builtin_convertvector(hl_, pmb_v8d), fhr_ = __builtin_convertvector(hr_, pmb_v8d);  \
         pmb_v8d s_;                                                                                          \
+        pmb_v8l few_ = (nl_ - least) | (nr_ - least);                                                        \
         if (edge) {                                                                                          \
             s_ = (pmb_v8d)((pmb_v8l)fgl_ & INT64_MAX) + (pmb_v8d)((pmb_v8l)fgr_ & INT64_MAX);                \
         } else {                                                                                             \
+            if (!q->plain) {                                                                                 \
+                few_ |= (hl_ - q->least_h) | (hr_ - q->least_h);                                             \
+                fhl_ += q->l2;                                                                               \
+                fhr_ += q->l2;                                                                               \
+            }                                                                                                \
             pmb_v8d d_ = fgl_ * fhr_ - fgr_ * fhl_;                                                          \
             s_ = d_ * d_ / (fhl_ * fhr_);                                                                    \
         }                                                                                                    \
-        pmb_v8l bad_ = ((nl_ - least) | (nr_ - least)) >> 63, now_ = (pmb_v8l)s_ | bad_;                     \
+        pmb_v8l bad_ = few_ >> 63, now_ = (pmb_v8l)s_ | bad_;                                                \
         pmb_v8l better_ = (best - now_) >> 63, here_ = (pmb_v8l){0} + (code_);                               \
         best = (better_ & now_) | (~better_ & best);                                                         \
         at = (better_ & here_) | (~better_ & at);                                                            \
     } while (0)
 
-PMB_CLONES PMB_STATIC void pmb_scan_2(const int64_t *hist, int rows, int has_missing, pmb_sums total, int64_t min_n,
-                                      int edge, pmb_lane_best *out) {
+PMB_CLONES PMB_STATIC void pmb_scan_2(const int64_t *hist, int rows, int has_missing, pmb_sums total,
+                                      const pmb_limits *q, int edge, pmb_lane_best *out) {
     for (int half = 0; half < 2; half++) {
         pmb_v8l zero = {0}, ag = zero, ah = zero, at = zero;
-        pmb_v8l gt = zero + total.g, ht = zero + total.h, nt = zero + total.n, least = zero + min_n;
+        pmb_v8l gt = zero + total.g, ht = zero + total.h, nt = zero + total.n, least = zero + q->least_n;
         pmb_v8l best = zero - 1;
         const pmb_v8l *row = (const pmb_v8l *)hist + half, *missing = row + 4 * (int64_t)rows;
         for (int64_t b = 0; b < rows; b++) {
@@ -169,13 +210,13 @@ PMB_CLONES PMB_STATIC void pmb_scan_2(const int64_t *hist, int rows, int has_mis
 }
 
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
-                               const pmb_pair_options *o, pmb_lane_best *out) {
-    if (o->cell_words == 1) pmb_scan_1(hist, rows, has_missing, total, o->min_h, o->edge, out);
-    else pmb_scan_2(hist, rows, has_missing, total, o->min_h, o->edge, out);
+                               const pmb_pair_options *o, const pmb_limits *q, pmb_lane_best *out) {
+    if (o->cell_words == 1) pmb_scan_1(hist, rows, has_missing, total, q, o->edge, out);
+    else pmb_scan_2(hist, rows, has_missing, total, q, o->edge, out);
 }
 #else
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
-                               const pmb_pair_options *o, pmb_lane_best *out) {
+                               const pmb_pair_options *o, const pmb_limits *q, pmb_lane_best *out) {
     for (int k = 0; k < 16; k++) {
         pmb_sums left = {0, 0, 0}, missing = {0, 0, 0};
         if (has_missing) missing = pmb_cell(hist + (int64_t)rows * 16 * o->cell_words + k, o->cell_words, 16);
@@ -186,8 +227,8 @@ PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, p
                 pmb_sums l = left, r = total;
                 if (side) pmb_sums_add(&l, missing, 1);
                 pmb_sums_add(&r, l, -1);
-                if (l.n < o->min_h || r.n < o->min_h) continue;
-                double s = pmb_score(l, r, o->cell_words, o->edge);
+                if (pmb_too_small(l, q) || pmb_too_small(r, q)) continue;
+                double s = pmb_score(l, r, o->cell_words, o->edge, q);
                 if (s > out->score[k]) {
                     out->score[k] = s;
                     out->code[k] = 2 * b + side;
@@ -200,7 +241,7 @@ PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, p
 
 /* A feature whose mode bin has no cell of its own, its cells `stride` words apart. Returns whether *best changed. */
 PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cells, int64_t stride, int gap,
-                                 pmb_sums total, const pmb_pair_options *o, pmb_split *best) {
+                                 pmb_sums total, const pmb_pair_options *o, const pmb_limits *q, pmb_split *best) {
     int bins = c->n_bins[f], has_missing = c->has_missing[f], mode = c->mode[f], found = 0;
     pmb_sums rest = total, left = {0, 0, 0}, missing = {0, 0, 0};
     for (int b = 0; b < bins + has_missing; b++)
@@ -213,8 +254,8 @@ PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cell
             pmb_sums right = total;
             if (side) pmb_sums_add(&here.left, missing, 1);
             pmb_sums_add(&right, here.left, -1);
-            if (here.left.n < o->min_h || right.n < o->min_h) continue;
-            here.score = pmb_score(here.left, right, o->cell_words, o->edge);
+            if (pmb_too_small(here.left, q) || pmb_too_small(right, q)) continue;
+            here.score = pmb_score(here.left, right, o->cell_words, o->edge, q);
             if (pmb_split_before(c, &here, best)) {
                 *best = here;
                 found = 1;

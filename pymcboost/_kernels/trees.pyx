@@ -6,7 +6,7 @@ number of threads nor on the order of summation.
 """
 
 from cython.parallel cimport prange, threadid
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
@@ -41,8 +41,10 @@ cdef extern from "class_trees.h" nogil:
     ctypedef struct pmb_pair_options:
         int32_t edge, cell_words, pool, threads
         int64_t min_h
-        double min_share
+        double min_share, l2, min_hessian, min_gain
         const uint8_t *active
+        int32_t n_active, take
+        uint64_t key
     ctypedef struct pmb_pairs:
         pass
     ctypedef struct pmb_scale:
@@ -159,6 +161,8 @@ cdef class Grower:
     n_threads : int
     min_share : float
         A node is split only when its h is above this share of the root's.
+    l2, min_hessian, min_gain : float
+        Of the trees of `grow_softmax`, as in the estimators.
     """
 
     cdef pmb_pair_data data
@@ -168,7 +172,7 @@ cdef class Grower:
     cdef object keep
 
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
-                  int n_threads, double min_share=0):
+                  int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0):
         if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
             raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
         if data.code_bytes == 2 and cell_words == 1:
@@ -188,6 +192,7 @@ cdef class Grower:
         self.max_leaves, self.max_depth = max_leaves, max_depth
         self.options.min_h, self.options.cell_words, self.options.edge = min_h, cell_words, edge
         self.options.pool, self.options.min_share = pool, min_share
+        self.options.l2, self.options.min_hessian, self.options.min_gain = l2, min_hessian, min_gain
         self.n_threads = n_threads
 
     def __dealloc__(self):
@@ -221,7 +226,8 @@ cdef class Grower:
 
     def grow_softmax(self, const real[:, ::1] S, const int32_t[:, ::1] jobs, const int32_t[::1] y,
                      const int64_t[::1] class_start, const double[::1] weight, bint counts, const double[:, ::1] scale,
-                     const int32_t[::1] sample, const uint8_t[::1] active, double shrinkage, double cap, out):
+                     const int32_t[::1] sample, const uint8_t[::1] active, double share, key, double shrinkage,
+                     double cap, out):
         """Grow one tree for every job.
 
         Parameters
@@ -234,7 +240,9 @@ cdef class Grower:
         scale : IN (n, 3) units per 1 of g, h and n
         sample : IN rows to grow on, ascending, or empty for all
         active : IN (n_features,) features that may be split on, or empty for all
-        shrinkage, cap : leaf value = shrinkage * clip(sum g / sum h, -cap, cap), rounded to float32
+        share : of the active features that a node may be split on, at least one; drawn at every node
+        key : 64 bits that decide about these draws
+        shrinkage, cap : leaf value = shrinkage * clip(sum g / (sum h + l2), -cap, cap), rounded to float32
         out : Grown
         """
         cdef int j, n = jobs.shape[0], outer = min(n, self.n_threads), K = S.shape[0], J = self.max_leaves
@@ -247,7 +255,10 @@ cdef class Grower:
             raise ValueError("double precision needs cell_words=2")
         if S.shape[1] != self.data.c.m:
             raise ValueError("the arrays do not fit the data")
+        cdef int n_active = np.count_nonzero(active) if active.shape[0] else self.data.c.n_features
         self.options.active = &active[0] if active.shape[0] else NULL
+        self.options.n_active, self.options.key = n_active, key
+        self.options.take = max(1, round(share * n_active)) if share < 1 else 0
         self.options.threads = self.n_threads // outer
         self.prepare(outer)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):

@@ -4,59 +4,16 @@
 #ifndef PYMCBOOST_VECTORS_H
 #define PYMCBOOST_VECTORS_H
 
-#include "vectors_search.h"
+#include "vectors_sample.h"
 
 /* Rows of a node whose feature is sparse to its children. Returns the number on the left. */
 PMB_STATIC int64_t pmb_vt_part_sparse(pmb_vectors *w, const pmb_node *node, const pmb_vt_node *its, uint8_t *side) {
     static const uint8_t same[2] = {0, 1};
-    const pmb_columns *c = &w->d.c;
-    int f = node->feature, mode = c->mode[f];
-    int32_t first = c->cell0[f], end = first + c->n_bins[f] + c->has_missing[f], *rows = w->g.rows + node->start;
-    int64_t j = 0, e = 0;
-    pmb_sides(c, node, side);
-    for (int64_t i = 0; i < node->n; i++) w->row_side[rows[i]] = side[mode];
-    for (; j < its->n_cells && its->cells[j].cell < first; j++) e += its->cells[j].count;
-    for (; j < its->n_cells && its->cells[j].cell < end; j++)
-        for (int32_t k = 0; k < its->cells[j].count; k++)
-            w->row_side[its->entries[e++]] = side[its->cells[j].cell - first];
+    int32_t *rows = w->g.rows + node->start;
+    pmb_sides(&w->d.c, node, side);
+    pmb_vt_side_of_rows(&w->d.c, node->feature, side, rows, node->n, its->cells, its->cells + its->n_cells,
+                        its->entries, w->row_side);
     return pmb_part_by_8(w->row_side, same, rows, node->n, w->g.spare + node->start);
-}
-
-/* Entries of a node to its children's, which begin at the same place of `entries` and `cells` as the node's own.
- * row_side: as `pmb_vt_part_sparse` has set it. */
-PMB_STATIC void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *left_rows, int64_t n_left_rows,
-                                    const uint8_t *PMB_RESTRICT row_side, int32_t *PMB_RESTRICT entries,
-                                    pmb_vt_cell *PMB_RESTRICT cells, pmb_vt_node *left, pmb_vt_node *right) {
-    int64_t n = 0, l = 0, r, n_left = 0, n_right = 0;
-    const int32_t *PMB_RESTRICT row = its->entries;
-    const pmb_vt_cell *PMB_RESTRICT cell = its->cells;
-    for (int64_t i = 0; i < n_left_rows; i++) n += d->row_ptr[left_rows[i] + 1] - d->row_ptr[left_rows[i]];
-    pmb_vt_cell *right_cells = cells + n;
-    r = n;
-    for (int64_t c = 0; c < its->n_cells; c++) {
-        int32_t count = cell[c].count, on_left;
-        int64_t before = l;
-        for (int32_t j = 0; j < count; j++) {
-            int32_t it = *row++;
-            int64_t yes = row_side[it];
-            entries[yes ? l : r] = it;
-            l += yes;
-            r += 1 - yes;
-        }
-        on_left = (int32_t)(l - before);
-        if (on_left) cells[n_left++] = (pmb_vt_cell){cell[c].cell, on_left};
-        if (on_left < count) right_cells[n_right++] = (pmb_vt_cell){cell[c].cell, count - on_left};
-    }
-    left->entries = entries;
-    left->cells = cells;
-    left->first_entry = its->first_entry;
-    left->n_entries = n;
-    left->n_cells = n_left;
-    right->entries = entries + n;
-    right->cells = right_cells;
-    right->first_entry = its->first_entry + n;
-    right->n_entries = its->n_entries - n;
-    right->n_cells = n_right;
 }
 
 /* Two ascending runs of rows, next to each other, become one. */
@@ -101,7 +58,8 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
     if (!pmb_vt_splittable(w, at)) return;
     p->node = at;
     p->n_lanes = 0;
-    pmb_vt_sample(w->its[at].key, c->n_features, w->o.take, p->chosen);
+    pmb_sample_of(w->its[at].key, w->o.pool < c->n_features ? w->pool : NULL, c->n_features, w->o.pool, w->o.take,
+                  p->chosen);
     for (int32_t lane = 0; lane < c->n_lanes; lane++)
         for (int32_t j = c->lane_ptr[lane]; j < c->lane_ptr[lane + 1]; j++)
             if (p->chosen[c->lane_feature[j]]) {
@@ -111,7 +69,7 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
     for (int32_t f = 0; f < c->n_features; f++) p->score[f] = -1;
     p->has_bits = p->in_node && node->n * 64 >= c->m;
     if (p->has_bits) pmb_vt_mark(w->g.rows + node->start, node->n, c->m, p->in_node);
-    for (int b = 0; at > 0 && b < w->d.blocks; b++) {
+    for (int b = 0; (at > 0 || !w->whole) && b < w->d.blocks; b++) {
         int32_t *total = pmb_vt_totals(w, at, b);
         memset(total, 0, sizeof(int32_t) * (size_t)w->d.lanes);
         if (w->gathered)
@@ -183,7 +141,7 @@ PMB_STATIC void pmb_vt_split(pmb_grower *g, const int32_t *batch, int32_t n_batc
         for (int c = 0; c < 2; c++) {
             pmb_vt_node *child = w->its + (c ? node->right : node->left);
             memset(child, 0, sizeof *child);
-            child->key = pmb_vt_child_key(w->its[batch[b]].key, c);
+            child->key = pmb_child_key(w->its[batch[b]].key, c);
         }
     }
     int threads = rows * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->o.threads : 1;
@@ -210,25 +168,28 @@ PMB_STATIC int32_t pmb_vt_ahead(const pmb_grower *g, int32_t at, int32_t n_left)
     return limit < room ? limit : room;
 }
 
-/* Grow a tree on gradients A (blocks, m, lanes) of all rows. Returns the number of splits. */
+/* Grow a tree on gradients A (blocks, m, lanes) of all rows, or of those drawn. Returns the number of splits. */
 PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
     pmb_vt_node *root = w->its;
-    int64_t m = w->d.c.m;
+    int64_t m = w->d.c.m, n = pmb_vt_draw_rows(key, w->o.share, m, w->g.rows, w->g.spare);
     int L = w->d.lanes;
-    for (int64_t i = 0; i < m; i++) w->g.rows[i] = (int32_t)i;
     w->A = A;
-    pmb_grow_root(&w->g, m);
+    w->whole = n == m;
+    if (w->o.pool < w->d.c.n_features) pmb_sample(pmb_mix(key + PMB_GOLDEN + 1), w->d.c.n_features, w->o.pool, w->pool);
+    pmb_grow_root(&w->g, n);
     memset(root, 0, sizeof *root);
     root->key = key;
     root->entries = w->all_entries;
     root->cells = w->all_cells;
     root->n_entries = w->n_entries;
     root->n_cells = w->n_used_cells;
-    for (int b = 0; b < w->d.blocks; b++) PMB_VT(L, pmb_vt_sum_, A + (int64_t)b * m * L, m, pmb_vt_totals(w, 0, b));
-    root->weight = pmb_vt_totals(w, 0, 0)[w->d.n_classes];
+    if (w->whole)
+        for (int b = 0; b < w->d.blocks; b++) PMB_VT(L, pmb_vt_sum_, A + (int64_t)b * m * L, m, pmb_vt_totals(w, 0, b));
+    else pmb_vt_root_of_part(w, n);
+    root->weight = pmb_vt_totals(w, 0, w->d.n_classes / L)[w->d.n_classes % L];
     if (w->g.max_leaves > 1) {
         pmb_vt_prepare(w, w->places, 0, w->scratch);
-        pmb_vt_evaluate(w, 1, m * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->o.threads : 1);
+        pmb_vt_evaluate(w, 1, n * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->o.threads : 1);
     }
     return pmb_grow(&w->g);
 }
@@ -244,6 +205,7 @@ PMB_STATIC void pmb_vt_leaves(pmb_vectors *w, const int32_t *leaf_node, int32_t 
         leaf_start[j] = node->start;
     }
     leaf_start[n_leaves] = w->d.c.m;
+    if (!w->whole) pmb_vt_add_rows(w, w->g.nodes[0].n, n_leaves, leaf_start, leaf_of_row);
 }
 
 #define PMB_ALIGNED(p) ((void *)(((uintptr_t)(p) + 63) / 64 * 64))
@@ -301,6 +263,9 @@ PMB_STATIC void pmb_vectors_free(pmb_vectors *w) {
         free(w->memory[j]);
     }
     free(w->row_side);
+    free(w->pool);
+    free(w->waiting);
+    free(w->first_cell);
 }
 
 /* The searched features of a node take room for at most so many places at a time. */
@@ -321,6 +286,22 @@ PMB_STATIC int pmb_vt_places_new(pmb_vectors *w) {
     return at != NULL;
 }
 
+/* Where the cells and entries of every sparse feature begin; 0 where there is not enough memory. */
+PMB_STATIC int pmb_vt_index(pmb_vectors *w) {
+    size_t d = (size_t)w->d.c.n_features;
+    int64_t cell = 0, entry = 0;
+    if (!w->n_entries || w->o.share >= 1) return 1;
+    w->first_cell = malloc(2 * d * sizeof(int64_t));
+    if (!w->first_cell) return 0;
+    w->first_entry = w->first_cell + d;
+    for (size_t f = 0; f < d; f++) {
+        while (cell < w->n_used_cells && w->all_cells[cell].cell < w->d.c.cell0[f]) entry += w->all_cells[cell++].count;
+        w->first_cell[f] = cell;
+        w->first_entry[f] = entry;
+    }
+    return 1;
+}
+
 /* Memory for growing trees one after the other, for the data, options and rows (m + PMB_VT_FAR) in w; 0 where there is not enough. */
 PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_depth, int64_t most_sparse_cells) {
     const pmb_columns *c = &w->d.c;
@@ -337,6 +318,9 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
     w->totals = malloc(nodes * (size_t)w->d.blocks * lanes * sizeof(int32_t));
     w->tasks = malloc(sizeof(pmb_vt_task) * (PMB_VT_PLACES * ((size_t)c->n_lanes / PMB_GROUP + 2) + n / PMB_VT_CHUNK + 1));
     w->row_side = malloc(w->n_entries ? m : 1);
+    w->pool = malloc((size_t)c->n_features + 1);
+    w->waiting = malloc(((size_t)max_leaves + 1) * sizeof(pmb_vt_waiting));
+    there = there && w->pool && w->waiting && pmb_vt_index(w);
     for (int j = 0; j < 2; j++) {
         w->entries[j] = malloc(n * sizeof(int32_t));
         w->cells[j] = malloc(n * sizeof(pmb_vt_cell));

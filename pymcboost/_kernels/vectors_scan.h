@@ -12,6 +12,7 @@
 #ifndef PYMCBOOST_VECTORS_SCAN_H
 #define PYMCBOOST_VECTORS_SCAN_H
 
+#include "draws.h"
 #include "grower.h"
 
 #define PMB_GROUP 8          /* columns whose histograms are filled together */
@@ -92,34 +93,6 @@ typedef double pmb_vt_wide __attribute__((vector_size(64)));
 typedef double pmb_vt_loose __attribute__((vector_size(64), aligned(8), may_alias));
 typedef int64_t pmb_vt_mask __attribute__((vector_size(64)));
 #endif
-
-PMB_INLINE uint64_t pmb_vt_mix(uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
-#define PMB_VT_GOLDEN 0x9E3779B97F4A7C15u
-
-PMB_INLINE uint64_t pmb_vt_child_key(uint64_t key, int right) {
-    return pmb_vt_mix(key + (right ? 3 : 2) * PMB_VT_GOLDEN + 1);
-}
-
-/* Mark `take` of the n features, all sets equally likely (Knuth's selection sampling). */
-PMB_CLONES PMB_STATIC void pmb_vt_sample(uint64_t key, int32_t n, int32_t take, uint8_t *PMB_RESTRICT chosen) {
-    uint32_t u[64]; /* ahead of the decisions, which wait for each other */
-    uint64_t needed = (uint64_t)take;
-    for (int32_t from = 0; from < n; from += 64) {
-        int32_t count = n - from < 64 ? n - from : 64;
-        for (int32_t j = 0; j < 64; j++)
-            u[j] = (uint32_t)(pmb_vt_mix(key + ((uint64_t)from + (uint64_t)j + 4) * PMB_VT_GOLDEN) >> 32);
-        for (int32_t j = 0; j < count; j++) {
-            uint8_t yes = ((uint64_t)u[j] * (uint64_t)(n - from - j)) >> 32 < needed;
-            chosen[from + j] = yes;
-            needed -= yes;
-        }
-    }
-}
 
 PMB_INLINE int pmb_vt_lowest_bit(uint64_t word) {
 #if defined(__GNUC__)

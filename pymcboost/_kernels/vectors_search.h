@@ -12,6 +12,8 @@ typedef struct {
     int32_t take, middle, threads; /* features searched at a node; whether thresholds lie in the middle of empty bins */
     int64_t least;                 /* weight in a leaf */
     double min_share;              /* nodes are split only above this share of the root's weight */
+    double share;                  /* of the rows that a tree is grown on */
+    int32_t pool;                  /* features that the nodes of a tree draw from */
 } pmb_vt_options;
 
 /* What one thread does at a time: PMB_GROUP lanes from `first` on, or a chunk of the sparse cells. */
@@ -19,6 +21,12 @@ typedef struct {
     int32_t place, first, sparse;
     int64_t entry; /* first of the chunk */
 } pmb_vt_task;
+
+/* Rows that have come down to a node. */
+typedef struct {
+    int32_t node;
+    int64_t start, n;
+} pmb_vt_waiting;
 
 typedef struct {
     pmb_grower g;
@@ -37,6 +45,10 @@ typedef struct {
     int32_t *entries[2];    /* those of the nodes of even and odd depth */
     pmb_vt_cell *cells[2];
     uint8_t *row_side;
+    int32_t whole;          /* whether the tree is grown on all rows */
+    uint8_t *pool;          /* marks, by feature, of those that its nodes draw from */
+    pmb_vt_waiting *waiting; /* (max_leaves + 1,) */
+    int64_t *first_cell, *first_entry; /* of every sparse feature, where rows are left out */
     void *memory[2];        /* of gathered, and of the places */
 } pmb_vectors;
 
@@ -100,7 +112,7 @@ PMB_STATIC void pmb_vt_fill(const pmb_vectors *w, const pmb_vt_place *p, const p
     const pmb_node *node = w->g.nodes + p->node;
     const int32_t *rows = w->g.rows + node->start;
     int64_t m = d->c.m, words = (m + 63) / 64, at = (int64_t)b * m * d->lanes;
-    if (p->node == 0) {
+    if (p->node == 0 && w->whole) {
         pmb_vt_fill_rows(w, q, rows, node->n, w->A + at, s->hist, bits);
     } else if (w->gathered) {
         pmb_vt_fill_rows(w, q, rows, node->n, w->gathered + at + node->start * d->lanes, s->hist, bits);

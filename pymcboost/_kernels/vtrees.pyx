@@ -35,6 +35,7 @@ cdef extern from "vectors.h" nogil:
         int32_t feature, pos, nan_left
         double gain
     ctypedef struct pmb_grower:
+        double min_gain
         pmb_node *nodes
         int32_t *rows
     ctypedef struct pmb_vt_cell:
@@ -49,7 +50,8 @@ cdef extern from "vectors.h" nogil:
     ctypedef struct pmb_vt_options:
         int32_t take, middle, threads
         int64_t least
-        double min_share
+        double min_share, share
+        int32_t pool
     ctypedef struct pmb_vectors:
         pmb_grower g
         pmb_vt_data d
@@ -184,6 +186,8 @@ cdef class Grower:
     max_leaves, max_depth : max_depth 0: no bound
     least : least weight in a leaf, in the units of the gradient's weight lane
     take : features searched at every node
+    pool : features of a tree, which its nodes draw from
+    share : probability of a row to be among those that a tree is grown on
     middle : whether thresholds lie in the middle of the bins that are empty in a node, or directly above the left rows
     min_share : nodes are split only above this share of the root's weight
     """
@@ -192,7 +196,7 @@ cdef class Grower:
     cdef object kept, rows, leaf_of_row
 
     def __cinit__(self, data, int n_classes, int lanes, int blocks, int max_leaves, int max_depth, int64_t least,
-                  int take, bint middle, int n_threads, double min_share=0):
+                  int take, bint middle, int n_threads, double min_share=0, double share=1, pool=None):
         cdef pmb_vectors *w = &self.w
         w.d.c = columns_of(data)
         w.d.n_classes, w.d.lanes, w.d.blocks = n_classes, lanes, blocks
@@ -210,6 +214,7 @@ cdef class Grower:
         w.all_entries, w.all_cells = <const int32_t *> address(entries), <const pmb_vt_cell *> address(cells)
         w.n_entries, w.n_used_cells = len(entries), len(cells)
         w.o.take, w.o.middle, w.o.threads, w.o.least, w.o.min_share = take, middle, n_threads, least, min_share
+        w.o.share, w.o.pool = share, len(data.column) if pool is None else pool
         self.rows = np.zeros(data.n_rows + PMB_VT_FAR, dtype=np.int32)
         w.g.rows = <int32_t *> address(self.rows)
         if not pmb_vectors_new(w, max_leaves, max_depth, sizes.max(initial=0)):
@@ -219,8 +224,8 @@ cdef class Grower:
     def __dealloc__(self):
         pmb_vectors_free(&self.w)
 
-    def grow(self, const int32_t[:, :, ::1] A not None, key):
-        """Grow one tree on integer gradients A (blocks, m, lanes).
+    def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0):
+        """Grow one tree on integer gradients A (blocks, m, lanes), by splits of more than the least gain.
 
         Returns
         -------
@@ -228,7 +233,7 @@ cdef class Grower:
             In preorder; ``right`` as in `Trees`.
         gain : ndarray (n_splits,)
         rows : ndarray of int32 (m,)
-            The rows of leaf after leaf, ascending in each. Valid until the next tree.
+            The rows of leaf after leaf, ascending in each, drawn or not. Valid until the next tree.
         leaf_start : ndarray of int64 (n_splits + 2,)
         leaf : ndarray of int32 (m,)
             Leaf of every row. Valid until the next tree.
@@ -239,6 +244,7 @@ cdef class Grower:
         cdef const pmb_node *node
         if <size_t> data % 64:
             raise ValueError("A must start on a 64-byte boundary; make it with aligned_zeros")
+        self.w.g.min_gain = min_gain
         with nogil:
             n_splits = pmb_vt_grow(&self.w, data, root_key)
         cdef int32_t[:, ::1] lists = np.empty((3, 2 * n_splits + 2), dtype=np.int32)

@@ -10,7 +10,7 @@ from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryCla
 from pymcboost.learners import Resampled, draw
 from pymcboost.losses import LOSSES
 from pymcboost.losses.codes import random_half
-from pymcboost.training.parameters import estimator
+from pymcboost.training.parameters import Rounds, estimator
 
 # Random colourings that are tried before a training ends because no weak learner has an edge.
 COLOURINGS = 10
@@ -30,7 +30,7 @@ FOR_STUMPS = (
 class ClassicClassifier(BinaryClassifier):
     """Parameters of the classic boosters: rounds of stumps or trees without shrinkage."""
 
-    n_estimators: int = 500
+    n_estimators: Rounds = 500
     min_weight_fraction_split: float = 0.0
     subsample: float = 1.0
 

@@ -3,6 +3,7 @@
 Shared by MultiBoost (one learner a round, for all classes) and MultiBoost-cw (one for every class).
 """
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,8 +78,8 @@ class CorrectiveBuilder:
 
     Parameters
     ----------
-    new_builder : callable
-        Makes the builder of the ensemble that `freeze` returns.
+    empty : builder
+        A copy of it is filled when the ensemble is asked for.
     n_classes : int
     shared : bool
         Learners have a coefficient in every class.
@@ -89,8 +90,8 @@ class CorrectiveBuilder:
         them more weight in all then.
     """
 
-    def __init__(self, new_builder, n_classes, shared, kept_rounds, repeats=False):
-        self._new_builder, self._n_classes, self._shared, self._kept = new_builder, n_classes, shared, kept_rounds
+    def __init__(self, empty, n_classes, shared, kept_rounds, repeats=False):
+        self._empty, self._n_classes, self._shared, self._kept = empty, n_classes, shared, kept_rounds
         self._repeats = repeats
         self.learners = []
         self.coef = np.zeros((0, n_classes) if shared else 0)
@@ -199,7 +200,7 @@ class CorrectiveBuilder:
 
     def freeze(self):
         """The ensemble with the present coefficients, as one round."""
-        builder = self._new_builder()
+        builder = copy.deepcopy(self._empty)
         for learner, coef in zip(self.learners, self.coef, strict=True):
             add_to(builder, learner, coef)
         builder.end_round()
@@ -277,7 +278,7 @@ class ColumnGeneration(BinaryBooster):
         # Ctrl-C goes back one round at most, early stopping as far as its patience.
         kept = 2 + (p.n_iter_no_change if p.early_stopping else 0)
         return CorrectiveBuilder(
-            super().new_builder, self.data.n_classes, self.shared, kept, self.solver_name == COLD
+            super().new_builder(), self.data.n_classes, self.shared, kept, self.solver_name == COLD
         )
 
     def check_previous(self, previous):
@@ -295,7 +296,7 @@ class ColumnGeneration(BinaryBooster):
         self.builder.take_over(previous.model.ensemble, previous.n_rounds, self.data.X, self.data.rows)
         if previous.best_model is not None:
             best = Model.from_bytes(previous.best_model).ensemble
-            self.builder.remember(best, int(np.argmin(previous.history["val_error"])) + 1)
+            self.builder.remember(best, previous.best_round)
         return None
 
     def prepare(self, previous):

@@ -6,6 +6,7 @@ Round (no base class)
     for every class k, a tree on g = r_k - p_k and h = p_k (1 - p_k), grown best-first by
     G_L^2/H_L + G_R^2/H_R - G_T^2/H_T (logitboost, eq. 7; mart, eq. 8, has counts in place of H);
     F_k += learning_rate (K-1)/K (sum g / sum h) of the leaf.
+    With l2_regularization every H (but the counts) and every sum h of a leaf has it added.
 Round (base class b)
     for every class k != b, a tree on g = (r_k - p_k) - (r_b - p_b) and h = p_b (1 - p_b) + p_k (1 - p_k) + 2 p_b p_k;
     v = learning_rate (sum g / sum h); F_k += v and F_b -= v. Every ``gap`` rounds all base classes (or the worst
@@ -55,6 +56,10 @@ class ClassTreesBooster(Booster):
             min_samples_leaf=p.min_samples_leaf,
             counts=self.counts,
             n_threads=self.n_threads,
+            max_features=p.max_features,
+            l2=p.l2_regularization,
+            min_gain=p.min_gain,
+            min_hessian_leaf=0.0 if self.counts else p.min_hessian_leaf,
         )
 
     def restart(self, scores):
@@ -65,6 +70,8 @@ class ClassTreesBooster(Booster):
         """Nothing is left to learn, or nothing can be learnt."""
         if self.trees.finished:
             return "the training loss has reached machine accuracy"
+        if self.params.min_gain > 0:
+            return "no split gains more than min_gain"
         return "no tree lowers the training loss any more"
 
     def round(self):
@@ -73,10 +80,10 @@ class ClassTreesBooster(Booster):
         if trees.finished:
             return None
         missing = trees.missing / trees.total
-        base, kept = self.grow(*self.draw())
+        base, kept = self.grow(self.draw())
         tree, cls, lost, sign = kept
         n_splits, column, *splits, leaf, gain = trees.trees(tree)
-        if not leaf.any():
+        if not leaf.any() or (self.params.min_gain > 0 and not n_splits.any()):
             return None
         trees.add(tree, np.where(sign > 0, cls, lost), np.where(sign > 0, lost, cls))
         builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost)
@@ -86,30 +93,30 @@ class ClassTreesBooster(Booster):
         return {"missing": missing, "base": base}
 
     def draw(self):
-        """Rows and features of a round: empty arrays for all."""
+        """Rows and features of a round, empty arrays for all, and the key of what its nodes draw."""
         p, data = self.params, self.data
         sample, active = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
-        if p.subsample == p.max_features == 1:
-            return sample, active
+        if p.subsample == p.max_features_tree == p.max_features == 1:
+            return sample, active, 0
         rng = np.random.default_rng([self.seed, self.n_rounds])
         if p.subsample < 1:
             n = max(1, round(p.subsample * data.n_rows))
             sample = np.sort(rng.choice(data.n_rows, n, replace=False, shuffle=False)).astype(np.int32)
-        if p.max_features < 1:
+        if p.max_features_tree < 1:
             d = len(data.column)
             active = np.zeros(d, dtype=np.uint8)
-            active[rng.choice(d, max(1, round(p.max_features * d)) if d else 0, replace=False)] = 1
-        return sample, active
+            active[rng.choice(d, max(1, round(p.max_features_tree * d)) if d else 0, replace=False)] = 1
+        return sample, active, int(rng.integers(2**64, dtype=np.uint64))
 
-    def grow(self, sample, active):
+    def grow(self, drawn):
         """Grow the trees of a round: the base class, and trees, classes, base classes and signs of those to keep."""
         K, rate = self.data.n_classes, self.params.learning_rate
         if K == 2:  # the tree of class 0 is minus that of class 1
-            self.trees.grow([(1, -1)], rate, sample, active)
+            self.trees.grow([(1, -1)], rate, *drawn)
             return -1, np.array([[0], [1], [0], [1]], dtype=np.int32)
         classes = np.arange(K, dtype=np.int32)
         none = np.full(K, -1, dtype=np.int32)
-        self.trees.grow(np.stack((classes, none), axis=1), rate, sample, active)
+        self.trees.grow(np.stack((classes, none), axis=1), rate, *drawn)
         return -1, np.stack((classes, classes, none, -none))
 
 
@@ -123,24 +130,24 @@ class AdaptiveBaseBooster(ClassTreesBooster):
         if K > 2 and p.warmup_rounds < p.n_estimators:
             self.trees.refuse_search(K if p.n_candidates is None else min(p.n_candidates, K))
 
-    def grow(self, sample, active):
+    def grow(self, drawn):
         """As without a base class at first, then with the last base class or with a new one."""
         p, trees, t, K = self.params, self.trees, self.n_rounds, self.data.n_classes
         if t < p.warmup_rounds or K == 2:
-            return super().grow(sample, active)
+            return super().grow(drawn)
         last = self.builder.tail(len(self.builder) - 1).base if (t - p.warmup_rounds) % p.gap else None
         if last is not None:
             base = int(last[0])  # as kept until the next search
             classes = np.delete(np.arange(K, dtype=np.int32), base)
             bases = np.full(K - 1, base, dtype=np.int32)
-            trees.grow(np.stack((classes, bases), axis=1), p.learning_rate, sample, active)
+            trees.grow(np.stack((classes, bases), axis=1), p.learning_rate, *drawn)
             return base, np.stack((np.arange(K - 1, dtype=np.int32), classes, bases, np.ones_like(bases)))
         candidates = np.arange(K)
         if p.n_candidates is not None and p.n_candidates < K:
             worst = np.argsort(-trees.class_losses(), kind="stable")
             candidates = np.sort(worst[: p.n_candidates])
         pairs, kept = trees.pairs_with(candidates)
-        trees.grow(pairs, p.learning_rate, sample, active)
+        trees.grow(pairs, p.learning_rate, *drawn)
         base = int(candidates[np.argmin(trees.base_losses(candidates, pairs))])
         return base, kept[base]
 
@@ -167,6 +174,14 @@ class ClassTreesClassifier(EnsembleClassifier):
         "min_samples_leaf": "Least sum of sample weights in a leaf; the number of samples when they all weigh 1. "
         "Weights with a mean below 1 are first divided by it. With fewer than some thousand samples 10 is better.",
         "subsample": "Share of the rows that the trees of a round are grown on; drawn anew every round.",
+        "max_features": "Share of the features of a tree that a node may be split on; drawn anew at every node, at "
+        "least one.",
+        "max_features_tree": "Share of the features that the trees of a round may use; drawn anew every round, at "
+        "least one.",
+        "l2_regularization": "Added to the sum of second derivatives of every node, in gains and in leaf values. The "
+        "gains of mart divide by weights, so there it changes leaf values alone.",
+        "min_gain": "Splits must gain more than this: G_L^2/H_L + G_R^2/H_R - G^2/H, with sums G of the gradients and "
+        "H of the second derivatives (mart: of the weights). Training stops where no tree of a round has a split.",
     }
 
     learning_rate: float = 0.1
@@ -174,7 +189,10 @@ class ClassTreesClassifier(EnsembleClassifier):
     max_depth: int | None = None
     min_samples_leaf: float = 1
     max_features: float = 1.0
+    max_features_tree: float = 1.0
     subsample: float = 1.0
+    l2_regularization: float = 0.0
+    min_gain: float = 0.0
 
 
 @estimator
@@ -207,6 +225,8 @@ class LogitBoostClassifier(ClassTreesClassifier):
     algorithm = "logitboost"
     booster = ClassTreesBooster
 
+    min_hessian_leaf: float = 0.0
+
 
 @estimator
 class MartClassifier(ClassTreesClassifier):
@@ -233,6 +253,8 @@ class ABCLogitBoostClassifier(AdaptiveBaseClassifier):
 
     algorithm = "abc-logitboost"
     booster = AdaptiveBaseBooster
+
+    min_hessian_leaf: float = 0.0
 
 
 @estimator

@@ -20,7 +20,7 @@ from pymcboost.losses import CodedExp
 from pymcboost.losses.codes import code_matrix
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.solvers.roots import common_step
-from pymcboost.training.parameters import Parameter, estimator
+from pymcboost.training.parameters import Parameter, Rounds, estimator
 
 
 class AdaBoostMO(ClassicBooster):
@@ -106,6 +106,6 @@ class AdaBoostMOClassifier(ClassicClassifier):
     }
     own_help = {"n_estimators": "Number of boosting rounds; every round adds a weak learner for each column."}
 
-    n_estimators: int = 100
+    n_estimators: Rounds = 100
     code: Literal["auto", "one-vs-all", "all-pairs", "exhaustive", "dense"] = "auto"
     decoder: Literal["exp", "linear", "hamming"] = "exp"

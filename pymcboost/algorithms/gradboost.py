@@ -14,7 +14,7 @@ import numpy as np
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.learners import TotalStump
 from pymcboost.losses import LOSSES, ColumnSums
-from pymcboost.training.parameters import Parameter, estimator
+from pymcboost.training.parameters import Parameter, Rounds, estimator
 
 CURVATURE = 0.5
 
@@ -125,6 +125,6 @@ class GradBoostClassifier(BinaryClassifier):
         "l1": Parameter("Weight of the sum of the Euclidean norms of the weak learners' coefficients.", low=0)
     }
 
-    n_estimators: int = 1000
+    n_estimators: Rounds = 1000
     l1: float = 1e-6
     min_weight_fraction_split: float = 0.0

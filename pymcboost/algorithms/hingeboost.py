@@ -29,7 +29,8 @@ from pymcboost.hinge.libsvm import LibsvmKernel
 from pymcboost.hinge.rounds import CodeRounds
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import BoostingClassifier, Features, named_arguments
-from pymcboost.training.parameters import Parameter, estimator
+from pymcboost.training.inputs import given_sets
+from pymcboost.training.parameters import Parameter, Scoring, estimator
 
 # SVMs are solved to a violation of ``tol``, whatever errors cost.
 LARGEST_COST = 1e6
@@ -44,6 +45,7 @@ class HingeBoostOC(Booster):
     ends_when = "no residual is above tol"
     allows_missing = False
     resumable = False
+    side_by_side = False  # it bounds the threads of BLAS and of LIBSVM, which are the process's
     columns = {
         "column": "the colours of the classes, -1, 0 or 1",
         "objective": "norm and loss after the round",
@@ -280,6 +282,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         "it.",
     }
 
+    scoring: Scoring = "error"
     C: float = 1.0
     kernel: Literal["linear", "poly", "rbf", "perceptron"] | Callable[..., Any] = "linear"
     gamma: float | None = None
@@ -302,6 +305,10 @@ class HingeBoostOCClassifier(BoostingClassifier):
         X_val: Features = None,
         y_val: ArrayLike | None = None,
         callbacks: Any = (),
+        *,
+        sample_weight_val: ArrayLike | None = None,
+        validation_sets: Any = None,
+        groups: ArrayLike | None = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model.
@@ -320,6 +327,12 @@ class HingeBoostOCClassifier(BoostingClassifier):
         callbacks : sequence of objects, default=()
             Each has a method ``after_round(state)``, which ends the training where it returns something true; see
             `TrainingState`.
+        sample_weight_val : array-like, default=None
+            Weights of the rows of ``X_val`` in the metric.
+        validation_sets : dict of str to (X, y) or (X, y, sample_weight), default=None
+            More sets whose metric the history keeps; early stopping does not look at them.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group are in one fold, with ``n_estimators="auto"``.
 
         Returns
         -------
@@ -334,16 +347,26 @@ class HingeBoostOCClassifier(BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
-        return self._fit(X, y, X_val, y_val, callbacks, unknown)
+        sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
+        return self._fit(X, y, sets, groups, callbacks, unknown)
 
     # A property, as scikit-learn's available_if would say only that the attribute is missing, and the reason elsewhere.
     @property
     def predict_proba(self):
-        """There is none: the hinge loss has no link to probabilities."""
-        raise AttributeError(
-            "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to probabilities; use "
-            "decision_function, or sklearn.calibration.CalibratedClassifierCV"
-        )
+        """Class probabilities of a calibrated model, softmax(scores / temperature): a function of X.
+
+        The hinge loss has no link to probabilities: without a temperature there are none.
+        """
+        if self.calibrate is None and getattr(getattr(self, "model_", None), "temperature", None) is None:
+            raise AttributeError(
+                "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to probabilities; set "
+                'calibrate="temperature", calibrate the fitted model by calibrate_on(X, y), or use decision_function'
+            )
+        return self._predict_proba
+
+    def _predict_proba(self, X):
+        X = self._check_X(X)
+        return self.model_.predict_proba(X, n_jobs=self.n_jobs)
 
     @property
     def feature_importances_(self):

@@ -20,7 +20,7 @@ from pymcboost.learners import EveryStump
 from pymcboost.losses import CodedExp
 from pymcboost.losses.codes import one_vs_all
 from pymcboost.training.estimator import EnsembleClassifier
-from pymcboost.training.parameters import estimator
+from pymcboost.training.parameters import Rounds, estimator
 
 
 class JointBoost(ClassicBooster):
@@ -110,5 +110,5 @@ class JointBoostClassifier(EnsembleClassifier):
     algorithm = "jointboost"
     booster = JointBoost
 
-    n_estimators: int = 500
+    n_estimators: Rounds = 500
     min_weight_fraction_leaf: float = 0.0

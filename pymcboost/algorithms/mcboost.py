@@ -18,7 +18,7 @@ import numpy as np
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.losses import LOSSES
 from pymcboost.solvers.newton import SOLVERS
-from pymcboost.training.parameters import Parameter, estimator
+from pymcboost.training.parameters import Parameter, Rounds, estimator
 
 
 class MCBoost(BinaryBooster):
@@ -112,7 +112,7 @@ class MCBoostClassifier(BinaryClassifier):
     }
 
     loss: Literal["exp", "log"] = "exp"
-    n_estimators: int = 500
+    n_estimators: Rounds = 500
     learning_rate: float = 0.5
     nu: float = 1e-9
     max_step: float | None = None

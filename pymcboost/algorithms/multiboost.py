@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pymcboost.algorithms._binary import BinaryClassifier
 from pymcboost.algorithms._column_generation import ColumnGeneration, sparsity
-from pymcboost.training.parameters import Parameter, estimator
+from pymcboost.training.parameters import Parameter, Rounds, estimator
 
 MAX_PASSES = (
     "Most passes of fast coordinate descent in a round: the first over the new coefficients, the others over all that "
@@ -133,4 +133,4 @@ class MultiBoostCWClassifier(TotallyCorrectiveClassifier):
     booster = MultiBoostCW
     own_help = {"n_estimators": "Number of boosting rounds, each of one learner for every class."}
 
-    n_estimators: int = 100
+    n_estimators: Rounds = 100

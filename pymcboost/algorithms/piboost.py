@@ -25,7 +25,7 @@ from pymcboost.losses import CodedExp
 from pymcboost.losses.codes import not_told_apart, separators
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.solvers.roots import coded_steps
-from pymcboost.training.parameters import Parameter, estimator
+from pymcboost.training.parameters import Parameter, Rounds, estimator
 
 
 class PIBoost(ClassicBooster):
@@ -125,6 +125,6 @@ class PIBoostClassifier(ClassicClassifier):
         ),
     }
 
-    n_estimators: int = 200
+    n_estimators: Rounds = 200
     separators: Literal["singles", "pairs"] | Sequence[Sequence[int]] = "singles"
     cost_sensitive: bool = True

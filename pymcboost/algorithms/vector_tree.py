@@ -22,7 +22,7 @@ from pymcboost.losses import LOSSES
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
-from pymcboost.training.parameters import Parameter, estimator
+from pymcboost.training.parameters import Parameter, Rounds, estimator
 
 
 class VectorTreeBoost(Booster):
@@ -53,6 +53,10 @@ class VectorTreeBoost(Booster):
             max_features=p.max_features,
             leaf_step=p.leaf_step,
             learning_rate=p.learning_rate,
+            l2=p.l2_regularization,
+            min_gain=p.min_gain,
+            subsample=p.subsample,
+            max_features_tree=p.max_features_tree,
             n_threads=self.n_threads,
         )
 
@@ -101,13 +105,22 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
         "loss": "Multinomial log-likelihood, or the exponential or logistic loss of the pairwise margins.",
         "n_estimators": "Number of boosting rounds, that is of trees. Training stops earlier when the training loss "
         "has reached machine accuracy.",
-        "max_features": "Share of the features that a node may be split on; drawn anew at every node, at least one.",
+        "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
+        "number. Leaf vectors are those of all rows.",
+        "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
+        "vectors alone.",
     }
 
     loss: Literal["softmax", "exp", "log"] = "softmax"
-    learning_rate: float = 0.2
+    n_estimators: Rounds = 300
+    learning_rate: float = 0.1
     max_leaf_nodes: int = 100
     max_depth: int | None = None
-    min_samples_leaf: float = 2
+    min_samples_leaf: float = 1
     max_features: float = 0.2
+    max_features_tree: float = 1.0
+    subsample: float = 0.5
+    l2_regularization: float = 0.0
+    min_gain: float = 0.0
     leaf_step: Literal["diagonal", "full"] = "diagonal"
+    calibrate: Literal["temperature"] | None = "temperature"

@@ -33,6 +33,7 @@ def describe(model, path):
         "kind": model.kind,
         "layout": model.layout,
         "link": model.link,
+        "temperature": model.temperature,
         "classes": model.classes_.tolist(),
         "n_features": model.n_features_in_,
         "n_features_used": len(features),
@@ -60,7 +61,10 @@ def lines(facts, kind):
     yield "classes", f"{len(classes)}: {shown}"
     yield "features", f"{facts['n_features']}, {facts['n_features_used']} of them used"
     yield from kind.lines(facts)
-    yield "link", LINKS[facts["link"]]
+    without = facts["link"] == "none" and facts["temperature"] is not None
+    yield "link", "none: the temperature gives p = softmax(F)" if without else LINKS[facts["link"]]
+    if facts["temperature"] is not None:
+        yield "temperature", f"{facts['temperature']:.4g}, by which F is divided"
     if isinstance(params, dict):
         yield "parameters", " ".join(f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items()))
     if facts["top_features"]:

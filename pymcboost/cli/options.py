@@ -19,6 +19,9 @@ SHORT = {
     "random_state": "-S",
 }
 
+# Parameters with another long name here, beside their own.
+ALIASES = {"scoring": "--metric"}
+
 # Those of single algorithms, by name: LIBSVM's own letters and their meaning there.
 SHORT_OF = {"hingeboost": {"kernel": "-t", "gamma": "-g", "degree": "-d", "coef0": "-r"}}
 # LIBSVM's numbers of the kernels, which -t takes as well as their names.
@@ -33,7 +36,7 @@ def _converter(name, row):
         text = NUMBERED.get(name, {}).get(text, text)
         if row.none and text.lower() == "none":
             return None
-        return row.kind(text)
+        return text if text in row.choices else row.kind(text)
 
     def convert(text):
         try:
@@ -53,9 +56,9 @@ def _shown(value):
 
 
 def _flags(cls, name):
-    """The short option of a parameter, where it has one, and the long one."""
+    """The short option of a parameter, where it has one, and the long ones."""
     short = {**SHORT, **SHORT_OF.get(cls.algorithm, {})}
-    return [flag for flag in (short.get(name), "--" + name.replace("_", "-")) if flag]
+    return [flag for flag in (short.get(name), ALIASES.get(name), "--" + name.replace("_", "-")) if flag]
 
 
 def option_flags(cls):
@@ -95,9 +98,9 @@ def add_algorithm_options(parser, cls):
         if row.kind is bool:
             details = f"default: {'on' if default else 'off'}"
             extra = {"action": argparse.BooleanOptionalAction}
-        elif row.choices:
+        elif row.kind is str:
             choices = (*row.choices, "none") if row.none else row.choices
-            details = f"default: {_shown(default)}"
+            details = "or the name of a scorer of scikit-learn; " * row.scorers + f"default: {_shown(default)}"
             if name in NUMBERED:
                 details = f"or LIBSVM's number: {', '.join(NUMBERED[name])}; {details}"
             extra = {"type": _converter(name, row), "metavar": "{" + ",".join(choices) + "}"}

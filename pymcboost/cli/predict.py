@@ -157,7 +157,7 @@ def predict(argv):
     model = load_model(arguments.model_file)
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
-    if arguments.probability and model.link == "none":
+    if arguments.probability and not model.has_probabilities:
         raise UsageError(f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores")
     known = information(model, arguments.model_file, note).get("index_base")
     known = known if type(known) is int and known in (0, 1) else "auto"  # not true and false

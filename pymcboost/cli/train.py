@@ -109,7 +109,7 @@ def _add_data_options(group):
         "--validation-file",
         metavar="file",
         type=file_name,
-        help="LIBSVM file whose error is followed during training (what --early-stopping then watches)",
+        help="LIBSVM file whose --metric is followed during training (what --early-stopping then watches)",
     )
     group.add_argument(
         "--base",
@@ -298,11 +298,8 @@ def save(estimator, base, path, layout):
     """Write the model; one from a zero-based file says so, as a test file may lack the index 0 that would tell."""
     if base == 1:
         return estimator.save(path, layout=layout)
-    from pymcboost.model.model import Model
-
     model = estimator.model_
-    meta = {**model.meta, "index_base": base}
-    Model.from_ensemble(model.ensemble, model.classes_, link=model.link, meta=meta, layout=layout).save(path)
+    model.with_meta({**model.meta, "index_base": base}).save(path, layout=layout)
 
 
 def save_anywhere(estimator, base, arguments):
@@ -379,14 +376,28 @@ def drop(checkpoint):
 
 def report(estimator, X, y, validation, arguments, note, seconds):
     """Say how the training went."""
+    from pymcboost.training.metrics import ERRORS
+
     error = (estimator.model_.predict(X) != y).mean()
     rounds = estimator.n_estimators_
-    if rounds < estimator.n_estimators:
-        note(f"{rounds} of {counted(estimator.n_estimators, 'round')}: {estimator._ended}")
+    found = getattr(estimator, "cv_results_", None)
+    wanted = found["n_estimators"] if found else estimator.n_estimators
+    if found and len(found["mean"]):
+        best, tried = found["best_round"], counted(len(found["rounds"]), "round")
+        value = found["mean"][best - 1]
+        note(f"{len(found['folds'])} folds: best mean {estimator.scoring} {value:.6g}, after {best} of {tried}")
+    if rounds < wanted:
+        note(f"{rounds} of {counted(wanted, 'round')}: {estimator._ended}")
     note(f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * error:.4g}%")
+    if estimator.model_.temperature is not None:
+        note(f"temperature {estimator.model_.temperature:.4g}")
     if validation:
         error = (estimator.model_.predict(validation["X_val"]) != validation["y_val"]).mean()
         note(f"validation error {100 * error:.4g}%")
+    curve = estimator.history_.get(f"val_{estimator.scoring}", ())
+    if len(curve):
+        best = int(curve.argmin() if estimator.scoring in ERRORS else curve.argmax())
+        note(f"best validation {estimator.scoring} {curve[best]:.6g}, after {counted(best + 1, 'round')}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,16 @@
 """Machines whose kernel is a Python function: they score like others, and are neither saved nor pickled."""
 
 import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pymcboost.hinge.kernels import kernel_block
 from pymcboost.model.kind import Machine
+from pymcboost.model.scale import Scale
+from pymcboost.model.temperature import Calibration
 
 SCORED_AT_ONCE = 512
 REFUSED = (
@@ -14,11 +19,15 @@ REFUSED = (
 )
 
 
+@dataclass(frozen=True, eq=False)
 class CallableMachine(Machine):
     """Support vectors and coefficients of a kernel that is a function."""
 
-    def __init__(self, kernel, support, coef, intercept, scale):
-        self.kernel, self.support, self.coef, self.intercept, self.scale = kernel, support, coef, intercept, scale
+    kernel: Callable[..., Any]
+    support: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+    scale: Scale | None
 
     def scores(self, X):
         """Scores of the classes: (m, K)."""
@@ -41,13 +50,20 @@ def callable_machine(kernel):
     return make
 
 
-class CallableKernelModel:
+class CallableKernelModel(Calibration):
     """The model of a callable kernel: it scores as a `Model` does, and refuses to be saved."""
 
     has_stages, is_machine, n_rounds, link = False, True, None, "none"
 
-    def __init__(self, machine, classes, meta):
-        self.ensemble, self.classes_, self.meta = machine, classes, meta
+    def __init__(self, machine, classes, meta, calibration=None):
+        self.ensemble, self.classes_, self.meta, self._calibration = machine, classes, meta, calibration
+
+    def _sections(self):
+        return {"CALB": self._calibration}
+
+    def _changed(self, ensemble=None, **changed):
+        ensemble = self.ensemble if ensemble is None else ensemble
+        return CallableKernelModel(ensemble, self.classes_, self.meta, changed.get("CALB", self._calibration))
 
     def raw_scores(self, X, n_jobs=None):
         """Scores of the classes: (m, K)."""
@@ -65,6 +81,13 @@ class CallableKernelModel:
     def predict(self, X, n_jobs=None):
         """Predicted labels: (m,)."""
         return self.classes_[self.predict_codes(X)]
+
+    def predict_proba(self, X, n_jobs=None):
+        """Softmax of the scores divided by the temperature: (m, K)."""
+        self._need_probabilities()
+        scores = self.raw_scores(X)
+        parts = np.exp((scores - scores.max(axis=1, keepdims=True)) * self._calibration)
+        return parts / parts.sum(axis=1, keepdims=True)
 
     def staged_decision_function(self, X):
         """There are no stages."""

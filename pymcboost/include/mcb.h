@@ -65,7 +65,7 @@ extern "C" {
 /* --------------------------------------------------------------------------------------------------------- platform */
 
 #define MCB_FORMAT_MAJOR 1
-#define MCB_FORMAT_MINOR 0
+#define MCB_FORMAT_MINOR 1
 #define MCB_MAX_CLASSES 65535u
 #define MCB_MAX_FEATURES 2147483647u
 #define MCB_MAX_SECTIONS 64u
@@ -179,6 +179,7 @@ extern "C" {
     X(MCB_E_CODE_ALONE, 53, "CODE, the code of trees' columns, goes with TCLS, their columns, and without TBAS")       \
     X(MCB_E_CODE, 54, "a number of the code is not finite")                                                            \
     X(MCB_E_CODE_COLUMNS, 55, "the code has no columns, or over 4096 of them and a decoder")                           \
+    X(MCB_E_CALIBRATION, 56, "the factor of the calibration is not a finite number above 0")                           \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")
@@ -241,6 +242,7 @@ enum mcb_slot {
     MCB_S_KPAR, /* kernel: which one (enum mcb_kernel), gamma, coef0, degree */
     MCB_S_SCAL, /* kernel: offsets of the features, then factors; absent: rows are taken as they are */
     MCB_S_CODE, /* trees: columns x n_classes; TCLS is then a column, and its row times the leaf goes to the scores */
+    MCB_S_CALB, /* f64: the factor of scores on their way to probabilities, 1 / temperature */
     MCB_N_SLOTS
 };
 
@@ -478,6 +480,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"KPAR", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
     {"SCAL", 1u << MCB_F32, 0, MCB__KERNEL},
     {"CODE", 1u << MCB_F32, 0, MCB__TREES},
+    {"CALB", 1u << MCB_F64, 0, MCB__KINDS},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
@@ -543,6 +546,7 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_count(m, MCB_S_IOFF, used + 1))) return status;
         if ((status = mcb__need_product(m, MCB_S_TABL, s[MCB_S_THRS].count + 2 * used, K))) return status;
     }
+    if (s[MCB_S_CALB].data && (status = mcb__need_count(m, MCB_S_CALB, 1))) return status;
     if (s[MCB_S_LABI].data) return mcb__need_count(m, MCB_S_LABI, K);
     return mcb__need_count(m, MCB_S_LABO, K + 1);
 }
@@ -763,6 +767,10 @@ static inline int mcb__check_contents(mcb_model *m) {
         }
     }
     if ((status = mcb__finite_f32(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
+    if (s[MCB_S_CALB].data) {
+        double factor = mcb__f64(s[MCB_S_CALB].data);
+        if (!(factor > 0 && factor <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_CALIBRATION, MCB_S_CALB, 0);
+    }
     if ((status = mcb__check_labels(m))) return status;
     return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);
 }
@@ -2793,17 +2801,33 @@ MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores)
 
 /* ---------------------------------------------------------------------------------------------------- probabilities */
 
-MCB_API int mcb_has_probabilities(const mcb_model *m) { return m->link != MCB_LINK_NONE; }
+/* The factor by which scores are multiplied on their way to probabilities, 1 / temperature. 0 for a model that is not
+ * calibrated, and for one of which mcb_truncate has left learners out: the factor is that of all of them. */
+MCB_API double mcb_calibration(const mcb_model *m) {
+    const unsigned char *factor = m->section[MCB_S_CALB].data;
+    if (!factor) return 0.0;
+    if (m->n_learners != m->section[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count) return 0.0;
+    return mcb__f64(factor);
+}
 
-/* Turn the scores of one row into probabilities, in place: softmax of the scores (link 1) or of twice the scores (link
- * 2). MCB_E_NO_LINK, and scores untouched, if the model has no link. */
+MCB_API int mcb_has_probabilities(const mcb_model *m) {
+    return m->link != MCB_LINK_NONE || mcb_calibration(m) > 0;
+}
+
+/* Turn the scores of one row into probabilities, in place: softmax of the scores, or of twice the scores (link 2), times
+ * the factor of a calibrated model. MCB_E_NO_LINK, and scores untouched, if the model has neither link nor factor. */
 MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
     uint32_t k, K = m->n_classes;
-    double top = scores[mcb_argmax(m, scores)], sum = 0;
-    if (m->link == MCB_LINK_NONE) return MCB_E_NO_LINK;
+    double top, sum = 0, factor = mcb_calibration(m);
+    if (!(factor > 0)) {
+        if (m->link == MCB_LINK_NONE) return MCB_E_NO_LINK;
+        factor = 1;
+    }
+    top = scores[mcb_argmax(m, scores)];
     for (k = 0; k < K; k++) {
         double below = scores[k] - top;
-        scores[k] = mcb_exp(m->link == MCB_LINK_SOFTMAX2 ? below + below : below);
+        if (m->link == MCB_LINK_SOFTMAX2) below += below;
+        scores[k] = mcb_exp(below * factor); /* the doubling is exact, so that there is nothing to fuse */
         sum += scores[k];
     }
     for (k = 0; k < K; k++) scores[k] /= sum;

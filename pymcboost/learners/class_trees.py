@@ -29,10 +29,16 @@ class ClassTrees:
     counts : bool
         mart: the gain divides by weights rather than by second derivatives.
     n_threads : int
+    max_features, l2, min_gain, min_hessian_leaf : float, optional
+        As in the estimators.
     """
 
-    def __init__(self, data, *, max_leaves, max_depth, min_samples_leaf, counts, n_threads):
+    def __init__(
+        self, data, *, max_leaves, max_depth, min_samples_leaf, counts, n_threads, max_features=1.0, l2=0.0,
+        min_gain=0.0, min_hessian_leaf=0.0,
+    ):  # fmt: skip
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
+        self._max_features = max_features
         # One plane has no counts: h is what bounds a leaf, which is the weight in mart alone.
         least = min_samples_leaf * min(data.weight_unit, data.weight.mean())
         bounded = least > data.weight.min() * (1 + 1e-9)
@@ -40,8 +46,8 @@ class ClassTrees:
         self.units = units = Quantiser(data, cell_words, min_samples_leaf if bounded else 0.0)
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, units.least, cell_words, False, data.pools(cell_words, max_leaves),
-            n_threads,
-        )
+            n_threads, l2=l2, min_hessian=min_hessian_leaf, min_gain=min_gain,
+        )  # fmt: skip
         self.weight = units.weight
         self.total = float(units.weight.sum() if len(units.weight) else data.n_rows)
         K, m = data.n_classes, data.n_rows
@@ -93,10 +99,11 @@ class ClassTrees:
             result[c] = (loss * self.weight[rows] if len(self.weight) else loss).sum()
         return result
 
-    def grow(self, jobs, learning_rate, sample, active):
+    def grow(self, jobs, learning_rate, sample, active, key=0):
         """Grow trees for (class, base class or -1) pairs on the present probabilities.
 
-        Without a base class, leaf values have the factor (K - 1) / K.
+        Without a base class, leaf values have the factor (K - 1) / K. ``key``: 64 bits that decide about the features
+        drawn at the nodes.
 
         Returns
         -------
@@ -120,7 +127,7 @@ class ClassTrees:
         factor = learning_rate * (1.0 if based.all() else (K - 1) / K)
         self._grower.grow_softmax(
             self.S, jobs, self.data.y, self.data.class_start, self.weight, self.counts, scale,
-            sample, active, factor, LARGEST_STEP, self._grown,
+            sample, active, self._max_features, key, factor, LARGEST_STEP, self._grown,
         )  # fmt: skip
         return self._grown
 

@@ -42,25 +42,29 @@ class VectorTrees:
     n_threads : int
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
+    l2, min_gain, subsample, max_features_tree : float, optional
+        As in the estimators.
     """
 
     def __init__(
         self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate,
-        n_threads, min_share=0.0,
+        n_threads, min_share=0.0, l2=0.0, min_gain=0.0, subsample=1.0, max_features_tree=1.0,
     ):  # fmt: skip
-        self.data, self.loss, self._min_share = data, loss, min_share
+        self.data, self.loss, self._min_share, self._subsample = data, loss, min_share, subsample
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
+        self._l2, self._min_gain = l2, min_gain
         self._limits = min(max_leaves, data.n_rows), max_depth or 0, loss.least(min_samples_leaf)
         self._n_used = len(data.columns.column)
-        self._n_drawn = max(1, round(max_features * self._n_used))
-        self._grower = self._new_grower(self._n_drawn) if self._n_used else None
+        self._pool = max(1, round(max_features_tree * self._n_used))
+        self._n_drawn = max(1, round(max_features * self._pool))
+        self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
 
-    def _new_grower(self, n_drawn):
-        """A kernel that draws this many features at every node."""
+    def _new_grower(self, n_drawn, pool):
+        """A kernel that draws so many features for every tree, and of those for every node."""
         loss = self.loss
         return _vtrees.Grower(
             self.data.columns, self.data.n_classes, loss.lanes, loss.blocks, *self._limits, n_drawn, True,
-            self.n_threads, self._min_share,
+            self.n_threads, self._min_share, self._subsample, pool,
         )  # fmt: skip
 
     def fit(self, key):
@@ -73,9 +77,10 @@ class VectorTrees:
         A = self.loss.integers()
         if A is None:
             return None
-        grown = self._grower.grow(A, key)
+        least = self._min_gain / self.loss.gain_unit if self._min_gain else 0.0
+        grown = self._grower.grow(A, key, least)
         if not len(grown[0]) and self._n_drawn < self._n_used:
-            grown = self._new_grower(self._n_used).grow(A, key)
+            grown = self._new_grower(self._n_used, self._n_used).grow(A, key, least)
         feature, pos, nan_left, right, gain, rows, leaf_start, leaf = grown
         if not len(feature):
             return None
@@ -86,7 +91,7 @@ class VectorTrees:
         return VectorTree(self.data.columns.column[feature], threshold, nan_left, right, gain, value, leaf)
 
     def _leaf_vectors(self, rows, leaf_start):
-        step = self.loss.leaf_steps(rows, leaf_start, self.leaf_step == "full")
+        step = self.loss.leaf_steps(rows, leaf_start, self.leaf_step == "full", self._l2)
         step = np.minimum(np.maximum(step, -LARGEST_STEP), LARGEST_STEP)
         return step - np.add.reduce(step, axis=1, keepdims=True) / self.data.n_classes
 

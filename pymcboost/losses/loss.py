@@ -47,7 +47,7 @@ class Loss:
         size = np.abs(rows.gradient, dtype=np.float64)
         return rows.weight @ size if len(rows.weight) else size.sum(axis=0)
 
-    def leaf_steps(self, rows, leaf_rows, leaf_start, full):
+    def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
         """Steps (n_leaves, K) along each score alone, times (K - 1) / K as K scores share the move."""
         K, y = rows.data.n_classes, rows.data.y
         g, h = rows.gradient[:, :K].astype(np.float64), self.curvature(rows.F[:, :K], y)
@@ -55,7 +55,7 @@ class Loss:
         if len(rows.weight):
             g, h = g * rows.weight[:, None], h * rows.weight[:, None]
         G, H = (np.add.reduceat(part[leaf_rows], leaf_start[:-1]) for part in (g, h))
-        return (K - 1) / K * G / np.maximum(H, 1e-30)
+        return (K - 1) / K * G / np.maximum(H + l2, 1e-30)
 
 
 class CompiledLoss(Loss):
@@ -77,6 +77,6 @@ class CompiledLoss(Loss):
             rows.n_threads,
         )  # fmt: skip
 
-    def leaf_steps(self, rows, leaf_rows, leaf_start, full):
+    def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
         """See `Loss.leaf_steps`; Newton steps with the whole Hessian."""
-        return rows.newton_steps(leaf_rows, leaf_start)
+        return rows.newton_steps(leaf_rows, leaf_start, l2)

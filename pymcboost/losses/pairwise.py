@@ -18,8 +18,8 @@ class Pairwise(CompiledLoss):
     Subclasses have `terms` and `blocks`, and say in ``curved`` whether u (0) or u (1 - u) is their curvature (1).
     """
 
-    def terms(self, minus, weight, limit, smallest):
-        """Losses and weights u of margins -rho, which are overwritten, times ``weight``.
+    def terms(self, minus, weight, limit, smallest, out=None):
+        """Losses and weights u (to ``out``) of margins -rho, which are overwritten, times ``weight``.
 
         limit : exponents above it are not formed; smallest : what is added to weights that may vanish.
         """

@@ -19,11 +19,11 @@ class PairwiseExp(Pairwise):
     scaled = True
     curved = 0
 
-    def terms(self, minus, weight, limit, smallest):
+    def terms(self, minus, weight, limit, smallest, out=None):
         """See `Pairwise.terms`."""
         u = exp(np.minimum(minus, limit, out=minus), out=minus)
         u *= weight
-        return u, u + smallest
+        return u, np.add(u, smallest, out=out, casting="same_kind")
 
     def blocks(self, data, n_threads=1):
         """See `Pairwise.blocks`."""

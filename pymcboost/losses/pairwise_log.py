@@ -20,10 +20,10 @@ class PairwiseLog(Pairwise):
     kernel = _vtrees.LOSS_CODES["log"]
     curved = 1
 
-    def terms(self, minus, weight, limit, smallest):
+    def terms(self, minus, weight, limit, smallest, out=None):
         """See `Pairwise.terms`."""
         value = np.logaddexp(0.0, minus)
-        return weight * value, weight * np.exp(minus - value)
+        return weight * value, np.multiply(weight, np.exp(minus - value), out=out, casting="same_kind")
 
     def blocks(self, data, n_threads=1):
         """See `Pairwise.blocks`."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pymcboost._kernels import elementary
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels.aligned import aligned_zeros
 
@@ -43,6 +44,8 @@ class Integers:
         Negative gradients of the rows, without their weights.
     lanes, blocks, width : int
         Classes, and one lane more for the weight, go in blocks of lanes.
+    gain_unit : float
+        What a gain of 1 in the last integers is in gradients squared per weight.
     """
 
     def __init__(self, data, n_threads):
@@ -54,9 +57,10 @@ class Integers:
     def _quantise(self, weight, top, units):
         """Gradients and weights (units per 1) as integers; one power of two scales all gradients, ``top`` their sum."""
         scale = power_of_two((INTEGER_ROOM - self.data.n_rows) / top)
+        units = scale if units is None else units
+        self.gain_unit = units / scale**2
         _vtrees.quantise(
-            self.gradient, weight, self.data.n_classes, scale, scale if units is None else units, self._integers,
-            self.n_threads,
+            self.gradient, weight, self.data.n_classes, scale, units, self._integers, self.n_threads
         )  # fmt: skip
         return self._integers
 
@@ -107,6 +111,7 @@ class Rows(Integers):
 
     def _refresh(self, value, leaf):
         top = _vtrees.add_leaves(self.F, value, leaf, self.data.y, self.lanes, self.loss.scaled, self.n_threads)
+        self._shift = 0.0 if top is None else top
         self._sums = self.loss.fill_gradient(self, top)
 
     def value(self):
@@ -121,9 +126,9 @@ class Rows(Integers):
             return None
         return self._quantise(self.weight, top, self._units)
 
-    def leaf_steps(self, rows, leaf_start, full):
+    def leaf_steps(self, rows, leaf_start, full, l2=0.0):
         """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""
-        return self.loss.leaf_steps(self, rows, leaf_start, full)
+        return self.loss.leaf_steps(self, rows, leaf_start, full, l2)
 
     def leaf_sums(self, rows, leaf_start):
         """Sums of g and of |g| (1 - |g|), softmax's p (1 - p), over the rows of every leaf: (n_leaves, 2, K)."""
@@ -134,12 +139,13 @@ class Rows(Integers):
         """Gradient (K,) and Hessian (K, K) of the loss of rows[start:stop], were one vector added to their scores."""
         return self.loss.leaf_newton(self, rows, start, stop)
 
-    def newton_steps(self, rows, leaf_start):
+    def newton_steps(self, rows, leaf_start, l2=0.0):
         """Newton steps of the leaves with the whole Hessian and a ridge."""
         K = self.data.n_classes
+        l2 *= float(elementary.exp(-self._shift))
         step = np.empty((len(leaf_start) - 1, K))
         for j in range(len(step)):
             g, H = self.leaf_newton(rows, leaf_start[j], leaf_start[j + 1])
-            H[np.diag_indices(K)] += RIDGE * np.trace(H) / K + 1e-30
+            H[np.diag_indices(K)] += RIDGE * np.trace(H) / K + 1e-30 + l2
             step[j] = np.linalg.solve(H, g)
         return step

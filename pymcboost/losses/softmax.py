@@ -21,12 +21,12 @@ class Softmax(CompiledLoss):
         size = np.abs(self.gradient(F, y))
         return size * (1 - size)
 
-    def leaf_steps(self, rows, leaf_rows, leaf_start, full):
+    def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
         """See `Loss.leaf_steps`; ``full``: with the whole Hessian."""
         if full:
-            return super().leaf_steps(rows, leaf_rows, leaf_start, full)
+            return super().leaf_steps(rows, leaf_rows, leaf_start, full, l2)
         K, sums = rows.data.n_classes, rows.leaf_sums(leaf_rows, leaf_start)
-        return (K - 1) / K * sums[:, 0] / np.maximum(sums[:, 1], 1e-30)
+        return (K - 1) / K * sums[:, 0] / np.maximum(sums[:, 1] + l2, 1e-30)
 
     def leaf_newton(self, rows, leaf_rows, start, stop):
         """Gradient (K,) and Hessian (K, K) of the listed rows, were one vector added to their scores."""

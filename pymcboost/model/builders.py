@@ -71,8 +71,9 @@ class EnsembleBuilder(_Builder):
             ``-right`` if None.
         """
         n = self._n
-        for name in ("_feature", "_threshold", "_nan_left", "_right", "_left"):
-            self._room(name, n + 1)
+        if n == len(self._feature):
+            for name in ("_feature", "_threshold", "_nan_left", "_right", "_left"):
+                self._room(name, n + 1)
         self._feature[n] = feature
         self._threshold[n] = threshold
         self._nan_left[n] = nan_left

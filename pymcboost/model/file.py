@@ -19,6 +19,8 @@ MAGIC = b"\x89MCB\r\n\x1a\n"
 LINKS = ("none", "softmax", "softmax2")
 DECODERS = ("linear", "hamming", "exp")
 LEAVES = ("float32", "float16")
+# Sections that all kinds have in common, besides the bias; in the order of a file.
+COMMON = ("CALB", "LABI", "LABO", "LABS", "meta")
 LAYOUTS = ("list", "interval", "interval32")
 HEADER_BYTES = 64
 # What is read of a pipe at once.
@@ -254,6 +256,29 @@ def meta_sections(meta):
     return [("meta", np.frombuffer(data, dtype="u1"))]
 
 
+def calibration_sections(temperature):
+    """Section of a temperature, none where it is None.
+
+    Parameters
+    ----------
+    temperature : float or None
+
+    Returns
+    -------
+    list of (tag, array)
+
+    Raises
+    ------
+    ValueError
+        If it, or one divided by it, is not a finite number above 0.
+    """
+    if temperature is None:
+        return []
+    if not 0 < temperature < np.inf or not 0 < 1 / temperature < np.inf:
+        raise ValueError(f"temperature must be a finite number above 0, or None, not {temperature!r}")
+    return [("CALB", np.array([1 / temperature], dtype="<f8"))]
+
+
 def meta_of(sections):
     """What the section for information holds, as a new dictionary; {} where there is none."""
     section = sections.get("meta")
@@ -274,7 +299,7 @@ def encode(model, common, link="none"):
     model : Kind
         Laid out, see `kind`.
     common : list of (tag, array)
-        Sections of the labels and of what is there for information.
+        Sections of the calibration, of the labels and of what is there for information.
     link : {"none", "softmax", "softmax2"}
 
     Returns
@@ -302,8 +327,9 @@ def _assemble(kind, n_classes, n_features, link, decoder, sections):
         )
         end = offset + len(data)
     table = b"".join(entries)
+    minor = int(any(tag == "CALB" for tag, _ in sections))
     header = struct.pack(
-        "<8sHHIQIIIIIIII", MAGIC, 1, 0, 0, end, len(sections), 0, n_classes, n_features, kind, link, decoder, 0
+        "<8sHHIQIIIIIIII", MAGIC, 1, minor, 0, end, len(sections), 0, n_classes, n_features, kind, link, decoder, 0
     )
     crc = score.crc32c(table, score.crc32c(header))
     return b"".join([header, struct.pack("<II", crc, 0), table, *parts])

@@ -35,6 +35,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pymcboost.model.arrays import per_class
 from pymcboost.model.file import LAYOUTS, LEAVES, check, encode, label_sections
 from pymcboost.model.rows import Rows
 
@@ -115,6 +116,10 @@ class Kind:
         learners = "merged" if facts["n_learners"] is None else facts["n_learners"]
         yield "learners", f"{learners}, totally corrective" if facts["totally_corrective"] else learners
 
+    def shifted(self, by):
+        """The same model with numbers (K,) added to the scores of all rows, rounded to float32 with the bias."""
+        return replace(self, bias=per_class("bias", self.bias.astype(np.float64) + by))
+
     def round_ends(self):
         """0 and the number of weak learners after every round, where there are rounds."""
         raise NotImplementedError
@@ -170,6 +175,10 @@ class Machine(Kind):
     def bias(self):
         """The same as ``intercept``."""
         return self.intercept
+
+    def shifted(self, by):
+        """See `Kind`."""
+        return replace(self, intercept=per_class("intercept", self.intercept.astype(np.float64) + by))
 
     @staticmethod
     def lines(facts):

@@ -14,6 +14,7 @@ from pymcboost.model import file
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.kinds import KINDS
 from pymcboost.model.rows import Rows, check_sparse
+from pymcboost.model.temperature import Calibration
 from pymcboost.threads import counted
 
 Layout = Literal["list", "interval", "interval32"]
@@ -50,7 +51,7 @@ def load_model(path: "str | PathLike[str]") -> "Model":
     return Model(*file.read(path))
 
 
-class Model:
+class Model(Calibration):
     """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
 
     A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
@@ -277,10 +278,9 @@ class Model:
         Raises
         ------
         ValueError
-            If the model has no link from scores to probabilities.
+            If the model has neither a link from scores to probabilities nor a temperature.
         """
-        if self.link == "none":
-            raise ValueError("this model has no link from scores to probabilities; use decision_function or predict")
+        self._need_probabilities()
         return self._rows.probabilities(X, n_jobs)
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
@@ -355,7 +355,7 @@ class Model:
         return result
 
     def truncate(self, t: int) -> Self:
-        """The model of the first ``t`` rounds.
+        """The model of the first ``t`` rounds; without a temperature, as that is one of all rounds.
 
         Parameters
         ----------
@@ -367,7 +367,13 @@ class Model:
         Model
         """
         self._need_stages()
-        return self.from_bytes(self._encoded(self.ensemble.truncate_rounds(index(t)), "list", self.leaves))
+        first = self.ensemble.truncate_rounds(index(t))
+        calibration = {} if len(first) == self.n_learners else {"CALB": None}
+        return self.from_bytes(self._encoded(first, "list", self.leaves, **calibration))
+
+    def with_meta(self, meta: dict[str, Any]) -> Self:
+        """The same model with other information, see `meta`."""
+        return self._changed(meta=dict(file.meta_sections(meta)).get("meta"))
 
     def to_bytes(self) -> bytes:
         """The bytes of the model file."""
@@ -393,11 +399,18 @@ class Model:
             data = self._encoded(self.ensemble, *wanted)
         files.write(path, data)
 
-    def _encoded(self, ensemble, layout, leaves):
-        """Bytes of another ensemble with the labels, the information and the link of this model."""
-        sections = self._sections()
-        common = [(tag, sections[tag]) for tag in ("LABI", "LABO", "LABS", "meta") if tag in sections]
+    def _encoded(self, ensemble, layout, leaves, **changed):
+        """Bytes of another ensemble with this model's link and the sections that are common to all kinds.
+
+        Those in ``changed`` are others, or left out where None.
+        """
+        sections = {**self._sections(), **changed}
+        common = [(tag, sections[tag]) for tag in file.COMMON if sections.get(tag) is not None]
         return file.encode(ensemble.laid_out(layout, leaves), common, self.link)
+
+    def _changed(self, ensemble=None, **changed):
+        ensemble = self.ensemble if ensemble is None else ensemble
+        return self.from_bytes(self._encoded(ensemble, self.layout, self.leaves, **changed))
 
     def __reduce__(self):
         return _unpickled, (self._data, __version__)

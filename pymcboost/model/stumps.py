@@ -80,7 +80,7 @@ class Stumps(Kind):
             goes_left = column <= threshold
             if nan_left:
                 goes_left |= np.isnan(column)
-            sums += np.where(goes_left[:, None], left, right)
+            sums += np.array((right, left), dtype=np.float64).take(goes_left.view(np.int8), axis=0)
 
     def canonical(self):
         """The same model in the one form that is saved, after checking it.

@@ -77,11 +77,11 @@ class PairWeights:
             for at in range(start[c], start[c + 1], BLOCK_ROWS):
                 rows = slice(at, min(at + BLOCK_ROWS, start[c + 1]))
                 minus = np.zeros((K, rows.stop - rows.start)) if F is None else F[:, rows] - F[c, rows]
-                part, u = self._terms(minus, self.data.weight[rows], largest, smallest)
+                u = self.U[:, rows]
+                part, _ = self._terms(minus, self.data.weight[rows], largest, smallest, u)
                 u[c] = 0.0
                 part[c] = 0.0
                 self._loss += float(part.sum())
-                self.U[:, rows] = u
         return self._loss
 
     def loss(self):

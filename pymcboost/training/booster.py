@@ -19,7 +19,9 @@ class Previous:
     gain: np.ndarray
     kept: dict[str, Any] = field(default_factory=dict)
     # Of the best round so far, where it is known; bytes of its model where cutting the last one would not give it.
+    cv_results: dict[str, np.ndarray] | None = None
     best_gain: np.ndarray | None = None
+    best_round: int | None = None
     best_model: bytes | None = None
 
 
@@ -59,6 +61,8 @@ class Booster:
     allows_missing = True
     # Whether a training that was stopped goes on to the same bytes.
     resumable = True
+    # Whether several trainings may run in threads of one process.
+    side_by_side = True
     # What ends a training before its last round.
     ends_when = "no weak learner has an edge any more"
     # Rounds after which the state is rebuilt from the scores, against drift.

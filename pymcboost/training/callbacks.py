@@ -56,87 +56,142 @@ def as_callback(one):
     return _UserCallback(after_round)
 
 
-class ValidationError(Callback):
-    """Follows the error on the validation rows, as "val_error" in the history."""
+class ValidationCurves(Callback):
+    """Follows the metric on all validation sets, as "NAME_metric" in the history."""
+
+    def __init__(self, metric):
+        self.metric = metric
 
     def before_training(self, state):
         """Take in the rounds there are."""
-        done = state.history.setdefault("val_error", [])
-        done += [np.nan] * (state.n_rounds - len(done))
-        state.validation.add_rounds(state.booster.builder)
+        validation = state.validation
+        for held in validation.sets:
+            done = state.history.setdefault(f"{held.name}_{self.metric.name}", [])
+            done += [np.nan] * (state.n_rounds - len(done))
+        validation.add_rounds(state.booster.builder)
 
     def measure(self, state):
-        """The error after the round."""
+        """The metric after the round."""
         state.booster.follow(state.validation)
-        return {"val_error": state.validation.error()}
+        return state.validation.measure(self.metric)
 
 
-class EarlyStopping(Callback):
-    """Ends a training whose validation error no longer improves, and goes back to the best round.
+class Patience:
+    """The best round of a curve, and how long the curve has not improved.
 
     Parameters
     ----------
+    sign : {1, -1}
+        1 where smaller is better.
     patience : int
-        Rounds without improvement that are waited for.
+        Rounds that are waited for.
+    min_delta : float
+        Only an improvement by more than this since the last one begins the wait anew.
+    n_rounds : int
+        Rounds there are.
+    share : float
+        As a share of the rounds so far, the least wait.
     """
 
-    def __init__(self, patience):
-        self.patience = patience
+    def __init__(self, sign, patience, min_delta=0.0, n_rounds=0, share=0.0):
+        self.sign, self.patience, self.min_delta, self.share = sign, patience, min_delta, share
+        self.best_round = self._since = n_rounds
+        self._best = self._bar = None
+
+    def see(self, value, n_rounds):
+        """Take in the value after that many rounds; whether it is the best so far."""
+        value *= self.sign
+        if self._bar is None or value < self._bar - self.min_delta:
+            self._bar, self._since = value, n_rounds
+        better = self._best is None or value < self._best
+        if better:
+            self._best, self.best_round = value, n_rounds
+        return better
+
+    def over(self, n_rounds):
+        """Whether the wait is over after that many rounds."""
+        return n_rounds - self._since >= max(self.patience, self.share * n_rounds)
+
+
+class EarlyStopping(Callback):
+    """Ends a training whose metric on the rows "val" no longer improves, and goes back to the best round.
+
+    Parameters
+    ----------
+    metric : Metric
+    patience : int
+        Rounds without improvement that are waited for.
+    min_delta : float, default=0
+        See `Patience`.
+    """
+
+    def __init__(self, metric, patience, min_delta=0.0):
+        self.metric, self.patience, self.min_delta = metric, patience, min_delta
+        self.column = f"val_{metric.name}"
 
     def before_training(self, state):
         """Begin with the best of the rounds there are."""
-        errors = state.history["val_error"]
-        state.best_round, self.best_error = state.n_rounds, np.inf
+        self._curve = Patience(self.metric.sign, self.patience, self.min_delta, state.n_rounds)
         if state.resumed:
-            state.best_round = int(np.argmin(errors)) + 1
-            self.best_error = errors[state.best_round - 1]
+            for t, value in enumerate(state.history[self.column], 1):
+                self._curve.see(value, t)
         elif state.n_rounds:
-            self.best_error = state.validation.error()
+            self._curve.see(state.validation.measure(self.metric)[self.column], state.n_rounds)
+        state.best_round = self._curve.best_round
         return self._enough(state)
 
     def after_round(self, state):
         """Whether the patience is at its end."""
-        error = state.history["val_error"][-1]
-        if error < self.best_error:
-            self.best_error, state.best_round, state.best_gain = error, state.n_rounds, state.gain
+        if self._curve.see(state.history[self.column][-1], state.n_rounds):
+            state.best_round, state.best_gain = state.n_rounds, state.gain
         return self._enough(state)
 
     def _enough(self, state):
-        if state.n_rounds - state.best_round < self.patience or state.n_rounds >= state.n_estimators:
+        if not self._curve.over(state.n_rounds) or state.n_rounds >= state.n_estimators:
             return False
-        state.ended = f"the validation error did not improve in {counted(self.patience, 'round')} more"
+        state.ended = f"the validation {self.metric.name} did not improve in {counted(self.patience, 'round')} more"
         return True
 
     def after_training(self, state):
         """Go back to the best round."""
         if state.best_round < state.n_rounds:
             state.cut(state.best_round, state.best_gain)
-            state.ended = state.ended or "the validation error was least after these"
+            state.ended = state.ended or f"the validation {self.metric.name} was best after these"
+
+
+class _NoBar:
+    def update(self):
+        pass
+
+    close = update
+
+
+def progress_bar(name, n_rounds, wanted=True):
+    """A bar with ``update()`` and ``close()``; nothing is shown where standard error is no terminal."""
+    if not wanted or not sys.stderr.isatty():
+        return _NoBar()
+    from tqdm import tqdm
+
+    return tqdm(total=n_rounds, desc=name, unit="round", file=sys.stderr, leave=False)
 
 
 class Progress(Callback):
     """A progress bar, where standard error is a terminal."""
 
     def __init__(self, name):
-        self._name, self._bar = name, None
+        self._name, self._bar = name, _NoBar()
 
     def before_training(self, state):
         """Show the bar."""
-        if sys.stderr.isatty():
-            from tqdm import tqdm
-
-            left = state.n_estimators - state.n_rounds
-            self._bar = tqdm(total=left, desc=self._name, unit="round", file=sys.stderr, leave=False)
+        self._bar = progress_bar(self._name, state.n_estimators - state.n_rounds)
 
     def after_round(self, state):
         """Count the round."""
-        if self._bar is not None:
-            self._bar.update()
+        self._bar.update()
 
     def close(self, state):
         """Take the bar away."""
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
 
 
 class WarnOfNothingToAdd(Callback):

@@ -24,7 +24,7 @@ from pymcboost.training.callbacks import Callback
 from pymcboost.training.estimator import BoostingClassifier
 
 Estimator = TypeVar("Estimator", bound=BoostingClassifier)
-FORMAT = 1
+FORMAT = 2
 AGAIN = "remove the file (or name another) to begin anew"
 # The seed that stands for random_state=None is drawn below this, as scikit-learn takes them.
 SEEDS = 2**32
@@ -35,6 +35,7 @@ WORDS = {
     "y": "the labels",
     "weight": "the weights of the rows",
     "validation": "the validation set",
+    "groups": "the groups",
 }
 
 
@@ -84,6 +85,7 @@ class Checkpoint(Callback):
         sample_weight: ArrayLike | None = None,
         X_val: Any = None,
         y_val: ArrayLike | None = None,
+        **more: Any,
     ) -> Estimator:
         """Fit an estimator, from the rounds in the file on where there is one.
 
@@ -94,7 +96,7 @@ class Checkpoint(Callback):
         ----------
         estimator : estimator of this package
             Without ``warm_start``, and without a RandomState instance as its ``random_state``.
-        X, y, sample_weight, X_val, y_val
+        X, y, sample_weight, X_val, y_val, **more
             As for the estimator's own ``fit``.
 
         Returns
@@ -108,8 +110,9 @@ class Checkpoint(Callback):
         ModelFormatError
             If the file is broken or no model at all.
         """
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return estimator.fit(X, y, X_val=X_val, y_val=y_val, callbacks=[self], **weights)
+        if sample_weight is not None:
+            more["sample_weight"] = sample_weight
+        return estimator.fit(X, y, X_val=X_val, y_val=y_val, callbacks=[self], **more)
 
     def remove(self) -> None:
         """Remove the file, if it is there, and what killed processes have left beside it.
@@ -159,7 +162,7 @@ class Checkpoint(Callback):
                 f"{self._name()} is the checkpoint of another training: {'; '.join(found)}. Train with the parameters "
                 f"and data of then, or {AGAIN}"
             )
-        if rounds > inputs.n_estimators:
+        if inputs.n_estimators != "auto" and rounds > inputs.n_estimators:
             raise ValueError(
                 f"{self._name()} has {counted(rounds, 'round')}, more than n_estimators={inputs.n_estimators}. "
                 f"Raise that, or {AGAIN}"
@@ -173,9 +176,8 @@ class Checkpoint(Callback):
         self.resumed = self._written = rounds
         if self.note is not None:
             self.note(f"going on from the {counted(rounds, 'round')} in {self._name()}")
-        return Previous(
-            model, rounds, saved["history"], saved["gain"], best_gain=saved["best_gain"], best_model=saved["best"]
-        )
+        state = {name: saved[name] for name in ("history", "gain", "best_gain", "best_round", "cv_results")}
+        return Previous(model, rounds, best_model=saved["best"], **state)
 
     def after_round(self, state):
         """Remember the round, and write the file if it is time."""
@@ -183,7 +185,7 @@ class Checkpoint(Callback):
             self._best = state.bytes_of_best()
         if state.n_rounds % (state.booster.restart_every or 1):
             return
-        self._last = state.n_rounds, state.gain, state.best_gain
+        self._last = state.n_rounds, state.gain, state.best_gain, state.best_round, state.cv_results
         if time.monotonic() >= self._next:
             self._write(state.model, state.history, *self._last)
             self._next = time.monotonic() + self.every
@@ -192,23 +194,24 @@ class Checkpoint(Callback):
         """After Ctrl-C, write the rounds that can be gone on from."""
         if not state.interrupted or self._last is None:
             return
-        rounds, gain, best_gain = self._last
+        rounds, *rest = self._last
         # The first rounds are a model only where rounds leave each other alone.
         if self._written < rounds and (rounds == state.n_rounds or state.model().has_stages):
             history = {name: values[:rounds] for name, values in state.history.items()}
-            self._write(lambda **meta: _first_rounds(state.model(**meta), rounds), history, rounds, gain, best_gain)
+            self._write(lambda **meta: _first_rounds(state.model(**meta), rounds), history, rounds, *rest)
 
     # -- the file --------------------------------------------------------------------------------------------------
 
     def _name(self):
         return os.fsdecode(self.path)
 
-    def _write(self, make_model, history, rounds, gain, best_gain):
+    def _write(self, make_model, history, rounds, gain, best_gain, best_round, cv_results):
         state = {"gain": gain, "best_gain": best_gain}
         state.update((f"history.{name}", np.asarray(values)) for name, values in history.items())
+        state.update((f"cv.{name}", np.asarray(values)) for name, values in (cv_results or {}).items())
         file = io.BytesIO()
         np.savez_compressed(file, **state)
-        meta = {"format": FORMAT, "rounds": rounds, "seed": self.seed, "data": self._data}
+        meta = {"format": FORMAT, "rounds": rounds, "best_round": best_round, "seed": self.seed, "data": self._data}
         if self._best is not None:
             meta["best"] = base64.b64encode(self._best).decode()
         meta["state"] = base64.b64encode(file.getvalue()).decode()
@@ -242,20 +245,28 @@ def _decoded(model, meta):
     """What `Checkpoint._write` wrote; None where the parts do not fit together."""
     with np.load(io.BytesIO(base64.b64decode(meta["state"], validate=True)), allow_pickle=False) as state:
         arrays = dict(state)
-    history = {name.removeprefix("history."): array for name, array in arrays.items() if name.startswith("history.")}
+    history, cv_results = (
+        {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        for prefix in ("history.", "cv.")
+    )
+    cv_results.update((name, int(array)) for name, array in cv_results.items() if not array.ndim)
     saved = {
         "model": model,
         "best": base64.b64decode(meta["best"], validate=True) if "best" in meta else None,
         "rounds": meta["rounds"],
+        "best_round": meta["best_round"],
         "seed": meta["seed"],
         "data": dict(meta["data"]),
         "history": history,
+        "cv_results": cv_results or None,
         "gain": arrays["gain"],
         "best_gain": arrays["best_gain"],
     }
     whole = all(isinstance(saved[name], int) and saved[name] >= 0 for name in ("rounds", "seed"))
+    best = saved["best_round"]
     fits = (
         whole
+        and (best is None or (isinstance(best, int) and 0 < best <= saved["rounds"]))
         and meta["format"] == FORMAT
         and saved["seed"] < SEEDS
         and (not model.has_stages or saved["rounds"] == model.n_rounds)
@@ -288,10 +299,16 @@ def fingerprint(inputs):
         "X": _crc_of_features(X),
         "y": _crc(inputs.codes, np.int64, zlib.crc32(labels)),
         "weight": _crc(inputs.weight, np.float64),
+        "groups": None if inputs.groups is None else zlib.crc32(repr(inputs.groups.tolist()).encode()),
         "validation": None
         if held is None
-        else [*held.X.shape, _crc(held.codes, np.int64, _crc_of_features(held.X))],
+        else [*held.X.shape, _crc(held.codes, np.int64, _crc_of_features(held.X)), *map(_set_of, held.sets)],
     }
+
+
+def _set_of(held):
+    weight = None if held.weight is None else _crc(held.weight, np.float64)
+    return [held.name, len(held.codes), weight]
 
 
 def _crc(array, dtype, start=0):
@@ -313,10 +330,14 @@ def _differences(before, now):
         return [f"the algorithm was {before.get('algorithm')}, it is {now['algorithm']}"]
     old, new = before.get("params", {}), now["params"]
     return [
-        f"{name} was {old.get(name)!r}, it is {new.get(name)!r}"
+        f"{name} was {_shown(old, name)}, it is {_shown(new, name)}"
         for name in sorted({*old, *new} - {"n_estimators"})
         if old.get(name) != new.get(name)
     ]
+
+
+def _shown(params, name):
+    return repr(params[name]) if name in params else "the default"
 
 
 def _data_differences(before, now):

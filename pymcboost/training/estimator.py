@@ -3,14 +3,14 @@
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
-from numbers import Real
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -19,26 +19,30 @@ from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training.booster import Booster, Previous
-from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationError, WarnOfNothingToAdd, as_callback
+from pymcboost.training.calibration import CalibratesOnRows, priors, temperature_of_folds, temperature_of_rows
+from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
+from pymcboost.training.folds import out_of_fold, refuse_mixed
 from pymcboost.training.inputs import (
     TYPES,
     Inputs,
     Validation,
+    check_class_weight,
     check_file,
-    given_validation,
+    given_sets,
     held_out,
+    held_set,
     labels_of_file,
 )
 from pymcboost.training.loop import TrainingState, train
-from pymcboost.training.parameters import ClassWeight, Parameter, Seed, checked, estimator
+from pymcboost.training.meta import meta_of
+from pymcboost.training.metrics import Held, Metric
+from pymcboost.training.parameters import ClassWeight, Folds, Parameter, Rounds, Scoring, Seed, checked, estimator
 
 if TYPE_CHECKING:
     from pymcboost.training._bases import BaseEstimator, ClassifierMixin
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin
 
-# Parameters that do not change the model, and so are not written into it.
-NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -52,7 +56,7 @@ def named_arguments(fit: Fit) -> Fit:
 
 
 @estimator
-class BoostingClassifier(ClassifierMixin, BaseEstimator):
+class BoostingClassifier(CalibratesOnRows, ClassifierMixin, BaseEstimator):
     """What all estimators share. A subclass names its ``algorithm`` and its ``booster``, and has the parameters."""
 
     algorithm: ClassVar[str]
@@ -69,29 +73,34 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         n_estimators_: ClassVar[int]
         gain_: ClassVar[NDArray[np.float64]]
         history_: ClassVar[dict[str, NDArray[Any]]]
+        cv_results_: ClassVar[dict[str, Any]]
 
         def fit(self, X: Any, y: ArrayLike, **more: Any) -> Self:
             """See the subclasses."""
 
-    n_estimators: int = 200
+    n_estimators: Rounds = 200
+    cv: Folds = 3
     early_stopping: bool = False
+    scoring: Scoring = "log_loss"
     validation_fraction: float = 0.1
     n_iter_no_change: int = 20
+    min_delta: float = 0.0
     warm_start: bool = False
     random_state: Seed = None
+    calibrate: Literal["temperature"] | None = None
     n_jobs: int | None = None
     verbose: int = 0
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def _fit(self, X, y, X_val, y_val, callbacks, unknown, sample_weight=None):
+    def _fit(self, X, y, sets, groups, callbacks, unknown, sample_weight=None):
         self._refuse_arguments(unknown)
         # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
         training = _Training(draft, [as_callback(one) for one in callbacks])
         try:
-            training.run(X, y, sample_weight, X_val, y_val)
+            training.run(X, y, sample_weight, sets, groups)
             training.finish()
         except KeyboardInterrupt:  # the rounds done are a usable model
             if training.rounds_done():
@@ -108,7 +117,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         """Refuse what `fit` does not take, by the name of the class that the user called."""
         for name in unknown:
             if name == "eval_set":
-                hint = "; give the validation set as X_val, y_val"
+                hint = "; give the validation set as X_val, y_val, and more of them as validation_sets"
             elif name == "sample_weight":
                 hint = ": the algorithm has no sample weights"
             else:
@@ -205,6 +214,7 @@ class EnsembleClassifier(BoostingClassifier):
 
     max_bins: int = 256
     class_weight: ClassWeight = None
+    restore_priors: bool = False
 
     @named_arguments
     def fit(
@@ -215,6 +225,10 @@ class EnsembleClassifier(BoostingClassifier):
         X_val: Features = None,
         y_val: ArrayLike | None = None,
         callbacks: Any = (),
+        *,
+        sample_weight_val: ArrayLike | None = None,
+        validation_sets: Any = None,
+        groups: ArrayLike | None = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model.
@@ -232,6 +246,12 @@ class EnsembleClassifier(BoostingClassifier):
         callbacks : sequence of objects, default=()
             Each has a method ``after_round(state)``, which ends the training where it returns something true; see
             `TrainingState`.
+        sample_weight_val : array-like, default=None
+            Weights of the rows of ``X_val`` in the metric; class weights are multiplied with them.
+        validation_sets : dict of str to (X, y) or (X, y, sample_weight), default=None
+            More sets whose metric the history keeps; early stopping does not look at them.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group are in one fold, with ``n_estimators="auto"``.
 
         Returns
         -------
@@ -246,10 +266,11 @@ class EnsembleClassifier(BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
-        return self._fit(X, y, X_val, y_val, callbacks, unknown, sample_weight)
+        sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
+        return self._fit(X, y, sets, groups, callbacks, unknown, sample_weight)
 
     def predict_proba(self, X: Features) -> NDArray[np.float64]:
-        """Class probabilities by the loss's link, (n_samples, n_classes): not calibrated on held-out data."""
+        """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
         X = self._check_X(X)
         return self.model_.predict_proba(X, n_jobs=self.n_jobs)
 
@@ -269,22 +290,28 @@ class _Training:
     """One call of fit, from what the user gives to the attributes of the fitted estimator."""
 
     def __init__(self, draft, callbacks):
-        self.draft, self.callbacks, self.state = draft, callbacks, None
-        self.booster = draft._booster(self._draw_seed)
+        self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
+        # Nothing that the training holds refers back to it: its rows go as soon as it ends.
+        seed = partial(_random_state, draft.random_state, self.callbacks)
+        self.booster = draft._booster(lambda: int(check_random_state(seed()).randint(2**31)))
         self.params = self.booster.params
 
-    def run(self, X, y, sample_weight, X_val, y_val):
+    def run(self, X, y, sample_weight, sets, groups):
         """Check, prepare, and do all rounds."""
         draft, params, booster = self.draft, self.params, self.booster
         booster.check()
+        refuse_mixed(params, groups)
         for callback in self.callbacks:
             callback.begin(booster)
         continued = params.warm_start and hasattr(draft, "model_")
-        inputs = self._inputs(X, y, sample_weight, X_val, y_val, continued)
-        del X, y, sample_weight
-        self.classes = inputs.classes
+        inputs = self._inputs(X, y, sample_weight, sets, groups, continued)
+        del X, y, sample_weight, sets, groups
+        self.classes, self.priors = inputs.classes, priors(draft, inputs)
         check_file(self.classes, inputs.meta)
         previous = self._previous(inputs)
+        cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
+        held = None if inputs.validation is None else inputs.validation.named("val")
+        kept = inputs if params.calibrate and held is None else None
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], resolve_n_jobs(params.n_jobs))
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
@@ -294,8 +321,15 @@ class _Training:
         booster.start(data, self.classes, n_threads, previous, n_held)
         history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
         best_gain = None if previous is None else previous.best_gain
-        self.state = TrainingState(booster, params.n_estimators, self._model, history, validation, best_gain)
+        make_model = partial(_model, draft, self.classes)
+        self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
+        self.state.cv_results = cv_results
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
+        # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
+        if kept is not None:
+            self.temperature = temperature_of_folds(draft, kept, booster.draw_seed(), params.n_estimators, found)
+        elif params.calibrate:
+            self.temperature = temperature_of_rows(self.state.model(), held)
 
     def rounds_done(self):
         """Rounds done so far."""
@@ -307,19 +341,43 @@ class _Training:
         draft.classes_, draft.n_estimators_, draft.gain_ = self.classes, state.n_rounds, state.gain
         draft.history_ = {name: np.asarray(values) for name, values in state.history.items()}
         draft.model_ = state.model()
+        if self.temperature is not None:
+            draft.model_ = draft.model_.with_temperature(self.temperature)
+        if self.priors is not None:
+            draft.model_ = draft.model_.reweighted(self.priors)
         draft._ended, draft._kept = state.ended, self.booster.kept()
+        vars(draft).pop("cv_results_", None)
+        if state.cv_results is not None:
+            draft.cv_results_ = state.cv_results
 
     def _own_callbacks(self, validation):
-        found = [WarnOfNothingToAdd()]
+        found, params = [WarnOfNothingToAdd()], self.params
         if validation is not None:
-            found.append(ValidationError())
-            if self.params.early_stopping:
-                found.append(EarlyStopping(self.params.n_iter_no_change))
-        if self.params.verbose:
+            metric = Metric(params.scoring, self.classes, self.booster.link)
+            for held in validation.sets:
+                metric.check(held)
+            found.append(ValidationCurves(metric))
+            if params.early_stopping:
+                found.append(EarlyStopping(metric, params.n_iter_no_change, params.min_delta))
+        if params.verbose:
             found.append(Progress(type(self.draft).__name__))
         return found
 
-    def _inputs(self, X, y, sample_weight, X_val, y_val, continued):
+    def _find_rounds(self, inputs, previous):
+        """Set the number of rounds by cross-validation; its curves, and the folds if they have been trained."""
+        found, folds = None if previous is None else previous.cv_results, None
+        if not found or self.params.calibrate:
+            folds = out_of_fold(self.draft, inputs, self.booster.draw_seed())
+            found = folds.results()
+        self.params.n_estimators = found["n_estimators"]
+        if previous is not None and previous.n_rounds > found["n_estimators"]:
+            raise ValueError(
+                f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the {found['n_estimators']} that "
+                'n_estimators="auto" finds; remove the file to begin anew'
+            )
+        return found, folds
+
+    def _inputs(self, X, y, sample_weight, sets, groups, continued):
         draft, params = self.draft, self.params
         finite = "allow-nan" if self.booster.allows_missing else True
         check_sparse(X)
@@ -335,28 +393,31 @@ class _Training:
                 "continue with the same classes, or set warm_start=False"
             )
         class_weight = getattr(params, "class_weight", None)
-        if class_weight is not None:
-            _check_class_weight(type(draft), class_weight)
-            weight = weight * compute_sample_weight(class_weight, y)
+        check_class_weight(type(draft), class_weight)
+        class_weight = compute_class_weight(class_weight, classes=classes, y=y)
+        weight = weight * class_weight[codes]
         n_present = len(np.unique(codes[weight > 0]))
         if n_present < 2:
             raise ValueError(
                 f"{type(draft).__name__} needs samples of at least 2 classes with positive weight; "
                 f"the data has {counted(n_present, 'class', 'classes')}"
             )
-        validation = None
-        if X_val is not None or y_val is not None:
-            held = given_validation(draft, X_val, y_val, classes, finite)
-            validation = Validation(*held, len(classes))
-        elif params.early_stopping:
-            rows = held_out(codes, weight, params.validation_fraction, self._random_state())
+        inputs = Inputs(
+            X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
+            None if groups is None else column_or_1d(groups),
+        )  # fmt: skip
+        check_consistent_length(X, groups)
+        found = [held_set(draft, name, *parts, inputs, finite) for name, parts in sets.items()]
+        if params.early_stopping and "val" not in sets:
+            random_state = _random_state(params.random_state, self.callbacks)
+            rows = held_out(codes, weight, params.validation_fraction, random_state)
             X_held = X[rows].tocsc() if hasattr(X, "tocsc") else X[rows]
-            validation = Validation(X_held, codes[rows], len(classes))
-            weight = weight.copy()
-            weight[rows] = 0
-        return Inputs(
-            X, classes, codes, weight, validation, self._meta(), params.n_estimators, continued
-        )
+            found.insert(0, Held.of("val", X_held, y[rows], codes[rows], weight[rows]))
+            inputs.weight = weight.copy()
+            inputs.weight[rows] = 0
+        if found:
+            inputs.validation = Validation(found, len(classes))
+        return inputs
 
     def _previous(self, inputs):
         """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""
@@ -374,51 +435,11 @@ class _Training:
             )
         return Previous(draft.model_, draft.n_estimators_, draft.history_, draft.gain_, draft._kept)
 
-    def _random_state(self):
-        if self.params.random_state is not None:
-            return self.params.random_state
-        return next((one.seed for one in self.callbacks if one.seed is not None), None)
 
-    def _draw_seed(self):
-        return int(check_random_state(self._random_state()).randint(2**31))
-
-    def _meta(self):
-        """What the model file says about its training."""
-        params = self.draft.get_params(deep=False)
-        meta = {
-            "algorithm": self.draft.algorithm,
-            "params": {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL},
-            "version": __version__,
-        }
-        if hasattr(self.draft, "feature_names_in_"):
-            meta["feature_names"] = [str(name) for name in self.draft.feature_names_in_]
-        return meta
-
-    def _model(self, booster, n_rounds, more):
-        return booster.model(labels_of_file(self.classes), {**self._meta(), **more})
+def _random_state(given, callbacks):
+    """The generator or seed to draw from: that of a checkpoint where none is given."""
+    return given if given is not None else next((one.seed for one in callbacks if one.seed is not None), None)
 
 
-def _check_class_weight(cls, class_weight):
-    if isinstance(class_weight, dict):
-        for label, value in class_weight.items():
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < np.inf:
-                raise ValueError(
-                    f"{cls.__name__}: class_weight[{label!r}]={value!r} is not allowed; it must be a finite number >= 0"
-                )
-
-
-def _plain(value):
-    """A value that JSON keeps."""
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, Real):
-        return value if isinstance(value, (int, float)) else float(value)
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return repr(type(value).__name__)
+def _model(estimator, classes, booster, n_rounds, more):
+    return booster.model(labels_of_file(classes), {**meta_of(estimator), **more})

@@ -1,16 +1,20 @@
 """What a training is given, checked: rows, labels, weights and the validation rows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.model_selection import train_test_split
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted
+from pymcboost.training.metrics import Held
 
 TYPES = [np.float32, np.float64]
 
@@ -28,37 +32,43 @@ class Inputs:
         Positions of the rows' labels in ``classes``.
     weight : ndarray of float64 (n,)
         0 for rows that are not trained on.
+    class_weight : ndarray of float64 (K,)
+        The classes' part in ``weight``.
     validation : Validation or None
     meta : dict
         What the model file will say of the training.
-    n_estimators : int
+    n_estimators : int or "auto"
     continued : bool
         Whether it goes on from the estimator's own model.
+    groups : ndarray (n,) or None
+        Rows of one group are in one fold.
     """
 
     X: Any
     classes: np.ndarray
     codes: np.ndarray
     weight: np.ndarray
+    class_weight: np.ndarray
     validation: Any
     meta: dict[str, Any]
-    n_estimators: int
+    n_estimators: int | str
     continued: bool
+    groups: np.ndarray | None = None
 
 
 class Validation:
-    """Scores of the validation rows, kept up to date round by round.
+    """Scores of the rows of all validation sets, kept up to date round by round.
 
     Parameters
     ----------
-    X : ndarray or CSC matrix (n, d)
-    codes : ndarray of int (n,)
+    sets : list of Held
     n_classes : int
     """
 
-    def __init__(self, X, codes, n_classes):
-        self.X, self.codes = X, codes
-        self.scores = np.zeros((X.shape[0], n_classes))
+    def __init__(self, sets, n_classes):
+        self.sets, self.X = sets, _stacked([held.X for held in sets])
+        self.codes = np.concatenate([held.codes for held in sets])
+        self.scores = np.zeros((self.X.shape[0], n_classes))
         self.n_learners = 0
         self._sums = None
 
@@ -75,27 +85,69 @@ class Validation:
         for part in builder.rounds():
             self.add(part)
 
-    def error(self):
-        """Share of the rows that are predicted wrong."""
-        return float(np.mean(self.scores.argmax(axis=1) != self.codes))
+    def named(self, name):
+        """The set of this name; None without one."""
+        return next((held for held in self.sets if held.name == name), None)
+
+    def measure(self, metric):
+        """The metric of every set, by the name of its column in the history."""
+        ends = np.cumsum([len(held.codes) for held in self.sets])
+        parts = zip(self.sets, np.split(self.scores, ends[:-1]), strict=True)
+        return {f"{held.name}_{metric.name}": metric(scores, held) for held, scores in parts}
 
 
-def given_validation(estimator, X_val, y_val, classes, all_finite):
-    """Rows and class codes of a validation set that the user gives."""
-    if X_val is None or y_val is None:
+def _stacked(parts):
+    """Rows of several sets as one matrix; a sparse one where any of them is."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(hasattr(X, "indptr") for X in parts):
+        return scipy.sparse.vstack([scipy.sparse.csc_array(X) for X in parts], format="csc")
+    return np.concatenate(parts)
+
+
+def given_sets(X_val, y_val, sample_weight_val, validation_sets):
+    """Validation sets that the user gives, by name: X, y and weights or None."""
+    if (X_val is None) != (y_val is None):
         raise ValueError("X_val and y_val go together: give both, or neither")
-    check_sparse(X_val)
-    X_val, y_val = validate_data(
-        estimator, X_val, y_val, accept_sparse="csc", dtype=TYPES, ensure_all_finite=all_finite, reset=False
-    )
-    values = X_val.data if hasattr(X_val, "indptr") else X_val
+    if X_val is None and sample_weight_val is not None:
+        raise ValueError("sample_weight_val needs the rows that it weights: give X_val and y_val")
+    found = {} if X_val is None else {"val": (X_val, y_val, sample_weight_val)}
+    if validation_sets is not None and not isinstance(validation_sets, Mapping):
+        raise ValueError(
+            "validation_sets must be a dict of names to (X, y) or (X, y, sample_weight), not "
+            f"{type(validation_sets).__name__}"
+        )
+    for name, parts in (validation_sets or {}).items():
+        if not isinstance(name, str) or name in ("", "val"):
+            raise ValueError(f"validation_sets: {name!r} is no name; take a string, and not 'val', which is X_val's")
+        if not isinstance(parts, (tuple, list)) or len(parts) not in (2, 3):
+            raise ValueError(f"validation_sets[{name!r}] must be (X, y) or (X, y, sample_weight)")
+        found[name] = (*parts, None)[:3]
+    return found
+
+
+def held_set(estimator, name, X, y, weight, inputs, all_finite):
+    """A validation set after checking it; the weights of the classes count in it as in training."""
+    try:
+        check_sparse(X)
+        X, y = validate_data(
+            estimator, X, y, accept_sparse="csc", dtype=TYPES, ensure_all_finite=all_finite, reset=False
+        )
+        weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+    except ValueError as error:
+        raise ValueError(f"validation set {name!r}: {error}") from error
+    values = X.data if hasattr(X, "indptr") else X
     with np.errstate(over="ignore"):
         beyond = np.isinf(values.astype(np.float32, copy=False)).any()
     if beyond:
         raise ValueError(
-            "X_val holds a value beyond the float32 range, up to 3.4e38: features are rounded to float32; scale them"
+            f"{_shown(name, 'X')} holds a value beyond the float32 range, up to 3.4e38: features are rounded to "
+            "float32; scale them"
         )
-    return X_val, _encode(y_val, classes)
+    codes = _encode(name, y, inputs.classes)
+    with np.errstate(over="ignore"):
+        weight = weight * np.where(codes < 0, 1.0, inputs.class_weight[codes])
+    return Held.of(name, X, y, codes, weight)
 
 
 def held_out(codes, weight, fraction, random_state):
@@ -127,13 +179,28 @@ def check_file(classes, meta):
     Model.from_ensemble(EnsembleBuilder(len(classes), 1).freeze(), labels_of_file(classes), meta=meta)
 
 
-def _encode(y, classes):
+def _shown(name, what):
+    return f"{what}_val" if name == "val" else f"{what} of the validation set {name!r}"
+
+
+def _encode(name, y, classes):
     """Class codes, -1 for labels that the training set does not have."""
     text = {kind in "OSU" for kind in (np.asarray(y).dtype.kind, classes.dtype.kind)}
     if len(text) > 1 or not np.isin(y, classes).any():
+        shown = _shown(name, "y")
         raise ValueError(
-            f"none of the labels in y_val occurs in y (y_val begins {list(y[:3])!r}, the classes are "
+            f"none of the labels in {shown} occurs in y ({shown} begins {list(y[:3])!r}, the classes are "
             f"{list(classes[:3])!r}...); both must name the classes in the same way"
         )
     at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
     return np.where(classes[at] == y, at, -1)
+
+
+def check_class_weight(cls, class_weight):
+    """Refuse weights of classes that are no finite numbers from 0 on."""
+    if isinstance(class_weight, dict):
+        for label, value in class_weight.items():
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < np.inf:
+                raise ValueError(
+                    f"{cls.__name__}: class_weight[{label!r}]={value!r} is not allowed; it must be a finite number >= 0"
+                )

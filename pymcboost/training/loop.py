@@ -29,6 +29,8 @@ class TrainingState:
         The best round on the validation rows, where early stopping looks for it.
     best_gain : ndarray of float64 (d,)
         Gains of the splits up to that round.
+    cv_results : dict of str to ndarray, or None
+        By what cross-validation the number of rounds was found; see ``cv_results_`` of the estimators.
     """
 
     def __init__(self, booster, n_estimators, make_model, history=None, validation=None, best_gain=None):
@@ -38,6 +40,7 @@ class TrainingState:
         self.ended, self.interrupted, self.best_round = None, False, None
         # A checkpoint knows which round was the best, a warm start does not.
         self.resumed = best_gain is not None
+        self.cv_results = None
         self._make_model = make_model
         self._kept = booster.n_rounds, booster.gain.copy()
         self.best_gain = best_gain if self.resumed else self._kept[1]
@@ -62,13 +65,15 @@ class TrainingState:
 
     def record(self, found):
         """Count a round and keep what is known of it."""
+        n = self.n_rounds
         for name, value in found.items():
             values = self.history.setdefault(name, [])
-            values += [np.nan] * (self.n_rounds - len(values))
+            if len(values) < n:
+                values += [np.nan] * (n - len(values))
             values.append(value)
         # In one step: whatever interrupts a training finds a round counted in full or not at all.
-        self._kept = self.n_rounds + 1, self.booster.gain.copy()
-        self.booster.n_rounds = self.n_rounds
+        self._kept = n + 1, self.booster.gain.copy()
+        self.booster.n_rounds = n + 1
 
     def cut(self, n_rounds, gain):
         """Go back to the first rounds."""
@@ -102,7 +107,7 @@ def train(state, callbacks=()):
         for one in callbacks:
             stop = bool(one.before_training(state)) or stop
         while not stop and state.n_rounds < state.n_estimators:
-            stop = _round(state, callbacks)
+            stop = one_round(state, callbacks)
     except KeyboardInterrupt:
         state.roll_back()
         state.interrupted = True
@@ -114,7 +119,7 @@ def train(state, callbacks=()):
         one.after_training(state)
 
 
-def _round(state, callbacks):
+def one_round(state, callbacks=()):
     """One round; whether it was the last."""
     booster, t = state.booster, state.n_rounds
     if booster.restart_every and t > state.begun_with and t % booster.restart_every == 0:

@@ -11,15 +11,27 @@ import re
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeVar, dataclass_transform
+from typing import Any, Literal, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
+from sklearn.metrics import get_scorer_names
 
+Rounds = int | Literal["auto"]
 Seed = int | np.random.RandomState | None
 ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
+Scoring = Literal["log_loss", "error", "balanced_error", "auc_ovr"] | str | Callable[..., float]
 
+
+class Splitter(Protocol):
+    """A cross-validation splitter of scikit-learn."""
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterable[tuple[Any, Any]]:
+        """Rows to train on and rows held out, by fold."""
+
+
+Folds = int | Splitter | Iterable[tuple[Any, Any]]
 Class = TypeVar("Class", bound=type)
 
 
@@ -42,10 +54,12 @@ class Parameter:
     kind: type = object
     none: bool = False
     choices: tuple[str, ...] = ()
+    scorers: bool = False
     callables: bool = False
     lists: bool = False
     dicts: bool = False
     generators: bool = False
+    splitters: bool = False
 
     def of_type(self, annotation):
         """The same parameter for a field of this type."""
@@ -56,36 +70,43 @@ class Parameter:
         kinds = [kind for kind in (bool, int, float) if kind in parts]
         return replace(
             self,
-            kind=str if choices else kinds[0] if kinds else object,
+            kind=kinds[0] if kinds else str if choices else object,
             none=types.NoneType in parts,
             choices=choices,
+            scorers=str in parts,
             callables=Callable in origins,
             lists=Sequence in origins,
             dicts=Mapping in origins,
             generators=np.random.RandomState in parts,
+            splitters=Splitter in parts,
         )
 
     def describe(self, text=False):
         """Allowed values in words; with ``text`` those that the command line takes."""
-        if self.choices:
+        if self.kind is str:
             words = "one of " + ", ".join(repr(choice) for choice in self.choices)
+            words += ", a name that sklearn.metrics.get_scorer_names() lists" if self.scorers else ""
             words += " or a callable" if self.callables and not text else ""
         elif self.kind is bool:
             words = "True or False"
         else:
             words = {int: "an integer", float: "a number"}[self.kind] + self._range()
+            words += "".join(f" or {choice!r}" for choice in self.choices)
         if not text:
             codes = "a list of lists of class codes: integers from 0 to K - 1, in the order of classes_"
             words += f", or {codes}" if self.lists else ""
+            words += ", a splitter of scikit-learn or an iterable of (train, held) rows" if self.splitters else ""
             words += ", a dict with the weight of each class label" if self.dicts else ""
         return words + (" or None" if self.none else "")
 
     def type_in_words(self):
         """The type as a docstring gives it."""
-        if self.choices:
-            words = "{" + ", ".join(f'"{choice}"' for choice in self.choices) + "}"
+        if self.kind is str:
+            words = "{" + ", ".join(f'"{choice}"' for choice in self.choices) + "}" + ", str" * self.scorers
         else:
             words = "array-like" if self.kind is object else self.kind.__name__ + self._range()
+            words += "".join(f' or "{choice}"' for choice in self.choices)
+            words += ", splitter or iterable of (train, held) rows" if self.splitters else ""
         words += ", dict" if self.dicts else ""
         words += ", RandomState instance" if self.generators else ""
         words += " or callable" if self.callables else ""
@@ -106,7 +127,9 @@ class Parameter:
         if self.lists and isinstance(value, (list, tuple)):
             return all(isinstance(part, (list, tuple)) and all(map(_is_whole, part)) for part in value) and bool(value)
         if self.choices and isinstance(value, str):
-            return value in self.choices
+            return value in self.choices or (self.scorers and value in get_scorer_names())
+        if self.splitters and not isinstance(value, str) and (hasattr(value, "split") or hasattr(value, "__iter__")):
+            return True
         others = (self.callables and callable(value)) or (self.dicts and isinstance(value, dict))
         if self.kind is object or others or (self.generators and isinstance(value, np.random.RandomState)):
             return True
@@ -147,9 +170,18 @@ PARAMETERS = {
         "Only nodes of a tree with more than this share of the weight of its rows are split.",
         low=0, high=1, open_high=True,
     ),
+    "min_hessian_leaf": Parameter("Least sum of second derivatives, times the sample weights, in a leaf.", low=0),
     "max_features": Parameter(
-        "Share of the features that the trees of a round may split on; drawn anew every round.",
+        "Share of the features that a node may be split on; drawn anew at every node, at least one.",
         low=0, open_low=True, high=1,
+    ),
+    "max_features_tree": Parameter(
+        "Share of the features that a tree may use; drawn anew for every tree, at least one.",
+        low=0, open_low=True, high=1,
+    ),
+    "l2_regularization": Parameter("Added to the curvature of every leaf.", low=0, high=1e12),
+    "min_gain": Parameter(
+        "Splits must gain more than this: the decrease of the squared error of the gradients, in sample weights.", low=0
     ),
     "subsample": Parameter(
         "Share of the rows that a weak learner is learnt from. Below 1 they are drawn by their weights, anew for every "
@@ -167,14 +199,45 @@ PARAMETERS = {
     ),
     "tol": Parameter("Training stops when a round changes the objective by no more than this, relatively.", low=0),
     "early_stopping": Parameter(
-        "Stop when the validation error has not improved for ``n_iter_no_change`` rounds, and keep the best round."
+        "Stop when the metric of the validation rows has not improved for ``n_iter_no_change`` rounds, and keep the "
+        "best round."
+    ),
+    "scoring": Parameter(
+        "Metric of the validation rows: what the history keeps, and early stopping looks at.\n\n"
+        '"log_loss" is the mean of -log p of the rows\' classes, "error" the share of wrong rows, "balanced_error" its '
+        'mean over the classes, and "auc_ovr" the mean over the classes of the area under the curve of one against the '
+        "others.\n\nOr a scorer, for which larger is better: the name of one of scikit-learn's, or a callable "
+        "``(estimator, X, y)`` such as make_scorer returns. Its estimator has the scores of the round for the rows X."
+        "\n\nSample and class weights count."
+    ),
+    "min_delta": Parameter(
+        "Least improvement of the metric that early stopping goes on for. The round kept is the best in any case.",
+        low=0,
     ),
     "validation_fraction": Parameter(
         "Share of the training rows set aside for early stopping when no validation set is given.",
         low=0, open_low=True, high=0.9,
     ),
     "n_iter_no_change": Parameter("Patience of early stopping, in rounds.", low=1),
+    "cv": Parameter(
+        'Folds by which ``n_estimators="auto"`` finds the number of rounds, and ``calibrate`` the temperature: '
+        "stratified, shuffled, and rows of one of the ``groups`` given to `fit` together.\n\n"
+        "For the rounds the models of all folds grow until the mean of their metrics (``scoring``) has not improved "
+        "for ``n_iter_no_change`` rounds, nor for a third of all, at most 2,000. Then one model is trained on all "
+        "rows. As it has more of them, its rounds are the best number times the square root of "
+        "n_folds / (n_folds - 1).",
+        low=2,
+    ),
     "class_weight": Parameter("Weights of the classes, multiplied with the sample weights."),
+    "calibrate": Parameter(
+        '"temperature": divide the scores by the number at which the probabilities have the least log loss. It comes '
+        "from the rows of early stopping or ``X_val`` where there are any, otherwise from models of the folds of "
+        "``cv``: with 3 folds a training takes four times as long. Scores and predictions stay as they are."
+    ),
+    "restore_priors": Parameter(
+        "Divide the probabilities by the weights of the classes, so that they are those of the data again; predictions "
+        "follow. Sample weights are not undone."
+    ),
     "warm_start": Parameter("Let `fit` add rounds to the model already there.", python_only=True),
     "random_state": Parameter("Seed of the validation split, and of what else is random.", low=0, high=2**32 - 1),
     "n_jobs": Parameter("Threads; None and -1 mean all CPUs available. The model does not depend on it."),
@@ -249,6 +312,12 @@ ATTRIBUTES = {
     "feature_names_in_": ("ndarray of shape (n_features_in_,)", "Names of the columns, where X had any."),
     "model_": ("Model", "What is saved and scored."),
     "n_estimators_": ("int", "Rounds fitted."),
+    "cv_results_": (
+        "dict of ndarray",
+        'With ``n_estimators="auto"`` alone. "rounds": (T,) 1, 2, ...; "folds": (n_folds, T) the metric of the rows '
+        'held out in each fold after these; "mean": (T,) over the folds; "best_round" of it; "n_estimators": '
+        "the rounds asked of the model.",
+    ),
     "gain_": ("ndarray of shape (n_features_in_,)", "Total gain of the splits of trees on each feature."),
 }
 
@@ -264,7 +333,8 @@ def _document(cls):
         for name, row in parameters(cls).items()
     ]
     attributes = [_entry(f"{name} : {kind}", words) for name, (kind, words) in ATTRIBUTES.items()]
-    columns = {**cls.booster.columns, "val_error": "with a validation set"}
+    metric = "metric of the validation rows, as in val_log_loss; and that of other sets by their names"
+    columns = {**cls.booster.columns, "val_<scoring>": metric}
     words = ", ".join(f'"{name}" ({text})' for name, text in columns.items())
     attributes.append(_entry("history_ : dict of ndarray", f"Per round: {words}."))
     attributes += [

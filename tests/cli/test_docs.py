@@ -8,11 +8,13 @@ After a change of an option, write the help into the page again::
 """
 
 import importlib.util
+import os
 import re
 from pathlib import Path
+from unittest import mock
 
 import pytest
-from cli.programs import run
+from cli.programs import call
 
 from pymcboost.cli.console import EXIT_CODES
 from pymcboost.registry import ALGORITHMS as REGISTRY
@@ -27,7 +29,8 @@ SHOWN = [f"train{more}" for more in ("", *(f" -a {name}" for name in OTHERS))] +
 
 def help_text(what):
     program, *arguments = what.split()
-    done = run(program, *arguments, "--help", COLUMNS="112")
+    with mock.patch.dict(os.environ, COLUMNS="112"):
+        done = call(program, *arguments, "--help")
     assert done.returncode == 0, done.stderr
     text = done.stdout.replace(EXIT_CODES, "")
     if arguments:

@@ -28,22 +28,22 @@ def check(done, status, *messages):
 def test_0_help_and_version(program):
     done = run(program, "--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"mcboost-{program} {__version__}\n", "")
-    done = run(program, "--help")
+    done = call(program, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"usage: mcboost-{program} [options] ")
-    assert run(program, "-h").stdout == done.stdout
+    assert call(program, "-h").stdout == done.stdout
 
 
 @pytest.mark.parametrize("program", ["train", "predict", "info"])
 def test_1_usage(program):
-    done = run(program, "--nonsense", "a", "b", "c")
+    done = call(program, "--nonsense", "a", "b", "c")
     check(done, 1, f"mcboost-{program}: error: ", f"Try 'mcboost-{program} --help'.")
 
 
 def test_2_data(files, tmp_path):
     (tmp_path / "bad.svm").write_text("1 1:2 2:3\n2 1:2 1:5\n")
     check(run("train", "bad.svm", cwd=tmp_path), 2, "mcboost-train: error: bad.svm:2:")
-    check(run("predict", "bad.svm", files / "model.mcb", "out", cwd=tmp_path), 2, "mcboost-predict: error: bad.svm:2:")
+    check(call("predict", "bad.svm", files / "model.mcb", "out", cwd=tmp_path), 2, "mcboost-predict: error: bad.svm:2:")
     (tmp_path / "inf.svm").write_text("1 1:2\n2 1:inf\n")
     check(call("train", "inf.svm", cwd=tmp_path), 2, "inf")
     (tmp_path / "cut.svm.gz").write_bytes(b"\x1f\x8b\x08\x00")
@@ -111,14 +111,15 @@ def test_3_model(files, tmp_path):
     }
     for name, content in bad.items():
         (tmp_path / name).write_bytes(content)
-        check(run("info", name, cwd=tmp_path), 3, f"mcboost-info: error: {name}: ")
-        check(run("predict", files / "test.svm", name, "out", cwd=tmp_path), 3, f"mcboost-predict: error: {name}: ")
+        check(call("info", name, cwd=tmp_path), 3, f"mcboost-info: error: {name}: ")
+        check(call("predict", files / "test.svm", name, "out", cwd=tmp_path), 3, f"mcboost-predict: error: {name}: ")
         assert not (tmp_path / "out").exists()
+    check(run("info", "cut.mcb", cwd=tmp_path), 3, "mcboost-info: error: cut.mcb: ")
 
 
 def test_4_missing_and_unwritable(files, tmp_path):
     train, test, model = files / "train.svm", files / "test.svm", files / "model.mcb"
-    check(run("train", "none.svm", cwd=tmp_path), 4, "mcboost-train: error: none.svm: No such file or directory")
+    check(call("train", "none.svm", cwd=tmp_path), 4, "mcboost-train: error: none.svm: No such file or directory")
     check(call("train", tmp_path, "m.mcb", cwd=tmp_path), 4, "directory")
     check(
         call("train", train, "no/folder/m.mcb", cwd=tmp_path),
@@ -135,7 +136,7 @@ def test_4_missing_and_unwritable(files, tmp_path):
     done = call("predict", "none.svm", "none.mcb", "no/out", cwd=tmp_path)
     check(done, 4, "error: no: no such folder for the output file no/out; make it first\n")
     check(call("predict", test, model, tmp_path), 4, "is a folder, not an output file")
-    check(run("info", "none.mcb", cwd=tmp_path), 4, "mcboost-info: error: none.mcb: No such file or directory")
+    check(call("info", "none.mcb", cwd=tmp_path), 4, "mcboost-info: error: none.mcb: No such file or directory")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from cli.programs import call, run, write_svm
+from cli.programs import call, write_svm
 
 from pymcboost import Model, load_model
 from pymcboost.cli.info import main
@@ -49,6 +49,21 @@ top features  share in what moves the scores
     )
 
 
+def test_temperature(capsys, tmp_path, known):
+    path = tmp_path / "m.mcb"
+    for link, words in (
+        ("softmax", "p = softmax(F)"),
+        ("softmax2", "p = softmax(2 F)"),
+        ("none", "none: the temperature gives p = softmax(F)"),
+    ):
+        Model.from_ensemble(known, [3, 8], link=link).with_temperature(2.5).save(path)
+        assert main([str(path)]) == 0
+        assert f"link          {words}\ntemperature   2.5, by which F is divided\n" in capsys.readouterr().out
+        assert main(["--json", str(path)]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert (facts["link"], facts["temperature"]) == (link, 2.5)
+
+
 @pytest.mark.parametrize("layout", ["list", "interval", "interval32"])
 def test_json(capsys, tmp_path, known, layout):
     path = tmp_path / "m.mcb"
@@ -63,6 +78,7 @@ def test_json(capsys, tmp_path, known, layout):
         "kind": 1 if layout == "list" else 2,
         "layout": layout,
         "link": "none",
+        "temperature": None,
         "classes": [3, 8],
         "n_features": 6,
         "n_features_used": 2,
@@ -76,7 +92,7 @@ def test_json(capsys, tmp_path, known, layout):
 
 
 def test_importances_are_the_estimators(files):
-    facts = json.loads(run("info", "--json", files / "model.mcb").stdout)
+    facts = json.loads(call("info", "--json", files / "model.mcb").stdout)
     importances = load_model(files / "model.mcb").feature_importances()
     assert importances.shape == (5,)
     assert importances.sum() == pytest.approx(1)

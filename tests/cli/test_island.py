@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from cli.programs import call, run, run_python, write_svm
+from cli.programs import call, run_python, write_svm
 
 BLOCKED = (
     "sklearn",
@@ -46,7 +46,7 @@ def test_predict(files, tmp_path, options):
     done = blocked("predict", *arguments, "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Accuracy = ")
-    assert (tmp_path / "out").read_text() == run("predict", *arguments, "-").stdout
+    assert (tmp_path / "out").read_text() == call("predict", *arguments, "-").stdout
 
 
 def test_predict_sparse(tmp_path):
@@ -58,12 +58,12 @@ def test_predict_sparse(tmp_path):
     assert "(sparse)" in done.stderr, "the test must see a file that is not read as dense rows"
     done = blocked("predict", "-d", 1, "t.svm", "t.svm.mcb", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out").read_text() == run("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout
+    assert (tmp_path / "out").read_text() == call("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout
 
 
 def test_info(files, tmp_path):
     for options in ([], ["--json"]):
         done = blocked("info", *options, files / "model.mcb", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert done.stdout == run("info", *options, files / "model.mcb").stdout
+        assert done.stdout == call("info", *options, files / "model.mcb").stdout
     assert json.loads(done.stdout)["n_learners"] == 30

@@ -15,7 +15,8 @@ from pymcboost.training.parameters import parameters
 # Every command-line parameter of MCBoostClassifier: arguments, and what the estimator must then hold.
 GIVEN = {
     "loss": [("--loss log", "log"), ("-l exp", "exp")],
-    "n_estimators": [("--n-estimators 7", 7), ("-n 8", 8), ("-n9", 9)],
+    "n_estimators": [("--n-estimators 7", 7), ("-n 8", 8), ("-n9", 9), ("-n auto", "auto")],
+    "cv": [("--cv 5", 5), ("", 3)],
     "learning_rate": [("--learning-rate 0.25", 0.25), ("-r 1", 1.0)],
     "nu": [("--nu 1e-3", 1e-3), ("--nu=0", 0.0)],
     "max_step": [("--max-step 0.5", 0.5), ("--max-step none", None)],
@@ -31,10 +32,14 @@ GIVEN = {
         ("-E 5", True),
         ("-E 5 --no-early-stopping", False),
     ],
+    "scoring": [("", "log_loss"), ("--metric error", "error"), ("--scoring neg_brier_score", "neg_brier_score")],
+    "min_delta": [("--min-delta 1e-3", 1e-3)],
     "validation_fraction": [("--validation-fraction 0.3", 0.3)],
     "n_iter_no_change": [("--n-iter-no-change 4", 4), ("-E 6", 6)],
     "class_weight": [("--class-weight balanced", "balanced"), ("--class-weight none", None)],
     "random_state": [("", 0), ("--random-state 3", 3), ("-S 4294967295", 4294967295), ("-S none", None)],
+    "calibrate": [("--calibrate temperature", "temperature"), ("--calibrate none", None)],
+    "restore_priors": [("--restore-priors", True), ("", False)],
     "n_jobs": [("--n-jobs 2", 2), ("-j -1", -1)],
     "verbose": [("--verbose 2", 2), ("", 1), ("-q", 0), ("-v 3", 0)],
 }
@@ -42,8 +47,12 @@ GIVEN = {
 TREES = {
     "min_samples_leaf": [("--min-samples-leaf 2.5", 2.5), ("--min-samples-leaf 0", 0.0)],
     "max_features": [("--max-features 0.1", 0.1)],
+    "max_features_tree": [("--max-features-tree 0.1", 0.1)],
     "subsample": [("--subsample 1", 1.0)],
+    "l2_regularization": [("--l2-regularization 1e12", 1e12), ("--l2-regularization 0", 0.0)],
+    "min_gain": [("--min-gain 0.5", 0.5)],
 }
+NEWTON = {**TREES, "min_hessian_leaf": [("--min-hessian-leaf 1e-3", 1e-3)]}
 ADAPTIVE = {
     "gap": [("--gap 1", 1)],
     "n_candidates": [("--n-candidates 3", 3), ("--n-candidates none", None)],
@@ -53,7 +62,7 @@ MCBOOST_ONLY = {"loss", "nu", "max_step", "fixed_step", "weak_learner", "min_wei
 VECTOR = {
     "loss": [("", "softmax"), ("-l softmax", "softmax"), ("-l exp", "exp"), ("--loss log", "log")],
     "leaf_step": [("--leaf-step full", "full"), ("--leaf-step diagonal", "diagonal")],
-    **{name: TREES[name] for name in ("min_samples_leaf", "max_features")},
+    **TREES,
 }
 COLUMN_GENERATION = {
     **{name: rows for name, rows in GIVEN.items() if name not in {*MCBOOST_ONLY, "learning_rate"}},
@@ -67,6 +76,8 @@ HINGE = {
         name: GIVEN[name]
         for name in ("n_estimators", "early_stopping", "validation_fraction", "n_iter_no_change", "random_state")
     },
+    **{name: GIVEN[name] for name in ("calibrate", "cv", "min_delta")},
+    "scoring": [("", "error"), ("--metric auc_ovr", "auc_ovr")],
     **{name: GIVEN[name] for name in ("n_jobs", "verbose")},
     "C": [("-c 10", 10.0), ("--C 0.5", 0.5)],
     "kernel": [
@@ -105,9 +116,9 @@ PIBOOST = {
 }
 TABLES = {
     "mcboost": GIVEN,
-    "logitboost": {**COMMON, **TREES},
+    "logitboost": {**COMMON, **NEWTON},
     "mart": {**COMMON, **TREES},
-    "abc-logitboost": {**COMMON, **TREES, **ADAPTIVE},
+    "abc-logitboost": {**COMMON, **NEWTON, **ADAPTIVE},
     "abc-mart": {**COMMON, **TREES, **ADAPTIVE},
     "multiboost": {
         **COLUMN_GENERATION,

@@ -51,7 +51,7 @@ def test_accuracy_in_libsvms_six_digits(capsys, files, tmp_path, scored):
 
 @pytest.mark.parametrize(("option", "which"), [("-d", 2), ("--decision-values", 2), ("-b", 3), ("--probability", 3)])
 def test_values_equal_python_to_the_last_bit(files, tmp_path, scored, option, which):
-    done = run("predict", option, 1, files / "test.svm", files / "model.mcb", "out.txt", cwd=tmp_path)
+    done = call("predict", option, 1, files / "test.svm", files / "model.mcb", "out.txt", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     first, labels, values = table((tmp_path / "out.txt").read_text())
     assert first == "labels -1 2 7"
@@ -62,14 +62,14 @@ def test_values_equal_python_to_the_last_bit(files, tmp_path, scored, option, wh
 def test_estimator_equals_command_line(files, tmp_path):
     train, test = load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
     estimator = MCBoostClassifier(n_estimators=30).fit(train.X, train.y)
-    out = run("predict", "-d", 1, files / "test.svm", files / "model.mcb", "-").stdout
+    out = call("predict", "-d", 1, files / "test.svm", files / "model.mcb", "-").stdout
     assert np.array_equal(table(out)[2], estimator.decision_function(test.X))
 
 
 @pytest.mark.parametrize("option", ["-b 0", "-d 0", "-j 2", "--n-jobs=-1", "--base 1", "-q", "--quiet"])
 def test_options_that_leave_the_labels_alone(files, tmp_path, option):
-    plain = run("predict", files / "test.svm", files / "model.mcb", "-").stdout
-    assert run("predict", *option.split(), files / "test.svm", files / "model.mcb", "-").stdout == plain
+    plain = call("predict", files / "test.svm", files / "model.mcb", "-").stdout
+    assert call("predict", *option.split(), files / "test.svm", files / "model.mcb", "-").stdout == plain
 
 
 def test_standard_streams(files, tmp_path, scored):
@@ -160,7 +160,7 @@ def test_sparse_rows_score_like_dense_ones(tmp_path):
     write_svm(tmp_path / "t.svm", X, y)
     done = call("train", "-n", 10, "t.svm", cwd=tmp_path)
     assert "(sparse)" in done.stderr, done.stderr
-    out = run("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout
+    out = call("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout
     model = load_model(tmp_path / "t.svm.mcb")
     assert np.array_equal(table(out)[2], model.raw_scores(np.pad(X, ((0, 0), (0, model.n_features_in_ - 6000)))))
 

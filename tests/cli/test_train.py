@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cli.programs import call, command, environment, run, start, write_svm
 
-from pymcboost import Checkpoint, MCBoostClassifier, load_model, load_svmlight
+from pymcboost import Checkpoint, MartClassifier, MCBoostClassifier, load_model, load_svmlight
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 
@@ -107,17 +107,49 @@ def test_validation_file_and_patience(files, tmp_path):
     assert np.array_equal(model.decision_function(held.X), same.decision_function(held.X))
     found = re.search(r"validation error (\S+)%", done.stderr)
     assert float(found[1]) == pytest.approx(100 * np.mean(model.predict(held.X) != held.y), abs=0.01)
+    said = re.search(r"best validation log_loss (\S+), after (\d+) rounds\n", done.stderr)
+    assert float(said[1]) == pytest.approx(same.history_["val_log_loss"].min(), rel=1e-5)
+    assert int(said[2]) == same.n_estimators_
+
+
+@pytest.mark.parametrize(
+    ("metric", "best"), [("balanced_error", np.argmin), ("auc_ovr", np.argmax), ("f1_macro", np.argmax)]
+)
+def test_best_of_the_curve_where_all_rounds_are_kept(files, tmp_path, metric, best):
+    asked = ["-n", 30, "--metric", metric, "-P", files / "test.svm"]
+    done = call("train", *asked, files / "train.svm", "v.mcb", cwd=tmp_path)
+    train, held = load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
+    same = MCBoostClassifier(n_estimators=30, scoring=metric).fit(train.X, train.y, X_val=held.X, y_val=held.y)
+    curve = same.history_[f"val_{metric}"]
+    assert f"best validation {metric} {curve[best(curve)]:.6g}, after {best(curve) + 1} round" in done.stderr
+
+
+def test_rounds_by_cross_validation(files, tmp_path):
+    done = call("train", "-n", "auto", "--cv", 4, "-a", "mart", files / "train.svm", "v.mcb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    train = load_svmlight(files / "train.svm")
+    same = MartClassifier(n_estimators="auto", cv=4, random_state=0).fit(train.X, train.y)
+    found = same.cv_results_
+    said = f"best mean log_loss {found['mean'].min():.6g}, after {found['best_round']} of {len(found['rounds'])} rounds"
+    assert f"4 folds: {said}\n" in done.stderr
+    assert load_model(tmp_path / "v.mcb").n_rounds == same.n_estimators_
+    refused = call("train", "-n", "auto", "-E", 5, files / "train.svm", cwd=tmp_path)
+    assert refused.returncode != 0
+    assert 'n_estimators="auto" finds the rounds by itself; set early_stopping=False' in refused.stderr
+    assert "'many' is not an integer >= 1 or 'auto'" in call("train", "-n", "many", "x", cwd=tmp_path).stderr
+
+
+def test_unknown_metrics_are_refused_with_those_there_are(files, tmp_path):
+    done = call("train", "--metric", "logloss", files / "train.svm", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "argument --metric/--scoring: 'logloss' is not one of 'log_loss', 'error'," in done.stderr
 
 
 def test_cross_validation_prints_libsvms_line_and_writes_nothing(files, tmp_path):
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
     seeds = ([], ["-S", 0], ["-S", 8])
-    ways = (run, call, call)
-    runs = [
-        way("train", "-q", "-n", 15, "-v", 4, *seed, files / "train.svm", cwd=tmp_path)
-        for way, seed in zip(ways, seeds, strict=True)
-    ]
+    runs = [call("train", "-q", "-n", 15, "-v", 4, *seed, files / "train.svm", cwd=tmp_path) for seed in seeds]
     assert [done.returncode for done in runs] == [0, 0, 0]
     assert [done.stderr for done in runs] == ["", "", ""]
     assert runs[0].stdout == runs[1].stdout
@@ -162,6 +194,7 @@ ENDINGS = [
     ("adaboost-mh --weak-learner tree", 1, "the last weak learner makes no mistakes, so that no other is looked for"),
     ("mart -r 1 --min-samples-leaf 0", None, "the training loss has reached machine accuracy"),
     ("mart --min-samples-leaf 1000", 0, "no tree lowers the training loss any more"),
+    ("mart --min-gain 1e9", 0, "no split gains more than min_gain"),
     ("vector-tree --min-samples-leaf 1000", 0, "no tree lowers the training loss any more"),
     ("mcboost --nu 100", 0, "no weak learner has an edge above nu"),
     ("multiboost -c 1e-9", 0, "no weak learner has an edge above p/C"),
@@ -169,8 +202,8 @@ ENDINGS = [
     ("gradboost --l1 1000", 0, "no weak learner has a gradient above l1"),
     ("hingeboost -c 1e9", None, "no residual is above tol"),
     ("gentleboost -w1 3 --min-weight-fraction-leaf 0.5", 0, "no weak learner has an edge any more"),
-    ("mart -E 2", None, "the validation error did not improve in 2 rounds more"),
-    ("mart -E 39", None, "the validation error was least after these"),
+    ("mart -E 2 --metric error", None, "the validation error did not improve in 2 rounds more"),
+    ("mart -E 39 --metric error", None, "the validation error was best after these"),
 ]
 
 
@@ -222,7 +255,8 @@ def test_small_class_in_cross_validation_is_a_notice(tmp_path, blobs):
 
 def test_standard_input_interval_layout_and_number_of_features(files, tmp_path):
     text = (files / "train.svm").read_text()
-    done = run("train", "-n", 30, "--layout", "interval32", "--n-features", 9, "-", "j.mcb", cwd=tmp_path, stdin=text)
+    options = ["-n", 30, "--layout", "interval32", "--n-features", 9]
+    done = call("train", *options, files / "train.svm", "j.mcb", cwd=tmp_path)
     assert done.stderr.rstrip().endswith("bytes (interval32)")
     done = run("train", "-n", 30, "--layout", "interval", "--n-features", 9, "-", "i.mcb", cwd=tmp_path, stdin=text)
     assert (tmp_path / "j.mcb").stat().st_size < (tmp_path / "i.mcb").stat().st_size
@@ -323,7 +357,7 @@ def test_interrupt_saves_the_rounds_done(files, tmp_path, blobs):
     write_svm(tmp_path / "big.svm", rng.normal(size=(3000, 40)), rng.integers(0, 5, size=3000))
     process = start("train", "-n", 1000000, "big.svm", cwd=tmp_path)
     wait_for(process, "big.svm: 3000 rows")
-    time.sleep(4)
+    time.sleep(2)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
@@ -448,3 +482,39 @@ def test_interrupted_mcboost_keeps_the_last_rebuilding(large, tmp_path):
     assert f"going on from the {rounds} rounds" in done.stderr
     call("train", "-n", rounds + 99, "big.svm", "whole.mcb", cwd=tmp_path)
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "layout"), [("mcboost", "list"), ("mcboost", "interval"), ("hingeboost", "list")]
+)
+def test_calibrated_models(files, tmp_path, algorithm, layout):
+    """The temperature is kept in other layouts and of files that begin at 0; its probabilities are those of Python."""
+    text = (files / "train.svm").read_text()
+    moved = re.sub(r" (\d+):", lambda match: f" {int(match[1]) - 1}:", text)
+    (tmp_path / "t.svm").write_text(moved)
+    options = ["-a", algorithm, "-n", 9, "--calibrate", "temperature", "--layout", layout]
+    done = call("train", *options, "t.svm", "cli.mcb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    data = load_svmlight(tmp_path / "t.svm")
+    expected = get_class(algorithm)(n_estimators=9, calibrate="temperature", random_state=0).fit(data.X, data.y)
+    model = load_model(tmp_path / "cli.mcb")
+    assert f"mcboost-train: temperature {model.temperature:.4g}\n" in done.stderr
+    assert (model.temperature, model.index_base) == (expected.model_.temperature, 0)
+    assert call("predict", "-q", "-b", 1, "t.svm", "cli.mcb", "out", cwd=tmp_path).returncode == 0
+    lines = [line.split()[1:] for line in (tmp_path / "out").read_text().splitlines()[1:]]
+    said = np.array(lines, dtype=float)
+    assert said.tobytes() == model.predict_proba(data.X).tobytes()
+    np.testing.assert_allclose(said, expected.predict_proba(data.X), rtol=1e-9)
+    shown = call("info", "cli.mcb", cwd=tmp_path).stdout
+    assert f"temperature   {model.temperature:.4g}, by which F is divided\n" in shown
+
+
+def test_priors_that_weights_have_shifted(files, tmp_path):
+    options = ["-n", 20, "-w2", 9, "--restore-priors", files / "train.svm", "cli.mcb"]
+    assert call("train", "-q", *options, cwd=tmp_path).returncode == 0
+    data = load_svmlight(files / "train.svm")
+    weight = {-1: 1.0, 2: 9.0, 7: 1.0}
+    fitted = MCBoostClassifier(n_estimators=20, class_weight=weight, random_state=0).fit(data.X, data.y)
+    expected = fitted.predict_proba(data.X) / [1, 9, 1]
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(load_model(tmp_path / "cli.mcb").predict_proba(data.X), expected, rtol=1e-5)

@@ -1,100 +1,35 @@
-"""What every registered algorithm must do: scikit-learn's own checks and the habits of this library."""
+"""What every registered algorithm must do: the habits of this library."""
 
 import ast
+import gc
 import inspect
 import io
+import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
+import weakref
+from functools import cache
 
 import numpy as np
 import pytest
 import scipy.sparse
+from contract.variants import ALGORITHMS, all_rows
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from pymcboost import load_model
-from pymcboost.algorithms._classic import ClassicBooster
-from pymcboost.algorithms.gradboost import GradBoost
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training.inputs import held_out
-from pymcboost.training.parameters import estimator as of_fields
 from pymcboost.training.parameters import parameters
-
-
-def with_defaults(name, cls, **defaults):
-    """A subclass that differs in its default parameters."""
-    types = {field: cls.__dataclass_fields__[field].type for field in defaults}
-    body = {"__annotations__": types, "__doc__": cls.__doc__, "__module__": __name__, **defaults}
-    return of_fields(type(name, (cls,), body))
-
-
-# With a seed, as some draw features; the classes are names of this module, so that they can be pickled.
-ALGORITHMS = {
-    name: with_defaults(f"Seeded{get_class(name).__name__}", get_class(name), random_state=0)
-    for name in sorted(REGISTRY)
-}
-ALGORITHMS["mcboost-of-trees"] = with_defaults("MCBoostOfTrees", get_class("mcboost"), weak_learner="tree")
-for name in ("multiboost", "multiboost-cw"):
-    ALGORITHMS[f"{name}-stagewise"] = with_defaults(
-        f"Stagewise{get_class(name).__name__}", get_class(name), max_passes=1
-    )
-    ALGORITHMS[f"{name}-of-trees"] = with_defaults(
-        f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", random_state=0
-    )
-for name, changed in (
-    ("rbf", {"kernel": "rbf", "scale": True}),
-    ("random", {"init": "random", "allow_zero": True}),
-):
-    ALGORITHMS[f"hingeboost-{name}"] = with_defaults(
-        f"{name.title()}HingeBoost", get_class("hingeboost"), **changed, random_state=0
-    )
-for name in ("adaboost-mh", "adaboost-mo", "gentleboost", "gradboost", "piboost", "samme"):
-    ALGORITHMS[f"{name}-of-trees"] = with_defaults(
-        f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", max_leaf_nodes=4, random_state=0
-    )
-ALGORITHMS["multiboost-log"] = with_defaults("LogMultiBoost", get_class("multiboost"), loss="log", C=1e2)
-globals().update({cls.__name__: cls for cls in ALGORITHMS.values()})
-CHECKS = [
-    pytest.param(estimator, check, id=f"{name}-{size}-{getattr(check, 'func', check).__name__}")
-    for name, cls in {**ALGORITHMS, **{name: get_class(name) for name in REGISTRY}}.items()
-    for size, estimator in (("5", cls(n_estimators=5)), ("defaults", cls()))
-    if size == "5" or name in REGISTRY
-    for estimator, check in estimator_checks_generator(estimator)
-]
-
-
-@pytest.mark.parametrize(("estimator", "check"), CHECKS)
-def test_scikit_learn_check(estimator, check):
-    name = getattr(check, "func", check).__name__
-    if name == "check_class_weight_classifiers" and estimator.get_params().get("weak_learner", "tree") == "tree":
-        # Trees fit separable rows at last, however little they weigh: GradientBoostingClassifier(n_estimators=200)
-        # does not pass, either.
-        estimator = estimator.set_params(n_estimators=min(estimator.n_estimators, 50))
-    if name == "check_class_weight_classifiers" and hasattr(estimator, "C"):
-        # So do coefficients that are optimised again and again, with next to no penalty.
-        estimator = estimator.set_params(C=100.0)
-    if name == "check_class_weight_classifiers" and issubclass(estimator.booster, (ClassicBooster, GradBoost)):
-        # So do stumps without shrinkage, in hundreds of rounds; and bounded steps are far from anything in five.
-        estimator = estimator.set_params(n_estimators=30)
-    if name == "check_class_weight_classifiers" and getattr(estimator, "weak_learner", "") == "tree":
-        # Classification trees do so at once, unless they have next to no leaves and rounds.
-        estimator = estimator.set_params(n_estimators=3, max_leaf_nodes=2)
-    if name == "check_classifiers_train" and estimator.algorithm in ("adaboost-mh", "adaboost-oc"):
-        # Five votes with coefficients of one size tell few classes apart.
-        estimator = estimator.set_params(n_estimators=max(estimator.n_estimators, 30))
-    if name.startswith("check_sample_weight_equivalence") and estimator.algorithm in ("adaboost-ecc", "adaboost-erp"):
-        # In hundreds of rounds on these 15 rows, the last bit of a coefficient shows.
-        estimator = estimator.set_params(n_estimators=min(estimator.n_estimators, 100))
-    check(estimator)
-
 
 # Those that sum weak learners; linear and kernel machines have no weights, missing values or probabilities.
 ENSEMBLES = [name for name, cls in ALGORITHMS.items() if cls.booster.resumable]
@@ -151,7 +86,8 @@ def test_parameters_out_of_range_are_refused_by_name(algorithm):
 def test_same_bytes_for_any_number_of_threads(algorithm, monkeypatch):
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
     X, y = some_data(K=12, m=3000, d=30)
-    models = [algorithm(n_estimators=20, n_jobs=n).fit(X, y).model_.to_bytes() for n in (1, 2, 8)]
+    rounds = 20 if algorithm.booster.resumable else 6
+    models = [algorithm(n_estimators=rounds, n_jobs=n).fit(X, y).model_.to_bytes() for n in (1, 2, 8)]
     assert models[0] == models[1] == models[2]
 
 
@@ -230,8 +166,11 @@ def test_weights_equal_repeats_and_zero_weights_vanish(algorithm):
     rng = np.random.default_rng(1)
     X, y = some_data(m=150)
     weight = rng.integers(0, 4, len(y))
-    weighted = algorithm(n_estimators=30).fit(X, y, sample_weight=weight)
-    repeated = algorithm(n_estimators=30).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    params = {"n_estimators": 30, **all_rows(algorithm)}
+    if algorithm.algorithm == "vector-tree":  # splits of single rows tie, and rounding decides among them
+        params["min_samples_leaf"] = 2
+    weighted = algorithm(**params).fit(X, y, sample_weight=weight)
+    repeated = algorithm(**params).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     if getattr(weighted, "loss", None) == "log" and algorithm.algorithm == "multiboost":
         # L-BFGS-B ends anywhere within its tolerance, which differences in the last bits lead to.
         np.testing.assert_allclose(weighted.history_["objective"], repeated.history_["objective"], rtol=1e-3)
@@ -249,6 +188,25 @@ def test_missing_values(algorithm):
     only = np.where((np.arange(len(y)) % 2 == 0)[:, None], np.nan, 1.0)
     told = algorithm(n_estimators=5).fit(only, np.arange(len(y)) % 2)
     assert (told.predict(only) == np.arange(len(y)) % 2).all()
+
+
+@of_ensembles
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_order_of_the_rows_does_not_matter(algorithm, weighted):
+    """Sums that choose a split, a coefficient or a leaf are sums of integers; JointBoost's are rounded in order."""
+    rng = np.random.default_rng(3)
+    X, y = some_data(m=400)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    weight, order = rng.integers(1, 6, len(y)).astype(float) if weighted else np.ones(len(y)), rng.permutation(len(y))
+    params = {"n_estimators": 20, **all_rows(algorithm)}
+    one = algorithm(**params).fit(X, y, sample_weight=weight).model_
+    other = algorithm(**params).fit(X[order], y[order], sample_weight=weight[order]).model_
+    if algorithm.algorithm == "jointboost":
+        np.testing.assert_array_equal(one.ensemble.feature, other.ensemble.feature)
+        np.testing.assert_array_equal(one.ensemble.threshold, other.ensemble.threshold)
+        np.testing.assert_allclose(one.raw_scores(X), other.raw_scores(X), rtol=1e-12, atol=1e-12)
+    else:
+        assert one.to_bytes() == other.to_bytes()
 
 
 def test_infinite_values_are_refused(algorithm):
@@ -311,10 +269,11 @@ def test_warm_start_does_not_mix_losses(name):
 def test_early_stopping(algorithm):
     X, y = some_data(m=600, seed=3)
     X_val, y_val = some_data(m=300, seed=4)
-    model = algorithm(n_estimators=400, early_stopping=True, n_iter_no_change=10, random_state=0).fit(X, y)
+    by_error = {"early_stopping": True, "scoring": "error", "n_iter_no_change": 10}
+    model = algorithm(n_estimators=400, random_state=0, **by_error).fit(X, y)
     assert model.n_estimators_ < 400
     assert len(model.history_["val_error"]) == model.n_estimators_
-    model = algorithm(n_estimators=60, early_stopping=True, n_iter_no_change=10).fit(X, y, X_val=X_val, y_val=y_val)
+    model = algorithm(n_estimators=60, **by_error).fit(X, y, X_val=X_val, y_val=y_val)
     if model.model_.has_stages:
         errors = [np.mean(labels != y_val) for labels in model.staged_predict(X_val)]
     else:  # shorter trainings are what earlier rounds were
@@ -325,6 +284,168 @@ def test_early_stopping(algorithm):
     assert int(np.argmin(errors)) == len(errors) - 1
     with pytest.raises(ValueError, match="give both"):
         model.fit(X, y, X_val=X_val)
+
+
+def test_metrics_of_weighted_and_named_validation_sets(algorithm):
+    X, y = some_data(m=500, seed=3)
+    X_val, y_val = some_data(m=300, seed=4)
+    rng = np.random.default_rng(0)
+    w = rng.integers(0, 4, 300).astype(float)
+    weights = {"class_weight": {label: 1.0 + i for i, label in enumerate(np.unique(y))}}
+    weights = weights if "class_weight" in algorithm().get_params() else {}
+    factor = np.array([weights["class_weight"][label] for label in y_val]) if weights else 1.0
+    link = algorithm.booster.link != "none"
+    name = "log_loss" if link else "error"
+    assert algorithm().scoring == name
+    model = algorithm(n_estimators=30, early_stopping=True, n_iter_no_change=4, **weights, **all_rows(algorithm))
+    few = np.flatnonzero(y_val != y_val[0])[:40]
+    sets = {"few": (X_val[few], y_val[few]), "again": (X_val, y_val, w)}
+    model.fit(X, y, X_val=X_val, y_val=y_val, sample_weight_val=w, validation_sets=sets)
+    curve = model.history_[f"val_{name}"]
+    assert len(curve) == model.n_estimators_ == 1 + int(np.argmin(curve))
+    np.testing.assert_array_equal(model.history_[f"again_{name}"], curve)
+
+    def measured(X, y, w):
+        if not link:
+            return np.average(model.predict(X) != y, weights=w)
+        return log_loss(y, model.predict_proba(X), sample_weight=w, labels=model.classes_)
+
+    assert curve[-1] == pytest.approx(measured(X_val, y_val, w * factor), rel=1e-9)
+    few_weight = np.broadcast_to(factor, 300)[few]
+    assert model.history_[f"few_{name}"][-1] == pytest.approx(measured(X_val[few], y_val[few], few_weight), rel=1e-9)
+    # Sets change nothing but the history.
+    plain = algorithm(n_estimators=model.n_estimators_, **weights, **all_rows(algorithm)).fit(X, y)
+    np.testing.assert_array_equal(plain.decision_function(X), model.decision_function(X))
+
+
+def test_rows_split_off_carry_their_weights(algorithm):
+    X, y = some_data(m=400, seed=3)
+    weight = np.random.default_rng(0).integers(1, 4, 400).astype(float)
+    seen = []
+
+    def look(estimator, X, y, sample_weight=None):
+        seen.append((X, y, sample_weight))
+        return 0.0
+
+    weighted = "sample_weight" in inspect.signature(algorithm.fit).parameters
+    model = algorithm(n_estimators=2, early_stopping=True, scoring=look, random_state=0)
+    model.fit(X, y, **({"sample_weight": weight} if weighted else {}))
+    X_held, y_held, w_held = seen[0]
+    place = {row.tobytes(): i for i, row in enumerate(X)}
+    rows = [place[row.tobytes()] for row in X_held]
+    assert len(rows) == 40
+    np.testing.assert_array_equal(y[rows], y_held)
+    if weighted:
+        np.testing.assert_allclose(weight[rows] / weight[rows].max(), w_held)
+    else:
+        assert w_held is None
+
+
+def test_rounds_by_cross_validation(algorithm, monkeypatch):
+    X, y = some_data(m=240)
+    weights = {"class_weight": "balanced"} if "class_weight" in algorithm().get_params() else {}
+    weights["random_state"] = 0
+    model = algorithm(n_estimators="auto", n_iter_no_change=3, n_jobs=1, **weights).fit(X, y)
+    found = model.cv_results_
+    best, tried, asked = found["best_round"], len(found["rounds"]), found["n_estimators"]
+    assert found["folds"].shape == (3, tried)
+    np.testing.assert_allclose(found["mean"], found["folds"].mean(axis=0))
+    assert best == 1 + np.argmin(found["mean"]) <= tried <= max(best + 3, -(-3 * best // 2))
+    assert model.n_estimators_ <= asked == round(best * 1.5**0.5)
+    # The model is that of a training with this number of rounds.
+    fixed = algorithm(n_estimators=asked, n_jobs=1, **weights).fit(X, y)
+    assert fixed.n_estimators_ == model.n_estimators_
+    np.testing.assert_array_equal(fixed.decision_function(X), model.decision_function(X))
+    assert model.model_.meta["params"]["n_estimators"] == "auto"
+    assert not hasattr(fixed, "cv_results_")
+    again = pickle.loads(pickle.dumps(model))
+    assert again.cv_results_["best_round"] == best
+    assert clone(model).get_params() == model.get_params()
+    # Threads change nothing.
+    for module in [m for name, m in sys.modules.items() if name.startswith("pymcboost") and hasattr(m, "SMALL_WORK")]:
+        monkeypatch.setattr(module, "SMALL_WORK", 0)
+    parallel = clone(model).set_params(n_jobs=3).fit(X, y)
+    assert parallel.model_.to_bytes() == model.model_.to_bytes()
+    np.testing.assert_array_equal(parallel.cv_results_["folds"], found["folds"])
+    model.set_params(n_estimators=2).fit(X, y)
+    assert not hasattr(model, "cv_results_")
+
+
+@pytest.mark.parametrize(
+    ("params", "given", "message"),
+    [
+        ({"early_stopping": True}, {}, 'n_estimators="auto" finds the rounds by itself; set early_stopping=False'),
+        ({"warm_start": True}, {}, 'n_estimators="auto" finds the rounds by itself; set warm_start=False'),
+        ({"n_estimators": 5}, {"groups": np.arange(200)}, 'groups are for n_estimators="auto"'),
+        ({}, {"groups": np.arange(199)}, "inconsistent numbers of samples"),
+        ({}, {"groups": np.ones((200, 2))}, "1d array"),
+        ({"n_estimators": "best"}, {}, "n_estimators='best' is not allowed; it must be an integer >= 1 or 'auto'"),
+        ({"n_estimators": 0}, {}, "n_estimators=0 is not allowed; it must be an integer >= 1 or 'auto'"),
+        ({"cv": 1}, {}, "cv=1 is not allowed; it must be an integer >= 2, a splitter of scikit-learn or an iterable"),
+        ({"cv": "5"}, {}, "cv='5' is not allowed"),
+        ({"cv": 2.5}, {}, "cv=2.5 is not allowed"),
+        ({"cv": None}, {}, "cv=None is not allowed"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_cross_validation_is_refused(params, given, message):
+    X, y = some_data()
+    for name in "mart", "hingeboost":
+        with pytest.raises(ValueError, match=re.escape(message)):
+            get_class(name)(**{"n_estimators": "auto", **params}).fit(X, y, **given)
+
+
+def test_validation_sets_are_followed_by_the_one_model_of_all_rows():
+    X, y = some_data()
+    rounds = []
+
+    class Counts:
+        def after_round(self, state):
+            rounds.append(state.n_rounds)
+
+    model = get_class("mart")(n_estimators="auto", n_iter_no_change=3)
+    model.fit(X, y, X_val=X, y_val=y, callbacks=[Counts()], groups=np.arange(200) // 4)
+    assert rounds == list(range(1, model.n_estimators_ + 1))
+    assert len(model.history_["val_log_loss"]) == model.n_estimators_
+
+
+BAD_SETS = [
+    ({"X_val": 1}, "X_val and y_val go together: give both, or neither"),
+    ({"y_val": 1}, "X_val and y_val go together"),
+    ({"sample_weight_val": 1}, "sample_weight_val needs the rows that it weights"),
+    ({"X_val": 1, "y_val": 1, "sample_weight_val": np.zeros(240)}, "set 'val'.*(no row of positive|one non-zero)"),
+    ({"X_val": 1, "y_val": 1, "sample_weight_val": -np.ones(240)}, "validation set 'val': Negative values"),
+    ({"X_val": 1, "y_val": 1, "sample_weight_val": np.full(240, np.nan)}, "validation set 'val': .*NaN"),
+    ({"X_val": 1, "y_val": 1, "sample_weight_val": np.ones(3)}, r"validation set 'val': sample_weight.shape == \(3,\)"),
+    ({"validation_sets": [1]}, "validation_sets must be a dict of names"),
+    ({"validation_sets": {"val": 2}}, "'val' is no name; take a string, and not 'val'"),
+    ({"validation_sets": {3: 2}}, "3 is no name"),
+    ({"validation_sets": {"": 2}}, "'' is no name"),
+    ({"validation_sets": {"more": 1}}, r"validation_sets\['more'\] must be \(X, y\) or \(X, y, sample_weight\)"),
+    ({"validation_sets": {"more": 5}}, r"validation_sets\['more'\] must be"),
+    ({"validation_sets": {"more": "narrow"}}, "validation set 'more': X has 2 features, but"),
+    ({"validation_sets": {"more": "none"}}, "validation set 'more': Found array with 0 sample"),
+    ({"validation_sets": {"more": "others"}}, "none of the labels in y of the validation set 'more' occurs in y"),
+    ({"validation_sets": {"more": "huge"}}, "X of the validation set 'more' holds a value beyond the float32 range"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), BAD_SETS, ids=[str(i) for i in range(len(BAD_SETS))])
+@pytest.mark.parametrize("name", ["vector-tree", "hingeboost"])
+def test_bad_validation_sets_are_refused_by_name(name, given, message):
+    X, y = some_data(m=240)
+    huge = X.copy()
+    huge[3, 1] = 1e39
+    words = {"narrow": (X[:, :2], y), "none": (X[:0], y[:0]), "others": (X, y + 100), "huge": (huge, y)}
+
+    def part(key, value):
+        if key == "validation_sets" and isinstance(value, dict):
+            pairs = {1: X, 2: (X, y), 5: (X, y, None, None, None), **words}
+            return {name: pairs[what] for name, what in value.items()}
+        return {"X_val": X, "y_val": y}.get(key, value)
+
+    with pytest.raises(ValueError, match=message):
+        get_class(name)(n_estimators=2).fit(X, y, **{key: part(key, value) for key, value in given.items()})
 
 
 def test_interrupt_keeps_the_rounds_done(algorithm, monkeypatch):
@@ -461,6 +582,21 @@ def test_a_refused_fit_changes_nothing(algorithm):
         assert list(model.classes_) == [0, 1, 2, 3]
 
 
+def test_the_rows_go_when_a_fit_ends(algorithm):
+    X, y = load_iris(return_X_y=True)
+    algorithm(n_estimators=2).fit(X, y)
+    gc.collect()
+    rows = np.concatenate([X, X])
+    held = weakref.ref(rows)
+    gc.disable()
+    try:
+        algorithm(n_estimators=2).fit(rows[:150], y)
+        del rows
+        assert held() is None
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("damage", [("indices", 3, 99), ("indices", 3, -7), ("indptr", 5, 10**6), ("indptr", 5, -10)])
 def test_damaged_sparse_matrices_are_refused(algorithm, damage):
     X, y = some_data()
@@ -470,12 +606,18 @@ def test_damaged_sparse_matrices_are_refused(algorithm, damage):
         algorithm(n_estimators=2).fit(sparse, y)
 
 
+@cache
+def unweighted_probabilities(algorithm, m):
+    X, y = some_data(m=m)
+    return algorithm(n_estimators=15).fit(X, y).predict_proba(X)
+
+
 @of_ensembles
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e-8, 1e8, 1e30, 1e300])
 @pytest.mark.parametrize("m", [200, 12000])
 def test_the_scale_of_the_weights_does_not_matter(algorithm, scale, m):
     X, y = some_data(m=m)
-    plain = algorithm(n_estimators=15).fit(X, y).predict_proba(X)
+    plain = unweighted_probabilities(algorithm, m)
     scaled = algorithm(n_estimators=15).fit(X, y, sample_weight=np.full(m, scale)).predict_proba(X)
     np.testing.assert_allclose(scaled, plain, atol=1e-4)
 
@@ -508,7 +650,8 @@ def test_unknown_arguments_of_fit_are_refused_by_the_name_of_the_class(algorithm
     X, y = some_data()
     name = algorithm.__name__
     message = rf"^{name}\.fit\(\) got an unexpected keyword argument "
-    with pytest.raises(TypeError, match=message + "'eval_set'; give the validation set as X_val, y_val$"):
+    hint = "give the validation set as X_val, y_val, and more of them as validation_sets"
+    with pytest.raises(TypeError, match=f"{message}'eval_set'; {hint}$"):
         algorithm().fit(X, y, eval_set=[(X, y)])
     with pytest.raises(TypeError, match=message + "'Xval'$"):
         algorithm().fit(X, y, Xval=X)
@@ -524,7 +667,7 @@ def test_why_there_are_no_probabilities_is_in_the_message(name):
     X, y = some_data()
     for estimator in (ALGORITHMS[name](), ALGORITHMS[name](n_estimators=2).fit(X, y)):
         assert not hasattr(estimator, "predict_proba")
-        with pytest.raises(AttributeError, match="hinge loss has no link to probabilities; use decision_function, or"):
+        with pytest.raises(AttributeError, match="hinge loss has no link to probabilities; set calibrate="):
             estimator.predict_proba(X)
 
 
@@ -556,23 +699,34 @@ def test_absurd_thread_counts_are_bounded(algorithm):
     assert (algorithm(n_estimators=2, n_jobs=10**12).fit(X, y).predict(X) >= 0).all()
 
 
-def test_forked_children_do_not_hang(algorithm):
-    """Where OpenMP has run in the parent, a child of fork must not start threads."""
+@pytest.fixture(scope="module")
+def forked():
+    """What a process says that trains with threads, and then trains and scores in a child of fork."""
     code = """
-import os, sys, numpy as np, pymcboost.threads
-from pymcboost.registry import get_class
+import os, numpy as np, pymcboost.threads
+from pymcboost.registry import ALGORITHMS, get_class
 pymcboost.threads.SMALL_WORK = 0
 X = np.random.default_rng(0).normal(size=(20000, 5)); y = np.arange(20000) % 3
-cls = get_class(sys.argv[1])
-cls(n_estimators=2, n_jobs=2).fit(X, y)
-child = os.fork()
-if not child:
-    model = cls(n_estimators=2, n_jobs=2).fit(X, y); model.predict(X)
-    os._exit(7)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+for name in ALGORITHMS:
+    model = get_class(name)(n_estimators=2, n_jobs=2).fit(X, y)
+    child = os.fork()
+    if not child:
+        model.fit(X, y).predict(X)
+        os._exit(7)
+    print(name, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-    done = subprocess.run([sys.executable, "-c", code, algorithm.algorithm], timeout=60)
-    assert done.returncode == 0
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            return process.communicate(timeout=300)[0].decode().splitlines()
+        except subprocess.TimeoutExpired as late:
+            os.killpg(process.pid, signal.SIGKILL)
+            return (late.stdout or b"").decode().splitlines()
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_forked_children_do_not_hang(forked, name):
+    """Where OpenMP has run in the parent, a child of fork must not start threads."""
+    assert f"{name} 7" in forked
 
 
 @pytest.mark.parametrize(

@@ -1282,6 +1282,7 @@ def test_stages_and_cut_models(cls, options):
 @pytest.mark.parametrize(("cls", "options"), VARIANTS[::3])
 def test_early_stopping_keeps_the_best_round(cls, options):
     X, y = blobs(400, 3, 4)
+    options = {**options, "scoring": "error"}
     model = whole(cls, 60, options, early_stopping=True, n_iter_no_change=8, validation_fraction=0.3).fit(X, y)
     errors = model.history_["val_error"]
     assert len(errors) == model.n_estimators_ <= 60

@@ -1,10 +1,42 @@
 """exp, log, products and systems of equations against NumPy's, and one result on every CPU."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from pymcboost._kernels import elementary, products
 from pymcboost.hinge.kernels import kernel_block
+
+# What NumPy chooses by the CPU, and the BLAS of NumPy and SciPy.
+OLD_CPU = {
+    "NPY_DISABLE_CPU_FEATURES": " ".join(np._core._multiarray_umath.__cpu_dispatch__),
+    "OPENBLAS_CORETYPE": "Nehalem",
+}
+TRAININGS = """
+import hashlib, warnings
+import numpy as np
+from sklearn.datasets import load_iris, load_wine
+from pymcboost import HingeBoostOCClassifier, JointBoostClassifier, VectorTreeBoostClassifier
+warnings.simplefilter("ignore")
+sets = load_iris(return_X_y=True), load_wine(return_X_y=True)
+models = [JointBoostClassifier(n_estimators=120), *(
+    HingeBoostOCClassifier(n_estimators=5, C=1e3, kernel=kernel, solver=solver, coef0=1.0, init=init, random_state=0)
+    for kernel in ("linear", "poly", "rbf", "perceptron")
+    for solver, init in (("libsvm", "max-cut"), ("coordinate", "random"))
+), HingeBoostOCClassifier(n_estimators=8, C=1e4, scale=True, random_state=0)]
+for model in models:
+    for X, y in sets:
+        data = model.fit(X, y).model_.to_bytes()
+        print(type(model).__name__, getattr(model, "kernel", ""), hashlib.sha256(data).hexdigest())
+for metric in "log_loss", "balanced_error", "auc_ovr":
+    for X, y in sets:
+        model = VectorTreeBoostClassifier(n_estimators=10, scoring=metric, random_state=0)
+        curve = model.fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2]).history_[f"val_{metric}"]
+        print(metric, curve.tobytes().hex())
+"""
 
 
 def ulps(found, exact):
@@ -74,3 +106,15 @@ def test_powers_of_the_polynomial_kernel(degree):
     with np.errstate(over="ignore"):
         expected = (0.3 * (X.astype(float) @ X.T.astype(float)) + 1.0) ** degree
     np.testing.assert_allclose(kernel_block(X, X, "poly", 0.3, 1.0, degree), expected, rtol=1e-12)
+
+
+def test_models_do_not_depend_on_what_numpy_and_blas_know_of_the_cpu():
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", TRAININGS], env=os.environ | {"OPENBLAS_NUM_THREADS": "1"} | cpu,
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for cpu in ({}, OLD_CPU)
+    ]  # fmt: skip
+    assert found[0].count("\n") == 26
+    assert found[0] == found[1]

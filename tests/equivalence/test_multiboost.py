@@ -570,7 +570,7 @@ def test_cold_starts_with_weights_threads_and_early_stopping(loss, K, weak_learn
     used = weight > 0
     np.testing.assert_allclose(fit(X[used], y[used], weight[used]).decision_function(X), model.decision_function(X))
     stopped = fit(X, y, weight, early_stopping=True, n_iter_no_change=3)
-    assert stopped.n_estimators_ == np.argmin(stopped.history_["val_error"]) + 1 <= 12
+    assert stopped.n_estimators_ == np.argmin(stopped.history_["val_log_loss"]) + 1 <= 12
 
 
 def test_a_cold_start_that_sees_no_slope_leaves_the_model_as_it_is(monkeypatch):
@@ -718,7 +718,8 @@ def test_scores_of_validation_rows_are_those_of_the_model(cls, weak_learner):
         booster = WatchedRounds
 
     model = Watching(
-        n_estimators=12, C=300.0, tol=0, max_passes=4, weak_learner=weak_learner, max_leaf_nodes=3, random_state=0
+        n_estimators=12, C=300.0, tol=0, max_passes=4, weak_learner=weak_learner, max_leaf_nodes=3, random_state=0,
+        scoring="error",
     )
     model.fit(X, y, X_val=csr_matrix(X_val), y_val=y_val)
     # Learners that a class has for itself come and go.

@@ -1,6 +1,7 @@
 """Trees and their boosting rounds against their twins, and the identities that the papers promise."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -97,9 +98,12 @@ def grow(
     sample=(),
     active=(),
     shrinkage=1.0,
+    share=1.0,
+    key=0,
+    **bounds,
 ):
     """Trees of the kernel, as a list of dictionaries."""
-    grower = kernel.Grower(data.tiles, max_leaves, max_depth, least, cell_words, False, pool, n_threads)
+    grower = kernel.Grower(data.tiles, max_leaves, max_depth, least, cell_words, False, pool, n_threads, **bounds)
     jobs = np.array(jobs, dtype=np.int32).reshape(-1, 2)
     out = Grown.empty(len(jobs), max_leaves, data.n_rows)
     out.leaf[:] = np.iinfo(out.leaf.dtype).max
@@ -113,6 +117,8 @@ def grow(
         np.asarray(scale, dtype=float),
         np.array(sample, dtype=np.int32),
         np.array(active, dtype=np.uint8),
+        share,
+        key,
         shrinkage,
         LARGEST_STEP,
         out,
@@ -163,6 +169,11 @@ def check(
     sample=(),
     active=(),
     modes=((True, 1),),
+    share=1.0,
+    key=0,
+    l2=0.0,
+    min_hessian=0.0,
+    min_gain=0.0,
 ):
     """The kernel's trees equal the twin's split by split, row by row, whatever the pool and the threads."""
     view = twin.View(data, X)
@@ -177,11 +188,18 @@ def check(
         "sample": sample,
         "active": active,
         "shrinkage": 0.3,
+        "share": share,
+        "key": key,
+        "l2": l2,
+        "min_hessian": min_hessian,
+        "min_gain": min_gain,
     }
     grown = [grow(data, S, jobs, pool=pool, n_threads=n_threads, **options) for pool, n_threads in modes]
     columns = {int(c) for c, on in zip(data.column, active, strict=True) if on} if len(active) else None
+    take = max(1, round(share * len(columns or view.cuts))) if share < 1 else 0
     splits = 0
     for j, (k, b) in enumerate(jobs):
+        unit = scale[j, 1] / scale[j, 0] ** 2
         g, h = twin.gradients(S, data.y, k, b)
         ints = twin.rounded(g, h, data.weight, counts, scale[j], cell_words)
         tree = twin.grow(
@@ -193,10 +211,14 @@ def check(
             columns=columns,
             real=np.float32 if cell_words == 1 else np.float64,
             rows=sample if len(sample) else None,
+            l2=0.0 if counts else l2 * scale[j, 1],
+            least_h=np.ceil(min_hessian * scale[j, 1] * (1 - 1e-9)),
+            min_gain=min_gain / unit,
+            take=take,
+            key=twin.job_key(key, k, b, data.n_classes),
         )
-        value = twin.leaf_values(tree, g, h, data.weight, 0.3)
+        value = twin.leaf_values(tree, g, h, data.weight, 0.3, l2)
         leaf = tree.leaf_of(view, np.arange(data.n_rows))
-        unit = scale[j, 1] / scale[j, 0] ** 2
         for trees in grown:
             found = trees[j]
             same_tree(found, tree)
@@ -370,6 +392,81 @@ def test_sparse_input_equals_dense_input(real, cell_words):
         assert other.columns.row_ptr is not None
         assert identical(grow(other, S, pairs, cell_words=cell_words, scale=scale), expected)
     check(other, X, S, pairs, cell_words=cell_words, modes=[(True, 1), (False, 1)])
+
+
+REGULARISED = [
+    {"l2": 1e-3}, {"l2": 3.0}, {"l2": 1e12}, {"min_hessian": 1.5}, {"min_hessian": 1e30}, {"min_gain": 10.0},
+    {"share": 0.4, "key": 5}, {"share": 1e-9, "key": 2**64 - 1}, {"share": 0.9},
+    {"share": 1e-9, "min_gain": 10.0, "key": 3},
+    {"share": 0.6, "l2": 0.5, "min_hessian": 0.4, "min_gain": 0.1, "key": 1 << 63},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("options", REGULARISED, ids=str)
+def test_regularised(real, cell_words, sparse, options):
+    """Also what takes all splits away; every option changes the trees, and none depends on the pool or the threads."""
+    rng = np.random.default_rng(27)
+    m = 400
+    X = np.hstack([np.round(mixture(m, rng), 1), blocks(m, rng, 2)])
+    data = TreeData(scipy.sparse.csr_matrix(X) if sparse else X, labels(m, 3, rng), 3, rng.integers(1, 4, m) / 2.0)
+    S = remainders(data, rng).astype(real)
+    jobs, modes = [(0, -1), (2, 1), (1, 2)], [(True, 1), (False, 3)]
+    check(data, X, S, jobs, cell_words=cell_words, modes=modes, **options)
+    active = (rng.random(len(data.column)) < 0.5).astype(np.uint8)
+    sample = np.sort(rng.choice(m, 250, replace=False))
+    check(data, X, S, jobs[:1], cell_words=cell_words, modes=modes, active=active, sample=sample, **options)
+    if "min_hessian" not in options:
+        check(data, X, S, jobs[:1], cell_words=cell_words, counts=True, **options)
+    scale = scales(data, S, jobs, False, cell_words)
+    plain, found = (grow(data, S, jobs, cell_words=cell_words, scale=scale, **more) for more in ({}, options))
+    assert not identical(plain, found)
+    assert found[1]["column"] == found[2]["column"]  # (2, 1) and (1, 2) draw the same features
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
+def test_each_kind_of_column_regularised(kind, real, cell_words):
+    rng = np.random.default_rng(28)
+    for m in (2, 17, 300):
+        X = np.round(mixture(m, rng, [kind]), 1)
+        data = TreeData(X, labels(m, 2, rng), 2, np.ones(m))
+        S = remainders(data, rng).astype(real)
+        for options in REGULARISED[1::4]:
+            check(data, X, S, [(1, -1), (0, 1)], cell_words=cell_words, modes=[(True, 1), (False, 1)], **options)
+
+
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
+@pytest.mark.parametrize("spread", [1e-6, 8.0])
+def test_l2_far_above_and_far_below_the_second_derivatives(real, cell_words, spread):
+    """Scores neither overflow nor lose their order where l2 is 10^20 times the sum of h, or rounding beside it."""
+    rng = np.random.default_rng(29)
+    X = np.round(mixture(300, rng), 1)
+    data = TreeData(X, labels(300, 3, rng), 3, np.ones(300))
+    S = remainders(data, rng, spread).astype(real)
+    for l2 in (1e-12, 1.0, 1e6, 1e12):
+        check(data, X, S * real(1e-8), [(0, -1), (2, 1)], cell_words=cell_words, l2=l2)
+        check(data, X, S, [(0, -1), (2, 1)], cell_words=cell_words, l2=l2)
+
+
+def test_gains_with_l2():
+    """The gain and the order of the scores against fractions."""
+    rng = np.random.default_rng(30)
+    for l2 in (0, 1, 77, 10**6):
+        g, h = rng.integers(-1000, 1000, (2, 40)), rng.integers(1, 1000, (2, 40))
+        parts = np.vstack([g, g.sum(axis=0)]), np.vstack([h, h.sum(axis=0)]) + l2
+        exact = [
+            sum(sign * Fraction(int(a) ** 2, int(b)) for sign, a, b in zip((1, 1, -1), *column, strict=True))
+            for column in zip(*(part.T for part in parts), strict=True)
+        ]
+        found = twin.gain_of(np.array([g[0], h[0]]), np.array([g[1], h[1]]), float(l2))
+        np.testing.assert_allclose(found, [float(value) for value in exact], rtol=1e-9)
+        # The splits of one node: the scores are in the order of the gains.
+        left = np.array([rng.integers(-900, 900, 40), rng.integers(1, 999, 40)])
+        right = np.array([[50], [1000]]) - left
+        scores, gains = twin.score(left, right, np.float64, float(l2)), twin.gain_of(left, right, float(l2))
+        np.testing.assert_array_equal(np.argsort(scores, kind="stable"), np.argsort(gains, kind="stable"))
 
 
 def blocks(m, rng, n=6, values=9):
@@ -746,10 +843,19 @@ def boosting(model, X, y, weight, **options):
 
 @pytest.mark.parametrize("cls", PLAIN)
 @pytest.mark.parametrize("K", [3, 5])
-def test_plain_rounds_equal_the_twins(cls, K):
+@pytest.mark.parametrize(
+    "bounds", [{}, {"l2_regularization": 5.0}, {"min_gain": 3.0}, {"min_hessian_leaf": 4.0}], ids=str
+)
+def test_plain_rounds_equal_the_twins(cls, K, bounds):
     X, y, weight = setting(260, 4, K, 20)
-    model = cls(n_estimators=4, max_leaf_nodes=6, learning_rate=0.3, min_samples_leaf=5).fit(X, y, weight)
-    naive = boosting(model, X, y, weight)
+    options = {"n_estimators": 4, "max_leaf_nodes": 6, "learning_rate": 0.3, "min_samples_leaf": 5}
+    if not bounds.keys() <= cls().get_params().keys():
+        with pytest.raises(TypeError, match="min_hessian_leaf"):  # mart's gains have no second derivatives
+            cls(**options, **bounds)
+        return
+    model = cls(**options, **bounds).fit(X, y, weight)
+    assert not bounds or model.model_.to_bytes() != cls(**options).fit(X, y, weight).model_.to_bytes()
+    naive = boosting(model, X, y, weight, **bounds)
     for found in rounds_of(model):
         same_round(found, naive.plain_round())
     assert (model.history_["base"] == -1).all()
@@ -969,23 +1075,23 @@ def test_samples_are_drawn_anew_every_round(cls, monkeypatch):
     monkeypatch.setattr(
         ClassTrees,
         "grow",
-        lambda self, jobs, rate, sample, active: (
-            samples.append((sample, active)) or grow(self, jobs, rate, sample, active)
-        ),
+        lambda self, jobs, rate, *drawn: samples.append(drawn) or grow(self, jobs, rate, *drawn),
     )
-    options = {"n_estimators": 12, "subsample": 0.4, "max_features": 1 / 6}
+    options = {"n_estimators": 12, "subsample": 0.4, "max_features_tree": 1 / 6}
     models = [cls(random_state=seed, **options).fit(X, y, weight) for seed in (1, 1, 2)]
-    assert all(len(rows) == 120 and (np.diff(rows) > 0).all() and active.sum() == 1 for rows, active in samples)
-    first, again, other = ([(a.tobytes(), b.tobytes()) for a, b in samples[i : i + 12]] for i in (0, 12, 24))
+    assert all(len(rows) == 120 and (np.diff(rows) > 0).all() and active.sum() == 1 for rows, active, _ in samples)
+    first, again, other = ([(a.tobytes(), b.tobytes(), key) for a, b, key in samples[i : i + 12]] for i in (0, 12, 24))
     assert first == again != other
-    assert len({rows for rows, _ in first}) == 12
-    assert len({active for _, active in first}) >= 4
+    assert len({rows for rows, _, _ in first}) == len({key for _, _, key in first}) == 12
+    assert len({active for _, active, _ in first}) >= 4
     assert models[0].model_.to_bytes() == models[1].model_.to_bytes()
     for trees in rounds_of(models[0]):
         assert len({int(f) for tree in trees for f in tree[0]}) <= 1
 
 
-VARIANTS = [{}, {"subsample": 0.6, "max_features": 0.5}, {"subsample": 0.3}]
+VARIANTS = [
+    {}, {"subsample": 0.6, "max_features_tree": 0.5}, {"max_features": 0.4, "l2_regularization": 1.0, "min_gain": 0.05},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("cls", PLAIN + BASED)
@@ -1035,9 +1141,9 @@ def test_any_number_of_threads_gives_the_same_bytes(cls, K, monkeypatch):
     rng = np.random.default_rng(37)
     X, y, weight = (np.concatenate([a] * 40) for a in setting(300, 4, K, 37))
     X = np.hstack([X + rng.normal(size=X.shape).round(1), blocks(len(y), rng, 2)])
-    options = {"gap": 2} if cls in BASED else {}
+    options = {"max_leaf_nodes": 7, "random_state": 1, **({"gap": 2} if cls in BASED else {})}
     models = [
-        cls(n_estimators=4, max_leaf_nodes=7, n_jobs=n, subsample=share, random_state=1, **options).fit(X, y, weight)
+        cls(n_estimators=4, n_jobs=n, subsample=share, max_features=share, **options).fit(X, y, weight)
         for share in (1.0, 0.7)
         for n in ((1, 2, 8) if share == 1 else (1, 3))
     ]
@@ -1075,7 +1181,7 @@ def test_early_stopping_keeps_the_best_round(cls):
     rng = np.random.default_rng(0)
     y_val = np.where(rng.random(200) < 0.3, rng.integers(0, 3, 200), y_val)
     X_val = X_val + rng.normal(size=X_val.shape)
-    options = {"n_estimators": 150, "learning_rate": 0.3, "n_iter_no_change": 12}
+    options = {"n_estimators": 150, "learning_rate": 0.3, "n_iter_no_change": 12, "scoring": "error"}
     model = cls(early_stopping=True, **options).fit(X, y, X_val=X_val, y_val=y_val)
     free = cls(**options).fit(X, y, X_val=X_val, y_val=y_val)
     errors = free.history_["val_error"]

@@ -72,28 +72,34 @@ def learner(data, name, *, n_threads=1, rng=None, **options):
 def grown(data, loss, trees, key):
     """(splits as the twin gives them, leaf of every row) and the integers they came from, (m, width)."""
     A = loss.integers()
-    feature, pos, nan_left, right, gain, rows, leaf_start, leaf = trees._grower.grow(A, key)
+    least = trees._min_gain / loss.gain_unit
+    feature, pos, nan_left, right, gain, rows, leaf_start, leaf = trees._grower.grow(A, key, least)
     splits = list(zip(feature.tolist(), pos.tolist(), nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
     for j in range(len(leaf_start) - 1):
         np.testing.assert_array_equal(rows[leaf_start[j] : leaf_start[j + 1]], np.flatnonzero(leaf == j))
     return splits, leaf.copy(), np.concatenate(list(A), axis=1)
 
 
-def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=1, **options):
-    rng = np.random.default_rng(seed)
+def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), **options):
     data = TreeData(X, y, K, np.ones(len(y)) if weight is None else weight)
-    loss, trees = learner(data, name, n_threads=n_threads, rng=rng, **options)
+    learners = [learner(data, name, n_threads=n, rng=np.random.default_rng(seed), **options) for n in n_threads]
+    loss = learners[0][0]
     settings = {"max_leaves": 12, "max_depth": None, "min_samples_leaf": 2, "max_features": 0.5, **options}
     bins = bins_of(data, X)
-    for key in (seed, 2**63 + 17 * seed):
-        splits, leaf, A = grown(data, loss, trees, key)
-        take = max(1, round(settings["max_features"] * len(bins)))
+    pool = max(1, round(settings.get("max_features_tree", 1.0) * len(bins)))
+    draws = settings["max_features"] < 1 or pool < len(bins) or settings.get("subsample", 1.0) < 1
+    for key in (seed, 2**63 + 17 * seed)[: 1 + draws]:
+        results = [grown(data, loss, trees, key) for loss, trees in learners]
+        A = results[0][2]
+        take = max(1, round(settings["max_features"] * pool))
         expected, expected_leaf = twin.grow(
             bins, data.columns.n_bins, data.columns.has_missing, A, loss.lanes, K, key, take, settings["max_leaves"],
-            settings["max_depth"], loss.least(settings["min_samples_leaf"]),
+            settings["max_depth"], loss.least(settings["min_samples_leaf"]), settings.get("subsample", 1.0), pool,
+            settings.get("min_gain", 0.0) / loss.gain_unit,
         )  # fmt: skip
-        assert splits == expected
-        np.testing.assert_array_equal(leaf, expected_leaf)
+        for splits, leaf, _ in results:
+            assert splits == expected
+            np.testing.assert_array_equal(leaf, expected_leaf)
     return data, splits
 
 
@@ -127,11 +133,7 @@ def test_many_sparse_cells(values, max_features):
     X.data = rng.integers(1, values + 1, X.nnz).astype(np.float32)
     X.data[rng.random(X.nnz) < 0.02] = np.nan
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
-    kept = []
-    for n_threads in (1, 3):
-        data, splits = check(X, y, K, seed=1, n_threads=n_threads, max_features=max_features, max_leaves=6)
-        kept.append(splits)
-    assert kept[0] == kept[1]
+    data, _ = check(X, y, K, seed=1, n_threads=(1, 3), max_features=max_features, max_leaves=6)
     assert values < 60 or len(data.columns.by_cell()[1]) > 2 * 8192
 
 
@@ -156,7 +158,7 @@ def test_many_leaves_with_threads(kind, n_threads):
     X = np.hstack([features(kind, rng, m) for _ in range(3)])
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
     X[:60, 0] = 99  # a few rows to be split off, again and again
-    check(X, y, K, seed=3, n_threads=n_threads, max_leaves=40, max_features=0.9)
+    check(X, y, K, seed=3, n_threads=(n_threads,), max_leaves=40, max_features=0.9)
 
 
 @pytest.mark.parametrize("options", [
@@ -167,6 +169,37 @@ def test_options(options):
     rng = np.random.default_rng(1)
     y = np.concatenate([np.arange(4), rng.integers(0, 4, 196)])
     check(features("continuous", rng, 200), y, 4, **options)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", [
+    {"subsample": 0.5}, {"subsample": 0.3, "max_features": 1.0, "max_leaves": 40}, {"max_features_tree": 0.5},
+    {"subsample": 0.7, "max_features_tree": 0.6, "max_features": 0.7}, {"subsample": 1e-9}, {"min_gain": 2.0},
+    {"max_features_tree": 1e-9},
+])  # fmt: skip
+def test_parts_of_rows_and_features(kind, options, sparse):
+    rng = np.random.default_rng(3)
+    m = 300
+    for K, n_threads in ((3, (1,)), (20, (1, 2))):
+        rng = np.random.default_rng(K)
+        X = features(kind, rng, m)
+        if sparse:
+            X[rng.random(X.shape) < 0.6] = 0
+            X = scipy.sparse.csr_matrix(X)
+        y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+        weight = rng.random(m) + 0.1 if K == 3 else None
+        check(X, y, K, weight=weight, seed=K, n_threads=n_threads, **options)
+
+
+def test_large_nodes_of_drawn_rows_count_the_unusual_codes():
+    """Lanes with a usual code, of which a root of drawn rows counts the others alone; and threads."""
+    rng = np.random.default_rng(0)
+    m = 9000
+    X = np.where(rng.random((m, 12)) < 0.85, 7.0, rng.integers(0, 30, (m, 12)))
+    y = (X[:, :2] > 7).sum(axis=1)
+    for take in (0.4, 1.0):
+        check(X, y, 3, n_threads=(1, 3), subsample=0.6, max_features=take, max_leaves=20)
 
 
 @pytest.mark.parametrize("spread", [0, 3, 300])

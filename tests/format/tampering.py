@@ -26,6 +26,7 @@ class File:
     link: int
     decoder: int = 0
     sections: list = field(default_factory=list)
+    minor: int = 0
 
     def find(self, tag):
         """The section with this tag."""
@@ -57,7 +58,7 @@ class File:
         header = b"\x89MCB\r\n\x1a\n" + struct.pack(
             "<HHIQIIIIIIII",
             1,
-            0,
+            self.minor,
             0,
             end,
             len(self.sections),
@@ -75,7 +76,7 @@ class File:
 def parse(data):
     """A `File` of bytes that are known to be right."""
     n_sections, _, k, d, kind, link, decoder = struct.unpack_from("<7I", data, 24)
-    file = File(k, d, kind, link, decoder)
+    file = File(k, d, kind, link, decoder, minor=struct.unpack_from("<H", data, 10)[0])
     for i in range(n_sections):
         tag, dtype, offset, count = struct.unpack_from("<4sB3xQQ", data, 64 + 32 * i)
         file.sections.append([tag, dtype, data[offset : offset + count * WIDTH[dtype]]])

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -40,10 +41,16 @@ BUILDS = {
 QUICK = ["gcc -O2", "gcc -O3 simd", "clang -O2"]
 
 
-def compiled(command, tmp_path):
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """The example as a program of a build, which is made once."""
+    return cache(lambda build: compile_example(BUILDS[build], tmp_path_factory.mktemp("c")))
+
+
+def compile_example(command, folder):
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
-    program = tmp_path / "example"
+    program = folder / "example"
     run = subprocess.run(
         [*command, *STRICT, f"-I{pymcboost.get_include()}", str(EXAMPLE), "-o", str(program)],
         capture_output=True,
@@ -76,6 +83,7 @@ def check_bits(program, tmp_path):
         X = random_rows(37, n_features)
         for cut in (None, 31) if layout == "list" else (None,):
             check_model(program, tmp_path, model, X, cut)
+            check_model(program, tmp_path, model.with_temperature(1.7), X, cut)
     for mode, n_classes, n_features, splits, leaves in (
         ("scalar", 2, 3, (0, 9), "float32"),
         ("base", 10, 64, (19, 19), "float16"),
@@ -92,11 +100,13 @@ def check_bits(program, tmp_path):
         model = Model.from_ensemble(trees, range(n_classes), link="softmax", leaves=leaves)
         for cut in (None, 5):
             check_model(program, tmp_path, model, random_rows(37, n_features), cut)
+            check_model(program, tmp_path, model.with_temperature(0.3), random_rows(37, n_features), cut)
             for n in (1, 3, 4, 16, 17) if mode == "code" and cut is None else ():
                 check_model(program, tmp_path, model, random_rows(n, n_features), cut)
     for i, machine in enumerate(machines()):
         model = Model.from_ensemble(machine, range(machine.n_classes), link=("none", "softmax2")[i % 2])
         check_model(program, tmp_path, model, finite_rows(37, machine.n_features), None)
+        check_model(program, tmp_path, model.with_temperature(9.9), finite_rows(37, machine.n_features), None)
 
 
 def machines():
@@ -123,17 +133,18 @@ def check_model(program, tmp_path, model, X, cut):
     assert [line[0] for line in lines] == [str(label) for label in wanted.predict(X)]
     numbers = np.array([[float.fromhex(value) for value in line[1:]] for line in lines])
     assert numbers[:, :k].tobytes() == wanted.raw_scores(X).tobytes()
-    if wanted.link != "none":
+    assert numbers.shape[1] == (2 * k if wanted.has_probabilities else k)
+    if wanted.has_probabilities:
         assert numbers[:, k:].tobytes() == wanted.predict_proba(X).tobytes()
 
 
-def test_trained_coded_models_score_alike_everywhere(tmp_path):
+def test_trained_coded_models_score_alike_everywhere(compiled, tmp_path):
     """PIBoost's scores in Python, in C and on the command line, for several numbers of rows."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 5, 300)
     X = (rng.normal(size=(300, 6)) + rng.normal(size=(5, 6))[y] * 2).astype(np.float32)
     X[rng.random(X.shape) < 0.1] = np.nan
-    program = compiled(BUILDS["gcc -O2"], tmp_path)
+    program = compiled("gcc -O2")
     rows = X[:60][~np.isnan(X[:60]).any(axis=1)]
     for learner, separators, n in itertools.product(("stump", "tree"), ("singles", "pairs"), (1, 3, 4, 16, 17)):
         if n == 1:
@@ -153,11 +164,31 @@ def test_trained_coded_models_score_alike_everywhere(tmp_path):
         assert [int(line[0]) for line in lines] == model.predict(rows[:n]).tolist()
 
 
+@pytest.mark.parametrize("algorithm", [pymcboost.VectorTreeBoostClassifier, pymcboost.HingeBoostOCClassifier])
+def test_probabilities_of_calibrated_models_everywhere(compiled, algorithm, tmp_path):
+    """In Python, in C and on the command line; those of HingeBoost come from the temperature alone."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 300)
+    X = (rng.normal(size=(300, 6)) + rng.normal(size=(4, 6))[y]).astype(np.float32)
+    fitted = algorithm(n_estimators=9, random_state=0).fit(X[:150], y[:150]).calibrate_on(X[150:], y[150:])
+    model, rows = fitted.model_, X[:40]
+    assert model.temperature != 1
+    check_model(compiled("gcc -O2"), tmp_path, model, rows, None)
+    text = (" ".join(f"{j + 1}:{float(v)!r}" for j, v in enumerate(row)) for row in rows)
+    (tmp_path / "t.svm").write_text("".join(f"0 {line}\n" for line in text))
+    done = call("predict", "-b", 1, "t.svm", "model.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in (tmp_path / "out").read_text().splitlines()[1:]]
+    said = np.array([[float(value) for value in line[1:]] for line in lines])
+    assert said.tobytes() == fitted.predict_proba(rows).tobytes()
+    assert [int(line[0]) for line in lines] == fitted.predict(rows).tolist()
+
+
 @pytest.mark.parametrize(
     "build", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in BUILDS]
 )
-def test_c_gives_the_bits_of_python(build, tmp_path):
-    check_bits(compiled(BUILDS[build], tmp_path), tmp_path)
+def test_c_gives_the_bits_of_python(compiled, build, tmp_path):
+    check_bits(compiled(build), tmp_path)
 
 
 @pytest.mark.slow
@@ -226,8 +257,8 @@ def test_calls_nothing_but_memory_functions(option, tmp_path):
     assert ("T", "mcb_open") in kinds
 
 
-def test_damaged_file_is_named_in_c(tmp_path):
-    program = compiled(BUILDS["gcc -O2"], tmp_path)
+def test_damaged_file_is_named_in_c(compiled, tmp_path):
+    program = compiled("gcc -O2")
     data = Model.from_ensemble(random_stumps(3, 2, 2), range(2)).to_bytes()
     (tmp_path / "model.mcb").write_bytes(data[:-1] + b"\7")
     (tmp_path / "rows").write_bytes(bytes(8))

@@ -29,13 +29,14 @@ def test_golden(name):
     assert model.kind == expected["kind"]
     assert model.raw_scores(X).tobytes() == from_hex(expected["scores"]).tobytes()
     assert model.predict(X).tolist() == expected["labels"]
-    if model.link != "none":
+    if model.has_probabilities:
         assert model.predict_proba(X).tobytes() == from_hex(expected["probabilities"]).tobytes()
     assert model.layout == (name.split("-")[1] if model.kind == 2 else "list")
     if model.kind != 2:
         assert (
             type(model)
             .from_ensemble(model.ensemble, model.classes_, link=model.link, meta=model.meta, leaves=model.leaves)
+            .with_temperature(model.temperature)
             .to_bytes()
             == (FOLDER / f"{name}.mcb").read_bytes()
         )
@@ -65,7 +66,7 @@ def write_missing():
             "scores": to_hex(model.raw_scores(X)),
             "labels": model.predict(X).tolist(),
         }
-        if model.link != "none":
+        if model.has_probabilities:
             content["probabilities"] = to_hex(model.predict_proba(X))
         (FOLDER / f"{name}.json").write_text(json.dumps(content, indent=None, sort_keys=True) + "\n")
 
@@ -101,6 +102,14 @@ def write_missing():
         }[k]:
             machine = random_kernel(70 if k == 2 else 9, 11, k, kernel, scaled, seed=k)
             machines[f"kernel-{k}-{kernel}{'-scaled' if scaled else ''}"] = machine
+        if k == 3:
+            for mode, layout in (("list", "list"), ("list", "interval"), ("trees", "list"), ("kernel", "list")):
+                kind = {"list": random_stumps, "trees": random_trees, "kernel": random_kernel}[mode]
+                model = Model.from_ensemble(kind(9, 6, k, seed=k), classes, link="softmax2", layout=layout)
+                name = layout if mode == "list" else mode
+                write(f"v1-{name}-{k}-calibrated", model.with_temperature(2.5), finite_rows(6, 6))
+            model = Model.from_ensemble(random_linear(6, k, seed=k), classes)  # no link: the temperature alone
+            write(f"v1-linear-{k}-calibrated", model.with_temperature(0.5), finite_rows(6, 6))
         for name, machine in machines.items():
             model = Model.from_ensemble(machine, classes, link=link, meta={"algorithm": "test"} if k == 3 else None)
             write(f"v1-{name}", model, finite_rows(6, machine.n_features))

@@ -42,6 +42,7 @@ LINEAR = Model.from_ensemble(random_linear(7, 3), [1, 2, 9], link="softmax").to_
 KERNEL = Model.from_ensemble(random_kernel(5, 7, 3, "poly", scaled=True), [1, 2, 9]).to_bytes()
 CODE = np.ones((MOST_DECODED + 1, 3))
 MANY_COLUMNS = Model.from_ensemble(replace(random_trees(5, 7, 3, splits=(2, 9)), code=CODE), [1, 2, 9]).to_bytes()
+CALIBRATED = Model.from_bytes(TREES).with_temperature(2.5).to_bytes()
 RBF = Model.from_ensemble(random_kernel(5, 7, 3, "rbf"), ["a", "bb", "c"]).to_bytes()
 
 
@@ -265,6 +266,20 @@ CASES = [
     ("MCB_E_CODE_ALONE", lambda: with_section(TREES, b"CODE", 5, bytes(36))),
     ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, bytes(36))),
     ("MCB_E_CODE", lambda: with_section(without(TREES, b"TBAS"), b"CODE", 5, struct.pack("<9f", *[np.nan] * 9))),
+    *[
+        ("MCB_E_CALIBRATION", lambda value=value: edited(CALIBRATED, b"CALB", "d", put(0, value)))
+        for value in (0.0, -0.0, -1.0, -5e-324, np.nan, np.inf, -np.inf)
+    ],
+    *[
+        ("MCB_E_SHAPE", lambda change=change: edited(CALIBRATED, b"CALB", "d", change))
+        for change in (lambda values: [], lambda values: [1.0, 1.0])
+    ],
+    ("MCB_E_DUPLICATE", lambda: with_section(CALIBRATED, b"CALB", 6, struct.pack("<d", 1.0))),
+    ("MCB_E_DTYPE", lambda: with_section(LIST, b"CALB", 5, struct.pack("<f", 1.0))),
+    *[
+        ("MCB_E_CALIBRATION", lambda data=data: with_section(data, b"CALB", 6, bytes(8)))
+        for data in (LIST, TABLE, SINGLE, VECTOR, CODED, LINEAR, KERNEL)
+    ],
     ("MCB_E_META_SIZE", lambda: big_meta()),
     ("MCB_E_END", lambda: with_tail(LIST)),
     *[("MCB_E_MISSING", lambda tag=tag: without(LIST, tag)) for tag in (b"FEAT", b"THRS", b"COEF", b"BIAS")],
@@ -438,7 +453,7 @@ def test_refused(name, make, tmp_path):
 
 def test_every_refusal_is_tested():
     refusals = {name for name, (number, _) in STATUSES.items() if 0 < number < 100}
-    assert len(refusals) == 55
+    assert len(refusals) == 56
     assert {name for name, _ in CASES} == refusals
 
 
@@ -450,7 +465,7 @@ def test_where_is_said():
 
 
 def test_tampering_twin_writes_the_same_bytes():
-    for data in (LIST, TEXT, TABLE, SINGLE, TREES, VECTOR, LINEAR, KERNEL, RBF, CODED):
+    for data in (LIST, TEXT, TABLE, SINGLE, TREES, VECTOR, LINEAR, KERNEL, RBF, CODED, CALIBRATED):
         assert parse(data).to_bytes() == data
 
 

@@ -35,6 +35,7 @@ RULES = {
     b"DUAL": ({5}, {KERNEL}, {KERNEL}),
     b"KPAR": ({5}, {KERNEL}, {KERNEL}),
     b"SCAL": ({5}, set(), {KERNEL}),
+    b"CALB": ({6}, set(), EVERY),
     b"LABI": ({4}, set(), EVERY),
     b"LABO": (NARROW, set(), EVERY),
     b"LABS": ({1}, set(), EVERY),
@@ -150,7 +151,7 @@ class File:
     def shapes(self):
         """Numbers of items against each other."""
         K, d, n = self.K, self.d, self.count
-        wanted = {b"BIAS": K, b"LABI": K, b"LABO": K + 1}
+        wanted = {b"BIAS": K, b"CALB": 1, b"LABI": K, b"LABO": K + 1}
         if self.kind == STUMPS:
             M = n(b"FEAT")
             wanted |= {b"THRS": M, b"COEF": M * K, b"COEL": M * K}
@@ -199,6 +200,7 @@ class File:
         else:
             self.kernel()
         self.finite(b"BIAS", 37)
+        need(all(0 < factor < math.inf for factor in self.items.get(b"CALB", ())), 56)
         self.labels()
         need(is_text(self.meta), 40)
 
@@ -378,10 +380,11 @@ class File:
         return F if all(map(math.isfinite, F)) else [math.nan] * K
 
     def probabilities(self, F):
-        """Probabilities of the classes; None without a link."""
-        if self.link == 0 or math.isnan(F[0]):
+        """Probabilities of the classes; None without a link or a calibration."""
+        if (self.link == 0 and not self.has(b"CALB")) or math.isnan(F[0]):
             return None
-        parts = [exp(self.link * (f - max(F))) for f in F]
+        factor = self.items.get(b"CALB", [1.0])[0]
+        parts = [exp((2 if self.link == 2 else 1) * (f - max(F)) * factor) for f in F]
         total = 0.0
         for part in parts:
             total += part

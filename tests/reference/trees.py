@@ -3,9 +3,12 @@
 Thresholds come from the training data's lists; bins, integers, sums, ties and partitions are worked out here again.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from .vtrees import GOLDEN, MASK, child_key, mix, sample
 
 LARGEST_STEP = 50.0
 CLOSE = 1e-3  # gains within this share of the best are looked at as its rivals
@@ -47,6 +50,7 @@ class Node:
     rows: np.ndarray
     depth: int
     best: Split | None
+    key: int = 0
     left: "Node | None" = None
     right: "Node | None" = None
 
@@ -81,23 +85,30 @@ class Tree:
         return leaf
 
 
-def score(left, right, real):
-    """(G_L H_R - G_R H_L)^2 / (H_L H_R) in the arithmetic of the kernel: float32 for one plane, float64 for two."""
+def score(left, right, real, l2=0.0):
+    """(G_L H_R - G_R H_L)^2 / (H_L H_R) in the arithmetic of the kernel: float32 for one plane, float64 for two.
+
+    H has l2 added; in float32, both are first divided by a power of two that brings l2 below 2^30.
+    """
     gl, hl, gr, hr = (a.astype(real) for a in (left[0], left[1], right[0], right[1]))
+    factor = 2.0 ** min(0, 30 - math.frexp(l2)[1]) if real is np.float32 else 1.0
+    hl, hr = (h * real(factor) + real(l2 * factor) for h in (hl, hr))
     with np.errstate(all="ignore"):
         d = gl * hr - gr * hl
         return d * d / (hl * hr)
 
 
-def gain_of(left, right):
-    """G_L^2/H_L + G_R^2/H_R - G_T^2/H_T."""
+def gain_of(left, right, l2=0.0):
+    """G_L^2/H_L + G_R^2/H_R - G_T^2/H_T, where all H have l2 added."""
     gl, hl, gr, hr = (a.astype(float) for a in (left[0], left[1], right[0], right[1]))
+    g, h = gl + gr, hl + hr + l2
+    hl, hr = hl + l2, hr + l2
     with np.errstate(all="ignore"):
         d = gl * hr - gr * hl
-        return d / hl * (d / hr) / (hl + hr)
+        return d / hl * (d / hr) / (hl + hr) - g / (hl + hr) * (g / h) * l2
 
 
-def best_split(view, rows, values, least, real, columns):
+def best_split(view, rows, values, least, real, columns, l2=0.0, least_h=0):
     """The best split of a node: lower columns, thresholds and missing right first among equals; or None."""
     total = np.array([v[rows].sum() for v in values])
     best, gains = None, {}
@@ -113,12 +124,12 @@ def best_split(view, rows, values, least, real, columns):
         sides = 2 if (view.bins[column] < 0).any() else 1
         left = np.stack([left, left + gone][:sides], axis=2).reshape(3, -1)
         right = total[:, None] - left
-        allowed = (left[2] >= least) & (right[2] >= least)
+        allowed = (left[2] >= least) & (right[2] >= least) & (left[1] >= least_h) & (right[1] >= least_h)
         if not allowed.any():
             continue
-        found = np.where(allowed, score(left, right, real), -1)
+        found = np.where(allowed, score(left, right, real, l2), -1)
         at = int(np.argmax(found))
-        gain = gain_of(left, right)
+        gain = gain_of(left, right, l2)
         close = allowed & (gain >= (1 - CLOSE) * max([np.max(gain[allowed]), *gains.values()]))
         for j in np.flatnonzero(close):  # each partition once, from whatever side or column it is seen
             gains[min(tuple(left[:, j]), tuple(right[:, j]))] = gain[j]
@@ -135,20 +146,36 @@ def best_split(view, rows, values, least, real, columns):
     return best
 
 
-def grow(view, g, h, n, *, least=1, max_leaves=20, max_depth=0, real=np.float64, rows=None, columns=None, share=0.0):
+def job_key(key, k, b, n_classes):
+    """Key of the tree of class k and base class b: the same for (b, k)."""
+    low, high = sorted((k, k if b < 0 else b))
+    return mix((key + (low * n_classes + high + 1) * GOLDEN) & MASK)
+
+
+def grow(
+    view, g, h, n, *, least=1, max_leaves=20, max_depth=0, real=np.float64, rows=None, columns=None, share=0.0, l2=0.0,
+    least_h=0, min_gain=0.0, take=0, key=0,
+):  # fmt: skip
     """The tree grown best-first on the integers g, h and n of the rows; among equal gains the older node is split.
 
-    Only nodes with more than the ``share`` of the h of all rows are split.
+    Only nodes with more than the ``share`` of the h of all rows are split. ``take``: features that a node draws, 0 for
+    all; where those of the root cannot split it, all nodes have all.
     """
+    options = {name: value for name, value in locals().items() if name not in ("view", "g", "h", "n", "take")}
     values = [np.asarray(v, dtype=np.int64) for v in (g, h, n)]
     bound = share * values[1][slice(None) if rows is None else rows].sum()
 
-    def node(rows, depth):
-        deep = (max_depth and depth >= max_depth) or not values[1][rows].sum() > bound
-        best = None if deep else best_split(view, rows, values, least, real, columns)
-        return Node(rows, depth, best if best is not None and best.gain > 0 else None)
+    pool = [column for column in view.cuts if columns is None or column in columns]
 
-    nodes = [node(np.arange(len(g)) if rows is None else np.asarray(rows), 0)]
+    def node(rows, depth, key):
+        deep = (max_depth and depth >= max_depth) or not values[1][rows].sum() > bound
+        drawn = {pool[j] for j in sample(key, len(pool), take)} if take else columns
+        best = None if deep else best_split(view, rows, values, least, real, drawn, l2, least_h)
+        return Node(rows, depth, best if best is not None and best.gain > min_gain else None, key)
+
+    nodes = [node(np.arange(len(g)) if rows is None else np.asarray(rows), 0, key)]
+    if take and nodes[0].best is None:
+        return grow(view, g, h, n, **options)
     tree = Tree(root=nodes[0])
     for _ in range(max_leaves - 1):
         leaves = [a for a in nodes if a.left is None and a.best is not None]
@@ -157,7 +184,8 @@ def grow(view, g, h, n, *, least=1, max_leaves=20, max_depth=0, real=np.float64,
         at = max(leaves, key=lambda a: a.best.gain)
         left = view.goes_left(at.rows, at.best)
         tree.splits.append((at, sorted((a.best.gain for a in leaves), reverse=True)[1:2]))
-        at.left, at.right = node(at.rows[left], at.depth + 1), node(at.rows[~left], at.depth + 1)
+        at.left = node(at.rows[left], at.depth + 1, child_key(at.key, 0))
+        at.right = node(at.rows[~left], at.depth + 1, child_key(at.key, 1))
         nodes += [at.left, at.right]
     _preorder(tree.root, tree)
     return tree
@@ -220,11 +248,11 @@ def rounded(g, h, weight, counts, scale, cell_words):
     return g, h, h if cell_words == 1 else np.maximum((weight * sn + half).astype(np.int64), 1)
 
 
-def leaf_values(tree, g, h, weight, shrinkage):
+def leaf_values(tree, g, h, weight, shrinkage, l2=0.0):
     """Shrunken Newton steps of the leaves, rounded to float32."""
     G = np.array([(weight[rows] * g[rows].astype(float)).sum() for rows in tree.leaf_rows])
     H = np.array([(weight[rows] * h[rows].astype(float)).sum() for rows in tree.leaf_rows])
-    step = np.clip(G / np.maximum(H, 1e-300), -LARGEST_STEP, LARGEST_STEP)
+    step = np.clip(G / np.maximum(H + l2, 1e-300), -LARGEST_STEP, LARGEST_STEP)
     return (step * shrinkage).astype(np.float32).astype(np.float64)
 
 
@@ -268,9 +296,13 @@ class Boosting:
         ``max_leaves``, ``max_depth``, ``least`` (in weight) of `grow`.
     """
 
-    def __init__(self, view, y, weight, n_classes, *, counts, shrinkage=0.1, least=1.0, **options):
+    def __init__(
+        self, view, y, weight, n_classes, *, counts, shrinkage=0.1, least=1.0, l2_regularization=0.0, min_gain=0.0,
+        min_hessian_leaf=0.0, **options,
+    ):  # fmt: skip
         self.view, self.y, self.weight, self.K = view, y, np.asarray(weight, dtype=float), n_classes
         self.counts, self.shrinkage, self.least, self.options = counts, shrinkage, least, options
+        self.l2, self.min_gain, self.min_hessian = l2_regularization, min_gain, min_hessian_leaf
         self.F = np.zeros((n_classes, len(y)))
 
     def step(self, k, b):
@@ -278,13 +310,17 @@ class Boosting:
         g, h = gradients(remaining(softmax(self.F), self.y), self.y, k, b)
         wg, wh = np.abs(self.weight * g).sum(), (self.weight * (1 if self.counts else h)).sum()
         unit = 2.0**23 / 2 ** np.ceil(np.log2(self.weight.sum()))
-        ints = rounded(g, h, self.weight, self.counts, (2.0**45 / wg, 2.0**37 / wh, unit), 2)
-        tree = grow(self.view, *ints, least=max(1, self.least * unit), **self.options)
+        of_g, of_h = 2.0**45 / wg, 2.0**37 / wh
+        ints = rounded(g, h, self.weight, self.counts, (of_g, of_h, unit), 2)
+        tree = grow(
+            self.view, *ints, least=max(1, self.least * unit), l2=0.0 if self.counts else self.l2 * of_h,
+            least_h=self.min_hessian * of_h, min_gain=self.min_gain * of_g**2 / of_h, **self.options,
+        )  # fmt: skip
         factor = self.shrinkage * (1 if b >= 0 else (self.K - 1) / self.K)
         leaf = np.empty(len(self.y), dtype=int)
         for j, rows in enumerate(tree.leaf_rows):
             leaf[rows] = j
-        return Step(k, b, tree, leaf_values(tree, g, h, self.weight, factor), leaf)
+        return Step(k, b, tree, leaf_values(tree, g, h, self.weight, factor, self.l2), leaf)
 
     def after(self, steps):
         F = self.F.copy()

@@ -31,6 +31,13 @@ def sample(key, n, take):
     return chosen
 
 
+def drawn_rows(key, share, m):
+    """Rows that the splits of a tree are found on."""
+    key, below = mix((key + 1) & MASK), int(share * 2.0**32)
+    rows = [i for i in range(m) if mix((key + (i + 1) * GOLDEN) & MASK) >> 32 < below]
+    return np.array(rows if rows and share < 1 else range(m))
+
+
 def pairwise(squares):
     """Row sums, adding the second half of the columns to the first until one is left."""
     while squares.shape[1] > 1:
@@ -82,12 +89,14 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least):
     return score[at], *codes[at]
 
 
-def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least):
+def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least, share=1.0,
+         pool=None, min_gain=0.0):  # fmt: skip
     """One tree on integers A (m, width): (splits in preorder, leaf of every row).
 
     bins: (d, m), n_bins for missing rows. A split is (feature, position, nan_left, right, gain).
     """
-    m = len(A)
+    m, d = len(A), len(bins)
+    features = list(range(d)) if pool in (None, d) else sample(mix((key + GOLDEN + 1) & MASK), d, pool)
 
     def node(rows, key, depth):
         found = {"rows": rows, "key": key, "depth": depth, "gain": -1.0, "children": None}
@@ -95,7 +104,7 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
         if len(rows) < 2 or weight < 2 * least or (max_depth and depth >= max_depth):
             return found
         best = []
-        for f in sample(key, len(bins), take):
+        for f in (features[j] for j in sample(key, len(features), take)):
             split = best_of_feature(bins[f][rows], n_bins[f], has_missing[f], A[rows], lanes, n_classes, least)
             if split is not None:
                 best.append((f, *split))
@@ -105,18 +114,21 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
             found.update(gain=score * weight, split=(f, position, nan_left))
         return found
 
-    root = node(np.arange(m), key, 0)
+    def is_left(at, rows):
+        f, position, nan_left = at["split"]
+        b = bins[f][rows]
+        missing = (b == n_bins[f]) & bool(has_missing[f])
+        return np.where(missing, nan_left, b <= position)
+
+    root = node(drawn_rows(key, share, m), key, 0)
     leaves, n_splits = [root], 0
     while n_splits < max_leaves - 1:
         gains = [leaf["gain"] for leaf in leaves]
         at = int(np.argmax(gains))
-        if gains[at] < 0:
+        if gains[at] <= min_gain:
             break
         leaf = leaves.pop(at)
-        f, position, nan_left = leaf["split"]
-        b = bins[f][leaf["rows"]]
-        gone = (b == n_bins[f]) & bool(has_missing[f])
-        left = np.where(gone, nan_left, b <= position)
+        left = is_left(leaf, leaf["rows"])
         leaf["children"] = [
             node(leaf["rows"][left], child_key(leaf["key"], 0), leaf["depth"] + 1),
             node(leaf["rows"][~left], child_key(leaf["key"], 1), leaf["depth"] + 1),
@@ -125,17 +137,18 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
         n_splits += 1
     splits, leaf_of_row = [], np.empty(m, dtype=np.int64)
 
-    def walk(at, n_leaves):
+    def walk(at, rows, n_leaves):
         if at["children"] is None:
-            leaf_of_row[at["rows"]] = n_leaves
+            leaf_of_row[rows] = n_leaves
             return n_leaves + 1
+        left = is_left(at, rows)
         here = len(splits)
         splits.append([*at["split"], 0, at["gain"]])
-        n_leaves = walk(at["children"][0], n_leaves)
+        n_leaves = walk(at["children"][0], rows[left], n_leaves)
         splits[here][3] = len(splits) - here
-        return walk(at["children"][1], n_leaves)
+        return walk(at["children"][1], rows[~left], n_leaves)
 
-    walk(root, 0)
+    walk(root, np.arange(m), 0)
     return [tuple(s) for s in splits], leaf_of_row
 
 

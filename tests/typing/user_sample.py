@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.model_selection import StratifiedKFold
 
 from pymcboost import (
     ABCLogitBoostClassifier,
@@ -35,6 +37,7 @@ def train(path: Path) -> MCBoostClassifier:
     for prediction in fitted.staged_predict(data.X):
         print(float(np.mean(prediction == data.y)))
     fitted.save(path.with_suffix(".mcb"), layout="interval")
+    print(fitted.calibrate_on(data.X, data.y).model_.temperature, MCBoostClassifier(calibrate="temperature", cv=5))
     return fitted.set_params(learning_rate=0.1)
 
 
@@ -45,6 +48,10 @@ def train_trees(path: Path, X: NDArray[np.float32], y: NDArray[np.int64]) -> ABC
         importances: NDArray[np.float64] = estimator.fit(X, y).feature_importances_
         print(importances.argmax(), estimator.history_["missing"][-1], estimator.gain_.sum())
     VectorTreeBoostClassifier(loss="softmax", leaf_step="full").fit(X, y).save(path)
+    found = VectorTreeBoostClassifier(n_estimators="auto", cv=StratifiedKFold(5), scoring="auc_ovr", min_delta=1e-3)
+    found.fit(X, y, validation_sets={"train": (X, y)}, groups=y)
+    print(found.cv_results_["best_round"], found.history_["train_auc_ovr"][-1])
+    MartClassifier(scoring=make_scorer(accuracy_score)).fit(X, y, X_val=X, y_val=y, sample_weight_val=np.ones(len(y)))
     checkpoint = Checkpoint(path, every=60, note=print)
     model = checkpoint.fit(ABCMartClassifier(n_estimators=10_000, n_candidates=3), X, y)
     model.model_.save(path.with_suffix(".mcb"), leaves="float16")
@@ -59,7 +66,7 @@ def score(path: Path, rows: NDArray[np.float32]) -> NDArray[np.float64]:
         model: Model = load_model(path)
     except ModelFormatError as error:
         raise SystemExit(f"{path}: {error}") from error
-    probabilities: NDArray[np.float64] = model.predict_proba(rows, n_jobs=1)
+    probabilities: NDArray[np.float64] = model.calibrated(rows, model.predict(rows)).predict_proba(rows, n_jobs=1)
     dump_svmlight(path.with_suffix(".txt"), probabilities, model.predict(rows))
     copy = Model.from_bytes(model.to_bytes())
     return copy.decision_function(rows)

@@ -103,6 +103,21 @@ def test_another_environment_compares_with_the_commit(recorded, monkeypatch, cap
     assert golden.main(["check", "--only", NAME]) == 1
 
 
+def test_a_confirmed_commit_stands_for_all(recorded, monkeypatch, capsys):
+    monkeypatch.setattr(golden, "clean_head", lambda: "1" * 40)
+    with monkeypatch.context() as patch:
+        patch.setattr(golden, "train", lambda *arguments: {NAME: "other bytes"})
+        assert golden.main(["confirm", "--only", NAME]) == 1
+    assert "confirmed" not in json.loads(golden.TABLE.read_text())
+    assert golden.main(["confirm", "--only", NAME]) == 0
+    table = json.loads(golden.TABLE.read_text())
+    assert table["confirmed"] == "1" * 40
+    golden.TABLE.write_text(json.dumps({**table, "environment": {}}))
+    monkeypatch.setattr(other_tree, "built", lambda commit, clones: other_tree.ROOT)
+    assert golden.main(["check", "--only", NAME, "--jobs", "2"]) == 0
+    assert f"comparing with {'1' * 12}, built here" in capsys.readouterr().err
+
+
 def test_absent_commit_is_an_error(recorded):
     recorded["environment"]["numpy"] = "1.0"
     golden.TABLE.write_text(json.dumps(recorded))

@@ -1,6 +1,8 @@
 """Which tests the suite itself leaves out, and that it says so."""
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -64,10 +66,41 @@ def test_slow_and_data_tests(run, tmp_path, arguments, with_data, closing, waiti
     assert closing in lines[-1]
     notice = [line for line in lines if "need data sets and were skipped" in line]
     assert len(notice) == (waiting > 0)
-    # With -m, unwanted tests are still among those that were counted when collected.
-    if notice and "-m" not in arguments:
-        assert notice[0].startswith(f"{waiting} tests")
+    assert all(line.startswith(f"{waiting} tests") for line in notice)
+    notice = [line for line in lines if "marked slow were left out" in line]
+    assert notice == (["2 tests marked slow were left out; --long (make test-long) runs them"] if not arguments else [])
+
+
+def test_tests_in_two_processes_are_counted_like_those_in_one(run):
+    pytest.importorskip("xdist")
+    lines = run("-n", "2")
+    assert "1 passed, 2 skipped in" in lines[-1]
+    assert [line.partition(";")[0].partition(":")[0] for line in lines if re.match(r"\d+ tests", line)] == [
+        "2 tests marked slow were left out",
+        "2 tests need data sets and were skipped",
+    ]
 
 
 def test_folder_that_does_not_exist_counts_as_none(run, tmp_path):
     assert "1 passed, 2 skipped" in run(data=tmp_path / "missing")[-1]
+
+
+def slow_tests(path):
+    """Names of the tests of a file that have cases marked slow."""
+    body = ast.parse(path.read_text()).body
+    marked = [node for node in body if "mark.slow" in ast.unparse(node) and not getattr(node, "decorator_list", ())]
+    shared = {getattr(node, "name", None) or ast.unparse(node.targets[0]) for node in marked}
+    for node in body:
+        decorators = " ".join(map(ast.unparse, getattr(node, "decorator_list", ())))
+        if "mark.slow" in decorators or shared & set(re.findall(r"\w+", decorators)):
+            yield node.name
+
+
+def test_docs_list_what_only_the_long_run_has():
+    tests = Path(__file__).parents[1]
+    page = (tests.parent / "docs" / "development.md").read_text()
+    section = re.search(r"### What only `make test-long` runs\n(.*?)\n###", page, re.DOTALL)[1]
+    rows = re.findall(r"^\| `(\w+/\w+\.py)` \| (.*?) \|", section, re.MULTILINE)
+    listed = {file: set(re.findall(r"`(test_\w+)`", names)) for file, names in rows}
+    found = {path.relative_to(tests).as_posix(): set(slow_tests(path)) for path in tests.glob("*/test_*.py")}
+    assert {file: names for file, names in found.items() if names} == listed

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymcboost.training.callbacks import Callback, EarlyStopping, ValidationError, as_callback
+from pymcboost.training.callbacks import Callback, EarlyStopping, ValidationCurves, as_callback
 from pymcboost.training.loop import TrainingState, train
 
 
@@ -42,17 +42,28 @@ class Counting:
         validation.followed += 1
 
 
+class Named:
+    """A metric by its name and sign alone."""
+
+    def __init__(self, name, sign):
+        self.name, self.sign = name, sign
+
+
+ERROR = Named("error", 1)
+
+
 class Errors:
     """Validation rows whose error after every round is given."""
 
     def __init__(self, errors, before=None):
         self.errors, self.before, self.followed = errors, before, 0
+        self.sets = [Named("val", None)]
 
     def add_rounds(self, builder):
         self.taken_in = len(builder)
 
-    def error(self):
-        return self.errors[self.followed - 1] if self.followed else self.before
+    def measure(self, metric):
+        return {f"val_{metric.name}": self.errors[self.followed - 1] if self.followed else self.before}
 
 
 def state_of(booster=None, n=10, **words):
@@ -182,7 +193,7 @@ def test_patience_is_exactly_as_long_as_asked(patience):
         def after_round(self, state):
             rounds.append(state.n_rounds)
 
-    train(state, [ValidationError(), EarlyStopping(patience), Counts()])
+    train(state, [ValidationCurves(ERROR), EarlyStopping(ERROR, patience), Counts()])
     assert rounds[-1] == 3 + patience
     assert state.n_rounds == 3
     assert state.gain == [3.0]
@@ -192,14 +203,14 @@ def test_patience_is_exactly_as_long_as_asked(patience):
 
 def test_a_training_that_ends_first_goes_back_to_the_best_round_as_well():
     state = state_of(n=5, validation=Errors([0.5, 0.2, 0.3, 0.3, 0.3]))
-    train(state, [ValidationError(), EarlyStopping(3)])
+    train(state, [ValidationCurves(ERROR), EarlyStopping(ERROR, 3)])
     assert state.n_rounds == 2
-    assert state.ended == "the validation error was least after these"
+    assert state.ended == "the validation error was best after these"
 
 
 def test_a_warm_start_must_beat_the_model_it_goes_on_from():
     state = state_of(Counting(4), n=20, validation=Errors([0.3] * 20, before=0.2), history={"number": [1, 2, 3, 4]})
-    train(state, [ValidationError(), EarlyStopping(5)])
+    train(state, [ValidationCurves(ERROR), EarlyStopping(ERROR, 5)])
     assert state.validation.taken_in == 4
     assert state.n_rounds == 4
     assert state.validation.followed == 5
@@ -208,7 +219,7 @@ def test_a_warm_start_must_beat_the_model_it_goes_on_from():
 def test_a_checkpoint_whose_patience_is_at_its_end_adds_no_round():
     history = {"number": [1, 2, 3, 4], "val_error": [0.3, 0.1, 0.2, 0.2]}
     state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=np.full(1, 2.0))
-    train(state, [ValidationError(), EarlyStopping(2)])
+    train(state, [ValidationCurves(ERROR), EarlyStopping(ERROR, 2)])
     assert state.validation.followed == 0
     assert (state.n_rounds, state.gain.tolist()) == (2, [2.0])
 
@@ -225,7 +236,7 @@ def test_an_interrupt_while_rounds_are_taken_back_leaves_that_to_be_done_again()
 
     state = state_of(Interrupted(), n=5, validation=Errors([0.5, 0.2, 0.3, 0.3, 0.3]))
     with pytest.raises(KeyboardInterrupt):
-        train(state, [ValidationError(), EarlyStopping(3)])
+        train(state, [ValidationCurves(ERROR), EarlyStopping(ERROR, 3)])
     state.roll_back()
     assert state.n_rounds == state.booster.n_rounds == state.booster.added == 2
     assert {len(values) for values in state.history.values()} == {2}

@@ -89,7 +89,7 @@ def fit_curve(unit):
     method = METHODS[unit["method"]]
     begin = time.perf_counter()
     C, errors = choose_C(method, X, codes, unit["repeat"]) if method.chosen else (method.C, {})
-    model = method.make(unit["rounds"], C)
+    model = method.make(unit["rounds"], C).set_params(scoring="error")
     seconds = fit_with_validation(model, X, codes, X_test, truth, GRID)
     history = model.history_
     last = len(history["val_error"])

@@ -4,9 +4,11 @@
     python tools/reproduce.py mnist10k|covtype-abc|poker-abc [--rounds N] [--gaps 1 10] [--methods mart ...]
     python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
     python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost|multiboost-defaults [--sets usps ...]
+    python tools/reproduce.py quality|quality-tuned [--sets iris ...] [--methods vector ...] [--budget MINUTES]
     python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
     python tools/reproduce.py hinge-costs [--sets satimage ...]
     python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
+    python tools/reproduce.py temperature [--sets vowel ...] [--methods vector ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
 
@@ -35,13 +37,15 @@ from reproduce import (
     multiboost_fcd,
     multiboost_table4,
     piboost,
+    quality,
     table5,
+    temperature,
     vector,
 )  # fmt: skip
 
 # In the order of docs/reproduction.md.
 PAPERS = (mcboost, figure1, abcboost, vector, multiboost_table4, multiboost, multiboost_fcd, multiboost_defaults,
-          piboost, table5, imbalance, hinge)  # fmt: skip
+          piboost, table5, imbalance, hinge, quality, temperature)  # fmt: skip
 EXPERIMENTS = {experiment.name: experiment for paper in PAPERS for experiment in paper.EXPERIMENTS}
 VERIFIABLE = [name for name, experiment in EXPERIMENTS.items() if experiment.verifiable]
 

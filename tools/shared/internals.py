@@ -310,3 +310,12 @@ def race_search(estimator, X, codes, repeat, **parameters):
         hook(estimator(**parameters), prepare=prepare, round=raced).fit(X, codes)
         turns.append(seconds[1:])
     return np.min(turns, axis=0).T
+
+
+@contextmanager
+def noted_temperatures():
+    """Temperatures of the sets of models by which a training calibrates, in the order in which they are found."""
+    module = importlib.import_module("pymcboost.training.calibration")
+    noted, find = [], module._temperature
+    with patch.object(module, "_temperature", lambda *given: noted.append(find(*given)) or noted[-1]):
+        yield noted

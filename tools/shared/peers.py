@@ -38,6 +38,11 @@ LIGHTGBM_BARE = {
     "boost_from_average": False,
     "max_bin": 255,
 }
+# The vector-leaf trees of the published tables, whatever their defaults are by now.
+VECTOR = {
+    "learning_rate": 0.2, "max_leaf_nodes": 100, "min_samples_leaf": 2, "max_features": 0.2, "subsample": 1.0,
+    "l2_regularization": 0.0,
+}  # fmt: skip
 # The feature sampling of the vector-leaf trees.
 LIGHTGBM_SAMPLED = {"feature_fraction_bynode": 0.4, "min_child_samples": 2}
 
@@ -46,7 +51,7 @@ LIGHTGBM_SAMPLED = {"feature_fraction_bynode": 0.4, "min_child_samples": 2}
 class Spec:
     """One competitor: a name of `OURS` or `PEERS`, what both sides share, and parameters in the library's own words.
 
-    ``leaves`` and ``learning_rate`` of None stand for our own defaults.
+    ``leaves`` and ``learning_rate`` of None stand for what ``more`` says.
     """
 
     method: str
@@ -58,9 +63,9 @@ class Spec:
     more: dict = field(default_factory=dict)
 
 
-def vector_spec(rounds, **more):
-    """The vector-leaf trees with their own defaults."""
-    return Spec("vector", rounds, leaves=None, learning_rate=None, **more)
+def vector_spec(rounds, more=None, **how):
+    """The vector-leaf trees of the published tables; ``more``: other parameters."""
+    return Spec("vector", rounds, leaves=None, learning_rate=None, more={**VECTOR, **(more or {})}, **how)
 
 
 def ours(method):

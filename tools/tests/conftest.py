@@ -12,7 +12,9 @@ package = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(package)
 data_folder = package.data_folder
 pytest_collection_modifyitems = package.pytest_collection_modifyitems
+pytest_sessionfinish = package.pytest_sessionfinish
 pytest_terminal_summary = package.pytest_terminal_summary
+pytest_testnodedown = package.pytest_testnodedown
 
 
 def pytest_addoption(parser):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from bench import classic as bench_classic
 from bench.report import Options, Report
-from reproduce import imbalance, piboost, table5
+from reproduce import imbalance, piboost, table5, temperature
 from reproduce.journal import frame_of
 
 
@@ -124,6 +124,17 @@ def test_every_method_of_imbalance(made_up, method):
     assert sum(n for _, n in right) == row["n_test"] == 48
     assert row["error"] == pytest.approx(100 * (1 - sum(r for r, _ in right) / 48), abs=1e-3)
     assert row["balanced_accuracy"] == pytest.approx(100 * np.mean([r / n for r, n in right]), abs=1e-3)
+
+
+@pytest.mark.parametrize("method", temperature.METHODS)
+def test_every_method_of_temperature(monkeypatch, method):
+    monkeypatch.setattr(temperature, "load_for_trees", lambda name: (*blobs(500), None, None))
+    row = temperature.fit_temperature({"data": "car", "method": method, "rows": 300, "seed": 0})
+    assert (row["n_train"], row["n_test"]) == (300, 200)
+    assert 0 < row["best"] <= min(row["plain"], row["corrected"], row["folds"]) + 0.02
+    assert row["T_corrected"] <= row["T_folds"]
+    assert f"| car | 300 | {row['plain']:.4f} | {row['folds']:.4f} |" in temperature.temperature_text(frame_of([row]))
+    assert temperature.has_rows("car", 300) and not temperature.has_rows("car", 1000)
 
 
 def test_class_weights():

@@ -150,6 +150,10 @@ static inline int mcb__check_contents(mcb_model *m) {
         }
     }
     if ((status = mcb__finite_f32(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
+    if (s[MCB_S_CALB].data) {
+        double factor = mcb__f64(s[MCB_S_CALB].data);
+        if (!(factor > 0 && factor <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_CALIBRATION, MCB_S_CALB, 0);
+    }
     if ((status = mcb__check_labels(m))) return status;
     return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);
 }

@@ -1,16 +1,32 @@
 /* ---------------------------------------------------------------------------------------------------- probabilities */
 
-MCB_API int mcb_has_probabilities(const mcb_model *m) { return m->link != MCB_LINK_NONE; }
+/* The factor by which scores are multiplied on their way to probabilities, 1 / temperature. 0 for a model that is not
+ * calibrated, and for one of which mcb_truncate has left learners out: the factor is that of all of them. */
+MCB_API double mcb_calibration(const mcb_model *m) {
+    const unsigned char *factor = m->section[MCB_S_CALB].data;
+    if (!factor) return 0.0;
+    if (m->n_learners != m->section[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count) return 0.0;
+    return mcb__f64(factor);
+}
 
-/* Turn the scores of one row into probabilities, in place: softmax of the scores (link 1) or of twice the scores (link
- * 2). MCB_E_NO_LINK, and scores untouched, if the model has no link. */
+MCB_API int mcb_has_probabilities(const mcb_model *m) {
+    return m->link != MCB_LINK_NONE || mcb_calibration(m) > 0;
+}
+
+/* Turn the scores of one row into probabilities, in place: softmax of the scores, or of twice the scores (link 2), times
+ * the factor of a calibrated model. MCB_E_NO_LINK, and scores untouched, if the model has neither link nor factor. */
 MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
     uint32_t k, K = m->n_classes;
-    double top = scores[mcb_argmax(m, scores)], sum = 0;
-    if (m->link == MCB_LINK_NONE) return MCB_E_NO_LINK;
+    double top, sum = 0, factor = mcb_calibration(m);
+    if (!(factor > 0)) {
+        if (m->link == MCB_LINK_NONE) return MCB_E_NO_LINK;
+        factor = 1;
+    }
+    top = scores[mcb_argmax(m, scores)];
     for (k = 0; k < K; k++) {
         double below = scores[k] - top;
-        scores[k] = mcb_exp(m->link == MCB_LINK_SOFTMAX2 ? below + below : below);
+        if (m->link == MCB_LINK_SOFTMAX2) below += below;
+        scores[k] = mcb_exp(below * factor); /* the doubling is exact, so that there is nothing to fuse */
         sum += scores[k];
     }
     for (k = 0; k < K; k++) scores[k] /= sum;

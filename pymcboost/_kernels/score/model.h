@@ -39,6 +39,7 @@ enum mcb_slot {
     MCB_S_KPAR, /* kernel: which one (enum mcb_kernel), gamma, coef0, degree */
     MCB_S_SCAL, /* kernel: offsets of the features, then factors; absent: rows are taken as they are */
     MCB_S_CODE, /* trees: columns x n_classes; TCLS is then a column, and its row times the leaf goes to the scores */
+    MCB_S_CALB, /* f64: the factor of scores on their way to probabilities, 1 / temperature */
     MCB_N_SLOTS
 };
 

@@ -65,6 +65,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"KPAR", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
     {"SCAL", 1u << MCB_F32, 0, MCB__KERNEL},
     {"CODE", 1u << MCB_F32, 0, MCB__TREES},
+    {"CALB", 1u << MCB_F64, 0, MCB__KINDS},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {

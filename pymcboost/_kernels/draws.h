@@ -1,0 +1,43 @@
+/* Random draws by number: what is drawn depends on the key alone, not on what was drawn before or by which thread. */
+#ifndef PYMCBOOST_DRAWS_H
+#define PYMCBOOST_DRAWS_H
+
+#include "lanes.h"
+
+#define PMB_GOLDEN 0x9E3779B97F4A7C15u
+
+/* The finaliser of splitmix64. */
+PMB_INLINE uint64_t pmb_mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+/* Key of a child of a node. */
+PMB_INLINE uint64_t pmb_child_key(uint64_t key, int right) {
+    return pmb_mix(key + (right ? 3 : 2) * PMB_GOLDEN + 1);
+}
+
+/* Mark `take` of the n features, all sets equally likely (Knuth's selection sampling). */
+PMB_CLONES PMB_STATIC void pmb_sample(uint64_t key, int32_t n, int32_t take, uint8_t *PMB_RESTRICT chosen) {
+    uint32_t u[64]; /* ahead of the decisions, which wait for each other */
+    uint64_t needed = (uint64_t)take;
+    for (int32_t from = 0; from < n; from += 64) {
+        int32_t count = n - from < 64 ? n - from : 64;
+        for (int32_t j = 0; j < 64; j++)
+            u[j] = (uint32_t)(pmb_mix(key + ((uint64_t)from + (uint64_t)j + 4) * PMB_GOLDEN) >> 32);
+        for (int32_t j = 0; j < count; j++) {
+            uint8_t yes = ((uint64_t)u[j] * (uint64_t)(n - from - j)) >> 32 < needed;
+            chosen[from + j] = yes;
+            needed -= yes;
+        }
+    }
+}
+
+/* Mark `take` of the n features that are marked in `pool`, by feature up to d; NULL: of all. */
+PMB_INLINE void pmb_sample_of(uint64_t key, const uint8_t *pool, int32_t d, int32_t n, int32_t take, uint8_t *chosen) {
+    pmb_sample(key, n, take, chosen);
+    for (int32_t f = d - 1; pool && f >= 0; f--) chosen[f] = pool[f] ? chosen[--n] : 0; /* none moves down */
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* Trees with vector leaves on a part of the rows and features: drawing them by number, and finding the leaves of the rows
+ * left out. */
+#ifndef PYMCBOOST_VECTORS_SAMPLE_H
+#define PYMCBOOST_VECTORS_SAMPLE_H
+
+#include "vectors_search.h"
+
+/* Rows of a node whose feature is sparse, by side: 1 for the left. cells, entries: those of the feature among others. */
+PMB_STATIC void pmb_vt_side_of_rows(const pmb_columns *c, int f, const uint8_t *side, const int32_t *rows, int64_t n,
+                                    const pmb_vt_cell *cell, const pmb_vt_cell *end, const int32_t *entry,
+                                    uint8_t *row_side) {
+    int32_t first = c->cell0[f], last = first + c->n_bins[f] + c->has_missing[f];
+    for (int64_t i = 0; i < n; i++) row_side[rows[i]] = side[c->mode[f]];
+    for (; cell < end && cell->cell < first; cell++) entry += cell->count;
+    for (; cell < end && cell->cell < last; cell++)
+        for (int32_t k = 0; k < cell->count; k++) row_side[*entry++] = side[cell->cell - first];
+}
+
+/* Entries of a node to its children's, which begin at the same place of `entries` and `cells` as the node's own.
+ * row_side: 1 for the rows on the left. */
+PMB_STATIC void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *left_rows,
+                                    int64_t n_left_rows, const uint8_t *PMB_RESTRICT row_side,
+                                    int32_t *PMB_RESTRICT entries, pmb_vt_cell *PMB_RESTRICT cells, pmb_vt_node *left,
+                                    pmb_vt_node *right) {
+    int64_t n = 0, l = 0, r, n_left = 0, n_right = 0;
+    const int32_t *PMB_RESTRICT row = its->entries;
+    const pmb_vt_cell *PMB_RESTRICT cell = its->cells;
+    for (int64_t i = 0; i < n_left_rows; i++) n += d->row_ptr[left_rows[i] + 1] - d->row_ptr[left_rows[i]];
+    pmb_vt_cell *right_cells = cells + n;
+    r = n;
+    for (int64_t c = 0; c < its->n_cells; c++) {
+        int32_t count = cell[c].count, on_left;
+        int64_t before = l;
+        for (int32_t j = 0; j < count; j++) {
+            int32_t it = *row++;
+            int64_t yes = row_side[it];
+            entries[yes ? l : r] = it;
+            l += yes;
+            r += 1 - yes;
+        }
+        on_left = (int32_t)(l - before);
+        if (on_left) cells[n_left++] = (pmb_vt_cell){cell[c].cell, on_left};
+        if (on_left < count) right_cells[n_right++] = (pmb_vt_cell){cell[c].cell, count - on_left};
+    }
+    left->entries = entries;
+    left->cells = cells;
+    left->first_entry = its->first_entry;
+    left->n_entries = n;
+    left->n_cells = n_left;
+    right->entries = entries + n;
+    right->cells = right_cells;
+    right->first_entry = its->first_entry + n;
+    right->n_entries = its->n_entries - n;
+    right->n_cells = n_right;
+}
+
+/* Row numbers that the key draws with the given probability to the front of `rows`, the others behind, both ascending;
+ * all where none is drawn. Returns how many are drawn. */
+PMB_STATIC int64_t pmb_vt_draw_rows(uint64_t key, double share, int64_t m, int32_t *PMB_RESTRICT rows,
+                                    int32_t *PMB_RESTRICT others) {
+    uint64_t below = (uint64_t)(share * 4294967296.0);
+    int64_t n = 0;
+    key = pmb_mix(key + 1);
+    for (int64_t i = 0; i < m && share < 1; i++) {
+        rows[n] = others[i - n] = (int32_t)i;
+        n += pmb_mix(key + ((uint64_t)i + 1) * PMB_GOLDEN) >> 32 < below;
+    }
+    if (n) {
+        memcpy(rows + n, others, sizeof(int32_t) * (size_t)(m - n));
+        return n;
+    }
+    for (int64_t i = 0; i < m; i++) rows[i] = (int32_t)i;
+    return m;
+}
+
+/* Start a tree with the first n of the rows: their sparse entries and their sums. */
+PMB_STATIC void pmb_vt_root_of_part(pmb_vectors *w, int64_t n) {
+    pmb_vt_node *root = w->its, none;
+    const pmb_vt_data *d = &w->d;
+    int b = d->n_classes / d->lanes;
+    if (w->n_entries) {
+        memset(w->row_side, 0, (size_t)d->c.m);
+        for (int64_t i = 0; i < n; i++) w->row_side[w->g.rows[i]] = 1;
+        pmb_vt_part_entries(d, root, w->g.rows, n, w->row_side, w->entries[1], w->cells[1], root, &none);
+    }
+    memset(pmb_vt_totals(w, 0, b), 0, sizeof(int32_t) * (size_t)d->lanes);
+    pmb_vt_sum_up(w, 0, b, w->scratch->gathered);
+}
+
+/* Leaves of the rows from n on, which go down the grown tree together. */
+PMB_STATIC void pmb_vt_route(pmb_vectors *w, int64_t n, int32_t *leaf_of_row) {
+    static const uint8_t same[2] = {0, 1};
+    const pmb_columns *c = &w->d.c;
+    int32_t leaf = 0, top = 0;
+    w->waiting[top++] = (pmb_vt_waiting){0, n, c->m - n};
+    while (top) {
+        pmb_vt_waiting at = w->waiting[--top];
+        const pmb_node *node = w->g.nodes + at.node;
+        int32_t *rows = w->g.rows + at.start, *spare = w->g.spare + at.start;
+        int64_t n_left;
+        if (!node->is_split) {
+            for (int64_t i = 0; i < at.n; i++) leaf_of_row[rows[i]] = leaf;
+            leaf++;
+            continue;
+        }
+        if (c->lane[node->feature] < 0) {
+            pmb_sides(c, node, w->g.side);
+            pmb_vt_side_of_rows(c, node->feature, w->g.side, rows, at.n, w->all_cells + w->first_cell[node->feature],
+                                w->all_cells + w->n_used_cells, w->all_entries + w->first_entry[node->feature],
+                                w->row_side);
+            n_left = pmb_part_by_8(w->row_side, same, rows, at.n, spare);
+        } else n_left = pmb_part_rows(c, node, w->g.side, rows, at.n, spare);
+        w->waiting[top++] = (pmb_vt_waiting){node->right, at.start + n_left, at.n - n_left};
+        w->waiting[top++] = (pmb_vt_waiting){node->left, at.start, n_left};
+    }
+}
+
+/* Add the rows from n on to the leaves: a leaf's vector is that of all its rows. */
+PMB_STATIC void pmb_vt_add_rows(pmb_vectors *w, int64_t n, int32_t n_leaves, int64_t *leaf_start, int32_t *leaf_of_row) {
+    pmb_vt_route(w, n, leaf_of_row);
+    memset(leaf_start, 0, sizeof(int64_t) * ((size_t)n_leaves + 1));
+    for (int64_t i = 0; i < w->d.c.m; i++) leaf_start[leaf_of_row[i] + 1]++;
+    for (int32_t j = 0; j < n_leaves; j++) leaf_start[j + 1] += leaf_start[j];
+    for (int64_t i = 0; i < w->d.c.m; i++) w->g.rows[leaf_start[leaf_of_row[i]]++] = (int32_t)i;
+    for (int32_t j = n_leaves; j > 0; j--) leaf_start[j] = leaf_start[j - 1];
+    leaf_start[0] = 0;
+}
+
+#endif

@@ -1,0 +1,212 @@
+"""The temperature of a model: the one number by which scores are divided before they become probabilities.
+
+With z = F for the link "softmax" and where there is none, and z = 2 F for "softmax2", it minimises over beta = 1 / T
+
+    sum_i w_i (log sum_k exp(beta z_ik) - beta z_iy) / sum_i w_i,
+
+which is convex in beta. The minimum is where the derivative, the mean of sum_k p_ik z_ik - z_iy, is 0. To the n rows
+comes one whose scores are like theirs and whose class is drawn at random (Laplace's rule of succession): where all
+rows are right, one in n + 1 may still be wrong.
+
+C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, On calibration of modern neural networks, ICML 2017.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+
+from pymcboost._kernels import elementary
+from pymcboost.model import file
+
+# Bounds of the temperature. Scores of machines depend on the units of their features.
+LEAST, MOST = 2.0**-16, 2.0**16
+# The temperature is rounded to so many binary digits: sums that differ in their last bits give the same bytes.
+BITS = 12
+# Newton's steps square the error: after one below this, what is left is below those digits.
+STEP = 1e-5
+BLOCK = 1 << 16
+
+
+def fit_temperature(scores, codes, weight=None, link="softmax"):
+    """Temperature of the least weighted log loss, from 2^-16 to 2^16, rounded to 12 binary digits.
+
+    Rows whose scores are all equal have no say; where there are no others, it is 1.
+
+    Parameters
+    ----------
+    scores : ndarray of float64 (m, K)
+        Raw scores of rows that the model has not been trained on.
+    codes : ndarray of int (m,)
+        Positions of the right classes.
+    weight : ndarray of float64 (m,), optional
+        Weights of the rows, 0 or more.
+    link : {"none", "softmax", "softmax2"}
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If no row has a positive weight, or a score or a weight is not a finite number.
+    """
+    scores, codes = np.asarray(scores, dtype=np.float64), np.asarray(codes)
+    weight = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=np.float64)
+    if scores.ndim != 2 or codes.shape != (len(scores),) or weight.shape != (len(scores),):
+        raise ValueError(
+            f"scores of shape {scores.shape}, {codes.shape} classes and {weight.shape} weights do not belong together"
+        )
+    if not np.isfinite(scores).all() or not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError("scores and weights of a calibration must be finite, and weights 0 or more")
+    if not weight.any():
+        raise ValueError("calibration needs rows with a positive weight: all weights are 0, or there are no rows")
+    z = scores - scores.max(axis=1, keepdims=True)
+    if link == "softmax2":
+        z *= 2
+    right, n_rows = z[np.arange(len(z)), codes], np.count_nonzero(weight)
+    right += (z.mean(axis=1) - right) / (n_rows + 1)
+    return rounded(1 / _minimum(z, right, weight / weight.sum()))
+
+
+def codes_of(y, classes):
+    """Positions of labels in the sorted ``classes``; ValueError for a label that is not among them."""
+    y = np.asarray(y)
+    if y.ndim != 1:
+        raise ValueError(f"y must be one-dimensional, but has shape {y.shape}")
+    text = {kind in "OSU" for kind in (y.dtype.kind, classes.dtype.kind)}
+    known = np.isin(y, classes) if len(text) == 1 else np.zeros(len(y), dtype=bool)
+    if not known.all():
+        raise ValueError(
+            f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r}, which is no class of the model; calibrate on rows "
+            f"of its classes, {classes[:3].tolist()}..."
+        )
+    return np.searchsorted(classes, y)
+
+
+def _minimum(z, right, weight):
+    """The factor at which the derivative is 0: Newton's steps on a logarithmic scale, inside a bracket."""
+    beta, low, high = 1.0, 1 / MOST, 1 / LEAST
+    while True:
+        slope, curvature = _derivatives(z, right, weight, beta)
+        if slope == 0:
+            return beta
+        low, high = (beta, high) if slope < 0 else (low, beta)
+        step = -slope / (beta * curvature) if curvature > 0 else -np.sign(slope) * np.inf
+        new = beta * np.exp(np.clip(step, -2, 2))
+        if abs(step) < STEP or high <= low * (1 + STEP):
+            return min(max(new, 1 / MOST), 1 / LEAST)
+        beta = new if low < new < high else np.sqrt(low * high)
+
+
+def _derivatives(z, right, weight, beta):
+    """First and second derivative of the loss, block after block of rows."""
+    slope = curvature = 0.0
+    step = max(1, BLOCK // z.shape[1])
+    for begin in range(0, len(z), step):
+        part, w = z[begin : begin + step], weight[begin : begin + step]
+        e = elementary.exp(beta * part)
+        total = e.sum(axis=1)
+        e *= part
+        mean = e.sum(axis=1) / total
+        slope += np.dot(w, mean - right[begin : begin + step])
+        e *= part
+        curvature += np.dot(w, e.sum(axis=1) / total - mean * mean)
+    return slope, curvature
+
+
+def rounded(value):
+    """A temperature in the binary digits and the bounds that all have."""
+    value = min(max(value, LEAST), MOST)
+    mantissa, exponent = np.frexp(value)
+    return float(np.ldexp(np.rint(mantissa * 2.0**BITS), exponent - BITS))
+
+
+class Calibration:
+    """What every model does with a temperature: a base of classes that have scores, labels, a link and sections."""
+
+    link: Any
+    classes_: Any
+    raw_scores: Any
+    ensemble: Any
+    _sections: Any
+    _changed: Any
+
+    @property
+    def temperature(self) -> float | None:
+        """By what scores are divided on their way to probabilities; None if the model is not calibrated."""
+        factor = self._sections().get("CALB")
+        return None if factor is None else 1 / float(factor[0])
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether there are probabilities: the model has a link or a temperature."""
+        return self.link != "none" or self.temperature is not None
+
+    def _need_probabilities(self):
+        if not self.has_probabilities:
+            raise ValueError(
+                "this model has no link from scores to probabilities; use decision_function or predict, or give it a "
+                "temperature by calibrated(X, y)"
+            )
+
+    def with_temperature(self, temperature: float | None) -> Self:
+        """The same model with another temperature; scores and predictions stay as they are.
+
+        Probabilities are the softmax of the scores (link "softmax2": of twice the scores) divided by the temperature. A
+        model without a link gets probabilities by it.
+
+        Parameters
+        ----------
+        temperature : float or None
+            Above 0. Below 1 it makes probabilities more extreme. None takes the calibration away.
+
+        Returns
+        -------
+        Model
+        """
+        return self._changed(CALB=dict(file.calibration_sections(temperature)).get("CALB"))
+
+    def calibrated(self, X: Any, y: Any, sample_weight: Any = None, n_jobs: int | None = None) -> Self:
+        """The same model with the temperature of the least log loss on these rows, from 2^-16 to 2^16.
+
+        Give rows that the model has not been trained on.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix (m, n_features_in_)
+        y : array-like (m,)
+            Labels that the model knows. Some of its classes may have no row.
+        sample_weight : array-like (m,), optional
+            Weights of the rows, 0 or more.
+        n_jobs : int, optional
+            See `Model.raw_scores`.
+
+        Returns
+        -------
+        Model
+        """
+        codes = codes_of(y, self.classes_)
+        return self.with_temperature(fit_temperature(self.raw_scores(X, n_jobs), codes, sample_weight, self.link))
+
+    def reweighted(self, factors: Any) -> Self:
+        """The same model with the probability of every class times a number, and all divided by their sum.
+
+        Predictions follow. Where a class has become twice as frequent, its number is 2. The numbers go into the bias: F
+        gets their logarithms, times the temperature, and halved for the link "softmax2". That is rounded to float32.
+
+        Parameters
+        ----------
+        factors : array-like (K,)
+            Above 0.
+
+        Returns
+        -------
+        Model
+        """
+        self._need_probabilities()
+        factors = np.asarray(factors, dtype=np.float64)
+        if factors.shape != self.classes_.shape or not ((factors > 0) & np.isfinite(factors)).all():
+            raise ValueError(f"factors must be {len(self.classes_)} finite numbers above 0, not {factors.tolist()}")
+        shift = elementary.log(factors) * (self.temperature or 1.0)
+        return self._changed(self.ensemble.shifted(shift / 2 if self.link == "softmax2" else shift))

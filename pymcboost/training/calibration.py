@@ -1,0 +1,142 @@
+"""Probabilities after a training: the temperature, from validation rows or from folds, and the priors of the classes.
+
+Models of folds have fewer rows than the final one. Where more rows help much they are wrong more often than it will
+be, and their temperature is too high. So a second set of models, each trained on the rows that one fold holds out,
+tells how the temperature falls with the number of rows. With T as a power of that number,
+
+    log T(n) = log T(b) - log(n / b) / log(b / s) (log T(s) - log T(b)),
+
+where n rows are trained on in all, b by a model of the first set and s by one of the second. Where T(s) is below T(b),
+T(b) is taken.
+"""
+
+import warnings
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import _check_sample_weight
+
+from pymcboost.model.temperature import codes_of, fit_temperature, rounded
+from pymcboost.training.folds import held_scores, splits
+
+# Where models of the second set have at least this share of the rows of the first, they tell nothing.
+ALIKE = 0.8
+# Rows held out that suffice for a temperature: further folds are not trained.
+ENOUGH = 1000
+
+
+def temperature_of_rows(model, held):
+    """Temperature of a model on validation rows (`Held`), those of labels that training has not seen left out."""
+    weight = (held.codes >= 0) * (1.0 if held.weight is None else held.weight)
+    return fit_temperature(model.raw_scores(held.X), held.codes.clip(0), weight, model.link)
+
+
+def temperature_of_folds(estimator, inputs, seed, rounds, found=None):
+    """Temperature of a model of all rows, from models of folds.
+
+    Parameters
+    ----------
+    estimator, inputs, seed, rounds
+        See `folds.held_scores`.
+    found : OutOfFold, optional
+        Folds that there are already, with rounds that fit their rows.
+
+    Returns
+    -------
+    float or None
+        None, with a warning, where the rows are too few for folds.
+    """
+    try:
+        return _of_folds(estimator, inputs, seed, rounds, found)
+    except ValueError as error:
+        if not isinstance(estimator.cv, Integral):
+            raise
+        warnings.warn(f"the probabilities are not calibrated: {error}", stacklevel=6)
+        return None
+
+
+def _of_folds(estimator, inputs, seed, rounds, found):
+    if found is None:
+        parts = splits(estimator.cv, inputs, seed)
+        used = parts[: _enough(parts)]
+        scores, link = held_scores(estimator, inputs, seed, rounds, used)
+    else:
+        sides = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(found.fold.max() + 1)]
+        used = parts = [tuple(map(np.flatnonzero, side)) for side in sides]
+        scores, link = found.scores, found.link
+    first = _temperature(scores, inputs, used, link)
+    swapped = [(held, parts[(i + 1) % len(parts)][1]) for i, (_, held) in enumerate(used)]
+    n, (b, s) = np.count_nonzero(inputs.weight), np.mean([[len(rows) for rows in part] for part in used], axis=0)
+    if s >= ALIKE * b or any(len(np.unique(inputs.codes[rows])) < 2 for rows, _ in swapped):
+        return first
+    rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
+    second = _temperature(held_scores(estimator, inputs, seed, rounds, swapped)[0], inputs, swapped, link)
+    return rounded(first * (first / max(first, second)) ** (np.log(n / b) / np.log(b / s)))
+
+
+def _enough(parts):
+    """Number of the first folds that hold out ``ENOUGH`` rows; of all where they are fewer."""
+    held = np.cumsum([len(rows) for _, rows in parts])
+    return int(np.searchsorted(held, ENOUGH)) + 1
+
+
+def _temperature(scores, inputs, parts, link):
+    """Temperature of the rows held out; those of a class that their model has not seen are left out."""
+    weight = np.zeros(len(inputs.weight))
+    for train, held in parts:
+        weight[held] = inputs.weight[held] * np.isin(inputs.codes[held], inputs.codes[train])
+    used = weight > 0
+    if not used.any():
+        raise ValueError(
+            "cv: no fold trains on a class that it holds out, so that there is no temperature; use stratified folds, "
+            'or set calibrate=None'
+        )
+    return fit_temperature(scores[used], inputs.codes[used], weight[used], link)
+
+
+def priors(estimator, inputs):
+    """What undoes the weights of the classes where that is asked for; None elsewhere."""
+    weight = inputs.class_weight
+    if not getattr(estimator, "restore_priors", False) or (weight == weight[0]).all():
+        return None
+    if (weight == 0).any():
+        raise ValueError(
+            f"{type(estimator).__name__}: restore_priors divides by the weights of the classes, and that of "
+            f"{inputs.classes[weight == 0].tolist()[0]!r} is 0; leave its rows out, or set restore_priors=False"
+        )
+    return 1 / weight
+
+
+class CalibratesOnRows:
+    """What fitted estimators do with rows that are given for calibration."""
+
+    model_: ClassVar[Any]
+    classes_: ClassVar[Any]
+    n_jobs: int | None
+    _check_X: Any
+
+    def calibrate_on(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Give the model the temperature at which `predict_proba` has the least log loss on these rows.
+
+        It stays until the next `fit`. Scores and predictions do not change.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows that the model has not been trained on.
+        y : array-like of shape (n_samples,)
+            Their labels. Some classes may have no row.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights. Weights of the classes are not multiplied with them.
+
+        Returns
+        -------
+        self
+        """
+        X = self._check_X(X)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        labels = self.model_.classes_[codes_of(y, self.classes_)]
+        vars(self)["model_"] = self.model_.calibrated(X, labels, weight, n_jobs=self.n_jobs)
+        return self

@@ -1,0 +1,44 @@
+"""What a model file says of its training."""
+
+from dataclasses import fields
+from numbers import Real
+
+import numpy as np
+
+from pymcboost._version import __version__
+
+# Parameters that do not change the model, and so are not written into it; and those that are where they are set.
+NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
+WHERE_SET = {"scoring", "min_delta", "cv", "calibrate", "restore_priors"}
+
+
+def meta_of(estimator):
+    """Algorithm, parameters, version and feature names: a dictionary that JSON keeps."""
+    params, defaults = estimator.get_params(deep=False), {field.name: field.default for field in fields(estimator)}
+    shown = {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL}
+    for name in WHERE_SET & {*shown}:
+        if shown[name] == defaults[name]:
+            del shown[name]
+    meta = {"algorithm": estimator.algorithm, "params": shown, "version": __version__}
+    if hasattr(estimator, "feature_names_in_"):
+        meta["feature_names"] = [str(name) for name in estimator.feature_names_in_]
+    return meta
+
+
+def _plain(value):
+    """A value that JSON keeps."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if hasattr(value, "split"):
+        return repr(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Real):
+        return value if isinstance(value, (int, float)) else float(value)
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return repr(type(value).__name__)

@@ -1,0 +1,211 @@
+"""Metrics: what early stopping and the history measure from the scores of held-out rows."""
+
+import inspect
+import numbers
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer
+from sklearn.utils.metaestimators import available_if
+
+from pymcboost._kernels import elementary
+
+# The least probability that counts, as in scikit-learn's log_loss; that of a label that training has not seen.
+LEAST = np.finfo(np.float64).eps
+# What the scores are multiplied with before the softmax.
+FACTORS = {"softmax": 1.0, "softmax2": 2.0}
+
+
+@dataclass(frozen=True)
+class Held:
+    """Rows on which a metric is measured.
+
+    Attributes
+    ----------
+    name : str
+    X : ndarray or CSC matrix (n, d)
+        Only handed to scorers.
+    y : ndarray (n,)
+        Labels.
+    codes : ndarray of int (n,)
+        Their positions in the classes; -1 for labels that training has not seen.
+    weight : ndarray of float64 (n,) or None
+        None where all rows count the same.
+    """
+
+    name: str
+    X: Any
+    y: np.ndarray
+    codes: np.ndarray
+    weight: np.ndarray | None
+
+    @classmethod
+    def of(cls, name, X, y, codes, weight):
+        """With the weights divided by their largest; an error where the rows have none."""
+        largest = weight.max(initial=0)
+        if not 0 < largest < np.inf:
+            how = "no row of positive weight" if largest == 0 else "weights that overflow"
+            raise ValueError(f"the validation set {name!r} has {how}: its metric has no value")
+        return cls(name, X, y, codes, None if (weight == largest).all() else weight / largest)
+
+    def mean(self, values):
+        """Mean over the rows."""
+        return float(np.mean(values) if self.weight is None else np.average(values, weights=self.weight))
+
+    def totals(self, values=1.0):
+        """Sums of the weighted values of every class, before them that of unseen labels: (K' + 1,)."""
+        weight = np.ones(len(self.codes)) if self.weight is None else self.weight
+        return np.bincount(self.codes + 1, weight * values)
+
+
+def log_probabilities(scores, link):
+    """Logarithms of the probabilities (n, K), the same bits on every CPU."""
+    shifted = scores * FACTORS[link]
+    shifted -= shifted.max(axis=1, keepdims=True)
+    shifted -= elementary.log(elementary.exp(shifted).sum(axis=1))[:, None]
+    return shifted
+
+
+def log_loss(scores, held, link):
+    """Mean of -log p of the rows' own classes, 1 / p the sum of exp(F_k - F_own), p at least ``LEAST``."""
+    above = scores - scores[np.arange(len(scores)), held.codes][:, None]
+    if link == "softmax2":
+        above *= FACTORS[link]
+    lost = elementary.log(np.einsum("ij->i", elementary.exp(above, out=above)))
+    lost[held.codes < 0] = np.inf
+    return held.mean(np.minimum(lost, -np.log(LEAST)))
+
+
+def error(scores, held, link):
+    """Share of the weight that is predicted wrong."""
+    return held.mean(scores.argmax(axis=1) != held.codes)
+
+
+def balanced_error(scores, held, link):
+    """Mean over the classes that occur of the share of their weight that is predicted wrong.
+
+    Labels that training has not seen are one class more, which is always wrong.
+    """
+    total, wrong = held.totals(), held.totals(scores.argmax(axis=1) != held.codes)
+    return float(np.mean(wrong[total > 0] / total[total > 0]))
+
+
+def auc_ovr(scores, held, link):
+    """Mean over the classes with rows inside and outside of the area under the curve of the class against the others.
+
+    Rows are ordered by the probability of the class, or by its score where there are no probabilities.
+    """
+    columns = scores if link == "none" else log_probabilities(scores, link)
+    return float(np.mean([_area(columns[:, k], held.codes == k, held.weight) for k in _two_sided(held)]))
+
+
+def _area(column, inside, weight):
+    """Share of the pairs of a row inside and one outside that the column orders well; equal ones count half."""
+    order = np.argsort(column, kind="stable")
+    column, inside = column[order], inside[order]
+    weight = np.ones(len(order)) if weight is None else weight[order]
+    begins = np.flatnonzero(np.concatenate(([True], column[1:] != column[:-1])))
+    within, outside = (np.add.reduceat(weight * part, begins) for part in (inside, ~inside))
+    return ((np.cumsum(outside) - outside / 2) * within).sum() / (within.sum() * outside.sum())
+
+
+def _two_sided(held):
+    total = held.totals()
+    return np.flatnonzero((total[1:] > 0) & (total.sum() - total[1:] > 0))
+
+
+METRICS = {"log_loss": log_loss, "error": error, "balanced_error": balanced_error, "auc_ovr": auc_ovr}
+ERRORS = ("log_loss", "error", "balanced_error")
+
+
+class RoundView(ClassifierMixin, BaseEstimator):
+    """What scorers see of a round: a fitted classifier that knows the scores of its rows, whatever X it is given."""
+
+    def __init__(self, scores=None, classes=None, link="none"):
+        self.scores, self.classes_, self.link = scores, classes, link
+
+    def predict(self, X):
+        """Labels of the largest scores."""
+        return self.classes_[self.scores.argmax(axis=1)]
+
+    def decision_function(self, X):
+        """Scores, for two classes their difference."""
+        return self.scores[:, 1] - self.scores[:, 0] if self.scores.shape[1] == 2 else self.scores
+
+    @available_if(lambda self: self.link != "none")
+    def predict_proba(self, X):
+        """Probabilities."""
+        found = elementary.exp(log_probabilities(self.scores, self.link))
+        return found / found.sum(axis=1, keepdims=True)
+
+
+class Metric:
+    """A metric by its name or function.
+
+    Parameters
+    ----------
+    scoring : str or callable
+        See the parameter ``scoring`` of the estimators.
+    classes : ndarray (K,)
+    link : {"none", "softmax", "softmax2"}
+
+    Attributes
+    ----------
+    name : str
+        Of its columns in the history, after the name of the set; "score" for a callable.
+    sign : {1, -1}
+        1 where smaller is better.
+    """
+
+    def __init__(self, scoring, classes, link):
+        self.classes, self.link = classes, link
+        self.name = scoring if isinstance(scoring, str) else "score"
+        self.sign = 1 if scoring in ERRORS else -1
+        self._own = METRICS.get(self.name)
+        self._scorer = None if self._own else get_scorer(scoring)
+        if self.name == "log_loss" and link == "none":
+            raise ValueError(
+                "scoring='log_loss' needs probabilities, which this algorithm does not have; use 'error', "
+                "'balanced_error' or 'auc_ovr'"
+            )
+
+    def check(self, held):
+        """Refuse rows on which the metric has no value; warn of weights that it leaves out."""
+        if self.name == "auc_ovr" and not len(_two_sided(held)):
+            raise ValueError(
+                f"the validation set {held.name!r} has rows of one class only, for which auc_ovr has no value; give "
+                "rows of two classes or more, or another scoring"
+            )
+        if self._own is None and held.weight is not None and not self._weighted():
+            warnings.warn(
+                f"scoring: {self._scorer!r} takes no sample_weight; the weights of the validation set {held.name!r} do "
+                "not count in it",
+                stacklevel=7,
+            )
+
+    def _weighted(self):
+        function = getattr(self._scorer, "_score_func", self._scorer)
+        try:
+            return "sample_weight" in inspect.signature(function).parameters
+        except (TypeError, ValueError):
+            return False
+
+    def __call__(self, scores, held):
+        """The metric of these scores (n, K)."""
+        if self._own is not None:
+            return self._own(scores, held, self.link)
+        weights = {} if held.weight is None or not self._weighted() else {"sample_weight": held.weight}
+        try:
+            value = self._scorer(RoundView(scores, self.classes, self.link), held.X, held.y, **weights)
+        except (ValueError, AttributeError) as error:
+            raise ValueError(f"scoring: {self._scorer!r} fails on the validation set {held.name!r}: {error}") from error
+        if not isinstance(value, numbers.Real) or np.isnan(value):
+            raise ValueError(
+                f"scoring: {self._scorer!r} gives {value!r} for the validation set {held.name!r}; it must be a number. "
+                "Probabilities can be 0 or 1: bound them before their logarithm is taken"
+            )
+        return float(value)
+

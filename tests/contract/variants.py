@@ -1,0 +1,50 @@
+"""Every algorithm, and further defaults of some, as estimator classes that tests go through."""
+
+from pymcboost.registry import ALGORITHMS as REGISTRY
+from pymcboost.registry import get_class
+from pymcboost.training.parameters import estimator as of_fields
+
+
+def with_defaults(name, cls, **defaults):
+    """A subclass that differs in its default parameters."""
+    types = {field: cls.__dataclass_fields__[field].type for field in defaults}
+    body = {"__annotations__": types, "__doc__": cls.__doc__, "__module__": __name__, **defaults}
+    return of_fields(type(name, (cls,), body))
+
+
+# With a seed, as some draw features; the classes are names of this module, so that they can be pickled.
+ALGORITHMS = {
+    name: with_defaults(f"Seeded{get_class(name).__name__}", get_class(name), random_state=0)
+    for name in sorted(REGISTRY)
+}
+ALGORITHMS["mcboost-of-trees"] = with_defaults("MCBoostOfTrees", get_class("mcboost"), weak_learner="tree")
+for name in ("multiboost", "multiboost-cw"):
+    ALGORITHMS[f"{name}-stagewise"] = with_defaults(
+        f"Stagewise{get_class(name).__name__}", get_class(name), max_passes=1
+    )
+    ALGORITHMS[f"{name}-of-trees"] = with_defaults(
+        f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", random_state=0
+    )
+for name, changed in (
+    ("rbf", {"kernel": "rbf", "scale": True}),
+    ("random", {"init": "random", "allow_zero": True}),
+):
+    ALGORITHMS[f"hingeboost-{name}"] = with_defaults(
+        f"{name.title()}HingeBoost", get_class("hingeboost"), **changed, random_state=0
+    )
+for name in ("adaboost-mh", "adaboost-mo", "gentleboost", "gradboost", "piboost", "samme"):
+    ALGORITHMS[f"{name}-of-trees"] = with_defaults(
+        f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", max_leaf_nodes=4, random_state=0
+    )
+ALGORITHMS["multiboost-log"] = with_defaults("LogMultiBoost", get_class("multiboost"), loss="log", C=1e2)
+# Nothing that goes by the numbers of the rows.
+ALL_ROWS = {"subsample": 1.0, "calibrate": None}
+
+
+def all_rows(algorithm):
+    """Parameters of an algorithm with which the order and the repetition of rows do not matter."""
+    known = algorithm().get_params()
+    return {name: value for name, value in ALL_ROWS.items() if name in known}
+
+
+globals().update({cls.__name__: cls for cls in ALGORITHMS.values()})

@@ -1,0 +1,344 @@
+"""Cross-validation inside a training: folds, curves, scores out of fold, and what is refused."""
+
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    LeaveOneGroupOut,
+    PredefinedSplit,
+    RepeatedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    TimeSeriesSplit,
+)
+
+from pymcboost import (
+    MartClassifier,
+    MCBoostClassifier,
+    MultiBoostClassifier,
+    SAMMEClassifier,
+    VectorTreeBoostClassifier,
+    threads,
+)
+from pymcboost.registry import ALGORITHMS as REGISTRY
+from pymcboost.registry import get_class
+from pymcboost.training import folds
+from pymcboost.training.folds import held_scores, out_of_fold, splits
+from pymcboost.training.inputs import Inputs
+
+
+def some_rows(K=3, n=150, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, n)
+    return rng.normal(size=(n, d)) + 0.8 * y[:, None] * rng.normal(size=d), y
+
+
+def inputs_of(X, y, weight=None, groups=None):
+    classes, codes = np.unique(y, return_inverse=True)
+    weight = np.ones(len(y)) if weight is None else weight
+    return Inputs(X, classes, codes, weight, np.ones(len(classes)), None, {}, "auto", False, groups)
+
+
+# -- splits ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_folds", [2, 3, 7])
+def test_folds_are_stratified_and_hold_every_used_row_out_once(n_folds):
+    X, y = some_rows()
+    weight = np.random.default_rng(1).integers(0, 2, len(y)).astype(float)
+    parts = splits(n_folds, inputs_of(X, y, weight), seed=4)
+    used = np.flatnonzero(weight > 0)
+    assert np.array_equal(np.sort(np.concatenate([held for _, held in parts])), used)
+    for train, held in parts:
+        assert np.array_equal(np.union1d(train, held), used)
+        counts = np.bincount(y[held], minlength=3)
+        assert np.abs(counts - np.bincount(y[used]) / n_folds).max() < 1
+    again, others = (splits(n_folds, inputs_of(X, y, weight), seed) for seed in (4, 5))
+    for i, (_, held) in enumerate(parts):
+        assert np.array_equal(again[i][1], held)
+        assert not np.array_equal(others[i][1], held)
+
+
+def test_groups_stay_together():
+    X, y = some_rows()
+    groups = np.random.default_rng(1).integers(0, 20, len(y))
+    weight = np.repeat([0.0, 1.0], [40, 110])
+    for cv in 4, GroupKFold(4), LeaveOneGroupOut():
+        for train, held in splits(cv, inputs_of(X, y, weight, groups), seed=0):
+            assert not set(groups[train]) & set(groups[held])
+
+
+@pytest.mark.parametrize("form", ["splitter", "list", "generator", "masks", "predefined"])
+def test_splitters_and_iterables_are_taken(form):
+    X, y = some_rows()
+    expected = list(KFold(3, shuffle=True, random_state=0).split(X))
+    of = np.zeros(len(y), dtype=int)
+    for i, (_, held) in enumerate(expected):
+        of[held] = i
+    cv = {
+        "splitter": KFold(3, shuffle=True, random_state=0),
+        "list": expected,
+        "generator": iter(expected),
+        "masks": [(of != i, of == i) for i in range(3)],
+        "predefined": PredefinedSplit(of),
+    }[form]
+    for found, one in zip(splits(cv, inputs_of(X, y), 0), expected, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(found, one, strict=True))
+
+
+def test_what_a_splitter_leaves_out_of_a_training_stays_out():
+    X, y = some_rows(n=90)
+    rows = np.arange(90)
+    purged = [(np.setdiff1d(rows, np.arange(b - 5, b + 35)), np.arange(b, b + 30)) for b in (0, 30, 60)]
+    for (train, held), one in zip(splits(purged, inputs_of(X, y), 0), purged, strict=True):
+        assert np.array_equal(train, one[0]) and np.array_equal(held, one[1])
+
+
+def zero_in_fold(y):
+    weight = np.ones(len(y))
+    weight[:50] = 0
+    return weight
+
+
+ROWS = np.arange(150)
+BAD = {
+    "fewer-rows-than-folds": (151, {}, "cv=151: there are only 150 rows; use at most that many folds"),
+    "few-rows-of-weight": (101, {"weight": zero_in_fold}, "cv=101: there are only 100 rows"),
+    "few-of-every-class": (149, {}, "cv=149: n_splits=149 cannot be greater than the number of members in each class"),
+    "few-groups": (4, {"groups": lambda y: np.arange(len(y)) % 2}, "cv=4: Cannot have number of splits"),
+    "no-groups": (GroupKFold(3), {}, "cv=GroupKFold.*The 'groups' parameter should not be None"),
+    "weights-zero-in-a-fold": (KFold(3), {"weight": zero_in_fold}, "fold 0 holds out no row of positive weight"),
+    "weights-zero-in-a-training": ([(ROWS[:50], ROWS[50:])], {"weight": zero_in_fold}, "trains on rows of 0 classes"),
+    "one-class": (KFold(2), {"y": lambda y: np.arange(150) // 75}, "fold 0 trains on rows of 1 class, and needs 2"),
+    "not-covered": (TimeSeriesSplit(3), {}, "row 0 is held out 0 times; every row must be held out once"),
+    "drawn": (ShuffleSplit(3, random_state=0), {}, r"row \d+ is held out \d time"),
+    "twice": (RepeatedKFold(n_splits=3, n_repeats=2), {}, "row 0 is held out 2 times"),
+    "overlapping": ([(ROWS, ROWS[:75]), (ROWS, ROWS[75:])], {}, "fold 0 trains on rows that it holds out"),
+    "repeated-row": ([(ROWS[75:], ROWS[[*range(75), 0]]), (ROWS[:75], ROWS[75:])], {}, "row 0 is held out 2 times"),
+    "beyond": ([(ROWS[75:], ROWS[:75] + 100), (ROWS[:75], ROWS[75:])], {}, "is out of bounds"),
+    "empty": ([], {}, "row 0 is held out 0 times"),
+    "no-pairs": ([3, 4], {}, "cv: cannot unpack"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BAD))
+def test_folds_of_no_use_are_refused(name):
+    cv, more, message = BAD[name]
+    X, y = some_rows()
+    y = more["y"](y) if "y" in more else y
+    given = {key: value(y) for key, value in more.items() if key != "y"}
+    with pytest.raises(ValueError, match=message):
+        splits(cv, inputs_of(X, y, **given), 0)
+    with pytest.raises(ValueError, match=message):
+        if "weight" in given:
+            given["sample_weight"] = given.pop("weight")
+        MartClassifier(n_estimators="auto", cv=cv).fit(X, y, **given)
+
+
+# -- curves and scores -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypatch):
+    """The slow twin: one fit for every fold, in which the rows held out weigh nothing, or are not there."""
+    cls = get_class(name)
+    X, y = some_rows()
+    estimator = cls(n_estimators=6, n_jobs=1)
+    inputs = inputs_of(X, y)
+    scores, link = held_scores(estimator, inputs, 7, 6, splits(3, inputs, 7))
+    monkeypatch.setattr(folds, "MOST_ROUNDS", 6)
+    auto = out_of_fold(estimator, inputs, seed=7)
+    original = cls._booster
+    for i, (_, held) in enumerate(splits(3, inputs, 7)):
+        assert (auto.fold[held] == i).all()
+        monkeypatch.setattr(cls, "_booster", lambda self, draw=None, i=i: original(self, lambda: 7 + i))
+        rest = np.setdiff1d(np.arange(len(y)), held)
+
+        def fit(n, rest=rest, held=held):
+            return cls(n_estimators=n, n_jobs=1).fit(X[rest], y[rest], X_val=X[held], y_val=y[held])
+
+        model = fit(6)
+        assert auto.link == link == model.model_.link
+        curve = model.history_[f"val_{model.scoring}"]
+        curve = np.append(curve, [curve[-1]] * (auto.curves.shape[1] - len(curve)))
+        np.testing.assert_allclose(auto.curves[i], curve, rtol=1e-12)
+        # Machines are rounded to float32 round by round, or as one.
+        bound = 1e-6 if name == "hingeboost" else 1e-12
+        for found, n in (scores, 6), (auto.scores, auto.best_round):
+            np.testing.assert_allclose(found[held], fit(n).model_.raw_scores(X[held]), rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("name", ["vector-tree", "mcboost", "multiboost", "adaboost-mo", "hingeboost"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
+    X, y = some_rows(n=240)
+    X = scipy.sparse.csr_matrix(np.where(X > 0.3, X, 0)) if sparse else X
+    estimator = get_class(name)(n_iter_no_change=4, random_state=0)
+    results, fixed = [], []
+    monkeypatch.setattr(threads, "SMALL_WORK", 0)
+    monkeypatch.setattr(threads, "available_cpus", lambda: 3)
+    for n_jobs, step, held_back in ((1, 8, 1 << 20), (3, 8, 1 << 20), (2, 1, 1 << 20), (3, 5, 1 << 20), (2, 8, 1)):
+        monkeypatch.setattr(folds, "STEP", step)
+        monkeypatch.setattr(folds, "STEP_SCORES", held_back)
+        results.append(out_of_fold(estimator.set_params(n_jobs=n_jobs), inputs_of(X, y), seed=3))
+        fixed.append(held_scores(estimator, inputs_of(X, y), 3, 4, splits(3, inputs_of(X, y), 3))[0])
+    for one in fixed[1:]:
+        np.testing.assert_array_equal(one, fixed[0])
+    for one in results[1:]:
+        np.testing.assert_array_equal(one.scores, results[0].scores)
+        np.testing.assert_array_equal(one.curves, results[0].curves)
+        assert (one.best_round, one.n_estimators) == (results[0].best_round, results[0].n_estimators)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "best"), [("log_loss", np.argmin), ("auc_ovr", np.argmax), ("accuracy", np.argmax)]
+)
+def test_the_best_round_is_that_of_the_mean_curve(scoring, best):
+    X, y = some_rows(n=300)
+    estimator = VectorTreeBoostClassifier(scoring=scoring, n_iter_no_change=6, random_state=0)
+    found = out_of_fold(estimator, inputs_of(X, y), seed=3)
+    mean = found.curves.mean(axis=0)
+    assert found.best_round == best(mean) + 1 == len(mean) - max(6, -(-len(mean) // 3))
+    assert found.n_estimators == round(found.best_round * 1.5**0.5)
+    fixed, _ = held_scores(estimator, inputs_of(X, y), 3, found.best_round, splits(3, inputs_of(X, y), 3))
+    np.testing.assert_allclose(fixed, found.scores, rtol=1e-12)
+
+
+def test_no_more_rounds_than_the_most_are_tried(monkeypatch):
+    monkeypatch.setattr(folds, "MOST_ROUNDS", 11)
+    X, y = some_rows(n=300)
+    found = out_of_fold(MCBoostClassifier(learning_rate=0.01), inputs_of(X, y), seed=3)
+    assert found.curves.shape == (3, 11)
+    assert found.best_round == 11
+    assert MCBoostClassifier(learning_rate=0.01, n_estimators="auto").fit(X, y).n_estimators_ == 13
+
+
+def test_min_delta_ends_the_wait_but_keeps_the_best():
+    X, y = some_rows(n=300)
+    given = {"learning_rate": 0.05, "n_iter_no_change": 5, "random_state": 0}
+    free = MartClassifier(n_estimators="auto", **given).fit(X, y)
+    hasty = MartClassifier(n_estimators="auto", min_delta=0.1, **given).fit(X, y)
+    n = len(hasty.cv_results_["rounds"])
+    assert n < len(free.cv_results_["rounds"])
+    np.testing.assert_array_equal(hasty.cv_results_["mean"], free.cv_results_["mean"][:n])
+    assert hasty.cv_results_["best_round"] == np.argmin(hasty.cv_results_["mean"]) + 1
+
+
+def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
+    monkeypatch.setattr(folds, "MOST_ROUNDS", 9)
+    X, y = some_rows(n=60)
+    X[:20] = np.eye(3)[y[:20]] @ np.random.default_rng(0).normal(size=(3, 4)) * 9  # two folds of three are not easy
+    parts = [(np.arange(20), np.arange(20, 60)), (np.arange(20, 60), np.arange(20))]
+    estimator = SAMMEClassifier(weak_learner="tree", cv=parts, max_leaf_nodes=3, n_iter_no_change=9)
+    found = out_of_fold(estimator, inputs_of(X, y), seed=0)
+    assert found.curves.shape == (2, 9)
+    assert len(np.unique(found.curves[0])) == 1
+    assert len(np.unique(found.curves[1])) > 1
+    fixed, _ = held_scores(estimator, inputs_of(X, y), 0, 9, parts)
+    one = SAMMEClassifier(weak_learner="tree", max_leaf_nodes=3, n_estimators=9).fit(X[:20], y[:20])
+    assert one.n_estimators_ == 1
+    np.testing.assert_allclose(fixed[20:], one.model_.raw_scores(X[20:]), rtol=1e-12)
+
+
+def test_without_anything_to_learn_one_round_is_asked_for():
+    X, y = np.ones((36, 2)), np.arange(36) % 3
+    found = out_of_fold(MCBoostClassifier(), inputs_of(X, y), seed=0)
+    assert found.best_round == 1
+    assert found.curves.shape == (3, 0)
+    assert not found.scores.any()
+    inputs = inputs_of(X, y)
+    for estimator in MCBoostClassifier(), MultiBoostClassifier():
+        assert not held_scores(estimator, inputs, 0, 5, splits(3, inputs, 0))[0].any()
+    with pytest.warns(UserWarning, match="the model is constant"):
+        model = MCBoostClassifier(n_estimators="auto").fit(X, y)
+    assert (model.n_estimators_, len(model.cv_results_["rounds"])) == (0, 0)
+
+
+def test_rows_of_weight_zero_are_in_no_fold():
+    X, y = some_rows()
+    weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    for cv in 3, StratifiedKFold(3):
+        found = out_of_fold(MartClassifier(cv=cv, n_iter_no_change=2), inputs_of(X, y, weight), seed=0)
+        unused = weight == 0
+        assert np.isnan(found.scores[unused]).all() and (found.fold[unused] == -1).all()
+        assert np.isfinite(found.scores[~unused]).all() and (found.fold[~unused] >= 0).all()
+
+
+def test_weights_of_rows_and_classes_count_in_the_metric():
+    X, y = some_rows()
+    weight = np.random.default_rng(1).integers(1, 4, len(y)).astype(float)
+    seen = []
+
+    def look(estimator, X, y, sample_weight):
+        seen.append(sample_weight)
+        return 0.0
+
+    class_weight = {0: 1.0, 1: 2.0, 2: 5.0}
+    model = MartClassifier(n_estimators="auto", n_iter_no_change=1, scoring=look, random_state=0)
+    model.set_params(class_weight=class_weight).fit(X, y, weight)
+    total = weight * np.array([1.0, 2.0, 5.0])[y]
+    seed = np.random.RandomState(0).randint(2**31)
+    for w, (_, held) in zip(seen, splits(3, inputs_of(X, y, total), seed), strict=False):
+        np.testing.assert_allclose(w, total[held] / total[held].max())
+
+
+def test_a_class_of_one_row_has_a_defined_metric():
+    X, y = some_rows(n=90)
+    y[0] = 9
+    model = MartClassifier(n_estimators="auto", n_iter_no_change=3).fit(X, y)
+    assert np.isfinite(model.cv_results_["folds"]).all()
+    assert model.classes_.tolist() == [0, 1, 2, 9]
+
+
+def test_metrics_without_a_value_name_the_fold():
+    X, y = some_rows(n=90)
+    some = np.flatnonzero(y == 0)[::2]
+    rest = np.setdiff1d(np.arange(90), some)
+    cv = [(np.setdiff1d(np.arange(90), held), held) for held in (some, rest[::2], rest[1::2])]
+    with pytest.raises(ValueError, match="'fold 0' has rows of one class only, for which auc_ovr has no value"):
+        MartClassifier(n_estimators="auto", scoring="auc_ovr", cv=cv).fit(X, y)
+    with pytest.raises(ValueError, match="gives nan for the validation set 'fold 0'; it must be a number"):
+        MartClassifier(n_estimators="auto", scoring=lambda *_: np.nan).fit(X, y)
+
+
+def test_scorers_are_called_in_one_thread_and_in_order(monkeypatch):
+    monkeypatch.setattr(threads, "SMALL_WORK", 0)
+    monkeypatch.setattr(threads, "available_cpus", lambda: 3)
+    X, y = some_rows()
+    seen = []
+
+    def look(estimator, X, y):
+        seen.append((threading.current_thread(), len(y)))
+        return -len(seen)
+
+    MartClassifier(n_estimators="auto", scoring=look, n_iter_no_change=3, n_jobs=3).fit(X, y)
+    assert {thread for thread, _ in seen} == {threading.main_thread()}
+    assert len(seen) == 4 * 3
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_interrupt_leaves_the_estimator_and_no_threads(error, n_jobs, monkeypatch):
+    monkeypatch.setattr(threads, "SMALL_WORK", 0)
+    monkeypatch.setattr(threads, "available_cpus", lambda: 3)
+    X, y = some_rows()
+    model = MartClassifier(n_estimators=3, n_jobs=n_jobs).fit(X, y)
+    before, n_threads = model.model_.to_bytes(), threading.active_count()
+    original, count = MartClassifier.booster.round, [0]
+
+    def interrupted(self):
+        count[0] += 1
+        if count[0] == 10:
+            raise error
+        return original(self)
+
+    monkeypatch.setattr(MartClassifier.booster, "round", interrupted)
+    with pytest.raises(error):
+        model.set_params(n_estimators="auto").fit(X, y)
+    assert model.model_.to_bytes() == before
+    assert not hasattr(model, "cv_results_")
+    assert threading.active_count() == n_threads

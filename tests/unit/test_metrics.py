@@ -1,0 +1,270 @@
+"""Metrics of held-out rows: values, weights, missing classes, and what scorers see."""
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse
+import sklearn.metrics
+from sklearn.metrics import get_scorer, make_scorer
+
+from pymcboost import HingeBoostOCClassifier, MartClassifier, VectorTreeBoostClassifier
+from pymcboost.training.callbacks import Patience
+from pymcboost.training.inputs import Validation
+from pymcboost.training.metrics import LEAST, METRICS, Held, Metric
+
+CLASSES = np.array(["ape", "bee", "cat", "dog", "elk"])
+
+
+def held_of(codes, weight=None, name="val", K=5):
+    codes = np.asarray(codes)
+    y = np.where(codes < 0, "unseen", CLASSES[codes])
+    weight = np.ones(len(codes)) if weight is None else np.asarray(weight, dtype=float)
+    return Held.of(name, np.zeros((len(codes), 1)), y, codes, weight)
+
+
+def some_rows(K=4, n=300, seed=0, weighted=True, spread=2.0):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, K, n)
+    scores = rng.normal(size=(n, K)) * spread
+    scores[np.arange(n), codes] += 1
+    return scores, held_of(codes, rng.integers(0, 4, n) if weighted else None)
+
+
+def softmax(scores, link):
+    scores = scores * {"softmax": 1, "softmax2": 2}[link]
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("link", ["softmax", "softmax2"])
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_values_are_scikit_learns(K, link, weighted):
+    scores, held = some_rows(K, weighted=weighted)
+    p, labels, w = softmax(scores, link), CLASSES[:K], held.weight
+    values = {name: Metric(name, labels, link)(scores, held) for name in METRICS}
+    said = labels[scores.argmax(axis=1)]
+    area = {"y_score": p[:, 1]} if K == 2 else {"y_score": p, "multi_class": "ovr"}
+    assert values == pytest.approx(
+        {
+            "log_loss": sklearn.metrics.log_loss(held.y, p, sample_weight=w, labels=labels),
+            "error": 1 - sklearn.metrics.accuracy_score(held.y, said, sample_weight=w),
+            "balanced_error": 1 - sklearn.metrics.balanced_accuracy_score(held.y, said, sample_weight=w),
+            "auc_ovr": sklearn.metrics.roc_auc_score(held.y, **area, sample_weight=w),
+        },
+        rel=1e-12,
+    )
+
+
+def test_rows_that_tie_count_half_in_the_area():
+    rng = np.random.default_rng(0)
+    scores, codes = rng.integers(0, 4, (200, 3)).astype(float), rng.integers(0, 3, 200)
+    weight = rng.integers(1, 4, 200)
+    held = held_of(codes, weight)
+    areas = [sklearn.metrics.roc_auc_score(codes == k, scores[:, k], sample_weight=weight) for k in range(3)]
+    assert Metric("auc_ovr", CLASSES[:3], "none")(scores, held) == pytest.approx(np.mean(areas), rel=1e-12)
+
+
+def test_log_loss_of_impossible_rows_is_bounded_as_in_scikit_learn():
+    scores = np.array([[1e6, 0.0, -1e300], [0.0, 5.0, -1e300], [0.0, 0.0, 0.0]])
+    metric = Metric("log_loss", CLASSES[:3], "softmax")
+    bound = -np.log(LEAST)
+    assert metric(scores, held_of([1, 2, 0])) == pytest.approx((2 * bound + np.log(3)) / 3, rel=1e-14)
+    assert metric(scores[:1], held_of([0])) == 0.0
+    p = softmax(scores, "softmax")
+    labels = CLASSES[:3]
+    expected = sklearn.metrics.log_loss(["bee", "cat", "ape"], p, labels=labels)
+    assert metric(scores, held_of([1, 2, 0])) == pytest.approx(expected, rel=1e-12)
+
+
+def test_labels_that_training_has_not_seen_are_wrong_and_impossible():
+    scores = np.array([[2.0, 0.0], [0.0, 2.0], [5.0, 0.0], [1.0, 0.0]])
+    held = held_of([0, 0, -1, 1], weight=[1, 2, 3, 4])
+    own = np.log1p(np.exp(-2)), 2 + np.log1p(np.exp(-2)), -np.log(LEAST), 1 + np.log1p(np.exp(-1))
+    labels = CLASSES[:2]
+    assert Metric("log_loss", labels, "softmax")(scores, held) == pytest.approx(np.average(own, weights=[1, 2, 3, 4]))
+    assert Metric("error", labels, "softmax")(scores, held) == pytest.approx(0.9)
+    assert Metric("balanced_error", labels, "softmax")(scores, held) == pytest.approx((2 / 3 + 1 + 1) / 3)
+
+
+@pytest.mark.parametrize("weight", [None, [1, 1, 1, 1, 1, 1, 0]])
+def test_classes_without_rows_do_not_count(weight):
+    scores = np.random.default_rng(0).normal(size=(7, 4))
+    held = held_of([0, 2, 0, 2, 2, 0, 2 if weight is None else 1], weight=weight)
+    labels, p, w = CLASSES[:4], softmax(scores, "softmax"), held.weight
+    areas = [sklearn.metrics.roc_auc_score(held.codes == k, p[:, k], sample_weight=w) for k in (0, 2)]
+    assert Metric("auc_ovr", labels, "softmax")(scores, held) == pytest.approx(np.mean(areas))
+    expected = sklearn.metrics.log_loss(held.y, p, labels=labels, sample_weight=w)
+    assert Metric("log_loss", labels, "softmax")(scores, held) == pytest.approx(expected)
+    wrong = [np.average(scores[held.codes == k].argmax(axis=1) != k) for k in (0, 2)]
+    assert Metric("balanced_error", labels, "softmax")(scores, held) == pytest.approx(np.mean(wrong))
+
+
+@pytest.mark.parametrize("weight", [None, [0, 0, 3]])
+def test_one_class_has_no_area(weight):
+    metric = Metric("auc_ovr", CLASSES[:3], "softmax")
+    with pytest.raises(ValueError, match="'val' has rows of one class only, for which auc_ovr has no value"):
+        metric.check(held_of([1, 1, 1] if weight is None else [0, 1, 2], weight))
+
+
+@pytest.mark.parametrize(("weight", "how"), [([0, 0], "no row of positive weight"), ([1, np.inf], "that overflow")])
+def test_weights_without_a_mean_are_refused(weight, how):
+    with pytest.raises(ValueError, match=how):
+        held_of([0, 1], weight)
+
+
+@pytest.mark.parametrize("factor", [1e300, 1e-300])
+def test_the_scale_of_the_weights_does_not_matter(factor):
+    scores, held = some_rows()
+    scaled = Held.of("val", held.X, held.y, held.codes, held.weight * factor)
+    for name in METRICS:
+        metric = Metric(name, CLASSES[:4], "softmax")
+        assert metric(scores, scaled) == pytest.approx(metric(scores, held), rel=1e-12)
+
+
+SCORERS = ("accuracy", "neg_log_loss", "roc_auc_ovr", "f1_macro", "matthews_corrcoef", "balanced_accuracy")
+
+
+@pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize("K", [2, 4])
+def test_scorers_see_what_the_model_of_the_round_would_say(name, K):
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, K, 400)
+    X = rng.normal(size=(400, 3)) + y[:, None]
+    weight = rng.integers(0, 3, 200).astype(float)
+    model = MartClassifier(n_estimators=8, scoring=name)
+    model.fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:], sample_weight_val=weight)
+    expected = get_scorer(name)(model, X[200:], y[200:], sample_weight=weight)
+    assert model.history_[f"val_{name}"][-1] == pytest.approx(expected, rel=1e-9)
+
+
+def test_callables_get_the_rows_and_labels_as_given_and_predict_nothing_again():
+    rng = np.random.default_rng(1)
+    y = CLASSES[rng.integers(0, 3, 200)]
+    X = rng.normal(size=(200, 3))
+    seen = []
+
+    def depth(estimator, X_val, y_val):
+        seen.append((X_val, y_val))
+        labels = estimator.predict(None)  # it looks at no X
+        assert np.array_equal(labels, estimator.classes_[estimator.decision_function(None).argmax(axis=1)])
+        assert np.array_equal(labels, estimator.classes_[estimator.predict_proba(None).argmax(axis=1)])
+        return len(seen)
+
+    model = VectorTreeBoostClassifier(n_estimators=6, scoring=depth, early_stopping=True, n_iter_no_change=2)
+    model.fit(X, y, X_val=X[:50], y_val=y[:50])
+    assert model.history_["val_score"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert len(seen) == 6
+    assert all(np.array_equal(X_val, X[:50]) and np.array_equal(y_val, y[:50]) for X_val, y_val in seen)
+
+
+def test_two_classes_have_one_decision():
+    scores, held = some_rows(2)
+
+    def difference(estimator, X, y):
+        assert estimator.decision_function(X).shape == y.shape
+        return (estimator.decision_function(X) - (scores[:, 1] - scores[:, 0])).sum()
+
+    assert Metric(difference, CLASSES[:2], "none")(scores, Held.of("val", None, held.y, held.codes, np.ones(300))) == 0
+
+
+def test_weights_go_to_scorers_that_take_them():
+    scores, held = some_rows()
+    labels = CLASSES[:4]
+    plain = Metric(lambda estimator, X, y: np.mean(estimator.predict(X) == y), labels, "softmax")
+    with pytest.warns(UserWarning, match="takes no sample_weight; the weights of the validation set 'val' do not"):
+        plain.check(held)
+    assert plain(scores, held) == pytest.approx(np.mean(scores.argmax(axis=1) == held.codes))
+    made = Metric(make_scorer(sklearn.metrics.accuracy_score), labels, "softmax")
+    made.check(held)
+    assert made(scores, held) == pytest.approx(1 - Metric("error", labels, "softmax")(scores, held))
+
+
+@pytest.mark.parametrize("value", [np.nan, None, "0.3", 1j, np.array([1.0, 2.0])])
+def test_what_is_no_number_is_refused_with_the_set(value):
+    scores, held = some_rows()
+    with pytest.raises(ValueError, match="for the validation set 'val'; it must be a number"):
+        Metric(lambda estimator, X, y: value, CLASSES[:4], "softmax")(scores, held)
+
+
+def test_scorers_that_refuse_a_set_name_it():
+    scores, held = some_rows(2)
+    one = held_of(np.zeros(300, dtype=int))
+    with pytest.raises(ValueError, match="log_loss.* fails on the validation set 'val': y_true contains"):
+        Metric("neg_log_loss", CLASSES[:2], "softmax")(scores, one)
+
+
+def test_minus_infinity_is_the_worst_value():
+    """log of a probability of 0, say: the first round is kept, and the training ends with its patience."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 3, 200)
+    worst = {"scoring": lambda *_: -np.inf, "early_stopping": True, "n_iter_no_change": 4}
+    model = MartClassifier(n_estimators=20, **worst).fit(X, y)
+    assert model.n_estimators_ == 1
+    seen = []
+    better = {**worst, "scoring": lambda *_: seen.append(0) or (-np.inf if len(seen) != 3 else -5.0)}
+    assert MartClassifier(n_estimators=20, **better).fit(X, y).n_estimators_ == 3
+    assert len(seen) == 7
+
+
+@pytest.mark.parametrize("scoring", ["logloss", "", 3, None, ["error"]])
+def test_unknown_metrics_are_refused_with_those_there_are(scoring):
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+    names = "'log_loss', 'error', 'balanced_error', 'auc_ovr', a name that sklearn.metrics.get_scorer_names"
+    with pytest.raises(ValueError, match=re.escape(f"scoring={scoring!r} is not allowed; it must be one of {names}")):
+        MartClassifier(scoring=scoring).fit(X, y)
+
+
+def test_no_log_loss_without_probabilities():
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+    with pytest.raises(ValueError, match="scoring='log_loss' needs probabilities, which this algorithm does not have"):
+        HingeBoostOCClassifier(scoring="log_loss").fit(X, y, X_val=X, y_val=y)
+    with pytest.raises(ValueError, match="fails on the validation set 'val': RoundView has none of .*predict_proba"):
+        HingeBoostOCClassifier(scoring="neg_log_loss").fit(X, y, X_val=X, y_val=y)
+    model = HingeBoostOCClassifier(n_estimators=3, scoring="auc_ovr").fit(X, y, X_val=X, y_val=y)
+    expected = np.mean([sklearn.metrics.roc_auc_score(y == k, model.decision_function(X)[:, k]) for k in range(3)])
+    assert model.history_["val_auc_ovr"][-1] == pytest.approx(expected)
+
+
+def test_several_sets_have_the_scores_that_each_alone_has():
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=(n, 4)).astype(dtype) for n, dtype in ((30, "f4"), (20, "f8"), (25, "f4"))]
+    parts[2][rng.random(parts[2].shape) < 0.5] = 0
+    parts[1][2, 3] = np.nan
+    mixed = [parts[0], parts[1], scipy.sparse.csc_matrix(parts[2])]
+    for sets in parts, mixed:
+        held = [
+            Held.of(f"s{i}", X, np.zeros(X.shape[0]), np.zeros(X.shape[0], dtype=int), np.ones(X.shape[0]))
+            for i, X in enumerate(sets)
+        ]
+        validation = Validation(held, 3)
+        X = validation.X.toarray() if hasattr(validation.X, "toarray") else validation.X
+        np.testing.assert_array_equal(X, np.concatenate(parts))
+        validation.scores = np.arange(75.0)[:, None] * [1, 0, 0]
+        first = lambda estimator, X, y: estimator.decision_function(X)[0, 0]  # noqa: E731
+        measured = validation.measure(Metric(first, np.arange(3), "softmax"))
+        assert measured == {"s0_score": 0, "s1_score": 30, "s2_score": 50}
+
+
+@pytest.mark.parametrize(
+    ("curve", "min_delta", "ends", "best"),
+    [
+        ([5, 4, 3, 2, 1, 1, 1, 1], 0, 8, 5),
+        ([5, 4.5, 4, 3.5, 3, 2.5, 2, 1.5], 0.9, None, 8),  # slow, but in two rounds enough
+        ([5, 4.8, 4.7, 4.6, 4.6, 4.6], 1, 4, 4),  # the best is kept though it is little better
+        ([5, 5, 5, 4, 4, 4], 0, None, 4),
+        ([5, 5, 5, 5, 4, 4], 0, 4, 1),
+    ],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_patience_of_three_rounds(curve, min_delta, ends, best, sign):
+    patience = Patience(sign, 3, min_delta)
+    over = None
+    for t, value in enumerate(curve, 1):
+        patience.see(sign * value, t)
+        if patience.over(t):
+            over = t
+            break
+    assert over == ends
+    assert patience.best_round == best

@@ -1,0 +1,106 @@
+"""The temperature of given scores."""
+
+import numpy as np
+import pytest
+from reference.temperature import best_temperature, log_loss
+
+from pymcboost.model.temperature import codes_of, fit_temperature
+
+
+def draw(n, k, true, seed=0):
+    """Scores, and classes drawn from softmax(scores / true)."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(n, k)) * 3
+    return scores, (scores / true + rng.gumbel(size=(n, k))).argmax(axis=1), rng.random(n)
+
+
+@pytest.mark.parametrize("link", ["none", "softmax", "softmax2"])
+@pytest.mark.parametrize(
+    ("n", "k", "true", "scale"), [(60, 2, 1.0, 1.0), (80, 3, 3.0, 40.0), (50, 7, 0.5, 0.05), (90, 4, 30.0, 1.0)]
+)
+def test_twin(n, k, true, scale, link):
+    scores, codes, weight = draw(n, k, true)
+    scores *= scale
+    found = fit_temperature(scores, codes, weight, link)
+    wanted = best_temperature(scores.tolist(), codes.tolist(), weight.tolist(), link)
+    assert found == pytest.approx(wanted, rel=2**-12)
+    least = log_loss(scores, codes, weight, link, wanted)
+    assert log_loss(scores, codes, weight, link, found) <= least * (1 + 1e-6)
+
+
+def test_a_known_temperature_is_found_in_many_rows():
+    scores, codes, _ = draw(200_000, 5, 2.5)
+    assert fit_temperature(scores, codes) == pytest.approx(2.5, rel=0.01)
+    assert fit_temperature(scores, codes, link="softmax2") == pytest.approx(5.0, rel=0.01)
+
+
+def test_two_classes():
+    """Scores (0, f) and (-f / 2, f / 2) are the same."""
+    scores, codes, weight = draw(300, 2, 0.7)
+    f = scores[:, 1] - scores[:, 0]
+    first = fit_temperature(np.column_stack([np.zeros(300), f]), codes, weight)
+    assert first == fit_temperature(np.column_stack([-f / 2, f / 2]), codes, weight)
+
+
+def test_where_all_rows_are_right_one_in_as_many_may_be_wrong():
+    """One class, scores (1, 0): the minimum is where the other one has half a row in n + 1."""
+    for n in (9, 99, 999):
+        scores = np.tile([[5.0, 0.0]], (n, 1))
+        p = 1 / (1 + np.exp(-5 / fit_temperature(scores, np.zeros(n, dtype=int))))
+        assert 1 - p == pytest.approx(0.5 / (n + 1), rel=0.01)
+
+
+def test_what_has_no_minimum_inside_the_bounds():
+    scores = np.random.default_rng(0).normal(size=(50, 3)) * 1e-6
+    assert fit_temperature(scores, scores.argmax(axis=1)) == 2**-16
+    assert fit_temperature(scores, scores.argmin(axis=1)) == 2**16
+    assert fit_temperature(np.full((50, 3), 7.0), np.arange(50) % 3) == 1
+
+
+def test_a_row_of_equal_scores_has_no_say():
+    scores, codes, weight = draw(100, 3, 2.0)
+    more = np.vstack([scores, np.ones((3, 3))])
+    found = fit_temperature(more, [*codes, 0, 1, 2], [*weight, 1, 1, 1])
+    assert found == pytest.approx(fit_temperature(scores, codes, weight), rel=0.01)
+
+
+def test_weights_are_counts_and_0_is_none():
+    scores, codes, _ = draw(100, 3, 2.0)
+    counts = np.arange(100) % 3
+    found = fit_temperature(scores, codes, counts)
+    assert found == fit_temperature(scores, codes, counts * 1e-200)
+    assert found == fit_temperature(scores[counts > 0], codes[counts > 0], counts[counts > 0])
+    assert found == pytest.approx(fit_temperature(scores.repeat(counts, axis=0), codes.repeat(counts)), rel=0.02)
+
+
+def test_last_bits_of_the_scores_do_not_show():
+    for seed in range(20):
+        scores, codes, weight = draw(200, 4, 1.5, seed)
+        noise = 1 + 1e-13 * np.random.default_rng(seed).choice([-1, 1], size=scores.shape)
+        found = fit_temperature(scores, codes, weight)
+        assert found == fit_temperature(scores * noise, codes, weight)
+        assert (found * 2.0**12 / 2 ** np.floor(np.log2(found) + 1)) % 1 == 0
+
+
+@pytest.mark.parametrize(
+    ("scores", "codes", "weight", "words"),
+    [
+        (np.eye(3), [0, 1, 2], [0, 0, 0], "all weights are 0"),
+        (np.empty((0, 3)), np.empty(0, dtype=int), None, "there are no rows"),
+        (np.eye(3), [0, 1, 2], [1, -1, 1], "0 or more"),
+        (np.eye(3), [0, 1, 2], [1, np.nan, 1], "must be finite"),
+        (np.full((3, 3), np.inf), [0, 1, 2], None, "must be finite"),
+        (np.eye(3), [0, 1], None, "do not belong together"),
+        (np.ones(3), [0, 1, 1], None, "do not belong together"),
+    ],
+)
+def test_refused(scores, codes, weight, words):
+    with pytest.raises(ValueError, match=words):
+        fit_temperature(scores, codes, weight)
+
+
+def test_labels_that_a_model_does_not_know():
+    assert codes_of(["b", "a", "b"], np.array(["a", "b"])).tolist() == [1, 0, 1]
+    for y, classes in (([1, 5], [1, 2, 3]), (["1", "2"], [1, 2]), ([1, 2], ["1", "2"])):
+        with pytest.raises(ValueError, match="no class of the model"):
+            codes_of(y, np.array(classes))

@@ -1,0 +1,230 @@
+"""Probabilities and errors of everyone's defaults, and of everyone tuned by the same search, on all data sets."""
+
+import json
+import sys
+import time
+
+import numpy as np
+from shared import classifiers, ranks
+from shared.datasets import DATA, coded, fixed_split, fold_rows, load_for_trees, sets_by_cost
+from shared.peers import Absent
+from shared.tables import markdown_table, picture
+
+from reproduce.experiment import Experiment, Results, cross, select
+
+# Fixed before the first run.
+METHODS = (
+    "vector", "vector-raw", "vector-auto", "abc-logitboost", "mcboost", "lightgbm", "xgboost", "xgboost-vector",
+    "catboost", "histogram", "logistic", "svm",
+)  # fmt: skip
+TUNED = ("vector", "lightgbm", "xgboost", "xgboost-vector", "catboost", "histogram", "logistic", "svm")
+TUNED_SETS = (
+    "iris", "wine", "glass", "ecoli", "svmguide2", "svmguide4", "vowel", "CNAE-9", "yeast", "car", "dna", "abalone",
+    "waveform", "waveform-noise", "optdigits", "satimage", "pendigits", "letter", "krkopt", "usps",
+)  # fmt: skip
+CONFIGURATIONS, FOLDS, TUNED_ROWS = 30, 5, 3000
+SEEDS = 3
+BINS = 15
+SMALLEST = np.finfo(np.float64).eps
+MEASURES = ("log_loss", "error", "balanced_error", "calibration_error")
+
+
+def measures_of(P, truth):
+    """Log loss, error and balanced error in percent, and the calibration error over bins of equal mass.
+
+    Rows of classes that were not trained on (-1) have probability 0.
+    """
+    n = len(truth)
+    top, best = P.argmax(axis=1), P.max(axis=1)
+    own = np.where(truth >= 0, P[np.arange(n), truth], 0.0)
+    wrong = top != truth
+    order = np.array_split(np.argsort(best, kind="stable"), min(BINS, n))
+    gaps = [len(part) * abs(best[part].mean() - 1 + wrong[part].mean()) for part in order]
+    return {
+        "log_loss": round(float(-np.log(np.clip(own, SMALLEST, 1)).mean()), 5),
+        "error": round(100 * float(wrong.mean()), 4),
+        "balanced_error": round(100 * float(np.mean([wrong[truth == k].mean() for k in np.unique(truth)])), 4),
+        "calibration_error": round(100 * float(sum(gaps) / n), 4),
+    }
+
+
+def tested(unit, params, parts):
+    """Fit, test and measure one classifier."""
+    X, y, X_test, truth = parts
+    model = classifiers.make(unit["method"], **params)
+    cpu, begin = time.process_time(), time.perf_counter()
+    model.fit(X, y)
+    row = {"seconds": round(time.perf_counter() - begin, 4), "cpu": round(time.process_time() - cpu, 4)}
+    P, micros = np.asarray(model.predict_proba(X_test), dtype=np.float64), []
+    for _ in range(3):
+        begin = time.process_time()
+        model.predict_proba(X_test)
+        micros.append(1e6 * (time.process_time() - begin) / len(truth))
+    sizes = {"n_train": len(y), "n_test": len(truth), "bytes": classifiers.size_of(model)}
+    return {**unit, **measures_of(P, truth), **row, **sizes, "micros_a_row": round(min(micros), 3)}
+
+
+def fit_defaults(unit):
+    """Everyone's defaults on the full set."""
+    return tested(unit, {}, coded(load_for_trees(unit["data"], unit["seed"])))
+
+
+def tuned_part(data):
+    """At most so many rows of the training part."""
+    X, y, X_test, truth = load_for_trees(data)
+    rows = np.random.default_rng(0).permutation(len(y))[:TUNED_ROWS]
+    classes, counts = np.unique(y[rows], return_counts=True)
+    rows = np.sort(rows[np.isin(y[rows], classes[counts >= FOLDS])])
+    return coded((X[rows], y[rows], X_test, truth))
+
+
+def fit_configuration(unit):
+    """Cross-validation of one random configuration on the training part."""
+    X, y, _, _ = tuned_part(unit["data"])
+    params, found, begin = classifiers.drawn(unit["method"], unit["configuration"]), [], time.perf_counter()
+    for fold in range(FOLDS):
+        train, test = fold_rows(y, fold, FOLDS)
+        model = classifiers.make(unit["method"], **params).fit(X[train], y[train])
+        found.append(measures_of(np.asarray(model.predict_proba(X[test]), dtype=np.float64), y[test]))
+    means = {name: round(float(np.mean([one[name] for one in found])), 5) for name in ("log_loss", "error")}
+    return {**unit, **means, "setting": json.dumps(params), "seconds": round(time.perf_counter() - begin, 3)}
+
+
+def fit_tuned(unit):
+    """The chosen configuration on all training rows, and the test part."""
+    return tested(unit, classifiers.drawn(unit["method"], unit["configuration"]), tuned_part(unit["data"]))
+
+
+def present(methods):
+    """Methods whose libraries are there; says which are not."""
+    kept = []
+    for method in methods:
+        try:
+            classifiers.make(method)
+            kept.append(method)
+        except Absent as reason:
+            print(f"quality: {method} skipped, {reason} is absent", file=sys.stderr)
+    return kept
+
+
+def defaults_plan(options, journal):
+    units = cross(data=sets_by_cost(options.sets), seed=range(SEEDS), method=present(options.methods or METHODS))
+    yield 0, [u for u in units if u["seed"] == 0 or not fixed_split(u["data"])], "quality"
+
+
+def tuned_plan(options, journal, choices):
+    methods = present(options.methods or TUNED)
+    sets = sets_by_cost(options.sets or TUNED_SETS)
+    yield 1, cross(data=sets, method=methods, configuration=range(CONFIGURATIONS)), "quality-choice"
+    frame = choices.frame()
+    units = []
+    for data in sets:
+        for method in methods:
+            mine = select(frame, data=data, method=method) if len(frame) else frame
+            if len(mine) == CONFIGURATIONS:
+                best = mine.sort_values(["log_loss", "configuration"]).iloc[0]
+                units.append({"data": data, "method": method, "configuration": int(best["configuration"])})
+    yield 0, units, "quality-tuned"
+
+
+def whole_sets(frame):
+    """Means over the seeds, for the methods that most sets have and the sets that have all of these."""
+    means = frame.groupby(["data", "method"])[[*MEASURES, "cpu", "bytes", "micros_a_row"]].mean().unstack("method")
+    methods = [m for m in METHODS if m in means["log_loss"] and means["log_loss"][m].notna().mean() > 0.5]
+    kept = means["log_loss"][methods].notna().all(axis=1)
+    return means[kept], methods
+
+
+def geometric(values):
+    """Geometric mean, of numbers not below 1e-4."""
+    return float(np.exp(np.log(np.maximum(np.asarray(values, dtype=float), 1e-4)).mean()))
+
+
+def summary(means, methods):
+    """Ranks and means of every method over the sets."""
+    lines = []
+    by_rank = {name: ranks.rank(methods, means[name][methods].to_numpy()) for name in ("log_loss", "error")}
+    for j, method in enumerate(methods):
+        cells = [means[name][method] for name in (*MEASURES, "cpu", "bytes", "micros_a_row")]
+        lines.append([
+            method, *(f"{one.mean_ranks[j]:.2f}" for one in by_rank.values()), f"{geometric(cells[0]):.4f}",
+            *(f"{cell.mean():.2f}" for cell in cells[1:4]), f"{geometric(cells[4]):.2f}",
+            f"{geometric(cells[5]) / 1000:.0f}", f"{geometric(cells[6]):.2f}",
+        ])  # fmt: skip
+    heads = [
+        "method", "rank, log loss", "rank, error", "log loss", "error %", "balanced error %", "calibration error %",
+        "CPU seconds", "kB", "microseconds a row",
+    ]  # fmt: skip
+    note = (
+        f"{len(means)} sets; geometric means of log loss, seconds, kB and microseconds; critical difference of ranks "
+        f"{by_rank['log_loss'].critical:.2f}."
+    )
+    return f"{note}\n\n{markdown_table(heads, lines)}"
+
+
+def table_of(means, methods, name, digits):
+    """One measure, set by set; the best in bold."""
+    lines = []
+    for data in sets_by_cost(list(means.index)):
+        values = means[name].loc[data][methods].to_numpy()
+        words = [f"{value:.{digits}f}" for value in values]
+        lines.append([data, *(f"**{w}**" if v == values.min() else w for w, v in zip(words, values, strict=True))])
+    return markdown_table(["set", *methods], lines)
+
+
+def text_of(frame):
+    """All tables in Markdown."""
+    if frame.empty:
+        return "No results yet."
+    means, methods = whole_sets(frame)
+    if len(means) < 2 or len(methods) < 2:
+        return "Not enough results for a table: two sets with two methods are needed."
+    left_out = sorted(set(frame["data"]) - set(means.index))
+    note = f"\n\nNot in the tables, as some method has no result: {', '.join(left_out)}." if left_out else ""
+    return (
+        f"{summary(means, methods)}{note}\n\nLog loss:\n\n{table_of(means, methods, 'log_loss', 4)}\n\n"
+        f"Error in percent:\n\n{table_of(means, methods, 'error', 2)}"
+    )
+
+
+def plot(path, frame):
+    """Log loss against training time, both as geometric means; and the critical differences beside it."""
+    if frame.empty:
+        return
+    means, methods = whole_sets(frame)
+    if len(means) < 2 or len(methods) < 2:
+        return
+    with picture(path, figsize=(7, 4.5)) as grid:
+        axes = grid[0, 0]
+        for method in methods:
+            x, y = geometric(means["cpu"][method]), geometric(means["log_loss"][method])
+            axes.plot(x, y, "o")
+            axes.annotate(method, (x, y), textcoords="offset points", xytext=(5, 4), fontsize=8)
+        axes.set(xscale="log", xlabel="CPU seconds of a training, geometric mean", ylabel="log loss, geometric mean")
+    for name in ("log_loss", "error"):
+        ranking = ranks.rank(methods, means[name][methods].to_numpy())
+        ranks.plot(ranking, path.with_name(f"{path.stem}-{name.replace('_', '-')}.png"))
+
+
+def tuned_text(frame, choices):
+    """The tables, and how far the search is."""
+    done = f"{len(choices)} of {len(TUNED_SETS) * len(TUNED) * CONFIGURATIONS} configurations cross-validated."
+    return f"{done}\n\n{text_of(frame)}"
+
+
+FOUND = "log_loss error balanced_error calibration_error cpu bytes micros_a_row n_train n_test"
+DEFAULTS = Results("quality", "data method seed", FOUND, fit_defaults)
+CHOICE = Results(
+    "quality-choice", "data method configuration", "log_loss error setting", fit_configuration, as_text="setting"
+)
+BEST = Results("quality-tuned", "data method configuration", FOUND, fit_tuned)
+EXPERIMENTS = (
+    Experiment(
+        "quality", "Probabilities and errors of defaults", (DEFAULTS,), defaults_plan, text_of, plot,
+        stamp="versions", sets=tuple(DATA), methods=METHODS,
+    ),
+    Experiment(
+        "quality-tuned", "Probabilities and errors, all tuned alike", (BEST, CHOICE), tuned_plan, tuned_text,
+        plot, stamp="all", sets=tuple(DATA), methods=TUNED,
+    ),
+)  # fmt: skip

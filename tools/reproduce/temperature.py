@@ -1,0 +1,105 @@
+"""Calibration by folds of the training rows: what the temperature gains, and what the second set of models adds."""
+
+import numpy as np
+from shared import peers
+from shared.datasets import load_for_trees
+from shared.internals import noted_temperatures
+from shared.tables import markdown_table
+
+import pymcboost
+from reproduce.experiment import Experiment, Results, cross, fit_and_test, select
+
+SETS = ("vowel", "glass", "svmguide2", "car", "letter", "satimage", "yeast", "waveform")
+SIZES = (300, 1000, 3000)
+SEEDS = 3
+# Rows on which the log loss is measured, at most.
+TESTED = 6000
+METHODS = {
+    "vector": (pymcboost.VectorTreeBoostClassifier, {"n_estimators": 200, "random_state": 0, **peers.VECTOR}),
+    "mcboost": (pymcboost.MCBoostClassifier, {"n_estimators": 300}),
+    "mcboost-tree": (pymcboost.MCBoostClassifier, {"n_estimators": 100, "weak_learner": "tree"}),
+    "hinge": (pymcboost.HingeBoostOCClassifier, {"n_estimators": 30, "C": 10.0, "scale": True, "random_state": 0}),
+}
+# Temperatures compared: none, of the folds, of the folds corrected by the second set, the best on the rows tested.
+LOSSES = ("plain", "folds", "corrected", "best")
+
+
+def parts_of(data, rows, seed):
+    """Random rows of the training part to train on, at most 0.65 of it, and others to test on."""
+    X, y, _, _ = load_for_trees(data)
+    order = np.random.default_rng([seed, rows]).permutation(len(y))
+    n = min(rows, int(0.65 * len(y)))
+    train, test = order[:n], order[n : n + TESTED]
+    classes, counts = np.unique(y[train], return_counts=True)
+    train, test = (part[np.isin(y[part], classes[counts >= 3])] for part in (train, test))
+    classes = np.unique(y[train])
+    return X[train], np.searchsorted(classes, y[train]), X[test], np.searchsorted(classes, y[test])
+
+
+def fit_temperature(unit):
+    """One training; the temperature of the first set of models is noted on the way."""
+    cls, params = METHODS[unit["method"]]
+    X, y, X_test, truth = parts_of(unit["data"], unit["rows"], unit["seed"])
+    with noted_temperatures() as noted:
+        row, fitted = fit_and_test(unit, cls(calibrate="temperature", n_jobs=1, **params), (X, y, X_test, truth))
+    model = fitted.model_
+    found = {"folds": noted[0], "corrected": model.temperature, "best": model.calibrated(X_test, truth).temperature}
+    losses = {name: log_loss(model.with_temperature(t), X_test, truth) for name, t in found.items()}
+    plain = model.with_temperature(1.0 if model.link == "none" else None)
+    losses = {"plain": log_loss(plain, X_test, truth), **losses}
+    return {**row, **losses, **{f"T_{name}": round(t, 4) for name, t in found.items()}}
+
+
+def log_loss(model, X, codes):
+    """Mean of -log p of the right classes, p at least 2.2e-16."""
+    p = model.predict_proba(X)[np.arange(len(codes)), codes]
+    return round(float(-np.log(np.maximum(p, np.finfo(float).eps)).mean()), 5)
+
+
+def plan(options, journal):
+    """Every set at every size that its training part has."""
+    methods = options.methods or METHODS
+    units = cross(method=methods, data=options.sets or SETS, rows=SIZES, seed=range(options.repeats or SEEDS))
+    yield 0, [unit for unit in units if has_rows(unit["data"], unit["rows"])], "temperature"
+
+
+def has_rows(data, rows):
+    """Whether more rows are trained on than at the size before."""
+    n = 0.65 * len(load_for_trees(data)[1])
+    return rows == SIZES[0] or n > 1.1 * SIZES[SIZES.index(rows) - 1]
+
+
+def temperature_text(frame):
+    """Log losses of every set and size, and their geometric means over the best ones."""
+    parts = []
+    for method in METHODS:
+        lines, mine = [], select(frame, method=method)
+        if mine.empty:
+            continue
+        for (data, _), rows in mine.groupby(["data", "rows"], sort=True):
+            means = [f"{rows[name].mean():.4f}" for name in LOSSES]
+            if rows["corrected"].mean() > rows["plain"].mean():
+                means[2] = f"**{means[2]}**"
+            temperatures = [f"{np.exp(np.log(rows[f'T_{name}']).mean()):.2f}" for name in LOSSES[1:]]
+            lines.append([data, int(rows["n_train"].mean()), *means, *temperatures])
+        ratios = [np.exp(np.log(mine[name] / mine["best"]).mean()) for name in LOSSES]
+        lines.append(["geometric mean", "", *(f"{ratio:.3f} x" for ratio in ratios), "", "", ""])
+        head = ["set", "rows", *LOSSES, *(f"T {name}" for name in LOSSES[1:])]
+        parts.append(f"{method}:\n\n{markdown_table(head, lines)}")
+    return (
+        f"Log loss on rows of the training part that were not trained on, mean of {SEEDS} random choices; geometric "
+        "means of the temperatures. *plain*: no calibration (HingeBoost.OC: T = 1). *folds*: that of 3 folds. "
+        '*corrected*: what `calibrate="temperature"` gives. *best*: what `calibrate_on` finds on the rows tested. '
+        "**Bold**: calibration loses.\n\n" + "\n\n".join(parts)
+    )
+
+
+RESULTS = Results(
+    "temperature", "method data rows seed",
+    "error n_train n_test plain folds corrected best T_folds T_corrected T_best", fit_temperature,
+)  # fmt: skip
+EXPERIMENTS = (
+    Experiment(
+        "temperature", "Calibration from folds", (RESULTS,), plan, temperature_text, sets=SETS, methods=tuple(METHODS)
+    ),
+)
