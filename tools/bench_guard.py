@@ -26,6 +26,7 @@ MEMORY_NOISE = 1 << 20
 TREES = {"weak_learner": "tree", "max_leaf_nodes": 12}
 
 # Defaults of other commits may be others.
+LATER = {"subsample": 1.0, "calibrate": None}
 VECTOR = {"learning_rate": 0.2, "max_leaf_nodes": 100, "min_samples_leaf": 2, "max_features": 0.2}
 
 # Data: rows, columns, classes, and whether they are sparse; "digits" is that of data/.
@@ -111,7 +112,10 @@ def fit(folder, name, n_jobs, rows=None):
     X, y = load_data(folder, data)
     if rows:
         X, y, params = X[:rows], y[:rows], {**params, "n_estimators": 1}
-    return getattr(pymcboost, estimator)(**params, n_jobs=n_jobs).fit(X, y)
+    cls = getattr(pymcboost, estimator)
+    if params.keys() >= VECTOR.keys():
+        params = {**{name: value for name, value in LATER.items() if name in cls().get_params()}, **params}
+    return cls(**params, n_jobs=n_jobs).fit(X, y)
 
 
 def repeat(count, function, *arguments, **how):
@@ -293,7 +297,8 @@ def wide(library):
         params = {"objective": "multiclass", "num_class": 8, "num_leaves": 100, "num_threads": 1, "verbosity": -1}
         lightgbm.train(params, lightgbm.Dataset(X, y), 3)
     else:
-        pymcboost.VectorTreeBoostClassifier(n_estimators=3, n_jobs=1, random_state=0, **VECTOR).fit(X, y)
+        how = {**VECTOR, **LATER}
+        pymcboost.VectorTreeBoostClassifier(n_estimators=3, n_jobs=1, random_state=0, **how).fit(X, y)
     return peak() - before
 
 

@@ -59,7 +59,7 @@ class HingeBoostOC(Booster):
     def check(self):
         """Costs are numbers; how many there must be depends on the classes."""
         cost = self.params.cost_matrix
-        if cost is not None:
+        if np.ndim(cost) == 2:  # other shapes fit no number of classes
             costs(cost, len(cost))
 
     def takes_sparse(self):

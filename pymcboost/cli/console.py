@@ -7,7 +7,9 @@ import argparse
 import json
 import os
 import re
+import signal
 import sys
+import threading
 from contextlib import contextmanager, suppress
 
 from pymcboost import files
@@ -75,6 +77,7 @@ def bounded(kind, words, check):
     return convert
 
 
+file_name = bounded(str, "a file name", bool)
 thread_count = bounded(int, "a number of threads: 1 or more, or -1 for all CPUs", lambda value: value != 0)
 
 
@@ -92,6 +95,22 @@ def word(name):
     """Return a class or feature name as one printable word: in JSON quotes where it is not one already."""
     plain = name.isprintable() and not name.startswith('"') and len(name.split()) == 1 and name == name.strip()
     return name if plain else json.dumps(name)
+
+
+@contextmanager
+def importing():
+    """Ctrl-C while modules are imported is raised when they are: some hide it, or fail for another reason then."""
+    came, before = [], signal.getsignal(signal.SIGINT)
+    ours = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    if ours:
+        signal.signal(signal.SIGINT, lambda *_: came.append(True))
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 STREAMS = {"-": 1, "/dev/stdout": 1, "/dev/stderr": 2}
@@ -197,6 +216,8 @@ def run(program, body, argv):
     os.close(null)
     # A stream that the caller closed is None, and print(file=None) would write to the other one.
     sys.stdout = sys.stdout or open(os.devnull, "w")
+    if hasattr(sys.stdout, "reconfigure"):  # as files are written; names that are not UTF-8 keep their bytes
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     errors = sys.stderr = sys.stderr or open(os.devnull, "w")
     sys.stderr = _Errors(errors)
     try:

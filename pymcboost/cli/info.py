@@ -3,7 +3,7 @@
 import json
 import sys
 
-from pymcboost.cli.console import EXIT_CODES, Parser, run, word
+from pymcboost.cli.console import EXIT_CODES, Parser, importing, run, word
 
 PROGRAM = "mcboost-info"
 USAGE = f"{PROGRAM} [options] model_file"
@@ -81,8 +81,9 @@ def info(argv):
     parser.add_common()
     arguments = parser.parse_args(argv)
 
-    from pymcboost.model.kinds import KINDS
-    from pymcboost.model.model import load_model
+    with importing():
+        from pymcboost.model.kinds import KINDS
+        from pymcboost.model.model import load_model
 
     facts = describe(load_model(arguments.model_file), arguments.model_file)
     if arguments.json:

@@ -8,6 +8,7 @@ from pymcboost.cli.console import (
     UsageError,
     bounded,
     check_output,
+    importing,
     notifier,
     refuse_same,
     run,
@@ -146,8 +147,9 @@ def predict(argv):
     arguments = parse(argv)
     note = notifier(PROGRAM, arguments.quiet)
 
-    from pymcboost.data.svmlight import load_and_count
-    from pymcboost.model.model import load_model
+    with importing():
+        from pymcboost.data.svmlight import load_and_count
+        from pymcboost.model.model import load_model
 
     inputs = {"test file": arguments.test_file, "model file": arguments.model_file}
     refuse_same(arguments.output_file, "output file", inputs)

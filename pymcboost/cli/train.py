@@ -18,12 +18,12 @@ from pymcboost.cli.console import (
     UsageError,
     bounded,
     error_text,
+    file_name,
+    importing,
     notifier,
     refuse_same,
     run,
 )
-from pymcboost.cli.options import DEFAULTS, add_algorithm_options, option_flags, take_class_weights
-from pymcboost.model.file import LAYOUTS, MAGIC
 from pymcboost.threads import counted
 
 PROGRAM = "mcboost-train"
@@ -51,19 +51,24 @@ def _algorithm_option(parser, registry):
 
 def parse(argv):
     """Return the arguments, a new estimator with the parameters they ask for, and the class weights."""
-    from pymcboost.registry import ALGORITHMS, get_class
+    with importing():
+        from pymcboost.cli.options import DEFAULTS, add_algorithm_options, take_class_weights
+        from pymcboost.registry import ALGORITHMS, get_class
 
     argv, weights = take_class_weights(argv)
     first = Parser(PROGRAM, USAGE, add_help=False)
     _algorithm_option(first, ALGORITHMS)
     first.add_common()
-    cls = get_class(first.parse_known_args(argv)[0].algorithm)
+    algorithm = first.parse_known_args(argv)[0].algorithm
+    with importing():
+        cls = get_class(algorithm)
 
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument("training_file", help="LIBSVM text, also .gz, .bz2 or .xz; - for standard input")
     parser.add_argument(
-        "model_file", nargs="?", help="default: the training file's base name with .mcb added, in the current folder"
+        "training_file", type=file_name, help="LIBSVM text, also .gz, .bz2 or .xz; - for standard input"
     )
+    default = "default: the training file's base name with .mcb added, in the current folder"
+    parser.add_argument("model_file", type=file_name, nargs="?", help=default)
     _algorithm_option(parser, ALGORITHMS)
     names = add_algorithm_options(parser.add_argument_group(f"options of {cls.__name__}"), cls)
     _add_data_options(parser.add_argument_group("data, validation and output"))
@@ -86,6 +91,8 @@ def parse(argv):
 
 
 def _add_data_options(group):
+    from pymcboost.model.file import LAYOUTS
+
     # Only for the help text: take_class_weights has removed these from the arguments.
     group.add_argument(
         "-w<label>", dest="weight", metavar="x", help="weight of the class with this label, as in -w3 2.5 (default: 1)"
@@ -101,6 +108,7 @@ def _add_data_options(group):
         "-P",
         "--validation-file",
         metavar="file",
+        type=file_name,
         help="LIBSVM file whose --metric is followed during training (what --early-stopping then watches)",
     )
     group.add_argument(
@@ -125,6 +133,7 @@ def _add_data_options(group):
     group.add_argument(
         "--checkpoint",
         metavar="file",
+        type=file_name,
         help="keep the state of the training in this file, and go on from it when it is there; it is removed when the "
         "model has been written",
     )
@@ -174,6 +183,7 @@ def _check_files(parser, arguments):
 
 def refuse_unknown(parser, unknown, algorithm, registry):
     """Refuse arguments that `parse` does not know; for options of other algorithms, say of which."""
+    from pymcboost.cli.options import option_flags
     from pymcboost.registry import get_class
 
     owners = {}
@@ -198,6 +208,8 @@ def refuse_unknown(parser, unknown, algorithm, registry):
 
 def check_target(path, what="model file"):
     """Find out before hours of training that a file cannot be written, or would overwrite something else."""
+    from pymcboost.model.file import MAGIC
+
     files.check_target(path, what)
     if os.path.isfile(path) and os.path.getsize(path):
         with open(path, "rb") as stream:
@@ -237,7 +249,9 @@ def read(path, note, **how):
 def cross_validate(estimator, X, y, folds):
     """Print LIBSVM's line about the accuracy over all folds."""
     import numpy as np
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    with importing():
+        from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
     largest = np.unique(y, return_counts=True)[1].max()
     if folds > largest:
@@ -273,6 +287,7 @@ def train(argv):
         validation = {"X_val": held.X, "y_val": held.y}
 
     with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)  # a message is no end, whatever PYTHONWARNINGS says
         warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
         if arguments.cross_validation:
             return cross_validate(estimator, X, y, arguments.cross_validation)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from pymcboost import files
 from pymcboost.data import archives
+from pymcboost.model.rows import check_sparse
 
 
 def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: ArrayLike, *, base: Literal[0, 1] = 1) -> None:
@@ -47,6 +48,7 @@ def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: ArrayLike, *, ba
     if not np.isfinite(y).all() or (y.size and not -(2**53) <= y.min().item() <= y.max().item() <= 2**53):
         raise ValueError("y has a label that is not finite or beyond +-2^53, which no reader keeps")
     sparse = hasattr(X, "tocsr")
+    check_sparse(X)
     X = X.tocsr().astype(np.float32) if sparse else np.asarray(X)
     if X.ndim != 2 or y.shape != (X.shape[0],):
         raise ValueError(f"X of shape {X.shape} and y of shape {y.shape}: expected (m, d) and (m,)")

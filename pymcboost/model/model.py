@@ -1,6 +1,7 @@
 """Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
 
 from collections.abc import Iterator
+from operator import index
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -12,7 +13,7 @@ from pymcboost._version import __version__
 from pymcboost.model import file
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.kinds import KINDS
-from pymcboost.model.rows import Rows
+from pymcboost.model.rows import Rows, check_sparse
 from pymcboost.model.temperature import Calibration
 from pymcboost.threads import counted
 
@@ -302,6 +303,7 @@ class Model(Calibration):
         X, ensemble, rows = self._rows.checked(X), self.ensemble, self._rows
         if hasattr(X, "indptr"):
             # Dense columns for the features that occur, and the same learners over those.
+            check_sparse(X)
             used, compact = ensemble.compact()
             X, rows = X[:, used].toarray(), Model.from_ensemble(compact, self.classes_)._rows
         return map(self._decision, rows.stages(X, ensemble.round_ends()))
@@ -365,7 +367,7 @@ class Model(Calibration):
         Model
         """
         self._need_stages()
-        first = self.ensemble.truncate_rounds(t)
+        first = self.ensemble.truncate_rounds(index(t))
         calibration = {} if len(first) == self.n_learners else {"CALB": None}
         return self.from_bytes(self._encoded(first, "list", self.leaves, **calibration))
 
@@ -418,10 +420,8 @@ class Model(Calibration):
         return f"<Model: {what}, {self.n_classes_} classes, {counted(self.n_features_in_, 'feature')}>"
 
     def _need_stages(self):
-        # Not `no_stages`: information that cannot be read is an error here, as it cannot say whether there are stages.
-        why = self._kind.no_stages or (CORRECTIVE if self.meta.get("stages") is False else None)
-        if why is not None:
-            raise ValueError(why)
+        if not self.has_stages:
+            raise ValueError(self.no_stages)
 
     def _decision(self, scores):
         return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 else scores

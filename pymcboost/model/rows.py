@@ -9,6 +9,17 @@ from pymcboost.threads import counted, resolve_n_jobs
 SERIAL_ROWS = 10_000
 
 
+def check_sparse(X):
+    """Refuse a compressed sparse matrix whose index arrays lie outside it (SciPy's own operations would crash)."""
+    if hasattr(X, "check_format"):
+        try:
+            if {X.indices.dtype.kind, X.indptr.dtype.kind} != {"i"}:  # differences of unsigned ones are never negative
+                raise TypeError("its index arrays must hold signed integers")
+            X.check_format(full_check=True)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"X is not a valid {X.format.upper()} matrix: {error}") from None
+
+
 class Rows:
     """Scores rows with a model file in memory.
 
@@ -38,6 +49,7 @@ class Rows:
                         raise ValueError(f"X must hold numbers, not {X.dtype}")
                     X = X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
         elif getattr(X, "format", "csr") != "csr":
+            check_sparse(X)
             X = X.tocsr()
         if len(X.shape) != 2:
             raise ValueError(

@@ -63,8 +63,9 @@ def _of_folds(estimator, inputs, seed, rounds, found):
         used = parts[: _enough(parts)]
         scores, link = held_scores(estimator, inputs, seed, rounds, used)
     else:
-        used = parts = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(found.fold.max() + 1)]
-        parts, scores, link = [tuple(map(np.flatnonzero, part)) for part in parts], found.scores, found.link
+        sides = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(found.fold.max() + 1)]
+        used = parts = [tuple(map(np.flatnonzero, side)) for side in sides]
+        scores, link = found.scores, found.link
     first = _temperature(scores, inputs, used, link)
     swapped = [(held, parts[(i + 1) % len(parts)][1]) for i, (_, held) in enumerate(used)]
     n, (b, s) = np.count_nonzero(inputs.weight), np.mean([[len(rows) for rows in part] for part in used], axis=0)

@@ -8,7 +8,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, TypeVar
 
 import numpy as np
@@ -72,7 +72,9 @@ class Checkpoint(Callback):
     def __init__(
         self, path: str | PathLike[str], every: float = 300.0, note: Callable[[str], object] | None = None
     ):
-        self.path, self.every, self.note = path, every, note
+        if not every >= 0:
+            raise ValueError(f"every={every!r} is not allowed; it must be a number of seconds >= 0")
+        self.path, self.every, self.note = fspath(path), every, note
         self.resumed = 0
 
     def fit(

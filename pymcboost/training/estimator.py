@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from pymcboost._version import __version__
 from pymcboost.model.model import Model
+from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.calibration import CalibratesOnRows, priors, temperature_of_folds, temperature_of_rows
@@ -27,7 +28,6 @@ from pymcboost.training.inputs import (
     Validation,
     check_class_weight,
     check_file,
-    check_sparse,
     given_sets,
     held_out,
     held_set,
@@ -101,12 +101,13 @@ class BoostingClassifier(CalibratesOnRows, ClassifierMixin, BaseEstimator):
         training = _Training(draft, [as_callback(one) for one in callbacks])
         try:
             training.run(X, y, sample_weight, sets, groups)
+            training.finish()
         except KeyboardInterrupt:  # the rounds done are a usable model
             if training.rounds_done():
+                training.state.roll_back()  # again: Ctrl-C may have come while rounds were taken back
                 training.finish()
                 self.__dict__ = vars(draft)
             raise
-        training.finish()
         self.__dict__ = vars(draft)
         if not self.n_estimators_:
             warnings.warn(training.booster.why_constant(), stacklevel=3)
@@ -134,6 +135,8 @@ class BoostingClassifier(CalibratesOnRows, ClassifierMixin, BaseEstimator):
 
     def _check_X(self, X):
         check_is_fitted(self, "model_")
+        if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
+            check_sparse(X)
         finite = "allow-nan" if self.booster.allows_missing else True
         return validate_data(self, X, accept_sparse="csr", dtype=TYPES, ensure_all_finite=finite, reset=False)
 
@@ -377,10 +380,10 @@ class _Training:
     def _inputs(self, X, y, sample_weight, sets, groups, continued):
         draft, params = self.draft, self.params
         finite = "allow-nan" if self.booster.allows_missing else True
+        check_sparse(X)
         X, y = validate_data(
             draft, X, y, accept_sparse="csr", dtype=TYPES, ensure_all_finite=finite, reset=not continued
         )
-        check_sparse(X)
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         classes, codes = np.unique(y, return_inverse=True)

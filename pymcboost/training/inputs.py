@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.model import Model
+from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted
 from pymcboost.training.metrics import Held
 
@@ -128,13 +129,13 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
 def held_set(estimator, name, X, y, weight, inputs, all_finite):
     """A validation set after checking it; the weights of the classes count in it as in training."""
     try:
+        check_sparse(X)
         X, y = validate_data(
             estimator, X, y, accept_sparse="csc", dtype=TYPES, ensure_all_finite=all_finite, reset=False
         )
         weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:
         raise ValueError(f"validation set {name!r}: {error}") from error
-    check_sparse(X)
     values = X.data if hasattr(X, "indptr") else X
     with np.errstate(over="ignore"):
         beyond = np.isinf(values.astype(np.float32, copy=False)).any()
@@ -164,15 +165,6 @@ def held_out(codes, weight, fraction, random_state):
             "rows of every class; raise it, give X_val and y_val, or set early_stopping=False"
         ) from error
     return rows
-
-
-def check_sparse(X):
-    """Refuse a compressed sparse matrix whose index arrays lie outside it (SciPy's own operations would crash)."""
-    if hasattr(X, "check_format"):
-        try:
-            X.check_format(full_check=True)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"X is not a valid {X.format.upper()} matrix: {error}") from None
 
 
 def labels_of_file(classes):

@@ -77,10 +77,10 @@ class TrainingState:
 
     def cut(self, n_rounds, gain):
         """Go back to the first rounds."""
+        self._kept = n_rounds, gain  # first: what interrupts the rest leaves it to `roll_back`
         self.booster.cut(n_rounds, gain)
         for values in self.history.values():
             del values[n_rounds:]
-        self._kept = n_rounds, gain
 
     def roll_back(self):
         """Forget a round that was interrupted."""

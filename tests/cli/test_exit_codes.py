@@ -300,6 +300,35 @@ def test_4_a_checkpoint_that_cannot_be_removed_is_said(files, tmp_path, monkeypa
     assert load_model(tmp_path / "m.mcb").n_rounds == 2
 
 
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [("numpy", "train train.svm m"), ("sklearn", "train train.svm m"), ("numpy", "info model.mcb"),
+     ("sklearn.model_selection", "train -v 3 train.svm"), ("numpy", "predict test.svm model.mcb out")],
+)  # fmt: skip
+def test_130_interrupted_while_modules_are_imported(files, tmp_path, module, line):
+    """Also where a module that is imported takes the exception for a failure of its own."""
+    program, *arguments = line.split()
+    code = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                pass
+sys.meta_path.insert(0, Interrupting())
+from pymcboost.cli.{program} import main
+sys.exit(main({arguments!r}))
+"""
+    for name in ("train.svm", "test.svm", "model.mcb"):
+        shutil.copy(files / name, tmp_path)
+    done = run_python(code, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", f"mcboost-{program}: interrupted\n")
+    assert sorted(os.listdir(tmp_path)) == ["model.mcb", "test.svm", "train.svm"]
+
+
 def test_130_interrupted_prediction_leaves_no_file(files, tmp_path):
     process = start("predict", "-", files / "model.mcb", "out", cwd=tmp_path)
     process.stdin.write("1 1:2\n")
@@ -330,6 +359,29 @@ def test_exceptions_become_statuses(capsys, error, status, message):
 
     assert run_body("prog", body, []) == status
     assert capsys.readouterr().err == ("" if message is None else f"prog: {message}\n")
+
+
+def test_standard_output_takes_what_a_file_takes(files, tmp_path):
+    """Labels, and names that are no UTF-8, whatever the locale."""
+    model = MartClassifier(n_estimators=2, min_samples_leaf=1).fit([[0], [1]] * 3, ["\u00e9", "\u4e2d"] * 3)
+    model.save(os.path.join(os.fsencode(tmp_path), b"\xff.mcb"))
+    write_svm(tmp_path / "t.svm", [[0], [1]], [0, 1])
+    assert run("predict", "t.svm", "\udcff.mcb", "out", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "out").read_bytes()
+    assert text == "\u00e9\n\u4e2d\n".encode()
+    for line, expected in (("predict t.svm \udcff.mcb -", text), ("info \udcff.mcb", b"file          \xff.mcb: ")):
+        program, *arguments = line.split()
+        for encoding in ("ascii", "latin-1", "utf-8:strict"):
+            more = environment(PYTHONIOENCODING=encoding)
+            done = subprocess.run([*command(program), *arguments], cwd=tmp_path, env=more, capture_output=True)
+            assert (done.returncode, done.stdout[: len(expected)]) == (0, expected), done.stderr
+
+
+def test_warnings_end_no_training(files, tmp_path):
+    write_svm(tmp_path / "t.svm", [[1]] * 4, [0, 1] * 2)
+    done = run("train", "-n", 2, "t.svm", "m.mcb", cwd=tmp_path, PYTHONWARNINGS="error")
+    assert done.returncode == 0, done.stderr
+    assert "warning: no weak learner separates the classes" in done.stderr
 
 
 def test_a_defect_is_not_hidden():

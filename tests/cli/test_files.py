@@ -4,12 +4,13 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 from pathlib import Path
 
 import pytest
-from cli.programs import call, command, environment, write_svm
+from cli.programs import call, command, environment, run_python, write_svm
 
 from pymcboost import Checkpoint, MartClassifier, load_model, load_svmlight
 
@@ -381,6 +382,33 @@ def test_new_files_of_one_name_and_streams(tmp_path, files):
     assert done.returncode == 1
     assert "the output file test.svm is the test file itself" in done.stderr
     assert (work / "test.svm").read_text() == text
+
+
+# -- while the output is written ---------------------------------------------------------------------------------------
+
+
+def test_a_planted_link_is_not_followed(files, tmp_path):
+    """A link or a file of the name that the output had while it was written is the user's own."""
+    (tmp_path / "victim").write_text("keep")
+    (tmp_path / f"out.tmp{os.getpid()}").symlink_to("victim")
+    (tmp_path / f"other.tmp{os.getpid()}").write_text("keep")
+    for name in ("out", "other"):
+        assert call("predict", files / "test.svm", files / "model.mcb", name, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "victim").read_text() == "keep"
+    assert (tmp_path / f"out.tmp{os.getpid()}").is_symlink()
+    assert (tmp_path / f"other.tmp{os.getpid()}").read_text() == "keep"
+
+
+def test_sigterm_while_writing_leaves_nothing(files, tmp_path):
+    (tmp_path / "out").write_text("old")
+    code = (
+        "import os, signal, sys\n"
+        "from pymcboost.cli.predict import main\n"
+        "os.replace = lambda *arguments: os.kill(os.getpid(), signal.SIGTERM)\n"
+        f"main([{str(files / 'test.svm')!r}, {str(files / 'model.mcb')!r}, 'out'])\n"
+    )
+    assert run_python(code, cwd=tmp_path).returncode == -signal.SIGTERM
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out", "old")]
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

@@ -309,6 +309,12 @@ def test_bad_usage_of_train_exits_1(capsys, text, message):
     assert err.startswith(f"mcboost-train: error: {message}")
 
 
+def test_names_of_files_are_not_empty(capsys):
+    for arguments in (["", "m"], ["t", ""], ["-P", "", "t", "m"], ["--checkpoint", "", "t", "m"]):
+        assert main(arguments) == 1
+        assert "'' is not a file name" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [("-t 2 -c 10 t", "hingeboost"), ("-c 10 --max-passes 3 t", "multiboost"), ("-t 2 --gap 3 t", "hingeboost")],

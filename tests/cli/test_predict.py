@@ -2,14 +2,12 @@
 
 import os
 import shlex
-import signal
 import stat
 import subprocess
 
 import numpy as np
 import pytest
-from cli.programs import call, command, environment, run, run_python, write_svm
-from format import tampering
+from cli.programs import call, command, environment, run, write_svm
 from reference.scoring import random_kernel, random_linear
 
 from pymcboost import MCBoostClassifier, Model, load_model, load_svmlight
@@ -307,54 +305,6 @@ def test_output_to_another_descriptor(files, scored):
     assert done.stdout.startswith("Accuracy = ")
     done = subprocess.run(["sh", "-c", line.replace("stderr", "fd/77")], env=environment(), capture_output=True)
     assert (done.returncode, b"Bad file descriptor" in done.stderr) == (4, True)
-
-
-def test_a_planted_link_is_not_followed(files, tmp_path):
-    """A link or a file of the name that the output had while it was written is the user's own."""
-    (tmp_path / "victim").write_text("keep")
-    (tmp_path / f"out.tmp{os.getpid()}").symlink_to("victim")
-    (tmp_path / f"other.tmp{os.getpid()}").write_text("keep")
-    for name in ("out", "other"):
-        assert call("predict", files / "test.svm", files / "model.mcb", name, cwd=tmp_path).returncode == 0
-    assert (tmp_path / "victim").read_text() == "keep"
-    assert (tmp_path / f"out.tmp{os.getpid()}").is_symlink()
-    assert (tmp_path / f"other.tmp{os.getpid()}").read_text() == "keep"
-
-
-def test_sigterm_while_writing_leaves_nothing(files, tmp_path):
-    (tmp_path / "out").write_text("old")
-    code = (
-        "import os, signal, sys\n"
-        "import pymcboost.cli.predict as predict\n"
-        "predict.write = lambda *arguments: os.kill(os.getpid(), signal.SIGTERM)\n"
-        f"predict.main([{str(files / 'test.svm')!r}, {str(files / 'model.mcb')!r}, 'out'])\n"
-    )
-    assert run_python(code, cwd=tmp_path).returncode == -signal.SIGTERM
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out", "old")]
-
-
-@pytest.mark.parametrize("bad", [b"{", b"[" * 100_000, b"null garbage"])
-def test_meta_that_is_not_json(files, tmp_path, bad):
-    """The scores do not need it; a cut does, as it says whether the first rounds are a model."""
-    expected = call("predict", "-d", 1, files / "test.svm", files / "model.mcb", "-").stdout
-    file = tampering.parse((files / "model.mcb").read_bytes())
-    file.find(b"meta")[2] = bad
-    (tmp_path / "m.mcb").write_bytes(file.to_bytes())
-    done = call("predict", "-d", 1, files / "test.svm", "m.mcb", "-", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, expected)
-    assert "mcboost-predict: m.mcb: the section meta is not valid JSON" in done.stderr
-    done = call("predict", "--rounds", 3, files / "test.svm", "m.mcb", "-", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (3, "")
-
-
-@pytest.mark.parametrize("base", [True, False, 1.0, 0.0, 2, -1, "0", None, [0], {}])
-def test_odd_index_bases_are_left_aside(files, tmp_path, base):
-    model = load_model(files / "model.mcb")
-    meta = {**model.meta, "index_base": base}
-    Model.from_ensemble(model.ensemble, model.classes_, link=model.link, meta=meta).save(tmp_path / "m.mcb")
-    expected = call("predict", "-d", 1, files / "test.svm", files / "model.mcb", "-").stdout
-    done = call("predict", "-d", 1, files / "test.svm", "m.mcb", "-", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, expected), done.stderr
 
 
 @pytest.mark.parametrize(

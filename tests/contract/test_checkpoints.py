@@ -1,7 +1,5 @@
 """Trainings that were stopped and go on from a checkpoint give the same bytes as those without a stop."""
 
-import base64
-import io
 import os
 import pickle
 import signal
@@ -90,7 +88,7 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             stop_after(patch, cls, rounds)
             try:
-                Checkpoint(path, every).fit(cls(n_estimators=24, **more), X, y)
+                Checkpoint(path, every).fit(cls(n_estimators=18, **more), X, y)
             except KeyboardInterrupt:
                 model = load_model(path)  # a model like any other
                 done = model.meta["checkpoint"]["rounds"]
@@ -99,12 +97,12 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
                 seen = done
     assert seen >= 4
     checkpoint = Checkpoint(path, every)
-    agree(checkpoint.fit(cls(n_estimators=24, **more), X, y), whole(cls, 24, more))
+    agree(checkpoint.fit(cls(n_estimators=18, **more), X, y), whole(cls, 18, more))
     assert checkpoint.resumed >= seen
     # Asked again, the end of the training is found in the file, or near.
-    agree(Checkpoint(path, every).fit(cls(n_estimators=24, **more), X, y), whole(cls, 24, more))
+    agree(Checkpoint(path, every).fit(cls(n_estimators=18, **more), X, y), whole(cls, 18, more))
     if not more.get("early_stopping"):
-        agree(Checkpoint(path, every).fit(cls(n_estimators=30, **more), X, y), whole(cls, 30, more))
+        agree(Checkpoint(path, every).fit(cls(n_estimators=22, **more), X, y), whole(cls, 22, more))
     checkpoint.remove()
     assert list(tmp_path.iterdir()) == []
     checkpoint.remove()
@@ -351,14 +349,6 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_generator_is_no_seed_of_a_checkpoint(tmp_path):
-    X, y = some_data()
-    for seed in (np.random.RandomState(0), np.random.RandomState(1)):
-        with pytest.raises(ValueError, match="RandomState instance, whose state no checkpoint keeps"):
-            Checkpoint(tmp_path / "m").fit(get_class("mart")(n_estimators=2, random_state=seed), X, y)
-    assert not (tmp_path / "m").exists()
-
-
 def test_a_checkpoint_is_a_callback_as_well(tmp_path):
     X, y = some_data()
     cls = get_class("mcboost")
@@ -366,46 +356,3 @@ def test_a_checkpoint_is_a_callback_as_well(tmp_path):
     whole = cls(n_estimators=6).fit(X, y)
     checkpoint = Checkpoint(tmp_path / "m", 0)
     agree(cls(n_estimators=6).fit(X, y, callbacks=[checkpoint]), whole)
-
-
-FORGERIES = {
-    "no state": lambda meta: meta.pop("state"),
-    "no seed": lambda meta: meta.pop("seed"),
-    "no data": lambda meta: meta.pop("data"),
-    "data of another type": lambda meta: meta.update(data=3),
-    "state of another type": lambda meta: meta.update(state=[1]),
-    "state that is no archive": lambda meta: meta.update(state=base64.b64encode(b"PK\x03\x04 no").decode()),
-    "state that is no text": lambda meta: meta.update(state="\u00e9"),
-    "seed of another type": lambda meta: meta.update(seed="7"),
-    "seed too large": lambda meta: meta.update(seed=2**40),
-    "rounds of another type": lambda meta: meta.update(rounds=None),
-    "format of another type": lambda meta: meta.update(format={}),
-    "best that is no model": lambda meta: meta.update(best=base64.b64encode(b"no").decode()),
-    "short history": lambda meta: repack(meta, lambda arrays: arrays.update({"history.base": np.zeros(1)})),
-    "short gain": lambda meta: repack(meta, lambda arrays: arrays.update(gain=np.zeros(2))),
-    "gain of another type": lambda meta: repack(meta, lambda arrays: arrays.update(gain=np.array(["a"] * 6))),
-    "no gain": lambda meta: repack(meta, lambda arrays: arrays.pop("best_gain")),
-}
-
-
-def repack(meta, change):
-    with np.load(io.BytesIO(base64.b64decode(meta["state"]))) as state:
-        arrays = dict(state)
-    change(arrays)
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)
-    meta["state"] = base64.b64encode(file.getvalue()).decode()
-
-
-@pytest.mark.parametrize("forgery", FORGERIES.values(), ids=FORGERIES)
-def test_forged_checkpoints_are_refused(forgery, tmp_path):
-    X, y = some_data()
-    path = tmp_path / "m"
-    Checkpoint(path, 0).fit(get_class("mart")(n_estimators=4), X, y)
-    model = load_model(path)
-    checkpoint = dict(model.meta["checkpoint"])
-    forgery(checkpoint)
-    meta = {**model.meta, "checkpoint": checkpoint}
-    type(model).from_ensemble(model.ensemble, model.classes_, link=model.link, meta=meta).save(path)
-    with pytest.raises(ValueError, match="is not a checkpoint that pymcboost|is not a .mcb|not a model"):
-        Checkpoint(path, 0).fit(get_class("mart")(n_estimators=6), X, y)

@@ -3,24 +3,27 @@
 import pickle
 import signal
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pymcboost.registry import get_class
+import pymcboost
 
 CONFIGURATIONS = [
-    ("mcboost", {}),
-    ("mcboost", {"loss": "log", "weak_learner": "tree"}),
-    ("abc-logitboost", {"subsample": 0.7}),
-    ("vector-tree", {"early_stopping": True}),
-    ("multiboost", {}),
-    ("multiboost-cw", {"max_passes": 1}),
-    ("hingeboost", {}),
-    ("hingeboost", {"kernel": "rbf", "scale": True}),
-    ("samme", {"weak_learner": "tree"}),
-    ("adaboost-mo", {"early_stopping": True}),
+    ("MCBoostClassifier", {}),
+    ("MCBoostClassifier", {"loss": "log", "weak_learner": "tree"}),
+    ("ABCLogitBoostClassifier", {"subsample": 0.7}),
+    ("VectorTreeBoostClassifier", {"early_stopping": True}),
+    ("MultiBoostClassifier", {}),
+    ("MultiBoostCWClassifier", {"max_passes": 1}),
+    ("HingeBoostOCClassifier", {}),
+    ("HingeBoostOCClassifier", {"kernel": "rbf", "scale": True}),
+    ("SAMMEClassifier", {"weak_learner": "tree"}),
+    ("AdaBoostMOClassifier", {"early_stopping": True}),
 ]
+of_configurations = pytest.mark.parametrize(("name", "more"), CONFIGURATIONS)
+PACKAGE = str(Path(pymcboost.__file__).parent)
 
 
 def some_data(m=300, seed=0):
@@ -29,12 +32,73 @@ def some_data(m=300, seed=0):
     return rng.normal(size=(m, 6)) + 0.8 * y[:, None] * rng.normal(size=6), y
 
 
+def new(name, **parameters):
+    return getattr(pymcboost, name)(**{"random_state": 0, **parameters})
+
+
+def state_of(model):
+    """All attributes, such that equal ones are equal."""
+    return {attribute: pickle.dumps(value) for attribute, value in vars(model).items()}
+
+
+def interrupted_at(n, call):
+    """Call with a Ctrl-C at the start of the n-th function of the package, None for none; how many were started."""
+    count = 0
+
+    def profile(frame, event, argument):
+        nonlocal count
+        code = frame.f_code  # a generator that is dropped starts again, to end: no signal is looked for then
+        if event == "call" and code.co_filename.startswith(PACKAGE) and code.co_name != "<genexpr>":
+            count += 1
+            if count == n:
+                raise KeyboardInterrupt
+
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@of_configurations
+@pytest.mark.filterwarnings("ignore")
+def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(name, more):
+    X, y = some_data(m=80)
+    old_X, old_y = some_data(m=80, seed=2)
+    model = new(name, n_estimators=4, **more).fit(old_X, old_y)
+    before, kept = state_of(model), pickle.dumps(vars(model))
+    many = interrupted_at(None, lambda: model.fit(X, y))
+    whole = [new(name, **{**more, "n_estimators": n, "early_stopping": False}).fit(X, y) for n in range(1, 5)]
+    seen = set()
+    for n in sorted({*range(1, many + 1, max(1, many // 60)), *range(max(1, many - 12), many + 1)}):
+        vars(model).clear()
+        vars(model).update(pickle.loads(kept))
+        with pytest.raises(KeyboardInterrupt):
+            interrupted_at(n, lambda: model.fit(X, y))
+        if state_of(model) == before:
+            seen.add(0)
+            assert n < many, "the last call finds all rounds done"
+            continue
+        assert model.n_features_in_ == model.model_.n_features_in_ == 6
+        assert {len(values) for values in model.history_.values()} == {model.n_estimators_}
+        if not more.get("early_stopping"):  # which sets rows aside
+            expected = whole[model.n_estimators_ - 1]
+            np.testing.assert_array_equal(model.decision_function(X), expected.decision_function(X))
+            np.testing.assert_array_equal(model.gain_, expected.gain_)
+        if model.n_estimators_ not in seen:
+            seen.add(model.n_estimators_)
+            model.set_params(warm_start=True, n_estimators=model.n_estimators_ + 1).fit(X, y)
+            assert model.decision_function(X).shape == y.shape + model.classes_.shape
+    assert {0, 1, 2} <= seen
+
+
 @pytest.mark.parametrize("where", ["rows", "start", "new_builder", "prepare", "restart", "model"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-@pytest.mark.parametrize(("name", "more"), CONFIGURATIONS)
+@of_configurations
 def test_a_refit_that_is_stopped_while_it_prepares_changes_nothing(name, more, where, error, monkeypatch):
     X, y = some_data()
-    model = get_class(name)(n_estimators=4, random_state=0, **more).fit(X, y)
+    model = new(name, n_estimators=4, **more).fit(X, y)
     before, words = vars(model).copy(), model.decision_function(X)
 
     def stop(self, *args):
@@ -48,7 +112,7 @@ def test_a_refit_that_is_stopped_while_it_prepares_changes_nothing(name, more, w
     np.testing.assert_array_equal(model.decision_function(X), words)
     # The kernel, its gamma and the scaling are still those of the model.
     if not more.get("early_stopping"):
-        whole = get_class(name)(n_estimators=7, random_state=0, **more).fit(X, y)
+        whole = new(name, n_estimators=7, **more).fit(X, y)
         model.set_params(n_estimators=7, warm_start=True).fit(X, y)
         assert np.mean(model.predict(X) == whole.predict(X)) > 0.95
 
@@ -56,7 +120,7 @@ def test_a_refit_that_is_stopped_while_it_prepares_changes_nothing(name, more, w
 def test_an_interrupt_before_the_first_round_leaves_an_unfitted_estimator_unfitted(monkeypatch):
     X, y = some_data()
     for name, more in CONFIGURATIONS:
-        model = get_class(name)(**more)
+        model = new(name, **more)
         before = vars(model).copy()
         with monkeypatch.context() as patch:
             patch.setattr(type(model).booster, "round", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -69,41 +133,39 @@ def interrupted_fits(name, more, times, rng):
     """Fits that a signal interrupts at random moments; how many were, and how many of those kept new rounds."""
     X, y = some_data(seed=1)
     other_X, other_y = some_data(seed=2)
-    model = get_class(name)(n_estimators=30, random_state=0, **more).fit(other_X, other_y)
-    old, lost, new = pickle.dumps(vars(model)), 0, 0
+    model = new(name, n_estimators=30, **more).fit(other_X, other_y)
+    old, before, lost, changed = pickle.dumps(vars(model)), state_of(model), 0, 0
     handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        model.fit(X, y)  # what is loaded once is loaded
+        all_rounds = model.fit(X, y).n_estimators_  # what is loaded once is loaded
         longest = 0.002
         for _ in range(times):
             vars(model).clear()
             vars(model).update(pickle.loads(old))
-            scores = model.decision_function(other_X)
             interrupted = False
             try:
                 signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, longest))
                 model.fit(X, y)
-                signal.setitimer(signal.ITIMER_REAL, 0)
+                assert signal.setitimer(signal.ITIMER_REAL, 0)[0] > 0, "a signal came, and was lost"
             except KeyboardInterrupt:
                 interrupted = True
             lost += not interrupted
             longest = longest * 0.8 if not interrupted else longest * 1.1
             assert model.predict(X).shape == y.shape
-            assert len({len(values) for values in model.history_.values()}) <= 1
-            assert all(len(values) == model.n_estimators_ for values in model.history_.values())
-            if np.array_equal(model.decision_function(other_X), scores):
+            if state_of(model) == before:
                 continue
-            new += interrupted
-            assert model.n_estimators_ == 30 or interrupted or model._ended
+            changed += interrupted
+            assert {len(values) for values in model.history_.values()} == {model.n_estimators_}
+            assert model.n_estimators_ == all_rounds or interrupted
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
-    return times - lost, new
+    return times - lost, changed
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs interval timers")
 @pytest.mark.parametrize("times", [4, pytest.param(50, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("name", "more"), CONFIGURATIONS)
+@of_configurations
 @pytest.mark.filterwarnings("ignore")
 def test_signals_at_random_moments(name, more, times):
     hit, _ = interrupted_fits(name, more, times, np.random.default_rng(times))

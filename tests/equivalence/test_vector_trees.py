@@ -87,7 +87,8 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), **option
     settings = {"max_leaves": 12, "max_depth": None, "min_samples_leaf": 2, "max_features": 0.5, **options}
     bins = bins_of(data, X)
     pool = max(1, round(settings.get("max_features_tree", 1.0) * len(bins)))
-    for key in (seed, 2**63 + 17 * seed):
+    draws = settings["max_features"] < 1 or pool < len(bins) or settings.get("subsample", 1.0) < 1
+    for key in (seed, 2**63 + 17 * seed)[: 1 + draws]:
         results = [grown(data, loss, trees, key) for loss, trees in learners]
         A = results[0][2]
         take = max(1, round(settings["max_features"] * pool))

@@ -165,7 +165,7 @@ def test_trained_coded_models_score_alike_everywhere(compiled, tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", [pymcboost.VectorTreeBoostClassifier, pymcboost.HingeBoostOCClassifier])
-def test_probabilities_of_calibrated_models_everywhere(algorithm, tmp_path):
+def test_probabilities_of_calibrated_models_everywhere(compiled, algorithm, tmp_path):
     """In Python, in C and on the command line; those of HingeBoost come from the temperature alone."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, 300)
@@ -173,7 +173,7 @@ def test_probabilities_of_calibrated_models_everywhere(algorithm, tmp_path):
     fitted = algorithm(n_estimators=9, random_state=0).fit(X[:150], y[:150]).calibrate_on(X[150:], y[150:])
     model, rows = fitted.model_, X[:40]
     assert model.temperature != 1
-    check_model(compiled(BUILDS["gcc -O2"], tmp_path), tmp_path, model, rows, None)
+    check_model(compiled("gcc -O2"), tmp_path, model, rows, None)
     text = (" ".join(f"{j + 1}:{float(v)!r}" for j, v in enumerate(row)) for row in rows)
     (tmp_path / "t.svm").write_text("".join(f"0 {line}\n" for line in text))
     done = call("predict", "-b", 1, "t.svm", "model.mcb", "out", cwd=tmp_path)

@@ -67,19 +67,6 @@ def test_pipe_that_is_cut_short_or_goes_on(model, through_pipe, tmp_path):
         (tmp_path / "pipe").unlink()
 
 
-def test_endless_pipe_is_read_no_further_than_its_header_says(model, through_pipe):
-    data = model.to_bytes()
-
-    def endless():
-        yield data
-        for _ in range(1000):
-            yield bytes(1 << 16)
-
-    with pytest.raises(ModelFormatError):
-        through_pipe(endless())
-    assert through_pipe.written < len(data) + (3 << 20)
-
-
 def test_pipe_that_promises_more_than_the_free_memory(model, through_pipe, monkeypatch):
     monkeypatch.setattr(file, "available_memory", lambda: 10_000)
     with pytest.raises(MemoryError, match=r"pipe: the model has .* KiB, 9.8 KiB are free"):

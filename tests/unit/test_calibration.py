@@ -268,12 +268,15 @@ ALGORITHMS = [
 def test_calibrate_changes_nothing_but_the_probabilities(cls, more, n_classes):
     rows = y < n_classes
     A, b = X[rows], y[rows]
-    plain = cls(n_estimators=6, random_state=0, **more).fit(A, b)
+    plain = cls(n_estimators=6, random_state=0, calibrate=None, **more).fit(A, b)
     warm = cls(n_estimators=6, random_state=0, calibrate="temperature", **more).fit(A, b)
     assert 1 / 100 < warm.model_.temperature < 100
     assert warm.model_.with_temperature(None).with_meta(plain.model_.meta).to_bytes() == plain.model_.to_bytes()
-    assert warm.model_.meta["params"]["calibrate"] == "temperature"
-    assert "calibrate" not in plain.model_.meta["params"]
+    assert plain.model_.temperature is None
+    # What is the class's default is not in the file.
+    default = cls().calibrate
+    assert warm.model_.meta["params"].get("calibrate", default) == "temperature"
+    assert plain.model_.meta["params"].get("calibrate", default) is None
     np.testing.assert_allclose(warm.predict_proba(A).sum(axis=1), 1)
     for n_jobs in (1, 3):
         again = cls(n_estimators=6, random_state=0, calibrate="temperature", n_jobs=n_jobs, **more).fit(A, b)
@@ -300,6 +303,15 @@ def twin(parts, A, b, weight=None):
     big, small = np.mean([len(train) for train, _ in parts]), np.mean([len(rows) for rows in held])
     power = np.log(len(b) / big) / np.log(big / small) if big > small else 0.0
     return first, second, first * min(1.0, first / second) ** power
+
+
+def test_no_more_folds_than_are_needed(monkeypatch):
+    """The first folds that hold out so many rows; the second set is trained on as many."""
+    monkeypatch.setattr(calibration, "ENOUGH", 60)
+    sets, held_scores = [], calibration.held_scores
+    monkeypatch.setattr(calibration, "held_scores", lambda *given: sets.append(given[4]) or held_scores(*given))
+    MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=5, random_state=0).fit(X, y)
+    assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [[(120, 30)] * 2, [(30, 30)] * 2]
 
 
 @pytest.mark.parametrize("n_folds", [3, 5])
@@ -358,7 +370,7 @@ def test_rounds_by_cross_validation_share_the_folds(monkeypatch):
     more = {"n_estimators": "auto", "n_iter_no_change": 5, "random_state": 0}
     warm = VectorTreeBoostClassifier(calibrate="temperature", **more).fit(X, y)
     assert sizes == [50]  # only the second set
-    plain = VectorTreeBoostClassifier(**more).fit(X, y)
+    plain = VectorTreeBoostClassifier(calibrate=None, **more).fit(X, y)
     assert warm.n_estimators_ == plain.n_estimators_
     assert warm.model_.with_temperature(None).with_meta(plain.model_.meta).to_bytes() == plain.model_.to_bytes()
 
@@ -372,17 +384,17 @@ def test_groups_stay_together(monkeypatch):
     for train, held in seen:
         assert not np.isin(groups[held], groups[train]).any()
     with pytest.raises(ValueError, match='calibrate="temperature", which cross-validate'):
-        VectorTreeBoostClassifier(n_estimators=3).fit(X, y, groups=groups)
+        VectorTreeBoostClassifier(n_estimators=3, calibrate=None).fit(X, y, groups=groups)
 
 
 def test_classes_of_few_rows():
     """A row that is alone in its class cannot be scored by a model that knows it; it has no say."""
     rows = np.concatenate([np.arange(40), np.arange(50, 90), [100]])
-    with pytest.warns(UserWarning, match="least populated class"):
-        warm = MCBoostClassifier(n_estimators=6, calibrate="temperature", random_state=0).fit(X[rows], y[rows])
+    warm = MCBoostClassifier(n_estimators=6, calibrate="temperature", random_state=0).fit(X[rows], y[rows])
     assert 1 / 100 < warm.model_.temperature < 100
-    with pytest.raises(ValueError, match="cv=3"):
-        MCBoostClassifier(calibrate="temperature").fit(X[[0, 100]], y[[0, 100]])
+    with pytest.warns(UserWarning, match="the probabilities are not calibrated: cv=3"):
+        few = MCBoostClassifier(n_estimators=6, calibrate="temperature").fit(X[[0, 100]], y[[0, 100]])
+    assert few.model_.temperature is None
     alone = [(np.flatnonzero(y != k), np.flatnonzero(y == k)) for k in range(3)]
     with pytest.raises(ValueError, match="no fold trains on a class that it holds out"):
         MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=alone).fit(X, y)

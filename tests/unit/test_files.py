@@ -24,25 +24,6 @@ def model():
     return MartClassifier(n_estimators=2, min_samples_leaf=1).fit([[0], [1], [0], [1]], [0, 1, 0, 1]).model_
 
 
-def test_only_leftovers_of_our_own_are_removed(tmp_path, model):
-    """Not a backup that looks a little like one, nor anything but a regular file with one name."""
-    path = tmp_path / "m2.mcb"
-    model.save(path)
-    kept = ["m2.mcb.tmp-my-backup-01", "m2.mcb.tmp-0123456789AB", "m2.mcb.tmp-0123456789abc", "m2.mcb.tmp-0123456789a",
-            "xm2.mcb.tmp-0123456789ab", "m2xmcb.tmp-0123456789ab", "m2.mcb.tmp-0123456789ab.bz2", "victim"]  # fmt: skip
-    for name in kept:
-        (tmp_path / name).write_text("keep")
-    (tmp_path / "m2.mcb.tmp-00000000000a").symlink_to("victim")
-    (tmp_path / "m2.mcb.tmp-00000000000b").mkdir()
-    os.mkfifo(tmp_path / "m2.mcb.tmp-00000000000c")
-    (tmp_path / "m2.mcb.tmp-00000000000d").hardlink_to(tmp_path / "victim")
-    before = sorted(tmp_path.iterdir())
-    (tmp_path / "m2.mcb.tmp-0123456789ab").write_text("left by a killed process")
-    model.save(path)
-    assert sorted(tmp_path.iterdir()) == before
-    assert {(tmp_path / name).read_text() for name in kept} == {"keep"}
-
-
 def test_leftovers_of_long_names(tmp_path):
     path = tmp_path / ("x" * 255)
     with contextlib.suppress(KeyboardInterrupt), files.replacing(path):
@@ -53,37 +34,6 @@ def test_leftovers_of_long_names(tmp_path):
     (tmp_path / name).write_bytes(b"")
     files.write(path, b"new")
     assert os.listdir(tmp_path) == [path.name]
-
-
-@pytest.mark.parametrize("moment", ["lock", "unlock"])
-def test_a_save_outlives_another_that_takes_its_file_for_a_leftover(tmp_path, model, monkeypatch, moment):
-    """The other finds the new file before it is locked, and removes it while or before this one asks for the lock."""
-    path, real, seen = tmp_path / "m.mcb", fcntl.flock, []
-
-    def flock(file, operation):
-        names = os.listdir(tmp_path)
-        if seen or not names:
-            return real(file, operation)
-        seen.extend(names)
-        other = os.open(tmp_path / names[0], os.O_RDWR)
-        try:
-            real(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if moment == "unlock":
-                os.unlink(tmp_path / names[0])
-                real(other, fcntl.LOCK_UN)
-                return real(file, operation)
-            try:
-                return real(file, operation)
-            finally:
-                os.unlink(tmp_path / names[0])
-        finally:
-            os.close(other)
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    model.save(path)
-    assert seen
-    assert os.listdir(tmp_path) == ["m.mcb"]
-    assert load_model(path).to_bytes() == model.to_bytes()
 
 
 def test_a_file_system_without_locks(tmp_path, model, monkeypatch):

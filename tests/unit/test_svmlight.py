@@ -15,8 +15,9 @@ import pytest
 
 import pymcboost
 from pymcboost import SvmlightError, dump_svmlight, load_svmlight
-from pymcboost.data import svmlight, svmwrite
-from pymcboost.data.svmlight import SvmlightMemoryError
+
+svmlight, svmwrite = sys.modules[load_svmlight.__module__], sys.modules[dump_svmlight.__module__]
+SvmlightMemoryError = svmlight.SvmlightMemoryError
 
 
 @pytest.fixture

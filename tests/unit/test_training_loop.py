@@ -222,3 +222,21 @@ def test_a_checkpoint_whose_patience_is_at_its_end_adds_no_round():
     train(state, [ValidationCurves(ERROR), EarlyStopping(ERROR, 2)])
     assert state.validation.followed == 0
     assert (state.n_rounds, state.gain.tolist()) == (2, [2.0])
+
+
+def test_an_interrupt_while_rounds_are_taken_back_leaves_that_to_be_done_again():
+    class Interrupted(Counting):
+        cuts = 0
+
+        def cut(self, n_rounds, gain):
+            self.cuts += 1
+            if self.cuts == 1:
+                raise KeyboardInterrupt
+            super().cut(n_rounds, gain)
+
+    state = state_of(Interrupted(), n=5, validation=Errors([0.5, 0.2, 0.3, 0.3, 0.3]))
+    with pytest.raises(KeyboardInterrupt):
+        train(state, [ValidationCurves(ERROR), EarlyStopping(ERROR, 3)])
+    state.roll_back()
+    assert state.n_rounds == state.booster.n_rounds == state.booster.added == 2
+    assert {len(values) for values in state.history.values()} == {2}

@@ -1,10 +1,8 @@
-"""Rows of very many features, and arrays that lie at odd addresses."""
+"""Rows of very many features."""
 
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from pymcboost.model.linear import LinearMachine
 from pymcboost.model.model import Model
 
 WIDEST = 2**31 - 1
-TESTS = Path(__file__).resolve().parents[1]
 
 
 def spread(ensemble, n_features):
@@ -110,64 +107,3 @@ def test_a_refused_file_scores_nothing():
     scorer = score.Scorer(b"")
     with pytest.raises(ValueError, match="do not fit the model"):
         scorer.dense(np.zeros((1, 0), "f"), np.zeros((1, 0)), None, 0, 1)
-
-
-def at_odd_address(array):
-    """The same numbers one byte further on."""
-    return np.frombuffer(bytes(1) + array.tobytes(), dtype=array.dtype, offset=1).reshape(array.shape)
-
-
-def unaligned_matrices():
-    """Pairs of a matrix whose parts lie at odd addresses and the same matrix as usual."""
-    for dtype in "fd":
-        X = np.nan_to_num(random_rows(9, 7)).astype(dtype)
-        records = np.zeros(9, dtype=[("skipped", "u1"), ("row", dtype, 7)])
-        records["row"] = X
-        yield from ((at_odd_address(X), X), (at_odd_address(X)[::2], X[::2]), (records["row"], X))
-        S = sp.csr_matrix(X)
-        yield sp.csr_matrix(tuple(map(at_odd_address, (S.data, S.indices, S.indptr))), S.shape), S
-
-
-def test_unaligned_arrays():
-    model = Model.from_ensemble(random_stumps(40, 7, 3), range(3))
-    for odd, X in unaligned_matrices():
-        assert model.raw_scores(odd).tobytes() == model.raw_scores(X).tobytes()
-        stages = list(model.staged_decision_function(odd))
-        assert stages[3].tobytes() == model.truncate(4).decision_function(X).tobytes()
-    model.decode(at_odd_address(np.zeros((2, 3))))
-
-
-@pytest.mark.slow
-def test_nothing_is_read_from_an_odd_address(tmp_path):
-    """The scorer, compiled so that such a read ends the process."""
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed")
-    package = TESTS.parent / "pymcboost"
-    source = tmp_path / "score.c"
-    directives = ["boundscheck", "wraparound", "initializedcheck"]
-    options = [option for name in directives for option in ("-X", f"{name}=False")]
-    command = [sys.executable, "-m", "cython", "-3", *options, package / "_kernels" / "score.pyx", "-o", source]
-    subprocess.run([*command], check=True)
-    include = subprocess.run(
-        [sys.executable, "-c", "import sysconfig; print(sysconfig.get_path('include'))"], capture_output=True, text=True
-    ).stdout.strip()
-    library = tmp_path / "score.so"
-    trap = ["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]
-    subprocess.run(
-        ["gcc", "-O1", "-w", "-shared", "-fPIC", *trap, f"-I{include}", f"-I{package / '_kernels'}",
-         f"-I{package / 'include'}", source, "-o", library], check=True,
-    )  # fmt: skip
-    script = f"""
-import importlib.util, sys
-import pymcboost._kernels
-spec = importlib.util.spec_from_file_location("pymcboost._kernels.score", {str(library)!r})
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-sys.modules["pymcboost._kernels.score"] = pymcboost._kernels.score = module
-sys.path[:0] = [{str(TESTS)!r}, {str(TESTS / "unit")!r}]
-import test_wide_rows
-assert test_wide_rows.score is module
-test_wide_rows.test_unaligned_arrays()
-"""
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert run.returncode == 0, (run.returncode, run.stderr)
