@@ -315,8 +315,8 @@ ATTRIBUTES = {
     "cv_results_": (
         "dict of ndarray",
         'With ``n_estimators="auto"`` alone. "rounds": (T,) after which the metric was measured, at first all of them, '
-        'then in steps of a sixteenth; "folds": (n_folds, T) the metric of the rows held out in each fold; "mean": (T,) '
-        'over the folds; "best_round" of it; "n_estimators": the rounds asked of the model.',
+        'then in steps of a sixteenth; "folds": (n_folds, T) the metric of the rows held out in each fold; "mean": '
+        '(T,) over the folds; "best_round" of it; "n_estimators": the rounds asked of the model.',
     ),
     "gain_": ("ndarray of shape (n_features_in_,)", "Total gain of the splits of trees on each feature."),
 }
