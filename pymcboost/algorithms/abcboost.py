@@ -135,8 +135,9 @@ class AdaptiveBaseBooster(ClassTreesBooster):
         p, trees, t, K = self.params, self.trees, self.n_rounds, self.data.n_classes
         if t < p.warmup_rounds or K == 2:
             return super().grow(drawn)
-        if (t - p.warmup_rounds) % p.gap:
-            base = int(self.builder.tail(len(self.builder) - 1).base[0])  # as kept until the next search
+        last = self.builder.tail(len(self.builder) - 1).base if (t - p.warmup_rounds) % p.gap else None
+        if last is not None:
+            base = int(last[0])  # as kept until the next search
             classes = np.delete(np.arange(K, dtype=np.int32), base)
             bases = np.full(K - 1, base, dtype=np.int32)
             trees.grow(np.stack((classes, bases), axis=1), p.learning_rate, *drawn)

@@ -142,6 +142,8 @@ class Booster:
             self.gain = np.zeros(data.n_features)
         else:
             self.gain, self.n_rounds = previous.gain.copy(), previous.n_rounds
+            if previous.best_gain is not None:
+                self._check_form(previous)
             scores = self.go_on(previous)
         self.seed = self.draw_seed()
         self.prepare(previous)
@@ -156,6 +158,13 @@ class Booster:
                     f"warm_start: the model so far has {name}={was[name]!r}, now it is {now[name]!r}; "
                     "keep to it, or begin anew"
                 )
+
+    def _check_form(self, previous):
+        """Refuse a checkpoint with the rounds of something else, which only a forged one has."""
+        best = [] if previous.best_model is None else [Model.from_bytes(previous.best_model).ensemble]
+        ensembles = [self.builder.freeze(), previous.model.ensemble, *best]
+        if len({(type(one), one.n_classes, one.n_features, np.ndim(getattr(one, "leaf", 0))) for one in ensembles}) > 1:
+            raise ValueError(f"the rounds in the checkpoint are not those of a {self.name}; begin anew without it")
 
     def go_on(self, previous):
         """Take over the rounds of a model; raw scores of the training rows."""

@@ -28,6 +28,8 @@ from pymcboost import (
     MartClassifier,
     MCBoostClassifier,
     ModelFormatError,
+    MultiBoostClassifier,
+    VectorTreeBoostClassifier,
     load_model,
 )
 
@@ -458,6 +460,34 @@ def test_forged_checkpoints_are_refused(forgery, tmp_path):
     path.write_bytes(file.to_bytes())
     with pytest.raises(ValueError, match="is not a checkpoint that pymcboost|is not a .mcb|not a model"):
         Checkpoint(path, 0).fit(MartClassifier(n_estimators=6), X, y)
+
+
+@pytest.mark.parametrize("more", [{}, {"early_stopping": True}])
+def test_a_checkpoint_with_the_rounds_of_something_else_is_refused(tmp_path, more):
+    X, y = some_data()
+    path, words = tmp_path / "m", {"random_state": 0, **more}
+    for cls, others in (
+        (MartClassifier, [MCBoostClassifier, VectorTreeBoostClassifier, HingeBoostOCClassifier]),
+        (MultiBoostClassifier, [MartClassifier, HingeBoostOCClassifier]),
+    ):
+        Checkpoint(path, 0).fit(cls(n_estimators=3, **words), X, y)
+        file = tampering.parse(path.read_bytes())
+        meta = json.loads(file.find(b"meta")[2])
+        for other in others:
+            fitted = other(n_estimators=3).fit(X, y).model_.to_bytes()
+            model = tampering.parse(fitted)
+            model.find(b"meta")[2] = file.find(b"meta")[2]
+            path.write_bytes(model.to_bytes())
+            with pytest.raises(ValueError, match="the rounds in the checkpoint are not those of a|is not a checkpoint"):
+                Checkpoint(path).fit(cls(n_estimators=6, **words), X, y)
+            if "best" in meta["checkpoint"]:
+                meta["checkpoint"]["best"] = base64.b64encode(fitted).decode()
+                best = tampering.parse(file.to_bytes())
+                best.find(b"meta")[2] = json.dumps(meta).encode()
+                path.write_bytes(best.to_bytes())
+                with pytest.raises(ValueError, match="the rounds in the checkpoint are not those of a"):
+                    Checkpoint(path).fit(cls(n_estimators=6, **words), X, y)
+        path.unlink()
 
 
 # -- Signals -----------------------------------------------------------------------------------------------------------
