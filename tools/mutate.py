@@ -3,9 +3,9 @@
     python tools/mutate.py 0               the tests must pass as long as nothing is changed
     nice -n 19 python tools/mutate.py 200  try changes until the list has so many; goes on where it stopped
 
-Comparisons, arithmetic, constants, conditions and results are drawn with a fixed seed. Each change is made in a copy of
-the tree, in build/mutants, and the tests of its module run there until one fails. tests/mutations.csv has a row for
-each. A survivor that no test can see is marked by hand: outcome "equivalent", and why in the last column.
+Changes are drawn with a fixed seed. Each is made in a copy of the tree, in build/mutants, and the tests of its module
+run there until one fails. tests/mutations.csv has a row for each. A survivor that no test can see is marked by hand:
+outcome "equivalent", and why in the last column.
 """
 
 import argparse
@@ -57,12 +57,8 @@ OPERATORS = {
 
 def spots(node):
     """(line, begin, end, pattern, text): the text takes the place of the pattern in a part of a line, in bytes."""
-    parts, operators = [], []
-    if isinstance(node, ast.Compare):
-        parts, operators = [node.left, *node.comparators], node.ops
-    elif isinstance(node, ast.BinOp | ast.AugAssign | ast.BoolOp):
-        parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-        operators = [node.op] * len(parts)
+    parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    operators = getattr(node, "ops", None) or [getattr(node, "op", None)] * len(parts)
     for one, operator, other in zip(parts, operators, parts[1:], strict=False):
         if one.end_lineno == other.lineno and type(operator).__name__ in OPERATORS:
             old, new = OPERATORS[type(operator).__name__].split(",")
@@ -116,6 +112,8 @@ def noticed(tests):
         command = "tools/golden.py check --subset" if test == "golden" else command
         command = f"ulimit -t {SECONDS}; exec timeout {4 * SECONDS} {sys.executable} {command}"
         done = subprocess.run(command, shell=True, cwd=TREE, env=environment, capture_output=True, text=True)
+        if done.returncode < 0 or done.returncode in (130, 143):
+            raise SystemExit(f"{test} was ended from outside")
         if done.returncode:
             failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
             return failed[1] if failed else f"{test}, exit code {done.returncode}"

@@ -383,8 +383,8 @@ def report(estimator, X, y, validation, arguments, note, seconds):
     found = getattr(estimator, "cv_results_", None)
     wanted = found["n_estimators"] if found else estimator.n_estimators
     if found and len(found["mean"]):
-        best, tried = found["best_round"], counted(len(found["rounds"]), "round")
-        value = found["mean"][best - 1]
+        best, tried = found["best_round"], counted(found["rounds"][-1], "round")
+        value = found["mean"][found["rounds"].searchsorted(best)]
         note(f"{len(found['folds'])} folds: best mean {estimator.scoring} {value:.6g}, after {best} of {tried}")
     if rounds < wanted:
         note(f"{rounds} of {counted(wanted, 'round')}: {estimator._ended}")

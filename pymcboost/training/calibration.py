@@ -24,7 +24,9 @@ from pymcboost.training.folds import held_scores, splits
 # Where models of the second set have at least this share of the rows of the first, they tell nothing.
 ALIKE = 0.8
 # Rows held out that suffice for a temperature: further folds are not trained.
-ENOUGH = 1000
+ENOUGH = 600
+# With fewer rows there is no second set: its noise costs more than it tells.
+FEW = 500
 
 
 def temperature_of_rows(model, held):
@@ -69,7 +71,7 @@ def _of_folds(estimator, inputs, seed, rounds, found):
     first = _temperature(scores, inputs, used, link)
     swapped = [(held, parts[(i + 1) % len(parts)][1]) for i, (_, held) in enumerate(used)]
     n, (b, s) = np.count_nonzero(inputs.weight), np.mean([[len(rows) for rows in part] for part in used], axis=0)
-    if s >= ALIKE * b or any(len(np.unique(inputs.codes[rows])) < 2 for rows, _ in swapped):
+    if n < FEW or s >= ALIKE * b or any(len(np.unique(inputs.codes[rows])) < 2 for rows, _ in swapped):
         return first
     rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
     second = _temperature(held_scores(estimator, inputs, seed, rounds, swapped)[0], inputs, swapped, link)

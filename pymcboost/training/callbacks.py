@@ -160,7 +160,7 @@ class EarlyStopping(Callback):
 
 
 class _NoBar:
-    def update(self):
+    def update(self, n=1):
         pass
 
     close = update

@@ -8,6 +8,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Integral
 
 import numpy as np
@@ -23,7 +24,9 @@ from pymcboost.training.metrics import Held, Metric
 MOST_ROUNDS = 2000
 # Share of the rounds so far that the wait for a better one takes at least: K folds then cost at most about K fits.
 WAIT = 1 / 3
-# Rounds that models grow between two meetings, and the scores that they may hold back until then. No result depends
+# The metric is measured after every round at first, then at steps of this share of the rounds.
+SPACING = 16
+# Measurements between two meetings of the models, and the scores that they may hold back until then. No result depends
 # on them.
 STEP, STEP_SCORES = 8, 1 << 20
 
@@ -38,8 +41,10 @@ class OutOfFold:
         Raw scores of every row after ``best_round`` rounds, by the model that has not seen it; NaN where it weighs 0.
     fold : ndarray of int (n,)
         The fold in which a row is held out; -1 for rows of weight 0.
+    rounds : ndarray of int (T,)
+        Numbers of rounds after which the metric was measured.
     curves : ndarray of float64 (n_folds, T)
-        Metric of the rows held out, after 1, 2, ... T rounds.
+        Metric of the rows held out.
     best_round : int
         The round with the best mean of the curves.
     n_estimators : int
@@ -51,6 +56,7 @@ class OutOfFold:
 
     scores: np.ndarray
     fold: np.ndarray
+    rounds: np.ndarray
     curves: np.ndarray
     best_round: int
     n_estimators: int
@@ -58,9 +64,8 @@ class OutOfFold:
 
     def results(self):
         """The curves as ``cv_results_`` of the estimators."""
-        rounds = np.arange(1, self.curves.shape[1] + 1)
         numbers = {"best_round": self.best_round, "n_estimators": self.n_estimators}
-        return {"rounds": rounds, "mean": self.curves.mean(axis=0), "folds": self.curves, **numbers}
+        return {"rounds": self.rounds, "mean": self.curves.mean(axis=0), "folds": self.curves, **numbers}
 
 
 def refuse_mixed(params, groups):
@@ -102,15 +107,16 @@ def out_of_fold(estimator, inputs, seed):
     for model in models:
         metric.check(model.held)
     curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
-    curves, best = [], [model.validation.scores for model in models]
+    rounds, curves, best = [], [], [model.validation.scores for model in models]
     name = f"{type(estimator).__name__}, {len(parts)} folds"
     with closing(_grown(models, workers)) as steps, closing(progress_bar(name, MOST_ROUNDS, params.verbose)) as bar:
-        for found in steps:
+        for done, found in steps:
+            bar.update(done - (rounds[-1] if rounds else 0))
+            rounds.append(done)
             curves.append([metric(scores, model.held) for scores, model in zip(found, models, strict=True)])
-            if curve.see(float(np.mean(curves[-1])), len(curves)):
+            if curve.see(float(np.mean(curves[-1])), done):
                 best = found
-            bar.update()
-            if curve.over(len(curves)):
+            if curve.over(done):
                 break
     scores, fold = _empty(inputs), np.full(len(inputs.codes), -1)
     for i, model in enumerate(models):
@@ -119,7 +125,7 @@ def out_of_fold(estimator, inputs, seed):
     more_rows = np.count_nonzero(inputs.weight) / np.mean([len(train) for train, _ in parts])
     n_estimators = round(best_round * float(np.sqrt(more_rows)))
     curves = np.array(curves).reshape(-1, len(models)).T
-    return OutOfFold(scores, fold, curves, best_round, n_estimators, link)
+    return OutOfFold(scores, fold, np.array(rounds, dtype=np.int64), curves, best_round, n_estimators, link)
 
 
 def held_scores(estimator, inputs, seed, rounds, parts):
@@ -214,21 +220,23 @@ class _Model:
         booster.start(data, inputs.classes, threads_for(data.n_entries * data.n_blocks, n_threads), None, len(rows))
         self.state, self.ended = TrainingState(booster, most, None), False
 
-    def grow(self, n_rounds, stop):
-        """Add rounds, as far as there are any and until ``stop`` is set; keep the scores after each."""
+    def grow(self, marks, stop):
+        """Add rounds up to these numbers, as far as there are any, until ``stop`` is set; keep the scores at each."""
         self.steps = []
-        for _ in range(n_rounds):
-            self.ended = self.ended or stop.is_set() or one_round(self.state)
-            if not self.ended:
+        for mark in marks:
+            before = self.state.n_rounds
+            self._grow(mark, stop)
+            if self.state.n_rounds > before:
                 self.booster.follow(self.validation)
-            self.steps.append(self.steps[-1] if self.ended and self.steps else self.validation.scores.copy())
+            self.steps.append(self.validation.scores.copy())
+
+    def _grow(self, n_rounds, stop):
+        while not self.ended and self.state.n_rounds < n_rounds and not stop.is_set():
+            self.ended = one_round(self.state)
 
     def finished(self, stop):
         """The scores after all rounds, which are not looked at before."""
-        while self.state.n_rounds < self.state.n_estimators and not stop.is_set() and not one_round(self.state):
-            pass
-        if self.state.n_rounds:
-            self.booster.follow(self.validation)
+        self.grow([self.state.n_estimators], stop)
         return self.validation.scores
 
 
@@ -244,16 +252,25 @@ def _side_by_side(workers):
             pool.shutdown()
 
 
+def _marks():
+    """Numbers of rounds after which models are measured."""
+    done = 0
+    while done < MOST_ROUNDS:
+        done = min(MOST_ROUNDS, done + max(1, done // SPACING))
+        yield done
+
+
 def _grown(models, workers):
-    """Yield the scores of all models after every round, until there are no more."""
+    """Yield numbers of rounds and the scores of all models after these, until there are no more."""
     step = max(1, min(STEP, STEP_SCORES // sum(model.validation.scores.size for model in models)))
+    marks, done = _marks(), 0
     with _side_by_side(workers) as (run, stop):
-        for done in range(0, MOST_ROUNDS, step):
-            n = min(step, MOST_ROUNDS - done)
-            for _ in run(lambda model, n=n: model.grow(n, stop), models):
+        while part := list(islice(marks, step)):
+            for _ in run(lambda model, part=part: model.grow(part, stop), models):
                 pass
             last = max(model.state.n_rounds for model in models)
-            for t in range(min(n, last - done)):
-                yield [model.steps[t] for model in models]
-            if last < done + n:
-                return
+            for t, mark in enumerate(part):
+                if done == last:
+                    return
+                done = min(mark, last)
+                yield done, [model.steps[t] for model in models]

@@ -15,6 +15,8 @@ from pymcboost._kernels import elementary
 
 # The least probability that counts, as in scikit-learn's log_loss; that of a label that training has not seen.
 LEAST = np.finfo(np.float64).eps
+# Scores that are worked on at once: they stay in the cache.
+CHUNK = 1 << 15
 # What the scores are multiplied with before the softmax.
 FACTORS = {"softmax": 1.0, "softmax2": 2.0}
 
@@ -71,10 +73,15 @@ def log_probabilities(scores, link):
 
 def log_loss(scores, held, link):
     """Mean of -log p of the rows' own classes, 1 / p the sum of exp(F_k - F_own), p at least ``LEAST``."""
-    above = scores - scores[np.arange(len(scores)), held.codes][:, None]
-    if link == "softmax2":
-        above *= FACTORS[link]
-    lost = elementary.log(np.einsum("ij->i", elementary.exp(above, out=above)))
+    lost, rows = np.empty(len(scores)), np.arange(len(scores))
+    step = 1 + CHUNK // scores.shape[1]
+    for begin in range(0, len(scores), step):
+        part = slice(begin, begin + step)
+        above = scores[part] - scores[rows[part], held.codes[part]][:, None]
+        if link == "softmax2":
+            above *= FACTORS[link]
+        np.einsum("ij->i", elementary.exp(above, out=above), out=lost[part])
+    lost = elementary.log(lost, out=lost)
     lost[held.codes < 0] = np.inf
     return held.mean(np.minimum(lost, -np.log(LEAST)))
 

@@ -314,9 +314,9 @@ ATTRIBUTES = {
     "n_estimators_": ("int", "Rounds fitted."),
     "cv_results_": (
         "dict of ndarray",
-        'With ``n_estimators="auto"`` alone. "rounds": (T,) 1, 2, ...; "folds": (n_folds, T) the metric of the rows '
-        'held out in each fold after these; "mean": (T,) over the folds; "best_round" of it; "n_estimators": '
-        "the rounds asked of the model.",
+        'With ``n_estimators="auto"`` alone. "rounds": (T,) after which the metric was measured, at first all of them, '
+        'then in steps of a sixteenth; "folds": (n_folds, T) the metric of the rows held out in each fold; "mean": '
+        '(T,) over the folds; "best_round" of it; "n_estimators": the rounds asked of the model.',
     ),
     "gain_": ("ndarray of shape (n_features_in_,)", "Total gain of the splits of trees on each feature."),
 }

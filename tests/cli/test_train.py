@@ -130,7 +130,7 @@ def test_rounds_by_cross_validation(files, tmp_path):
     train = load_svmlight(files / "train.svm")
     same = MartClassifier(n_estimators="auto", cv=4, random_state=0).fit(train.X, train.y)
     found = same.cv_results_
-    said = f"best mean log_loss {found['mean'].min():.6g}, after {found['best_round']} of {len(found['rounds'])} rounds"
+    said = f"best mean log_loss {found['mean'].min():.6g}, after {found['best_round']} of {found['rounds'][-1]} rounds"
     assert f"4 folds: {said}\n" in done.stderr
     assert load_model(tmp_path / "v.mcb").n_rounds == same.n_estimators_
     refused = call("train", "-n", "auto", "-E", 5, files / "train.svm", cwd=tmp_path)

@@ -283,6 +283,24 @@ def test_calibrate_changes_nothing_but_the_probabilities(cls, more, n_classes):
         assert again.model_.to_bytes() == warm.model_.to_bytes()
 
 
+@pytest.fixture(autouse=True)
+def few_rows_will_do(monkeypatch):
+    """A second set for data of any size."""
+    monkeypatch.setattr(calibration, "FEW", 0)
+
+
+def test_few_rows_have_no_second_set(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    trained, original = [], calibration.held_scores
+    monkeypatch.setattr(calibration, "FEW", 151)
+    monkeypatch.setattr(calibration, "held_scores", lambda *args: trained.append(args[-1]) or original(*args))
+    VectorTreeBoostClassifier(n_estimators=3).fit(X, y)
+    assert len(trained) == 1
+    monkeypatch.setattr(calibration, "FEW", 150)
+    VectorTreeBoostClassifier(n_estimators=3).fit(X, y)
+    assert len(trained) == 3
+
+
 def twin(parts, A, b, weight=None):
     """The temperature by the document of the module: two sets of models, each fitted to its rows alone."""
     weight = np.ones(len(b)) if weight is None else weight

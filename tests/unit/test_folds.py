@@ -191,6 +191,7 @@ def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
     for one in results[1:]:
         np.testing.assert_array_equal(one.scores, results[0].scores)
         np.testing.assert_array_equal(one.curves, results[0].curves)
+        np.testing.assert_array_equal(one.rounds, results[0].rounds)
         assert (one.best_round, one.n_estimators) == (results[0].best_round, results[0].n_estimators)
 
 
@@ -202,7 +203,12 @@ def test_the_best_round_is_that_of_the_mean_curve(scoring, best):
     estimator = VectorTreeBoostClassifier(scoring=scoring, n_iter_no_change=6, random_state=0)
     found = out_of_fold(estimator, inputs_of(X, y), seed=3)
     mean = found.curves.mean(axis=0)
-    assert found.best_round == best(mean) + 1 == len(mean) - max(6, -(-len(mean) // 3))
+    rounds = found.rounds
+    assert found.best_round == rounds[best(mean)]
+    waits = rounds - found.best_round >= np.maximum(6, rounds / 3)
+    assert waits[-1] and not waits[:-1].any()
+    steps = np.diff(np.concatenate(([0], rounds)))
+    np.testing.assert_array_equal(steps, np.maximum(1, (rounds - steps) // 16))
     assert found.n_estimators == round(found.best_round * 1.5**0.5)
     fixed, _ = held_scores(estimator, inputs_of(X, y), 3, found.best_round, splits(3, inputs_of(X, y), 3))
     np.testing.assert_allclose(fixed, found.scores, rtol=1e-12)
@@ -225,7 +231,8 @@ def test_min_delta_ends_the_wait_but_keeps_the_best():
     n = len(hasty.cv_results_["rounds"])
     assert n < len(free.cv_results_["rounds"])
     np.testing.assert_array_equal(hasty.cv_results_["mean"], free.cv_results_["mean"][:n])
-    assert hasty.cv_results_["best_round"] == np.argmin(hasty.cv_results_["mean"]) + 1
+    best = np.argmin(hasty.cv_results_["mean"])
+    assert hasty.cv_results_["best_round"] == hasty.cv_results_["rounds"][best]
 
 
 def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
@@ -236,6 +243,7 @@ def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
     estimator = SAMMEClassifier(weak_learner="tree", cv=parts, max_leaf_nodes=3, n_iter_no_change=9)
     found = out_of_fold(estimator, inputs_of(X, y), seed=0)
     assert found.curves.shape == (2, 9)
+    assert found.rounds.tolist() == list(range(1, 10))
     assert len(np.unique(found.curves[0])) == 1
     assert len(np.unique(found.curves[1])) > 1
     fixed, _ = held_scores(estimator, inputs_of(X, y), 0, 9, parts)
