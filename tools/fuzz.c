@@ -240,6 +240,50 @@ static int use_sparse(const mcb_model *plain, const float *x, size_t stride, con
     return 0;
 }
 
+/* Arguments that make no sense are refused and change nothing. */
+static int misuse(const mcb_model *plain, const float *x) {
+    mcb_model m = *plain;
+    uint64_t n = m.n_learners, rounds = m.n_rounds;
+    size_t length = 7;
+    uint32_t one = 1;
+    double score;
+    NEED(mcb_open(0, m.data, 64) == MCB_E_ARGUMENT);
+    NEED(mcb_label_int(&m, m.n_classes) == 0);
+    NEED(mcb_label_text(&m, m.n_classes, &length) == 0 && length == 0);
+    if (mcb_has_learners(&m)) {
+        if (m.kind == MCB_KIND_TREES) NEED(mcb_learners(&m, UINT64_MAX) == n);
+        NEED(mcb_truncate(&m, n + 1) == MCB_E_ARGUMENT && mcb_truncate_rounds(&m, rounds + 1) == MCB_E_ARGUMENT);
+        NEED(mcb_add_learners(&m, x, 1, 1, 1, 0, &score) == MCB_E_ARGUMENT);
+        NEED(mcb_add_learners(&m, x, 1, 1, n, n + 1, &score) == MCB_E_ARGUMENT);
+        NEED(m.n_learners == n && m.n_rounds == rounds);
+    }
+    NEED(mcb_scores_sparse(&m, 1, &one, x, &score) == MCB_E_ARGUMENT); /* not linear, or not prepared */
+    if (!mcb_prepared_size(&m)) NEED(mcb_prepare(&m, 0, 0) == MCB_OK && !m.prepared);
+    NEED(mcb_open(&m, 0, 64) == MCB_E_ARGUMENT && m.error == MCB_E_ARGUMENT && !m.data);
+    return 0;
+}
+
+/* The scorer's own functions against those of the C library, for doubles of all sizes; a message for every status. */
+static int elementary(void) {
+    int i;
+    for (i = 0; i < 1000; i++) {
+        uint64_t bits = below(8) ? draw() : interesting(0);
+        double x, y = (double)(int64_t)draw() / 1e16, own, other; /* up to 922, where exp overflows, or vanishes */
+        NEED(*mcb_strerror(i));
+        memcpy(&x, &bits, sizeof x);
+        own = mcb_sqrt(x);
+        other = sqrt(x);
+        NEED(memcmp(&own, &other, sizeof own) == 0 || (isnan(own) && isnan(other)));
+        own = mcb_exp(x);
+        NEED(isnan(x) ? isnan(own) : fabs(own - exp(x)) <= 1e-15 * own + 5e-324 || own == exp(x));
+        own = mcb_exp(y);
+        NEED(fabs(own - exp(y)) <= 1e-15 * own + 5e-324 || own == exp(y));
+        other = fabs(x) + 1e-300;
+        if (isfinite(other)) NEED(fabs(mcb_log(other) - log(other)) <= 1e-15 * fabs(log(other)) + 1e-15);
+    }
+    return 0;
+}
+
 /* Scores an accepted file in every way there is. */
 static int use(mcb_model *m) {
     size_t K = m->n_classes, d = m->n_features, stride = d, i, r, length;
@@ -296,7 +340,7 @@ static int use(mcb_model *m) {
         const char *text = mcb_meta(m, &length);
         for (i = 0; i < length; i++) touched ^= (unsigned char)text[i];
     }
-    if (agree(m, x, ROWS, stride, scores)) return 1;
+    if (agree(m, x, ROWS, stride, scores) || misuse(m, x)) return 1;
     if (m->kind == MCB_KIND_TREES && use_prepared(m, x, stride, scores)) return 1;
     if (m->kind == MCB_KIND_LINEAR && use_sparse(m, x, stride, scores)) return 1;
     if (mcb_has_learners(m)) {
@@ -391,6 +435,7 @@ int main(int argc, char **argv) {
     if (argc < 5 || n_base > MAX_BASE) return 2;
     if (strcmp(argv[1], "shapes") == 0) {
         state = strtoull(argv[4], 0, 10);
+        if (elementary()) return 1;
         if (shapes(argv[2], argv[3], seen)) return 1;
         print_seen(seen);
         return 0;

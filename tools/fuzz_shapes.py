@@ -14,6 +14,10 @@ CLASSES = (2, 2, 2, 3, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 33, 65, 100)
 FEATURES = (1, 1, 2, 3, 7, 8, 9, 16, 17, 127, 128, 129, 513, 1030, 32_768, 70_000, 2**31 - 1)
 SPECIAL = (0.0, -0.0, 1e-45, -3.4e38, 3.4e38, 1.0, -1.0, math.nan, math.inf, -math.inf)
 TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"meta")
+# UTF-8 that is right, and that is not: cut short, overlong, a surrogate, above the last character.
+RIGHT = ("é", "中", "\U0001f600", "\u07ff", "\uffff", "\U0010ffff")
+WRONG = ("e4b8", "f09f9861", "e08080", "f0808080", "eda080", "f4908080", "ff", "c080")
+TEXTS = [*(text.encode() for text in RIGHT), *map(bytes.fromhex, WRONG)]
 SIGNATURE = b"\x89MCB\r\n\x1a\n"
 
 
@@ -122,6 +126,7 @@ class Draft:
         many = rng.random() < 0.05  # more trees than are sorted together
         sizes = [rng.choice((0, 1, 1, 2, 5, 31, 32, 40)) for _ in range(rng.choice((0, 0, 1, 2, 3, 9)))]
         sizes = [rng.randrange(3) for _ in range(300)] if many else sizes
+        sizes = [10_001] if rng.random() < 0.002 else sizes  # a tree that is not prepared
         S, T, K = sum(sizes), len(sizes), self.K
         self.add("TSIZ", 0, sizes)
         self.features(S)
@@ -180,6 +185,8 @@ class Draft:
             self.add("LABI", 4, [start + k for k in range(self.K)])
             return
         texts = sorted({f"{rng.choice(('a', 'é', '', '中'))}{k:05}".encode() for k in range(self.K)})
+        if rng.random() < 0.05:
+            texts[-1] += b"x" * rng.choice((4000, 4200))
         ends = [0]
         for text in texts:
             ends.append(ends[-1] + len(text))
@@ -190,7 +197,7 @@ class Draft:
         """Change one thing, which may make the file wrong."""
         rng = self.rng
         section = rng.choice(self.sections)
-        what = rng.randrange(15)
+        what = rng.randrange(21)
         if what == 0:
             self.K = rng.choice((self.K + 1, self.K - 1, 0, 65_535, 65_536, 2**32 - 1))
         elif what == 1:
@@ -214,7 +221,7 @@ class Draft:
         elif what == 7:
             section[2] = section[2] + (section[2] or [0])[: rng.choice((1, self.K or 1))]
         elif what == 8:
-            self.sections.remove(section)
+            self.sections.remove(rng.choice([section, *(other for other in self.sections if other[0] == b"TCLS")]))
             if not self.sections:
                 self.sections.append(section)
         elif what == 9:
@@ -237,7 +244,10 @@ class Draft:
             return
         at = rng.randrange(len(items))
         near = items[max(at - 1, 0)]
-        if section[1] in (5, 6, 7):
+        if section[0] in (b"LABS", b"meta"):
+            text = rng.choice(TEXTS)
+            items[at : at + len(text)] = text
+        elif section[1] in (5, 6, 7):
             items[at] = rng.choice((*SPECIAL, 2.0, near, 2.0**192 if section[1] == 6 else 3.0))
         else:
             bits = 8 * WIDTH.get(section[1], 1)

@@ -221,11 +221,10 @@ def test_weights_are_repetitions():
     m, K = 200, 3
     X, y = features("continuous", rng, m), rng.integers(0, K, m)
     times = rng.integers(1, 4, m)
+    params = {"n_estimators": 1, "max_leaf_nodes": 8, "min_samples_leaf": 2, "subsample": 1.0, "random_state": 0}
     models = [
-        VectorTreeBoostClassifier(n_estimators=1, max_leaf_nodes=8, random_state=0).fit(X, y, sample_weight=times),
-        VectorTreeBoostClassifier(n_estimators=1, max_leaf_nodes=8, random_state=0).fit(
-            np.repeat(X, times, axis=0), np.repeat(y, times)
-        ),
+        VectorTreeBoostClassifier(**params).fit(X, y, sample_weight=times),
+        VectorTreeBoostClassifier(**params).fit(np.repeat(X, times, axis=0), np.repeat(y, times)),
     ]
     trees = [model.model_.ensemble for model in models]
     np.testing.assert_array_equal(trees[0].feature, trees[1].feature)
@@ -350,7 +349,7 @@ def test_training_lowers_the_loss(name, leaf_step):
     losses = []
     for rounds in (1, 5, 20):
         model = VectorTreeBoostClassifier(
-            loss=name, n_estimators=rounds, max_leaf_nodes=10, leaf_step=leaf_step, random_state=0
+            loss=name, n_estimators=rounds, max_leaf_nodes=10, leaf_step=leaf_step, learning_rate=0.2, random_state=0
         ).fit(X, y)
         losses.append(twin.loss_of(model.decision_function(X), y, name, np.ones(m)))
     assert losses[0] > 1.2 * losses[1] > 1.2 * losses[2]
