@@ -30,16 +30,17 @@ SECONDS = 1500  # of CPU time for one file of tests; a change that makes it long
 CLASSIC = "equivalence/test_classic unit/test_classic_extremes unit/test_small_rules"
 TREES = "equivalence/test_trees equivalence/test_vector_trees"
 COLUMN = "equivalence/test_mcboost equivalence/test_multiboost"
+FOLDS = "unit/test_metrics unit/test_calibration unit/test_folds unit/test_temperature"
 ALL = "golden contract/test_estimators contract/test_checkpoints contract/test_interrupts"
 # The tests of a module are those of the longest name that begins its path. "golden" is a part of the golden table.
 TESTS = {
-    "training": f"unit/test_training_loop unit/test_small_rules {ALL} cli/test_options",
+    "training": f"unit/test_training_loop {FOLDS} unit/test_small_rules {ALL} contract/test_rough_use cli/test_options",
     "losses": f"unit/test_losses unit/test_codes {COLUMN} {CLASSIC} equivalence/test_vector_trees {ALL}",
     "learners": f"unit/test_binary_learners unit/test_losses equivalence/test_stumps {TREES} {CLASSIC} {ALL}",
     "solvers": f"{COLUMN} {CLASSIC} {ALL}",
     "data": f"unit/test_tree_data equivalence/test_stumps unit/test_svmlight unit/test_small_rules {TREES} {ALL} cli",
-    "model": "unit/test_ensemble unit/test_kinds unit/test_machines unit/test_scoring unit/test_wide_rows format cli",
-    "": "unit/test_files unit/test_small_rules contract/test_public_types format cli",
+    "model": "unit/test_ensemble unit/test_kinds unit/test_machines unit/test_scoring unit/test_temperature format cli",
+    "": "unit/test_files unit/test_small_rules contract/test_public_types contract/test_rough_use format cli",
     "hinge": f"equivalence/test_hinge unit/test_small_rules {ALL}",
     "algorithms": f"{CLASSIC} {ALL}",
     "algorithms/_": f"{COLUMN} {CLASSIC} {ALL}",

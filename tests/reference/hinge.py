@@ -5,10 +5,11 @@ import itertools
 import numpy as np
 
 
-def solve_dual(K, sign, d, c, tol=1e-10, max_steps=1_000_000):
-    """Dual (16) by steps of the maximal violating pair on the given kernel: signed multipliers beta."""
+def solve_dual(K, sign, d, c, tol=1e-10, max_steps=1_000_000, start=0.0):
+    """Dual (16) by steps of the maximal violating pair on the given kernel: signed multipliers beta, which sum to 0."""
     lo, hi = np.where(sign < 0, -c, 0.0), np.where(sign > 0, c, 0.0)
-    beta, E = np.zeros(len(d)), sign * d.astype(float)
+    beta = np.clip(np.zeros(len(d)) + start, lo, hi)
+    E = sign * d.astype(float) - K @ beta
     for _ in range(max_steps):
         up, down = np.where(beta < hi, E, -np.inf), np.where(beta > lo, E, np.inf)
         i, j = up.argmax(), down.argmin()
