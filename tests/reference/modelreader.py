@@ -353,7 +353,7 @@ class File:
         if not all(map(math.isfinite, row)):
             return [math.nan] * self.K
         for k in range(self.K):
-            F[k] += eight([x * w for x, w in zip(row, self.items[b"WMAT"][k * self.d :], strict=False)])
+            F[k] += eight([x * w for x, w in zip(row, self.items[b"WMAT"][k * self.d : (k + 1) * self.d], strict=True)])
         return F
 
     def score_kernel(self, row, F):
