@@ -104,8 +104,8 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
         "loss": "Multinomial log-likelihood, or the exponential or logistic loss of the pairwise margins.",
         "n_estimators": "Number of boosting rounds, that is of trees. Training stops earlier when the training loss "
         "has reached machine accuracy.",
-        "max_leaf_nodes": "Most leaves of a tree; \"auto\": one for every 50 rows, from 31 to 500. Trees grow best-first: "
-        "the split with the largest gain comes next.",
+        "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 50 rows, from 31 to 500. Trees grow '
+        "best-first: the split with the largest gain comes next.",
         "max_features": "Share of the features that a node may be split on, drawn anew at every node, at least one; "
         '"auto": 1.5 times the square root of their number.',
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
@@ -115,7 +115,7 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     }
 
     loss: Literal["softmax", "exp", "log"] = "softmax"
-    n_estimators: Rounds = 300
+    n_estimators: Rounds = 200
     learning_rate: float = 0.15
     max_leaf_nodes: Leaves = "auto"
     max_depth: int | None = None

@@ -1,14 +1,14 @@
 """Probabilities after a training: the temperature, from validation rows or from folds, and the priors of the classes.
 
 Models of folds have fewer rows than the final one. Where more rows help much they are wrong more often than it will
-be, and their temperature is too high. So a second set of models, each trained on the rows that one fold holds out,
-tells how the temperature falls with the number of rows. With T as a power of that number,
+be, and their temperature is too high. So one more model, trained on the rows that one fold holds out, tells how the
+temperature falls with the number of rows. With T as a power of that number,
 
     log T(n) = log T(b) - log(n / b) / log(b / s) (log T(s) - log T(b)),
 
-where n rows are trained on in all, b by a model of the first set and s by one of the second. Where T(s) is below T(b),
-T(b) is taken. Where one fold holds out rows enough for a temperature, there is no second set: T(b) is then nearer to
-the best temperature than what follows from two numbers with errors of their own.
+where n rows are trained on in all, b by the model of a fold and s by that one. Where T(s) is below T(b), T(b) is taken.
+Where one fold holds out rows enough for a temperature, T(b) is taken as well: it is then nearer to the best temperature
+than what follows from two numbers with errors of their own.
 """
 
 import warnings
@@ -22,11 +22,11 @@ from sklearn.utils.validation import _check_sample_weight
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
 from pymcboost.training.folds import held_scores, splits
 
-# Where models of the second set have at least this share of the rows of the first, they tell nothing.
+# Where the second model has at least this share of the rows of the others, it tells nothing.
 ALIKE = 0.8
-# Rows held out that suffice for a temperature: further folds are not trained.
-ENOUGH = 600
-# With fewer rows there is no second set: its noise costs more than it tells.
+# Rows held out that suffice for a temperature, and their share of all: further folds are not trained.
+ENOUGH, ENOUGH_SHARE = 600, 0.55
+# With fewer rows there is no second model: its noise costs more than it tells.
 FEW = 500
 
 
@@ -69,20 +69,22 @@ def _of_folds(estimator, inputs, seed, rounds, found):
         sides = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(found.fold.max() + 1)]
         used = parts = [tuple(map(np.flatnonzero, side)) for side in sides]
         scores, link = found.scores, found.link
-    first = _temperature(scores, inputs, used, link)
-    swapped = [(held, parts[(i + 1) % len(parts)][1]) for i, (_, held) in enumerate(used)]
-    n, (b, s) = np.count_nonzero(inputs.weight), np.mean([[len(rows) for rows in part] for part in used], axis=0)
-    if n < FEW or _enough(parts) == 1 or s >= ALIKE * b or any(len(np.unique(inputs.codes[rows])) < 2 for rows, _ in swapped):
+    first, n = _temperature(scores, inputs, used, link), np.count_nonzero(inputs.weight)
+    second = [(parts[0][1], parts[1][1])]
+    b, s = np.mean([[len(rows) for rows in part] for part in used], axis=0)
+    if n < FEW or _enough(parts) == 1 or s >= ALIKE * b:
+        return first
+    if len(np.unique(inputs.codes[second[0][0]])) < 2:
         return first
     rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
-    second = _temperature(held_scores(estimator, inputs, seed, rounds, swapped)[0], inputs, swapped, link)
-    return rounded(first * (first / max(first, second)) ** (np.log(n / b) / np.log(b / s)))
+    higher = _temperature(held_scores(estimator, inputs, seed, rounds, second)[0], inputs, second, link)
+    return rounded(first * (first / max(first, higher)) ** (np.log(n / b) / np.log(b / s)))
 
 
 def _enough(parts):
-    """Number of the first folds that hold out ``ENOUGH`` rows; of all where they are fewer."""
+    """Number of the first folds that hold out enough rows."""
     held = np.cumsum([len(rows) for _, rows in parts])
-    return int(np.searchsorted(held, ENOUGH)) + 1
+    return int(np.searchsorted(held, min(ENOUGH, ENOUGH_SHARE * held[-1]))) + 1
 
 
 def _temperature(scores, inputs, parts, link):

@@ -285,7 +285,7 @@ def test_calibrate_changes_nothing_but_the_probabilities(cls, more, n_classes):
 
 @pytest.fixture(autouse=True)
 def few_rows_will_do(monkeypatch):
-    """A second set for data of any size."""
+    """A second model for data of any size."""
     monkeypatch.setattr(calibration, "FEW", 0)
 
 
@@ -302,7 +302,7 @@ def test_few_rows_have_no_second_set(monkeypatch):
 
 
 def twin(parts, A, b, weight=None):
-    """The temperature by the document of the module: two sets of models, each fitted to its rows alone."""
+    """The temperature by the document of the module: folds with 55% of the rows, and one model of a single fold."""
     weight = np.ones(len(b)) if weight is None else weight
 
     def temperature(parts):
@@ -315,21 +315,31 @@ def twin(parts, A, b, weight=None):
             scores, codes, weights = [*scores, *found], [*codes, *b[held]], [*weights, *weight[held]]
         return fit_temperature(np.array(scores), np.array(codes), np.array(weights), "softmax2")
 
-    held = [part[1] for part in parts]
-    first = temperature(parts)
-    second = temperature(list(zip(held, [*held[1:], held[0]], strict=True)))
-    big, small = np.mean([len(train) for train, _ in parts]), np.mean([len(rows) for rows in held])
+    held, rows, used = [part[1] for part in parts], 0, 0
+    while rows < 0.55 * len(b):
+        rows, used = rows + len(held[used]), used + 1
+    first = temperature(parts[:used])
+    second = temperature([(held[0], held[1])])
+    big, small = np.mean([len(train) for train, _ in parts[:used]]), np.mean([len(rows) for rows in held[:used]])
     power = np.log(len(b) / big) / np.log(big / small) if big > small else 0.0
     return first, second, first * min(1.0, first / second) ** power
 
 
 def test_no_more_folds_than_are_needed(monkeypatch):
-    """The first folds that hold out so many rows; the second set is trained on as many."""
+    """The first folds that hold out so many rows; one more model is that of a single fold."""
     monkeypatch.setattr(calibration, "ENOUGH", 60)
     sets, held_scores = [], calibration.held_scores
     monkeypatch.setattr(calibration, "held_scores", lambda *given: sets.append(given[4]) or held_scores(*given))
     MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=5, random_state=0).fit(X, y)
-    assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [[(120, 30)] * 2, [(30, 30)] * 2]
+    assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [[(120, 30)] * 2, [(30, 30)]]
+    sets.clear()
+    monkeypatch.setattr(calibration, "ENOUGH", 30)
+    MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=5, random_state=0).fit(X, y)
+    assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [[(120, 30)]]
+    sets.clear()
+    monkeypatch.setattr(calibration, "ENOUGH", 600)
+    MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=5, random_state=0).fit(X, y)
+    assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [[(120, 30)] * 3, [(30, 30)]]
 
 
 @pytest.mark.parametrize("n_folds", [3, 5])
@@ -398,7 +408,7 @@ def test_groups_stay_together(monkeypatch):
     monkeypatch.setattr(calibration, "held_scores", lambda *given: seen.extend(given[4]) or held_scores(*given))
     groups = np.arange(150) // 2 % 20
     VectorTreeBoostClassifier(n_estimators=3, calibrate="temperature", random_state=0).fit(X, y, groups=groups)
-    assert len(seen) == 6
+    assert len(seen) == 3
     for train, held in seen:
         assert not np.isin(groups[held], groups[train]).any()
     with pytest.raises(ValueError, match='calibrate="temperature", which cross-validate'):

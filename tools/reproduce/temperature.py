@@ -1,4 +1,4 @@
-"""Calibration by folds of the training rows: what the temperature gains, and what the second set of models adds."""
+"""Calibration by folds of the training rows: what the temperature gains, and what one more model of fewer rows adds."""
 
 import numpy as np
 from shared import peers
@@ -20,7 +20,7 @@ METHODS = {
     "mcboost-tree": (pymcboost.MCBoostClassifier, {"n_estimators": 100, "weak_learner": "tree"}),
     "hinge": (pymcboost.HingeBoostOCClassifier, {"n_estimators": 30, "C": 10.0, "scale": True, "random_state": 0}),
 }
-# Temperatures compared: none, of the folds, of the folds corrected by the second set, the best on the rows tested.
+# Temperatures compared: none, of the folds, of the folds corrected by one more model, the best on the rows tested.
 LOSSES = ("plain", "folds", "corrected", "best")
 
 
