@@ -520,7 +520,9 @@ for attempt in range(30):
     except KeyboardInterrupt:
         ended.set()
     other.join()
-    print(len(sent))
+    print(len(sent), flush=True)
+    if len(sent) > 1:
+        break
 """
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=500
