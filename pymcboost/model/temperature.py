@@ -66,6 +66,7 @@ def fit_temperature(scores, codes, weight=None, link="softmax"):
         z *= 2
     right, n_rows = z[np.arange(len(z)), codes], np.count_nonzero(weight)
     right += (z.mean(axis=1) - right) / (n_rows + 1)
+    weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # exact, and the sum is finite
     return rounded(1 / _minimum(z, right, weight / weight.sum()))
 
 
