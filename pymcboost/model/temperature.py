@@ -11,6 +11,7 @@ rows are right, one in n + 1 may still be wrong.
 C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, On calibration of modern neural networks, ICML 2017.
 """
 
+import sys
 from typing import Any, Self
 
 import numpy as np
@@ -137,7 +138,7 @@ class Calibration:
     def temperature(self) -> float | None:
         """By what scores are divided on their way to probabilities; None if the model is not calibrated."""
         factor = self._sections().get("CALB")
-        return None if factor is None else 1 / float(factor[0])
+        return None if factor is None else min(1 / float(factor[0]), sys.float_info.max)
 
     @property
     def has_probabilities(self) -> bool:

@@ -17,6 +17,8 @@ from pymcboost.threads import counted
 from pymcboost.training.metrics import Held
 
 TYPES = [np.float32, np.float64]
+# Of a validation set: checkpoints have files of these names in an archive.
+LONGEST_NAME = 200
 
 
 @dataclass
@@ -118,8 +120,11 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
             f"{type(validation_sets).__name__}"
         )
     for name, parts in (validation_sets or {}).items():
-        if not isinstance(name, str) or name in ("", "val"):
-            raise ValueError(f"validation_sets: {name!r} is no name; take a string, and not 'val', which is X_val's")
+        if not isinstance(name, str) or name in ("", "val") or len(name) > LONGEST_NAME or not name.isprintable():
+            raise ValueError(
+                f"validation_sets: {str(name)[:LONGEST_NAME]!r} is no name; take a string of up to {LONGEST_NAME} "
+                "printable characters, and not 'val', which is X_val's"
+            )
         if not isinstance(parts, (tuple, list)) or len(parts) not in (2, 3):
             raise ValueError(f"validation_sets[{name!r}] must be (X, y) or (X, y, sample_weight)")
         found[name] = (*parts, None)[:3]
