@@ -194,8 +194,8 @@ def _encode(name, y, classes):
     if len(text) > 1 or not np.isin(y, classes).any():
         shown = _shown(name, "y")
         raise ValueError(
-            f"none of the labels in {shown} occurs in y ({shown} begins {list(y[:3])!r}, the classes are "
-            f"{list(classes[:3])!r}...); both must name the classes in the same way"
+            f"none of the labels in {shown} occurs in y ({shown} begins {np.asarray(y)[:3].tolist()}, the classes are "
+            f"{classes[:3].tolist()}...); both must name the classes in the same way"
         )
     at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
     return np.where(classes[at] == y, at, -1)
