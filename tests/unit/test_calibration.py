@@ -501,6 +501,20 @@ def test_folds_of_a_generator_are_asked_for_once():
     assert found[0] == found[1] is not None
 
 
+def test_folds_of_ones_own_take_no_room_in_the_model(tmp_path):
+    """But a checkpoint knows them from others."""
+
+    def fit(parts, n_estimators):
+        words = {"n_estimators": n_estimators, "calibrate": "temperature", "random_state": 0}
+        return Checkpoint(tmp_path / "part", 0).fit(VectorTreeBoostClassifier(**words, cv=parts), X, y)
+
+    parts, others = (list(StratifiedKFold(3, shuffle=True, random_state=seed).split(X, y)) for seed in (0, 1))
+    assert fit(parts, 1).model_.meta["params"]["cv"].startswith("3 folds with the checksum ")
+    assert fit(parts, 2).n_estimators_ == 2
+    with pytest.raises(ValueError, match="cv was '3 folds with the checksum .*', it is '3 folds"):
+        fit(others, 2)
+
+
 def test_hingeboost_promises_probabilities_where_it_is_told_to():
     machine = HingeBoostOCClassifier(n_estimators=5, random_state=0, calibrate="temperature")
     assert hasattr(machine, "predict_proba")
