@@ -80,8 +80,8 @@ def codes_of(y, classes):
     known = np.isin(y, classes) if len(text) == 1 else np.zeros(len(y), dtype=bool)
     if not known.all():
         raise ValueError(
-            f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r}, which is no class of the model; calibrate on rows "
-            f"of its classes, {classes[:3].tolist()}..."
+            f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r} of type {y.dtype}, which is no class of the model; "
+            f"calibrate on rows of its classes, {classes[:3].tolist()}... of type {classes.dtype}"
         )
     return np.searchsorted(classes, y)
 

@@ -192,10 +192,10 @@ def _encode(name, y, classes):
     """Class codes, -1 for labels that the training set does not have."""
     text = {kind in "OSU" for kind in (np.asarray(y).dtype.kind, classes.dtype.kind)}
     if len(text) > 1 or not np.isin(y, classes).any():
-        shown = _shown(name, "y")
+        shown, y = _shown(name, "y"), np.asarray(y)
         raise ValueError(
-            f"none of the labels in {shown} occurs in y ({shown} begins {np.asarray(y)[:3].tolist()}, the classes are "
-            f"{classes[:3].tolist()}...); both must name the classes in the same way"
+            f"none of the labels in {shown} occurs in y ({shown} begins {y[:3].tolist()} of type {y.dtype}, the "
+            f"classes are {classes[:3].tolist()}... of type {classes.dtype}); both must name the classes in the same way"
         )
     at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
     return np.where(classes[at] == y, at, -1)

@@ -426,6 +426,7 @@ BAD_SETS = [
     ({"validation_sets": {"more": "narrow"}}, "validation set 'more': X has 2 features, but"),
     ({"validation_sets": {"more": "none"}}, "validation set 'more': Found array with 0 sample"),
     ({"validation_sets": {"more": "others"}}, "none of the labels in y of the validation set 'more' occurs in y"),
+    ({"validation_sets": {"more": "objects"}}, r"begins \[0, 1, 2\] of type object, the classes are .* of type int64"),
     ({"validation_sets": {"more": "huge"}}, "X of the validation set 'more' holds a value beyond the float32 range"),
 ]
 
@@ -437,6 +438,7 @@ def test_bad_validation_sets_are_refused_by_name(name, given, message):
     huge = X.copy()
     huge[3, 1] = 1e39
     words = {"narrow": (X[:, :2], y), "none": (X[:0], y[:0]), "others": (X, y + 100), "huge": (huge, y)}
+    words["objects"] = X[:3], np.array([0, 1, 2], dtype=object)
 
     def part(key, value):
         if key == "validation_sets" and isinstance(value, dict):

@@ -174,7 +174,7 @@ def test_hingeboost_has_probabilities_once_calibrated(kernel):
 def test_refused():
     fitted = MCBoostClassifier(n_estimators=5).fit(X[::2], y[::2])
     for more, words in (
-        ((X, y + 1), r"y\[\d+\] is 3, which is no class of the model"),
+        ((X, y + 1), r"y\[\d+\] is 3 of type int64, which is no class of the model"),
         ((X, NAMES[y]), r"y\[0\] is 'setosa'"),
         ((X, y[:-1]), "do not belong together"),
         ((X, y, np.zeros(150)), "at least one non-zero"),
