@@ -195,7 +195,8 @@ def _encode(name, y, classes):
         shown, y = _shown(name, "y"), np.asarray(y)
         raise ValueError(
             f"none of the labels in {shown} occurs in y ({shown} begins {y[:3].tolist()} of type {y.dtype}, the "
-            f"classes are {classes[:3].tolist()}... of type {classes.dtype}); both must name the classes in the same way"
+            f"classes are {classes[:3].tolist()}... of type {classes.dtype}); "
+            "both must name the classes in the same way"
         )
     at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
     return np.where(classes[at] == y, at, -1)
