@@ -155,6 +155,7 @@ def mounted(folder, options):
 
 @contextlib.contextmanager
 def full_disk(case, column):
+    """A file system of 64 KiB in memory, filled to the last byte."""
     with mounted(case.path.parent, "size=64k"):
         if column != "`--checkpoint`":  # there, an old one would be gone on from
             case.path.write_bytes(old_content(case, column)[:4])
