@@ -13,6 +13,24 @@
 #define PMB_THREAD() 0
 #endif
 
+/* do_it for t = 0, ..., n - 1, by several threads; a team of one costs more than many a small node. */
+#ifdef _OPENMP
+#define PMB_SHARED(threads, n, do_it)                                                              \
+    do {                                                                                           \
+        int of = (threads);                                                                        \
+        if (of > 1) {                                                                              \
+            _Pragma("omp parallel for schedule(dynamic) num_threads(of)") for (int t = 0; t < (n); t++) do_it; \
+        } else                                                                                     \
+            for (int t = 0; t < (n); t++) do_it;                                                   \
+    } while (0)
+#else
+#define PMB_SHARED(threads, n, do_it) \
+    do {                              \
+        (void)(threads);              \
+        for (int t = 0; t < (n); t++) do_it; \
+    } while (0)
+#endif
+
 #define PMB_BATCH 16 /* most nodes that are parted side by side */
 
 /* Columns of codes. A lane holds one feature, whose code is its bin, or a bundle of features that exclude each other. A

@@ -80,6 +80,13 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
     }
 }
 
+PMB_STATIC void pmb_vt_do(const pmb_vectors *w, const pmb_vt_task *task, pmb_vt_scratch *s) {
+    const pmb_vt_place *p = w->places + task->place;
+    int64_t from = (int64_t)PMB_VT_CHUNK * task->first;
+    if (task->sparse) pmb_vt_search_sparse(w, p, from, from + PMB_VT_CHUNK, task->entry, s);
+    else pmb_vt_search(w, p, task->first, s);
+}
+
 /* Best splits of the prepared places. */
 PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
     int n_tasks = 0;
@@ -94,18 +101,7 @@ PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
         }
         for (int32_t j = 0; j < p->n_lanes; j += PMB_GROUP) w->tasks[n_tasks++] = (pmb_vt_task){c, j, 0, 0};
     }
-    (void)threads;
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
-#endif
-    for (int t = 0; t < n_tasks; t++) {
-        const pmb_vt_task *task = w->tasks + t;
-        const pmb_vt_place *p = w->places + task->place;
-        pmb_vt_scratch *s = w->scratch + PMB_THREAD();
-        int64_t from = (int64_t)PMB_VT_CHUNK * task->first;
-        if (task->sparse) pmb_vt_search_sparse(w, p, from, from + PMB_VT_CHUNK, task->entry, s);
-        else pmb_vt_search(w, p, task->first, s);
-    }
+    PMB_SHARED(threads, n_tasks, pmb_vt_do(w, w->tasks + t, w->scratch + PMB_THREAD()));
     for (int c = 0; c < n_places; c++)
         if (w->places[c].node >= 0)
             pmb_vt_choose(&w->d, w->places + c, w->g.nodes + w->places[c].node, w->its + w->places[c].node);
@@ -124,6 +120,11 @@ PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last)
     if (its->n_entries && !last)
         pmb_vt_part_entries(&w->d, its, w->g.rows + node->start, n_left, w->row_side,
                             w->entries[to] + its->first_entry, w->cells[to] + its->first_entry, left, right);
+}
+
+PMB_STATIC void pmb_vt_prepare_child(pmb_vectors *w, pmb_vt_place *p, int32_t at, int is_right) {
+    const pmb_node *node = w->g.nodes + at;
+    pmb_vt_prepare(w, p, is_right ? node->right : node->left, w->scratch + PMB_THREAD());
 }
 
 /* Histogram updates per row of a node. */
@@ -145,18 +146,9 @@ PMB_STATIC void pmb_vt_split(pmb_grower *g, const int32_t *batch, int32_t n_batc
         }
     }
     int threads = rows * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->o.threads : 1;
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1 && n_batch > 1)
-#endif
-    for (int32_t b = 0; b < n_batch; b++) pmb_vt_part(w, batch[b], g->side + b * g->n_side, last);
+    PMB_SHARED(n_batch > 1 ? threads : 1, n_batch, pmb_vt_part(w, batch[t], g->side + t * g->n_side, last));
     if (last) return;
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
-#endif
-    for (int32_t c = 0; c < 2 * n_batch; c++) {
-        const pmb_node *node = g->nodes + batch[c / 2];
-        pmb_vt_prepare(w, w->places + c, c % 2 ? node->right : node->left, w->scratch + PMB_THREAD());
-    }
+    PMB_SHARED(threads, 2 * n_batch, pmb_vt_prepare_child(w, w->places + t, batch[t / 2], t % 2));
     pmb_vt_evaluate(w, 2 * n_batch, threads);
 }
 

@@ -22,7 +22,7 @@ from pymcboost.losses import LOSSES
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
-from pymcboost.training.parameters import Parameter, Rounds, estimator
+from pymcboost.training.parameters import Leaves, Parameter, Rounds, Share, estimator
 
 
 class VectorTreeBoost(Booster):
@@ -66,8 +66,7 @@ class VectorTreeBoost(Booster):
 
     def round(self):
         """The next tree."""
-        rng = np.random.default_rng([self.seed, self.n_rounds])
-        tree = self.learner.fit(int(rng.integers(2**64, dtype=np.uint64)))
+        tree = self.learner.fit(np.random.PCG64([self.seed, self.n_rounds]).random_raw())
         if tree is None:
             return None
         vectors = tree.value[:, : self.data.n_classes].astype(np.float32)
@@ -105,6 +104,10 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
         "loss": "Multinomial log-likelihood, or the exponential or logistic loss of the pairwise margins.",
         "n_estimators": "Number of boosting rounds, that is of trees. Training stops earlier when the training loss "
         "has reached machine accuracy.",
+        "max_leaf_nodes": "Most leaves of a tree; \"auto\": one for every 50 rows, from 31 to 500. Trees grow best-first: "
+        "the split with the largest gain comes next.",
+        "max_features": "Share of the features that a node may be split on, drawn anew at every node, at least one; "
+        '"auto": 1.5 times the square root of their number.',
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
         "number. Leaf vectors are those of all rows.",
         "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
@@ -113,11 +116,11 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
 
     loss: Literal["softmax", "exp", "log"] = "softmax"
     n_estimators: Rounds = 300
-    learning_rate: float = 0.1
-    max_leaf_nodes: int = 100
+    learning_rate: float = 0.15
+    max_leaf_nodes: Leaves = "auto"
     max_depth: int | None = None
     min_samples_leaf: float = 1
-    max_features: float = 0.2
+    max_features: Share = "auto"
     max_features_tree: float = 1.0
     subsample: float = 0.5
     l2_regularization: float = 0.0

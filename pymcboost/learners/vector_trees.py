@@ -1,5 +1,6 @@
 """Trees with vector leaves: one tree for all classes, grown on the gradient of all classes at once."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,21 @@ from pymcboost._kernels import vtrees as _vtrees
 
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
+# "auto": rows for each leaf of a tree and the bounds of the leaves; features drawn at a node, as a multiple of the
+# square root of their number. Chosen by cross-validation on training parts, see docs/reproduction.md.
+ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 50, 31, 500
+ROOTS_OF_FEATURES = 1.5
+
+
+def leaves_for(n_rows):
+    """Leaves of a tree where they are "auto"."""
+    return min(max(n_rows // ROWS_PER_LEAF, FEWEST_LEAVES), MOST_LEAVES)
+
+
+def drawn_of(max_features, n):
+    """How many of n features a node draws."""
+    drawn = ROOTS_OF_FEATURES * math.sqrt(n) if max_features == "auto" else max_features * n
+    return min(max(1, round(drawn)), n)
 
 
 @dataclass(frozen=True)
@@ -30,11 +46,11 @@ class VectorTrees:
     ----------
     data : TreeData
     loss : losses.rows.Rows
-    max_leaves : int
+    max_leaves : int or "auto"
     max_depth : int or None
     min_samples_leaf : float
         Least sum of weights in a leaf; rows are counted where all weights are equal.
-    max_features : float
+    max_features : float or "auto"
         Share of the usable features that is drawn at every node, at least one.
     leaf_step : {"diagonal", "full"}
         Curvature of softmax in the leaves: of each class alone, or the whole matrix.
@@ -53,10 +69,11 @@ class VectorTrees:
         self.data, self.loss, self._min_share, self._subsample = data, loss, min_share, subsample
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
         self._l2, self._min_gain = l2, min_gain
+        max_leaves = leaves_for(data.n_rows) if max_leaves == "auto" else max_leaves
         self._limits = min(max_leaves, data.n_rows), max_depth or 0, loss.least(min_samples_leaf)
         self._n_used = len(data.columns.column)
         self._pool = max(1, round(max_features_tree * self._n_used))
-        self._n_drawn = max(1, round(max_features * self._pool))
+        self._n_drawn = drawn_of(max_features, self._pool)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
 
     def _new_grower(self, n_drawn, pool):

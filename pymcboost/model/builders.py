@@ -173,7 +173,17 @@ class TreesBuilder(_Builder):
             raise ValueError("a tree needs cls, unless its leaves have a value for each class")
         if np.shape(leaf) != ((s + 1, self.n_classes) if self.vector else (s + 1,)):
             raise ValueError(f"a tree of {s} splits cannot have leaves of shape {np.shape(leaf)}")
-        self.add_trees([s], feature, threshold, nan_left, right, leaf, cls, base)
+        t, begin = self._n, int(self._offset[self._n])
+        end = begin + s
+        if end + t + 1 > len(self._leaf) or end > len(self._feature) or t + 2 > min(len(self._offset), len(self._cls)):
+            self.add_trees([s], feature, threshold, nan_left, right, leaf, cls, base)
+            return
+        part = slice(begin, end)
+        self._feature[part], self._threshold[part] = feature, threshold
+        self._nan_left[part], self._right[part] = nan_left, right
+        self._leaf[begin + t : end + t + 1] = leaf
+        self._cls[t], self._base[t], self._offset[t + 1] = cls, base, end
+        self._n = t + 1
 
     def add_trees(self, n_splits, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
         """Append n trees: `add_tree` for many at once.

@@ -7,7 +7,8 @@ tells how the temperature falls with the number of rows. With T as a power of th
     log T(n) = log T(b) - log(n / b) / log(b / s) (log T(s) - log T(b)),
 
 where n rows are trained on in all, b by a model of the first set and s by one of the second. Where T(s) is below T(b),
-T(b) is taken.
+T(b) is taken. Where one fold holds out rows enough for a temperature, there is no second set: T(b) is then nearer to
+the best temperature than what follows from two numbers with errors of their own.
 """
 
 import warnings
@@ -103,7 +104,7 @@ def _of_folds(estimator, inputs, seed, rounds, found, parts):
     first = _temperature(scores, inputs, used, link)
     swapped = [(held, parts[(i + 1) % len(parts)][1]) for i, (_, held) in enumerate(used)]
     n, (b, s) = np.count_nonzero(inputs.weight), np.mean([[len(rows) for rows in part] for part in used], axis=0)
-    if n < FEW or s >= ALIKE * b or any(len(np.unique(inputs.codes[rows])) < 2 for rows, _ in swapped):
+    if n < FEW or _enough(parts) == 1 or s >= ALIKE * b or any(len(np.unique(inputs.codes[rows])) < 2 for rows, _ in swapped):
         return first
     rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
     second = _temperature(held_scores(estimator, inputs, seed, rounds, swapped)[0], inputs, swapped, link)

@@ -19,6 +19,8 @@ import numpy as np
 from sklearn.metrics import get_scorer_names
 
 Rounds = int | Literal["auto"]
+Leaves = int | Literal["auto"]
+Share = float | Literal["auto"]
 Seed = int | np.random.RandomState | None
 ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
 Scoring = Literal["log_loss", "error", "balanced_error", "auc_ovr"] | str | Callable[..., float]

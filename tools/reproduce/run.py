@@ -8,6 +8,8 @@
     python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
     python tools/reproduce.py hinge-costs [--sets satimage ...]
     python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
+    python tools/reproduce.py defaults [--sets iris ...] [--methods vector ...] [--budget MINUTES]
+    python tools/reproduce.py rounds-times|rounds-found [--sets iris ...]
     python tools/reproduce.py temperature [--sets vowel ...] [--methods vector ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
@@ -28,6 +30,7 @@ from shared.tables import put_between
 
 from reproduce import (
     abcboost,
+    defaults,
     figure1,
     hinge,
     imbalance,
@@ -38,6 +41,7 @@ from reproduce import (
     multiboost_table4,
     piboost,
     quality,
+    rounds,
     table5,
     temperature,
     vector,
@@ -45,7 +49,7 @@ from reproduce import (
 
 # In the order of docs/reproduction.md.
 PAPERS = (mcboost, figure1, abcboost, vector, multiboost_table4, multiboost, multiboost_fcd, multiboost_defaults,
-          piboost, table5, imbalance, hinge, quality, temperature)  # fmt: skip
+          piboost, table5, imbalance, hinge, quality, rounds, temperature, defaults)  # fmt: skip
 EXPERIMENTS = {experiment.name: experiment for paper in PAPERS for experiment in paper.EXPERIMENTS}
 VERIFIABLE = [name for name, experiment in EXPERIMENTS.items() if experiment.verifiable]
 

@@ -1,0 +1,116 @@
+"""Vector trees and the number of rounds: five times as many as by default, and numbers found by validation."""
+
+import time
+
+import numpy as np
+from shared import classifiers
+from shared.datasets import DATA, coded, fixed_split, load_for_trees, sets_by_cost
+from shared.tables import markdown_table
+
+from reproduce.experiment import Experiment, Results, cross, select
+from reproduce.quality import geometric, measures_of, tested
+
+# Fixed before the first run: sets whose training parts have at most so many numbers times classes.
+MOST_WORK = 3e8
+TIMES = 5
+MOST_ROUNDS = 600
+SEEDS = 3
+WAYS = {"stopped": {"early_stopping": True}, "auto": {"n_estimators": "auto"}}
+FOUND = tuple(f"{way}{raw}" for way in WAYS for raw in ("_raw", ""))
+
+
+def sets_of(options):
+    """Sets that are not too large."""
+    return [name for name in sets_by_cost(options.sets) if DATA[name].cost <= MOST_WORK]
+
+
+def fit_times(unit):
+    """So many times the default rounds."""
+    rounds = int(unit["times"]) * classifiers.make("vector").n_estimators
+    parts = coded(load_for_trees(unit["data"], 0))
+    return tested(unit, {"n_estimators": rounds}, parts)
+
+
+def times_plan(options, journal):
+    yield 0, cross(data=sets_of(options), method=("vector", "vector-raw"), times=(1, TIMES)), "rounds-times"
+
+
+def times_text(frame):
+    """Log loss and error of both numbers of rounds, calibrated and not."""
+    wide = frame.pivot_table(index="data", columns=["method", "times"], values=["log_loss", "error"])
+    if len(wide) == 0 or wide["log_loss"].shape[1] < 4:
+        return "No results yet."
+    lines, ratios = [], []
+    for data, row in wide.dropna().iterrows():
+        loss = row["log_loss"]
+        ratios.append([loss[method, TIMES] / loss[method, 1] for method in ("vector", "vector-raw")])
+        cells = [f"{loss[method, n]:.4f}" for method in ("vector", "vector-raw") for n in (1, TIMES)]
+        worse = f"{ratios[-1][0]:.3f}"
+        lines.append([
+            data, *cells[:2], f"**{worse}**" if ratios[-1][0] > 1 else worse, *cells[2:], f"{ratios[-1][1]:.2f}",
+            *(f"{row['error']['vector', n]:.2f}" for n in (1, TIMES)),
+        ])  # fmt: skip
+    worst, means = np.max(ratios, axis=0), [geometric(column) for column in np.transpose(ratios)]
+    head = ["set", "log loss", f"x{TIMES}", "ratio", "uncalibrated", f"x{TIMES}", "ratio", "error %", f"x{TIMES}"]
+    return (
+        f"Vector trees with their defaults, and with {TIMES} times as many rounds. Ratio of the log losses on the test "
+        f"part: at most {worst[0]:.3f} calibrated, {worst[1]:.2f} uncalibrated; geometric means {means[0]:.3f} and "
+        f"{means[1]:.2f}.\n\n{markdown_table(head, lines)}"
+    )
+
+
+def fit_found(unit):
+    """The best round on the test part, and the log losses of models whose rounds were found without it."""
+    X, y, X_test, truth = coded(load_for_trees(unit["data"], unit["seed"]))
+    begin, seen = time.perf_counter(), truth >= 0
+    vector = classifiers.make("vector-raw", n_estimators=MOST_ROUNDS, random_state=unit["seed"])
+    curve = np.asarray(vector.fit(X, y, X_val=X_test[seen], y_val=truth[seen]).history_["val_log_loss"])
+    row = {"best": round(float(curve.min()), 5), "best_round": int(curve.argmin()) + 1}
+    for way, params in WAYS.items():
+        for raw in ("_raw", ""):
+            method = "vector-raw" if raw else "vector"
+            model = classifiers.make(method, random_state=unit["seed"], **params).fit(X, y)
+            found = measures_of(model.predict_proba(X_test[seen]), truth[seen])
+            row |= {way + raw: found["log_loss"], f"{way}_rounds": model.n_estimators_}
+    return {**unit, **row, "error": found["error"], "seconds": round(time.perf_counter() - begin, 3)}
+
+
+def found_plan(options, journal):
+    units = cross(data=sets_of(options), seed=range(SEEDS))
+    yield 0, [u for u in units if u["seed"] == 0 or not fixed_split(u["data"])], "rounds-found"
+
+
+def found_text(frame):
+    """Log loss over that of the best round, set by set."""
+    if frame.empty:
+        return "No results yet."
+    lines, ratios = [], []
+    for data in sets_by_cost(sorted(set(frame["data"]))):
+        mine = select(frame, data=data)
+        ratios.append([geometric(mine[column]) / geometric(mine["best"]) for column in FOUND])
+        rounds = [f"{mine[name].mean():.0f}" for name in ("best_round", *(f"{way}_rounds" for way in WAYS))]
+        lines.append([data, f"{geometric(mine['best']):.4f}", *(f"{r:.3f}" for r in ratios[-1]), *rounds])
+    lines.append(["mean", "", *(f"{mean:.3f}" for mean in np.mean(ratios, axis=0)), "", "", ""])
+    lines.append(["median", "", *(f"{mean:.3f}" for mean in np.median(ratios, axis=0)), "", "", ""])
+    head = ["set", "best round's log loss", "early stopping, uncalibrated", "early stopping", "auto, uncalibrated",
+            "auto", "best round", "early stopping, rounds", "auto, rounds"]  # fmt: skip
+    return (
+        "Log loss on the test part over that of the best of the first "
+        f"{MOST_ROUNDS} rounds there, uncalibrated and trained on all rows.\n\n{markdown_table(head, lines)}"
+    )
+
+
+TIMES_RESULTS = Results(
+    "rounds-times", "data method times",
+    "log_loss error balanced_error calibration_error cpu bytes micros_a_row n_train n_test", fit_times,
+)  # fmt: skip
+FOUND_RESULTS = Results(
+    "rounds-found",
+    "data seed",
+    " ".join(["error best best_round", *FOUND, *(f"{way}_rounds" for way in WAYS)]),
+    fit_found,
+)
+EXPERIMENTS = (
+    Experiment("rounds-times", "Five times the rounds", (TIMES_RESULTS,), times_plan, times_text, sets=tuple(DATA)),
+    Experiment("rounds-found", "Rounds that are found", (FOUND_RESULTS,), found_plan, found_text, sets=tuple(DATA)),
+)
