@@ -11,6 +11,7 @@
 #include "mcb.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -402,12 +403,21 @@ static int shape(const unsigned char *bytes, size_t size, const float *x, size_t
     return use(&m);
 }
 
+static unsigned long number; /* of the file in its corpus */
+
+static void stopped(int by) {
+    printf("failed: signal %d at file number %lu of the corpus\n", by, number);
+    fflush(stdout);
+    _exit(1);
+}
+
 static int shapes(const char *corpus, const char *results, unsigned long *seen) {
     FILE *in = fopen(corpus, "rb"), *out = fopen(results, "wb");
     uint64_t head[3]; /* bytes of the file, rows, floats between rows */
-    unsigned long number = 0;
     NEED(in && out);
-    for (; fread(head, sizeof head, 1, in) == 1; number++) {
+    signal(SIGFPE, stopped);
+    signal(SIGALRM, stopped);
+    for (number = 0; fread(head, sizeof head, 1, in) == 1; number++) {
         size_t n = (size_t)(head[1] * head[2]);
         unsigned char *bytes = (unsigned char *)malloc((size_t)head[0] + 1);
         float *x = (float *)malloc((n + 1) * sizeof *x);

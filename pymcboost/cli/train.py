@@ -349,7 +349,8 @@ def fit_and_save(estimator, X, y, base, validation, arguments, note):
     if interrupted and path is not None:
         done = counted(estimator.n_estimators_, "round")
         verb = "is" if estimator.n_estimators_ == 1 else "are"
-        print(f"{PROGRAM}: interrupted; the {done} done {verb} saved in {path}", file=sys.stderr)
+        without = ", not calibrated" if estimator.calibrate and estimator.model_.temperature is None else ""
+        print(f"{PROGRAM}: interrupted; the {done} done {verb} saved in {path}{without}", file=sys.stderr)
     if problem is None and not interrupted:
         problem = drop(checkpoint)
     elif checkpoint and os.path.exists(arguments.checkpoint):

@@ -11,6 +11,7 @@ rows are right, one in n + 1 may still be wrong.
 C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, On calibration of modern neural networks, ICML 2017.
 """
 
+import sys
 from typing import Any, Self
 
 import numpy as np
@@ -66,6 +67,7 @@ def fit_temperature(scores, codes, weight=None, link="softmax"):
         z *= 2
     right, n_rows = z[np.arange(len(z)), codes], np.count_nonzero(weight)
     right += (z.mean(axis=1) - right) / (n_rows + 1)
+    weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # exact, and the sum is finite
     return rounded(1 / _minimum(z, right, weight / weight.sum()))
 
 
@@ -78,8 +80,8 @@ def codes_of(y, classes):
     known = np.isin(y, classes) if len(text) == 1 else np.zeros(len(y), dtype=bool)
     if not known.all():
         raise ValueError(
-            f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r}, which is no class of the model; calibrate on rows "
-            f"of its classes, {classes[:3].tolist()}..."
+            f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r} of type {y.dtype}, which is no class of the model; "
+            f"calibrate on rows of its classes, {classes[:3].tolist()}... of type {classes.dtype}"
         )
     return np.searchsorted(classes, y)
 
@@ -136,7 +138,7 @@ class Calibration:
     def temperature(self) -> float | None:
         """By what scores are divided on their way to probabilities; None if the model is not calibrated."""
         factor = self._sections().get("CALB")
-        return None if factor is None else 1 / float(factor[0])
+        return None if factor is None else min(1 / float(factor[0]), sys.float_info.max)
 
     @property
     def has_probabilities(self) -> bool:

@@ -30,13 +30,45 @@ ENOUGH, ENOUGH_SHARE = 600, 0.55
 FEW = 500
 
 
+UNSEEN = (
+    "cv: no fold trains on a class that it holds out, so that there is no temperature; use stratified folds, or set "
+    "calibrate=None"
+)
+
+
+def check_rows(estimator, inputs, held):
+    """Refuse, before the first round, rows from which no temperature comes.
+
+    Returns
+    -------
+    list of (rows to train on, rows held out), or None
+        The folds of a ``cv`` that is no number.
+    """
+    if held is not None:
+        if not _known(held).any():
+            raise ValueError(
+                f"the validation set {held.name!r} has no row of positive weight with a label of the training, so that "
+                "there is no temperature; give such rows, or set calibrate=None"
+            )
+        return None
+    if isinstance(estimator.cv, Integral) or estimator.n_estimators == "auto":  # which has checked its folds itself
+        return None
+    parts = splits(estimator.cv, inputs, None)
+    if not any(np.isin(inputs.codes[rows], inputs.codes[train]).any() for train, rows in parts):
+        raise ValueError(UNSEEN)
+    return parts
+
+
 def temperature_of_rows(model, held):
     """Temperature of a model on validation rows (`Held`), those of labels that training has not seen left out."""
-    weight = (held.codes >= 0) * (1.0 if held.weight is None else held.weight)
-    return fit_temperature(model.raw_scores(held.X), held.codes.clip(0), weight, model.link)
+    return fit_temperature(model.raw_scores(held.X), held.codes.clip(0), _known(held), model.link)
 
 
-def temperature_of_folds(estimator, inputs, seed, rounds, found=None):
+def _known(held):
+    return (held.codes >= 0) * (1.0 if held.weight is None else held.weight)
+
+
+def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None):
     """Temperature of a model of all rows, from models of folds.
 
     Parameters
@@ -45,24 +77,24 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None):
         See `folds.held_scores`.
     found : OutOfFold, optional
         Folds that there are already, with rounds that fit their rows.
+    parts : list, optional
+        What `check_rows` has found.
 
     Returns
     -------
     float or None
-        None, with a warning, where the rows are too few for folds.
+        None, with a warning, where the rows or the memory are too small for folds: the model is there already.
     """
     try:
-        return _of_folds(estimator, inputs, seed, rounds, found)
-    except ValueError as error:
-        if not isinstance(estimator.cv, Integral):
-            raise
+        return _of_folds(estimator, inputs, seed, rounds, found, parts)
+    except (ValueError, MemoryError) as error:
         warnings.warn(f"the probabilities are not calibrated: {error}", stacklevel=6)
         return None
 
 
-def _of_folds(estimator, inputs, seed, rounds, found):
+def _of_folds(estimator, inputs, seed, rounds, found, parts):
     if found is None:
-        parts = splits(estimator.cv, inputs, seed)
+        parts = parts or splits(estimator.cv, inputs, seed)
         used = parts[: _enough(parts)]
         scores, link = held_scores(estimator, inputs, seed, rounds, used)
     else:
@@ -94,10 +126,7 @@ def _temperature(scores, inputs, parts, link):
         weight[held] = inputs.weight[held] * np.isin(inputs.codes[held], inputs.codes[train])
     used = weight > 0
     if not used.any():
-        raise ValueError(
-            "cv: no fold trains on a class that it holds out, so that there is no temperature; use stratified folds, "
-            'or set calibrate=None'
-        )
+        raise ValueError(UNSEEN)
     return fit_temperature(scores[used], inputs.codes[used], weight[used], link)
 
 
@@ -106,12 +135,15 @@ def priors(estimator, inputs):
     weight = inputs.class_weight
     if not getattr(estimator, "restore_priors", False) or (weight == weight[0]).all():
         return None
-    if (weight == 0).any():
+    with np.errstate(divide="ignore", over="ignore"):
+        found = 1 / weight
+    if np.isinf(found).any():
+        at = found.argmax()
         raise ValueError(
             f"{type(estimator).__name__}: restore_priors divides by the weights of the classes, and that of "
-            f"{inputs.classes[weight == 0].tolist()[0]!r} is 0; leave its rows out, or set restore_priors=False"
+            f"{inputs.classes.tolist()[at]!r} is {weight[at]:g}; leave its rows out, or set restore_priors=False"
         )
-    return 1 / weight
+    return found
 
 
 class CalibratesOnRows:

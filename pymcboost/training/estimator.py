@@ -18,8 +18,8 @@ from pymcboost._version import __version__
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
+from pymcboost.training import calibration
 from pymcboost.training.booster import Booster, Previous
-from pymcboost.training.calibration import CalibratesOnRows, priors, temperature_of_folds, temperature_of_rows
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
 from pymcboost.training.folds import out_of_fold, refuse_mixed
 from pymcboost.training.inputs import (
@@ -56,7 +56,7 @@ def named_arguments(fit: Fit) -> Fit:
 
 
 @estimator
-class BoostingClassifier(CalibratesOnRows, ClassifierMixin, BaseEstimator):
+class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEstimator):
     """What all estimators share. A subclass names its ``algorithm`` and its ``booster``, and has the parameters."""
 
     algorithm: ClassVar[str]
@@ -306,12 +306,13 @@ class _Training:
         continued = params.warm_start and hasattr(draft, "model_")
         inputs = self._inputs(X, y, sample_weight, sets, groups, continued)
         del X, y, sample_weight, sets, groups
-        self.classes, self.priors = inputs.classes, priors(draft, inputs)
+        self.classes, self.priors = inputs.classes, calibration.priors(draft, inputs)
         check_file(self.classes, inputs.meta)
         previous = self._previous(inputs)
         cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
         held = None if inputs.validation is None else inputs.validation.named("val")
         kept = inputs if params.calibrate and held is None else None
+        folds = calibration.check_rows(draft, inputs, held) if params.calibrate else None
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], resolve_n_jobs(params.n_jobs))
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
@@ -327,9 +328,10 @@ class _Training:
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if kept is not None:
-            self.temperature = temperature_of_folds(draft, kept, booster.draw_seed(), params.n_estimators, found)
+            seed, rounds = booster.draw_seed(), params.n_estimators
+            self.temperature = calibration.temperature_of_folds(draft, kept, seed, rounds, found, folds)
         elif params.calibrate:
-            self.temperature = temperature_of_rows(self.state.model(), held)
+            self.temperature = calibration.temperature_of_rows(self.state.model(), held)
 
     def rounds_done(self):
         """Rounds done so far."""

@@ -17,6 +17,8 @@ from pymcboost.threads import counted
 from pymcboost.training.metrics import Held
 
 TYPES = [np.float32, np.float64]
+# Of a validation set: checkpoints have files of these names in an archive.
+LONGEST_NAME = 200
 
 
 @dataclass
@@ -118,8 +120,11 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
             f"{type(validation_sets).__name__}"
         )
     for name, parts in (validation_sets or {}).items():
-        if not isinstance(name, str) or name in ("", "val"):
-            raise ValueError(f"validation_sets: {name!r} is no name; take a string, and not 'val', which is X_val's")
+        if not isinstance(name, str) or name in ("", "val") or len(name) > LONGEST_NAME or not name.isprintable():
+            raise ValueError(
+                f"validation_sets: {str(name)[:LONGEST_NAME]!r} is no name; take a string of up to {LONGEST_NAME} "
+                "printable characters, and not 'val', which is X_val's"
+            )
         if not isinstance(parts, (tuple, list)) or len(parts) not in (2, 3):
             raise ValueError(f"validation_sets[{name!r}] must be (X, y) or (X, y, sample_weight)")
         found[name] = (*parts, None)[:3]
@@ -187,10 +192,11 @@ def _encode(name, y, classes):
     """Class codes, -1 for labels that the training set does not have."""
     text = {kind in "OSU" for kind in (np.asarray(y).dtype.kind, classes.dtype.kind)}
     if len(text) > 1 or not np.isin(y, classes).any():
-        shown = _shown(name, "y")
+        shown, y = _shown(name, "y"), np.asarray(y)
         raise ValueError(
-            f"none of the labels in {shown} occurs in y ({shown} begins {list(y[:3])!r}, the classes are "
-            f"{list(classes[:3])!r}...); both must name the classes in the same way"
+            f"none of the labels in {shown} occurs in y ({shown} begins {y[:3].tolist()} of type {y.dtype}, the "
+            f"classes are {classes[:3].tolist()}... of type {classes.dtype}); "
+            "both must name the classes in the same way"
         )
     at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
     return np.where(classes[at] == y, at, -1)

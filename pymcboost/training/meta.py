@@ -1,5 +1,6 @@
 """What a model file says of its training."""
 
+import zlib
 from dataclasses import fields
 from numbers import Real
 
@@ -19,6 +20,8 @@ def meta_of(estimator):
     for name in WHERE_SET & {*shown}:
         if shown[name] == defaults[name]:
             del shown[name]
+    if isinstance(folds := shown.get("cv"), list):  # with the numbers of all rows, which need no room in a file
+        shown["cv"] = f"{len(folds)} folds with the checksum {zlib.crc32(repr(folds).encode()):08x}"
     meta = {"algorithm": estimator.algorithm, "params": shown, "version": __version__}
     if hasattr(estimator, "feature_names_in_"):
         meta["feature_names"] = [str(name) for name in estimator.feature_names_in_]

@@ -155,6 +155,7 @@ def mounted(folder, options):
 
 @contextlib.contextmanager
 def full_disk(case, column):
+    """A file system of 64 KiB in memory, filled to the last byte."""
     with mounted(case.path.parent, "size=64k"):
         if column != "`--checkpoint`":  # there, an old one would be gone on from
             case.path.write_bytes(old_content(case, column)[:4])
@@ -235,13 +236,13 @@ def unchanged(case, column, status, message, before):
 
 
 def refused_1(case, column, status, message, before):
-    assert status == 1, message
     unchanged(case, column, status, message, before)
+    assert status == 1, message
 
 
 def refused_4(case, column, status, message, before):
-    assert status == 4, message
     unchanged(case, column, status, message, before)
+    assert status == 4, message
 
 
 def os_error(case, column, status, message, before):
@@ -290,6 +291,7 @@ def removed_behind_the_link(case, column, status, message, before):
 def saved_in_another_folder(case, column, status, message, before):
     assert status == 4
     assert snapshot(case) == before
+    assert len(case.new()) == 1, "no model was saved"
     (name,) = case.new()
     assert f"{case.path}: No space left on device; the model is in {case.work / name} instead\n" in message
     case.real = case.work / name

@@ -1,10 +1,13 @@
 """mcboost-info as a program."""
 
 import json
+import struct
+import sys
 
 import numpy as np
 import pytest
 from cli.programs import call, write_svm
+from format import tampering
 
 from pymcboost import Model, load_model
 from pymcboost.cli.info import main
@@ -62,6 +65,11 @@ def test_temperature(capsys, tmp_path, known):
         assert main(["--json", str(path)]) == 0
         facts = json.loads(capsys.readouterr().out)
         assert (facts["link"], facts["temperature"]) == (link, 2.5)
+    forged = tampering.parse(path.read_bytes())
+    forged.find(b"CALB")[2] = struct.pack("<d", 5e-324)  # 1 / T; JSON has no infinite numbers
+    path.write_bytes(forged.to_bytes())
+    assert main(["--json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["temperature"] == sys.float_info.max
 
 
 @pytest.mark.parametrize("layout", ["list", "interval", "interval32"])

@@ -509,6 +509,23 @@ def test_calibrated_models(files, tmp_path, algorithm, layout):
     assert f"temperature   {model.temperature:.4g}, by which F is divided\n" in shown
 
 
+def test_interrupt_of_the_calibration_saves_all_rounds_without_it(files, tmp_path, monkeypatch):
+    def interrupt(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pymcboost.training.calibration.held_scores", interrupt)
+    options = ["-n", 9, "--calibrate", "temperature", "--checkpoint", "part", "--checkpoint-every", 0]
+    done = call("train", *options, "-a", "mart", files / "train.svm", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 130
+    assert "mcboost-train: interrupted; the 9 rounds done are saved in m.mcb, not calibrated\n" in done.stderr
+    assert (load_model(tmp_path / "m.mcb").n_rounds, load_model(tmp_path / "m.mcb").temperature) == (9, None)
+    monkeypatch.undo()
+    done = call("train", *options, "-a", "mart", files / "train.svm", "m.mcb", cwd=tmp_path)
+    assert "going on from the 9 rounds in part" in done.stderr
+    assert load_model(tmp_path / "m.mcb").temperature > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["m.mcb"]
+
+
 def test_priors_that_weights_have_shifted(files, tmp_path):
     options = ["-n", 20, "-w2", 9, "--restore-priors", files / "train.svm", "cli.mcb"]
     assert call("train", "-q", *options, cwd=tmp_path).returncode == 0

@@ -418,14 +418,15 @@ BAD_SETS = [
     ({"X_val": 1, "y_val": 1, "sample_weight_val": np.full(240, np.nan)}, "validation set 'val': .*NaN"),
     ({"X_val": 1, "y_val": 1, "sample_weight_val": np.ones(3)}, r"validation set 'val': sample_weight.shape == \(3,\)"),
     ({"validation_sets": [1]}, "validation_sets must be a dict of names"),
-    ({"validation_sets": {"val": 2}}, "'val' is no name; take a string, and not 'val'"),
-    ({"validation_sets": {3: 2}}, "3 is no name"),
-    ({"validation_sets": {"": 2}}, "'' is no name"),
+    ({"validation_sets": {"val": 2}}, "'val' is no name; take a string of .*, and not 'val'"),
+    ({"validation_sets": {3: 2}}, "'3' is no name"),
+    *(({"validation_sets": {name: 2}}, "is no name; take") for name in ("", "a\0b", "a\ud800", "a\nb", "n" * 201)),
     ({"validation_sets": {"more": 1}}, r"validation_sets\['more'\] must be \(X, y\) or \(X, y, sample_weight\)"),
     ({"validation_sets": {"more": 5}}, r"validation_sets\['more'\] must be"),
     ({"validation_sets": {"more": "narrow"}}, "validation set 'more': X has 2 features, but"),
     ({"validation_sets": {"more": "none"}}, "validation set 'more': Found array with 0 sample"),
     ({"validation_sets": {"more": "others"}}, "none of the labels in y of the validation set 'more' occurs in y"),
+    ({"validation_sets": {"more": "objects"}}, r"begins \[0, 1, 2\] of type object, the classes are .* of type int64"),
     ({"validation_sets": {"more": "huge"}}, "X of the validation set 'more' holds a value beyond the float32 range"),
 ]
 
@@ -437,6 +438,7 @@ def test_bad_validation_sets_are_refused_by_name(name, given, message):
     huge = X.copy()
     huge[3, 1] = 1e39
     words = {"narrow": (X[:, :2], y), "none": (X[:0], y[:0]), "others": (X, y + 100), "huge": (huge, y)}
+    words["objects"] = X[:3], np.array([0, 1, 2], dtype=object)
 
     def part(key, value):
         if key == "validation_sets" and isinstance(value, dict):

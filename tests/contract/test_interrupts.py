@@ -1,5 +1,6 @@
 """Whatever stops a fit, the estimator has its old model or the rounds done, whole and usable."""
 
+import contextlib
 import pickle
 import signal
 import sys
@@ -91,6 +92,26 @@ def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(
             model.set_params(warm_start=True, n_estimators=model.n_estimators_ + 1).fit(X, y)
             assert model.decision_function(X).shape == y.shape + model.classes_.shape
     assert {0, 1, 2} <= seen
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ctrl_c_in_a_refit_leaves_the_scale_and_the_kernel_of_the_old_model():
+    """A warm start after it goes on from the old rounds, with the numbers that these have been trained with."""
+    X, y = some_data(m=200)
+    words = {"kernel": "rbf", "scale": True, "C": 10.0}
+    old = new("HingeBoostOCClassifier", n_estimators=3, **words).fit(X, y)
+    kept, copies = pickle.dumps(old), [pickle.loads(pickle.dumps(old)) for _ in range(2)]
+    whole = copies[0].set_params(n_estimators=6, warm_start=True).fit(X, y).model_.to_bytes()
+    many, found = interrupted_at(None, lambda: copies[1].fit(1000 * X, y)), []
+    for n in range(1, many, max(1, many // 25)):
+        model = pickle.loads(kept)
+        with contextlib.suppress(KeyboardInterrupt):
+            interrupted_at(n, lambda model=model: model.fit(1000 * X, y))
+        if model.model_.to_bytes() == old.model_.to_bytes():
+            model.set_params(n_estimators=6, warm_start=True).fit(X, y)
+            found.append(model.model_.to_bytes() == whole)
+    assert len(found) > 3
+    assert all(found)
 
 
 @pytest.mark.parametrize("where", ["rows", "start", "new_builder", "prepare", "restart", "model"])

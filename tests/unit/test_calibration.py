@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import GroupKFold, PredefinedSplit, StratifiedKFold
 
 from pymcboost import (
     ABCLogitBoostClassifier,
@@ -174,7 +174,7 @@ def test_hingeboost_has_probabilities_once_calibrated(kernel):
 def test_refused():
     fitted = MCBoostClassifier(n_estimators=5).fit(X[::2], y[::2])
     for more, words in (
-        ((X, y + 1), r"y\[\d+\] is 3, which is no class of the model"),
+        ((X, y + 1), r"y\[\d+\] is 3 of type int64, which is no class of the model"),
         ((X, NAMES[y]), r"y\[0\] is 'setosa'"),
         ((X, y[:-1]), "do not belong together"),
         ((X, y, np.zeros(150)), "at least one non-zero"),
@@ -468,6 +468,61 @@ def test_an_interrupted_training_has_no_temperature():
     with pytest.raises(KeyboardInterrupt):
         warm.fit(X, y, callbacks=[StopAfter(3)])
     assert (warm.n_estimators_, warm.model_.temperature) == (3, None)
+
+
+@pytest.mark.parametrize(
+    ("more", "given", "message"),
+    [
+        ({"cv": PredefinedSplit(np.arange(120) % 3)}, {}, "row 120 is held out 0 times"),
+        ({"cv": GroupKFold(3)}, {}, "'groups' parameter should not be None"),
+        ({"cv": PredefinedSplit(y)}, {}, "no fold trains on a class that it holds out"),
+        (
+            {"scoring": "error"},
+            {"X_val": X[:4], "y_val": [0, 1, 9, 9], "sample_weight_val": [0, 0, 1, 1]},
+            "'val' has no row of positive weight with a label of the training",
+        ),
+        ({"calibrate": None, "restore_priors": True, "class_weight": {1: 5e-324}}, {}, "that of 1 is 4.94066e-324"),
+    ],
+)
+def test_refusals_come_before_the_first_round(more, given, message, monkeypatch):
+    monkeypatch.setattr(VectorTreeBoostClassifier.booster, "round", lambda self: pytest.fail("a round was trained"))
+    with pytest.raises(ValueError, match=message):
+        VectorTreeBoostClassifier(**{"n_estimators": 3, "calibrate": "temperature", **more}).fit(X, y, **given)
+
+
+@pytest.mark.parametrize("error", [ValueError, MemoryError])
+def test_no_training_is_lost_by_its_calibration(error, monkeypatch):
+    def fail(*given):
+        raise error("no room")
+
+    warm = MCBoostClassifier(n_estimators=3, calibrate="temperature", cv=StratifiedKFold(3))
+    monkeypatch.setattr(calibration, "held_scores", fail)
+    with pytest.warns(UserWarning, match="the probabilities are not calibrated: no room"):
+        warm.fit(X, y)
+    assert (warm.n_estimators_, warm.model_.temperature) == (3, None)
+
+
+def test_folds_of_a_generator_are_asked_for_once():
+    parts = list(StratifiedKFold(3).split(X, y))
+    found = [
+        MCBoostClassifier(n_estimators=3, calibrate="temperature", cv=cv).fit(X, y).model_.temperature
+        for cv in (parts, iter(parts))
+    ]
+    assert found[0] == found[1] is not None
+
+
+def test_folds_of_ones_own_take_no_room_in_the_model(tmp_path):
+    """But a checkpoint knows them from others."""
+
+    def fit(parts, n_estimators):
+        words = {"n_estimators": n_estimators, "calibrate": "temperature", "random_state": 0}
+        return Checkpoint(tmp_path / "part", 0).fit(VectorTreeBoostClassifier(**words, cv=parts), X, y)
+
+    parts, others = (list(StratifiedKFold(3, shuffle=True, random_state=seed).split(X, y)) for seed in (0, 1))
+    assert fit(parts, 1).model_.meta["params"]["cv"].startswith("3 folds with the checksum ")
+    assert fit(parts, 2).n_estimators_ == 2
+    with pytest.raises(ValueError, match="cv was '3 folds with the checksum .*', it is '3 folds"):
+        fit(others, 2)
 
 
 def test_hingeboost_promises_probabilities_where_it_is_told_to():

@@ -56,11 +56,7 @@ MCB_API double mcb_exp(double x) {
     z = mcb__mul_high(fraction << 4, ln_2) >> 4;
     p = term[0];
     for (i = 1; i < 10; i++) p = term[i] + mcb__mul_high(p, z);
-    p = mcb__mul_high(p, power[fraction >> 60]); /* 2^61 to 2^62 */
-    if (p >> 62) {
-        p >>= 1;
-        whole++;
-    }
+    p = mcb__mul_high(p, power[fraction >> 60]); /* 2^61 to 2^62 - 1, which the largest fraction gives */
     if (whole > 1023) return mcb__f64_of(UINT64_C(0x7ff0000000000000));
     if (whole >= -1022) return mcb__f64_of(((uint64_t)(whole + 1022) << 52) + ((p + 256) >> 9));
     shift = 9 - 1022 - whole;
