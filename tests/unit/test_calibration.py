@@ -167,6 +167,7 @@ def test_hingeboost_has_probabilities_once_calibrated(kernel):
     assert (found.argmax(axis=1) == labels).all()
     z = machine.decision_function(X) / machine.model_.temperature
     np.testing.assert_allclose(found, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), rtol=1e-9)
+    np.testing.assert_allclose(machine.predict_proba(1e6 * X).sum(axis=1), 1)
     with pytest.raises(ValueError, match="features"):
         machine.predict_proba(X[:, :2])
 
