@@ -26,6 +26,10 @@ LEARNERS = {"stump": {}, "tree": {"weak_learner": "tree", "max_leaf_nodes": 6}}
 # Defaults of vector trees when the table was made, and neutral values of parameters that they have had since.
 VECTOR = {"learning_rate": 0.2, "min_samples_leaf": 2, "max_features": 0.2}
 LATER = {"subsample": 1.0, "calibrate": None}
+VECTOR_NOW = {
+    "learning_rate": 0.15, "min_samples_leaf": 1, "max_features": "auto", "max_leaf_nodes": "auto", "subsample": 0.5,
+    "calibrate": "temperature",
+}  # fmt: skip
 SMALL_TREES = {"max_leaf_nodes": 6}
 CODES = ("auto", "one-vs-all", "all-pairs", "exhaustive", "dense")
 KERNELS = ("poly", "rbf", "perceptron")
@@ -103,7 +107,8 @@ VARIANTS = {
     "vector-tree": {
         f"{loss}-{step}": {"loss": loss, "leaf_step": step, **VECTOR, **SMALL_TREES}
         for loss, step in itertools.product(("softmax", "exp", "log"), ("diagonal", "full"))
-    },
+    }
+    | {"defaults": VECTOR_NOW},
 }
 
 SMALL = (

@@ -262,7 +262,8 @@ def _marks():
 
 def _grown(models, workers):
     """Yield numbers of rounds and the scores of all models after these, until there are no more."""
-    step = max(1, min(STEP, STEP_SCORES // sum(model.validation.scores.size for model in models)))
+    # What is grown beyond the last measurement is in vain, and only several workers gain by fewer meetings.
+    step = 1 if workers == 1 else max(1, min(STEP, STEP_SCORES // sum(m.validation.scores.size for m in models)))
     marks, done = _marks(), 0
     with _side_by_side(workers) as (run, stop):
         while part := list(islice(marks, step)):

@@ -386,6 +386,25 @@ def test_a_root_that_drew_useless_features_draws_again():
     assert model.score(X, y) == 1
 
 
+@pytest.mark.parametrize(
+    "m, d, leaves, drawn",
+    [(60, 1, 31, 1), (60, 2, 31, 2), (1599, 5, 31, 3), (1600, 16, 32, 6), (2549, 9, 50, 4), (26000, 3, 500, 3)],
+)
+def test_automatic_sizes_of_trees(m, d, leaves, drawn):
+    """One leaf for every 50 rows, from 31 to 500; 1.5 times the square root of the features, those that vary alone."""
+    rng = np.random.default_rng(m)
+    X, y = rng.integers(0, 40, (m, d + 1)).astype(float), rng.integers(0, 3, m)
+    X[:, 0] = 7.0
+    how = {"n_estimators": 2, "calibrate": None, "random_state": 0}
+    auto = VectorTreeBoostClassifier(**how).fit(X, y)
+    given = VectorTreeBoostClassifier(**how, max_leaf_nodes=leaves, max_features=drawn / d).fit(X, y)
+    np.testing.assert_array_equal(auto.decision_function(X[:500]), given.decision_function(X[:500]))
+    assert np.diff(auto.model_.ensemble.offset).max() <= leaves - 1
+    other = VectorTreeBoostClassifier(**how, max_leaf_nodes=leaves - 1, max_features=drawn / d).fit(X, y)
+    if m > 60:
+        assert not np.array_equal(auto.decision_function(X), other.decision_function(X))
+
+
 @pytest.mark.parametrize("K", [2, 5, 8, 10, 11, 16, 20])
 @pytest.mark.parametrize("loss", ["softmax", "exp", "log"])
 def test_scores_without_unused_lanes_give_the_same_bytes(loss, K, monkeypatch):
