@@ -55,7 +55,7 @@ class Draft:
             self.K = rng.choice((255, 256, 65_535))
         self.link, self.decoder, self.reserved = rng.randrange(3), 0, [0, 0, 0]
         self.major, self.minor, self.flags = 1, rng.choice((0, 0, 7)), rng.choice((0, 0, 1 << 16))
-        self.sections = []
+        self.sections, self.gap = [], (0, 0)  # bytes too many before the section of this number
         self.used = {0, min(self.d, 300) - 1}  # features that may occur; rows must reach so far
         if rng.random() < 0.1:
             self.used.add(min(self.d, 1 << 20) - 1)
@@ -132,7 +132,7 @@ class Draft:
         self.features(S)
         self.add("THRS", 5, self.floats(S))
         self.add("RGHT", 0, [r for size in sizes for r in self.tree(size)])
-        form = rng.choice(("vector", "class", "base", "code", "code", "code"))
+        form = rng.choice(("vector", "class", "base", "base", "code", "code", "code"))
         leaves = self.floats((S + T) * (K if form == "vector" else 1))
         self.add("LEAF", rng.choice((5, 7)), [max(-6e4, min(6e4, v)) for v in leaves])
         if form == "code":
@@ -196,8 +196,10 @@ class Draft:
     def fault(self):
         """Change one thing, which may make the file wrong."""
         rng = self.rng
-        section = rng.choice(self.sections)
-        what = rng.randrange(21)
+        bases = [section for section in self.sections if section[0] == b"TBAS"]
+        section, what = rng.choice(self.sections), rng.randrange(22)
+        if bases and rng.random() < 0.5:
+            section, what = bases[0], 21
         if what == 0:
             self.K = rng.choice((self.K + 1, self.K - 1, 0, 65_535, 65_536, 2**32 - 1))
         elif what == 1:
@@ -234,6 +236,8 @@ class Draft:
             wrong = ([0.0], [-0.0], [-1.0], [math.nan], [math.inf], [-math.inf], [], [1.0, 1.0])
             for _ in range(rng.choice((1, 1, 1, 2))):
                 self.add("CALB", rng.choice((6, 6, 6, 5)), rng.choice(wrong))
+        elif what == 12:
+            self.gap = rng.randrange(len(self.sections)), rng.choice((64, 64, 128, 1, 8))
         else:
             self.damage_item(section)
 
@@ -254,7 +258,7 @@ class Draft:
             step = rng.choice((1, -1, 2, -2))
             old = int(items[at]) if math.isfinite(items[at]) else 0
             odd = (0, 1, 2, self.K, self.d, 255, 1 << (bits - 1), near, old + step, old ^ 128)
-            items[at] = rng.choice(odd)
+            items[at] = rng.choice((self.K, self.K + 1, 0) if section[0] == b"TBAS" else odd)
         section[2] = items
 
     def packed(self, code, items):
@@ -270,9 +274,9 @@ class Draft:
         """The file."""
         end = 64 + 32 * len(self.sections)
         table, body = b"", []
-        for tag, code, items in self.sections:
+        for number, (tag, code, items) in enumerate(self.sections):
             data = self.packed(code, items)
-            offset = -(-end // 64) * 64
+            offset = -(-end // 64) * 64 + (self.gap[1] if number == self.gap[0] else 0)
             body += [bytes(offset - end), data]
             table += struct.pack("<4sB3xQQII", tag, code, offset, len(items), crc32c(data), 0)
             end = offset + len(data)
