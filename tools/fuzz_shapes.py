@@ -53,6 +53,7 @@ class Draft:
         self.K, self.d = rng.choice(CLASSES), rng.choice(FEATURES)
         if rng.random() < 0.002:
             self.K = rng.choice((255, 256, 65_535))
+        self.counts = [n for n in COUNTS if n * self.K < 200_000]  # Python writes and reads slowly
         self.link, self.decoder, self.reserved = rng.randrange(3), 0, [0, 0, 0]
         self.major, self.minor, self.flags = 1, rng.choice((0, 0, 7)), rng.choice((0, 0, 1 << 16))
         self.sections, self.gap = [], (0, 0)  # bytes too many before the section of this number
@@ -91,7 +92,7 @@ class Draft:
         self.add("FEAT", code, [feature | nan_left << (8 * WIDTH[code] - 1) for feature, nan_left in items])
 
     def stumps(self):
-        n = self.rng.choice(COUNTS)
+        n = self.rng.choice(self.counts)
         self.features(n)
         self.add("THRS", 5, self.floats(n))
         self.add("COEF", 5, self.floats(n * self.K))
@@ -100,7 +101,7 @@ class Draft:
 
     def intervals(self):
         rng = self.rng
-        used = sorted(rng.sample(range(min(self.d, 300)), min(rng.choice(COUNTS), self.d, 300)))
+        used = sorted(rng.sample(range(min(self.d, 300)), min(rng.choice(self.counts), self.d, 300)))
         cuts = [sorted({single(v + 0.0) for v in self.floats(rng.choice((1, 1, 2, 7)))}) for _ in used]
         ends = [0]
         for mine in cuts:
@@ -133,10 +134,11 @@ class Draft:
         self.add("THRS", 5, self.floats(S))
         self.add("RGHT", 0, [r for size in sizes for r in self.tree(size)])
         form = rng.choice(("vector", "class", "base", "base", "code", "code", "code"))
+        form = "class" if form == "vector" and (S + T) * K > 1 << 20 else form
         leaves = self.floats((S + T) * (K if form == "vector" else 1))
         self.add("LEAF", rng.choice((5, 7)), [max(-6e4, min(6e4, v)) for v in leaves])
         if form == "code":
-            P = rng.choice((0, 1, 2, 3, 7, 20, 70))
+            P = rng.choice([p for p in (0, 1, 2, 3, 7, 20, 70) if p * K < 1 << 20])
             self.decoder = rng.choice((0, 1, 2))
             if rng.random() < 0.01:
                 P, self.K = rng.choice((4095, 4096, 4097)), 2
@@ -165,7 +167,7 @@ class Draft:
 
     def kernel(self):
         rng = self.rng
-        n = rng.choice(COUNTS)
+        n = rng.choice(self.counts)
         scaled = rng.random() < 0.5
         if n or scaled:
             self.d = min(self.d, 1030 if n < 4 else 20)
