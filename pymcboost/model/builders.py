@@ -173,17 +173,8 @@ class TreesBuilder(_Builder):
             raise ValueError("a tree needs cls, unless its leaves have a value for each class")
         if np.shape(leaf) != ((s + 1, self.n_classes) if self.vector else (s + 1,)):
             raise ValueError(f"a tree of {s} splits cannot have leaves of shape {np.shape(leaf)}")
-        t, begin = self._n, int(self._offset[self._n])
-        end = begin + s
-        if end + t + 1 > len(self._leaf) or end > len(self._feature) or t + 2 > min(len(self._offset), len(self._cls)):
-            self.add_trees([s], feature, threshold, nan_left, right, leaf, cls, base)
-            return
-        part = slice(begin, end)
-        self._feature[part], self._threshold[part] = feature, threshold
-        self._nan_left[part], self._right[part] = nan_left, right
-        self._leaf[begin + t : end + t + 1] = leaf
-        self._cls[t], self._base[t], self._offset[t + 1] = cls, base, end
-        self._n = t + 1
+        end = int(self._offset[self._n]) + s
+        self._append(1, end, end, feature, threshold, nan_left, right, leaf, cls, base)
 
     def add_trees(self, n_splits, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
         """Append n trees: `add_tree` for many at once.
@@ -196,21 +187,27 @@ class TreesBuilder(_Builder):
         leaf : array-like (sum of n_splits + n,) or (sum of n_splits + n, K)
         cls, base : array-like (n,), or one value for all
         """
-        t, n, begin = self._n, len(n_splits), int(self._offset[self._n])
+        n, begin = len(n_splits), int(self._offset[self._n])
         ends = begin + np.cumsum(n_splits, dtype=np.int64)
         end = int(ends[-1]) if n else begin
         if len(leaf) != end - begin + n or any(np.ndim(a) and len(a) != end - begin for a in (feature, threshold)):
             raise ValueError("the splits and leaves are not those of so many trees")
-        splits = {"_feature": feature, "_threshold": threshold, "_nan_left": nan_left, "_right": right}
-        for name, values in splits.items():
+        self._append(n, end, ends, feature, threshold, nan_left, right, leaf, cls, base)
+
+    def _append(self, n, end, ends, feature, threshold, nan_left, right, leaf, cls, base):
+        """Put n trees behind those there are; ``ends``: of their splits, the last of them at ``end``."""
+        t, begin = self._n, int(self._offset[self._n])
+        for name in ("_feature", "_threshold", "_nan_left", "_right"):
             self._room(name, end)
-            getattr(self, name)[begin:end] = values
         self._room("_leaf", end + t + n)
-        self._leaf[begin + t : end + t + n] = leaf
-        for name, values in (("_cls", cls), ("_base", base)):
-            self._room(name, t + n)
-            getattr(self, name)[t : t + n] = values
+        self._room("_cls", t + n)
+        self._room("_base", t + n)
         self._room("_offset", t + n + 1)
+        splits, trees = slice(begin, end), slice(t, t + n)
+        self._feature[splits], self._threshold[splits] = feature, threshold
+        self._nan_left[splits], self._right[splits] = nan_left, right
+        self._leaf[begin + t : end + t + n] = leaf
+        self._cls[trees], self._base[trees] = cls, base
         self._offset[t + 1 : t + n + 1] = ends
         self._n = t + n
 

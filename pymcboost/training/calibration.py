@@ -102,12 +102,11 @@ def _of_folds(estimator, inputs, seed, rounds, found, parts):
         used = parts = [tuple(map(np.flatnonzero, side)) for side in sides]
         scores, link = found.scores, found.link
     first, n = _temperature(scores, inputs, used, link), np.count_nonzero(inputs.weight)
-    second = [(parts[0][1], parts[1][1])]
     b, s = np.mean([[len(rows) for rows in part] for part in used], axis=0)
-    if n < FEW or _enough(parts) == 1 or s >= ALIKE * b:
+    few = parts[0][1]
+    if n < FEW or _enough(parts) == 1 or s >= ALIKE * b or len(np.unique(inputs.codes[few])) < 2:
         return first
-    if len(np.unique(inputs.codes[second[0][0]])) < 2:
-        return first
+    second = [(few, parts[1][1])]
     rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
     higher = _temperature(held_scores(estimator, inputs, seed, rounds, second)[0], inputs, second, link)
     return rounded(first * (first / max(first, higher)) ** (np.log(n / b) / np.log(b / s)))

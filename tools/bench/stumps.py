@@ -174,27 +174,18 @@ RACED = {
 }  # fmt: skip
 
 
-def raced(X, codes, rounds):
-    """Fits by name; ``rounds`` is one number, or one by name."""
-    from pymcboost import MCBoostClassifier
-
-    counts = rounds if isinstance(rounds, dict) else {}
+def raced(X, codes, counts):
+    """Fits by name, with their rounds in ``counts`` or else the most; and the libraries that are absent."""
     K, fits = int(codes.max()) + 1, {}
-
-    def stumps(loss, n):
-        model = MCBoostClassifier(loss=loss, n_estimators=n, n_jobs=1).fit(X, codes)
-        return Fitted(model, model.n_estimators_, model.model_.n_learners)
-
     for loss in ("exp", "log"):
-        name = f"MCBoost, {loss}"
-        fits[name] = lambda loss=loss, name=name: stumps(loss, counts.get(name, MOST_STUMPS))
+        rounds = counts.get(f"MCBoost, {loss}", MOST_STUMPS)
+        fits[f"MCBoost, {loss}"] = lambda loss=loss, rounds=rounds: fit_mcboost(X, codes, rounds, loss=loss)
     present, absent = available({method for method, *_ in RACED.values()})
     for name, (method, n_leaves, rate, more) in RACED.items():
-        if method not in present:
-            continue
-        most = MOST_STUMPS if n_leaves == 2 else MOST_TREES
-        spec = Spec(method, counts.get(name, most), n_leaves, rate, more=more)
-        fits[name] = lambda spec=spec: fit(spec, X, codes, K)
+        if method in present:
+            most = MOST_STUMPS if n_leaves == 2 else MOST_TREES
+            spec = Spec(method, counts.get(name, most), n_leaves, rate, more=more)
+            fits[name] = lambda spec=spec: fit(spec, X, codes, K)
     return {name: one for name, one in fits.items() if counts.get(name, 1)}, absent
 
 
@@ -213,7 +204,7 @@ def bench_time_to_error(options):
             "data_preparation": "timed on all sides",
         }
     )
-    fits, absent = raced(X, codes, None)
+    fits, absent = raced(X, codes, {})
     report.notes += [f"{method} is absent: {reason}" for method, reason in absent.items()]
     needed = {
         name: first_below([error_percent(truth, predicted) for predicted in one().staged(X_test)], level)

@@ -110,9 +110,14 @@ def present(methods):
     return kept
 
 
+def with_seeds(data, **values):
+    """Units of all combinations with the seeds; a set with a split of its own has one."""
+    units = cross(data=data, seed=range(SEEDS), **values)
+    return [unit for unit in units if unit["seed"] == 0 or not fixed_split(unit["data"])]
+
+
 def defaults_plan(options, journal):
-    units = cross(data=sets_by_cost(options.sets), seed=range(SEEDS), method=present(options.methods or METHODS))
-    yield 0, [u for u in units if u["seed"] == 0 or not fixed_split(u["data"])], "quality"
+    yield 0, with_seeds(data=sets_by_cost(options.sets), method=present(options.methods or METHODS)), "quality"
 
 
 def tuned_plan(options, journal, choices):
@@ -217,9 +222,10 @@ def plot(path, frame):
 
 def fit_official(unit):
     """Vector trees with their defaults and a seed of their own, uncalibrated, as predictions are the same."""
-    unit = {**unit, "method": "vector-raw"}
-    row = tested(unit, {"random_state": unit["seed"]}, coded(load_for_trees(unit["data"])))
-    return {name: value for name, value in row.items() if name != "method"}
+    parts = coded(load_for_trees(unit["data"]))
+    row = tested({**unit, "method": TWIN}, {"random_state": unit["seed"]}, parts)
+    del row["method"]
+    return row
 
 
 def official_plan(options, journal):

@@ -4,17 +4,17 @@ import time
 
 import numpy as np
 from shared import classifiers
-from shared.datasets import DATA, coded, fixed_split, load_for_trees, sets_by_cost
+from shared.datasets import DATA, coded, load_for_trees, sets_by_cost
 from shared.tables import markdown_table
 
 from reproduce.experiment import Experiment, Results, cross, select
-from reproduce.quality import geometric, measures_of, tested
+from reproduce.quality import FOUND as MEASURED
+from reproduce.quality import geometric, measures_of, tested, with_seeds
 
 # Fixed before the first run: sets whose training parts have at most so many numbers times classes.
 MOST_WORK = 3e8
 TIMES = 5
 MOST_ROUNDS = 600
-SEEDS = 3
 WAYS = {"stopped": {"early_stopping": True}, "auto": {"n_estimators": "auto"}}
 FOUND = tuple(f"{way}{raw}" for way in WAYS for raw in ("_raw", ""))
 
@@ -76,8 +76,7 @@ def fit_found(unit):
 
 
 def found_plan(options, journal):
-    units = cross(data=sets_of(options), seed=range(SEEDS))
-    yield 0, [u for u in units if u["seed"] == 0 or not fixed_split(u["data"])], "rounds-found"
+    yield 0, with_seeds(data=sets_of(options)), "rounds-found"
 
 
 def found_text(frame):
@@ -100,10 +99,7 @@ def found_text(frame):
     )
 
 
-TIMES_RESULTS = Results(
-    "rounds-times", "data method times",
-    "log_loss error balanced_error calibration_error cpu bytes micros_a_row n_train n_test", fit_times,
-)  # fmt: skip
+TIMES_RESULTS = Results("rounds-times", "data method times", MEASURED, fit_times)
 FOUND_RESULTS = Results(
     "rounds-found",
     "data seed",
