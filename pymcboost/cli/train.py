@@ -17,12 +17,15 @@ from pymcboost.cli.console import (
     Parser,
     UsageError,
     bounded,
+    check_binary_stream,
     error_text,
     file_name,
     importing,
     notifier,
     refuse_same,
     run,
+    stream_number,
+    write_bytes,
 )
 from pymcboost.threads import counted
 
@@ -67,7 +70,7 @@ def parse(argv):
     parser.add_argument(
         "training_file", type=file_name, help="LIBSVM text, also .gz, .bz2 or .xz; - for standard input"
     )
-    default = "default: the training file's base name with .mcb added, in the current folder"
+    default = "- for standard output (default: the training file's base name with .mcb added, in the current folder)"
     parser.add_argument("model_file", type=file_name, nargs="?", help=default)
     _algorithm_option(parser, ALGORITHMS)
     names = add_algorithm_options(parser.add_argument_group(f"options of {cls.__name__}"), cls)
@@ -206,11 +209,13 @@ def refuse_unknown(parser, unknown, algorithm, registry):
     raise UsageError(f"{what}\n{parser.format_usage()}Try '{PROGRAM} -a {shown} --help'.")
 
 
-def check_target(path, what="model file"):
+def check_target(path, what="model file", streams=True):
     """Find out before hours of training that a file cannot be written, or would overwrite something else."""
     from pymcboost.model.file import MAGIC
 
-    files.check_target(path, what)
+    if streams and stream_number(path) is not None:
+        return check_binary_stream(path, what)
+    files.check_target(path, what, streams)
     if os.path.isfile(path) and os.path.getsize(path):
         with open(path, "rb") as stream:
             if stream.read(4) != MAGIC[:4]:
@@ -270,7 +275,7 @@ def train(argv):
     if not arguments.cross_validation:
         check_target(arguments.model_file)
         if arguments.checkpoint:
-            check_target(arguments.checkpoint, "checkpoint")
+            check_target(arguments.checkpoint, "checkpoint", streams=False)
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
     data = read(arguments.training_file, note, base=base, n_features=arguments.n_features)
     X, y = data.X, data.y
@@ -294,29 +299,32 @@ def train(argv):
         return fit_and_save(estimator, X, y, data.base, validation, arguments, note)
 
 
-def save(estimator, base, path, layout):
-    """Write the model; one from a zero-based file says so, as a test file may lack the index 0 that would tell."""
-    if base == 1:
-        return estimator.save(path, layout=layout)
+def model_bytes(estimator, base, layout):
+    """The model file; one from a zero-based file says so, as a test file may lack the index 0 that would tell."""
     model = estimator.model_
-    model.with_meta({**model.meta, "index_base": base}).save(path, layout=layout)
+    if base != 1:
+        model = model.with_meta({**model.meta, "index_base": base})
+    return model.to_bytes(layout)
 
 
-def save_anywhere(estimator, base, arguments):
-    """Save the model, where its place has failed in another one; the place and an error message or None."""
+def save_anywhere(data, arguments):
+    """Write the model, where its place has failed in another one; the place and an error message or None."""
     path = arguments.model_file
     try:
-        save(estimator, base, path, arguments.layout)
+        write_bytes(path, data, "model")
         return path, None
+    except KeyboardInterrupt:  # a FIFO may never find a reader
+        message = f"{path}: interrupted before the model was written"
     except OSError as error:
         message = error_text(error)
         if error.filename is None:
             message = f"{path}: {message}"
-    name = f"{os.path.splitext(os.path.basename(path))[0][:40]}-{secrets.token_hex(4)}.mcb"
+    stem = os.path.basename(arguments.training_file if stream_number(path) else path)
+    name = f"{os.path.splitext(stem)[0].strip('-')[:40] or 'model'}-{secrets.token_hex(4)}.mcb"
     for folder in (os.getcwd, tempfile.gettempdir, lambda: os.path.expanduser("~")):
         try:
             other = os.path.join(folder(), name)
-            save(estimator, base, other, arguments.layout)
+            files.write(other, data)
         except OSError:
             continue
         return other, f"{message}; the model is in {other} instead"
@@ -345,7 +353,8 @@ def fit_and_save(estimator, X, y, base, validation, arguments, note):
             raise
         interrupted = True
     seconds = time.perf_counter() - begin
-    path, problem = save_anywhere(estimator, base, arguments)
+    data = model_bytes(estimator, base, arguments.layout)
+    path, problem = save_anywhere(data, arguments)
     if interrupted and path is not None:
         done = counted(estimator.n_estimators_, "round")
         verb = "is" if estimator.n_estimators_ == 1 else "are"
@@ -357,7 +366,7 @@ def fit_and_save(estimator, X, y, base, validation, arguments, note):
         note(f"the same command goes on from the checkpoint {arguments.checkpoint}")
     if path is not None and not interrupted:
         report(estimator, X, y, validation, arguments, note, seconds)
-        note(f"{path}: {os.path.getsize(path):,} bytes ({arguments.layout})")
+        note(f"{'<stdout>' if stream_number(path) == 1 else path}: {len(data):,} bytes ({arguments.layout})")
     if problem is not None:
         print(f"{PROGRAM}: error: {problem}", file=sys.stderr)
         return IO

@@ -273,11 +273,11 @@ def test_4_a_model_that_can_be_saved_nowhere_leaves_the_checkpoint(files, tmp_pa
     code = (
         "import resource, sys\n"
         "import pymcboost.cli.train as train\n"
-        "save = train.save\n"
+        "made = train.model_bytes\n"
         "def limited(*arguments):\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
-        "    save(*arguments)\n"
-        "train.save = limited\n"
+        "    return made(*arguments)\n"
+        "train.model_bytes = limited\n"
         f"sys.exit(train.main({arguments!r}))\n"
     )
     done = run_python(code, cwd=tmp_path)
