@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import signal
 import stat
 import threading
@@ -253,7 +252,7 @@ class _New:
 
     def create(self, stem, what):
         """Make and lock a file with a random name; whether that worked, or another name is needed."""
-        self.name = f"{stem}{MARK}{secrets.token_hex(DIGITS // 2)}"
+        self.name = f"{stem}{MARK}{os.urandom(DIGITS // 2).hex()}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         try:
             self.file = os.open(self.name, flags, 0o666)

@@ -17,6 +17,7 @@ from pymcboost.cli.console import (
     whole_file,
     word,
 )
+from pymcboost.cli.words import in_options
 from pymcboost.threads import counted
 
 PROGRAM = "mcboost-predict"
@@ -162,9 +163,13 @@ def predict(argv):
     known = information(model, arguments.model_file, note).get("index_base")
     known = known if type(known) is int and known in (0, 1) else "auto"  # not true and false
     base = known if arguments.base == "auto" else int(arguments.base)
-    data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain")
+    try:
+        data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain")
+    except ValueError as error:
+        error.args = (in_options(str(error)),)
+        raise
     for notice in data.notices:
-        note(notice)
+        note(in_options(notice.replace("n_features=", "the model's ")))
     if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):
         name = "<stdin>" if arguments.test_file == "-" else arguments.test_file
         last = n_found - 1 + data.base

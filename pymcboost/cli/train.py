@@ -2,9 +2,7 @@
 
 import functools
 import os
-import secrets
 import sys
-import tempfile
 import time
 import warnings
 
@@ -27,14 +25,26 @@ from pymcboost.cli.console import (
     stream_number,
     write_bytes,
 )
+from pymcboost.cli.options import (
+    DEFAULTS,
+    add_algorithm_options,
+    get_algorithm,
+    option_flags,
+    option_of,
+    take_class_weights,
+)
+from pymcboost.cli.rows import read
+from pymcboost.cli.validate import cross_validate
+from pymcboost.cli.words import in_options
+from pymcboost.registry import ALGORITHMS, get_class
 from pymcboost.threads import counted
 
 PROGRAM = "mcboost-train"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
 Train a boosted classifier on a file in LIBSVM format and write it as a .mcb model file."""
-CLASSES_SHOWN = 20
 CHECKPOINT_EVERY = 300
+LAYOUTS = ("list", "interval", "interval32")
 
 
 def main(argv=None):
@@ -42,11 +52,11 @@ def main(argv=None):
     return run(PROGRAM, train, argv)
 
 
-def _algorithm_option(parser, registry):
+def _algorithm_option(parser):
     parser.add_argument(
         "-a",
         "--algorithm",
-        choices=sorted(registry),
+        choices=sorted(ALGORITHMS),
         default="mcboost",
         help="boosting algorithm; -a name --help shows its options (default: mcboost)",
     )
@@ -54,17 +64,21 @@ def _algorithm_option(parser, registry):
 
 def parse(argv):
     """Return the arguments, a new estimator with the parameters they ask for, and the class weights."""
+    arguments, given, weights = read_arguments(argv)
     with importing():
-        from pymcboost.cli.options import DEFAULTS, add_algorithm_options, take_class_weights
-        from pymcboost.registry import ALGORITHMS, get_class
+        estimator = get_class(arguments.algorithm)(**given)
+    if arguments.layout not in estimator.layouts():
+        raise UsageError(f"--layout {arguments.layout} is for stumps whose scores are summed; leave it out")
+    return arguments, estimator, weights
 
+
+def read_arguments(argv):
+    """The arguments, the parameters they ask for, and the class weights; by the table alone."""
     argv, weights = take_class_weights(argv)
     first = Parser(PROGRAM, USAGE, add_help=False)
-    _algorithm_option(first, ALGORITHMS)
+    _algorithm_option(first)
     first.add_common()
-    algorithm = first.parse_known_args(argv)[0].algorithm
-    with importing():
-        cls = get_class(algorithm)
+    algorithm = get_algorithm(first.parse_known_args(argv)[0].algorithm)
 
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
     parser.add_argument(
@@ -72,30 +86,25 @@ def parse(argv):
     )
     default = "- for standard output (default: the training file's base name with .mcb added, in the current folder)"
     parser.add_argument("model_file", type=file_name, nargs="?", help=default)
-    _algorithm_option(parser, ALGORITHMS)
-    names = add_algorithm_options(parser.add_argument_group(f"options of {cls.__name__}"), cls)
+    _algorithm_option(parser)
+    add_algorithm_options(parser.add_argument_group(f"options of {algorithm.title}"), algorithm)
     _add_data_options(parser.add_argument_group("data, validation and output"))
     parser.add_common()
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
-        refuse_unknown(parser, unknown, arguments.algorithm, ALGORITHMS)
-    given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
-    _check_parameters(parser, arguments, cls, names, given, weights)
+        refuse_unknown(parser, unknown, algorithm)
+    given = {name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)}
+    _check_parameters(parser, arguments, algorithm, given, weights)
     _check_files(parser, arguments)
     if "n_iter_no_change" in given:
         given.setdefault("early_stopping", True)
     quiet = arguments.quiet or arguments.cross_validation
-    given = {**{name: default for name, default in DEFAULTS.items() if name in names}, **given}
+    given = {**{name: default for name, default in DEFAULTS.items() if name in algorithm.rows}, **given}
     given["verbose"] = 0 if quiet else given["verbose"]
-    estimator = cls(**given)
-    if arguments.layout not in estimator.layouts():
-        parser.error(f"--layout {arguments.layout} is for stumps whose scores are summed; leave it out")
-    return arguments, estimator, weights
+    return arguments, given, weights
 
 
 def _add_data_options(group):
-    from pymcboost.model.file import LAYOUTS
-
     # Only for the help text: take_class_weights has removed these from the arguments.
     group.add_argument(
         "-w<label>", dest="weight", metavar="x", help="weight of the class with this label, as in -w3 2.5 (default: 1)"
@@ -148,13 +157,13 @@ def _add_data_options(group):
     )
 
 
-def _check_parameters(parser, arguments, cls, names, given, weights):
+def _check_parameters(parser, arguments, algorithm, given, weights):
     """Refuse parameters that have no meaning for this algorithm, or exclude each other."""
     if given.get("n_jobs", 1) == 0:
         parser.error("argument -j/--n-jobs: 0 threads have no meaning; use 1 or more, -1 for all CPUs, or leave it out")
-    if weights and "class_weight" not in names:
+    if weights and "class_weight" not in algorithm.rows:
         parser.error(f"-w<label>: {arguments.algorithm} has no class weights")
-    if arguments.checkpoint and not cls.booster.resumable:
+    if arguments.checkpoint and not algorithm.resumable:
         parser.error(f"{arguments.algorithm} keeps no checkpoints: its rounds are merged; leave out --checkpoint")
     if weights and given.get("class_weight"):
         parser.error("-w<label> and --class-weight exclude each other")
@@ -184,14 +193,11 @@ def _check_files(parser, arguments):
         refuse_same(arguments.checkpoint, "checkpoint", inputs)
 
 
-def refuse_unknown(parser, unknown, algorithm, registry):
-    """Refuse arguments that `parse` does not know; for options of other algorithms, say of which."""
-    from pymcboost.cli.options import option_flags
-    from pymcboost.registry import get_class
-
+def refuse_unknown(parser, unknown, algorithm):
+    """Refuse arguments that are not known; for options of other algorithms, say of which."""
     owners = {}
-    for name in sorted(registry):
-        for flag in option_flags(get_class(name)):
+    for name in sorted(ALGORITHMS):
+        for flag in option_flags(get_algorithm(name)):
             owners.setdefault(flag, []).append(name)
     found = {}
     for argument in unknown:
@@ -204,7 +210,7 @@ def refuse_unknown(parser, unknown, algorithm, registry):
     having = [name for name in owners[next(iter(found))] if all(name in names for names in found.values())]
     shown = (having or next(iter(found.values())))[0]
     what = "; ".join(
-        f"{flag} is not an option of {algorithm}, but of {', '.join(names)}" for flag, names in found.items()
+        f"{flag} is not an option of {algorithm.name}, but of {', '.join(names)}" for flag, names in found.items()
     )
     raise UsageError(f"{what}\n{parser.format_usage()}Try '{PROGRAM} -a {shown} --help'.")
 
@@ -222,62 +228,34 @@ def check_target(path, what="model file", streams=True):
                 raise UsageError(f"{what} {path} exists and is not a model; remove it first if you mean it")
 
 
-def read(path, note, **how):
-    """Rows and integer labels of a LIBSVM file, in which every row must have a label; reports what it read."""
-    import numpy as np
-
-    from pymcboost.data.svmlight import load_svmlight
-
-    data = load_svmlight(path, **how)
-    path = "<stdin>" if path == "-" else path
-    for notice in data.notices:
-        note(notice)
-    if not data.labelled.all():
-        raise ValueError(
-            f"{path}: row {np.argmin(data.labelled) + 1} has no label; training and validation need "
-            "one in every row, an integer before the first index:value pair"
-        )
-    if data.y.dtype.kind == "f":
-        row = np.argmax(data.y != np.floor(data.y))
-        raise ValueError(f"{path}: row {row + 1} has the label {data.y[row]:g}; class labels must be integers")
-    classes, counts = np.unique(data.y, return_counts=True)
-    shown = ", ".join(f"{label}: {count}" for label, count in zip(classes, counts, strict=True))
-    storage = "sparse" if hasattr(data.X, "indptr") else "dense"
-    note(
-        f"{path}: {counted(data.X.shape[0], 'row')}, {counted(data.X.shape[1], 'feature')} ({storage}), "
-        + counted(classes.size, "class", "classes")
-        + (f" ({shown})" if classes.size <= CLASSES_SHOWN else "")
-    )
-    return data
-
-
-def cross_validate(estimator, X, y, folds):
-    """Print LIBSVM's line about the accuracy over all folds."""
-    import numpy as np
-
-    with importing():
-        from sklearn.model_selection import StratifiedKFold, cross_val_predict
-
-    largest = np.unique(y, return_counts=True)[1].max()
-    if folds > largest:
-        raise ValueError(
-            f"-v {folds}: the largest class has only {counted(largest, 'row')}; use at most that many folds"
-        )
-    cv = StratifiedKFold(folds, shuffle=True, random_state=estimator.get_params().get("random_state") or 0)
-    hits = cross_val_predict(estimator, X, y, cv=cv) == y
-    print(f"Cross Validation Accuracy = {100 * hits.mean():g}%")
-
-
 def train(argv):
     """Do what ``mcboost-train``'s arguments ask."""
     arguments, estimator, weights = parse(argv)
-    note = notifier(PROGRAM, arguments.quiet)
+    algorithm = get_algorithm(arguments.algorithm)
+    options, note_plainly = option_of(algorithm), notifier(PROGRAM, arguments.quiet)
+
+    def spoken(text):
+        return in_options(text.replace(algorithm.title, algorithm.name), options)
+
+    def note(text):
+        note_plainly(spoken(text))
+
+    try:
+        return run_training(arguments, estimator, weights, note)
+    except (ValueError, MemoryError) as error:
+        error.args = (spoken(str(error)), *error.args[1:])
+        raise
+
+
+def run_training(arguments, estimator, weights, note):
+    """Read the rows; train and save a model, or cross-validate."""
     if not arguments.cross_validation:
         check_target(arguments.model_file)
         if arguments.checkpoint:
             check_target(arguments.checkpoint, "checkpoint", streams=False)
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
-    data = read(arguments.training_file, note, base=base, n_features=arguments.n_features)
+    missing = estimator.booster.allows_missing
+    data = read(arguments.training_file, note, missing, base=base, n_features=arguments.n_features)
     X, y = data.X, data.y
     unknown = sorted(set(weights) - set(y.tolist()))
     if unknown:
@@ -288,7 +266,9 @@ def train(argv):
     validation = {}
     if arguments.validation_file:
         layout = "csr" if hasattr(X, "indptr") else "dense"
-        held = read(arguments.validation_file, note, base=data.base, n_features=X.shape[1], layout=layout)
+        held = read(
+            arguments.validation_file, note, missing, base=data.base, n_features=X.shape[1], layout=layout
+        )
         validation = {"X_val": held.X, "y_val": held.y}
 
     with warnings.catch_warnings():
@@ -309,6 +289,8 @@ def model_bytes(estimator, base, layout):
 
 def save_anywhere(data, arguments):
     """Write the model, where its place has failed in another one; the place and an error message or None."""
+    import tempfile
+
     path = arguments.model_file
     try:
         write_bytes(path, data, "model")
@@ -320,7 +302,7 @@ def save_anywhere(data, arguments):
         if error.filename is None:
             message = f"{path}: {message}"
     stem = os.path.basename(arguments.training_file if stream_number(path) else path)
-    name = f"{os.path.splitext(stem)[0].strip('-')[:40] or 'model'}-{secrets.token_hex(4)}.mcb"
+    name = f"{os.path.splitext(stem)[0].strip('-')[:40] or 'model'}-{os.urandom(4).hex()}.mcb"
     for folder in (os.getcwd, tempfile.gettempdir, lambda: os.path.expanduser("~")):
         try:
             other = os.path.join(folder(), name)

@@ -63,11 +63,11 @@ def test_2_checkpoint_of_another_training(files, tmp_path, blobs):
     write_svm(tmp_path / "other.svm", X[:180] + 1, y[:180])
     remedy = "remove the file (or name another) to begin anew"
     for more, message in [
-        (["-r", "0.2", "train.svm"], "learning_rate was 0.1, it is 0.2"),
+        (["-r", "0.2", "train.svm"], "--learning-rate was 0.1, it is 0.2"),
         (["-a", "logitboost", "train.svm"], "the algorithm was mart, it is logitboost"),
-        (["-n", "2", "train.svm"], "part has 3 rounds, more than n_estimators=2"),
+        (["-n", "2", "train.svm"], "part has 3 rounds, more than --n-estimators 2"),
         (["other.svm"], "part is the checkpoint of another training: the features differ"),
-        (["-w2", "3", "train.svm"], "class_weight was None"),
+        (["-w2", "3", "train.svm"], "--class-weight was None"),
         (["-P", "other.svm", "train.svm"], "the validation set differ"),
     ]:
         check(call("train", *options, *more, "m.mcb", cwd=tmp_path), 2, message, remedy)

@@ -19,18 +19,22 @@ BLOCKED = (
     "pymcboost.training.parameters",
 )
 
-BLOCKER = f"""
+def blocker(names):
+    return f"""
 import sys
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if any(name == blocked or name.startswith(blocked + ".") for blocked in {BLOCKED!r}):
+        if any(name == blocked or name.startswith(blocked + ".") for blocked in {names!r}):
             raise ImportError(f"blocked: {{name}}")
 sys.meta_path.insert(0, Blocker())
 """
 
 
-def blocked(program, *arguments, cwd):
-    code = f"{BLOCKER}from pymcboost.cli.{program} import main\nsys.exit(main({[str(a) for a in arguments]!r}))"
+BLOCKER = blocker(BLOCKED)
+
+
+def blocked(program, *arguments, cwd=None, blocker=BLOCKER):
+    code = f"{blocker}from pymcboost.cli.{program} import main\nsys.exit(main({[str(a) for a in arguments]!r}))"
     return run_python(code, cwd=cwd)
 
 
@@ -67,3 +71,16 @@ def test_info(files, tmp_path):
         assert done.returncode == 0, done.stderr
         assert done.stdout == call("info", *options, files / "model.mcb").stdout
     assert json.loads(done.stdout)["n_learners"] == 30
+
+
+@pytest.mark.parametrize("program", ["train", "predict", "info"])
+@pytest.mark.parametrize(
+    "arguments",
+    ["--help", "--version", "--nonsense", "-n", "-n 0 t", "-t 2 t", "-S 5 -l hinge t", "t a b c d"],
+)
+def test_help_and_usage_errors_need_no_package_at_all(program, arguments):
+    """They answer at once, as nothing is imported for them."""
+    done = blocked(program, *arguments.split(), blocker=blocker(["numpy", "scipy", "sklearn", "pymcboost._kernels"]))
+    assert "blocked" not in done.stderr
+    fine = arguments in ("--help", "--version")
+    assert (done.returncode, bool(done.stdout)) == (0 if fine else 1, fine)

@@ -1,0 +1,21 @@
+"""Cross-validation: ``mcboost-train -v``."""
+
+from pymcboost.cli.console import importing
+from pymcboost.threads import counted
+
+
+def cross_validate(estimator, X, y, folds):
+    """Print LIBSVM's line about the accuracy over all folds."""
+    import numpy as np
+
+    with importing():
+        from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    largest = np.unique(y, return_counts=True)[1].max()
+    if folds > largest:
+        raise ValueError(
+            f"-v {folds}: the largest class has only {counted(largest, 'row')}; use at most that many folds"
+        )
+    cv = StratifiedKFold(folds, shuffle=True, random_state=estimator.get_params().get("random_state") or 0)
+    hits = cross_val_predict(estimator, X, y, cv=cv) == y
+    print(f"Cross Validation Accuracy = {100 * hits.mean():g}%")
