@@ -18,7 +18,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
 from pymcboost.hinge.callable_kernel import CallableKernelModel, callable_machine
@@ -27,6 +26,7 @@ from pymcboost.hinge.data import KernelBuilder, LinearBuilder, MachineData, kern
 from pymcboost.hinge.kernels import kernel_block
 from pymcboost.hinge.libsvm import LibsvmKernel
 from pymcboost.hinge.rounds import CodeRounds
+from pymcboost.training.basis import check_is_fitted
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import BoostingClassifier, Features, named_arguments
 from pymcboost.training.inputs import given_sets

@@ -48,8 +48,8 @@ LAYOUTS = ("list", "interval", "interval32")
 
 
 def main(argv=None):
-    """Run ``mcboost-train`` and return its exit status."""
-    return run(PROGRAM, train, argv)
+    """Run ``mcboost-train`` and return its exit status; without arguments it takes those of the process."""
+    return run(PROGRAM, functools.partial(train, alone=argv is None), argv)
 
 
 def _algorithm_option(parser):
@@ -62,10 +62,16 @@ def _algorithm_option(parser):
     )
 
 
-def parse(argv):
-    """Return the arguments, a new estimator with the parameters they ask for, and the class weights."""
+def parse(argv, alone=False):
+    """Return the arguments, a new estimator with the parameters they ask for, and the class weights.
+
+    Where the process is this program's ``alone``, the estimators do without scikit-learn.
+    """
     arguments, given, weights = read_arguments(argv)
     with importing():
+        from pymcboost.training import plain
+
+        plain.wanted = alone
         estimator = get_class(arguments.algorithm)(**given)
     if arguments.layout not in estimator.layouts():
         raise UsageError(f"--layout {arguments.layout} is for stumps whose scores are summed; leave it out")
@@ -228,9 +234,9 @@ def check_target(path, what="model file", streams=True):
                 raise UsageError(f"{what} {path} exists and is not a model; remove it first if you mean it")
 
 
-def train(argv):
+def train(argv, alone=False):
     """Do what ``mcboost-train``'s arguments ask."""
-    arguments, estimator, weights = parse(argv)
+    arguments, estimator, weights = parse(argv, alone)
     algorithm = get_algorithm(arguments.algorithm)
     options, note_plainly = option_of(algorithm), notifier(PROGRAM, arguments.quiet)
 

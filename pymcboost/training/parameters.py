@@ -37,7 +37,7 @@ Folds = int | Splitter | Iterable[tuple[Any, Any]]
 Class = TypeVar("Class", bound=type)
 
 
-def _of_type(row, annotation):
+def of_type(row, annotation):
     """The parameter for a field of this type."""
     union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     parts = typing.get_args(annotation) if union else (annotation,)
@@ -177,7 +177,7 @@ def parameters(cls):
     found = {}
     for name in (name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in types):
         row = own.get(name) or PARAMETERS[name]
-        found.setdefault(name, _of_type(row._replace(help=helps.get(name, row.help)), types[name]))
+        found.setdefault(name, of_type(row._replace(help=helps.get(name, row.help)), types[name]))
     return found
 
 
