@@ -2,6 +2,7 @@
 
 import sys
 
+from pymcboost.cli.answers import accuracy, answers, words, write
 from pymcboost.cli.console import (
     EXIT_CODES,
     Parser,
@@ -15,10 +16,9 @@ from pymcboost.cli.console import (
     stream_number,
     thread_count,
     whole_file,
-    word,
 )
+from pymcboost.cli.stream import answer_stream
 from pymcboost.cli.words import in_options
-from pymcboost.threads import counted
 
 PROGRAM = "mcboost-predict"
 USAGE = f"{PROGRAM} [options] test_file model_file output_file"
@@ -74,49 +74,16 @@ def parse(argv):
         help="number of the first feature in the file (default: auto, 0 if the model was trained on a "
         "zero-based file or an index 0 occurs)",
     )
+    parser.add_argument(
+        "--stream",
+        action="store_true",
+        help="answer every row as it comes, each with a line that is passed on at once",
+    )
     parser.add_common()
     arguments = parser.parse_args(argv)
     if arguments.probability and arguments.decision_values:
         parser.error("-b 1 and -d 1 exclude each other")
     return arguments
-
-
-def _share(n, total):
-    return f"{n} of {counted(total, 'row')} {'has' if n == 1 else 'have'}"
-
-
-def accuracy(model, predicted, data, note):
-    """LIBSVM's accuracy line over the rows that have a label, or None when no row has one."""
-    import numpy as np
-
-    labels, total = data.y[data.labelled], int(data.labelled.sum())
-    unlabelled = data.labelled.size - total
-    if unlabelled:
-        note(f"{_share(unlabelled, data.labelled.size)} no label: predicted, not counted in the accuracy")
-    if total == 0:
-        return None
-    if model.classes_.dtype.kind != "i":
-        labels = np.array([f"{label:g}" for label in labels.tolist()])
-    unknown = ~np.isin(labels, model.classes_)
-    if unknown.any():
-        names = np.unique(labels[unknown]).tolist()
-        shown = ", ".join(str(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-        rows = _share(unknown.sum(), total)
-        note(f"{rows} a label that the model does not know ({shown}): counted as errors")
-    hits = int((predicted[data.labelled] == labels).sum())
-    return f"Accuracy = {100 * hits / total:g}% ({hits}/{total}) (classification)"
-
-
-def write(stream, names, predicted, values):
-    """One line per row: the label, then its values when there are any, which a first line ``labels ...`` announces."""
-    if values is None:
-        stream.writelines(f"{names[c]}\n" for c in predicted.tolist())
-        return
-    stream.write(f"labels {' '.join(names)}\n")
-    line = "%s" + " %.17g" * len(names) + "\n"
-    for start in range(0, len(predicted), 4096):
-        rows = zip(predicted[start : start + 4096].tolist(), values[start : start + 4096].tolist(), strict=True)
-        stream.writelines(line % (names[c], *row) for c, row in rows)
 
 
 def information(model, path, note):
@@ -149,7 +116,6 @@ def predict(argv):
     note = notifier(PROGRAM, arguments.quiet)
 
     with importing():
-        from pymcboost.data.svmlight import load_and_count
         from pymcboost.model.model import load_model
 
     inputs = {"test file": arguments.test_file, "model file": arguments.model_file}
@@ -164,10 +130,20 @@ def predict(argv):
     known = known if type(known) is int and known in (0, 1) else "auto"  # not true and false
     base = known if arguments.base == "auto" else int(arguments.base)
     try:
-        data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain")
+        line = (answer_stream if arguments.stream else answer_file)(model, arguments, base, note)
     except ValueError as error:
-        error.args = (in_options(str(error)),)
+        error.args = (in_options(str(error)), *error.args[1:])
         raise
+    if line:
+        print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
+
+
+def answer_file(model, arguments, base, note):
+    """Predict all rows of a file at once; the line about the accuracy or None."""
+    with importing():
+        from pymcboost.data.svmlight import load_and_count
+
+    data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain")
     for notice in data.notices:
         note(in_options(notice.replace("n_features=", "the model's ")))
     if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):
@@ -175,17 +151,10 @@ def predict(argv):
         last = n_found - 1 + data.base
         there = f"the features {data.base} to {last} only" if n_found else "no features"
         note(f"{name}: the file has {there}, the model expects {model.n_features_in_}: those missing are taken as 0")
-    best = model.predict_codes(data.X, n_jobs=arguments.n_jobs)
-    values = None
-    if arguments.probability:
-        values = model.predict_proba(data.X, n_jobs=arguments.n_jobs)
-    elif arguments.decision_values:
-        values = model.raw_scores(data.X, n_jobs=arguments.n_jobs)
+    best, values = answers(model, data.X, arguments)
     with whole_file(arguments.output_file, "output file") as stream:
-        write(stream, [word(str(name)) for name in model.classes_.tolist()], best, values)
-    line = accuracy(model, model.classes_[best], data, note)
-    if line:
-        print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
+        write(stream, words(model), best, values)
+    return accuracy(model, model.classes_[best], data, note)
 
 
 if __name__ == "__main__":
