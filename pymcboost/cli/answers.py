@@ -14,21 +14,51 @@ def answers(model, X, arguments):
     return best, values
 
 
+def label_text(label):
+    """A label that is a number as text."""
+    return str(int(label)) if label == int(label) else f"{label:g}"
+
+
+def codes_of(model, labels):
+    """Positions in the model's classes of labels as numbers, -1 for those that it does not know."""
+    import numpy as np
+
+    classes = model.classes_
+    if classes.dtype.kind != "i":
+        labels = np.array([label_text(label) for label in labels.tolist()], dtype=object)
+    at = np.searchsorted(classes, labels).clip(0, len(classes) - 1)
+    return np.where(classes[at] == labels, at, -1)
+
+
+def losses(probabilities, codes):
+    """-log p of the rows' own classes, p at least the machine accuracy, as in training."""
+    import numpy as np
+
+    return -np.log(np.maximum(probabilities[np.arange(len(codes)), codes], np.finfo(np.float64).eps))
+
+
+def mean_log_loss(model, X, labels):
+    """Mean of `losses`; a class that the model does not know has the probability 0."""
+    import numpy as np
+
+    codes = codes_of(model, labels)
+    found = np.where(codes < 0, -np.log(np.finfo(np.float64).eps), losses(model.predict_proba(X), codes))
+    return found.mean()
+
+
 def _share(n, total):
     return f"{n} of {counted(total, 'row')} {'has' if n == 1 else 'have'}"
 
 
-def accuracy(model, predicted, data, note):
+def accuracy(model, best, data, note):
     """LIBSVM's accuracy line over the rows that have a label, or None when no row has one."""
     import numpy as np
 
     labels, total = data.y[data.labelled], int(data.labelled.sum())
-    if model.classes_.dtype.kind != "i":
-        labels = np.array([f"{label:g}" for label in labels.tolist()])
-    unknown = labels[~np.isin(labels, model.classes_)]
-    hits = int((predicted[data.labelled] == labels).sum())
-    names = np.unique(unknown).tolist()
-    return accuracy_line(hits, total, data.labelled.size - total, len(unknown), names, note)
+    codes = codes_of(model, labels)
+    names = [label_text(label) for label in np.unique(labels[codes < 0]).tolist()]
+    hits, unknown = int((best[data.labelled] == codes).sum()), int((codes < 0).sum())
+    return accuracy_line(hits, total, data.labelled.size - total, unknown, names, note)
 
 
 def accuracy_line(hits, total, unlabelled, unknown, names, note):
@@ -38,7 +68,7 @@ def accuracy_line(hits, total, unlabelled, unknown, names, note):
     if total == 0:
         return None
     if unknown:
-        shown = ", ".join(str(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         note(f"{_share(unknown, total)} a label that the model does not know ({shown}): counted as errors")
     return f"Accuracy = {100 * hits / total:g}% ({hits}/{total}) (classification)"
 

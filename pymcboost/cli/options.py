@@ -106,6 +106,9 @@ def get_algorithm(name):
     return Algorithm(name, about["title"], about["resumable"], rows, defaults)
 
 
+_positive = bounded(float, "a finite number > 0", lambda value: 0 < value < float("inf"))
+
+
 def _converter(name, row):
     def parse(text):
         text = NUMBERED.get(name, {}).get(text, text)
@@ -138,7 +141,7 @@ def _flags(algorithm, name):
 
 def option_flags(algorithm):
     """All options that `add_algorithm_options` adds for an algorithm, those that turn something off among them."""
-    flags = []
+    flags = ["--libsvm-c"] * (algorithm.name in SHORT_OF)
     for name, row in algorithm.rows.items():
         flags += _flags(algorithm, name)
         if row.kind is bool:
@@ -182,9 +185,9 @@ def add_algorithm_options(parser, algorithm):
             details += "; none draws one, and every run differs"
         help_text = f"{text} ({details})".strip().replace("%", "%%")
         parser.add_argument(*_flags(algorithm, name), dest=name, default=argparse.SUPPRESS, help=help_text, **extra)
-
-
-_positive = bounded(float, "a finite number > 0", lambda value: 0 < value < float("inf"))
+        if name == "C" and algorithm.name in SHORT_OF:
+            text = "LIBSVM's C, in place of -c: -c is this times the number of rows"
+            parser.add_argument("--libsvm-c", type=_positive, metavar="x", help=text)
 
 
 def take_class_weights(argv):

@@ -75,6 +75,11 @@ def parse(argv):
         "zero-based file or an index 0 occurs)",
     )
     parser.add_argument(
+        "--report",
+        action="store_true",
+        help="after the accuracy: recall, precision and log loss of every class, and the confusion matrix",
+    )
+    parser.add_argument(
         "--stream",
         action="store_true",
         help="answer every row as it comes, each with a line that is passed on at once",
@@ -83,6 +88,8 @@ def parse(argv):
     arguments = parser.parse_args(argv)
     if arguments.probability and arguments.decision_values:
         parser.error("-b 1 and -d 1 exclude each other")
+    if arguments.report and arguments.stream:
+        parser.error("--report needs all rows, of which --stream keeps none; leave one of them out")
     return arguments
 
 
@@ -139,7 +146,7 @@ def predict(argv):
 
 
 def answer_file(model, arguments, base, note):
-    """Predict all rows of a file at once; the line about the accuracy or None."""
+    """Predict all rows of a file at once; the lines about the accuracy, or none."""
     with importing():
         from pymcboost.data.svmlight import load_and_count
 
@@ -154,7 +161,16 @@ def answer_file(model, arguments, base, note):
     best, values = answers(model, data.X, arguments)
     with whole_file(arguments.output_file, "output file") as stream:
         write(stream, words(model), best, values)
-    return accuracy(model, model.classes_[best], data, note)
+    lines = [accuracy(model, best, data, note)]
+    if arguments.report and lines[0]:
+        from pymcboost.cli.report import report
+
+        if not arguments.probability:
+            values = model.predict_proba(data.X, n_jobs=arguments.n_jobs) if model.has_probabilities else None
+        lines += report(model, words(model), best, data, values)
+    elif arguments.report:
+        note("no row has a label: there is nothing to report")
+    return "\n".join(filter(None, lines))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """``mcboost-predict --stream``: every row is answered as it comes."""
 
-from pymcboost.cli.answers import accuracy_line, answers, words
+from pymcboost.cli.answers import accuracy_line, answers, label_text, words
 from pymcboost.cli.console import importing, whole_file
 
 # Labels that the model does not know are named up to so many.
@@ -48,15 +48,15 @@ class Tally:
             self._unlabelled += 1
             return
         self._total += 1
-        right = self._codes.get(f"{label:g}" if self._text else label)
+        right = self._codes.get(label_text(label) if self._text else label)
         self._hits += right == code
         if right is None:
             self._unknown += 1
             if len(self._names) < NAMED:
-                self._names.add(f"{label:g}")
+                self._names.add(label)
 
     def line(self, note):
         """The line about the accuracy or None."""
         return accuracy_line(
-            self._hits, self._total, self._unlabelled, self._unknown, sorted(self._names), note
+            self._hits, self._total, self._unlabelled, self._unknown, list(map(label_text, sorted(self._names))), note
         )

@@ -34,7 +34,6 @@ from pymcboost.cli.options import (
     take_class_weights,
 )
 from pymcboost.cli.rows import read
-from pymcboost.cli.validate import cross_validate
 from pymcboost.cli.words import in_options
 from pymcboost.registry import ALGORITHMS, get_class
 from pymcboost.threads import counted
@@ -123,6 +122,9 @@ def _add_data_options(group):
         help="n-fold stratified cross-validation, shuffled by seed -S or 0; writes no model",
     )
     group.add_argument(
+        "--curve", action="store_true", help="with -v: print error and log loss after every round, means of the folds"
+    )
+    group.add_argument(
         "-P",
         "--validation-file",
         metavar="file",
@@ -171,8 +173,24 @@ def _check_parameters(parser, arguments, algorithm, given, weights):
         parser.error(f"-w<label>: {arguments.algorithm} has no class weights")
     if arguments.checkpoint and not algorithm.resumable:
         parser.error(f"{arguments.algorithm} keeps no checkpoints: its rounds are merged; leave out --checkpoint")
+    _check_libsvm_c(parser, arguments, algorithm, given)
     if weights and given.get("class_weight"):
         parser.error("-w<label> and --class-weight exclude each other")
+
+
+def _check_libsvm_c(parser, arguments, algorithm, given):
+    """Refuse LIBSVM's C where there is none, or where models have fewer rows than it is multiplied by."""
+    arguments.libsvm_c = getattr(arguments, "libsvm_c", None)
+    if arguments.libsvm_c is None:
+        return
+    if "C" in given:
+        parser.error("-c and --libsvm-c exclude each other")
+    stops = "n_iter_no_change" in given if "early_stopping" not in given else given["early_stopping"]
+    if given.get("n_estimators") == "auto" or ((stops or given.get("calibrate")) and not arguments.validation_file):
+        parser.error(
+            "--libsvm-c is multiplied by the rows, of which the models of -n auto, --early-stopping and --calibrate "
+            "have fewer; give -P file with the last two, or -c"
+        )
 
 
 def _check_files(parser, arguments):
@@ -180,6 +198,8 @@ def _check_files(parser, arguments):
     if arguments.cross_validation and (arguments.validation_file or arguments.model_file):
         what = "-P" if arguments.validation_file else "a model file"
         parser.error(f"-v writes no model and validates on its own folds; leave out {what}")
+    if arguments.curve and not arguments.cross_validation:
+        parser.error("--curve needs -v n, the number of folds")
     if arguments.cross_validation and arguments.checkpoint:
         parser.error("-v trains a model per fold and keeps none of them; leave out --checkpoint")
     if arguments.checkpoint_every is not None and not arguments.checkpoint:
@@ -269,6 +289,9 @@ def run_training(arguments, estimator, weights, note):
     if weights.keys() - set(unknown):
         estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in set(y.tolist())})
 
+    if arguments.libsvm_c is not None:
+        estimator.set_params(C=arguments.libsvm_c * len(y))
+        note(f"-c {estimator.C:g}, which is {arguments.libsvm_c:g} times {counted(len(y), 'row')}")
     validation = {}
     if arguments.validation_file:
         layout = "csr" if hasattr(X, "indptr") else "dense"
@@ -281,7 +304,10 @@ def run_training(arguments, estimator, weights, note):
         warnings.simplefilter("default", UserWarning)  # a message is no end, whatever PYTHONWARNINGS says
         warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
         if arguments.cross_validation:
-            return cross_validate(estimator, X, y, arguments.cross_validation)
+            with importing():
+                from pymcboost.cli.validate import cross_validate
+
+            return cross_validate(estimator, X, y, arguments)
         return fit_and_save(estimator, X, y, data.base, validation, arguments, note)
 
 

@@ -240,6 +240,11 @@ def test_options_not_given_keep_the_signature_default_but_for_seed_and_progress(
     assert estimator.get_params() == {**defaults, "random_state": 0, "verbose": 1}
 
 
+def test_libsvms_c_goes_with_a_validation_file():
+    for more in ("-E 5", "--calibrate temperature", "--early-stopping"):
+        assert parse(f"-a hingeboost --libsvm-c 3 {more} -P v t".split())[0].libsvm_c == 3
+
+
 def test_algorithm_is_mcboost_where_none_is_named():
     assert type(parse(["train.svm"])[1]) is get_class("mcboost")
 
@@ -343,6 +348,13 @@ BAD_TRAIN = [
     ("-a mart -l log t", "-l is not an option of mart, but of mcboost, multiboost, vector-tree\n"),
     ("-a abc-mart --gap 0 t", "argument --gap: '0' is not an integer >= 1"),
     ("-l softmax t", "argument -l/--loss: 'softmax' is not one of 'exp', 'log'"),
+    ("--curve t", "--curve needs -v n, the number of folds"),
+    ("-a hingeboost -c 1 --libsvm-c 1 t", "-c and --libsvm-c exclude each other"),
+    ("-a hingeboost --libsvm-c 0 t", "argument --libsvm-c: '0' is not a finite number > 0"),
+    ("-a hingeboost --libsvm-c 1 -E 5 t", "--libsvm-c is multiplied by the rows, of which the models of -n auto, --e"),
+    ("-a hingeboost --libsvm-c 1 -n auto -P v t", "--libsvm-c is multiplied by the rows, of which the models of -n"),
+    ("-a hingeboost --libsvm-c 1 --calibrate temperature t", "--libsvm-c is multiplied by the rows, of which the"),
+    ("-a multiboost --libsvm-c 1 t", "--libsvm-c is not an option of multiboost, but of hingeboost\n"),
     ("--checkpoint", "argument --checkpoint: expected one argument"),
     ("--checkpoint c -v 5 t", "-v trains a model per fold and keeps none of them; leave out --checkpoint"),
     ("--checkpoint-every 5 t", "--checkpoint-every needs --checkpoint file"),
