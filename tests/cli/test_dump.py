@@ -98,7 +98,12 @@ RULES = {"trees": by_trees, "intervals": by_intervals, "linear": by_coefficients
 
 @pytest.mark.parametrize("options", MODELS + MACHINES)
 def test_scores_follow_from_the_dump(files, tmp_path, options):
-    done = call("train", "-q", "-n", 5, "-a", *options.split(), files / "train.svm", "m.mcb", cwd=tmp_path)
+    rows = (files / "train.svm").read_text()
+    if options not in MACHINES:  # of every class some values are missing
+        rows = re.sub(r"(?m)^(.*[05] 2:)\S+ 3:\S+", r"\1nan 3:nan", rows)
+        assert rows.count("nan") > 20
+    (tmp_path / "t.svm").write_text(rows)
+    done = call("train", "-q", "-n", 9, "-a", *options.split(), "t.svm", "m.mcb", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     model, found = load_model(tmp_path / "m.mcb"), dumped("m.mcb", tmp_path)
     X = load_svmlight(files / "test.svm").X

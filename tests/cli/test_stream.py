@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -25,7 +26,8 @@ def test_same_lines_as_of_a_file(files, tmp_path, options):
 
 
 @pytest.mark.parametrize("option", ["", "-b 1"])
-def test_every_row_is_answered_before_the_next_one_comes(files, option):
+def test_every_row_is_answered_before_the_next_one_comes(files, option, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     lines = (files / "test.svm").read_text().splitlines()[:12]
     expected = iter(call("predict", *option.split(), files / "test.svm", files / "model.mcb", "-").stdout.splitlines())
     process = start("predict", "--stream", *option.split(), "-", files / "model.mcb", "-")
@@ -33,6 +35,7 @@ def test_every_row_is_answered_before_the_next_one_comes(files, option):
         assert process.stdout.readline().rstrip() == next(expected), "the first line needs no row"
     for line in lines:
         print(line, file=process.stdin, flush=True)
+        assert select.select([process.stdout], [], [], 30)[0], "no answer yet"
         assert process.stdout.readline().rstrip() == next(expected)
     process.stdin.close()
     assert process.wait(60) == 0

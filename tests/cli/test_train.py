@@ -216,11 +216,14 @@ def test_libsvms_c(files, tmp_path):
     same = call("train", *options, "-c", repr(0.05 * len(y)), "t.svm", "same.mcb", cwd=tmp_path)
     assert same.returncode == 0
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
-    # 120 rows: every fold trains on 80.
-    theirs, ours = (
-        call("train", *options, *c, "-v", 3, "t.svm", cwd=tmp_path) for c in (["--libsvm-c", 0.05], ["-c", 4])
+    # 180 rows: every fold trains on 120.
+    write_svm(tmp_path / "t.svm", data.X[:, :2], data.y)
+    options = ["-a", "hingeboost", "-n", 3, "-v", 3]
+    theirs, ours, other = (
+        call("train", *options, *c, "t.svm", cwd=tmp_path).stdout
+        for c in (["--libsvm-c", 0.01], ["-c", 1.2], ["-c", 1.8])
     )
-    assert theirs.stdout == ours.stdout != ""
+    assert theirs == ours != other
 
 
 @pytest.mark.parametrize("options", [["-a", "vector-tree"], ["-a", "hingeboost", "--init", "random"]])
