@@ -15,15 +15,21 @@ def answers(model, X, arguments):
 
 
 def label_text(label):
-    """A label that is a number as text."""
-    return str(int(label)) if label == int(label) else f"{label:g}"
+    """A label as text."""
+    return label if isinstance(label, str) else str(int(label)) if label == int(label) else f"{label:g}"
 
 
 def codes_of(model, labels):
-    """Positions in the model's classes of labels as numbers, -1 for those that it does not know."""
+    """Positions in the model's classes of labels, numbers or text; -1 for those that it does not know."""
     import numpy as np
 
     classes = model.classes_
+    if labels.dtype.kind in "OU":
+        from pymcboost.data.csvtext import whole
+
+        known = {label: code for code, label in enumerate(classes.tolist())}
+        same = whole if classes.dtype.kind == "i" else str
+        return np.array([known.get(same(label), -1) for label in labels.tolist()], dtype=np.int64)
     if classes.dtype.kind != "i":
         labels = np.array([label_text(label) for label in labels.tolist()], dtype=object)
     at = np.searchsorted(classes, labels).clip(0, len(classes) - 1)

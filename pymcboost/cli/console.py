@@ -82,6 +82,22 @@ file_name = bounded(str, "a file name", bool)
 thread_count = bounded(int, "a number of threads: 1 or more, or -1 for all CPUs", lambda value: value != 0)
 
 
+def add_format(group):
+    """Add the options about files in CSV."""
+    group.add_argument(
+        "--format",
+        choices=("auto", "libsvm", "csv"),
+        default="auto",
+        help="format of the files (default: auto, CSV where the name ends in .csv, .csv.gz and the like)",
+    )
+    group.add_argument("--label", metavar="name", help="column of a CSV file with the labels (default: the first)")
+
+
+def is_csv(path, form):
+    """Whether a file is CSV: ``form`` says so, or where it is "auto" the name."""
+    return form == "csv" or (form == "auto" and re.search(r"\.csv(\.(gz|bz2|xz))?$", path.lower()) is not None)
+
+
 def notifier(program, quiet):
     """Make a function that prints one line on standard error, or nothing when ``quiet``."""
 

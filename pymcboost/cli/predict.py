@@ -7,9 +7,11 @@ from pymcboost.cli.console import (
     EXIT_CODES,
     Parser,
     UsageError,
+    add_format,
     bounded,
     check_output,
     importing,
+    is_csv,
     notifier,
     refuse_same,
     run,
@@ -23,8 +25,9 @@ from pymcboost.cli.words import in_options
 PROGRAM = "mcboost-predict"
 USAGE = f"{PROGRAM} [options] test_file model_file output_file"
 DESCRIPTION = """\
-Predict the rows of a file in LIBSVM format. Features that a row does not name are 0; features beyond the model's are
-ignored. When rows have labels, the accuracy goes to standard output (to standard error when the output file is -)."""
+Predict the rows of a file in LIBSVM format or CSV. Features that a row does not name are 0; features beyond the
+model's are ignored. When rows have labels, the accuracy goes to standard output (to standard error when the output
+file is -)."""
 
 
 def main(argv=None):
@@ -35,7 +38,7 @@ def main(argv=None):
 def parse(argv):
     """Return the arguments as a namespace."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument("test_file", help="LIBSVM text, also .gz, .bz2 or .xz; - for standard input")
+    parser.add_argument("test_file", help="LIBSVM text or CSV, also .gz, .bz2 or .xz; - for standard input")
     parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
     parser.add_argument("output_file", help="one predicted label per line; - for standard output")
     parser.add_argument(
@@ -84,10 +87,16 @@ def parse(argv):
         action="store_true",
         help="answer every row as it comes, each with a line that is passed on at once",
     )
+    add_format(parser)
     parser.add_common()
     arguments = parser.parse_args(argv)
     if arguments.probability and arguments.decision_values:
         parser.error("-b 1 and -d 1 exclude each other")
+    csv = is_csv(arguments.test_file, arguments.format)
+    if csv and (arguments.stream or arguments.base != "auto"):
+        parser.error("--stream and --base are for LIBSVM text, not for CSV")
+    if arguments.label is not None and not csv:
+        parser.error("--label names a column of a CSV file; the labels of LIBSVM text begin the lines")
     if arguments.report and arguments.stream:
         parser.error("--report needs all rows, of which --stream keeps none; leave one of them out")
     return arguments
@@ -145,8 +154,35 @@ def predict(argv):
         print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
 
 
-def answer_file(model, arguments, base, note):
-    """Predict all rows of a file at once; the lines about the accuracy, or none."""
+def read_csv(model, arguments, meta):
+    """Rows of a CSV file, by the names of the model's features where it has any."""
+    from pymcboost.cli.rows import need
+    from pymcboost.data.csvtext import load_csv
+
+    names, label = meta.get("feature_names"), arguments.label
+
+    def choose(head):
+        d, own = model.n_features_in_, label
+        if isinstance(names, list) and len(names) == d:
+            own = meta.get("label_column") if label is None else label
+            own = own if own in head or label is not None else None
+            need(head, [*names, *([] if own is None else [own])])
+            return list(map(str, names)), own
+        if label is None and len(head) == d + 1:
+            own = head[0]
+        need(head, [] if own is None else [own])
+        found = [name for name in head if name != own]
+        if len(found) != d:
+            raise ValueError(f"there are {len(found)} columns of features, but the model needs {d} and has no names")
+        return found, own
+
+    return load_csv(arguments.test_file, choose)
+
+
+def read_rows(model, arguments, base, note):
+    """Rows of a file, with notices of what is left out and missing."""
+    if is_csv(arguments.test_file, arguments.format):
+        return read_csv(model, arguments, model.information)
     with importing():
         from pymcboost.data.svmlight import load_and_count
 
@@ -158,6 +194,12 @@ def answer_file(model, arguments, base, note):
         last = n_found - 1 + data.base
         there = f"the features {data.base} to {last} only" if n_found else "no features"
         note(f"{name}: the file has {there}, the model expects {model.n_features_in_}: those missing are taken as 0")
+    return data
+
+
+def answer_file(model, arguments, base, note):
+    """Predict all rows of a file at once; the lines about the accuracy, or none."""
+    data = read_rows(model, arguments, base, note)
     best, values = answers(model, data.X, arguments)
     with whole_file(arguments.output_file, "output file") as stream:
         write(stream, words(model), best, values)

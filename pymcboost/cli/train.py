@@ -14,11 +14,13 @@ from pymcboost.cli.console import (
     OK,
     Parser,
     UsageError,
+    add_format,
     bounded,
     check_binary_stream,
     error_text,
     file_name,
     importing,
+    is_csv,
     notifier,
     refuse_same,
     run,
@@ -33,7 +35,7 @@ from pymcboost.cli.options import (
     option_of,
     take_class_weights,
 )
-from pymcboost.cli.rows import read
+from pymcboost.cli.rows import read, read_csv
 from pymcboost.cli.words import in_options
 from pymcboost.registry import ALGORITHMS, get_class
 from pymcboost.threads import counted
@@ -41,7 +43,7 @@ from pymcboost.threads import counted
 PROGRAM = "mcboost-train"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
-Train a boosted classifier on a file in LIBSVM format and write it as a .mcb model file."""
+Train a boosted classifier on a file in LIBSVM format or CSV and write it as a .mcb model file."""
 CHECKPOINT_EVERY = 300
 LAYOUTS = ("list", "interval", "interval32")
 
@@ -87,7 +89,7 @@ def read_arguments(argv):
 
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
     parser.add_argument(
-        "training_file", type=file_name, help="LIBSVM text, also .gz, .bz2 or .xz; - for standard input"
+        "training_file", type=file_name, help="LIBSVM text or CSV, also .gz, .bz2 or .xz; - for standard input"
     )
     default = "- for standard output (default: the training file's base name with .mcb added, in the current folder)"
     parser.add_argument("model_file", type=file_name, nargs="?", help=default)
@@ -131,6 +133,7 @@ def _add_data_options(group):
         type=file_name,
         help="LIBSVM file whose --metric is followed during training (what --early-stopping then watches)",
     )
+    add_format(group)
     group.add_argument(
         "--base",
         choices=("auto", "0", "1"),
@@ -208,6 +211,13 @@ def _check_files(parser, arguments):
         parser.error("training on standard input needs the name of a model file")
     if arguments.training_file == arguments.validation_file == "-":
         parser.error("only one of the training and the validation file can be standard input")
+    csv = is_csv(arguments.training_file, arguments.format)
+    if csv and (arguments.base != "auto" or arguments.n_features is not None):
+        parser.error("--base and --n-features are for LIBSVM text; a CSV file names its columns")
+    if arguments.label is not None and not csv:
+        parser.error("--label names a column of a CSV file; the labels of LIBSVM text begin the lines")
+    if arguments.validation_file and is_csv(arguments.validation_file, arguments.format) != csv:
+        parser.error("the training and the validation file must both be CSV or both LIBSVM text; --format says which")
     arguments.model_file = arguments.model_file or os.path.basename(arguments.training_file) + ".mcb"
     if arguments.cross_validation:
         return
@@ -281,7 +291,10 @@ def run_training(arguments, estimator, weights, note):
             check_target(arguments.checkpoint, "checkpoint", streams=False)
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
     missing = estimator.booster.allows_missing
-    data = read(arguments.training_file, note, missing, base=base, n_features=arguments.n_features)
+    if is_csv(arguments.training_file, arguments.format):
+        data = read_csv(arguments.training_file, note, missing, arguments.label)
+    else:
+        data = read(arguments.training_file, note, missing, base=base, n_features=arguments.n_features)
     X, y = data.X, data.y
     unknown = sorted(set(weights) - set(y.tolist()))
     if unknown:
@@ -295,8 +308,11 @@ def run_training(arguments, estimator, weights, note):
     validation = {}
     if arguments.validation_file:
         layout = "csr" if hasattr(X, "indptr") else "dense"
-        held = read(
-            arguments.validation_file, note, missing, base=data.base, n_features=X.shape[1], layout=layout
+        how = {"base": data.base, "n_features": X.shape[1], "layout": layout}
+        held = (
+            read_csv(arguments.validation_file, note, missing, None, data)
+            if data.names
+            else read(arguments.validation_file, note, missing, **how)
         )
         validation = {"X_val": held.X, "y_val": held.y}
 
@@ -308,14 +324,16 @@ def run_training(arguments, estimator, weights, note):
                 from pymcboost.cli.validate import cross_validate
 
             return cross_validate(estimator, X, y, arguments)
-        return fit_and_save(estimator, X, y, data.base, validation, arguments, note)
+        return fit_and_save(estimator, data, validation, arguments, note)
 
 
-def model_bytes(estimator, base, layout):
-    """The model file; one from a zero-based file says so, as a test file may lack the index 0 that would tell."""
-    model = estimator.model_
-    if base != 1:
-        model = model.with_meta({**model.meta, "index_base": base})
+def model_bytes(estimator, data, layout):
+    """The model file, with what a test file may not tell: that features begin at 0, and the names of columns."""
+    model, more = estimator.model_, {} if data.base == 1 else {"index_base": data.base}
+    if data.names:
+        more = {"feature_names": data.names, "label_column": data.label}
+    if more:
+        model = model.with_meta({**model.meta, **more})
     return model.to_bytes(layout)
 
 
@@ -356,8 +374,9 @@ def start(estimator, arguments, note):
     return functools.partial(checkpoint.fit, estimator), checkpoint
 
 
-def fit_and_save(estimator, X, y, base, validation, arguments, note):
+def fit_and_save(estimator, rows, validation, arguments, note):
     """Train, save and report; after Ctrl-C save the rounds that are done."""
+    X, y = rows.X, rows.y
     fit, checkpoint = start(estimator, arguments, note)
     begin, interrupted = time.perf_counter(), False
     try:
@@ -367,7 +386,7 @@ def fit_and_save(estimator, X, y, base, validation, arguments, note):
             raise
         interrupted = True
     seconds = time.perf_counter() - begin
-    data = model_bytes(estimator, base, arguments.layout)
+    data = model_bytes(estimator, rows, arguments.layout)
     path, problem = save_anywhere(data, arguments)
     if interrupted and path is not None:
         done = counted(estimator.n_estimators_, "round")

@@ -317,6 +317,8 @@ def test_output_to_another_descriptor(files, scored):
         ("-b iris.libsvm b c", "argument -b/--probability: 'iris.libsvm' is not 0 or 1: -b needs one of them after it"),
         ("-d 2 a b c", "argument -d/--decision-values: '2' is not 0 or 1: -d needs one of them after it, as in -d 1\n"),
         ("-b 1 -d 1 a b c", "-b 1 and -d 1 exclude each other"),
+        ("--stream a.csv b c", "--stream and --base are for LIBSVM text, not for CSV"),
+        ("--label y a b c", "--label names a column of a CSV file; the labels of LIBSVM text begin the lines"),
         ("--report --stream a b c", "--report needs all rows, of which --stream keeps none; leave one of them out"),
         ("-j 0 a b c", "argument -j/--n-jobs: '0' is not a number of threads"),
         ("--rounds -1 a b c", "argument --rounds: '-1' is not a number of rounds: 0 or more"),
