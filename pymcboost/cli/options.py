@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pymcboost.cli.console import UsageError, bounded
+from pymcboost.cli.console import UsageError, bounded, importing
 from pymcboost.cli.words import READING, in_options
 from pymcboost.training.ranges import Parameter
 
@@ -119,7 +119,8 @@ def _converter(name, row):
     def convert(text):
         try:
             value = parse(text)
-            allowed = row.allows(value)
+            with importing():  # names of scorers are scikit-learn's
+                allowed = row.allows(value)
         except ValueError:
             allowed = False
         if not allowed:
