@@ -74,8 +74,8 @@ def parse(argv, alone=False):
 
         plain.wanted = alone
         estimator = get_class(arguments.algorithm)(**given)
-        folds = arguments.cross_validation or estimator.n_estimators == "auto" or estimator.calibrate
-        if folds or estimator.early_stopping:
+        holds_out = (estimator.calibrate or estimator.early_stopping) and not arguments.validation_file
+        if arguments.cross_validation or estimator.n_estimators == "auto" or holds_out:
             import sklearn.model_selection  # noqa: F401  it makes the folds; Ctrl-C is safe here
     if arguments.layout not in estimator.layouts():
         raise UsageError(f"--layout {arguments.layout} is for stumps whose scores are summed; leave it out")
