@@ -41,22 +41,13 @@ def parse(argv):
     parser.add_argument("test_file", help="LIBSVM text or CSV, also .gz, .bz2 or .xz; - for standard input")
     parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
     parser.add_argument("output_file", help="one predicted label per line; - for standard output")
-    parser.add_argument(
-        "-b",
-        "--probability",
-        type=bounded(int, "0 or 1: -b needs one of them after it, as in -b 1", lambda value: value in (0, 1)),
-        metavar="{0,1}",
-        default=0,
-        help="1: a line 'labels ...', then each label with the probability of every class (default: 0)",
-    )
-    parser.add_argument(
-        "-d",
-        "--decision-values",
-        type=bounded(int, "0 or 1: -d needs one of them after it, as in -d 1", lambda value: value in (0, 1)),
-        metavar="{0,1}",
-        default=0,
-        help="1: the same with the score of every class in place of probabilities (default: 0)",
-    )
+    for flag, name, text in (
+        ("-b", "probability", "1: a line 'labels ...', then each label with the probability of every class"),
+        ("-d", "decision-values", "1: the same with the score of every class in place of probabilities"),
+    ):
+        words = f"0 or 1: {flag} needs one of them after it, as in {flag} 1"
+        kind = bounded(int, words, lambda value: value in (0, 1))
+        parser.add_argument(flag, f"--{name}", type=kind, metavar="{0,1}", default=0, help=f"{text} (default: 0)")
     parser.add_argument(
         "-j",
         "--n-jobs",
