@@ -379,11 +379,10 @@ def start(estimator, arguments, note):
 
 def fit_and_save(estimator, rows, validation, arguments, note):
     """Train, save and report; after Ctrl-C save the rounds that are done."""
-    X, y = rows.X, rows.y
     fit, checkpoint = start(estimator, arguments, note)
     begin, interrupted = time.perf_counter(), False
     try:
-        fit(X, y, **validation)
+        fit(rows.X, rows.y, **validation)
     except KeyboardInterrupt:
         if not getattr(estimator, "n_estimators_", 0):
             raise
@@ -391,18 +390,19 @@ def fit_and_save(estimator, rows, validation, arguments, note):
     seconds = time.perf_counter() - begin
     data = model_bytes(estimator, rows, arguments.layout)
     path, problem = save_anywhere(data, arguments)
+    shown = "<stdout>" if path is not None and stream_number(path) == 1 else path
     if interrupted and path is not None:
         done = counted(estimator.n_estimators_, "round")
         verb = "is" if estimator.n_estimators_ == 1 else "are"
         without = ", not calibrated" if estimator.calibrate and estimator.model_.temperature is None else ""
-        print(f"{PROGRAM}: interrupted; the {done} done {verb} saved in {path}{without}", file=sys.stderr)
+        print(f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{without}", file=sys.stderr)
     if problem is None and not interrupted:
         problem = drop(checkpoint)
     elif checkpoint and os.path.exists(arguments.checkpoint):
         note(f"the same command goes on from the checkpoint {arguments.checkpoint}")
     if path is not None and not interrupted:
-        report(estimator, X, y, validation, arguments, note, seconds)
-        note(f"{'<stdout>' if stream_number(path) == 1 else path}: {len(data):,} bytes ({arguments.layout})")
+        report(estimator, rows, validation, arguments, note, seconds)
+        note(f"{shown}: {len(data):,} bytes ({arguments.layout})")
     if problem is not None:
         print(f"{PROGRAM}: error: {problem}", file=sys.stderr)
         return IO
@@ -420,11 +420,11 @@ def drop(checkpoint):
     return None
 
 
-def report(estimator, X, y, validation, arguments, note, seconds):
+def report(estimator, rows, validation, arguments, note, seconds):
     """Say how the training went."""
     from pymcboost.training.metrics import ERRORS
 
-    error = (estimator.model_.predict(X) != y).mean()
+    error = (estimator.model_.predict(rows.X) != rows.y).mean()
     rounds = estimator.n_estimators_
     found = getattr(estimator, "cv_results_", None)
     wanted = found["n_estimators"] if found else estimator.n_estimators
