@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pymcboost._version import __version__
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
-from pymcboost.training import calibration
+from pymcboost.training import basis, calibration
 from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
 from pymcboost.training.folds import out_of_fold, refuse_mixed
@@ -41,7 +37,7 @@ from pymcboost.training.parameters import ClassWeight, Folds, Parameter, Rounds,
 if TYPE_CHECKING:
     from pymcboost.training._bases import BaseEstimator, ClassifierMixin
 else:
-    from sklearn.base import BaseEstimator, ClassifierMixin
+    from pymcboost.training.basis import BaseEstimator, ClassifierMixin
 
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -138,11 +134,11 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
     # -- prediction ----------------------------------------------------------------------------------------------------
 
     def _check_X(self, X):
-        check_is_fitted(self, "model_")
+        basis.check_is_fitted(self, "model_")
         if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
             check_sparse(X)
         finite = "allow-nan" if self.booster.allows_missing else True
-        return validate_data(self, X, accept_sparse="csr", dtype=TYPES, ensure_all_finite=finite, reset=False)
+        return basis.validate_data(self, X, accept_sparse="csr", dtype=TYPES, ensure_all_finite=finite, reset=False)
 
     def decision_function(self, X: Features) -> NDArray[np.float64]:
         """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes."""
@@ -186,7 +182,7 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
         leaves : {"float32", "float16"}, default="float32"
             "float16" halves the leaves of trees in size; their values keep 11 bits.
         """
-        check_is_fitted(self, "model_")
+        basis.check_is_fitted(self, "model_")
         self.model_.save(path, layout=layout, leaves=None if leaves == "float32" else leaves)
 
     def __getstate__(self):
@@ -291,7 +287,7 @@ class EnsembleClassifier(BoostingClassifier):
         Trees: of the gains of all splits (`gain_`). Stumps: of the absolute leaf values. What a saved model knows, the
         number of splits of trees, is ``model_.feature_importances()``.
         """
-        check_is_fitted(self, "model_")
+        basis.check_is_fitted(self, "model_")
         total = self.gain_.sum()
         return self.gain_ / total if total > 0 else self.model_.feature_importances()
 
@@ -303,7 +299,7 @@ class _Training:
         self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
-        self.booster = draft._booster(lambda: int(check_random_state(seed()).randint(2**31)))
+        self.booster = draft._booster(lambda: int(basis.check_random_state(seed()).randint(2**31)))
         self.params = self.booster.params
 
     def run(self, X, y, sample_weight, sets, groups):
@@ -393,11 +389,11 @@ class _Training:
         draft, params = self.draft, self.params
         finite = "allow-nan" if self.booster.allows_missing else True
         check_sparse(X)
-        X, y = validate_data(
+        X, y = basis.validate_data(
             draft, X, y, accept_sparse="csr", dtype=TYPES, ensure_all_finite=finite, reset=not continued
         )
-        check_classification_targets(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        basis.check_classification_targets(y)
+        weight = basis._check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         classes, codes = np.unique(y, return_inverse=True)
         if continued and not np.array_equal(classes, draft.classes_):
             raise ValueError(
@@ -406,7 +402,7 @@ class _Training:
             )
         class_weight = getattr(params, "class_weight", None)
         check_class_weight(type(draft), class_weight)
-        class_weight = compute_class_weight(class_weight, classes=classes, y=y)
+        class_weight = basis.compute_class_weight(class_weight, classes=classes, y=y)
         weight = weight * class_weight[codes]
         n_present = len(np.unique(codes[weight > 0]))
         if n_present < 2:
@@ -416,9 +412,9 @@ class _Training:
             )
         inputs = Inputs(
             X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
-            None if groups is None else column_or_1d(groups),
+            None if groups is None else basis.column_or_1d(groups),
         )  # fmt: skip
-        check_consistent_length(X, groups)
+        basis.check_consistent_length(X, groups)
         found = [held_set(draft, name, *parts, inputs, finite) for name, parts in sets.items()]
         if params.early_stopping and "val" not in sets:
             random_state = _random_state(params.random_state, self.callbacks)
