@@ -24,9 +24,11 @@ from threadpoolctl import ThreadpoolController
 from pymcboost.hinge.callable_kernel import CallableKernelModel, callable_machine
 from pymcboost.hinge.coordinate import DenseKernel, LinearRows
 from pymcboost.hinge.data import KernelBuilder, LinearBuilder, MachineData, kernel_machine
+from pymcboost.hinge.dual import BLOCK
 from pymcboost.hinge.kernels import kernel_block
 from pymcboost.hinge.libsvm import LibsvmKernel
 from pymcboost.hinge.rounds import CodeRounds
+from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import BoostingClassifier, Features, named_arguments
 from pymcboost.training.inputs import given_sets
@@ -121,6 +123,27 @@ class HingeBoostOC(Booster):
         variance = float(features.var(dtype=np.float64)) or 1.0
         return float(np.clip(1.0 / (features.shape[1] * variance), *GAMMAS))
 
+    def memory(self):
+        """The residuals, the costs and pair weights of the classes, and the kernel where it is kept."""
+        data, m, K = self.data, self.data.n_rows, self.data.n_classes
+        residuals = memory.Part(f"the residuals of {m} rows and {K} classes", 8 * m * K, memory.FEWER)
+        parts = [residuals, memory.tables(data, K, 1, 2)]
+        solver = self._solver()
+        if solver is not LinearRows:
+            remedy = "fewer rows, or a linear kernel, which needs none"
+            if solver is LibsvmKernel:
+                remedy = f'solver="coordinate", which takes 4 bytes per entry (16 here), {remedy}'
+            computed = 24 * min(m, BLOCK) * m
+            parts.append(memory.Part(f"a kernel of {m} x {m} entries", solver.bytes_of(m), remedy, computed))
+        return parts
+
+    def _solver(self):
+        """Class of the SVM."""
+        linear, solver = self.params.kernel == "linear", self.params.solver
+        if solver == "auto":
+            solver = "coordinate" if linear else "libsvm"
+        return LibsvmKernel if solver == "libsvm" else LinearRows if linear else DenseKernel
+
     def prepare(self, previous):
         """The SVM of all rounds."""
         p, data = self.params, self.data
@@ -137,11 +160,8 @@ class HingeBoostOC(Booster):
         return self._libraries.limit(limits=1, user_api="blas")
 
     def _svm(self):
-        p, data, gamma = self.params, self.data, self.gamma
-        solver = p.solver
-        if solver == "auto":
-            solver = "coordinate" if p.kernel == "linear" else "libsvm"
-        if solver == "coordinate" and p.kernel == "linear":
+        p, data, gamma, solver = self.params, self.data, self.gamma, self._solver()
+        if solver is LinearRows:
             return LinearRows(data.features, self.seed)
         if data.sparse:
             raise ValueError("solver='libsvm' needs dense X: use X.toarray(), or solver='coordinate'")
@@ -150,7 +170,7 @@ class HingeBoostOC(Booster):
         def block(begin, end):
             return kernel_block(features[begin:end], features, p.kernel, gamma, p.coef0, p.degree)
 
-        return (LibsvmKernel if solver == "libsvm" else DenseKernel)(data.n_rows, block, self.n_threads)
+        return solver(data.n_rows, block, self.n_threads)
 
     def restart(self, scores):
         """Residuals of these scores."""

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 
 from pymcboost._kernels import svmdual
-from pymcboost.hinge.dual import BLOCK, Solution, bounds, dot, refuse_memory, violation_of, warn_violation
+from pymcboost.hinge.dual import BLOCK, Solution, bounds, dot, violation_of, warn_violation
 
 # Bytes per kernel entry: LIBSVM's nodes, and what it caches of them at most.
 NODE, CACHED = 16, 4
@@ -34,13 +34,13 @@ class LibsvmKernel:
     n_threads : int, default=1
     """
 
+    @staticmethod
+    def bytes_of(m):
+        """What it takes for m rows."""
+        return (m + 2) * (m + 4) * NODE + min(CACHED * (m + 2) ** 2 + (1 << 20), LARGEST_CACHE)
+
     def __init__(self, m, block, n_threads=1):
-        size = (m + 2) * (m + 4) * NODE
         self._cache = min(CACHED * (m + 2) ** 2 + (1 << 20), LARGEST_CACHE)
-        refuse_memory(
-            size + self._cache, m, NODE,
-            'solver="coordinate", which takes 4 bytes per entry and none for a linear kernel, or fewer rows',
-        )  # fmt: skip
         from libsvm import svm
         from threadpoolctl import ThreadpoolController
 
