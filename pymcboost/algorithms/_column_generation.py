@@ -322,13 +322,14 @@ class ColumnGeneration(BinaryBooster):
         data, p, K = self.data, self.params, self.data.n_classes
         learners = (1 if self.shared else K) * (1 if self.stagewise else p.n_estimators)
         small = self.solver_name == "fcd" and data.n_rows > LARGE_DATA
-        scores = memory.outputs(data, K, 12 if small else 16)
+        size = (12 if small else 16) * data.n_rows * K
+        scores = memory.Part(f"the weights and scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
         # When a training goes on; and while outputs become bits.
         passing = data.n_rows * max(8 * OUTPUTS_AT_ONCE, 0 if self.shared else 3 * K)
         size = data.n_rows * (learners // 8)
         if not self.stagewise:  # outputs and scores of the validation rows
             size += self.n_validation * (learners // 8 + 16 * K + 8 * OUTPUTS_AT_ONCE)
-        remedy = "a smaller n_estimators, or fewer rows"
+        remedy = "a smaller n_estimators, fewer rows"
         if self.solver_name == "fcd" and not self.stagewise:
             remedy = f"max_passes=1, which keeps no outputs, {remedy}"
         what = f"the outputs of {learners} weak learners on {data.n_rows} rows of {K} classes"

@@ -55,7 +55,8 @@ class ClassTreesBooster(Booster):
         p, data, K = self.params, self.data, self.data.n_classes
         bounded = p.min_samples_leaf * min(data.weight_unit, data.weight.mean()) > data.weight.min() * (1 + 1e-9)
         words = 2 if data.dtype == np.float64 or (bounded and not self.counts) else 1
-        scores = memory.outputs(data, K, 8 + data.dtype.itemsize)
+        size = (8 + data.dtype.itemsize) * data.n_rows * K
+        scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
         own = memory.tables(data, K, 2 * memory.chunks(data) / K)
         return [scores, own, *memory.trees(data, n_trees, p.max_leaf_nodes, self.n_threads, words)]
 

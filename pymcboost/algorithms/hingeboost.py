@@ -133,7 +133,7 @@ class HingeBoostOC(Booster):
             remedy = "fewer rows, or a linear kernel, which needs none"
             if solver is LibsvmKernel:
                 remedy = f'solver="coordinate", which takes 4 bytes per entry (16 here), {remedy}'
-            computed = 24 * min(m, BLOCK) * m
+            computed = 24 * min(m, BLOCK) * m + 8 * data.n_entries
             parts.append(memory.Part(f"a kernel of {m} x {m} entries", solver.bytes_of(m), remedy, computed))
         return parts
 

@@ -34,8 +34,8 @@ class TrainingData(TrainingRows):
         m, d = X.shape
         if self.is_sparse:
             return X.nnz * 24 + 16 * d
-        per_entry = 2 if self.dtype == np.float32 else 10
-        return m * d * per_entry + 1100 * d + m * (80 + 60 * n_threads)
+        per_entry = 2 if self.dtype == np.float32 else 13
+        return m * d * per_entry + 1100 * d + m * (60 + 50 * n_threads)
 
     @property
     def n_entries(self):

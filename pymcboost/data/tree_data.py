@@ -42,11 +42,12 @@ class TreeData(TrainingRows):
         return tiles_of(self.columns)
 
     def store_bytes(self, X, n_threads):
+        """Bytes of the columns, while they are made."""
         m, d = X.shape
         if self.is_sparse:
             return X.nnz * 60 + 40 * d
         per_entry = 2 if self.dtype == np.float32 else 18
-        return m * d * per_entry + 1100 * d + m * (80 + 60 * n_threads)
+        return m * d * per_entry + 1100 * d + m * (60 + 50 * n_threads)
 
     @property
     def n_entries(self):

@@ -128,7 +128,7 @@ def edges(data, n_columns, more=0):
     n = 2 * sum(len(thresholds) for store in data.stores for thresholds in store.thresholds)
     size = 8 * n * (width(n_columns) + more)
     remedy = "a smaller max_bins, fewer features or fewer classes"
-    return Part(f"the edges of {n} splits in {n_columns} columns", size, remedy, 16 * n)
+    return Part(f"the edges of {n} splits in {n_columns} columns", size, remedy, 10 * n)
 
 
 def trees(data, n_trees, max_leaves, n_threads, cell_words):
