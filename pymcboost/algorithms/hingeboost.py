@@ -13,6 +13,7 @@ Round (Algorithm 1)
 Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
@@ -36,6 +37,8 @@ from pymcboost.training.parameters import Parameter, Scoring, estimator
 
 # SVMs are solved to a violation of ``tol``, whatever errors cost.
 LARGEST_COST = 1e6
+# Kernels whose values differ by less than this share are one number in float32, or nearly so.
+FLAT = 2.0**-20
 # What a float32 of the model file holds, and what the parameter may be.
 GAMMAS = 1e-30, 1e12
 
@@ -170,6 +173,13 @@ class HingeBoostOC(Booster):
         def block(begin, end):
             return kernel_block(features[begin:end], features, p.kernel, gamma, p.coef0, p.degree)
 
+        few = block(0, min(data.n_rows, BLOCK))
+        if np.ptp(few) < FLAT * np.abs(few).max() and (features[: len(few)] != features[0]).any():
+            warnings.warn(
+                f"the kernel's values lie between {few.min():.9g} and {few.max():.9g}, which float32 hardly tells apart: "
+                "use scale=True, a smaller coef0 or another gamma",
+                stacklevel=7,
+            )
         return solver(data.n_rows, block, self.n_threads)
 
     def restart(self, scores):

@@ -12,6 +12,8 @@ NODE, CACHED = 16, 4
 LARGEST_CACHE = 2 << 30
 # The anchors' own entries are this many times what the gradient of an anchor can otherwise reach.
 ANCHOR_MARGIN = 10.0
+# LIBSVM adds in float32. Where this may move a gradient by more, its steps end at its own bound, and lead nowhere.
+HOPELESS, ROUNDED = 1e9, 2.0**-24
 
 
 def _address(function):
@@ -127,7 +129,10 @@ class LibsvmKernel:
         labels = np.concatenate((s, [1.0, -1.0]))
         address = self._address[np.concatenate((used, [m, m + 1]))]
         # From a violation of 2 on LIBSVM would not take a step, and not even bring the anchors to their bound.
-        found, bias, n_iter = self._train(labels, address, bound, min(tol / unit, 1.0))
+        if ROUNDED * bound * self._largest > HOPELESS:
+            found, bias, n_iter = np.append(np.zeros(len(s)), (bound, -bound)), 0.0, 0
+        else:
+            found, bias, n_iter = self._train(labels, address, bound, min(tol / unit, 1.0))
         if found[-2] != bound or found[-1] != -bound:
             raise AssertionError(
                 f"the anchors have the multipliers {found[-2]!r} and {found[-1]!r}, not +-{bound!r}: LIBSVM has solved "
