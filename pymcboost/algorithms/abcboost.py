@@ -101,7 +101,8 @@ class ClassTreesBooster(Booster):
             return None
         trees.add(tree, np.where(sign > 0, cls, lost), np.where(sign > 0, lost, cls))
         builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost)
-        self.gain += np.bincount(column, gain, len(self.gain))
+        used, place = np.unique(column, return_inverse=True)
+        self.gain[used] += np.bincount(place, gain)
         builder.end_round()
         trees.refresh()
         return {"missing": missing, "base": base}

@@ -176,8 +176,8 @@ class HingeBoostOC(Booster):
         few = block(0, min(data.n_rows, BLOCK))
         if np.ptp(few) < FLAT * np.abs(few).max() and (features[: len(few)] != features[0]).any():
             warnings.warn(
-                f"the kernel's values lie between {few.min():.9g} and {few.max():.9g}, which float32 hardly tells apart: "
-                "use scale=True, a smaller coef0 or another gamma",
+                f"the kernel's values lie between {few.min():.9g} and {few.max():.9g}, which float32 hardly tells "
+                "apart: use scale=True, a smaller coef0 or another gamma",
                 stacklevel=7,
             )
         return solver(data.n_rows, block, self.n_threads)
