@@ -34,6 +34,15 @@ PMB_INLINE void pmb_set_leaf(const pmb_tree_out *out, int64_t row, int leaf) {
     else ((uint16_t *)out->leaf)[row] = (uint16_t)leaf;
 }
 
+PMB_STATIC void pmb_set_leaves(void *of_row, int bytes, const int32_t *PMB_RESTRICT rows, int64_t n, int leaf) {
+    uint8_t *PMB_RESTRICT of8 = of_row;
+    uint16_t *PMB_RESTRICT of16 = of_row;
+    if (bytes == 1)
+        for (int64_t i = 0; i < n; i++) of8[rows[i]] = (uint8_t)leaf;
+    else
+        for (int64_t i = 0; i < n; i++) of16[rows[i]] = (uint16_t)leaf;
+}
+
 /* Take back splits whose two leaves have the same sign of g, but for that of the root, so that a tree is never without
  * any. Children come after their parents. */
 PMB_STATIC void pmb_prune_signs(pmb_pairs *w) {
@@ -67,7 +76,7 @@ PMB_STATIC int pmb_grow_to(pmb_pairs *w, const int32_t *sample, int64_t n_sample
     }
     for (int j = 0; j <= splits; j++) {
         const pmb_node *node = nodes + leaves[j];
-        for (int64_t i = node->start; i < node->start + node->n; i++) pmb_set_leaf(out, w->g.rows[i], j);
+        pmb_set_leaves(out->leaf, out->leaf_bytes, w->g.rows + node->start, node->n, j);
     }
     if (sample) { /* the others go down the tree; where the sample was w->g.rows itself, some of it goes once more */
         int32_t *number = stack;

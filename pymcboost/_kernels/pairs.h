@@ -270,6 +270,11 @@ PMB_INLINE const uint8_t *pmb_pairs_features(const pmb_pairs *w, int32_t at, int
     return chosen;
 }
 
+/* One histogram less another. */
+PMB_CLONES PMB_STATIC void pmb_take_off(int64_t *PMB_RESTRICT from, const int64_t *PMB_RESTRICT what, int64_t n) {
+    for (int64_t j = 0; j < n; j++) from[j] -= what[j];
+}
+
 /* Find the best splits of node `filled` and, if it is >= 0, of `other`, whose rows lie beside each other. The cells of
  * `filled` are made from its rows; with a pool, the other's are its parent's, in the slot of the other, minus those.
  * Fill and scan of a part follow each other, while it is in the cache. */
@@ -299,7 +304,7 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, int32_t filled, int32_t other, 
         if (!rest) continue;
         if (pooled) {
             int64_t *big = w->hist + w->its[other].slot * all + at;
-            for (int64_t j = 0; j < n_words; j++) big[j] -= hist[j];
+            pmb_take_off(big, hist, n_words);
             hist = big;
         } else if (want_other) {
             pmb_pairs_fill(w, t, other, begin, hist);
@@ -353,6 +358,20 @@ PMB_STATIC int32_t pmb_pairs_ahead(const pmb_grower *g, int32_t at, int32_t n_le
     return 1;
 }
 
+/* Sums of the first n of w->g.rows; words add up as in the cells of a histogram. */
+PMB_STATIC pmb_sums pmb_pairs_sums(const pmb_pairs *w, int64_t n) {
+    const int32_t *rows = w->g.rows;
+    const int64_t *gh = w->gh;
+    int64_t sum[2] = {0, 0};
+    int words = w->o->cell_words;
+    for (int64_t i = 0; i < n && words == 1; i++) sum[0] += gh[rows[i]];
+    for (int64_t i = 0; i < n && words == 2; i++) {
+        sum[0] += gh[2 * (int64_t)rows[i]];
+        sum[1] += gh[2 * (int64_t)rows[i] + 1];
+    }
+    return pmb_cell(sum, words, 1);
+}
+
 /* Grow a tree on the n rows in w->g.rows (ascending) with the values w->gh of all rows. Where the features drawn for the
  * root cannot split it, no node draws. */
 PMB_STATIC void pmb_pairs_grow(pmb_pairs *w, int64_t n) {
@@ -361,8 +380,7 @@ PMB_STATIC void pmb_pairs_grow(pmb_pairs *w, int64_t n) {
     memset(root, 0, sizeof *root);
     root->key = w->key;
     w->take = w->o->take;
-    for (int64_t i = 0; i < n; i++)
-        pmb_sums_add(&root->sums, pmb_cell(w->gh + w->o->cell_words * (int64_t)w->g.rows[i], w->o->cell_words, 1), 1);
+    root->sums = pmb_pairs_sums(w, n);
     for (;; w->take = 0) {
         pmb_grow_root(&w->g, n);
         w->n_slots = 1;

@@ -132,7 +132,7 @@ typedef float pmb_v16f __attribute__((vector_size(64), may_alias));
         if (edge) {                                                                                          \
             s_ = (pmb_v16f)((pmb_v16i)fgl_ & 0x7fffffff) + (pmb_v16f)((pmb_v16i)fgr_ & 0x7fffffff);          \
         } else {                                                                                             \
-            if (!q->plain) {                                                                                 \
+            if (!plain) {                                                                                    \
                 fhl_ = fhl_ * q->of_h + q->l2_1;                                                             \
                 fhr_ = fhr_ * q->of_h + q->l2_1;                                                             \
             }                                                                                                \
@@ -152,6 +152,7 @@ PMB_CLONES PMB_STATIC void pmb_scan_1(const int64_t *hist, int rows, int has_mis
     pmb_v16i best = (pmb_v16i){0} - 1, at = {0}, least = at + (int32_t)q->least_n;
     pmb_v16i gt = at + (int32_t)total.g, ht = at + (int32_t)total.h;
     const pmb_v8l *row = (const pmb_v8l *)hist, *missing = row + 2 * rows;
+    const int plain = q->plain;
     for (int b = 0; b < rows; b++) {
         a0 += row[2 * b];
         a1 += row[2 * b + 1];
@@ -175,7 +176,7 @@ PMB_CLONES PMB_STATIC void pmb_scan_1(const int64_t *hist, int rows, int has_mis
         if (edge) {                                                                                          \
             s_ = (pmb_v8d)((pmb_v8l)fgl_ & INT64_MAX) + (pmb_v8d)((pmb_v8l)fgr_ & INT64_MAX);                \
         } else {                                                                                             \
-            if (!q->plain) {                                                                                 \
+            if (!plain) {                                                                                    \
                 few_ |= (hl_ - q->least_h) | (hr_ - q->least_h);                                             \
                 fhl_ += q->l2;                                                                               \
                 fhr_ += q->l2;                                                                               \
@@ -191,6 +192,7 @@ PMB_CLONES PMB_STATIC void pmb_scan_1(const int64_t *hist, int rows, int has_mis
 
 PMB_CLONES PMB_STATIC void pmb_scan_2(const int64_t *hist, int rows, int has_missing, pmb_sums total,
                                       const pmb_limits *q, int edge, pmb_lane_best *out) {
+    const int plain = q->plain;
     for (int half = 0; half < 2; half++) {
         pmb_v8l zero = {0}, ag = zero, ah = zero, at = zero;
         pmb_v8l gt = zero + total.g, ht = zero + total.h, nt = zero + total.n, least = zero + q->least_n;

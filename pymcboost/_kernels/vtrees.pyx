@@ -9,7 +9,7 @@ threshold, then missing values right; among leaves, the one made first is split 
 """
 
 from cython.parallel cimport prange, threadid
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from .aligned import aligned_zeros
 
@@ -67,6 +67,9 @@ cdef extern from "vectors.h" nogil:
                        int32_t *leaf_of_row)
     int pmb_preorder(const pmb_node *nodes, int32_t *stack, int32_t *order, int32_t *right, int32_t *leaf_node)
 
+cdef extern from "roundkey.h" nogil:
+    uint64_t pmb_round_key(uint32_t seed, uint32_t n)
+
 cdef extern from "vrows.h" nogil:
     enum:
         PMB_SOFTMAX
@@ -75,6 +78,20 @@ cdef extern from "vrows.h" nogil:
 
 cdef extern from * nogil:
     """
+    /* As NumPy sums up to 128 numbers: eight at a time, then those in pairs; more in halves. */
+    static double pmb_sum(const double *v, int64_t n) {
+        double r[8], sum = 0;
+        int64_t i = 0, half = n / 2 - n / 2 % 8;
+        if (n > 128) return pmb_sum(v, half) + pmb_sum(v + half, n - half);
+        if (n >= 8) {
+            for (int l = 0; l < 8; l++) r[l] = v[l];
+            for (i = 8; i + 8 <= n; i += 8)
+                for (int l = 0; l < 8; l++) r[l] += v[i + l];
+            sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+        }
+        for (; i < n; i++) sum += v[i];
+        return sum;
+    }
     /* n rows of `count` numbers, `from_width` and `to_width` apart. */
     static void pmb_vr_copy(const double *from, int64_t from_width, double *to, int64_t to_width, int64_t count,
                             int64_t n) {
@@ -109,6 +126,7 @@ cdef extern from * nogil:
         PMB_VR(lanes, pmb_vr_hessian_, G, weight, y, blocks, K, rows, n, p, out);
     }
     """
+    double pmb_sum(const double *v, int64_t n)
     void pmb_vr_copy(const double *frm, int64_t from_width, double *to, int64_t to_width, int64_t count, int64_t n)
     void pmb_vr_add(int lanes, double *F, const double *V, const int32_t *leaf, const int32_t *y, int blocks,
                     int64_t start, int64_t stop, double *largest)
@@ -266,6 +284,11 @@ cdef class Grower:
         return splits[0], splits[1], splits[2] > 0, right[:n_splits], gain, rows, leaf_start, self.leaf_of_row
 
 
+def round_key(uint32_t seed, uint32_t n):
+    """The 64 bits that decide about the draws of round ``n``: ``PCG64([seed, n]).random_raw()`` in a tenth of a us."""
+    return pmb_round_key(seed, n)
+
+
 def _scratch(stored, width, rows, n_threads):
     """Rows of scores with unused lanes, for each thread; none where scores are stored with them."""
     if stored == width:
@@ -318,35 +341,46 @@ def add_leaves(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] 
     return float(tops_.max()) if largest else None
 
 
-def gradient(const double[:, ::1] F, const int32_t[::1] y, const double[::1] weight, int loss, double shift, int lanes,
-             float[:, ::1] G, int n_threads):
-    """Negative gradients of all rows; returns the sums of w |g| by lane.
+def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, const double[::1] weight, int loss,
+             double shift, int lanes, float[:, ::1] G, int n_threads):
+    """F += V[leaf], by rows (V None: F stays), and the negative gradients; returns the sums of w |g| by lane.
 
     Parameters
     ----------
-    F : IN (m, blocks * lanes) scores, -1e30 in unused lanes, or (m, K) without these
+    F : INOUT (m, blocks * lanes) scores, -1e30 in unused lanes, or (m, K) without these
+    V : IN (n_leaves, blocks * lanes) or None
     weight : IN (m,), or empty for weights of 1
     loss : of LOSS_CODES; shift : what is taken off the exponents of the exponential loss
     G : OUT (m, blocks * lanes)
     """
-    cdef int64_t b, start, m = F.shape[0], stored = F.shape[1], width = G.shape[1]
-    cdef int64_t n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    cdef int64_t b, start, stop, m = F.shape[0], stored = F.shape[1], width = G.shape[1], rows = BLOCK_ROWS
     cdef int blocks = <int> (width // lanes)
+    cdef bint whole = stored == width
     cdef const double *w = or_null(weight)
-    cdef double[:, ::1] scratch = _scratch(stored, width, BLOCK_ROWS, n_threads)
+    cdef const double[:, ::1] values
+    cdef const double *v = NULL
+    if V is not None:
+        values = V
+        v = &values[0, 0]
+    cdef int64_t n = (m + rows - 1) // rows
+    cdef double[:, ::1] scratch = _scratch(stored, width, rows, n_threads)
     cdef double *to
     sums_ = np.empty((n, width))
     cdef double[:, ::1] sums = sums_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        start = b * BLOCK_ROWS
-        if stored == width:
-            pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, min(m, start + BLOCK_ROWS), shift,
-                            &G[0, 0], &sums[b, 0])
+        start, stop = b * rows, min(m, (b + 1) * rows)
+        if whole:
+            if v != NULL:
+                pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, start, stop, NULL)
+            pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, stop, shift, &G[0, 0], &sums[b, 0])
         else:
             to = &scratch[threadid(), 0]
-            pmb_vr_copy(&F[start, 0], stored, to, width, stored, min(<int64_t> BLOCK_ROWS, m - start))
-            pmb_vr_gradient(lanes, loss, to, &y[start], w + start if w != NULL else NULL, blocks, 0,
-                            min(<int64_t> BLOCK_ROWS, m - start), shift, &G[start, 0], &sums[b, 0])
+            pmb_vr_copy(&F[start, 0], stored, to, width, stored, stop - start)
+            if v != NULL:
+                pmb_vr_add(lanes, to, v, &leaf[start], &y[start], blocks, 0, stop - start, NULL)
+                pmb_vr_copy(to, width, &F[start, 0], stored, stored, stop - start)
+            pmb_vr_gradient(lanes, loss, to, &y[start], w + start if w != NULL else NULL, blocks, 0, stop - start, shift,
+                            &G[start, 0], &sums[b, 0])
     return sums_.sum(axis=0)
 
 
@@ -378,6 +412,28 @@ def leaf_sums(const float[:, ::1] G, const double[::1] weight, int lanes, const 
         pmb_vr_leaf(lanes, &G[0, 0], w, blocks, &rows[leaf_start[j]], leaf_start[j + 1] - leaf_start[j],
                     &out[j, 0, 0])
     return out_
+
+
+def leaf_values(const double[:, ::1] step, double largest, double rate, int width):
+    """Leaf vectors of the steps (n_leaves, K): cut at +-largest, less their mean, times the rate, as float32.
+
+    Returns
+    -------
+    value : ndarray of float64 (n_leaves, width)
+        0 in unused lanes.
+    """
+    cdef int64_t j, k, n = step.shape[0], K = step.shape[1]
+    cdef double v, mean
+    value_ = np.zeros((n, width))
+    cdef double[:, ::1] value = value_
+    for j in range(n):
+        for k in range(K):
+            v = step[j, k]
+            value[j, k] = largest if v > largest else -largest if v < -largest else v
+        mean = pmb_sum(&value[j, 0], K) / K
+        for k in range(K):
+            value[j, k] = <float> ((value[j, k] - mean) * rate)
+    return value_
 
 
 def leaf_pairs(const float[:, ::1] G, const double[::1] weight, const int32_t[::1] y, int n_classes, int lanes,

@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from pymcboost._kernels.vtrees import round_key
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.vector_trees import VectorTrees, drawn_of, leaves_for
 from pymcboost.losses import LOSSES
@@ -76,7 +77,7 @@ class VectorTreeBoost(Booster):
 
     def round(self):
         """The next tree."""
-        tree = self.learner.fit(np.random.PCG64([self.seed, self.n_rounds]).random_raw())
+        tree = self.learner.fit(round_key(self.seed, self.n_rounds))
         if tree is None:
             return None
         vectors = tree.value[:, : self.data.n_classes].astype(np.float32)

@@ -101,16 +101,13 @@ class VectorTrees:
         feature, pos, nan_left, right, gain, rows, leaf_start, leaf = grown
         if not len(feature):
             return None
-        value = np.zeros((len(leaf_start) - 1, self.loss.width))
-        step = self._leaf_vectors(rows, leaf_start)
-        value[:, : self.data.n_classes] = (step * self.learning_rate).astype(np.float32)
+        value = self._leaf_vectors(rows, leaf_start)
         threshold = self.data.threshold_of(feature, pos)
         return VectorTree(self.data.columns.column[feature], threshold, nan_left, right, gain, value, leaf)
 
     def _leaf_vectors(self, rows, leaf_start):
         step = self.loss.leaf_steps(rows, leaf_start, self.leaf_step == "full", self._l2)
-        step = np.minimum(np.maximum(step, -LARGEST_STEP), LARGEST_STEP)
-        return step - np.add.reduce(step, axis=1, keepdims=True) / self.data.n_classes
+        return _vtrees.leaf_values(step, LARGEST_STEP, self.learning_rate, self.loss.width)
 
 
 class ClassificationTrees(VectorTrees):
@@ -140,7 +137,7 @@ class ClassificationTrees(VectorTrees):
 
     def _leaf_vectors(self, rows, leaf_start):
         K, y, weight = self.data.n_classes, self.data.y, self.loss.weight
-        votes = np.zeros((len(leaf_start) - 1, K))
+        votes = np.zeros((len(leaf_start) - 1, self.loss.width))
         for j in range(len(votes)):
             part = rows[leaf_start[j] : leaf_start[j + 1]]
             votes[j, np.bincount(y[part], weights=weight[part], minlength=K).argmax()] = 1.0

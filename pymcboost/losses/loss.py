@@ -40,8 +40,9 @@ class Loss:
         """The loss at work on training data, row after row."""
         return Rows(self, data, n_threads)
 
-    def fill_gradient(self, rows, top):
-        """Set ``rows.gradient`` and return the sums of w |g| by lane; top: largest F_r - F_y, where ``scaled``."""
+    def follow(self, rows, value, leaf):
+        """``rows.F`` += value[leaf], where there is any, and ``rows.gradient``; returns the sums of w |g| by lane."""
+        _vtrees.add_leaves(rows.F, value, leaf, rows.data.y, rows.lanes, False, rows.n_threads)
         K, y = rows.data.n_classes, rows.data.y
         rows.gradient[:, :K] = self.gradient(rows.F[:, :K], y)
         size = np.abs(rows.gradient, dtype=np.float64)
@@ -67,13 +68,17 @@ class CompiledLoss(Loss):
         lanes, _, width = row_layout(K)
         padded, G = aligned_zeros((m, width), np.float64), aligned_zeros((m, width), np.float32)
         padded[:, :K], padded[:, K:] = F, UNUSED
-        _vtrees.gradient(padded, y, np.zeros(0), self.kernel, 0.0, lanes, G, 1)
+        leaf, y = np.zeros(0, dtype=np.int32), np.ascontiguousarray(y)
+        _vtrees.gradient(padded, None, leaf, y, np.zeros(0), self.kernel, 0.0, lanes, G, 1)
         return G[:, :K]
 
-    def fill_gradient(self, rows, top):
-        """See `Loss.fill_gradient`."""
+    def follow(self, rows, value, leaf):
+        """See `Loss.follow`. Where gradients are scaled, by the largest F_r - F_y of all rows."""
+        if self.scaled:
+            rows.shift = _vtrees.add_leaves(rows.F, value, leaf, rows.data.y, rows.lanes, True, rows.n_threads)
+            value = None
         return _vtrees.gradient(
-            rows.F, rows.data.y, rows.weight, self.kernel, 0.0 if top is None else top, rows.lanes, rows.gradient,
+            rows.F, value, leaf, rows.data.y, rows.weight, self.kernel, rows.shift, rows.lanes, rows.gradient,
             rows.n_threads,
         )  # fmt: skip
 

@@ -80,11 +80,13 @@ class Rows(Integers):
         Scores.
     weight : ndarray (m,)
         Empty where all are equal: they then count as 1.
+    shift : float
+        Gradients are divided by exp(shift), where the loss is scaled.
     """
 
     def __init__(self, loss, data, n_threads):
         super().__init__(data, n_threads)
-        self.loss, self.link = loss, loss.link
+        self.loss, self.link, self.shift = loss, loss.link, 0.0
         K = data.n_classes
         # Large data do without unused lanes where these are many; rows of several blocks would not stay in the cache.
         compact = data.n_rows * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
@@ -103,16 +105,11 @@ class Rows(Integers):
         K = self.data.n_classes
         self.F[:, :K] = 0.0 if scores is None else scores
         self.F[:, K:] = UNUSED
-        self._refresh(None, np.zeros(self.data.n_rows, dtype=np.int32))
+        self._sums = self.loss.follow(self, None, np.zeros(self.data.n_rows, dtype=np.int32))
 
     def add(self, value, leaf):
         """F += value[leaf], value (n_leaves, width)."""
-        self._refresh(value, leaf)
-
-    def _refresh(self, value, leaf):
-        top = _vtrees.add_leaves(self.F, value, leaf, self.data.y, self.lanes, self.loss.scaled, self.n_threads)
-        self._shift = 0.0 if top is None else top
-        self._sums = self.loss.fill_gradient(self, top)
+        self._sums = self.loss.follow(self, value, leaf)
 
     def value(self):
         """Training loss: the weighted sum over the rows."""
@@ -142,7 +139,7 @@ class Rows(Integers):
     def newton_steps(self, rows, leaf_start, l2=0.0):
         """Newton steps of the leaves with the whole Hessian and a ridge."""
         K = self.data.n_classes
-        l2 *= float(elementary.exp(-self._shift))
+        l2 *= float(elementary.exp(-self.shift))
         step = np.empty((len(leaf_start) - 1, K))
         for j in range(len(step)):
             g, H = self.leaf_newton(rows, leaf_start[j], leaf_start[j + 1])

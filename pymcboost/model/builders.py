@@ -197,12 +197,12 @@ class TreesBuilder(_Builder):
     def _append(self, n, end, ends, feature, threshold, nan_left, right, leaf, cls, base):
         """Put n trees behind those there are; ``ends``: of their splits, the last of them at ``end``."""
         t, begin = self._n, int(self._offset[self._n])
-        for name in ("_feature", "_threshold", "_nan_left", "_right"):
-            self._room(name, end)
-        self._room("_leaf", end + t + n)
-        self._room("_cls", t + n)
-        self._room("_base", t + n)
-        self._room("_offset", t + n + 1)
+        if end > len(self._feature) or end + t + n > len(self._leaf) or t + n >= len(self._cls):
+            for name in ("_feature", "_threshold", "_nan_left", "_right"):
+                self._room(name, end)
+            self._room("_leaf", end + t + n)
+            for name in ("_cls", "_base", "_offset"):
+                self._room(name, t + n + 1)
         splits, trees = slice(begin, end), slice(t, t + n)
         self._feature[splits], self._threshold[splits] = feature, threshold
         self._nan_left[splits], self._right[splits] = nan_left, right

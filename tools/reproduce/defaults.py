@@ -24,9 +24,14 @@ def leaves(rows, low=31, high=500):
     return lambda n, d: int(min(max(n // rows, low), high))
 
 
+def powers(times, power):
+    """Share of the features that is so many times their number to this power."""
+    return lambda n, d: min(1.0, times * d ** (power - 1))
+
+
 def roots(times):
     """Share of the features that is so many times the square root of their number."""
-    return lambda n, d: min(1.0, times * d**-0.5)
+    return powers(times, 0.5)
 
 
 LEARNERS = {
@@ -47,6 +52,10 @@ CANDIDATES = {
         "200 rounds": {"n_estimators": 200},
         "rate 0.1": {"learning_rate": 0.1},
         "rate 0.2": {"learning_rate": 0.2},
+        "rate 0.1, rows 0.7": {"learning_rate": 0.1, "subsample": 0.7},
+        "rate 0.1, 2 d^0.4 features": {"learning_rate": 0.1, "max_features": powers(2, 0.4)},
+        "2 d^0.4 features": {"max_features": powers(2, 0.4)},
+        "2 d^0.4 features, rows 0.7": {"max_features": powers(2, 0.4), "subsample": 0.7},
         "1 root": {"max_features": roots(1)},
         "2 roots": {"max_features": roots(2)},
         "fifth": {"max_features": 0.2},
