@@ -6,7 +6,9 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
+from cli.programs import call
 
+import pymcboost
 from pymcboost import HingeBoostOCClassifier, MartClassifier, SAMMEClassifier, VectorTreeBoostClassifier, load_model
 from pymcboost.training.rounding import warn_of_merged
 
@@ -119,14 +121,14 @@ def test_errors_name_column_and_value(value, message, model):
     estimator = MartClassifier(n_estimators=4).fit(frame, y)
     frame["fuel"] = frame["fuel"].astype(object)
     frame.loc[5, "fuel"] = value
-    for call in (
+    for attempt in (
         lambda: estimator.fit(frame, y),
         lambda: estimator.predict(frame),
         lambda: estimator.fit(frame.assign(fuel=0.0), y, X_val=frame, y_val=y),
         lambda: model.predict(frame),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
-            call()
+            attempt()
     unnamed = message.replace("'fuel'", "1")
     for X in (frame.to_numpy(), frame.to_numpy().tolist()):
         with pytest.raises((ValueError, TypeError), match=unnamed):
@@ -213,7 +215,19 @@ def test_time_stamps_that_merge_are_named_with_a_remedy(cls):
 def test_every_form_of_X_is_noticed(form):
     X = np.column_stack((np.arange(1500) % 7, time_stamps()[0], -time_stamps()[0]))
     (message,) = warnings_of(lambda: warn_of_merged(form(X), None, 1))
-    assert message.startswith("column 1: ") and message.endswith("1 more columns lose values, too.")
+    assert message.startswith("column 1 (from 0): ") and message.endswith("1 more columns lose values, too.")
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_values_that_were_rounded_before_are_noticed(layout, tmp_path):
+    time, y, other = time_stamps()
+    pymcboost.dump_svmlight(tmp_path / "train.svm", np.column_stack((other, time)), y)
+    X = pymcboost.load_svmlight(tmp_path / "train.svm", layout=layout).X
+    message = r"column 1 \(from 0\): its 29 different values .* seem to be rounded\. .* LIBSVM text"
+    with pytest.warns(UserWarning, match=message):
+        MartClassifier(n_estimators=1).fit(X, y)
+    done = call("train", tmp_path / "train.svm", tmp_path / "model.mcb", "-a", "mart", "-n", "1")
+    assert done.returncode == 0 and "seem to be rounded" in done.stderr
 
 
 def test_two_values_and_integers_that_merge_are_noticed():
@@ -234,7 +248,10 @@ def test_numbers_that_lose_nothing_are_not_warned_of():
         rng.integers(1, 5, size=(m, 2)) * (1 + 1e-15 * rng.normal(size=(m, 2))),
         np.full((m, 2), 1.7e9 + 1 / 3),
         np.where(rng.random((m, 3)) < 0.5, np.nan, rng.normal(size=(m, 3))),
-        time_stamps()[0][:, None].astype(np.float32),
+        rng.normal(size=(m, 4)).astype(np.float32),
+        rng.integers(0, 2**31, size=(m, 4)).astype(np.float32),
+        rng.uniform(1, 1.0001, size=(m, 4)).astype(np.float32),
+        np.arange(m)[:, None].astype(np.float32) + 2**22,
         np.exp(rng.normal(scale=8, size=(m, 4))),
         np.zeros((0, 3)),
     ]
