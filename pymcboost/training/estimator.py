@@ -396,7 +396,8 @@ class _Training:
         check_sparse(X)
         X, y = validated(draft, X, y, accept_sparse="csr", allow_nan=allow_nan, reset=not continued)
         check_classification_targets(y)
-        warn_of_merged(X if X.dtype == np.float64 else given, names_of(given), stacklevel=5)
+        narrowed = X.dtype == np.float32 and hasattr(given, "__getitem__")
+        warn_of_merged(given if narrowed else X, names_of(given), stacklevel=5)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         classes, codes = np.unique(y, return_inverse=True)
         if continued and not np.array_equal(classes, draft.classes_):
