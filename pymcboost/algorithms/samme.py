@@ -31,11 +31,12 @@ class SAMME(ClassicBooster):
     def memory(self):
         """Stumps: the classes' weights and the edges of all splits. Trees: the rows' weights."""
         data, p, K = self.data, self.params, self.data.n_classes
+        named = memory.outputs(data, 1, 50)
         if self.stumps:
-            return [memory.weights(data, K), memory.edges(data, K, 1), memory.tables(data, K, 0, 2.2)]
+            return [named, memory.weights(data, K), memory.edges(data, K, 1), memory.tables(data, K, 0, 2.2)]
         drawn = len(data.columns.column)
         tree = memory.vectors(data, p.max_leaf_nodes, drawn, self.n_threads)
-        return [memory.rows(data, scores=False), tree, memory.tables(data, K, 0, 1.5)]
+        return [named, memory.rows(data, scores=False), tree, memory.tables(data, K, 0, 1.5)]
 
     def prepare(self, previous):
         """A learner that names a class."""

@@ -47,9 +47,9 @@ def status(key):
 
 
 def count(booster):
-    found["counted"] = memory.needed(booster.memory())
     columns = booster.data.store_bytes(booster.data.X, 1) if hasattr(booster.data, "store_bytes") else None
     found["columns"] = columns, status("VmHWM") - found["begin"]
+    found["counted"] = memory.needed(booster.memory())
     with open("/proc/self/clear_refs", "w") as reset:
         reset.write("5")
     found["before"] = status("VmRSS")
