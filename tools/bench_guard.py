@@ -219,8 +219,8 @@ def broken(rows):
 def row_text(row):
     seconds, bytes_ = row["seconds"], row["bytes"]
     return (
-        f"{row['subject']:20} {row['threads']:7} {row['runs']:4} {seconds[0]:8.3f} {seconds[1]:8.3f} {row['time']:6.3f} "
-        f"{bytes_[0] / 2**20:8.1f} {bytes_[1] / 2**20:8.1f} {row['memory']:6.3f}"
+        f"{row['subject']:20} {row['threads']:7} {row['runs']:4} {seconds[0]:8.3f} {seconds[1]:8.3f} "
+        f"{row['time']:6.3f} {bytes_[0] / 2**20:8.1f} {bytes_[1] / 2**20:8.1f} {row['memory']:6.3f}"
     )
 
 

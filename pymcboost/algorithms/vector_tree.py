@@ -118,7 +118,7 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
         "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 50 rows, from 31 to 500. Trees grow '
         "best-first: the split with the largest gain comes next.",
         "max_features": "Share of the features that a node may be split on, drawn anew at every node, at least one; "
-        '"auto": 1.5 times the square root of their number.',
+        '"auto": twice their number to the power of 0.4.',
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
         "number. Leaf vectors are those of all rows.",
         "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
@@ -126,8 +126,8 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     }
 
     loss: Literal["softmax", "exp", "log"] = "softmax"
-    n_estimators: Rounds = 200
-    learning_rate: float = 0.15
+    n_estimators: Rounds = 300
+    learning_rate: float = 0.1
     max_leaf_nodes: Leaves = "auto"
     max_depth: int | None = None
     min_samples_leaf: float = 1

@@ -1,6 +1,5 @@
 """Trees with vector leaves: one tree for all classes, grown on the gradient of all classes at once."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +8,10 @@ from pymcboost._kernels import vtrees as _vtrees
 
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
-# "auto": rows for each leaf of a tree and the bounds of the leaves; features drawn at a node, as a multiple of the
-# square root of their number. Chosen by cross-validation on training parts, see docs/reproduction.md.
+# "auto": rows for each leaf of a tree and the bounds of the leaves; features drawn at a node, as a multiple of a power of
+# their number. Chosen by cross-validation on training parts, see docs/reproduction.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 50, 31, 500
-ROOTS_OF_FEATURES = 1.5
+DRAWN, OF_POWER = 2, 0.4
 
 
 def leaves_for(n_rows):
@@ -22,7 +21,7 @@ def leaves_for(n_rows):
 
 def drawn_of(max_features, n):
     """How many of n features a node draws."""
-    drawn = ROOTS_OF_FEATURES * math.sqrt(n) if max_features == "auto" else max_features * n
+    drawn = DRAWN * n**OF_POWER if max_features == "auto" else max_features * n
     return min(max(1, round(drawn)), n)
 
 

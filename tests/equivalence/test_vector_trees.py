@@ -5,11 +5,13 @@ import pytest
 import scipy.sparse
 from reference import vtrees as twin
 
+from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.vector_trees import VectorTrees
 from pymcboost.losses import LOSSES
+from pymcboost.losses.rows import row_layout
 
 NAMES = ["softmax", "exp", "log"]
 
@@ -417,3 +419,47 @@ def test_scores_without_unused_lanes_give_the_same_bytes(loss, K, monkeypatch):
         found = VectorTreeBoostClassifier(loss=loss, n_estimators=6, max_leaf_nodes=9, random_state=0).fit(X, y)
         models.append(found.model_.to_bytes())
     assert models[0] == models[1]
+
+
+def test_round_keys_are_numpys():
+    rng = np.random.default_rng(0)
+    pairs = [(0, 0), (0, 1), (1, 0), (2**31 - 1, 2**32 - 1), *rng.integers(0, 2**31, (300, 2)).tolist()]
+    assert [_vtrees.round_key(*pair) for pair in pairs] == [np.random.PCG64(pair).random_raw() for pair in pairs]
+
+
+@pytest.mark.parametrize("K", [2, 3, 7, 8, 9, 16, 65, 128, 129, 300, 1000])
+def test_leaf_values(K):
+    rng = np.random.default_rng(K)
+    step = rng.standard_normal((5, K)) * 10.0 ** rng.integers(-9, 9, (5, 1))
+    step[4] = 0
+    value = _vtrees.leaf_values(step, 4.0, 0.15, K + 3)
+    cut = np.minimum(np.maximum(step, -4.0), 4.0)
+    expected = ((cut - cut.sum(axis=1, keepdims=True) / K) * 0.15).astype(np.float32)
+    np.testing.assert_array_equal(value[:, :K], expected)
+    assert not value[:, K:].any()
+
+
+@pytest.mark.parametrize("loss", ["softmax", "log"])
+@pytest.mark.parametrize(("m", "K", "compact"), [(1, 2, False), (300, 5, False), (9000, 9, True), (5000, 20, False)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
+    """Adding leaves and taking gradients together is what both are one after the other."""
+    rng = np.random.default_rng(m + K)
+    lanes, _, width = row_layout(K)
+    y, leaf = rng.integers(0, K, m).astype(np.int32), rng.integers(0, 7, m).astype(np.int32)
+    weight = rng.random(m) if weighted else np.zeros(0)
+    value = np.zeros((7, width))
+    value[:, :K] = rng.standard_normal((7, K))
+    found = []
+    for together in (True, False):
+        F = aligned_zeros((m, K if compact else width), np.float64)
+        F[:, K:], F[:, :K] = -1e30, np.random.default_rng(1).standard_normal((m, K))
+        G = aligned_zeros((m, width), np.float32)
+        if not together:
+            F[:, :K] += value[leaf, :K]
+        sums = _vtrees.gradient(
+            F, value if together else None, leaf, y, weight, _vtrees.LOSS_CODES[loss], 0.0, lanes, G, 2
+        )
+        found.append((F, G, sums))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)

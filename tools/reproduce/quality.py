@@ -14,8 +14,8 @@ from reproduce.experiment import Experiment, Results, cross, select
 
 # Fixed before the first run.
 METHODS = (
-    "vector", "vector-raw", "vector-auto", "abc-logitboost", "mcboost", "lightgbm", "xgboost", "xgboost-vector",
-    "catboost", "histogram", "logistic", "svm",
+    "vector", "vector-raw", "vector-auto", "abc-logitboost", "mcboost", "lightgbm", "lightgbm-bounded", "xgboost",
+    "xgboost-vector", "catboost", "histogram", "logistic", "svm",
 )  # fmt: skip
 TUNED = ("vector", "lightgbm", "xgboost", "xgboost-vector", "catboost", "histogram", "logistic", "svm")
 TUNED_SETS = (

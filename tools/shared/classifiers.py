@@ -28,6 +28,10 @@ def _lightgbm(**params):
     return lightgbm.LGBMClassifier(**{"n_jobs": 1, "random_state": 0, "verbose": -1, **params})
 
 
+def _lightgbm_bounded(**params):
+    return _lightgbm(min_child_weight=1.0, **params)
+
+
 def _xgboost(**params):
     import xgboost
 
@@ -77,6 +81,7 @@ CLASSIFIERS = {
     "logitboost": _ours("LogitBoostClassifier"),
     "mcboost": _ours("MCBoostClassifier"),
     "lightgbm": _lightgbm,
+    "lightgbm-bounded": _lightgbm_bounded,
     "xgboost": _xgboost,
     "xgboost-vector": _xgboost_vector,
     "catboost": _catboost,
@@ -85,7 +90,8 @@ CLASSIFIERS = {
     "svm": _svm,
 }
 MODULES = {
-    "lightgbm": "lightgbm", "xgboost": "xgboost", "xgboost-vector": "xgboost", "catboost": "catboost",
+    "lightgbm": "lightgbm", "lightgbm-bounded": "lightgbm", "xgboost": "xgboost", "xgboost-vector": "xgboost",
+    "catboost": "catboost",
 }  # fmt: skip
 
 
