@@ -45,9 +45,9 @@ def refuse_dates(X):
     """Refuse columns of dates, which NumPy and some frames take for numbers in units of their own."""
     types = getattr(X, "dtypes", None)  # pandas, polars
     types = getattr(getattr(X, "schema", None), "types", []) if types is None else types
-    types = [X.dtype] if isinstance(X, np.ndarray) else types
     types = [str(one).lower() for one in (types if np.iterable(types) else [types])]
-    if any(one.startswith(("date", "time", "duration", ">m8")) for one in types):
+    dates = any(one.startswith(("date", "time", "duration")) for one in types)
+    if dates or (isinstance(X, np.ndarray) and X.dtype.kind in "mM"):
         raise ValueError(wrong_value(X) or "X must hold numbers, not dates")
 
 

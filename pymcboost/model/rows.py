@@ -59,9 +59,13 @@ class Rows:
         return X
 
     def _array(self, X):
-        given = X if self._names is None or isinstance(X, np.ndarray) else in_order(X, self._names)
+        if type(X) is np.ndarray and X.dtype.char in "fd" and X.dtype.isnative:
+            return X
+        if hasattr(X, "columns") or hasattr(X, "column_names"):
+            X = X if self._names is None else in_order(X, self._names)
+            refuse_dates(X)
+        given = X
         try:
-            refuse_dates(given)
             X = np.asarray(given)
             if X.dtype.char in "fd" and X.dtype.isnative:
                 return X
