@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import signal
 import stat
 import threading
@@ -26,7 +25,7 @@ KINDS = [
 ]
 
 
-def write(path, data, what="model"):
+def write(path, data, what="model", streams=False):
     """Replace a file by ``data`` so that, whatever happens, either the old or the new one is there in full.
 
     Parameters
@@ -36,16 +35,23 @@ def write(path, data, what="model"):
     data : bytes-like
     what : str
         What the file is, for messages.
+    streams : bool
+        Whether devices and FIFOs are written to directly. Otherwise they are refused.
 
     Raises
     ------
     OSError
         If the file cannot be written; a missing folder is a FileNotFoundError.
     """
-    with replacing(path, what) as file:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(file, view) :]
+    with replacing(path, what, streams) as file:
+        write_all(file, data)
+
+
+def write_all(file, data):
+    """Write bytes to a descriptor, in as many steps as it takes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
 
 
 @contextlib.contextmanager
@@ -63,7 +69,7 @@ def replacing(path, what="file", streams=False):
     what : str
         What the file is, for messages.
     streams : bool
-        Whether devices and FIFOs are written to directly. Otherwise they are refused.
+        Whether character devices and FIFOs are written to directly. Otherwise they are refused; disks always are.
 
     Yields
     ------
@@ -101,7 +107,7 @@ def check_target(path, what="file", streams=False):
     what : str
         What the file is, for messages.
     streams : bool
-        Whether devices and FIFOs will do.
+        Whether character devices and FIFOs will do.
 
     Raises
     ------
@@ -218,7 +224,7 @@ def _target(path, what, streams=False):
         if kind == "folder":
             article = "an" if what[0] in "aeiou" else "a"
             raise IsADirectoryError(errno.EISDIR, f"is a folder, not {article} {what}", name)
-        if not streams:
+        if not streams or stat.S_ISBLK(mode):
             raise OSError(errno.EINVAL, f"is a {kind}, not a regular file; no {what} can be saved there", name)
     if mode is None:
         if not os.path.basename(name):
@@ -246,7 +252,7 @@ class _New:
 
     def create(self, stem, what):
         """Make and lock a file with a random name; whether that worked, or another name is needed."""
-        self.name = f"{stem}{MARK}{secrets.token_hex(DIGITS // 2)}"
+        self.name = f"{stem}{MARK}{os.urandom(DIGITS // 2).hex()}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         try:
             self.file = os.open(self.name, flags, 0o666)

@@ -59,6 +59,7 @@ typedef struct pmb_grower {
     pmb_node *nodes;
     int32_t *rows, *spare; /* (m,) each; more rows may be read ahead of the last */
     int32_t *open;         /* (max_leaves + 1,) leaves in the order in which they were made */
+    int32_t n_open, at, n_left; /* how many they are, the one that comes next, and splits that are left with it */
     uint8_t *taken;        /* (max_leaves + 1,) */
     uint8_t *side;         /* (batch, n_side) 1 for the codes on the left */
     int64_t n_side;
@@ -191,6 +192,16 @@ PMB_STATIC int32_t pmb_batch(const pmb_grower *g, int32_t n_open, int32_t at, in
     return n;
 }
 
+/* Whether a leaf to come is never split, as it gains `most` at most: that many splits are not left. */
+PMB_INLINE int pmb_comes_too_late(const pmb_grower *g, double most) {
+    int32_t n = 0;
+    for (int32_t j = 0; j < g->n_open; j++) {
+        double gain = g->nodes[g->open[j]].gain;
+        n += j != g->at && gain >= most && gain > g->min_gain;
+    }
+    return n >= g->n_left - 1;
+}
+
 /* Start with the rows in g->rows, ascending; the payload then finds the best split of node 0. */
 PMB_INLINE void pmb_grow_root(pmb_grower *g, int64_t n) {
     g->n_nodes = 1;
@@ -205,6 +216,9 @@ PMB_STATIC int32_t pmb_grow(pmb_grower *g) {
         int32_t at = pmb_best_open(g, n_open, NULL), n_left = g->max_leaves - 1 - n_splits;
         if (at < 0) break;
         pmb_node *node = g->nodes + g->open[at];
+        g->n_open = n_open;
+        g->at = at;
+        g->n_left = n_left;
         if (node->left < 0) g->split(g, batch, pmb_batch(g, n_open, at, n_left, batch), n_left == 1);
         node->is_split = 1;
         memmove(g->open + at, g->open + at + 1, sizeof(int32_t) * (size_t)(n_open - at - 1));

@@ -49,6 +49,18 @@ PMB_INLINE int pmb_vt_splittable(const pmb_vectors *w, int32_t at) {
            (double)its->weight > w->o.min_share * (double)w->its[0].weight;
 }
 
+/* No split of a node gains more: the squares of its rows about their mean. */
+PMB_STATIC double pmb_vt_most(const pmb_vectors *w, int32_t at) {
+    const pmb_node *node = w->g.nodes + at;
+    int L = w->d.lanes, last = w->d.n_classes / L, lane = w->d.n_classes % L;
+    int64_t block = w->d.c.m * L;
+    double all = 0, of_sum = 0;
+    for (int b = 0; b < w->d.blocks; b++)
+        PMB_VT(L, pmb_vt_spread_, w->A + b * block, w->A + last * block + lane, b == last ? lane : -1,
+               w->g.rows + node->start, node->n, &all, &of_sum);
+    return all * (1 + 1e-9) - of_sum / (double)w->its[at].weight; /* rounding does not bring it below a gain */
+}
+
 /* Get node `at` ready to be searched at a place: choose its features, list their lanes, and sum up or gather its rows
  * where the search will not. */
 PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_vt_scratch *s) {
@@ -56,6 +68,7 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
     const pmb_node *node = w->g.nodes + at;
     p->node = -1;
     if (!pmb_vt_splittable(w, at)) return;
+    if (at > 0 && w->g.n_open >= w->g.n_left && pmb_comes_too_late(&w->g, pmb_vt_most(w, at))) return;
     p->node = at;
     p->n_lanes = 0;
     pmb_sample_of(w->its[at].key, w->o.pool < c->n_features ? w->pool : NULL, c->n_features, w->o.pool, w->o.take,

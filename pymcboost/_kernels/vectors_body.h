@@ -39,6 +39,25 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, int32_t 
     memcpy(totals, sum, sizeof sum);
 }
 
+/* What n gradient rows of one block add to `pmb_vt_most`. weights: of the rows, LANES apart; own: their lane, or -1. */
+PMB_CLONES PMB_STATIC void FN(pmb_vt_spread_)(const int32_t *PMB_RESTRICT A, const int32_t *PMB_RESTRICT weights,
+                                              int own, const int32_t *PMB_RESTRICT rows, int64_t n, double *all,
+                                              double *of_sum) {
+    int32_t sum[LANES] ALIGNED_LANES = {0};
+    double squares[LANES] = {0};
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t *a = A + (int64_t)rows[i] * LANES;
+        double one = 1.0 / weights[(int64_t)rows[i] * LANES];
+        PMB_LANES(l, LANES) squares[l] += (double)a[l] * a[l] * one;
+        ROW_ADD(sum, a);
+    }
+    PMB_LANES(l, LANES) {
+        if (l == own) continue;
+        *all += squares[l];
+        *of_sum += (double)sum[l] * sum[l];
+    }
+}
+
 /* Cells are added to in parts of 32 bytes: a wider one waits longer for the last row that went to the same cell. */
 #if PMB_VECTORS && LANES == 16
 #define FILL_LOAD FN(part_) low = ((const FN(part_) *)a)[0], high = ((const FN(part_) *)a)[1];

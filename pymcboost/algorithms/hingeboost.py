@@ -19,7 +19,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
 from pymcboost.hinge.callable_kernel import CallableKernelModel, callable_machine
@@ -30,6 +29,7 @@ from pymcboost.hinge.kernels import kernel_block
 from pymcboost.hinge.libsvm import LibsvmKernel
 from pymcboost.hinge.rounds import CodeRounds
 from pymcboost.training import memory
+from pymcboost.training.basis import check_is_fitted
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import BoostingClassifier, Features, named_arguments
 from pymcboost.training.inputs import given_sets
@@ -259,7 +259,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
     booster = HingeBoostOC
     own_parameters = {
         "C": Parameter(
-            "Weight of the hinge loss, averaged over the rows, against the norm of a round's SVM.",
+            "Weight of the hinge loss, averaged over the rows, against the norm of a round's SVM: LIBSVM's C times the "
+            "number of rows.",
             low=0, open_low=True, high=1e12,
         ),
         "kernel": Parameter(
@@ -269,7 +270,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         ),
         "gamma": Parameter(
             'Factor in "rbf" and "poly"; None for 1 / (number of features x variance of all their values), which '
-            'follows the units of the features as scikit-learn\'s "scale" does.',
+            'follows the units of the features as scikit-learn\'s "scale" does. LIBSVM takes 1 / number of features.',
             low=0, open_low=True, high=1e12,
         ),
         "coef0": Parameter('Constant in "poly".', low=-1e12, high=1e12),

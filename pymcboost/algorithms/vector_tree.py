@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from pymcboost._kernels.vtrees import round_key
+from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.vector_trees import VectorTrees, drawn_of, leaves_for
 from pymcboost.losses import LOSSES
@@ -77,7 +77,7 @@ class VectorTreeBoost(Booster):
 
     def round(self):
         """The next tree."""
-        tree = self.learner.fit(round_key(self.seed, self.n_rounds))
+        tree = self.learner.fit(_vtrees.round_key(self.seed, self.n_rounds))
         if tree is None:
             return None
         vectors = tree.value[:, : self.data.n_classes].astype(np.float32)

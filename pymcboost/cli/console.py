@@ -4,6 +4,7 @@ Imports nothing beyond the standard library, so that a mistyped command answers 
 """
 
 import argparse
+import errno
 import json
 import os
 import re
@@ -81,6 +82,22 @@ file_name = bounded(str, "a file name", bool)
 thread_count = bounded(int, "a number of threads: 1 or more, or -1 for all CPUs", lambda value: value != 0)
 
 
+def add_format(group):
+    """Add the options about files in CSV."""
+    group.add_argument(
+        "--format",
+        choices=("auto", "libsvm", "csv"),
+        default="auto",
+        help="format of the files (default: auto, CSV where the name ends in .csv, .csv.gz and the like)",
+    )
+    group.add_argument("--label", metavar="name", help="column of a CSV file with the labels (default: the first)")
+
+
+def is_csv(path, form):
+    """Whether a file is CSV: ``form`` says so, or where it is "auto" the name."""
+    return form == "csv" or (form == "auto" and re.search(r"\.csv(\.(gz|bz2|xz))?$", path.lower()) is not None)
+
+
 def notifier(program, quiet):
     """Make a function that prints one line on standard error, or nothing when ``quiet``."""
 
@@ -114,6 +131,8 @@ def importing():
 
 
 STREAMS = {"-": 1, "/dev/stdout": 1, "/dev/stderr": 2}
+# Standard streams that the caller closed.
+CLOSED: set[int] = set()
 
 
 def stream_number(path):
@@ -126,6 +145,24 @@ def check_output(path, what):
     """Refuse an output file that cannot be written, before the work; see `files.check_target`."""
     if stream_number(path) is None:
         files.check_target(path, what, streams=True)
+
+
+def check_binary_stream(path, what):
+    """Refuse one of the process's own streams that is a terminal, or that the caller has closed."""
+    number = stream_number(path)
+    if number in CLOSED:
+        raise OSError(errno.EBADF, f"is closed, and the {what} would be lost; name a file", path)
+    if number is not None and os.fstat(number) and os.isatty(number):
+        raise UsageError(f"the {what} is binary, and {path} is a terminal; name a file, or redirect it: > model.mcb")
+
+
+def write_bytes(path, data, what):
+    """Write a file in one step, or to a device, a FIFO or one of the process's own streams."""
+    number = stream_number(path)
+    if number is None:
+        files.write(path, data, what, streams=True)
+    else:
+        files.write_all(number, data)
 
 
 @contextmanager
@@ -212,7 +249,7 @@ def run(program, body, argv):
     """
     # Descriptors that the caller closed must not become those of our files, into which others would print.
     while (null := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
+        CLOSED.add(null)
     os.close(null)
     # A stream that the caller closed is None, and print(file=None) would write to the other one.
     sys.stdout = sys.stdout or open(os.devnull, "w")

@@ -77,15 +77,29 @@ def info(argv):
     """Do what ``mcboost-info``'s arguments ask."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
     parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
-    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    parser.add_argument("--json", action="store_true", help="print these facts as one JSON object")
+    parser.add_argument(
+        "--dump",
+        choices=("text", "json"),
+        help="print the whole model: every split, leaf, coefficient and support vector, exactly",
+    )
     parser.add_common()
     arguments = parser.parse_args(argv)
+    if arguments.dump and arguments.json:
+        parser.error("--json prints facts about the model and --dump the model itself; leave one of them out")
 
     with importing():
         from pymcboost.model.kinds import KINDS
         from pymcboost.model.model import load_model
 
-    facts = describe(load_model(arguments.model_file), arguments.model_file)
+    model = load_model(arguments.model_file)
+    if arguments.dump:
+        with importing():
+            from pymcboost.model import dump
+
+        sys.stdout.writelines(dump.as_text(model) if arguments.dump == "text" else dump.as_json(model))
+        return
+    facts = describe(model, arguments.model_file)
     if arguments.json:
         print(json.dumps(facts, indent=2))
     else:

@@ -1,12 +1,22 @@
-"""Command-line options of an algorithm, made from the table of its parameters."""
+"""Command-line options of an algorithm, made from the table of its parameters.
+
+The table is in ``options.json``, as `table` makes it from the estimator classes: to read it takes no time, to import
+them a second. A test compares.
+"""
 
 import argparse
+import functools
+import json
 import re
-from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from pymcboost.cli.console import UsageError, bounded
-from pymcboost.model.kernel import KERNELS
-from pymcboost.training.parameters import parameters
+from pymcboost.cli.console import UsageError, bounded, importing
+from pymcboost.cli.words import READING, in_options
+from pymcboost.training.ranges import Parameter
+
+TABLE = Path(__file__).with_name("options.json")
+KINDS = {kind.__name__: kind for kind in (int, float, bool, str, object)}
 
 # LIBSVM-style short names. Long names are derived; these are chosen by hand and never change their meaning.
 SHORT = {
@@ -25,10 +35,78 @@ ALIASES = {"scoring": "--metric"}
 # Those of single algorithms, by name: LIBSVM's own letters and their meaning there.
 SHORT_OF = {"hingeboost": {"kernel": "-t", "gamma": "-g", "degree": "-d", "coef0": "-r"}}
 # LIBSVM's numbers of the kernels, which -t takes as well as their names.
-NUMBERED = {"kernel": {str(number): name for name, number in KERNELS.items()}}
+NUMBERED = {"kernel": {"0": "linear", "1": "poly", "2": "rbf", "5": "perceptron"}}
 
 # Where a program at a terminal wants another default than a function called from Python.
 DEFAULTS = {"verbose": 1, "random_state": 0}
+
+
+class Algorithm(NamedTuple):
+    """What the command line knows of an algorithm: its names, and the parameters that have an option."""
+
+    name: str
+    title: str
+    resumable: bool
+    rows: dict[str, Parameter]
+    defaults: dict[str, Any]
+
+
+def table():
+    """The table as the estimator classes give it: rows that several algorithms share are there once."""
+    from dataclasses import fields
+
+    from pymcboost.registry import ALGORITHMS, get_class
+    from pymcboost.training.parameters import parameters
+
+    rows, algorithms = [], {}
+    for name in sorted(ALGORITHMS):
+        cls, found = get_class(name), []
+        defaults = {field.name: field.default for field in fields(cls)}
+        for parameter, row in parameters(cls).items():
+            if not row.python_only:
+                entry = {"name": parameter, "default": defaults[parameter], **_plain(row)}
+                if entry not in rows:
+                    rows.append(entry)
+                found.append(rows.index(entry))
+        algorithms[name] = {"title": cls.__name__, "resumable": cls.booster.resumable, "rows": found}
+    return {"rows": rows, "algorithms": algorithms}
+
+
+def _plain(row):
+    """The fields of a row that are not as by default, of its help the first paragraph."""
+    usual = Parameter._field_defaults
+    values = {name: value for name, value in row._asdict().items() if value != usual.get(name)}
+    values |= {"help": row.help.partition("\n\n")[0], "kind": row.kind.__name__}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def table_text():
+    """The text of ``options.json``: one row of the table per line."""
+    made = table()
+    rows = ",\n".join(json.dumps(row) for row in made["rows"])
+    algorithms = ",\n".join(f"{json.dumps(name)}: {json.dumps(about)}" for name, about in made["algorithms"].items())
+    return f'{{"rows": [\n{rows}\n],\n"algorithms": {{\n{algorithms}\n}}}}\n'
+
+
+@functools.cache
+def _read():
+    return json.loads(TABLE.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def get_algorithm(name):
+    """What the table says of an algorithm."""
+    about, rows, defaults = _read()["algorithms"][name], {}, {}
+    for number in about["rows"]:
+        entry = dict(_read()["rows"][number])
+        own = entry.pop("name")
+        defaults[own] = entry.pop("default")
+        kind, choices = KINDS[entry.pop("kind")], tuple(entry.pop("choices", ()))
+        rows[own] = Parameter(kind=kind, choices=choices, **entry)
+    return Algorithm(name, about["title"], about["resumable"], rows, defaults)
+
+
+_positive = bounded(float, "a finite number > 0", lambda value: 0 < value < float("inf"))
 
 
 def _converter(name, row):
@@ -41,7 +119,8 @@ def _converter(name, row):
     def convert(text):
         try:
             value = parse(text)
-            allowed = row.allows(value)
+            with importing():  # names of scorers are scikit-learn's
+                allowed = row.allows(value)
         except ValueError:
             allowed = False
         if not allowed:
@@ -55,46 +134,40 @@ def _shown(value):
     return f"{value:g}" if isinstance(value, float) else str(value).lower() if value is None else str(value)
 
 
-def _flags(cls, name):
+def _flags(algorithm, name):
     """The short option of a parameter, where it has one, and the long ones."""
-    short = {**SHORT, **SHORT_OF.get(cls.algorithm, {})}
+    short = {**SHORT, **SHORT_OF.get(algorithm.name, {})}
     return [flag for flag in (short.get(name), ALIASES.get(name), "--" + name.replace("_", "-")) if flag]
 
 
-def option_flags(cls):
-    """All options that `add_algorithm_options` adds for a class, those that turn something off among them."""
-    flags = []
-    for name, row in parameters(cls).items():
-        if not row.python_only:
-            flags += _flags(cls, name)
-            if row.kind is bool:
-                flags.append("--no-" + name.replace("_", "-"))
+def option_flags(algorithm):
+    """All options that `add_algorithm_options` adds for an algorithm, those that turn something off among them."""
+    flags = ["--libsvm-c"] * (algorithm.name in SHORT_OF)
+    for name, row in algorithm.rows.items():
+        flags += _flags(algorithm, name)
+        if row.kind is bool:
+            flags.append("--no-" + name.replace("_", "-"))
     return flags
 
 
-def add_algorithm_options(parser, cls):
-    """Add one option for each parameter of an estimator class; options that are not given stay out of the namespace.
+def option_of(algorithm):
+    """The option that stands for each parameter in messages."""
+    return {name: ALIASES.get(name, _flags(algorithm, name)[-1]) for name in algorithm.rows} | READING
+
+
+def add_algorithm_options(parser, algorithm):
+    """Add one option for each parameter of an algorithm; options that are not given stay out of the namespace.
 
     Parameters
     ----------
     parser : argparse.ArgumentParser or argument group
         Receives the options.
-    cls : type
-        Estimator class.
-
-    Returns
-    -------
-    list of str
-        Names of the parameters that have an option.
+    algorithm : Algorithm
     """
-    defaults = {field.name: field.default for field in fields(cls)} | DEFAULTS
-    names = []
-    for name, row in parameters(cls).items():
-        if row.python_only:
-            continue
-        flags = _flags(cls, name)
+    defaults, options = algorithm.defaults | DEFAULTS, option_of(algorithm)
+    for name, row in algorithm.rows.items():
         default = defaults[name]
-        text = row.help.partition("\n\n")[0].replace("``", "").rstrip(".")
+        text = in_options(row.help.replace("``", "").replace("None", "none").rstrip("."), options)
         if row.kind is bool:
             details = f"default: {'on' if default else 'off'}"
             extra = {"action": argparse.BooleanOptionalAction}
@@ -105,19 +178,17 @@ def add_algorithm_options(parser, cls):
                 details = f"or LIBSVM's number: {', '.join(NUMBERED[name])}; {details}"
             extra = {"type": _converter(name, row), "metavar": "{" + ",".join(choices) + "}"}
         else:
-            details = f"{row.describe(text=True).replace('None', 'none')}; default: {_shown(default)}"
+            details = f"{row.describe(text=True)}; default: {_shown(default)}"
             extra = {"type": _converter(name, row), "metavar": "n" if row.kind is int else "x"}
         if name == "n_iter_no_change":
             details += "; giving it turns --early-stopping on"
         if name == "random_state":
             details += "; none draws one, and every run differs"
         help_text = f"{text} ({details})".strip().replace("%", "%%")
-        parser.add_argument(*flags, dest=name, default=argparse.SUPPRESS, help=help_text, **extra)
-        names.append(name)
-    return names
-
-
-_positive = bounded(float, "a finite number > 0", lambda value: 0 < value < float("inf"))
+        parser.add_argument(*_flags(algorithm, name), dest=name, default=argparse.SUPPRESS, help=help_text, **extra)
+        if name == "C" and algorithm.name in SHORT_OF:
+            text = "LIBSVM's C, in place of -c: -c is this times the number of rows"
+            parser.add_argument("--libsvm-c", type=_positive, metavar="x", help=text)
 
 
 def take_class_weights(argv):

@@ -2,28 +2,32 @@
 
 import sys
 
+from pymcboost.cli.answers import accuracy, answers, words, write
 from pymcboost.cli.console import (
     EXIT_CODES,
     Parser,
     UsageError,
+    add_format,
     bounded,
     check_output,
     importing,
+    is_csv,
     notifier,
     refuse_same,
     run,
     stream_number,
     thread_count,
     whole_file,
-    word,
 )
-from pymcboost.threads import counted
+from pymcboost.cli.stream import answer_stream
+from pymcboost.cli.words import in_options
 
 PROGRAM = "mcboost-predict"
 USAGE = f"{PROGRAM} [options] test_file model_file output_file"
 DESCRIPTION = """\
-Predict the rows of a file in LIBSVM format. Features that a row does not name are 0; features beyond the model's are
-ignored. When rows have labels, the accuracy goes to standard output (to standard error when the output file is -)."""
+Predict the rows of a file in LIBSVM format or CSV. Features that a row does not name are 0; features beyond the
+model's are ignored. When rows have labels, the accuracy goes to standard output (to standard error when the output
+file is -)."""
 
 
 def main(argv=None):
@@ -34,25 +38,16 @@ def main(argv=None):
 def parse(argv):
     """Return the arguments as a namespace."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument("test_file", help="LIBSVM text, also .gz, .bz2 or .xz; - for standard input")
+    parser.add_argument("test_file", help="LIBSVM text or CSV, also .gz, .bz2 or .xz; - for standard input")
     parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
     parser.add_argument("output_file", help="one predicted label per line; - for standard output")
-    parser.add_argument(
-        "-b",
-        "--probability",
-        type=bounded(int, "0 or 1: -b needs one of them after it, as in -b 1", lambda value: value in (0, 1)),
-        metavar="{0,1}",
-        default=0,
-        help="1: a line 'labels ...', then each label with the probability of every class (default: 0)",
-    )
-    parser.add_argument(
-        "-d",
-        "--decision-values",
-        type=bounded(int, "0 or 1: -d needs one of them after it, as in -d 1", lambda value: value in (0, 1)),
-        metavar="{0,1}",
-        default=0,
-        help="1: the same with the score of every class in place of probabilities (default: 0)",
-    )
+    for flag, name, text in (
+        ("-b", "probability", "1: a line 'labels ...', then each label with the probability of every class"),
+        ("-d", "decision-values", "1: the same with the score of every class in place of probabilities"),
+    ):
+        words = f"0 or 1: {flag} needs one of them after it, as in {flag} 1"
+        kind = bounded(int, words, lambda value: value in (0, 1))
+        parser.add_argument(flag, f"--{name}", type=kind, metavar="{0,1}", default=0, help=f"{text} (default: 0)")
     parser.add_argument(
         "-j",
         "--n-jobs",
@@ -73,49 +68,29 @@ def parse(argv):
         help="number of the first feature in the file (default: auto, 0 if the model was trained on a "
         "zero-based file or an index 0 occurs)",
     )
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="after the accuracy: recall, precision and log loss of every class, and the confusion matrix",
+    )
+    parser.add_argument(
+        "--stream",
+        action="store_true",
+        help="answer every row as it comes, each with a line that is passed on at once",
+    )
+    add_format(parser)
     parser.add_common()
     arguments = parser.parse_args(argv)
     if arguments.probability and arguments.decision_values:
         parser.error("-b 1 and -d 1 exclude each other")
+    csv = is_csv(arguments.test_file, arguments.format)
+    if csv and (arguments.stream or arguments.base != "auto"):
+        parser.error("--stream and --base are for LIBSVM text, not for CSV")
+    if arguments.label is not None and not csv:
+        parser.error("--label names a column of a CSV file; the labels of LIBSVM text begin the lines")
+    if arguments.report and arguments.stream:
+        parser.error("--report needs all rows, of which --stream keeps none; leave one of them out")
     return arguments
-
-
-def _share(n, total):
-    return f"{n} of {counted(total, 'row')} {'has' if n == 1 else 'have'}"
-
-
-def accuracy(model, predicted, data, note):
-    """LIBSVM's accuracy line over the rows that have a label, or None when no row has one."""
-    import numpy as np
-
-    labels, total = data.y[data.labelled], int(data.labelled.sum())
-    unlabelled = data.labelled.size - total
-    if unlabelled:
-        note(f"{_share(unlabelled, data.labelled.size)} no label: predicted, not counted in the accuracy")
-    if total == 0:
-        return None
-    if model.classes_.dtype.kind != "i":
-        labels = np.array([f"{label:g}" for label in labels.tolist()])
-    unknown = ~np.isin(labels, model.classes_)
-    if unknown.any():
-        names = np.unique(labels[unknown]).tolist()
-        shown = ", ".join(str(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-        rows = _share(unknown.sum(), total)
-        note(f"{rows} a label that the model does not know ({shown}): counted as errors")
-    hits = int((predicted[data.labelled] == labels).sum())
-    return f"Accuracy = {100 * hits / total:g}% ({hits}/{total}) (classification)"
-
-
-def write(stream, names, predicted, values):
-    """One line per row: the label, then its values when there are any, which a first line ``labels ...`` announces."""
-    if values is None:
-        stream.writelines(f"{names[c]}\n" for c in predicted.tolist())
-        return
-    stream.write(f"labels {' '.join(names)}\n")
-    line = "%s" + " %.17g" * len(names) + "\n"
-    for start in range(0, len(predicted), 4096):
-        rows = zip(predicted[start : start + 4096].tolist(), values[start : start + 4096].tolist(), strict=True)
-        stream.writelines(line % (names[c], *row) for c, row in rows)
 
 
 def information(model, path, note):
@@ -148,7 +123,6 @@ def predict(argv):
     note = notifier(PROGRAM, arguments.quiet)
 
     with importing():
-        from pymcboost.data.svmlight import load_and_count
         from pymcboost.model.model import load_model
 
     inputs = {"test file": arguments.test_file, "model file": arguments.model_file}
@@ -162,25 +136,74 @@ def predict(argv):
     known = information(model, arguments.model_file, note).get("index_base")
     known = known if type(known) is int and known in (0, 1) else "auto"  # not true and false
     base = known if arguments.base == "auto" else int(arguments.base)
+    try:
+        line = (answer_stream if arguments.stream else answer_file)(model, arguments, base, note)
+    except ValueError as error:
+        error.args = (in_options(str(error)), *error.args[1:])
+        raise
+    if line:
+        print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
+
+
+def read_csv(model, arguments, meta):
+    """Rows of a CSV file, by the names of the model's features where it has any."""
+    from pymcboost.cli.rows import need
+    from pymcboost.data.csvtext import load_csv
+
+    names, label = meta.get("feature_names"), arguments.label
+
+    def choose(head):
+        d, own = model.n_features_in_, label
+        if isinstance(names, list) and len(names) == d:
+            own = meta.get("label_column") if label is None else label
+            own = own if own in head or label is not None else None
+            need(head, [*names, *([] if own is None else [own])])
+            return list(map(str, names)), own
+        if label is None and len(head) == d + 1:
+            own = head[0]
+        need(head, [] if own is None else [own])
+        found = [name for name in head if name != own]
+        if len(found) != d:
+            raise ValueError(f"there are {len(found)} columns of features, but the model needs {d} and has no names")
+        return found, own
+
+    return load_csv(arguments.test_file, choose)
+
+
+def read_rows(model, arguments, base, note):
+    """Rows of a file, with notices of what is left out and missing."""
+    if is_csv(arguments.test_file, arguments.format):
+        return read_csv(model, arguments, model.information)
+    with importing():
+        from pymcboost.data.svmlight import load_and_count
+
     data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain")
     for notice in data.notices:
-        note(notice)
+        note(in_options(notice.replace("n_features=", "the model's ")))
     if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):
         name = "<stdin>" if arguments.test_file == "-" else arguments.test_file
         last = n_found - 1 + data.base
         there = f"the features {data.base} to {last} only" if n_found else "no features"
         note(f"{name}: the file has {there}, the model expects {model.n_features_in_}: those missing are taken as 0")
-    best = model.predict_codes(data.X, n_jobs=arguments.n_jobs)
-    values = None
-    if arguments.probability:
-        values = model.predict_proba(data.X, n_jobs=arguments.n_jobs)
-    elif arguments.decision_values:
-        values = model.raw_scores(data.X, n_jobs=arguments.n_jobs)
+    return data
+
+
+def answer_file(model, arguments, base, note):
+    """Predict all rows of a file at once; the lines about the accuracy, or none."""
+    data = read_rows(model, arguments, base, note)
+    best, values = answers(model, data.X, arguments)
     with whole_file(arguments.output_file, "output file") as stream:
-        write(stream, [word(str(name)) for name in model.classes_.tolist()], best, values)
-    line = accuracy(model, model.classes_[best], data, note)
-    if line:
-        print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
+        write(stream, words(model), best, values)
+    lines = [accuracy(model, best, data, note)]
+    if arguments.report and lines[0]:
+        from pymcboost.cli.report import report
+
+        if not arguments.probability:
+            values = model.predict_proba(data.X, n_jobs=arguments.n_jobs) if model.has_probabilities else None
+        lines += report(model, words(model), best, data, values)
+    elif arguments.report:
+        note("no row has a label: there is nothing to report")
+    return "\n".join(filter(None, lines))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,7 @@
 
 import functools
 import os
-import secrets
 import sys
-import tempfile
 import time
 import warnings
 
@@ -16,83 +14,107 @@ from pymcboost.cli.console import (
     OK,
     Parser,
     UsageError,
+    add_format,
     bounded,
+    check_binary_stream,
     error_text,
     file_name,
     importing,
+    is_csv,
     notifier,
     refuse_same,
     run,
+    stream_number,
+    write_bytes,
 )
+from pymcboost.cli.options import (
+    DEFAULTS,
+    add_algorithm_options,
+    get_algorithm,
+    option_flags,
+    option_of,
+    take_class_weights,
+)
+from pymcboost.cli.rows import read, read_csv
+from pymcboost.cli.words import in_options
+from pymcboost.registry import ALGORITHMS, get_class
 from pymcboost.threads import counted
 
 PROGRAM = "mcboost-train"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
-Train a boosted classifier on a file in LIBSVM format and write it as a .mcb model file."""
-CLASSES_SHOWN = 20
+Train a boosted classifier on a file in LIBSVM format or CSV and write it as a .mcb model file."""
 CHECKPOINT_EVERY = 300
+LAYOUTS = ("list", "interval", "interval32")
 
 
 def main(argv=None):
-    """Run ``mcboost-train`` and return its exit status."""
-    return run(PROGRAM, train, argv)
+    """Run ``mcboost-train`` and return its exit status; without arguments it takes those of the process."""
+    return run(PROGRAM, functools.partial(train, alone=argv is None), argv)
 
 
-def _algorithm_option(parser, registry):
+def _algorithm_option(parser):
     parser.add_argument(
         "-a",
         "--algorithm",
-        choices=sorted(registry),
+        choices=sorted(ALGORITHMS),
         default="mcboost",
         help="boosting algorithm; -a name --help shows its options (default: mcboost)",
     )
 
 
-def parse(argv):
-    """Return the arguments, a new estimator with the parameters they ask for, and the class weights."""
-    with importing():
-        from pymcboost.cli.options import DEFAULTS, add_algorithm_options, take_class_weights
-        from pymcboost.registry import ALGORITHMS, get_class
+def parse(argv, alone=False):
+    """Return the arguments, a new estimator with the parameters they ask for, and the class weights.
 
+    Where the process is this program's ``alone``, the estimators do without scikit-learn.
+    """
+    arguments, given, weights = read_arguments(argv)
+    with importing():
+        from pymcboost.training import plain
+
+        plain.wanted = alone
+        estimator = get_class(arguments.algorithm)(**given)
+        holds_out = (estimator.calibrate or estimator.early_stopping) and not arguments.validation_file
+        if arguments.cross_validation or estimator.n_estimators == "auto" or holds_out:
+            import sklearn.model_selection  # noqa: F401  it makes the folds; Ctrl-C is safe here
+    if arguments.layout not in estimator.layouts():
+        raise UsageError(f"--layout {arguments.layout} is for stumps whose scores are summed; leave it out")
+    return arguments, estimator, weights
+
+
+def read_arguments(argv):
+    """The arguments, the parameters they ask for, and the class weights; by the table alone."""
     argv, weights = take_class_weights(argv)
     first = Parser(PROGRAM, USAGE, add_help=False)
-    _algorithm_option(first, ALGORITHMS)
+    _algorithm_option(first)
     first.add_common()
-    algorithm = first.parse_known_args(argv)[0].algorithm
-    with importing():
-        cls = get_class(algorithm)
+    algorithm = get_algorithm(first.parse_known_args(argv)[0].algorithm)
 
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
     parser.add_argument(
-        "training_file", type=file_name, help="LIBSVM text, also .gz, .bz2 or .xz; - for standard input"
+        "training_file", type=file_name, help="LIBSVM text or CSV, also .gz, .bz2 or .xz; - for standard input"
     )
-    default = "default: the training file's base name with .mcb added, in the current folder"
+    default = "- for standard output (default: the training file's base name with .mcb added, in the current folder)"
     parser.add_argument("model_file", type=file_name, nargs="?", help=default)
-    _algorithm_option(parser, ALGORITHMS)
-    names = add_algorithm_options(parser.add_argument_group(f"options of {cls.__name__}"), cls)
+    _algorithm_option(parser)
+    add_algorithm_options(parser.add_argument_group(f"options of {algorithm.title}"), algorithm)
     _add_data_options(parser.add_argument_group("data, validation and output"))
     parser.add_common()
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
-        refuse_unknown(parser, unknown, arguments.algorithm, ALGORITHMS)
-    given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
-    _check_parameters(parser, arguments, cls, names, given, weights)
+        refuse_unknown(parser, unknown, algorithm)
+    given = {name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)}
+    _check_parameters(parser, arguments, algorithm, given, weights)
     _check_files(parser, arguments)
     if "n_iter_no_change" in given:
         given.setdefault("early_stopping", True)
     quiet = arguments.quiet or arguments.cross_validation
-    given = {**{name: default for name, default in DEFAULTS.items() if name in names}, **given}
+    given = {**{name: default for name, default in DEFAULTS.items() if name in algorithm.rows}, **given}
     given["verbose"] = 0 if quiet else given["verbose"]
-    estimator = cls(**given)
-    if arguments.layout not in estimator.layouts():
-        parser.error(f"--layout {arguments.layout} is for stumps whose scores are summed; leave it out")
-    return arguments, estimator, weights
+    return arguments, given, weights
 
 
 def _add_data_options(group):
-    from pymcboost.model.file import LAYOUTS
-
     # Only for the help text: take_class_weights has removed these from the arguments.
     group.add_argument(
         "-w<label>", dest="weight", metavar="x", help="weight of the class with this label, as in -w3 2.5 (default: 1)"
@@ -105,12 +127,16 @@ def _add_data_options(group):
         help="n-fold stratified cross-validation, shuffled by seed -S or 0; writes no model",
     )
     group.add_argument(
+        "--curve", action="store_true", help="with -v: print error and log loss after every round, means of the folds"
+    )
+    group.add_argument(
         "-P",
         "--validation-file",
         metavar="file",
         type=file_name,
         help="LIBSVM file whose --metric is followed during training (what --early-stopping then watches)",
     )
+    add_format(group)
     group.add_argument(
         "--base",
         choices=("auto", "0", "1"),
@@ -145,16 +171,32 @@ def _add_data_options(group):
     )
 
 
-def _check_parameters(parser, arguments, cls, names, given, weights):
+def _check_parameters(parser, arguments, algorithm, given, weights):
     """Refuse parameters that have no meaning for this algorithm, or exclude each other."""
     if given.get("n_jobs", 1) == 0:
         parser.error("argument -j/--n-jobs: 0 threads have no meaning; use 1 or more, -1 for all CPUs, or leave it out")
-    if weights and "class_weight" not in names:
+    if weights and "class_weight" not in algorithm.rows:
         parser.error(f"-w<label>: {arguments.algorithm} has no class weights")
-    if arguments.checkpoint and not cls.booster.resumable:
+    if arguments.checkpoint and not algorithm.resumable:
         parser.error(f"{arguments.algorithm} keeps no checkpoints: its rounds are merged; leave out --checkpoint")
+    _check_libsvm_c(parser, arguments, algorithm, given)
     if weights and given.get("class_weight"):
         parser.error("-w<label> and --class-weight exclude each other")
+
+
+def _check_libsvm_c(parser, arguments, algorithm, given):
+    """Refuse LIBSVM's C where there is none, or where models have fewer rows than it is multiplied by."""
+    arguments.libsvm_c = getattr(arguments, "libsvm_c", None)
+    if arguments.libsvm_c is None:
+        return
+    if "C" in given:
+        parser.error("-c and --libsvm-c exclude each other")
+    stops = "n_iter_no_change" in given if "early_stopping" not in given else given["early_stopping"]
+    if given.get("n_estimators") == "auto" or ((stops or given.get("calibrate")) and not arguments.validation_file):
+        parser.error(
+            "--libsvm-c is multiplied by the rows, of which the models of -n auto, --early-stopping and --calibrate "
+            "have fewer; give -P file with the last two, or -c"
+        )
 
 
 def _check_files(parser, arguments):
@@ -162,6 +204,8 @@ def _check_files(parser, arguments):
     if arguments.cross_validation and (arguments.validation_file or arguments.model_file):
         what = "-P" if arguments.validation_file else "a model file"
         parser.error(f"-v writes no model and validates on its own folds; leave out {what}")
+    if arguments.curve and not arguments.cross_validation:
+        parser.error("--curve needs -v n, the number of folds")
     if arguments.cross_validation and arguments.checkpoint:
         parser.error("-v trains a model per fold and keeps none of them; leave out --checkpoint")
     if arguments.checkpoint_every is not None and not arguments.checkpoint:
@@ -170,6 +214,13 @@ def _check_files(parser, arguments):
         parser.error("training on standard input needs the name of a model file")
     if arguments.training_file == arguments.validation_file == "-":
         parser.error("only one of the training and the validation file can be standard input")
+    csv = is_csv(arguments.training_file, arguments.format)
+    if csv and (arguments.base != "auto" or arguments.n_features is not None):
+        parser.error("--base and --n-features are for LIBSVM text; a CSV file names its columns")
+    if arguments.label is not None and not csv:
+        parser.error("--label names a column of a CSV file; the labels of LIBSVM text begin the lines")
+    if arguments.validation_file and is_csv(arguments.validation_file, arguments.format) != csv:
+        parser.error("the training and the validation file must both be CSV or both LIBSVM text; --format says which")
     arguments.model_file = arguments.model_file or os.path.basename(arguments.training_file) + ".mcb"
     if arguments.cross_validation:
         return
@@ -181,14 +232,11 @@ def _check_files(parser, arguments):
         refuse_same(arguments.checkpoint, "checkpoint", inputs)
 
 
-def refuse_unknown(parser, unknown, algorithm, registry):
-    """Refuse arguments that `parse` does not know; for options of other algorithms, say of which."""
-    from pymcboost.cli.options import option_flags
-    from pymcboost.registry import get_class
-
+def refuse_unknown(parser, unknown, algorithm):
+    """Refuse arguments that are not known; for options of other algorithms, say of which."""
     owners = {}
-    for name in sorted(registry):
-        for flag in option_flags(get_class(name)):
+    for name in sorted(ALGORITHMS):
+        for flag in option_flags(get_algorithm(name)):
             owners.setdefault(flag, []).append(name)
     found = {}
     for argument in unknown:
@@ -201,78 +249,55 @@ def refuse_unknown(parser, unknown, algorithm, registry):
     having = [name for name in owners[next(iter(found))] if all(name in names for names in found.values())]
     shown = (having or next(iter(found.values())))[0]
     what = "; ".join(
-        f"{flag} is not an option of {algorithm}, but of {', '.join(names)}" for flag, names in found.items()
+        f"{flag} is not an option of {algorithm.name}, but of {', '.join(names)}" for flag, names in found.items()
     )
     raise UsageError(f"{what}\n{parser.format_usage()}Try '{PROGRAM} -a {shown} --help'.")
 
 
-def check_target(path, what="model file"):
+def check_target(path, what="model file", streams=True):
     """Find out before hours of training that a file cannot be written, or would overwrite something else."""
     from pymcboost.model.file import MAGIC
 
-    files.check_target(path, what)
+    if streams and stream_number(path) is not None:
+        return check_binary_stream(path, what)
+    files.check_target(path, what, streams)
     if os.path.isfile(path) and os.path.getsize(path):
         with open(path, "rb") as stream:
             if stream.read(4) != MAGIC[:4]:
                 raise UsageError(f"{what} {path} exists and is not a model; remove it first if you mean it")
 
 
-def read(path, note, **how):
-    """Rows and integer labels of a LIBSVM file, in which every row must have a label; reports what it read."""
-    import numpy as np
-
-    from pymcboost.data.svmlight import load_svmlight
-
-    data = load_svmlight(path, **how)
-    path = "<stdin>" if path == "-" else path
-    for notice in data.notices:
-        note(notice)
-    if not data.labelled.all():
-        raise ValueError(
-            f"{path}: row {np.argmin(data.labelled) + 1} has no label; training and validation need "
-            "one in every row, an integer before the first index:value pair"
-        )
-    if data.y.dtype.kind == "f":
-        row = np.argmax(data.y != np.floor(data.y))
-        raise ValueError(f"{path}: row {row + 1} has the label {data.y[row]:g}; class labels must be integers")
-    classes, counts = np.unique(data.y, return_counts=True)
-    shown = ", ".join(f"{label}: {count}" for label, count in zip(classes, counts, strict=True))
-    storage = "sparse" if hasattr(data.X, "indptr") else "dense"
-    note(
-        f"{path}: {counted(data.X.shape[0], 'row')}, {counted(data.X.shape[1], 'feature')} ({storage}), "
-        + counted(classes.size, "class", "classes")
-        + (f" ({shown})" if classes.size <= CLASSES_SHOWN else "")
-    )
-    return data
-
-
-def cross_validate(estimator, X, y, folds):
-    """Print LIBSVM's line about the accuracy over all folds."""
-    import numpy as np
-
-    with importing():
-        from sklearn.model_selection import StratifiedKFold, cross_val_predict
-
-    largest = np.unique(y, return_counts=True)[1].max()
-    if folds > largest:
-        raise ValueError(
-            f"-v {folds}: the largest class has only {counted(largest, 'row')}; use at most that many folds"
-        )
-    cv = StratifiedKFold(folds, shuffle=True, random_state=estimator.get_params().get("random_state") or 0)
-    hits = cross_val_predict(estimator, X, y, cv=cv) == y
-    print(f"Cross Validation Accuracy = {100 * hits.mean():g}%")
-
-
-def train(argv):
+def train(argv, alone=False):
     """Do what ``mcboost-train``'s arguments ask."""
-    arguments, estimator, weights = parse(argv)
-    note = notifier(PROGRAM, arguments.quiet)
+    arguments, estimator, weights = parse(argv, alone)
+    algorithm = get_algorithm(arguments.algorithm)
+    options, note_plainly = option_of(algorithm), notifier(PROGRAM, arguments.quiet)
+
+    def spoken(text):
+        return in_options(text.replace(algorithm.title, algorithm.name), options)
+
+    def note(text):
+        note_plainly(spoken(text))
+
+    try:
+        return run_training(arguments, estimator, weights, note)
+    except (ValueError, MemoryError) as error:
+        error.args = (spoken(str(error)), *error.args[1:])
+        raise
+
+
+def run_training(arguments, estimator, weights, note):
+    """Read the rows; train and save a model, or cross-validate."""
     if not arguments.cross_validation:
         check_target(arguments.model_file)
         if arguments.checkpoint:
-            check_target(arguments.checkpoint, "checkpoint")
+            check_target(arguments.checkpoint, "checkpoint", streams=False)
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
-    data = read(arguments.training_file, note, base=base, n_features=arguments.n_features)
+    missing = estimator.booster.allows_missing
+    if is_csv(arguments.training_file, arguments.format):
+        data = read_csv(arguments.training_file, note, missing, arguments.label)
+    else:
+        data = read(arguments.training_file, note, missing, base=base, n_features=arguments.n_features)
     X, y = data.X, data.y
     unknown = sorted(set(weights) - set(y.tolist()))
     if unknown:
@@ -280,43 +305,61 @@ def train(argv):
     if weights.keys() - set(unknown):
         estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in set(y.tolist())})
 
+    if arguments.libsvm_c is not None:
+        estimator.set_params(C=arguments.libsvm_c * len(y))
+        note(f"-c {estimator.C:g}, which is {arguments.libsvm_c:g} times {counted(len(y), 'row')}")
     validation = {}
     if arguments.validation_file:
         layout = "csr" if hasattr(X, "indptr") else "dense"
-        held = read(arguments.validation_file, note, base=data.base, n_features=X.shape[1], layout=layout)
+        how = {"base": data.base, "n_features": X.shape[1], "layout": layout}
+        held = (
+            read_csv(arguments.validation_file, note, missing, None, data)
+            if data.names
+            else read(arguments.validation_file, note, missing, **how)
+        )
         validation = {"X_val": held.X, "y_val": held.y}
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)  # a message is no end, whatever PYTHONWARNINGS says
         warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
         if arguments.cross_validation:
-            return cross_validate(estimator, X, y, arguments.cross_validation)
-        return fit_and_save(estimator, X, y, data.base, validation, arguments, note)
+            with importing():
+                from pymcboost.cli.validate import cross_validate
+
+            return cross_validate(estimator, X, y, arguments)
+        return fit_and_save(estimator, data, validation, arguments, note)
 
 
-def save(estimator, base, path, layout):
-    """Write the model; one from a zero-based file says so, as a test file may lack the index 0 that would tell."""
-    if base == 1:
-        return estimator.save(path, layout=layout)
-    model = estimator.model_
-    model.with_meta({**model.meta, "index_base": base}).save(path, layout=layout)
+def model_bytes(estimator, data, layout):
+    """The model file, with what a test file may not tell: that features begin at 0, and the names of columns."""
+    model, more = estimator.model_, {} if data.base == 1 else {"index_base": data.base}
+    if data.names:
+        more = {"feature_names": data.names, "label_column": data.label}
+    if more:
+        model = model.with_meta({**model.meta, **more})
+    return model.to_bytes(layout)
 
 
-def save_anywhere(estimator, base, arguments):
-    """Save the model, where its place has failed in another one; the place and an error message or None."""
+def save_anywhere(data, arguments):
+    """Write the model, where its place has failed in another one; the place and an error message or None."""
+    import tempfile
+
     path = arguments.model_file
     try:
-        save(estimator, base, path, arguments.layout)
+        write_bytes(path, data, "model")
         return path, None
+    except KeyboardInterrupt:  # a FIFO may never find a reader
+        message = f"{path}: interrupted before the model was written"
     except OSError as error:
         message = error_text(error)
         if error.filename is None:
             message = f"{path}: {message}"
-    name = f"{os.path.splitext(os.path.basename(path))[0][:40]}-{secrets.token_hex(4)}.mcb"
+    stem = os.path.basename(arguments.training_file if stream_number(path) else path)
+    name = f"{os.path.splitext(stem)[0].strip('-')[:40] or 'model'}-{os.urandom(4).hex()}.mcb"
     for folder in (os.getcwd, tempfile.gettempdir, lambda: os.path.expanduser("~")):
         try:
             other = os.path.join(folder(), name)
-            save(estimator, base, other, arguments.layout)
+            files.write(other, data)
         except OSError:
             continue
         return other, f"{message}; the model is in {other} instead"
@@ -334,30 +377,32 @@ def start(estimator, arguments, note):
     return functools.partial(checkpoint.fit, estimator), checkpoint
 
 
-def fit_and_save(estimator, X, y, base, validation, arguments, note):
+def fit_and_save(estimator, rows, validation, arguments, note):
     """Train, save and report; after Ctrl-C save the rounds that are done."""
     fit, checkpoint = start(estimator, arguments, note)
     begin, interrupted = time.perf_counter(), False
     try:
-        fit(X, y, **validation)
+        fit(rows.X, rows.y, **validation)
     except KeyboardInterrupt:
         if not getattr(estimator, "n_estimators_", 0):
             raise
         interrupted = True
     seconds = time.perf_counter() - begin
-    path, problem = save_anywhere(estimator, base, arguments)
+    data = model_bytes(estimator, rows, arguments.layout)
+    path, problem = save_anywhere(data, arguments)
+    shown = "<stdout>" if path is not None and stream_number(path) == 1 else path
     if interrupted and path is not None:
         done = counted(estimator.n_estimators_, "round")
         verb = "is" if estimator.n_estimators_ == 1 else "are"
         without = ", not calibrated" if estimator.calibrate and estimator.model_.temperature is None else ""
-        print(f"{PROGRAM}: interrupted; the {done} done {verb} saved in {path}{without}", file=sys.stderr)
+        print(f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{without}", file=sys.stderr)
     if problem is None and not interrupted:
         problem = drop(checkpoint)
     elif checkpoint and os.path.exists(arguments.checkpoint):
         note(f"the same command goes on from the checkpoint {arguments.checkpoint}")
     if path is not None and not interrupted:
-        report(estimator, X, y, validation, arguments, note, seconds)
-        note(f"{path}: {os.path.getsize(path):,} bytes ({arguments.layout})")
+        report(estimator, rows, validation, arguments, note, seconds)
+        note(f"{shown}: {len(data):,} bytes ({arguments.layout})")
     if problem is not None:
         print(f"{PROGRAM}: error: {problem}", file=sys.stderr)
         return IO
@@ -375,11 +420,11 @@ def drop(checkpoint):
     return None
 
 
-def report(estimator, X, y, validation, arguments, note, seconds):
+def report(estimator, rows, validation, arguments, note, seconds):
     """Say how the training went."""
     from pymcboost.training.metrics import ERRORS
 
-    error = (estimator.model_.predict(X) != y).mean()
+    error = (estimator.model_.predict(rows.X) != rows.y).mean()
     rounds = estimator.n_estimators_
     found = getattr(estimator, "cv_results_", None)
     wanted = found["n_estimators"] if found else estimator.n_estimators

@@ -1,7 +1,6 @@
 """Training rows: checked, weighted and sorted by class, before any layout of their features."""
 
 import numpy as np
-from scipy.sparse import issparse
 
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.threads import available_memory, in_words
@@ -87,7 +86,7 @@ class TrainingRows:
     @property
     def is_sparse(self):
         """Whether the features come as a sparse matrix."""
-        return issparse(self.X)
+        return hasattr(self.X, "indptr")
 
     def gradient_buffer(self, n_columns=None):
         """Aligned zeros (n_blocks, m, lanes) for a gradient or weights of that many columns, one per class if None."""

@@ -1,5 +1,6 @@
 """LIBSVM text: reading to dense float32 or compressed sparse rows."""
 
+from contextlib import contextmanager
 from os import PathLike
 from typing import Literal, NamedTuple
 
@@ -196,10 +197,11 @@ def _is_a_table(line):
     return b":" not in text and any(separator in text for separator in (b",", b";", b"\t"))
 
 
-def _refusal(name, code, scanner, buffer):
-    """The error for the text at which the scanner stopped."""
+def refusal(name, code, scanner, buffer, lines=0):
+    """The error for the text at which the scanner stopped, ``lines`` lines after the beginning of the file."""
+    lines += scanner.line + 1
     if code == "conversion failed":
-        return MemoryError(f"{name}:{scanner.line + 1}: no memory to convert a number")
+        return MemoryError(f"{name}:{lines}: no memory to convert a number")
     offset, column, previous = scanner.error
     reason = _explain(code, *_token(buffer, offset), previous)
     begin = buffer.rfind(b"\n", 0, offset) + 1
@@ -210,9 +212,21 @@ def _refusal(name, code, scanner, buffer):
             "writes it"
         )
     for magic, suffix in archives.MAGIC.items():
-        if scanner.line == 0 and buffer.startswith(magic):
+        if lines == 1 and buffer.startswith(magic):
             reason = f"this is compressed data; its name must end with {suffix}"
-    return SvmlightError(f"{name}:{scanner.line + 1}:{column}: {reason}")
+    return SvmlightError(f"{name}:{lines}:{column}: {reason}")
+
+
+@contextmanager
+def intact(name):
+    """Turn errors of reading a damaged archive into one that says so."""
+    try:
+        yield
+    except (OSError, *archives.DAMAGES) as error:
+        reason = archives.damage(name, error)
+        if reason is None:
+            raise
+        raise SvmlightError(f"{name}: the archive is truncated or damaged ({reason}); fetch it again") from error
 
 
 def _scan(stream, name, size, base, rows):
@@ -253,7 +267,7 @@ def _scan(stream, name, size, base, rows):
         rows.reserve(scanner, length, expected)
         code = scanner.feed(buffer, length, rows.indices, rows.values, rows.indptr, rows.labels, rows.labelled)
         if code != "ok":
-            raise _refusal(name, code, scanner, buffer)
+            raise refusal(name, code, scanner, buffer)
         buffer[: have - length] = buffer[length:have]
         have -= length
     if total == 0:
@@ -340,12 +354,8 @@ def load_and_count(path, n_features=None, base="auto", layout="auto", memory_lim
     stream, name, size, ours = archives.open_text(path)
     rows = _Rows(name, memory_limit)
     try:
-        scanner = _scan(stream, name, size, base, rows)
-    except (OSError, *archives.DAMAGES) as error:
-        reason = archives.damage(name, error)
-        if reason is None:
-            raise
-        raise SvmlightError(f"{name}: the archive is truncated or damaged ({reason}); fetch it again") from error
+        with intact(name):
+            scanner = _scan(stream, name, size, base, rows)
     finally:
         if ours:
             stream.close()

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data.rows import LARGEST_THRESHOLD
@@ -96,6 +95,8 @@ class Columns:
         """
         if self.row_ptr is None:
             return np.zeros(0, dtype=np.int32), np.zeros((0, 2), dtype=np.int32)
+        from scipy.sparse import csr_array
+
         marks = np.zeros(len(self.row_cell), dtype=np.int8)
         entries = csr_array((marks, self.row_cell, self.row_ptr), shape=(self.n_rows, self.n_sparse)).tocsc()
         counts = np.diff(entries.indptr)

@@ -93,7 +93,7 @@ class CallableKernelModel(Calibration):
         """There are no stages."""
         raise ValueError("this model is a kernel machine, into which all rounds have been merged: it has no stages")
 
-    def to_bytes(self):
+    def to_bytes(self, layout=None, leaves=None):
         """Refused: a function is not part of a file."""
         raise ValueError(REFUSED)
 

@@ -8,8 +8,8 @@ from pymcboost._kernels import vtrees as _vtrees
 
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
-# "auto": rows for each leaf of a tree and the bounds of the leaves; features drawn at a node, as a multiple of a power of
-# their number. Chosen by cross-validation on training parts, see docs/reproduction.md.
+# "auto": rows for each leaf of a tree and the bounds of the leaves; features drawn at a node, as a multiple of a power
+# of their number. Chosen by cross-validation on training parts, see docs/reproduction.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 50, 31, 500
 DRAWN, OF_POWER = 2, 0.4
 

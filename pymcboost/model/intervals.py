@@ -66,6 +66,21 @@ class Intervals(Kind):
             ("TABL", self.table),
         ]
 
+    def dump(self):
+        ends = self.offset.tolist()
+        yield (
+            "features",
+            (
+                {
+                    "feature": feature,
+                    "thresholds": self.threshold[begin:end].tolist(),
+                    "values": self.table[begin + 2 * i : end + 2 * i + 1].tolist(),
+                    "missing": self.table[end + 2 * i + 1].tolist(),
+                }
+                for i, (feature, begin, end) in enumerate(zip(self.feature.tolist(), ends, ends[1:], strict=False))
+            ),
+        )
+
     @classmethod
     def from_sections(cls, sections, header):
         return cls(

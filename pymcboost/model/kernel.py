@@ -113,6 +113,15 @@ class KernelMachine(Machine):
             sections.append(("SCAL", np.concatenate([self.scale.offset, self.scale.factor])))
         return sections
 
+    def dump(self):
+        yield "kernel", {name: getattr(self, name) for name in ("kernel", "gamma", "coef0", "degree")}
+        scale = self.scale
+        yield "scale", scale and {"offset": scale.offset.tolist(), "factor": scale.factor.tolist()}
+        yield (
+            "support",
+            ({"x": x.tolist(), "coef": coef.tolist()} for x, coef in zip(self.support, self.coef, strict=True)),
+        )
+
     @classmethod
     def from_sections(cls, sections, header):
         number, gamma, coef0, degree = sections["KPAR"].tolist()

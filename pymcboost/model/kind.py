@@ -14,6 +14,7 @@ from_sections(...)           the model over the sections of a file
 layout_of, leaves_of         the form that these sections have
 used_features()              the features that occur, and their shares
 summary, describe, lines     a phrase, facts that JSON can hold, and lines of text
+dump()                       all that scores are computed from, see `dump`
 ===========================  =====================================================================================
 
 A training asks these of it, and needs to know no kind:
@@ -116,6 +117,15 @@ class Kind:
         learners = "merged" if facts["n_learners"] is None else facts["n_learners"]
         yield "learners", f"{learners}, totally corrective" if facts["totally_corrective"] else learners
 
+    def dump(self):
+        """Yield (name, value) of all but the bias that scores are computed from: what JSON holds, or an iterator.
+
+        Weak learners are trees, whatever they are in the file.
+        """
+        yield "code", None if self.code is None else self.code.tolist()
+        yield "rounds", np.diff(self.round_ends()).tolist()
+        yield "trees", (_tree(*parts) for parts in self.each_tree())
+
     def shifted(self, by):
         """The same model with numbers (K,) added to the scores of all rows, rounded to float32 with the bias."""
         return replace(self, bias=per_class("bias", self.bias.astype(np.float64) + by))
@@ -160,6 +170,24 @@ class Kind:
     def _rows(self):
         data = encode(self.laid_out(), label_sections(np.arange(self.n_classes), self.n_classes))
         return Rows(check(data), self.allows_missing)
+
+
+def _tree(feature, threshold, nan_left, right, leaf, cls, base):
+    """A tree (see `Trees.each_tree`) as a dictionary whose nodes are in preorder, children by their numbers."""
+    nodes, parts = [], [(0, len(feature), 0, None, None)]
+    while parts:
+        i, end, at, parent, side = parts.pop()
+        if parent is not None:
+            nodes[parent][side] = len(nodes)
+        if i == end:
+            nodes.append({"value": (leaf[at] + np.float32(0)).tolist()})  # without -0
+            continue
+        missing, step = "left" if nan_left[i] else "right", int(right[i])
+        node = {"feature": int(feature[i]), "threshold": float(threshold[i]), "missing": missing}
+        parts.append((i + step, end, at + step, len(nodes), "right"))
+        parts.append((i + 1, i + step, at, len(nodes), "left"))
+        nodes.append(node)
+    return {"class": None if cls < 0 else cls, "base": None if base < 0 else base, "nodes": nodes}
 
 
 class Machine(Kind):

@@ -61,6 +61,9 @@ class LinearMachine(Machine):
     def sections(self):
         return [("WMAT", self.coef)]
 
+    def dump(self):
+        yield "coef", (row.tolist() for row in self.coef)
+
     @classmethod
     def from_sections(cls, sections, header):
         return cls(sections["WMAT"].reshape(header.n_classes, -1), sections["BIAS"])

@@ -386,9 +386,11 @@ class Model(Calibration):
         """The same model with other information, see `meta`."""
         return self._changed(meta=dict(file.meta_sections(meta)).get("meta"))
 
-    def to_bytes(self) -> bytes:
-        """The bytes of the model file."""
-        return self._data
+    def to_bytes(self, layout: Layout | None = None, leaves: Leaves | None = None) -> bytes:
+        """The bytes of the model file; parameters as in `save`."""
+        form = (self.layout, self.leaves)
+        wanted = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
+        return self._data if wanted == form else self._encoded(self.ensemble, *wanted)
 
     def save(
         self, path: "str | PathLike[str]", layout: Layout | None = None, leaves: Leaves | None = None
@@ -404,11 +406,7 @@ class Model(Calibration):
         leaves : {"float32", "float16"}, optional
             See `from_ensemble`; None keeps the type.
         """
-        data, form = self._data, (self.layout, self.leaves)
-        wanted = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
-        if wanted != form:
-            data = self._encoded(self.ensemble, *wanted)
-        files.write(path, data)
+        files.write(path, self.to_bytes(layout, leaves))
 
     def _encoded(self, ensemble, layout, leaves, **changed):
         """Bytes of another ensemble with this model's link and the sections that are common to all kinds.

@@ -8,7 +8,6 @@ Paper: C. Shen and Z. Hao, A direct formulation for totally-corrective multi-cla
 """
 
 import numpy as np
-from scipy.optimize import minimize
 from threadpoolctl import ThreadpoolController
 
 from pymcboost.solvers.columns import Columns, Solved
@@ -50,6 +49,8 @@ class LBFGS:
         -------
         Solved
         """
+        from scipy.optimize import minimize
+
         weights = self.weights
         if self.cold:
             columns.w[:] = 0.0

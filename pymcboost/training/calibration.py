@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import _check_sample_weight
 
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
+from pymcboost.training.basis import _check_sample_weight
 from pymcboost.training.folds import held_scores, splits
 
 # Where the second model has at least this share of the rows of the others, it tells nothing.

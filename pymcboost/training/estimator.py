@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from pymcboost._version import __version__
 from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
-from pymcboost.training import calibration
+from pymcboost.training import basis, calibration
 from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
 from pymcboost.training.folds import out_of_fold, refuse_mixed
@@ -43,7 +39,7 @@ from pymcboost.training.rounding import warn_of_merged
 if TYPE_CHECKING:
     from pymcboost.training._bases import BaseEstimator, ClassifierMixin
 else:
-    from sklearn.base import BaseEstimator, ClassifierMixin
+    from pymcboost.training.basis import BaseEstimator, ClassifierMixin
 
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -140,7 +136,7 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
     # -- prediction ----------------------------------------------------------------------------------------------------
 
     def _check_X(self, X):
-        check_is_fitted(self, "model_")
+        basis.check_is_fitted(self, "model_")
         if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
             check_sparse(X)
         return validated(self, X, accept_sparse="csr", allow_nan=self.booster.allows_missing, reset=False)
@@ -187,7 +183,7 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
         leaves : {"float32", "float16"}, default="float32"
             "float16" halves the leaves of trees in size; their values keep 11 bits.
         """
-        check_is_fitted(self, "model_")
+        basis.check_is_fitted(self, "model_")
         self.model_.save(path, layout=layout, leaves=None if leaves == "float32" else leaves)
 
     def __getstate__(self):
@@ -292,7 +288,7 @@ class EnsembleClassifier(BoostingClassifier):
         Trees: of the gains of all splits (`gain_`). Stumps: of the absolute leaf values. What a saved model knows, the
         number of splits of trees, is ``model_.feature_importances()``.
         """
-        check_is_fitted(self, "model_")
+        basis.check_is_fitted(self, "model_")
         total = self.gain_.sum()
         return self.gain_ / total if total > 0 else self.model_.feature_importances()
 
@@ -304,7 +300,7 @@ class _Training:
         self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
-        self.booster = draft._booster(lambda: int(check_random_state(seed()).randint(2**31)))
+        self.booster = draft._booster(lambda: int(basis.check_random_state(seed()).randint(2**31)))
         self.params = self.booster.params
 
     def run(self, X, y, sample_weight, sets, groups):
@@ -395,10 +391,10 @@ class _Training:
         allow_nan, given = self.booster.allows_missing, X
         check_sparse(X)
         X, y = validated(draft, X, y, accept_sparse="csr", allow_nan=allow_nan, reset=not continued)
-        check_classification_targets(y)
+        basis.check_classification_targets(y)
         narrowed = X.dtype == np.float32 and hasattr(given, "__getitem__")
         warn_of_merged(given if narrowed else X, names_of(given), stacklevel=5)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = basis._check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         classes, codes = np.unique(y, return_inverse=True)
         if continued and not np.array_equal(classes, draft.classes_):
             raise ValueError(
@@ -407,7 +403,7 @@ class _Training:
             )
         class_weight = getattr(params, "class_weight", None)
         check_class_weight(type(draft), class_weight)
-        class_weight = compute_class_weight(class_weight, classes=classes, y=y)
+        class_weight = basis.compute_class_weight(class_weight, classes=classes, y=y)
         weight = weight * class_weight[codes]
         n_present = len(np.unique(codes[weight > 0]))
         if n_present < 2:
@@ -417,9 +413,9 @@ class _Training:
             )
         inputs = Inputs(
             X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
-            None if groups is None else column_or_1d(groups),
+            None if groups is None else basis.column_or_1d(groups),
         )  # fmt: skip
-        check_consistent_length(X, groups)
+        basis.check_consistent_length(X, groups)
         found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
         if params.early_stopping and "val" not in sets:
             random_state = _random_state(params.random_state, self.callbacks)

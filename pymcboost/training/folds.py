@@ -12,7 +12,6 @@ from itertools import islice
 from numbers import Integral
 
 import numpy as np
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training.callbacks import Patience, progress_bar
@@ -157,6 +156,8 @@ def _empty(inputs):
 
 def splits(cv, inputs, seed):
     """Rows to train on and rows held out of every fold, both of positive weight; an error where a fold is of no use."""
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+
     used, codes, n = inputs.weight > 0, inputs.codes, len(inputs.codes)
     shown = f"cv={cv}" if isinstance(cv, Integral) or hasattr(cv, "split") else "cv"
     if isinstance(cv, Integral):

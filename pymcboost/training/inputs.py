@@ -6,15 +6,13 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse
-from sklearn.model_selection import train_test_split
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.columns import refuse_dates, wrong_value
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted
+from pymcboost.training.basis import _check_sample_weight, validate_data
 from pymcboost.training.metrics import Held
 
 TYPES = [np.float32, np.float64]
@@ -104,6 +102,8 @@ def _stacked(parts):
     if len(parts) == 1:
         return parts[0]
     if any(hasattr(X, "indptr") for X in parts):
+        import scipy.sparse
+
         return scipy.sparse.vstack([scipy.sparse.csc_array(X) for X in parts], format="csc")
     return np.concatenate(parts)
 
@@ -170,6 +170,8 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
 
 def held_out(codes, weight, fraction, random_state):
     """Rows for validation, split off from those with positive weight; a class of one row stays in the training part."""
+    from sklearn.model_selection import train_test_split
+
     used = np.flatnonzero(weight > 0)
     counts = np.bincount(codes[used])
     lone = counts[codes[used]] == 1

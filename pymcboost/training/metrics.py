@@ -4,12 +4,10 @@ import inspect
 import numbers
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer
-from sklearn.utils.metaestimators import available_if
 
 from pymcboost._kernels import elementary
 
@@ -128,27 +126,6 @@ METRICS = {"log_loss": log_loss, "error": error, "balanced_error": balanced_erro
 ERRORS = ("log_loss", "error", "balanced_error")
 
 
-class RoundView(ClassifierMixin, BaseEstimator):
-    """What scorers see of a round: a fitted classifier that knows the scores of its rows, whatever X it is given."""
-
-    def __init__(self, scores=None, classes=None, link="none"):
-        self.scores, self.classes_, self.link = scores, classes, link
-
-    def predict(self, X):
-        """Labels of the largest scores."""
-        return self.classes_[self.scores.argmax(axis=1)]
-
-    def decision_function(self, X):
-        """Scores, for two classes their difference."""
-        return self.scores[:, 1] - self.scores[:, 0] if self.scores.shape[1] == 2 else self.scores
-
-    @available_if(lambda self: self.link != "none")
-    def predict_proba(self, X):
-        """Probabilities."""
-        found = elementary.exp(log_probabilities(self.scores, self.link))
-        return found / found.sum(axis=1, keepdims=True)
-
-
 class Metric:
     """A metric by its name or function.
 
@@ -172,7 +149,8 @@ class Metric:
         self.name = scoring if isinstance(scoring, str) else "score"
         self.sign = 1 if scoring in ERRORS else -1
         self._own = METRICS.get(self.name)
-        self._scorer = None if self._own else get_scorer(scoring)
+        self._scorer = None if self._own else _scorer(scoring)
+        self._log_probabilities = None if link == "none" else partial(log_probabilities, link=link)
         if self.name == "log_loss" and link == "none":
             raise ValueError(
                 "scoring='log_loss' needs probabilities, which this algorithm does not have; use 'error', "
@@ -204,9 +182,11 @@ class Metric:
         """The metric of these scores (n, K)."""
         if self._own is not None:
             return self._own(scores, held, self.link)
+        from pymcboost.training.round_view import RoundView
+
         weights = {} if held.weight is None or not self._weighted() else {"sample_weight": held.weight}
         try:
-            value = self._scorer(RoundView(scores, self.classes, self.link), held.X, held.y, **weights)
+            value = self._scorer(RoundView(scores, self.classes, self._log_probabilities), held.X, held.y, **weights)
         except (ValueError, AttributeError) as error:
             raise ValueError(f"scoring: {self._scorer!r} fails on the validation set {held.name!r}: {error}") from error
         if not isinstance(value, numbers.Real) or np.isnan(value):
@@ -216,3 +196,8 @@ class Metric:
             )
         return float(value)
 
+
+def _scorer(scoring):
+    from sklearn.metrics import get_scorer  # here, as no other metric needs scikit-learn
+
+    return get_scorer(scoring)

@@ -2,7 +2,7 @@
 
 A block after ``<!-- help: train -->`` is all of it, one after ``<!-- help: train -a name -->`` the algorithm's options.
 
-After a change of an option, write the help into the page again::
+After a change of a parameter or an option, write the table of the command line and the help in the page again::
 
     PYTHONPATH=.:tests python tests/cli/test_docs.py
 """
@@ -17,6 +17,7 @@ import pytest
 from cli.programs import call
 
 from pymcboost.cli.console import EXIT_CODES
+from pymcboost.cli.options import TABLE, get_algorithm, table_text
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import PUBLIC
 
@@ -91,6 +92,8 @@ def test_picture_is_drawn_from_the_committed_results(tmp_path):
 
 
 def rewrite():
+    TABLE.write_text(table_text())
+    get_algorithm.cache_clear()
     PAGE.write_text(
         BLOCK.sub(lambda found: f"<!-- help: {found[1]} -->\n\n```text\n{help_text(found[1])}```\n", PAGE.read_text())
     )

@@ -63,11 +63,11 @@ def test_2_checkpoint_of_another_training(files, tmp_path, blobs):
     write_svm(tmp_path / "other.svm", X[:180] + 1, y[:180])
     remedy = "remove the file (or name another) to begin anew"
     for more, message in [
-        (["-r", "0.2", "train.svm"], "learning_rate was 0.1, it is 0.2"),
+        (["-r", "0.2", "train.svm"], "--learning-rate was 0.1, it is 0.2"),
         (["-a", "logitboost", "train.svm"], "the algorithm was mart, it is logitboost"),
-        (["-n", "2", "train.svm"], "part has 3 rounds, more than n_estimators=2"),
+        (["-n", "2", "train.svm"], "part has 3 rounds, more than --n-estimators 2"),
         (["other.svm"], "part is the checkpoint of another training: the features differ"),
-        (["-w2", "3", "train.svm"], "class_weight was None"),
+        (["-w2", "3", "train.svm"], "--class-weight was None"),
         (["-P", "other.svm", "train.svm"], "the validation set differ"),
     ]:
         check(call("train", *options, *more, "m.mcb", cwd=tmp_path), 2, message, remedy)
@@ -273,11 +273,11 @@ def test_4_a_model_that_can_be_saved_nowhere_leaves_the_checkpoint(files, tmp_pa
     code = (
         "import resource, sys\n"
         "import pymcboost.cli.train as train\n"
-        "save = train.save\n"
+        "made = train.model_bytes\n"
         "def limited(*arguments):\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
-        "    save(*arguments)\n"
-        "train.save = limited\n"
+        "    return made(*arguments)\n"
+        "train.model_bytes = limited\n"
         f"sys.exit(train.main({arguments!r}))\n"
     )
     done = run_python(code, cwd=tmp_path)
@@ -303,7 +303,8 @@ def test_4_a_checkpoint_that_cannot_be_removed_is_said(files, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("module", "line"),
     [("numpy", "train train.svm m"), ("sklearn", "train train.svm m"), ("numpy", "info model.mcb"),
-     ("sklearn.model_selection", "train -v 3 train.svm"), ("numpy", "predict test.svm model.mcb out")],
+     ("sklearn.model_selection", "train -v 3 train.svm"), ("sklearn.model_selection", "train -E 3 train.svm m"),
+     ("sklearn", "train --metric f1_macro -P test.svm train.svm m"), ("numpy", "predict test.svm model.mcb out")],
 )  # fmt: skip
 def test_130_interrupted_while_modules_are_imported(files, tmp_path, module, line):
     """Also where a module that is imported takes the exception for a failure of its own."""

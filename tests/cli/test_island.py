@@ -1,10 +1,13 @@
 """mcboost-predict and mcboost-info run where NumPy is the only package there is."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
-from cli.programs import call, run_python, write_svm
+from cli.programs import call, run, run_python, write_svm
+
+from pymcboost.registry import ALGORITHMS
 
 BLOCKED = (
     "sklearn",
@@ -19,18 +22,22 @@ BLOCKED = (
     "pymcboost.training.parameters",
 )
 
-BLOCKER = f"""
+def blocker(names):
+    return f"""
 import sys
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if any(name == blocked or name.startswith(blocked + ".") for blocked in {BLOCKED!r}):
+        if any(name == blocked or name.startswith(blocked + ".") for blocked in {names!r}):
             raise ImportError(f"blocked: {{name}}")
 sys.meta_path.insert(0, Blocker())
 """
 
 
-def blocked(program, *arguments, cwd):
-    code = f"{BLOCKER}from pymcboost.cli.{program} import main\nsys.exit(main({[str(a) for a in arguments]!r}))"
+BLOCKER = blocker(BLOCKED)
+
+
+def blocked(program, *arguments, cwd=None, blocker=BLOCKER):
+    code = f"{blocker}from pymcboost.cli.{program} import main\nsys.exit(main({[str(a) for a in arguments]!r}))"
     return run_python(code, cwd=cwd)
 
 
@@ -67,3 +74,63 @@ def test_info(files, tmp_path):
         assert done.returncode == 0, done.stderr
         assert done.stdout == call("info", *options, files / "model.mcb").stdout
     assert json.loads(done.stdout)["n_learners"] == 30
+
+
+SMALL = [
+    *([name] for name in sorted(ALGORITHMS) if name != "vector-tree"),
+    ["vector-tree", "--calibrate", "none"],
+    ["mart", "--class-weight", "balanced", "-P", "test.svm", "-E", "3"],
+    ["abc-mart", "-w2", "3.5", "-w-1", "0.25", "--restore-priors", "--subsample", "0.5"],
+    ["mcboost", "-P", "test.svm", "--calibrate", "temperature", "--layout", "interval"],
+]
+
+
+@pytest.mark.parametrize("options", SMALL, ids=" ".join)
+def test_trainings_without_scikit_learn(files, tmp_path, options):
+    """A program of its own needs NumPy only, and gives the bytes that it gives with scikit-learn."""
+    shutil.copy(files / "train.svm", tmp_path)
+    shutil.copy(files / "test.svm", tmp_path)
+    arguments = ["-n", "6", "-a", *options, "train.svm"]
+    names = ["sklearn", "scipy", "joblib", "tqdm", "pandas"]
+    start = f"from pymcboost.cli.train import main\nsys.argv[1:] = {[*arguments, 'm.mcb']}\nsys.exit(main())"
+    done = run_python(blocker(names) + start, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert call("train", *arguments, "same.mcb", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["-a vector-tree", "-a mart -n auto", "-a mart -E 4", "--metric f1_macro -P test.svm", "-a hingeboost -t 2"],
+)
+def test_trainings_that_load_scikit_learn_later(files, tmp_path, options):
+    """What they take of it meets estimators that are made without it."""
+    shutil.copy(files / "test.svm", tmp_path)
+    arguments = [*options.split(), *([] if "-n" in options else ["-n", 6]), files / "train.svm"]
+    alone = run("train", *arguments, "m.mcb", cwd=tmp_path)
+    assert (alone.returncode, "warning" in alone.stderr) == (0, False), alone.stderr
+    assert call("train", *arguments, "same.mcb", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
+
+
+def test_sparse_rows_and_cross_validation_alone(tmp_path):
+    lines = [f"{i % 3} {i % 7 + 1}:{i % 3 + 1} {i % 5 + 20}:1 {'9000000:1' if i == 5 else ''}\n" for i in range(90)]
+    (tmp_path / "t.svm").write_text("".join(lines))
+    assert "(sparse)" in run("train", "-n", 6, "t.svm", "m.mcb", cwd=tmp_path).stderr
+    assert call("train", "-n", 6, "t.svm", "same.mcb", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
+    alone, inside = (ask("train", "-q", "-n", 6, "-v", 3, "t.svm", cwd=tmp_path) for ask in (run, call))
+    assert alone.stdout == inside.stdout != ""
+
+
+@pytest.mark.parametrize("program", ["train", "predict", "info"])
+@pytest.mark.parametrize(
+    "arguments",
+    ["--help", "--version", "--nonsense", "-n", "-n 0 t", "-t 2 t", "-S 5 -l hinge t", "t a b c d"],
+)
+def test_help_and_usage_errors_need_no_package_at_all(program, arguments):
+    """They answer at once, as nothing is imported for them."""
+    done = blocked(program, *arguments.split(), blocker=blocker(["numpy", "scipy", "sklearn", "pymcboost._kernels"]))
+    assert "blocked" not in done.stderr
+    fine = arguments in ("--help", "--version")
+    assert (done.returncode, bool(done.stdout)) == (0 if fine else 1, fine)

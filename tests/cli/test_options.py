@@ -2,12 +2,25 @@
 
 import argparse
 import inspect
+import re
 
 import pytest
 
 from pymcboost.cli.console import UsageError
-from pymcboost.cli.options import add_algorithm_options, option_flags, take_class_weights
-from pymcboost.cli.train import main, parse
+from pymcboost.cli.options import (
+    NUMBERED,
+    TABLE,
+    add_algorithm_options,
+    get_algorithm,
+    option_flags,
+    option_of,
+    table_text,
+    take_class_weights,
+)
+from pymcboost.cli.train import LAYOUTS, main, parse
+from pymcboost.cli.words import in_options
+from pymcboost.model import file
+from pymcboost.model.kernel import KERNELS
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training.parameters import parameters
@@ -161,6 +174,47 @@ def test_every_parameter_has_help_and_a_valid_default(algorithm):
         assert parameters(cls)[name].allows(parameter.default), f"default of {name}"
 
 
+def test_what_is_read_is_what_the_classes_say():
+    assert table_text() == TABLE.read_text(), "the top of test_docs.py says how to write the table again"
+    assert {int(number): name for number, name in NUMBERED["kernel"].items()} == {n: k for k, n in KERNELS.items()}
+    assert LAYOUTS == file.LAYOUTS
+    for name in REGISTRY:
+        rows = {own: row for own, row in parameters(get_class(name)).items() if not row.python_only}
+        read = get_algorithm(name).rows
+        first = {own: row._replace(help=row.help.partition("\n\n")[0]) for own, row in rows.items()}
+        assert list(read.items()) == list(first.items())
+
+
+@pytest.mark.parametrize(
+    ("said", "algorithm", "shown"),
+    [
+        ("max_bins is too large", "mcboost", "--max-bins is too large"),
+        ("X: loss='log' and n_estimators=5.", "mcboost", "X: --loss log and --n-estimators 5."),
+        ('n_estimators="auto"; set early_stopping=False', "mart", "--n-estimators auto; set --no-early-stopping"),
+        ("Scale (scale=True), or a smaller C or a larger tol", "hingeboost",
+         "Scale (--scale), or a smaller --C or a larger --tol"),
+        ("an edge above p/C, a gain above nu", "mcboost", "an edge above p/C, a gain above --nu"),
+        ("cv: fold 1; set calibrate=None", "mart", "--cv: fold 1; set --calibrate none"),
+        ("mart: min_gain=-1.5 is", "mart", "mart: --min-gain -1.5 is"),
+        ("none of the labels in y_val occurs in y (y_val begins [1])", "mart",
+         "none of the labels in the validation file occurs in the training file (the validation file begins [1])"),
+        ("solver='libsvm' needs dense X: use X.toarray(), or solver='coordinate'", "hingeboost",
+         "--solver libsvm needs dense rows: use --solver coordinate"),
+        ("max_bins.svm:1:2: in data/max_bins/n_features.svm", "mcboost",
+         "max_bins.svm:1:2: in data/max_bins/n_features.svm"),
+    ],
+)  # fmt: skip
+def test_options_in_place_of_parameters(said, algorithm, shown):
+    assert in_options(said, option_of(get_algorithm(algorithm))) == shown
+
+
+@pytest.mark.parametrize("algorithm", sorted(REGISTRY))
+def test_help_names_no_parameter(capsys, algorithm):
+    text = help_of(capsys, algorithm)
+    names = [name for name in parameters(get_class(algorithm)) if "_" in name]
+    assert [name for name in [*names, "X_val", "None"] if re.search(rf"(?<![-\w]){name}\b", text)] == []
+
+
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
 def test_table_is_complete(algorithm):
     assert sorted(TABLES[algorithm]) == sorted(on_command_line(get_class(algorithm)))
@@ -186,6 +240,11 @@ def test_options_not_given_keep_the_signature_default_but_for_seed_and_progress(
     assert estimator.get_params() == {**defaults, "random_state": 0, "verbose": 1}
 
 
+def test_libsvms_c_goes_with_a_validation_file():
+    for more in ("-E 5", "--calibrate temperature", "--early-stopping"):
+        assert parse(f"-a hingeboost --libsvm-c 3 {more} -P v t".split())[0].libsvm_c == 3
+
+
 def test_algorithm_is_mcboost_where_none_is_named():
     assert type(parse(["train.svm"])[1]) is get_class("mcboost")
 
@@ -199,7 +258,7 @@ def test_help_is_that_of_the_algorithm(capsys):
     text = help_of(capsys, "abc-logitboost")
     assert "options of ABCLogitBoostClassifier: " in text
     assert "--gap n Rounds between searches for the base class; 1 searches in every round (an integer >= 1" in text
-    assert "--max-depth n Most splits on the way to a leaf of a tree; None for no bound (an integer >= 1" in text
+    assert "--max-depth n Most splits on the way to a leaf of a tree; none for no bound (an integer >= 1" in text
     assert "--nu" not in text
     text = help_of(capsys, "mart")
     assert "options of MartClassifier: " in text
@@ -257,7 +316,7 @@ BAD_TRAIN = [
     ("--max-bins 257 t", "argument --max-bins: '257' is not an integer >= 2 and <= 256"),
     ("--validation-fraction 1 t", "argument --validation-fraction: '1' is not a number > 0 and <= 0.9"),
     ("--class-weight balanced -w2 3 t", "-w<label> and --class-weight exclude each other"),
-    ("-S 4294967296 t", "argument -S/--random-state: '4294967296' is not an integer >= 0 and <= 4294967295 or None"),
+    ("-S 4294967296 t", "argument -S/--random-state: '4294967296' is not an integer >= 0 and <= 4294967295 or none"),
     ("-j 0 t", "argument -j/--n-jobs: 0 threads have no meaning"),
     ("-v 1 t", "argument -v/--cross-validation: '1' is not an integer >= 2"),
     ("-v 5 -P v t", "-v writes no model and validates on its own folds; leave out -P"),
@@ -280,7 +339,7 @@ BAD_TRAIN = [
     ("-a hingeboost -l log t", "-l is not an option of hingeboost, but of mcboost, multiboost, vector-tree\n"),
     ("-a piboost --separators [[0]] t", "argument --separators: '[[0]]' is not one of 'singles', 'pairs'\n"),
     ("-a hingeboost -t 3 t", "argument -t/--kernel: '3' is not one of 'linear', 'poly', 'rbf', 'perceptron'\n"),
-    ("--class-weight heavy t", "argument --class-weight: 'heavy' is not one of 'balanced' or None\n"),
+    ("--class-weight heavy t", "argument --class-weight: 'heavy' is not one of 'balanced' or none\n"),
     ("-a hingeboost -d 0 t", "argument -d/--degree: '0' is not an integer >= 1 and <= 1000"),
     ("-a hingeboost -w3 2 t", "-w<label>: hingeboost has no class weights"),
     ("-a hingeboost --checkpoint c t", "hingeboost keeps no checkpoints"),
@@ -289,6 +348,17 @@ BAD_TRAIN = [
     ("-a mart -l log t", "-l is not an option of mart, but of mcboost, multiboost, vector-tree\n"),
     ("-a abc-mart --gap 0 t", "argument --gap: '0' is not an integer >= 1"),
     ("-l softmax t", "argument -l/--loss: 'softmax' is not one of 'exp', 'log'"),
+    ("--label y t.svm", "--label names a column of a CSV file; the labels of LIBSVM text begin the lines"),
+    ("--base 1 t.csv", "--base and --n-features are for LIBSVM text; a CSV file names its columns"),
+    ("--format csv --n-features 3 t", "--base and --n-features are for LIBSVM text; a CSV file names its columns"),
+    ("-P v.svm t.csv.gz", "the training and the validation file must both be CSV or both LIBSVM text; --format says w"),
+    ("--curve t", "--curve needs -v n, the number of folds"),
+    ("-a hingeboost -c 1 --libsvm-c 1 t", "-c and --libsvm-c exclude each other"),
+    ("-a hingeboost --libsvm-c 0 t", "argument --libsvm-c: '0' is not a finite number > 0"),
+    ("-a hingeboost --libsvm-c 1 -E 5 t", "--libsvm-c is multiplied by the rows, of which the models of -n auto, --e"),
+    ("-a hingeboost --libsvm-c 1 -n auto -P v t", "--libsvm-c is multiplied by the rows, of which the models of -n"),
+    ("-a hingeboost --libsvm-c 1 --calibrate temperature t", "--libsvm-c is multiplied by the rows, of which the"),
+    ("-a multiboost --libsvm-c 1 t", "--libsvm-c is not an option of multiboost, but of hingeboost\n"),
     ("--checkpoint", "argument --checkpoint: expected one argument"),
     ("--checkpoint c -v 5 t", "-v trains a model per fold and keeps none of them; leave out --checkpoint"),
     ("--checkpoint-every 5 t", "--checkpoint-every needs --checkpoint file"),
@@ -328,5 +398,5 @@ def test_help_of_an_algorithm_that_has_all_the_options_is_named(capsys, text, sh
 def test_options_of_other_algorithms_are_all_known(algorithm):
     """The message about options of other algorithms looks them up where the parser takes them from."""
     parser = argparse.ArgumentParser(add_help=False)
-    add_algorithm_options(parser, get_class(algorithm))
-    assert sorted(option_flags(get_class(algorithm))) == sorted(parser._option_string_actions)
+    add_algorithm_options(parser, get_algorithm(algorithm))
+    assert sorted(option_flags(get_algorithm(algorithm))) == sorted(parser._option_string_actions)

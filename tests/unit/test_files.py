@@ -123,7 +123,7 @@ def test_no_handler_stays(tmp_path):
 def test_a_file_of_the_temporary_name_is_not_followed(tmp_path, monkeypatch):
     """A planted link or file of the name that is drawn: another name is drawn, and neither is touched."""
     names = iter(["0" * 12, "1" * 12, "2" * 12])
-    monkeypatch.setattr("secrets.token_hex", lambda n: next(names))
+    monkeypatch.setattr("os.urandom", lambda n: bytes.fromhex(next(names)))
     (tmp_path / "victim").write_text("keep")
     (tmp_path / f"out.tmp-{'0' * 12}").symlink_to("victim")
     (tmp_path / f"out.tmp-{'1' * 12}").symlink_to("missing")

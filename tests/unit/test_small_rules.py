@@ -9,7 +9,7 @@ from pymcboost.data.svmlight import CHUNK
 from pymcboost.hinge import columns
 from pymcboost.hinge.columns import max_cut, pair_weights
 from pymcboost.model.builders import EnsembleBuilder
-from pymcboost.training.parameters import PARAMETERS, parameters
+from pymcboost.training.parameters import PARAMETERS, of_type, parameters
 
 
 def test_validation_scores_of_stumps_are_the_scorers_bits():
@@ -99,7 +99,7 @@ def test_joint_boosting_ends_where_nothing_is_explained_and_not_before():
 
 @pytest.mark.parametrize("name", sorted(PARAMETERS))
 def test_ends_of_the_ranges(name):
-    row = PARAMETERS[name].of_type(float)
+    row = of_type(PARAMETERS[name], float)
     if row.low is not None:
         assert row.allows(row.low) != row.open_low
         assert row.allows(np.nextafter(row.low, np.inf))

@@ -20,7 +20,18 @@ from shared.datasets import DataMissing
 from shared.measure import environment
 from shared.tables import put_between, write_json
 
-from bench import classic, hinge, limits, multiboost, stumps, svmlight, trees, trees_abc, trees_score  # noqa: F401
+from bench import (  # noqa: F401
+    classic,
+    hinge,
+    limits,
+    multiboost,
+    stream,
+    stumps,
+    svmlight,
+    trees,
+    trees_abc,
+    trees_score,
+)
 from bench.report import BENCHMARKS, Options, markdown, print_report
 
 

@@ -1,0 +1,96 @@
+"""What a model says of rows, and how that is written."""
+
+from pymcboost.cli.console import word
+from pymcboost.threads import counted
+
+
+def answers(model, X, arguments):
+    """Positions of the predicted classes, and the probabilities or scores that the arguments ask for, or None."""
+    best, values = model.predict_codes(X, n_jobs=arguments.n_jobs), None
+    if arguments.probability:
+        values = model.predict_proba(X, n_jobs=arguments.n_jobs)
+    elif arguments.decision_values:
+        values = model.raw_scores(X, n_jobs=arguments.n_jobs)
+    return best, values
+
+
+def label_text(label):
+    """A label as text."""
+    return label if isinstance(label, str) else str(int(label)) if label == int(label) else f"{label:g}"
+
+
+def codes_of(model, labels):
+    """Positions in the model's classes of labels, numbers or text; -1 for those that it does not know."""
+    import numpy as np
+
+    classes = model.classes_
+    if labels.dtype.kind in "OU":
+        from pymcboost.data.csvtext import whole
+
+        known = {label: code for code, label in enumerate(classes.tolist())}
+        same = whole if classes.dtype.kind == "i" else str
+        return np.array([known.get(same(label), -1) for label in labels.tolist()], dtype=np.int64)
+    if classes.dtype.kind != "i":
+        labels = np.array([label_text(label) for label in labels.tolist()], dtype=object)
+    at = np.searchsorted(classes, labels).clip(0, len(classes) - 1)
+    return np.where(classes[at] == labels, at, -1)
+
+
+def losses(probabilities, codes):
+    """-log p of the rows' own classes, p at least the machine accuracy, as in training."""
+    import numpy as np
+
+    return -np.log(np.maximum(probabilities[np.arange(len(codes)), codes], np.finfo(np.float64).eps))
+
+
+def mean_log_loss(model, X, labels):
+    """Mean of `losses`; a class that the model does not know has the probability 0."""
+    import numpy as np
+
+    codes = codes_of(model, labels)
+    found = np.where(codes < 0, -np.log(np.finfo(np.float64).eps), losses(model.predict_proba(X), codes))
+    return found.mean()
+
+
+def _share(n, total):
+    return f"{n} of {counted(total, 'row')} {'has' if n == 1 else 'have'}"
+
+
+def accuracy(model, best, data, note):
+    """LIBSVM's accuracy line over the rows that have a label, or None when no row has one."""
+    import numpy as np
+
+    labels, total = data.y[data.labelled], int(data.labelled.sum())
+    codes = codes_of(model, labels)
+    names = [label_text(label) for label in np.unique(labels[codes < 0]).tolist()]
+    hits, unknown = int((best[data.labelled] == codes).sum()), int((codes < 0).sum())
+    return accuracy_line(hits, total, data.labelled.size - total, unknown, names, note)
+
+
+def accuracy_line(hits, total, unlabelled, unknown, names, note):
+    """LIBSVM's line from these numbers of rows, or None when no row has a label; notices of the others."""
+    if unlabelled:
+        note(f"{_share(unlabelled, total + unlabelled)} no label: predicted, not counted in the accuracy")
+    if total == 0:
+        return None
+    if unknown:
+        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        note(f"{_share(unknown, total)} a label that the model does not know ({shown}): counted as errors")
+    return f"Accuracy = {100 * hits / total:g}% ({hits}/{total}) (classification)"
+
+
+def words(model):
+    """The classes as they are written."""
+    return [word(str(name)) for name in model.classes_.tolist()]
+
+
+def write(stream, names, predicted, values):
+    """One line per row: the label, then its values when there are any, which a first line ``labels ...`` announces."""
+    if values is None:
+        stream.writelines(f"{names[c]}\n" for c in predicted.tolist())
+        return
+    stream.write(f"labels {' '.join(names)}\n")
+    line = "%s" + " %.17g" * len(names) + "\n"
+    for start in range(0, len(predicted), 4096):
+        rows = zip(predicted[start : start + 4096].tolist(), values[start : start + 4096].tolist(), strict=True)
+        stream.writelines(line % (names[c], *row) for c, row in rows)

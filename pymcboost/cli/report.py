@@ -1,0 +1,73 @@
+"""``mcboost-predict --report``: where a model is wrong."""
+
+import numpy as np
+
+from pymcboost.cli.answers import codes_of, losses
+
+# Classes up to which the matrix is printed; of more, so many of the largest confusions.
+MATRIX, LARGEST = 20, 40
+
+
+def report(model, names, best, data, probabilities):
+    """Yield lines: recall, precision and log loss of every class, and the confusion matrix.
+
+    Parameters
+    ----------
+    model : Model
+    names : list of str
+        Of the classes, as they are printed.
+    best : ndarray of int (m,)
+        Predicted classes.
+    data : SvmlightData
+        Rows without a label are left out.
+    probabilities : ndarray (m, K) or None
+    """
+    used, K = data.labelled, len(names)
+    codes, best = codes_of(model, data.y[used]), best[used]
+    known = codes >= 0
+    counts = np.bincount((K + 1) * np.where(known, codes, K) + best, minlength=(K + 1) ** 2)
+    counts = counts.reshape(K + 1, K + 1)[:, :K]
+    total, taken, right = counts.sum(axis=1), counts.sum(axis=0), np.diagonal(counts)
+    loss = np.full(K, np.nan)
+    if probabilities is not None:
+        of_rows = losses(probabilities[used][known], codes[known])
+        loss = _share(np.bincount(codes[known], of_rows, minlength=K), total[:K])
+        mean = of_rows.mean() if known.any() else np.nan
+    width = max(map(len, [*names, "unknown", "class"]))
+    yield f"{'class':<{width}} {'rows':>8} {'recall':>8} {'precision':>9} {'log loss':>9}"
+    columns = (total[:K], _share(right, total[:K]), _share(right, taken), loss)
+    for name, rows, recall, precision, value in zip(names, *columns, strict=True):
+        yield f"{name:<{width}} {rows:>8} {_number(recall):>8} {_number(precision):>9} {_number(value):>9}"
+    if total[K]:
+        yield f"{'unknown':<{width}} {total[K]:>8} {'-':>8} {'-':>9} {'-':>9}"
+    if probabilities is not None:
+        yield f"Log loss = {_number(mean)}"
+    rows = [*names, "unknown"] if total[K] else names
+    yield from (_matrix if K <= MATRIX else _pairs)(counts[: len(rows)], rows, names, width)
+
+
+def _share(part, whole):
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return part / whole
+
+
+def _number(value):
+    return "-" if np.isnan(value) else f"{value:.4f}"
+
+
+def _matrix(counts, rows, names, width):
+    yield "Confusion matrix (a row for each label, a column for each prediction):"
+    wide = max(*map(len, names), len(str(counts.max(initial=0))))
+    yield " ".join([" " * width, *(f"{name:>{wide}}" for name in names)])
+    for name, line in zip(rows, counts.tolist(), strict=True):
+        yield " ".join([f"{name:<{width}}", *(f"{count:>{wide}}" for count in line)])
+
+
+def _pairs(counts, rows, names, width):
+    wrong = counts.copy()
+    np.fill_diagonal(wrong, 0)
+    order = np.argsort(-wrong, axis=None, kind="stable")[:LARGEST]
+    yield f"Largest confusions, at most {LARGEST} (label, prediction, rows):"
+    for label, predicted in zip(*np.unravel_index(order, wrong.shape), strict=True):
+        if wrong[label, predicted]:
+            yield f"{rows[label]:<{width}} {names[predicted]:<{width}} {wrong[label, predicted]:>8}"

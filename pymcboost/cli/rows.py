@@ -1,0 +1,111 @@
+"""Rows and labels that a training reads."""
+
+from typing import Any, NamedTuple
+
+from pymcboost.threads import counted
+
+CLASSES_SHOWN, COLUMNS_SHOWN = 20, 10
+
+
+class Rows(NamedTuple):
+    """What a training reads: of a CSV file with the names of its columns."""
+
+    X: Any
+    y: Any
+    base: int = 1
+    names: list | None = None
+    label: str | None = None
+
+
+def read(path, note, allows_missing, **how):
+    """Rows and integer labels of a LIBSVM file, in which every row must have a label; reports what it read."""
+    import numpy as np
+
+    from pymcboost.data.svmlight import load_svmlight
+
+    data = load_svmlight(path, **how)
+    path = "<stdin>" if path == "-" else path
+    for notice in data.notices:
+        note(notice)
+    if not data.labelled.all():
+        raise ValueError(
+            f"{path}: row {np.argmin(data.labelled) + 1} has no label; training and validation need "
+            "one in every row, an integer before the first index:value pair"
+        )
+    if data.y.dtype.kind == "f":
+        row = np.argmax(data.y != np.floor(data.y))
+        raise ValueError(f"{path}: row {row + 1} has the label {data.y[row]:g}; class labels must be integers")
+    return checked(path, Rows(data.X, data.y, data.base), note, allows_missing)
+
+
+def read_csv(path, note, allows_missing, label, like=None):
+    """Rows and labels of a CSV file; those of ``like``, rows read before, have its columns and kind of labels."""
+    import numpy as np
+
+    from pymcboost.data.csvtext import load_csv, whole
+
+    def choose(head):
+        own = like.label if like else head[0] if label is None else label
+        names = like.names if like else [name for name in head if name != own]
+        need(head, [own, *names])
+        if not names:
+            raise ValueError("there is no column besides that of the labels")
+        return names, own
+
+    data = load_csv(path, choose)
+    path = "<stdin>" if path == "-" else path
+    if not data.labelled.all():
+        row = np.argmin(data.labelled) + 1
+        raise ValueError(f"{path}: row {row} has no label in the column {data.label!r}; training needs one in each")
+    numbers = [whole(label) for label in data.y.tolist()]
+    text = None in numbers if like is None else like.y.dtype.kind != "i"
+    y = data.y.astype(str) if text else np.array([0 if number is None else number for number in numbers])
+    if not text and None in numbers:
+        unlike = data.y[numbers.index(None)]
+        raise ValueError(f"{path}: the label {unlike!r} is no integer, as those of the training file are")
+    return checked(path, Rows(data.X, y, 1, data.names, data.label), note, allows_missing)
+
+
+def need(head, names):
+    """Refuse a file without these columns."""
+    missing = [name for name in names if name not in head]
+    if missing:
+        shown = ", ".join(map(repr, head[:COLUMNS_SHOWN])) + ", ..." * (len(head) > COLUMNS_SHOWN)
+        raise ValueError(f"there is no column {missing[0]!r}; there are {shown}")
+
+
+def checked(path, data, note, allows_missing):
+    """The rows, after a look at their values and a line about them."""
+    import numpy as np
+
+    check_values(path, data, allows_missing)
+    classes, counts = np.unique(data.y, return_counts=True)
+    shown = ", ".join(f"{label}: {count}" for label, count in zip(classes, counts, strict=True))
+    storage = "sparse" if hasattr(data.X, "indptr") else "dense"
+    note(
+        f"{path}: {counted(data.X.shape[0], 'row')}, {counted(data.X.shape[1], 'feature')} ({storage}), "
+        + counted(classes.size, "class", "classes")
+        + (f" ({shown})" if classes.size <= CLASSES_SHOWN else "")
+    )
+    return data
+
+
+def check_values(path, data, allows_missing):
+    """Refuse infinite values, and missing ones where there may be none, by row and feature."""
+    import numpy as np
+
+    sparse = hasattr(data.X, "indptr")
+    values = data.X.data if sparse else data.X
+    with np.errstate(invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+    bad = np.isinf(values) if allows_missing else ~np.isfinite(values)
+    if not bad.any():
+        return
+    at = bad.ravel().argmax()
+    row = data.X.indptr.searchsorted(at, "right") - 1 if sparse else at // data.X.shape[1]
+    column = data.X.indices[at] if sparse else at % data.X.shape[1]
+    value = values.ravel()[at]
+    remedy = "write nan for a missing value" if allows_missing else "this algorithm needs finite values; fill it in"
+    feature = repr(data.names[column]) if data.names else column + data.base
+    raise ValueError(f"{path}: row {row + 1} has {value} for the feature {feature}; {remedy}")

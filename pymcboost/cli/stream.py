@@ -1,0 +1,62 @@
+"""``mcboost-predict --stream``: every row is answered as it comes."""
+
+from pymcboost.cli.answers import accuracy_line, answers, label_text, words
+from pymcboost.cli.console import importing, whole_file
+
+# Labels that the model does not know are named up to so many.
+NAMED = 6
+
+
+def answer_stream(model, arguments, base, note):
+    """Answer rows until there are no more; the line about the accuracy or None."""
+    with importing():
+        from pymcboost.data.svmlines import Lines
+
+    lines = Lines(arguments.test_file, model.n_features_in_, 0 if base == 0 else 1)
+    names, tally, beyond = words(model), Tally(model), False
+    with whole_file(arguments.output_file, "output file") as out:
+        if arguments.probability or arguments.decision_values:
+            print("labels", *names, file=out, flush=True)
+        for row, label in lines:
+            if lines.beyond and not beyond:
+                beyond = True
+                note(f"{lines.name}: features beyond the model's {model.n_features_in_} dropped (line {lines.number})")
+            try:
+                best, values = answers(model, row, arguments)
+            except ValueError as error:
+                raise ValueError(str(error).replace("row 0 of X", f"{lines.name}:{lines.number}: the row")) from None
+            code = int(best[0])
+            shown = "" if values is None else "".join(f" {value:.17g}" for value in values[0].tolist())
+            out.write(f"{names[code]}{shown}\n")
+            out.flush()
+            tally.add(code, label)
+    return tally.line(note)
+
+
+class Tally:
+    """Rows counted for the accuracy."""
+
+    def __init__(self, model):
+        labels = model.classes_.tolist()
+        self._codes, self._text = {label: code for code, label in enumerate(labels)}, isinstance(labels[0], str)
+        self._hits = self._total = self._unlabelled = self._unknown = 0
+        self._names = set()
+
+    def add(self, code, label):
+        """Count a row."""
+        if label is None:
+            self._unlabelled += 1
+            return
+        self._total += 1
+        right = self._codes.get(label_text(label) if self._text else label)
+        self._hits += right == code
+        if right is None:
+            self._unknown += 1
+            if len(self._names) < NAMED:
+                self._names.add(label)
+
+    def line(self, note):
+        """The line about the accuracy or None."""
+        return accuracy_line(
+            self._hits, self._total, self._unlabelled, self._unknown, list(map(label_text, sorted(self._names))), note
+        )

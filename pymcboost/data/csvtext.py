@@ -1,0 +1,124 @@
+"""Comma-separated values with a header: numbers as features, one column of labels."""
+
+import csv
+import io
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from pymcboost.data import archives
+from pymcboost.data.svmlight import SvmlightError, intact
+
+MISSING = {"", "na", "nan", "null", "?"}
+WHOLE = re.compile(r"\s*([+-]?\d{1,15})(?:\.0*)?\s*")
+
+
+class CsvError(SvmlightError):
+    """A CSV file that cannot be read; the message names file, line, column and remedy."""
+
+
+class CsvData(NamedTuple):
+    """What `load_csv` returns.
+
+    Attributes
+    ----------
+    X : float32 ndarray (m, d)
+    y : ndarray of str objects (m,)
+        Labels as they are written, "" where there is none.
+    labelled : bool ndarray (m,)
+    names : list of str
+        Of the features.
+    label : str or None
+        Name of the column of labels.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    labelled: np.ndarray
+    names: list
+    label: str | None
+
+
+def load_csv(path, choose):
+    """Read a file.
+
+    Parameters
+    ----------
+    path : str
+        As for `load_svmlight`.
+    choose : callable
+        Takes the names of the columns; returns those of the features, in their order, and that of the labels or None.
+    """
+    stream, name, _, ours = archives.open_text(path)
+    buffered = io.BufferedReader(stream) if isinstance(stream, io.RawIOBase) else stream
+    text = io.TextIOWrapper(buffered, encoding="utf-8-sig", newline="")
+    try:
+        with intact(name):
+            return _read(csv.reader(text, skipinitialspace=True), name, choose)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise CsvError(f"{name}: {error}; expected comma-separated values in UTF-8") from None
+    finally:
+        text.detach()
+        if ours:
+            stream.close()
+
+
+def _read(lines, name, choose):
+    head = [column.strip() for column in next(lines, [])]
+    if not any(head) or len(set(head)) < len(head):
+        what = "a column name occurs twice" if any(head) else "there is no line with the names of the columns"
+        raise CsvError(f"{name}:1: {what}; the first line must name each column once")
+    try:
+        names, label = choose(head)
+    except ValueError as error:
+        raise CsvError(f"{name}:1: {error}") from None
+    at, to_label = [head.index(own) for own in names], None if label is None else head.index(label)
+    values, labels = [], []
+    for row in lines:
+        if not row:
+            continue
+        if len(row) != len(head):
+            raise CsvError(f"{name}:{lines.line_num}: {len(row)} values for {len(head)} columns")
+        values.append(_numbers([row[j] for j in at], names, f"{name}:{lines.line_num}"))
+        labels.append("" if to_label is None else row[to_label].strip())
+    if not values:
+        raise CsvError(f"{name}: no row of data after the names of the columns")
+    y = np.array(labels, dtype=object)
+    return CsvData(np.stack(values), y, y != "", names, label)
+
+
+def _numbers(cells, names, where):
+    """One row of features: float32 (d,)."""
+    try:
+        found = [float(cell) for cell in cells]
+    except ValueError:
+        found = [_number(*pair, where) for pair in zip(cells, names, strict=True)]
+    if "_" in "".join(cells):  # which Python allows in numbers
+        found = [_number(*pair, where) for pair in zip(cells, names, strict=True)]
+    wide = np.array(found)
+    with np.errstate(over="ignore"):
+        row = wide.astype(np.float32)
+    beyond = np.isinf(row) & np.isfinite(wide)
+    if beyond.any():
+        j = beyond.argmax()
+        raise CsvError(f"{where}: column {names[j]!r}: {cells[j]} is too large for float32 (about 3.4e38); scale it")
+    return row
+
+
+def _number(cell, column, where):
+    if cell.strip().lower() in MISSING:
+        return np.nan
+    try:
+        return float(cell.replace("_", "text"))
+    except ValueError:
+        raise CsvError(
+            f"{where}: column {column!r} has the text {cell[:40]!r}; features must be numbers, or empty where missing: "
+            "number the values, or leave the column out"
+        ) from None
+
+
+def whole(label):
+    """The integer that a label is, else None."""
+    found = WHOLE.fullmatch(label)
+    return int(found[1]) if found else None

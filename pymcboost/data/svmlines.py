@@ -1,0 +1,84 @@
+"""LIBSVM text line by line, for rows that are answered as they come."""
+
+import io
+
+import numpy as np
+
+from pymcboost._kernels import svmtext
+from pymcboost.data import archives
+from pymcboost.data.svmlight import CompressedRows, intact, refusal
+
+# Up to so many features a row is filled up; a wider one is compressed.
+DENSE = 1 << 12
+
+
+class Lines:
+    """Rows of a file, each as soon as its line is there.
+
+    Parameters
+    ----------
+    path : str
+        As for `load_svmlight`.
+    n_features : int
+        Features beyond are left out.
+    base : {0, 1}
+        Number of the first feature.
+
+    Attributes
+    ----------
+    name : str
+        Of the file, for messages.
+    number : int
+        Of the line that was read last.
+    beyond : bool
+        Whether a row had features beyond.
+    """
+
+    def __init__(self, path, n_features, base):
+        self._stream, self.name, _, self._ours = archives.open_text(path)
+        self._n_features, self._base = n_features, base
+        self.number, self.beyond = 0, False
+        self._room(1 << 12)
+
+    def _room(self, length):
+        self._length, n = length, length // 2 + 1
+        self._parts = [np.empty(length // 4 + 1, dtype) for dtype in (np.int32, np.float32)]
+        self._parts += [np.zeros(n + 1, np.int64), np.empty(n), np.empty(n, np.uint8)]
+
+    def __iter__(self):
+        """Yield each row (1, n_features), an array or `CompressedRows`, and its label or None."""
+        stream = io.BufferedReader(self._stream) if isinstance(self._stream, io.RawIOBase) else self._stream
+        try:
+            with intact(self.name):
+                for line in iter(stream.readline, b""):
+                    self.number += 1
+                    found = self._row(line)
+                    if found is not None:
+                        yield found
+        finally:
+            if self._ours:
+                self._stream.close()
+
+    def _row(self, line):
+        if self.number == 1 and line.startswith(b"\xef\xbb\xbf"):
+            line = b"   " + line[3:]
+        line += b"" if line.endswith(b"\n") else b"\n"
+        if len(line) > self._length:
+            self._room(2 * len(line))
+        scanner = svmtext.Scanner(self._base, self._base)
+        text = line + bytes(svmtext.PADDING)
+        code = scanner.feed(text, len(line), *self._parts)
+        if code != "ok":
+            raise refusal(self.name, code, scanner, text, self.number - 1)
+        if not scanner.rows:
+            return None
+        indices, values, _, labels, labelled = self._parts
+        n, d = scanner.nnz, self._n_features
+        if n and indices[n - 1] >= d:
+            n, self.beyond = int(np.searchsorted(indices[:n], d)), True
+        label = labels[0].item() if labelled[0] else None
+        if d > DENSE:
+            return CompressedRows(values[:n], indices[:n], np.array([0, n], np.int32), (1, d)), label
+        row = np.zeros((1, d), np.float32)
+        row[0, indices[:n]] = values[:n]
+        return row, label

@@ -1,0 +1,108 @@
+"""A model in full as JSON or text; docs/json.md has the schema."""
+
+import json
+
+# Of the schema: a reader that knows this number reads what this module writes.
+SCHEMA = 1
+KINDS = {1: "trees", 2: "intervals", 3: "trees", 5: "linear", 6: "kernel"}
+
+
+def head(model):
+    """What the dump of every kind begins with."""
+    meta, ensemble = model.information, model.ensemble
+    names = meta.get("feature_names")
+    return {
+        "schema": SCHEMA,
+        "kind": KINDS[model.kind],
+        "classes": model.classes_.tolist(),
+        "n_features": model.n_features_in_,
+        "feature_names": names if isinstance(names, list) and len(names) == model.n_features_in_ else None,
+        "index_base": model.index_base,
+        "link": model.link,
+        "temperature": model.temperature,
+        "decoder": ensemble.decoder,
+        "meta": meta,
+        "bias": ensemble.bias.tolist(),
+    }
+
+
+def as_json(model):
+    """Yield pieces of one JSON object, every tree, feature and support vector on a line of its own."""
+    parts = [(name, json.dumps(value)) for name, value in head(model).items()]
+    yield "{" + ",\n".join(f"{json.dumps(name)}: {value}" for name, value in parts)
+    for name, value in model.ensemble.dump():
+        yield f",\n{json.dumps(name)}: "
+        if not hasattr(value, "__next__"):
+            yield json.dumps(value)
+            continue
+        yield "["
+        for number, item in enumerate(value):
+            yield (",\n" if number else "\n") + json.dumps(item)
+        yield "\n]"
+    yield "}\n"
+
+
+def as_text(model):
+    """Yield lines with the same content: one for a node, an interval, a class or a support vector."""
+    first = head(model)
+    names = _Names(first, model.ensemble.code is not None)
+    for name, value in first.items():
+        if name != "feature_names":
+            yield f"{name} {json.dumps(value)}\n"
+    for name, value in model.ensemble.dump():
+        if not hasattr(value, "__next__"):
+            yield f"{name} {json.dumps(value)}\n"
+            continue
+        for number, item in enumerate(value):
+            yield from _LINES[name](number, item, names)
+
+
+class _Names:
+    """Words for features, by their names or their numbers in the training file, and for the columns of scores."""
+
+    def __init__(self, head, coded):
+        self._names, self._classes = head["feature_names"], None if coded else head["classes"]
+        self._base = 1 if head["index_base"] is None else head["index_base"]
+
+    def feature(self, j):
+        return json.dumps(str(self._names[j])) if self._names else f"x{j + self._base}"
+
+    def column(self, k):
+        return f"column {k}" if self._classes is None else f"class {json.dumps(self._classes[k])}"
+
+
+def _tree(number, tree, names):
+    to = "all classes" if tree["class"] is None else names.column(tree["class"])
+    yield f"tree {number}: {to}" + (f", less {names.column(tree['base'])}" if tree["base"] is not None else "") + "\n"
+    for at, node in enumerate(tree["nodes"]):
+        if "value" in node:
+            yield f"  {at}: {_numbers(node['value'])}\n"
+        else:
+            split = f"{names.feature(node['feature'])} <= {node['threshold']!r}"
+            yield f"  {at}: {split} ? {node['left']} : {node['right']}, missing {node[node['missing']]}\n"
+
+
+def _intervals(number, one, names):
+    yield f"{names.feature(one['feature'])}:\n"
+    for threshold, values in zip([*one["thresholds"], None], one["values"], strict=True):
+        yield f"  {'above' if threshold is None else f'<= {threshold!r}'}: {_numbers(values)}\n"
+    yield f"  missing: {_numbers(one['missing'])}\n"
+
+
+def _coefficients(number, row, names):
+    yield f"{names.column(number)}: {_entries(row, names)}\n"
+
+
+def _vector(number, one, names):
+    yield f"vector {number}: {_numbers(one['coef'])} | {_entries(one['x'], names)}\n"
+
+
+def _entries(row, names):
+    return " ".join(f"{names.feature(j)}:{value!r}" for j, value in enumerate(row) if value)
+
+
+def _numbers(values):
+    return " ".join(map(repr, values)) if isinstance(values, list) else repr(values)
+
+
+_LINES = {"trees": _tree, "features": _intervals, "coef": _coefficients, "support": _vector}

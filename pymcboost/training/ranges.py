@@ -1,0 +1,103 @@
+"""A row of the table of parameters: which values one may take, in words and as a check. Standard library only."""
+
+import numbers
+from typing import NamedTuple
+
+
+class Parameter(NamedTuple):
+    """What values a parameter may take, and what it is for.
+
+    ``low`` and ``high`` are inclusive unless ``open_low`` or ``open_high``. ``python_only`` keeps it off the command
+    line. The rest follows from the type of the field: ``kind`` is int, float, bool, str or object (checked by the
+    algorithm itself), ``choices`` are the strings allowed, and a function, a list of lists of class codes, a dictionary
+    of class weights or a generator may be allowed as well.
+    """
+
+    help: str
+    low: float | None = None
+    high: float | None = None
+    open_low: bool = False
+    open_high: bool = False
+    python_only: bool = False
+    kind: type = object
+    none: bool = False
+    choices: tuple[str, ...] = ()
+    scorers: bool = False
+    callables: bool = False
+    lists: bool = False
+    dicts: bool = False
+    generators: bool = False
+    splitters: bool = False
+
+    def describe(self, text=False):
+        """Allowed values in words; with ``text`` those that the command line takes."""
+        if self.kind is str:
+            words = "one of " + ", ".join(repr(choice) for choice in self.choices)
+            words += ", a name that sklearn.metrics.get_scorer_names() lists" if self.scorers else ""
+            words += " or a callable" if self.callables and not text else ""
+        elif self.kind is bool:
+            words = "True or False"
+        else:
+            words = {int: "an integer", float: "a number"}[self.kind] + self._range()
+            words += "".join(f" or {choice!r}" for choice in self.choices)
+        if not text:
+            codes = "a list of lists of class codes: integers from 0 to K - 1, in the order of classes_"
+            words += f", or {codes}" if self.lists else ""
+            words += ", a splitter of scikit-learn or an iterable of (train, held) rows" if self.splitters else ""
+            words += ", a dict with the weight of each class label" if self.dicts else ""
+        return words + (f" or {'none' if text else None}" if self.none else "")
+
+    def type_in_words(self):
+        """The type as a docstring gives it."""
+        if self.kind is str:
+            words = "{" + ", ".join(f'"{choice}"' for choice in self.choices) + "}" + ", str" * self.scorers
+        else:
+            words = "array-like" if self.kind is object else self.kind.__name__ + self._range()
+            words += "".join(f' or "{choice}"' for choice in self.choices)
+            words += ", splitter or iterable of (train, held) rows" if self.splitters else ""
+        words += ", dict" if self.dicts else ""
+        words += ", RandomState instance" if self.generators else ""
+        words += " or callable" if self.callables else ""
+        words += " or list of lists of int" if self.lists else ""
+        return words + (" or None" if self.none else "")
+
+    def _range(self):
+        low, high = self.low, self.high
+        words = "" if low is None else f" {'>' if self.open_low else '>='} {low}"
+        if high is not None:
+            words += f"{' and' if low is not None else ''} {'<' if self.open_high else '<='} {high}"
+        return words
+
+    def allows(self, value):
+        """Whether ``value`` is in range."""
+        if value is None:
+            return self.none
+        if self.lists and isinstance(value, (list, tuple)):
+            return all(isinstance(part, (list, tuple)) and all(map(_is_whole, part)) for part in value) and bool(value)
+        if self.choices and isinstance(value, str):
+            return value in self.choices or (self.scorers and value in _scorers())
+        if self.splitters and not isinstance(value, str) and (hasattr(value, "split") or hasattr(value, "__iter__")):
+            return True
+        others = (self.callables and callable(value)) or (self.dicts and isinstance(value, dict))
+        if self.kind is object or others or (self.generators and type(value).__name__ == "RandomState"):
+            return True
+        if self.kind is bool:
+            return isinstance(value, bool)
+        number = {int: numbers.Integral, float: numbers.Real}.get(self.kind)
+        if number is None or not isinstance(value, number) or isinstance(value, bool):
+            return False
+        if value != value or value in (float("inf"), float("-inf")):
+            return False
+        if self.low is not None and (value < self.low or (self.open_low and value == self.low)):
+            return False
+        return self.high is None or value < self.high or (value == self.high and not self.open_high)
+
+
+def _is_whole(value):
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _scorers():
+    from sklearn.metrics import get_scorer_names  # a second to load, and rarely needed
+
+    return get_scorer_names()

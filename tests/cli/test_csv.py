@@ -1,0 +1,153 @@
+"""CSV with a header as input: the models are those of the same numbers as LIBSVM text."""
+
+import gzip
+
+import numpy as np
+import pytest
+from cli.programs import call, run
+
+from pymcboost import MCBoostClassifier, load_model, load_svmlight
+
+NAMES = ["a", "b b", "c", "d", "e"]
+UNLABELLED = "mcboost-predict: 60 of 60 rows have no label: predicted, not counted in the accuracy\n"
+
+
+def write_csv(path, X, y=None, names=NAMES, label="kind", at=0):
+    """Rows with the labels in the column ``at``; NaN is an empty cell."""
+    lines = [list(names), *([f"{v:.9g}" if v == v else "" for v in row] for row in X.tolist())]
+    if y is not None:
+        for line, cell in zip(lines, [label, *y], strict=True):
+            line.insert(at, str(cell))
+    path.write_text("\n".join(",".join(line) for line in lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def data(files):
+    return load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
+
+
+@pytest.mark.parametrize("options", [[], ["-a", "mart", "-w2", "3"], ["--layout", "interval"]])
+def test_same_model_as_of_libsvm_text(files, tmp_path, data, options):
+    train, test = data
+    write_csv(tmp_path / "t.csv", train.X, train.y, at=2)
+    done = call("train", "-n", 9, *options, "--label", "kind", "t.csv", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "t.csv: 180 rows, 5 features (dense), 3 classes (-1: 60, 2: 60, 7: 60)" in done.stderr
+    assert call("train", "-q", "-n", 9, *options, files / "train.svm", "same.mcb", cwd=tmp_path).returncode == 0
+    model, same = load_model(tmp_path / "m.mcb"), load_model(tmp_path / "same.mcb")
+    assert model.meta == {**same.meta, "feature_names": NAMES, "label_column": "kind"}
+    assert model.with_meta(same.meta).to_bytes() == same.to_bytes()
+    expected = call("predict", "-b", 1, files / "test.svm", "same.mcb", "-", cwd=tmp_path)
+    write_csv(tmp_path / "test.csv", test.X, test.y, at=5)
+    found = call("predict", "-b", 1, "test.csv", "m.mcb", "-", cwd=tmp_path)
+    assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr)
+
+
+def test_columns_go_by_their_names(tmp_path, data):
+    train, test = data
+    write_csv(tmp_path / "t.csv", train.X, train.y)
+    assert call("train", "-q", "-n", 9, "t.csv", cwd=tmp_path).returncode == 0
+    write_csv(tmp_path / "plain.csv", test.X)
+    plain = call("predict", "-d", 1, "plain.csv", "t.csv.mcb", "-", cwd=tmp_path)
+    assert (plain.returncode, plain.stderr) == (0, UNLABELLED)
+    order = [3, 1, 4, 0, 2]
+    more = np.column_stack([test.X[:, order], np.arange(60)])
+    write_csv(tmp_path / "moved.csv", more, test.y, names=[*(NAMES[j] for j in order), "more"], at=3)
+    moved = call("predict", "-d", 1, "moved.csv", "t.csv.mcb", "-", cwd=tmp_path)
+    assert moved.stdout == plain.stdout
+    assert moved.stderr.startswith("Accuracy = ")
+    write_csv(tmp_path / "less.csv", test.X[:, 1:], test.y, names=NAMES[1:])
+    done = call("predict", "less.csv", "t.csv.mcb", "-", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "less.csv:1: there is no column 'a'; there are 'kind', 'b b', 'c', 'd', 'e'\n" in done.stderr
+    write_csv(tmp_path / "other.csv", test.X, test.y, label="truth")
+    renamed = call("predict", "-d", 1, "--label", "truth", "other.csv", "t.csv.mcb", "-", cwd=tmp_path)
+    assert (renamed.stdout, renamed.stderr) == (moved.stdout, moved.stderr)
+    assert call("predict", "-d", 1, "other.csv", "t.csv.mcb", "-", cwd=tmp_path).stderr == UNLABELLED
+
+
+def test_text_labels(tmp_path, data):
+    train, test = data
+    words = {-1: "sea bass", 2: "2", 7: "trout"}
+    y, truth = ([words[label] for label in part.y.tolist()] for part in data)
+    write_csv(tmp_path / "t.csv", train.X, y, at=1)
+    write_csv(tmp_path / "v.csv", test.X[:, ::-1], truth, names=NAMES[::-1], at=4)
+    done = run("train", "-n", 9, "--label", "kind", "-P", "v.csv", "t.csv", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    model = load_model(tmp_path / "m.mcb")
+    same = MCBoostClassifier(n_estimators=9, random_state=0).fit(train.X, np.array(y))
+    assert model.classes_.tolist() == ["2", "sea bass", "trout"]
+    assert np.array_equal(model.raw_scores(test.X), same.model_.raw_scores(test.X))
+    hits = int((model.predict(test.X) == np.array(truth)).sum())
+    assert f"validation error {100 - 100 * hits / 60:.4g}%" in done.stderr
+    done = call("predict", "--report", "v.csv", "m.mcb", "out", cwd=tmp_path)
+    assert done.stdout.startswith(f"Accuracy = {100 * hits / 60:g}% ({hits}/60) (classification)\nclass ")
+    folds = call("train", "-q", "-n", 5, "-v", 3, "--label", "kind", "t.csv", cwd=tmp_path)
+    assert len(folds.stdout.splitlines()) == 3
+    write_csv(tmp_path / "v.csv", test.X, ["cod", "", *truth[2:]])
+    done = call("predict", "v.csv", "m.mcb", "out", cwd=tmp_path)
+    assert "1 of 60 rows has no label" in done.stderr
+    assert "1 of 59 rows has a label that the model does not know (cod): counted as errors" in done.stderr
+
+
+def test_numbers_as_they_may_be_written(tmp_path):
+    rows = ['\ufeffkind, x ,"y, z"', '1,0.5,"2"', '+1.0, 1e2 ,?', "2,,-3", "", "2.0,NaN,NA", "1,null,+.5"]
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress("\r\n".join(rows).encode()))
+    done = call("train", "-n", 2, "t.csv.gz", "m.mcb", cwd=tmp_path)
+    assert "5 rows, 2 features (dense), 2 classes (1: 3, 2: 2)" in done.stderr
+    assert load_model(tmp_path / "m.mcb").meta["feature_names"] == ["x", "y, z"]
+    (tmp_path / "same.svm").write_text("1 1:0.5 2:2\n1 1:100 2:nan\n2 1:nan 2:-3\n2 1:nan 2:nan\n1 1:nan 2:0.5\n")
+    assert call("train", "-q", "-n", 2, "same.svm", cwd=tmp_path).returncode == 0
+    one, other = load_model(tmp_path / "m.mcb"), load_model(tmp_path / "same.svm.mcb")
+    assert one.with_meta(other.meta).to_bytes() == other.to_bytes()
+
+
+def test_standard_input_and_models_without_names(files, data, tmp_path):
+    train, test = data
+    text = write_csv(tmp_path / "t", train.X, train.y).read_text()
+    done = run("train", "-q", "-n", 30, "--format", "csv", "-", "m.mcb", cwd=tmp_path, stdin=text)
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = call("predict", files / "test.svm", files / "model.mcb", "-")
+    for more in ({"y": test.y}, {}):
+        write_csv(tmp_path / "u.csv", test.X, **more)
+        found = call("predict", "u.csv", files / "model.mcb", "-", cwd=tmp_path)
+        assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr if more else UNLABELLED)
+    write_csv(tmp_path / "u.csv", test.X[:, :3], names=NAMES[:3])
+    done = call("predict", "u.csv", files / "model.mcb", "-", cwd=tmp_path)
+    assert "u.csv:1: there are 3 columns of features, but the model needs 5 and has no names\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "t.csv:1: there is no line with the names of the columns"),
+        ("y,a,a\n1,2,3\n", "t.csv:1: a column name occurs twice"),
+        ("y,a\n", "t.csv: no row of data after the names of the columns"),
+        ("y\n1\n", "t.csv:1: there is no column besides that of the labels"),
+        ("y,a\n1,2\n\n1,2,3\n", "t.csv:4: 3 values for 2 columns"),
+        ("y,a\n1,2\n1,gas\n", "t.csv:3: column 'a' has the text 'gas'; features must be numbers, or empty where"),
+        ("y,a\n1,1_0\n", "t.csv:2: column 'a' has the text '1_0'; features must be numbers"),
+        ("y,a\n1,1e99\n", "t.csv:2: column 'a': 1e99 is too large for float32 (about 3.4e38); scale it"),
+        ("y,a\n1,2\n,3\n", "t.csv: row 2 has no label in the column 'y'; training needs one in each"),
+        ("y,a\n1,2\n2,-inf\n", "t.csv: row 2 has -inf for the feature 'a'; write nan for a missing value"),
+    ],
+)
+def test_what_is_refused(tmp_path, text, said):
+    (tmp_path / "t.csv").write_text(text)
+    done = call("train", "-n", 2, "t.csv", cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert done.stderr.startswith(f"mcboost-train: error: {said}")
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_other_refusals(tmp_path, data):
+    write_csv(tmp_path / "t.csv", data[0].X, data[0].y)
+    done = call("train", "--label", "Kind", "t.csv", cwd=tmp_path)
+    assert "t.csv:1: there is no column 'Kind'; there are 'kind', 'a'" in done.stderr
+    write_csv(tmp_path / "v.csv", data[1].X, ["x", *data[1].y[1:]])
+    done = call("train", "-P", "v.csv", "t.csv", cwd=tmp_path)
+    assert "v.csv: the label 'x' is no integer, as those of the training file are" in done.stderr
+    (tmp_path / "t.csv").write_bytes(b"y,a\n1,\xff\n")
+    done = call("train", "t.csv", cwd=tmp_path)
+    assert (done.returncode, "expected comma-separated values in UTF-8" in done.stderr) == (2, True)
