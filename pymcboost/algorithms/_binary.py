@@ -12,6 +12,7 @@ from pymcboost.data.stump_data import TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
+from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import estimator
@@ -80,6 +81,17 @@ class BinaryBooster(Booster):
         if one:
             return SharedTree(*limits)
         return EdgeTrees(*limits, n_columns, self.gini, p.min_weight_fraction_split, p.subsample)
+
+    def learner_memory(self, n_columns=None):
+        """What the learner of `new_learner` takes, and the rows that `subsample` draws for it."""
+        p, data, one = self.params, self.data, self.shared and n_columns is None
+        P = data.n_classes if n_columns is None else n_columns
+        drawn = [memory.weights(data, P)] if p.subsample < 1 else []
+        if self.stumps:
+            return drawn + ([memory.outputs(data, 1)] if one else memory.stumps(data, P))
+        words = 2 if data.dtype == np.float64 or data.least_weight > 0 else 1
+        grown = memory.trees(data, P, p.max_leaf_nodes, self.n_threads, words)
+        return [*drawn, *grown, memory.outputs(data, 1 if one else P)]
 
     def add_round(self, found, plus, minus=None):
         """Add a round of one weak learner.

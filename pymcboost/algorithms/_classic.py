@@ -10,6 +10,7 @@ from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryCla
 from pymcboost.learners import Resampled, draw
 from pymcboost.losses import LOSSES
 from pymcboost.losses.codes import random_half
+from pymcboost.training import memory
 from pymcboost.training.parameters import Rounds, estimator
 
 # Random colourings that are tried before a training ends because no weak learner has an edge.
@@ -88,6 +89,11 @@ class ColouredBooster(ClassicBooster):
         "threshold": "of the first split",
         "edge": "of the weak learner, as a share of the weights",
     }
+
+    def memory(self):
+        """The pairwise weights, and a learner of one column."""
+        column = memory.weights(self.data, 1, passing=24)
+        return [*memory.pairwise(self.data, "exp", 0), column, *self.learner_memory(1)]
 
     def prepare(self, previous):
         """The loss, and a learner of one column."""

@@ -14,10 +14,10 @@ from pymcboost.losses import LOSSES
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.model import Model
 from pymcboost.solvers.columns import Columns, pack, padded
-from pymcboost.solvers.fcd import FCD
+from pymcboost.solvers.fcd import FCD, LARGE_DATA
 from pymcboost.solvers.lbfgs import LBFGS
 from pymcboost.solvers.weights import PairWeights
-from pymcboost.threads import available_memory, in_words
+from pymcboost.training import memory
 
 # Largest violation that FCD and L-BFGS-B leave in a round, relative to that of the new learners; not from 0.
 SOLVER_TOLERANCE = 1e-3
@@ -292,7 +292,6 @@ class ColumnGeneration(BinaryBooster):
         """Totally corrective rounds compute the weights from the coefficients."""
         if self.stagewise:
             return super().go_on(previous)
-        self._check_memory()
         self.builder.take_over(previous.model.ensemble, previous.n_rounds, self.data.X, self.data.rows)
         if previous.best_model is not None:
             best = Model.from_bytes(previous.best_model).ensemble
@@ -302,7 +301,6 @@ class ColumnGeneration(BinaryBooster):
     def prepare(self, previous):
         """Weights, solver and learner."""
         data, p = self.data, self.params
-        self._check_memory()
         # C / p in front of the loss, p the weight of all (row, other class) pairs, is nu = p / C in front of the norm.
         nu = float(data.weight.sum()) * (data.n_classes - 1) / p.C
         if self.solver_name == "fcd":
@@ -319,24 +317,23 @@ class ColumnGeneration(BinaryBooster):
             change = previous.history.get("change", [])
             self.converged = len(change) > 0 and change[-1] <= p.tol
 
-    def _check_memory(self):
-        """Refuse before anything large is taken: the outputs of all learners that may come, weights and scores."""
-        data, n = self.data, self.params.n_estimators
-        K, padded_K = data.n_classes, data.lanes * data.n_blocks
-        learners = (1 if self.shared else K) * (1 if self.stagewise else n)
-        # Weights and scores in float64, gradients, outputs of a round; and what rows are scored with at a resumption.
-        needed = data.n_rows * (learners // 8 + 16 * K + 4 * padded_K + 2 * K + 8 * OUTPUTS_AT_ONCE)
+    def memory(self):
+        """Weights and scores in float64, gradients, and the outputs of a round; of all rounds that may come."""
+        data, p, K = self.data, self.params, self.data.n_classes
+        learners = (1 if self.shared else K) * (1 if self.stagewise else p.n_estimators)
+        small = self.solver_name == "fcd" and data.n_rows > LARGE_DATA
+        size = (12 if small else 16) * data.n_rows * K
+        scores = memory.Part(f"the weights and scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
+        # When a training goes on; and while outputs become bits.
+        passing = data.n_rows * max(8 * OUTPUTS_AT_ONCE, 0 if self.shared else 3 * K)
+        size = data.n_rows * (learners // 8)
         if not self.stagewise:  # outputs and scores of the validation rows
-            needed += self.n_validation * (learners // 8 + 16 * K + 8 * OUTPUTS_AT_ONCE)
-        room = available_memory()
-        if room is not None and needed > room:
-            remedy = "a smaller n_estimators, or fewer rows"
-            if self.solver_name == "fcd" and not self.stagewise:
-                remedy = f"max_passes=1, which keeps no outputs, {remedy}"
-            raise MemoryError(
-                f"{self.name}: the outputs of {learners} weak learners on {data.n_rows} rows of {K} classes need "
-                f"about {in_words(needed)}, weights included; {in_words(room)} are free. Use {remedy}"
-            )
+            size += self.n_validation * (learners // 8 + 16 * K + 8 * OUTPUTS_AT_ONCE)
+        remedy = "a smaller n_estimators, fewer rows"
+        if self.solver_name == "fcd" and not self.stagewise:
+            remedy = f"max_passes=1, which keeps no outputs, {remedy}"
+        what = f"the outputs of {learners} weak learners on {data.n_rows} rows of {K} classes"
+        return [scores, memory.weights(data, K), memory.Part(what, size, remedy, passing), *self.learner_memory()]
 
     def restart(self, scores):
         """Weights of these scores."""

@@ -20,9 +20,10 @@ classification.
 
 import numpy as np
 
-from pymcboost.data.tree_data import TreeData
+from pymcboost.data.tree_data import Grown, TreeData
 from pymcboost.learners.class_trees import ClassTrees
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import Parameter, estimator
@@ -45,6 +46,19 @@ class ClassTreesBooster(Booster):
     def new_builder(self):
         """Trees with one number in a leaf."""
         return TreesBuilder(self.data.n_classes, self.data.n_features)
+
+    def memory(self):
+        """Scores and probabilities, and a tree for every class."""
+        return self._memory_of(self.data.n_classes if self.data.n_classes > 2 else 1)
+
+    def _memory_of(self, n_trees):
+        p, data, K = self.params, self.data, self.data.n_classes
+        bounded = p.min_samples_leaf * min(data.weight_unit, data.weight.mean()) > data.weight.min() * (1 + 1e-9)
+        words = 2 if data.dtype == np.float64 or (bounded and not self.counts) else 1
+        size = (8 + data.dtype.itemsize) * data.n_rows * K
+        scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
+        own = memory.tables(data, K, 2 * memory.chunks(data) / K)
+        return [scores, own, *memory.trees(data, n_trees, p.max_leaf_nodes, self.n_threads, words)]
 
     def prepare(self, previous):
         """Scores, probabilities and the grower."""
@@ -87,7 +101,8 @@ class ClassTreesBooster(Booster):
             return None
         trees.add(tree, np.where(sign > 0, cls, lost), np.where(sign > 0, lost, cls))
         builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost)
-        self.gain += np.bincount(column, gain, len(self.gain))
+        used, place = np.unique(column, return_inverse=True)
+        self.gain[used] += np.bincount(place, gain)
         builder.end_round()
         trees.refresh()
         return {"missing": missing, "base": base}
@@ -123,12 +138,23 @@ class ClassTreesBooster(Booster):
 class AdaptiveBaseBooster(ClassTreesBooster):
     """Rounds with a base class that is searched for now and then."""
 
-    def prepare(self, previous):
-        """Refuse a search whose trees would not fit into memory."""
-        super().prepare(previous)
-        p, K = self.params, self.data.n_classes
-        if K > 2 and p.warmup_rounds < p.n_estimators:
-            self.trees.refuse_search(K if p.n_candidates is None else min(p.n_candidates, K))
+    def memory(self):
+        """As without a base class, and the trees that a search for it grows."""
+        p, K, m = self.params, self.data.n_classes, self.data.n_rows
+        if K == 2 or p.warmup_rounds >= p.n_estimators:
+            return super().memory()
+        tried = K if p.n_candidates is None else min(p.n_candidates, K)
+        numbers = [K * (K - 1) // 2 - (K - c) * (K - c - 1) // 2 for c in range(K + 1)]
+        # Leaves of the rows and of the trees, their factors, and what is known of every pair.
+        each = Grown.bytes_of(1, p.max_leaf_nodes, m) + 8 * p.max_leaf_nodes + 1000
+
+        def remedy(room):
+            fitting = [c for c in range(1, tried) if numbers[c] * each <= room]
+            first = f"n_candidates={fitting[-1]}, which fits, " if fitting else ""
+            return f"{first}fewer rows, an algorithm without base class"
+
+        what = f"{numbers[tried]:,} trees, which a search of {tried} of {K} classes for the base class grows at once"
+        return [*self._memory_of(0), memory.Part(what, numbers[tried] * each, remedy)]
 
     def grow(self, drawn):
         """As without a base class at first, then with the last base class or with a new one."""

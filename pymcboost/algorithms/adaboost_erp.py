@@ -13,11 +13,16 @@ Paper: L. Li, Multiclass boosting with repartitioning.
 import numpy as np
 
 from pymcboost.algorithms._classic import ClassicClassifier, ColouredBooster
+from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, estimator
 
 
 class AdaBoostERP(ColouredBooster):
     """Rounds of AdaBoost.ERP."""
+
+    def memory(self):
+        """As the base, and what colours the classes again."""
+        return [*super().memory(), memory.tables(self.data, self.data.n_classes, 1)]
 
     def round(self):
         """A colouring, learners and new colourings in turn, and a coefficient for each output of the last learner."""

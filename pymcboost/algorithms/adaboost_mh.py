@@ -18,6 +18,7 @@ from pymcboost.learners import TotalStump
 from pymcboost.losses import CodedExp
 from pymcboost.losses.codes import one_vs_all
 from pymcboost.solvers.roots import common_step
+from pymcboost.training import memory
 from pymcboost.training.parameters import estimator
 
 
@@ -30,6 +31,11 @@ class AdaBoostMH(ClassicBooster):
     def shared(self):
         """Whether a weak learner serves all classes."""
         return self.stumps
+
+    def memory(self):
+        """The weights of all classes, and a stump for all or a tree for each."""
+        learner = [memory.edges(self.data, 0, 1)] if self.shared else self.learner_memory()
+        return [*memory.coded(self.data, self.data.n_classes), *learner]
 
     def prepare(self, previous):
         """The loss of one column per class, and a stump for all or a tree for each."""

@@ -17,9 +17,10 @@ import numpy as np
 from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import ClassicBooster, ClassicClassifier
 from pymcboost.losses import CodedExp
-from pymcboost.losses.codes import code_matrix
+from pymcboost.losses.codes import code_matrix, n_columns
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.solvers.roots import common_step
+from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, Rounds, estimator
 
 
@@ -39,6 +40,13 @@ class AdaBoostMO(ClassicBooster):
         p, K = self.params, self.data.n_classes
         self.code = code_matrix(p.code, K, np.random.default_rng(self.draw_seed()))
         return TreesBuilder(K, self.data.n_features, code=self.code.T, decoder=p.decoder)
+
+    def memory(self):
+        """The code, the weights of its columns, and a learner for each."""
+        data, K = self.data, self.data.n_classes
+        P = n_columns(self.params.code, K)
+        code = memory.tables(data, K, 0, 1.5)  # how much every class differs from every other one
+        return [code, *memory.coded(data, P), *self.learner_memory(P)]
 
     def go_on(self, previous):
         """A random code stays what it was."""

@@ -18,6 +18,7 @@ from pymcboost.data.stump_data import TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.margin import MarginStumps, MarginTrees
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.training import memory
 from pymcboost.training.parameters import estimator
 
 
@@ -39,6 +40,18 @@ class GentleBoost(ClassicBooster):
     def new_builder(self):
         """A tree per class and round."""
         return TreesBuilder(self.data.n_classes, self.data.n_features)
+
+    def memory(self):
+        """Stumps: the classes' weights and the edges of all splits. Trees: one for every class."""
+        data, p, K = self.data, self.params, self.data.n_classes
+        if self.scans:
+            signed = memory.tables(data, K, 1 + memory.chunks(data) / K)
+            margins = memory.outputs(data, 1, 40)
+            return [memory.weights(data, K), memory.edges(data, K), signed, memory.outputs(data, K), margins]
+        leaves, words = 2 if self.stumps else p.max_leaf_nodes, 2 if data.dtype == np.float64 else 1
+        grown = memory.trees(data, K, leaves, self.n_threads, words)
+        values = memory.outputs(data, K + 5, 16 if p.subsample < 1 else 8)
+        return [*grown, values, memory.tables(data, K, 1, 3 if p.subsample == 1 else 5)]
 
     def prepare(self, previous):
         """The margins: scores of the own classes, less the mean of all."""

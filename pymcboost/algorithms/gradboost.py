@@ -14,6 +14,7 @@ import numpy as np
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.learners import TotalStump
 from pymcboost.losses import LOSSES, ColumnSums
+from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, Rounds, estimator
 
 CURVATURE = 0.5
@@ -31,6 +32,13 @@ class GradBoost(BinaryBooster):
         "threshold": "of the first split",
         "gradient": "Euclidean norm of the weak learner's",
     }
+
+    def memory(self):
+        """Scores and gradients, the latter in blocks too, and the learner."""
+        data, K = self.data, self.data.n_classes
+        learner = [memory.edges(data, 0, 1)] if self.stumps else self.learner_memory(K)
+        shared = [memory.rows(data, integers=False), memory.weights(data, K), memory.sums(data, K)]
+        return [*shared, memory.tables(data, K, 0, 3), *learner]
 
     def prepare(self, previous):
         """The softmax loss, and the rows of coefficients of the stumps so far, for h = +1 on the right."""

@@ -13,6 +13,7 @@ Round (Algorithm 1)
 Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
@@ -23,9 +24,11 @@ from threadpoolctl import ThreadpoolController
 from pymcboost.hinge.callable_kernel import CallableKernelModel, callable_machine
 from pymcboost.hinge.coordinate import DenseKernel, LinearRows
 from pymcboost.hinge.data import KernelBuilder, LinearBuilder, MachineData, kernel_machine
+from pymcboost.hinge.dual import BLOCK
 from pymcboost.hinge.kernels import kernel_block
 from pymcboost.hinge.libsvm import LibsvmKernel
 from pymcboost.hinge.rounds import CodeRounds
+from pymcboost.training import memory
 from pymcboost.training.basis import check_is_fitted
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import BoostingClassifier, Features, named_arguments
@@ -34,6 +37,8 @@ from pymcboost.training.parameters import Parameter, Scoring, estimator
 
 # SVMs are solved to a violation of ``tol``, whatever errors cost.
 LARGEST_COST = 1e6
+# Kernels whose values differ by less than this share are one number in float32, or nearly so.
+FLAT = 2.0**-20
 # What a float32 of the model file holds, and what the parameter may be.
 GAMMAS = 1e-30, 1e12
 
@@ -121,6 +126,27 @@ class HingeBoostOC(Booster):
         variance = float(features.var(dtype=np.float64)) or 1.0
         return float(np.clip(1.0 / (features.shape[1] * variance), *GAMMAS))
 
+    def memory(self):
+        """The residuals, the costs and pair weights of the classes, and the kernel where it is kept."""
+        data, m, K = self.data, self.data.n_rows, self.data.n_classes
+        residuals = memory.Part(f"the residuals of {m} rows and {K} classes", 8 * m * K, memory.FEWER)
+        parts = [residuals, memory.tables(data, K, 1, 2)]
+        solver = self._solver()
+        if solver is not LinearRows:
+            remedy = "fewer rows, or a linear kernel, which needs none"
+            if solver is LibsvmKernel:
+                remedy = f'solver="coordinate", which takes 4 bytes per entry (16 here), {remedy}'
+            computed = 24 * min(m, BLOCK) * m + 8 * data.n_entries
+            parts.append(memory.Part(f"a kernel of {m} x {m} entries", solver.bytes_of(m), remedy, computed))
+        return parts
+
+    def _solver(self):
+        """Class of the SVM."""
+        linear, solver = self.params.kernel == "linear", self.params.solver
+        if solver == "auto":
+            solver = "coordinate" if linear else "libsvm"
+        return LibsvmKernel if solver == "libsvm" else LinearRows if linear else DenseKernel
+
     def prepare(self, previous):
         """The SVM of all rounds."""
         p, data = self.params, self.data
@@ -137,11 +163,8 @@ class HingeBoostOC(Booster):
         return self._libraries.limit(limits=1, user_api="blas")
 
     def _svm(self):
-        p, data, gamma = self.params, self.data, self.gamma
-        solver = p.solver
-        if solver == "auto":
-            solver = "coordinate" if p.kernel == "linear" else "libsvm"
-        if solver == "coordinate" and p.kernel == "linear":
+        p, data, gamma, solver = self.params, self.data, self.gamma, self._solver()
+        if solver is LinearRows:
             return LinearRows(data.features, self.seed)
         if data.sparse:
             raise ValueError("solver='libsvm' needs dense X: use X.toarray(), or solver='coordinate'")
@@ -150,7 +173,14 @@ class HingeBoostOC(Booster):
         def block(begin, end):
             return kernel_block(features[begin:end], features, p.kernel, gamma, p.coef0, p.degree)
 
-        return (LibsvmKernel if solver == "libsvm" else DenseKernel)(data.n_rows, block, self.n_threads)
+        few = block(0, min(data.n_rows, BLOCK))
+        if np.ptp(few) < FLAT * np.abs(few).max() and (features[: len(few)] != features[0]).any():
+            warnings.warn(
+                f"the kernel's values lie between {few.min():.9g} and {few.max():.9g}, which float32 hardly tells "
+                "apart: use scale=True, a smaller coef0 or another gamma",
+                stacklevel=7,
+            )
+        return solver(data.n_rows, block, self.n_threads)
 
     def restart(self, scores):
         """Residuals of these scores."""

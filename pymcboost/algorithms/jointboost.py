@@ -19,6 +19,7 @@ from pymcboost.algorithms._classic import ClassicBooster
 from pymcboost.learners import EveryStump
 from pymcboost.losses import CodedExp
 from pymcboost.losses.codes import one_vs_all
+from pymcboost.training import memory
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import Rounds, estimator
 
@@ -28,6 +29,12 @@ class JointBoost(ClassicBooster):
 
     fixed = {"weak_learner": "stump"}
     columns = {"feature": "of the stump", "threshold": "of the stump", "n_shared": "number of classes that share it"}
+
+    def memory(self):
+        """Two coded columns for every class, their edges, and the sums of all splits."""
+        data, K = self.data, self.data.n_classes
+        missing = any(np.any(getattr(store, "missing", getattr(store, "n_missing", 0))) for store in data.stores)
+        return [*memory.coded(data, 2 * K, 1), memory.edges(data, 2 * K, (4 if missing else 2) * K)]
 
     def prepare(self, previous):
         """Columns of w z, then of w, and the search over all splits."""

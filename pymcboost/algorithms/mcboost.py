@@ -18,6 +18,7 @@ import numpy as np
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.losses import LOSSES
 from pymcboost.solvers.newton import SOLVERS
+from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, Rounds, estimator
 
 
@@ -31,6 +32,10 @@ class MCBoost(BinaryBooster):
         "cls": "code of the class with the largest edge",
         "edge": "that edge",
     }
+
+    def memory(self):
+        """The pairwise weights and tables, and the learner."""
+        return [*memory.pairwise(self.data, self.params.loss, 1), *self.learner_memory()]
 
     def prepare(self, previous):
         """Loss, learner and solver."""

@@ -25,6 +25,7 @@ from pymcboost.losses import CodedExp
 from pymcboost.losses.codes import not_told_apart, separators
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.solvers.roots import coded_steps
+from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, Rounds, estimator
 
 
@@ -48,6 +49,11 @@ class PIBoost(ClassicBooster):
                 f"warm_start: the model so far has other class subsets than separators={given!r}; keep to them, or "
                 "begin anew"
             )
+
+    def memory(self):
+        """The weights of all class subsets, and a learner for each."""
+        P = separators(self.params.separators, self.data.n_classes).shape[1]
+        return [*memory.coded(self.data, P, 1, 3), *self.learner_memory(P)]
 
     def prepare(self, previous):
         """The loss and a learner of all class subsets."""

@@ -17,6 +17,7 @@ from pymcboost.learners import ClassStump
 from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.losses import ClassWeights
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT
+from pymcboost.training import memory
 from pymcboost.training.parameters import estimator
 
 
@@ -26,6 +27,16 @@ class SAMME(ClassicBooster):
     link = "softmax"
     restart_every = None  # weights are rebuilt from their logarithms in every round
     columns = {"error": "share of the weight that the weak learner gets wrong"}
+
+    def memory(self):
+        """Stumps: the classes' weights and the edges of all splits. Trees: the rows' weights."""
+        data, p, K = self.data, self.params, self.data.n_classes
+        named = memory.outputs(data, 1, 50)
+        if self.stumps:
+            return [named, memory.weights(data, K), memory.edges(data, K, 1), memory.tables(data, K, 0, 2.2)]
+        drawn = len(data.columns.column)
+        tree = memory.vectors(data, p.max_leaf_nodes, drawn, self.n_threads)
+        return [named, memory.rows(data, scores=False), tree, memory.tables(data, K, 0, 1.5)]
 
     def prepare(self, previous):
         """A learner that names a class."""

@@ -18,9 +18,10 @@ import numpy as np
 
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.data.tree_data import TreeData
-from pymcboost.learners.vector_trees import VectorTrees
+from pymcboost.learners.vector_trees import VectorTrees, drawn_of, leaves_for
 from pymcboost.losses import LOSSES
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import Leaves, Parameter, Rounds, Share, estimator
@@ -39,6 +40,15 @@ class VectorTreeBoost(Booster):
     def new_builder(self):
         """Trees with a vector in each leaf."""
         return TreesBuilder(self.data.n_classes, self.data.n_features, vector=True)
+
+    def memory(self):
+        """Scores and gradients, a tree, and the Newton steps of its leaves where they have tables."""
+        data, p, K = self.data, self.params, self.data.n_classes
+        leaves = leaves_for(data.n_rows) if p.max_leaf_nodes == "auto" else p.max_leaf_nodes
+        pool = max(1, round(p.max_features_tree * len(data.columns.column)))
+        grower = memory.vectors(data, min(leaves, data.n_rows), drawn_of(p.max_features, pool), self.n_threads)
+        newton = 7.5 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
+        return [memory.rows(data), grower, memory.tables(data, K, 0, newton)]
 
     def prepare(self, previous):
         """Loss and grower."""

@@ -80,6 +80,13 @@ class SortedColumns:
         cuts = [self.cuts[f] for f in columns]
         return SortedColumns(ptr, order, cuts, self.n_missing[columns], self.default_at[columns])
 
+    def filled(self):
+        """The columns that have entries, of millions perhaps few, and these alone."""
+        at = np.flatnonzero(np.diff(self.ptr))
+        cuts = Cuts(self.cuts.flat, self.cuts.start[at], self.cuts.count[at])
+        ptr = np.append(self.ptr[at], self.ptr[-1])
+        return at, SortedColumns(ptr, self.order, cuts, self.n_missing[at], self.default_at[at])
+
     def missing_rows(self, f):
         """Training rows in which sparse column f is missing."""
         part = slice(self.ptr[f], self.ptr[f + 1])
@@ -90,10 +97,11 @@ class SortedColumns:
 class SparseBins:
     """Sparse columns as bins: the entries outside each column's mode.
 
-    ``column``, ``row`` and ``bin`` are those of the entries, column after column; ``cuts``, ``n_bins``, ``n_missing``
-    and ``mode`` are by column.
+    ``feature`` are the columns of X that have entries. ``column`` (a place in it), ``row`` and ``bin`` are those of the
+    entries, column after column; ``cuts``, ``n_bins``, ``n_missing`` and ``mode`` are by column.
     """
 
+    feature: np.ndarray
     column: np.ndarray
     row: np.ndarray
     bin: np.ndarray
@@ -166,9 +174,9 @@ def sort_sparse(data, least, n_threads):
 
 def bin_sparse(data, max_bins, n_threads):
     """Bin the columns of sparse data, small ones with a bin for every distinct value."""
-    found = sort_sparse(data, 0.0, n_threads)
+    feature, found = sort_sparse(data, 0.0, n_threads).filled()
     ptr, order, default_at, cuts = found.ptr, found.order, found.default_at, [*found.cuts]
-    d, ends = data.n_features, order < 0
+    d, ends = len(feature), order < 0
     column = np.repeat(np.arange(d), np.diff(ptr))
     place = np.arange(len(order)) - ptr[column]
     runs = np.concatenate(([0], np.cumsum(ends)))
@@ -187,7 +195,7 @@ def bin_sparse(data, max_bins, n_threads):
     bins[missing_entry] = n_bins[column[missing_entry]]
     row = np.where(ends, ~order, order)
     outside = bins != mode[column]
-    return SparseBins(column[outside], row[outside], bins[outside], cuts, n_bins, found.n_missing, mode)
+    return SparseBins(feature, column[outside], row[outside], bins[outside], cuts, n_bins, found.n_missing, mode)
 
 
 def _merge_bins(bins, values, cuts, mode, max_bins):

@@ -65,21 +65,21 @@ class TrainingRows:
         size = self.n_rows * self.lanes * self.n_blocks
         self.dtype = np.dtype(np.float64 if size <= SMALL_DATA else np.float32)
         self.X = X
-        self._check_memory(X, size * self.dtype.itemsize, n_threads)
+        self._check_memory(X, n_threads)
         # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
         self.least_weight = min_weight_fraction_leaf * self.weight.sum() * (1 - 1e-9)
 
-    def _check_memory(self, X, gradient_bytes, n_threads):
-        """Refuse before anything large is taken: what the stores and two gradients need while they are made."""
-        room, needed = available_memory(), self._store_bytes(X, n_threads) + 2 * gradient_bytes
+    def _check_memory(self, X, n_threads):
+        """Refuse before anything large is taken: what the columns need while they are made."""
+        room, needed = available_memory(), self.store_bytes(X, n_threads)
         if room is not None and needed > room:
             raise MemoryError(
                 f"training on {X.shape[0]} rows, {X.shape[1]} features and {self.n_classes} classes needs about "
-                f"{in_words(needed)} ({in_words(2 * gradient_bytes)} of it for weights); {in_words(room)} are free. "
-                "Use fewer rows or features, or a machine with more memory"
+                f"{in_words(needed)} for the columns; {in_words(room)} are free. Use fewer rows or features, or a "
+                "machine with more memory"
             )
 
-    def _store_bytes(self, X, n_threads):
+    def store_bytes(self, X, n_threads):
         """Bytes of the columns in the form that is scanned, while it is made."""
         raise NotImplementedError
 

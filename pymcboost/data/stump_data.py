@@ -29,13 +29,13 @@ class TrainingData(TrainingRows):
         else:
             self.stores = self._dense_stores(max_bins, n_threads)
 
-    def _store_bytes(self, X, n_threads):
+    def store_bytes(self, X, n_threads):
         """Bytes of the columns in the form that is scanned, while it is made."""
         m, d = X.shape
         if self.is_sparse:
             return X.nnz * 24 + 16 * d
-        per_entry = 2 if self.dtype == np.float32 else 10
-        return m * d * per_entry + 1100 * d + n_threads * m * 80
+        per_entry = 2 if self.dtype == np.float32 else 13
+        return m * d * per_entry + 1100 * d + m * (60 + 50 * n_threads)
 
     @property
     def n_entries(self):

@@ -41,14 +41,13 @@ class TreeData(TrainingRows):
         """The columns as `Tiled`, what trees of one class are grown on."""
         return tiles_of(self.columns)
 
-    def _store_bytes(self, X, n_threads):
+    def store_bytes(self, X, n_threads):
+        """Bytes of the columns, while they are made."""
         m, d = X.shape
-        # Scores and gradients of every class, and per thread the rows of the tree being grown.
-        rows = m * (14 * self.n_classes + 48 * n_threads)
         if self.is_sparse:
-            return X.nnz * 60 + 40 * d + rows
-        per_entry = 3 if self.dtype == np.float32 else 18
-        return m * d * per_entry + 1100 * d + n_threads * m * 80 + rows
+            return X.nnz * 60 + 40 * d
+        per_entry = 2 if self.dtype == np.float32 else 18
+        return m * d * per_entry + 1100 * d + m * (60 + 50 * n_threads)
 
     @property
     def n_entries(self):

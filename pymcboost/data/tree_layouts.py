@@ -289,7 +289,7 @@ def entries_of(bins, m):
     has_missing = bins.n_missing > 0
     used = np.flatnonzero(((bins.n_bins > 1) | has_missing) & (bins.n_missing < m))
     cuts = [bins.cuts[f] for f in used]
-    its = _features(used, bins.n_bins[used], has_missing[used], bins.mode[used], cuts)
+    its = _features(bins.feature[used], bins.n_bins[used], has_missing[used], bins.mode[used], cuts)
     sizes = (its["n_bins"] + its["has_missing"]).astype(np.int64)
     ends_at = np.cumsum(sizes)
     if len(ends_at) and ends_at[-1] > np.iinfo(np.int32).max:

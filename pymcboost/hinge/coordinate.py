@@ -12,7 +12,6 @@ from pymcboost.hinge.dual import (
     bias_of,
     bounds,
     dot,
-    refuse_memory,
     restart,
     violation_of,
     warn_violation,
@@ -40,9 +39,13 @@ class DenseKernel:
     n_threads : ignored
     """
 
+    @staticmethod
+    def bytes_of(m):
+        """What it takes for m rows."""
+        return 4 * m * m + 80 * m
+
     def __init__(self, m, block, n_threads=1):
         n = -(-m // svmdual.BLOCK) * svmdual.BLOCK
-        refuse_memory(4 * n * n + 80 * n, m, 4, "fewer rows, or a linear kernel, which needs none")
         self.m, self.n = m, n
         self._K = np.zeros((n, n), dtype=np.float32)
         for begin in range(0, m, BLOCK):

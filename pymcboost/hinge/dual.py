@@ -19,8 +19,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pymcboost.threads import available_memory, in_words
-
 # Kernel rows made at once.
 BLOCK = 256
 # What rounding to float32, in LIBSVM's cache and in kernels in memory, may add to a violation, relative to the sums.
@@ -61,16 +59,6 @@ class Solution:
 def dot(a, b):
     """Inner product, not by BLAS: its sums depend on the CPU."""
     return float(np.einsum("i,i->", a, b))
-
-
-def refuse_memory(needed, m, per_entry, remedy):
-    """Refuse a kernel of m rows that does not fit what is free."""
-    room = available_memory()
-    if room is not None and needed > room:
-        raise MemoryError(
-            f"a kernel of {m} x {m} entries needs about {in_words(needed)} ({per_entry} bytes per entry); "
-            f"{in_words(room)} are free. Use {remedy}"
-        )
 
 
 def violation_of(beta, E, lo, hi):

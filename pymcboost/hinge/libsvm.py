@@ -5,13 +5,15 @@ import ctypes
 import numpy as np
 
 from pymcboost._kernels import svmdual
-from pymcboost.hinge.dual import BLOCK, Solution, bounds, dot, refuse_memory, violation_of, warn_violation
+from pymcboost.hinge.dual import BLOCK, Solution, bounds, dot, violation_of, warn_violation
 
 # Bytes per kernel entry: LIBSVM's nodes, and what it caches of them at most.
 NODE, CACHED = 16, 4
 LARGEST_CACHE = 2 << 30
 # The anchors' own entries are this many times what the gradient of an anchor can otherwise reach.
 ANCHOR_MARGIN = 10.0
+# LIBSVM adds in float32. Where this may move a gradient by more, its steps end at its own bound, and lead nowhere.
+HOPELESS, ROUNDED = 1e9, 2.0**-24
 
 
 def _address(function):
@@ -34,13 +36,13 @@ class LibsvmKernel:
     n_threads : int, default=1
     """
 
+    @staticmethod
+    def bytes_of(m):
+        """What it takes for m rows."""
+        return (m + 2) * (m + 4) * NODE + min(CACHED * (m + 2) ** 2 + (1 << 20), LARGEST_CACHE)
+
     def __init__(self, m, block, n_threads=1):
-        size = (m + 2) * (m + 4) * NODE
         self._cache = min(CACHED * (m + 2) ** 2 + (1 << 20), LARGEST_CACHE)
-        refuse_memory(
-            size + self._cache, m, NODE,
-            'solver="coordinate", which takes 4 bytes per entry and none for a linear kernel, or fewer rows',
-        )  # fmt: skip
         from libsvm import svm
         from threadpoolctl import ThreadpoolController
 
@@ -127,7 +129,10 @@ class LibsvmKernel:
         labels = np.concatenate((s, [1.0, -1.0]))
         address = self._address[np.concatenate((used, [m, m + 1]))]
         # From a violation of 2 on LIBSVM would not take a step, and not even bring the anchors to their bound.
-        found, bias, n_iter = self._train(labels, address, bound, min(tol / unit, 1.0))
+        if ROUNDED * bound * self._largest > HOPELESS:
+            found, bias, n_iter = np.append(np.zeros(len(s)), (bound, -bound)), 0.0, 0
+        else:
+            found, bias, n_iter = self._train(labels, address, bound, min(tol / unit, 1.0))
         if found[-2] != bound or found[-1] != -bound:
             raise AssertionError(
                 f"the anchors have the multipliers {found[-2]!r} and {found[-1]!r}, not +-{bound!r}: LIBSVM has solved "

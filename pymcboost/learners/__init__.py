@@ -10,10 +10,9 @@ from pymcboost.learners.stumps import (
     StumpFit,
     TotalStump,
     add_stumps,
-    refuse_edges,
 )
 
 __all__ = [
     "ClassStump", "EdgeStumps", "EdgeTrees", "EveryStump", "Resampled", "SharedStump", "SharedTree", "StumpFit",
-    "TotalStump", "TreeFit", "add_stumps", "draw", "draw_distinct", "refuse_edges",
+    "TotalStump", "TreeFit", "add_stumps", "draw", "draw_distinct",
 ]  # fmt: skip

@@ -4,7 +4,6 @@ import numpy as np
 
 from pymcboost._kernels import trees as _trees
 from pymcboost.data.tree_data import Grown, Quantiser
-from pymcboost.threads import available_memory, in_words
 
 # A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
 LARGEST_STEP = 50.0
@@ -56,21 +55,6 @@ class ClassTrees:
         self._starts, self._own = _trees.chunks(data.class_start)
         self._sums = np.zeros((len(self._own), 2, K))
         self._grown = self._all_pairs = None
-
-    def refuse_search(self, n_candidates):
-        """Say so before any of it is taken where the trees that a search for the base class grows do not fit."""
-        K, m, room = self.data.n_classes, self.data.n_rows, available_memory()
-        counts = [K * (K - 1) // 2 - (K - c) * (K - c - 1) // 2 for c in range(K + 1)]
-        sizes = [Grown.bytes_of(n, self.max_leaves, m) for n in counts]
-        if room is None or sizes[n_candidates] <= room:
-            return
-        fitting = [c for c in range(1, K) if sizes[c] <= room]
-        remedy = f"n_candidates={fitting[-1]} fits; or use" if fitting else "Use"
-        raise MemoryError(
-            f"searching {n_candidates} of {K} classes for the base class grows {counts[n_candidates]:,} trees on {m} "
-            f"rows at once, whose leaves need about {in_words(sizes[n_candidates])}; {in_words(room)} are free. "
-            f"{remedy} fewer rows, an algorithm without base class, or a machine with more memory"
-        )
 
     def restart(self, scores):
         """Take over raw scores (m, K), or zeros."""

@@ -8,7 +8,6 @@ from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data.rows import TIE, layout
-from pymcboost.threads import available_memory, in_words
 
 
 class StumpFit(NamedTuple):
@@ -208,7 +207,6 @@ class EveryStump(_StumpSearch):
     def __init__(self, data, n_threads, n_columns=None):
         super().__init__(data, n_threads, n_columns)
         lengths = self._lengths()
-        refuse_edges(lengths, self._sums.size)
         self._set_result(_stumps.AllEdges(lengths, self._sums.size))
         self._h = aligned_zeros(data.n_rows, np.int8)
         self._splits = self.outputs = None
@@ -263,7 +261,6 @@ class ClassStump(_StumpSearch):
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
         lengths = self._lengths()
-        refuse_edges(lengths, self._sums.size)
         self._set_result(_stumps.AllEdges(lengths, self._sums.size))
         self._right = np.zeros(len(self._best.edge))
         self._gradient = data.gradient_buffer()
@@ -289,16 +286,6 @@ class ClassStump(_StumpSearch):
         np.fill_diagonal(right_if, -np.inf)
         classes = np.unravel_index((right_if * self.tie >= right_if.max()).argmax(), right_if.shape)
         return self._stump_of_split(split, float(self._right[split]), self._h), (int(classes[0]), int(classes[1]))
-
-
-def refuse_edges(lengths, width):
-    """Say so before any of it is taken where the edges of all splits (`AllEdges`) do not fit."""
-    n, room = 2 * sum(lengths), available_memory()
-    if room is not None and 8 * n * width > room:
-        raise MemoryError(
-            f"the edges of {n} splits in {width} columns need about {in_words(8 * n * width)}; {in_words(room)} are "
-            "free. Use a smaller max_bins, fewer features, or a machine with more memory"
-        )
 
 
 class EdgeStumps(_StumpSearch):

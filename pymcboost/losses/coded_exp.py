@@ -5,7 +5,6 @@ import numpy as np
 from pymcboost._kernels import elementary
 from pymcboost._kernels import weights as _weights
 from pymcboost.losses.blocks import SMALLEST, Blocks
-from pymcboost.threads import available_memory, in_words
 
 exp, log = elementary.exp, elementary.log
 
@@ -33,7 +32,6 @@ class CodedExp(Blocks):
     def __init__(self, data, code, n_threads, *, apart=False, unit=None):
         self.code = np.ascontiguousarray(code, dtype=np.float64)
         K, P = self.code.shape
-        self._refuse(data, P)
         super().__init__(data, P, n_threads)
         self.apart = apart
         self._unit = self.code if unit is None else np.asarray(unit, dtype=np.float64)
@@ -42,16 +40,6 @@ class CodedExp(Blocks):
         self._used = self._factors[:, :, :P]  # where h is +1, and where it is -1; and what is added
         self._used[2] = SMALLEST * np.sign(self._unit)
         self._start_mass = np.einsum("kp,k->p", np.abs(np.sign(self.code)), of_class)
-
-    @staticmethod
-    def _refuse(data, P):
-        """Say so before any of it is taken where the weights and the learners' outputs do not fit."""
-        needed, room = data.n_rows * P * (data.dtype.itemsize + 1), available_memory()
-        if room is not None and needed > room:
-            raise MemoryError(
-                f"the weights of {data.n_rows} rows in {P} binary problems need about {in_words(needed)}; "
-                f"{in_words(room)} are free. Use fewer problems (class subsets, columns of the code) or rows"
-            )
 
     def start(self, scores=None):
         """Weights of given scores (m, P) of the columns, or of f = 0."""

@@ -69,7 +69,9 @@ def dense_random(n_classes, rng, n_columns=None, trials=TRIALS):
     for _ in range(trials):
         code = _random_columns(n_classes, n_columns, rng)
         agreement = code @ code.T
-        distance = n_columns - (agreement - np.diag(np.diag(agreement))).max() if n_classes > 1 else 0
+        np.fill_diagonal(agreement, 0.0)
+        distance = n_columns - agreement.max() if n_classes > 1 else 0
+        del agreement  # before the next one is made
         if distance > best_distance:
             best, best_distance = code, distance
     return best
@@ -94,6 +96,17 @@ def random_half(n_classes, rng):
 
 
 CODES = {"one-vs-all": one_vs_all, "all-pairs": all_pairs, "exhaustive": exhaustive}
+
+
+def n_columns(code, n_classes):
+    """Columns of `code_matrix`, before it is made."""
+    K = n_classes
+    every = 2 ** (K - 1) - 1 if K <= LARGEST_EXHAUSTIVE else np.inf
+    if code == "exhaustive" or (code == "auto" and K <= 7):
+        return int(min(every, MOST_COLUMNS))
+    if code in ("auto", "dense"):
+        return int(min(every, np.ceil(COLUMNS_PER_BIT * np.log2(K))))
+    return K if code == "one-vs-all" else K * (K - 1) // 2
 
 
 def code_matrix(code, n_classes, rng):

@@ -291,6 +291,16 @@ def meta_of(sections):
     return meta if isinstance(meta, dict) else {"meta": meta}
 
 
+def feature_names(data, scorer):
+    """Names of the columns that the training read; None where the file has none, or no text for every feature."""
+    try:
+        names = meta_of(arrays(data, scorer)).get("feature_names")
+    except ModelFormatError:
+        return None
+    known = isinstance(names, list) and len(names) == scorer.header[1] and all(isinstance(n, str) for n in names)
+    return names if known else None
+
+
 def encode(model, common, link="none"):
     """Bytes of a model file; equal models give equal bytes.
 

@@ -1,6 +1,7 @@
 """Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
 
 from collections.abc import Iterator
+from functools import cache, partial
 from operator import index
 from os import PathLike
 from typing import Any, Literal, Self
@@ -73,6 +74,8 @@ class Model(Calibration):
         Number of rounds of the training: a stump is one, a round of trees may have several. None for an interval table
         and for machines.
         Not the rounds of a totally corrective training (see `has_stages`), which ``meta["rounds"]`` has.
+    feature_names : list of str or None
+        Names of the columns, if the model was trained on a data frame.
     meta : dict
         What the training left for information; empty if nothing.
     """
@@ -81,7 +84,8 @@ class Model(Calibration):
         self._data, self._scorer = data, scorer
         self._header = header = file.header(scorer)
         self._kind = KINDS[header.kind]
-        self._rows = Rows(scorer, self._kind.allows_missing)
+        self._names = cache(partial(file.feature_names, data, scorer))
+        self._rows = Rows(scorer, self._kind.allows_missing, self._names)
         self.n_classes_, self.n_features_in_ = header.n_classes, header.n_features
         self.kind, self.link = header.kind, header.link
         merged = self._kind.no_stages is not None
@@ -160,6 +164,12 @@ class Model(Calibration):
         return file.meta_of(self._sections())
 
     @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the columns that the training read, None if it read no frame: frames are put in this order."""
+        names = self._names()
+        return None if names is None else list(names)
+
+    @property
     def information(self):
         """The same as `meta`, but {} where it cannot be read: nothing of it is needed to score."""
         try:
@@ -219,9 +229,10 @@ class Model(Calibration):
 
         Parameters
         ----------
-        X : array-like or CSR matrix (m, n_features_in_)
+        X : array-like, data frame or CSR matrix (m, n_features_in_)
             Cast to float32. NaN means missing: each split has a side for it. Linear and kernel machines have no missing
-            values: they refuse NaN and infinite numbers.
+            values: they refuse NaN and infinite numbers. The columns of a frame go by `feature_names`, in any order.
+            They go by position where the model, or the frame, has no names of text.
         n_jobs : int, optional
             Number of threads; None: one for fewer than 10,000 rows, otherwise all CPUs available.
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import score
+from pymcboost.model.columns import in_order, refuse_dates, wrong_value
 from pymcboost.threads import counted, resolve_n_jobs
 
 # Below this many rows, one thread unless more are asked for.
@@ -29,12 +30,14 @@ class Rows:
         Of a file that has been accepted.
     allows_missing : bool
         False: rows with NaN or infinite numbers are refused.
+    names : callable, optional
+        Gives the names of the columns, or None: what frames are put in order by.
     """
 
-    __slots__ = ("_scorer", "_allows_missing", "_n_classes", "_n_features")
+    __slots__ = ("_scorer", "_allows_missing", "_n_classes", "_n_features", "_names")
 
-    def __init__(self, scorer, allows_missing):
-        self._scorer, self._allows_missing = scorer, allows_missing
+    def __init__(self, scorer, allows_missing, names=None):
+        self._scorer, self._allows_missing, self._names = scorer, allows_missing, names
         self._n_classes, self._n_features = scorer.header[:2]
 
     def checked(self, X):
@@ -43,11 +46,7 @@ class Rows:
             if hasattr(X, "tocsr"):
                 X = X.tocsr()
             else:
-                X = np.asarray(X)
-                if X.dtype.char not in "fd" or not X.dtype.isnative:
-                    if X.dtype.kind not in "biufO":
-                        raise ValueError(f"X must hold numbers, not {X.dtype}")
-                    X = X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
+                X = self._array(X)
         elif getattr(X, "format", "csr") != "csr":
             check_sparse(X)
             X = X.tocsr()
@@ -58,6 +57,25 @@ class Rows:
         if X.shape[1] != self._n_features:
             raise ValueError(f"X has {counted(X.shape[1], 'feature')}, but this model needs {self._n_features}")
         return X
+
+    def _array(self, X):
+        if type(X) is np.ndarray and X.dtype.char in "fd" and X.dtype.isnative:
+            return X
+        if hasattr(X, "columns") or hasattr(X, "column_names"):
+            X = X if self._names is None else in_order(X, self._names)
+            refuse_dates(X)
+        given = X
+        try:
+            X = np.asarray(given)
+            if X.dtype.char in "fd" and X.dtype.isnative:
+                return X
+            if X.dtype.kind not in "biufO":
+                raise ValueError(f"X must hold numbers, not {X.dtype}")
+            if X.dtype.kind == "O" and hasattr(given, "iloc"):  # pandas has a missing value of its own
+                return given.to_numpy(np.float64, na_value=np.nan)
+            return X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(wrong_value(given) or error) from error
 
     def scores(self, X, n_jobs=None):
         """Scores of the classes: float64 (m, K)."""
@@ -112,8 +130,9 @@ class Rows:
         if not self._allows_missing:
             refused = np.isnan(out[:, 0]) if best is None else best < 0
             if refused.any():
+                row = int(refused.argmax())
                 raise ValueError(
-                    f"row {int(refused.argmax())} of X holds NaN, an infinite number, or one too large for float32 or "
-                    "for this model; linear and kernel machines have no missing values: fill them in before (impute)"
+                    f"row {row} of X holds NaN, an infinite number, or one too large for float32 or for this model; "
+                    "linear and kernel machines have no missing values: fill them in before (impute)"
                 )
         return out if best is None else best

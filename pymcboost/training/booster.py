@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pymcboost.model.model import Model
+from pymcboost.training import memory
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,10 @@ class Booster:
         """What the model file says besides algorithm, parameters and feature names."""
         return {}
 
+    def memory(self):
+        """What the rounds take besides the rows, their columns and the model, in parts: see `training.memory`."""
+        return []
+
     # -- what the loop calls -------------------------------------------------------------------------------------------
 
     def start(self, data, classes, n_threads, previous=None, n_validation=0):
@@ -136,6 +141,7 @@ class Booster:
         self.data, self.classes, self.n_threads, self.n_validation = data, classes, n_threads, n_validation
         if previous is not None:
             self.check_previous(previous)
+        memory.refuse(self)
         self.builder = self.new_builder()
         scores = None
         if previous is None:

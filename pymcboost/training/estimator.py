@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pymcboost._version import __version__
+from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
@@ -19,7 +20,6 @@ from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
 from pymcboost.training.folds import out_of_fold, refuse_mixed
 from pymcboost.training.inputs import (
-    TYPES,
     Inputs,
     Validation,
     check_class_weight,
@@ -28,11 +28,13 @@ from pymcboost.training.inputs import (
     held_out,
     held_set,
     labels_of_file,
+    validated,
 )
 from pymcboost.training.loop import TrainingState, train
 from pymcboost.training.meta import meta_of
 from pymcboost.training.metrics import Held, Metric
 from pymcboost.training.parameters import ClassWeight, Folds, Parameter, Rounds, Scoring, Seed, checked, estimator
+from pymcboost.training.rounding import warn_of_merged
 
 if TYPE_CHECKING:
     from pymcboost.training._bases import BaseEstimator, ClassifierMixin
@@ -137,8 +139,7 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
         basis.check_is_fitted(self, "model_")
         if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
             check_sparse(X)
-        finite = "allow-nan" if self.booster.allows_missing else True
-        return basis.validate_data(self, X, accept_sparse="csr", dtype=TYPES, ensure_all_finite=finite, reset=False)
+        return validated(self, X, accept_sparse="csr", allow_nan=self.booster.allows_missing, reset=False)
 
     def decision_function(self, X: Features) -> NDArray[np.float64]:
         """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes."""
@@ -387,12 +388,12 @@ class _Training:
 
     def _inputs(self, X, y, sample_weight, sets, groups, continued):
         draft, params = self.draft, self.params
-        finite = "allow-nan" if self.booster.allows_missing else True
+        allow_nan, given = self.booster.allows_missing, X
         check_sparse(X)
-        X, y = basis.validate_data(
-            draft, X, y, accept_sparse="csr", dtype=TYPES, ensure_all_finite=finite, reset=not continued
-        )
+        X, y = validated(draft, X, y, accept_sparse="csr", allow_nan=allow_nan, reset=not continued)
         basis.check_classification_targets(y)
+        narrowed = X.dtype == np.float32 and hasattr(given, "__getitem__")
+        warn_of_merged(given if narrowed else X, names_of(given), stacklevel=5)
         weight = basis._check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         classes, codes = np.unique(y, return_inverse=True)
         if continued and not np.array_equal(classes, draft.classes_):
@@ -415,7 +416,7 @@ class _Training:
             None if groups is None else basis.column_or_1d(groups),
         )  # fmt: skip
         basis.check_consistent_length(X, groups)
-        found = [held_set(draft, name, *parts, inputs, finite) for name, parts in sets.items()]
+        found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
         if params.early_stopping and "val" not in sets:
             random_state = _random_state(params.random_state, self.callbacks)
             rows = held_out(codes, weight, params.validation_fraction, random_state)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymcboost.model.builders import EnsembleBuilder
+from pymcboost.model.columns import refuse_dates, wrong_value
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted
@@ -107,6 +108,20 @@ def _stacked(parts):
     return np.concatenate(parts)
 
 
+def validated(estimator, X, *y, allow_nan, **options):
+    """scikit-learn's `validate_data`; its errors name the column and the value."""
+    finite = "allow-nan" if allow_nan else True
+    refuse_dates(X)
+    try:
+        return validate_data(estimator, X, *y, dtype=TYPES, ensure_all_finite=finite, **options)
+    except (ValueError, TypeError, OverflowError) as error:
+        found = wrong_value(X, allow_nan)
+        if found is None:
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{found} ({str(error)[:80].partition(chr(10))[0]})") from error
+
+
 def given_sets(X_val, y_val, sample_weight_val, validation_sets):
     """Validation sets that the user gives, by name: X, y and weights or None."""
     if (X_val is None) != (y_val is None):
@@ -131,13 +146,11 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
     return found
 
 
-def held_set(estimator, name, X, y, weight, inputs, all_finite):
+def held_set(estimator, name, X, y, weight, inputs, allow_nan):
     """A validation set after checking it; the weights of the classes count in it as in training."""
     try:
         check_sparse(X)
-        X, y = validate_data(
-            estimator, X, y, accept_sparse="csc", dtype=TYPES, ensure_all_finite=all_finite, reset=False
-        )
+        X, y = validated(estimator, X, y, accept_sparse="csc", allow_nan=allow_nan, reset=False)
         weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:
         raise ValueError(f"validation set {name!r}: {error}") from error

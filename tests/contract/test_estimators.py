@@ -112,6 +112,20 @@ def test_sparse_and_dense_agree(algorithm):
     np.testing.assert_array_equal(sparse.decision_function(scipy.sparse.csr_array(X)), sparse.decision_function(X))
 
 
+def test_small_sparse_and_dense_data_give_the_same_bytes(algorithm):
+    """But for what docs/limits.md names."""
+    known = algorithm().get_params()
+    if "kernel" in known:
+        return
+    draws = "subsample" in known and known.get("weak_learner") != "tree"
+    X, y = some_data(K=4, m=300, d=8)
+    X = X.astype(np.float32)
+    X[np.random.default_rng(1).random(X.shape) < 0.5] = 0
+    for share in ({}, {"subsample": 0.5}) if draws else ({},):
+        model = algorithm(n_estimators=6, **share)
+        assert model.fit(X, y).model_.to_bytes() == model.fit(scipy.sparse.csr_array(X), y).model_.to_bytes()
+
+
 @pytest.mark.parametrize("labels", [np.array([3, 7, 11]), np.array(["ape", "bee", "cat"]), np.array([-1.0, 0.0, 2.0])])
 def test_labels(algorithm, labels, tmp_path):
     X, y = some_data(K=3)

@@ -23,6 +23,7 @@ from sklearn.exceptions import NotFittedError
 
 import pymcboost
 from pymcboost import (
+    ABCMartClassifier,
     Checkpoint,
     HingeBoostOCClassifier,
     MartClassifier,
@@ -32,6 +33,8 @@ from pymcboost import (
     VectorTreeBoostClassifier,
     load_model,
 )
+from pymcboost.data import binning
+from pymcboost.hinge import coordinate
 
 WIDEST = 2**31 - 1
 PACKAGE = str(Path(pymcboost.__file__).parent)
@@ -548,6 +551,47 @@ def test_features_that_are_not_scaled_are_named_before_they_cost_time():
         with pytest.raises(UserWarning, match=r"the SVM converges slowly .*\(feature 0\)\. Use scale=True"):
             HingeBoostOCClassifier(n_estimators=1, random_state=0).fit(*time_stamps())
         HingeBoostOCClassifier(n_estimators=4, scale=True, random_state=0).fit(*time_stamps())
+
+
+@pytest.mark.parametrize("size", [1e9, 3e37])
+@pytest.mark.parametrize("params", [{}, {"solver": "libsvm"}, {"kernel": "perceptron"}])
+def test_huge_values_end_and_name_the_remedy(params, size, monkeypatch):
+    monkeypatch.setattr(coordinate, "MAX_VISITS", 200_000_000)
+    X, y = some_data(m=60)
+    model = HingeBoostOCClassifier(n_estimators=1, random_state=0, **params)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(np.sign(X) * (np.abs(X) + 0.1) * size / 10, y)
+    assert model.history_["n_iter"].sum() < 1e7
+    ended = model.history_["violation"].max() <= 1e-3 * (1 + np.abs(model.decision_function(X * size / 10)).max())
+    assert ended or any("scale=True" in str(one.message) for one in caught)
+
+
+def test_kernels_that_are_one_number_in_float32_end_at_once_and_are_named():
+    X, y = some_data(m=60)
+    for solver in ("libsvm", "coordinate"):
+        model = HingeBoostOCClassifier(n_estimators=2, kernel="poly", coef0=2.0**31, solver=solver, random_state=0)
+        with pytest.warns(UserWarning, match="the kernel's values lie between .* a smaller coef0") as caught:
+            model.fit(X, y)
+        assert caught[0].filename == __file__
+        assert model.history_["n_iter"].sum() < 10_000
+
+
+def test_the_cost_of_sparse_columns_follows_their_entries(monkeypatch):
+    """A million columns, of which 40 have entries: Python looks at those alone."""
+    rng, d, m = np.random.default_rng(0), 1 << 20, 200
+    rows, columns = np.repeat(np.arange(m), 8), rng.integers(0, 40, 8 * m)
+    X = scipy.sparse.coo_array((rng.normal(size=8 * m), (rows, columns * (d // 40))), shape=(m, d)).tocsr()
+    y, looked_up = np.arange(m) % 3, []
+    seen = binning.Cuts.__getitem__
+    monkeypatch.setattr(binning.Cuts, "__getitem__", lambda self, f: looked_up.append(f) or seen(self, f))
+    for cls in (ABCMartClassifier, VectorTreeBoostClassifier, MCBoostClassifier):
+        looked_up.clear()
+        model = cls(n_estimators=2, random_state=0).fit(X, y).model_
+        assert len(looked_up) < 1000
+        used = np.unique(X.indices)
+        few = cls(n_estimators=2, random_state=0).fit(X[:, used], y).model_
+        np.testing.assert_array_equal(model.used_features()[0], used[few.used_features()[0]])
 
 
 def test_work_on_features_that_are_not_scaled_is_bounded():

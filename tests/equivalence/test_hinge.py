@@ -26,6 +26,7 @@ from pymcboost.hinge.coordinate import DenseKernel, LinearRows
 from pymcboost.hinge.dual import violation_of
 from pymcboost.hinge.kernels import kernel_block
 from pymcboost.hinge.libsvm import LibsvmKernel
+from pymcboost.training import memory
 
 KERNEL_SOLVERS = {"libsvm": LibsvmKernel, "pairwise": DenseKernel}
 TOL = 1e-7
@@ -277,13 +278,14 @@ def test_unscaled_features_are_found(sparse):
 
 
 def test_kernels_that_do_not_fit_are_refused_with_the_figure_and_the_remedy(monkeypatch):
-    monkeypatch.setattr(dual, "available_memory", lambda: 1 << 20)
-    words = r"1000 x 1000 entries needs about .* \({} bytes per entry\); 1.0 MiB are free. Use .*fewer rows"
-    with pytest.raises(MemoryError, match=words.format(16)) as refusal:
-        LibsvmKernel(1000, None)
-    assert 'solver="coordinate"' in str(refusal.value)
-    with pytest.raises(MemoryError, match=words.format(4)):
-        DenseKernel(1000, None)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1 << 20)
+    X, y = np.zeros((1000, 2)), np.arange(1000) % 3
+    words = "needs about .* of it for a kernel of 1000 x 1000 entries; 1.0 MiB are free. Use .*fewer rows"
+    with pytest.raises(MemoryError, match=words) as refusal:
+        HingeBoostOCClassifier(kernel="rbf").fit(X, y)
+    assert 'solver="coordinate", which takes 4 bytes per entry' in str(refusal.value)
+    with pytest.raises(MemoryError, match=words):
+        HingeBoostOCClassifier(kernel="rbf", solver="coordinate").fit(X, y)
 
 
 def test_libsvm_says_nothing_and_keeps_its_own_output():

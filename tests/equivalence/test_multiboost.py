@@ -20,6 +20,7 @@ from pymcboost.solvers.columns import Columns, pack, padded
 from pymcboost.solvers.fcd import FCD
 from pymcboost.solvers.lbfgs import LBFGS
 from pymcboost.solvers.weights import LARGEST_COEFFICIENT, PairWeights
+from pymcboost.training import memory
 
 REAL = [np.float64, np.float32]
 
@@ -679,17 +680,17 @@ def test_more_than_ten_thousand_rows(cls):
 
 def test_outputs_that_do_not_fit_are_refused(monkeypatch):
     X, y = blobs(3000, 3, 4)
-    monkeypatch.setattr(column_generation, "available_memory", lambda: 3_000_000)
-    with pytest.raises(MemoryError, match=r"outputs of 80000 weak learners on 3000 rows of 4 classes .*max_passes=1"):
+    monkeypatch.setattr(memory, "available_memory", lambda: 3_000_000)
+    with pytest.raises(MemoryError, match=r"outputs of 80000 weak learners on 3000 rows of 4 classes; .*max_passes=1"):
         MultiBoostCWClassifier(n_estimators=20_000).fit(X, y)
     MultiBoostCWClassifier(n_estimators=5).fit(X, y)
-    with pytest.raises(MemoryError, match="Use a smaller n_estimators, or fewer rows"):
+    with pytest.raises(MemoryError, match="Use a smaller n_estimators, fewer rows"):
         MultiBoostClassifier(n_estimators=80_000, solver="lbfgs").fit(X, y)
 
 
 def test_outputs_on_validation_rows_are_counted(monkeypatch):
     X, y = blobs(3000, 3, 4)
-    monkeypatch.setattr(column_generation, "available_memory", lambda: 2_000_000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2_000_000)
     MultiBoostCWClassifier(n_estimators=500).fit(X, y)
     with pytest.raises(MemoryError, match="outputs of 2000 weak learners"):
         MultiBoostCWClassifier(n_estimators=500).fit(X, y, X_val=X, y_val=y)

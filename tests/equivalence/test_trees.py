@@ -20,6 +20,7 @@ from pymcboost._kernels import trees as kernel
 from pymcboost.data.tree_data import Grown, Quantiser, TreeData
 from pymcboost.data.tree_layouts import SKIPPING_ROWS
 from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees
+from pymcboost.training import memory
 
 PLAIN = [LogitBoostClassifier, MartClassifier]
 BASED = [ABCLogitBoostClassifier, ABCMartClassifier]
@@ -726,32 +727,35 @@ def test_losses_with_each_base_class(K, weighted, max_leaves, scale, repeats):
 
 
 def test_a_search_that_does_not_fit_is_refused_before_it_takes_memory(monkeypatch):
-    K, m = 6, 600
+    K, m, small = 40, 5000, {"n_estimators": 2, "max_leaf_nodes": 2}
     X, y, _ = setting(m, 4, K, 21)
-    size = {n: Grown.bytes_of(n, 20, m) for n in (5, 9, 12, 15)}  # trees of 1, 2, 3 and all candidates
-    grown = Grown.empty(15, 20, m)
-    assert sum(getattr(grown, name).nbytes for name in grown.__dataclass_fields__) <= 1.01 * size[15]
+    numbers = {1: 39, 2: 77, 3: 114, None: 780}  # trees of so many candidates, None for all
+    size = {n: Grown.bytes_of(numbers[n], 2, m) for n in numbers}
+    grown = Grown.empty(780, 2, m)
+    assert sum(getattr(grown, name).nbytes for name in grown.__dataclass_fields__) <= 1.01 * size[None]
     for cls in BASED:
-        monkeypatch.setattr("pymcboost.learners.class_trees.available_memory", lambda: size[15] - 1)
-        model = cls(n_estimators=2, gap=2)
-        with pytest.raises(
-            MemoryError,
-            match=r"searching 6 of 6 classes .* grows 15 trees on 600 rows .* need about 1\d\.\d KiB; .*n_cand",
-        ):
+        total = {}
+        for n in numbers:
+            with monkeypatch.context() as context:
+                counted = []
+                context.setattr(memory, "refuse", lambda booster, counted=counted: counted.append(booster.memory()))
+                cls(**small, n_candidates=n).fit(X, y)
+            total[n] = memory.needed(counted[0])
+            assert total[n] > memory.needed(counted[0][:-1]) + size[n]
+        monkeypatch.setattr(memory, "available_memory", lambda total=total: total[2])
+        model = cls(**small)
+        words = "780 trees, which a search of 40 of 40 classes for the base .* at once; .* Use n_candidates=2, which"
+        with pytest.raises(MemoryError, match=words):
             model.fit(X, y)
         assert not hasattr(model, "model_")
-        monkeypatch.setattr("pymcboost.learners.class_trees.available_memory", lambda: size[9])
-        with pytest.raises(MemoryError, match="n_candidates=2 fits"):
-            cls(n_estimators=2).fit(X, y)
-        assert cls(n_estimators=2, n_candidates=2).fit(X, y).n_estimators_ == 2
-        assert cls(n_estimators=2, warmup_rounds=2).fit(X, y).n_estimators_ == 2
-        with pytest.raises(MemoryError, match="searching 3 of 6 classes .* grows 12 trees"):
-            cls(n_estimators=2, n_candidates=3).fit(X, y)
-        monkeypatch.setattr("pymcboost.learners.class_trees.available_memory", lambda: size[5] - 1)
-        with pytest.raises(MemoryError, match=r"are free\. Use fewer rows"):
-            cls(n_estimators=2, n_candidates=1).fit(X, y)
-        assert cls(n_estimators=2).fit(X, y % 2).n_estimators_ == 2
-        monkeypatch.setattr("pymcboost.learners.class_trees.available_memory", lambda: None)
+        assert cls(**small, n_candidates=2).fit(X, y).n_estimators_ == 2
+        assert cls(**small, warmup_rounds=2).fit(X, y).n_estimators_ == 2
+        with pytest.raises(MemoryError, match=r"are free\. Use fewer"):
+            cls(**small, n_candidates=3).fit(X, y)
+        monkeypatch.setattr(memory, "available_memory", lambda total=total: total[1] - 1)
+        with pytest.raises(MemoryError, match=r"are free\. Use fewer"):
+            cls(**small, n_candidates=1).fit(X, y)
+        monkeypatch.setattr(memory, "available_memory", lambda: None)
         assert cls(n_estimators=1).fit(X, y).n_estimators_ == 1
 
 

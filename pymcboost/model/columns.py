@@ -1,0 +1,107 @@
+"""Columns of data frames by name, and errors that name a column and its value. No frame library is imported."""
+
+import numpy as np
+
+# Names and characters that a message shows.
+SHOWN_NAMES, SHOWN_CHARACTERS = 5, 40
+TEXT = (
+    "give it as numbers: one column for each value (sklearn.preprocessing.OneHotEncoder), codes (OrdinalEncoder), or "
+    "means of the classes (TargetEncoder)"
+)
+DATES = (
+    "give the time since a date near it, in a unit that matters, such as (date - first_date) / np.timedelta64(1, 'h'), "
+    "and its parts (hour, weekday) where they matter"
+)
+
+
+def names_of(X):
+    """Names of a frame's columns (pandas, polars, pyarrow); None where they are not all text, or X is no frame."""
+    names = getattr(X, "column_names", None)
+    names = getattr(X, "columns", None) if names is None else names
+    if names is None or callable(names):
+        return None
+    names = list(names)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def in_order(X, names_of_model):
+    """A frame with its columns in the order of the model's names; as it is where either has none."""
+    given = names_of(X)
+    names = None if given is None else names_of_model()
+    if names is None or given == names:
+        return X
+    missing, unknown = [n for n in names if n not in set(given)], [n for n in given if n not in set(names)]
+    if missing or unknown or len(given) != len(names) or len(set(names)) < len(names):
+        parts = [f"{what} {_listed(them)}" for what, them in (("missing:", missing), ("unknown:", unknown)) if them]
+        parts = parts or ["some names stand more than once"]
+        raise ValueError(
+            f"the columns of X are not those that the model was trained on ({'; '.join(parts)}). Frames go by name: "
+            "give the columns in feature_names, or X.to_numpy() to go by position"
+        )
+    return X.select(names) if hasattr(X, "column_names") else X[names]
+
+
+def refuse_dates(X):
+    """Refuse columns of dates, which NumPy and some frames take for numbers in units of their own."""
+    types = getattr(X, "dtypes", None)  # pandas, polars
+    types = getattr(getattr(X, "schema", None), "types", []) if types is None else types
+    types = [str(one).lower() for one in (types if np.iterable(types) else [types])]
+    dates = any(one.startswith(("date", "time", "duration")) for one in types)
+    if dates or (isinstance(X, np.ndarray) and X.dtype.kind in "mM"):
+        raise ValueError(wrong_value(X) or "X must hold numbers, not dates")
+
+
+def wrong_value(X, allow_nan=True):
+    """The first value that is no number, by column and row, and what to do: a sentence; None if there is none."""
+    if hasattr(X, "indptr") or hasattr(X, "tocsr"):
+        return None
+    names, frame = names_of(X), hasattr(X, "shape") and hasattr(X, "columns") and not callable(X.columns)
+    try:
+        X = X if frame or hasattr(X, "column_names") else np.asarray(X)
+        shape = X.shape
+    except (ValueError, OverflowError):  # rows of different lengths
+        return None
+    for j in range(shape[1] if len(shape) == 2 else 0):
+        column = np.asarray(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] if names is None else X[names[j]])
+        found = _wrong_in(column, allow_nan)
+        if found:
+            return f"column {j if names is None else repr(names[j])}: {found}"
+    return None
+
+
+def _wrong_in(column, allow_nan):
+    """What is wrong with a column, in words; None if it holds numbers."""
+    kind = column.dtype.kind
+    if kind in "biuc":
+        return None
+    rows = np.flatnonzero(~np.isfinite(column)) if kind == "f" else range(len(column))
+    for row in rows:
+        value = column[row] if kind in "mM" else column[row : row + 1].tolist()[0]
+        problem = _problem_of(value, allow_nan)
+        if problem:
+            shown = repr(value) if isinstance(value, (str, bytes)) else str(value)
+            shown = shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + "..."
+            return f"{shown} {problem[0]} (row {row}); {problem[1]}"
+    return None
+
+
+def _problem_of(value, allow_nan):
+    """Why a value is no number to learn from, and what to do; None if it is one."""
+    if hasattr(value, "isoformat") or isinstance(value, (np.datetime64, np.timedelta64)):
+        return "is a date or a time", DATES
+    try:
+        value = np.nan if value is None else float(value)
+    except OverflowError:
+        return "is beyond float64 (+-1.8e308)", "divide the column by a constant, or take its logarithm"
+    except (TypeError, ValueError):
+        if isinstance(value, (str, bytes)):
+            return "is text", TEXT
+        return "is no number", "use NaN for a missing value"
+    if np.isinf(value):
+        return "is infinite", "clip it, or use NaN for a missing value" if allow_nan else "clip it"
+    return ("is missing", "fill it in before (impute)") if np.isnan(value) and not allow_nan else None
+
+
+def _listed(names):
+    shown = ", ".join(map(repr, names[:SHOWN_NAMES]))
+    return shown + (f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else "")

@@ -1,0 +1,160 @@
+"""Memory is counted before it is taken: what a training needs besides its rows and their columns, part by part.
+
+A booster lists its parts in `Booster.memory`, from the functions here. `refuse` is called once the columns are there,
+before anything else is made. The model itself, which grows with the rounds, is not counted.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymcboost.data.rows import layout
+from pymcboost.data.tree_data import POOL_BYTES, Grown
+from pymcboost.losses.rows import row_layout
+from pymcboost.threads import available_memory, in_words
+
+# Rows whose weights are computed at once, lanes of a tile of columns, and columns whose histograms are filled together.
+BLOCK_ROWS, LANES, GROUP = 4096, 16, 8
+FEWER = "fewer rows, or fewer problems (classes, class subsets, columns of the code)"
+NO_TABLES = "fewer classes, or VectorTreeBoostClassifier(), which has no such tables"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the memory: ``n_bytes`` for ``what``, ``passing`` more for a while, and what needs less.
+
+    ``remedy`` may be a function of the bytes that there are for this part.
+    """
+
+    what: str
+    n_bytes: float
+    remedy: str | Callable[[float], str]
+    passing: float = 0.0
+
+
+def needed(parts):
+    """Bytes of all parts at once, when the one that needs the most for a while does."""
+    return sum(part.n_bytes for part in parts) + max((part.passing for part in parts), default=0)
+
+
+def refuse(booster):
+    """Say so before any of it is taken where a training does not fit: what, how much, and what needs less."""
+    parts, room = booster.memory(), available_memory()
+    if room is None or needed(parts) <= room:
+        return
+    data, largest = booster.data, max(parts, key=lambda part: part.n_bytes + part.passing)
+    size = largest.n_bytes + largest.passing
+    remedy = largest.remedy
+    if not isinstance(remedy, str):
+        remedy = remedy(room - needed([part for part in parts if part is not largest]))
+    raise MemoryError(
+        f"{booster.name}: training on {data.n_rows} rows, {data.n_features} features and {data.n_classes} classes "
+        f"needs about {in_words(needed(parts))}, {in_words(size)} of it for {largest.what}; {in_words(room)} are "
+        f"free. Use {remedy}, or a machine with more memory"
+    )
+
+
+def width(n_columns):
+    """Columns of a gradient in blocks, padding included."""
+    lanes, blocks = layout(n_columns)
+    return lanes * blocks
+
+
+def chunks(data):
+    """Parts of the rows that are summed apart."""
+    return int((-(-np.diff(data.class_start) // BLOCK_ROWS)).sum())
+
+
+def weights(data, n_columns, copies=1, passing=0):
+    """Weights in blocks of columns; ``passing`` bytes for each of some thousand rows while they are computed."""
+    m = data.n_rows
+    return Part(
+        f"the weights of {m} rows in {n_columns} columns", copies * m * width(n_columns) * data.dtype.itemsize,
+        FEWER, passing * min(m, BLOCK_ROWS) * n_columns,
+    )  # fmt: skip
+
+
+def tables(data, n_columns, kept=0.0, passing=0.0):
+    """Arrays of float64 (K, n_columns), so many of them."""
+    K, size = data.n_classes, 8 * data.n_classes * n_columns
+    return Part(f"tables of {K} x {n_columns} numbers", kept * size, NO_TABLES, passing * size)
+
+
+def sums(data, n_columns, partial=1):
+    """Sums of the weights by class and their parts (`losses.blocks.ColumnSums`), and the factors of an update."""
+    padded = width(n_columns)
+    size = partial * 16 * padded * chunks(data) + 3 * data.n_classes * padded * data.dtype.itemsize
+    return Part(f"sums of the weights of {data.n_classes} classes in {n_columns} columns", size, NO_TABLES)
+
+
+def pairwise(data, loss, newton):
+    """A pairwise loss in blocks (`losses.pairwise`), and the tables of its Newton steps."""
+    K = data.n_classes
+    if loss == "log":
+        return [weights(data, K, 2, 50), sums(data, K, 3), tables(data, K, 5, 11)]
+    return [weights(data, K, 1, 33), sums(data, K), tables(data, K, newton, 6.5)]
+
+
+def coded(data, n_columns, kept=0.0, passing=0.0):
+    """The exponential loss of coded problems: `losses.CodedExp`."""
+    loss = tables(data, n_columns, 2.5 + kept, 6 + passing)
+    return [weights(data, n_columns, 1, 16), sums(data, n_columns), loss]
+
+
+def rows(data, scores=True, integers=True):
+    """Scores, gradients and integers row after row: `losses.rows`."""
+    m, padded = data.n_rows, row_layout(data.n_classes)[2]
+    size = m * padded * (4 + 8 * scores + 4 * integers)
+    return Part(f"the scores and gradients of {m} rows and {data.n_classes} classes", size, "fewer rows or classes")
+
+
+def outputs(data, n_columns, n_bytes=1):
+    """Outputs of weak learners on the rows."""
+    m = data.n_rows
+    return Part(f"the outputs of {n_columns} weak learners on {m} rows", n_bytes * n_columns * m, FEWER)
+
+
+def stumps(data, n_columns):
+    """Best split of every feature for every column, and the outputs of the stumps: `learners.EdgeStumps`."""
+    slots = sum(len(store.feature) for store in data.stores)
+    best = 12 * slots * width(n_columns)
+    return [Part(f"the best splits of {slots} features in {n_columns} columns", best, "fewer features"),
+            outputs(data, n_columns)]  # fmt: skip
+
+
+def edges(data, n_columns, more=0):
+    """Edges of all splits in all columns, and ``more`` numbers for each: `learners.EveryStump`."""
+    n = 2 * sum(len(thresholds) for store in data.stores for thresholds in store.thresholds)
+    size = 8 * n * (width(n_columns) + more)
+    remedy = "a smaller max_bins, fewer features or fewer classes"
+    return Part(f"the edges of {n} splits in {n_columns} columns", size, remedy, 10 * n)
+
+
+def trees(data, n_trees, max_leaves, n_threads, cell_words):
+    """Trees of one column each that are grown at once, and their histograms: `_kernels.trees.Grower`."""
+    columns, m = data.columns, data.n_rows
+    cells = [max(columns.lane_cells[at : at + LANES]) for at in range(0, columns.n_lanes, LANES)]
+    histogram = 8 * cell_words * (LANES * int(sum(cells)) + columns.n_sparse)
+    kept = max_leaves if histogram * max_leaves <= POOL_BYTES else 1
+    tiles = LANES * len(cells) * m * columns.code_bytes
+    return [
+        Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, m), FEWER),
+        Part("the columns in tiles", tiles, "fewer features or rows"),
+        Part(
+            "histograms and the rows of a tree", n_threads * (histogram * kept + m * (16 * cell_words + 4)),
+            "fewer leaves (max_leaf_nodes), bins (max_bins) or threads (n_jobs)",
+        ),
+    ]  # fmt: skip
+
+
+def vectors(data, max_leaves, n_drawn, n_threads):
+    """Trees with vector leaves: `_kernels.vtrees.Grower`."""
+    columns, m = data.columns, data.n_rows
+    lanes, _, padded = row_layout(data.n_classes)
+    gathered = 4 * m * padded if columns.row_cell is None and n_drawn > GROUP else 0
+    entries = 0 if columns.row_cell is None else 24 * len(columns.row_cell)
+    cells = GROUP * int(max(columns.lane_cells, default=0)) + 256
+    gathered += columns.n_lanes * m // 8 if columns.row_cell is None else 0
+    size = 16 * m + gathered + entries + n_threads * cells * (4 * lanes + 48) + max_leaves * padded * 40
+    return Part("growing a tree", size, "fewer rows, classes, or leaves (max_leaf_nodes)")

@@ -1,0 +1,107 @@
+"""Values that differ in float64 and are equal in float32: looked for in a sample of the rows, before a training.
+
+Values that come in float32 may have been rounded before. Those of LIBSVM text have been. They show it where most of
+them are the next ones to others, at magnitudes where not even whole numbers are all there.
+"""
+
+import warnings
+
+import numpy as np
+
+# Rows of a first look and of a second one at the columns that it leaves; entries of sparse rows.
+FIRST, SECOND = 64, 1024
+FIRST_ENTRIES, SECOND_ENTRIES = 1024, 1 << 16
+# Values nearer than NOISE, relatively, differ by rounding of float64 alone; others than NEAR lose nothing that matters.
+NOISE, NEAR = 2.0**-42, 2.0**-10
+# Share of the different values that may merge, and of the neighbours that may be near.
+HARMLESS = 1 / 16
+# Integers of at most so many bytes are numbers of float32.
+EXACT_BYTES = {"i": 2, "u": 2, "b": 1}
+# From here on float32 misses whole numbers; neighbours are at most so many of its steps apart, as a share of all.
+COARSE, STEPS, NEIGHBOURS = 2.0**24, 4, 0.5
+
+
+def warn_of_merged(X, names, stacklevel):
+    """Warn of the columns of X, not yet rounded to float32, in which that merges values that differ."""
+    dtype = getattr(X, "dtype", None)
+    if dtype is not None and EXACT_BYTES.get(dtype.kind, 0) >= dtype.itemsize:
+        return
+    narrow = dtype == np.float32
+    found = list((_merged_entries if hasattr(X, "tocsr") else _merged)(X, narrow))
+    if not found:
+        return
+    column, distinct, left, offset = max(found, key=lambda one: one[1] - one[2])
+    others = f" {len(found) - 1} more columns lose values, too." if len(found) > 1 else ""
+    before, place = "", f"{column} (from 0)" if names is None else repr(names[column])
+    what = f"{distinct} different values of a sample become {left} when they are rounded to float32, as for all models"
+    if narrow:
+        what = f"its {distinct} different values in a sample lie next to each other in float32: they seem to be rounded"
+        before = " before it is rounded (or written as LIBSVM text)"
+    warnings.warn(
+        f"column {place}: {what}. Subtract a constant from the column, such as {offset:.10g},{before} in training and "
+        f"prediction alike.{others}",
+        stacklevel=stacklevel + 1,
+    )
+
+
+def _merged(X, narrow):
+    """(column, different values, those left in float32, one of them) of every column that loses values."""
+    few = _sample(X, FIRST)
+    low, high = few[:-1], few[1:]
+    with np.errstate(invalid="ignore", over="ignore"):
+        step, size = np.abs(high - low), np.abs(high)
+        near = (step < NEAR * size) & (step > NOISE * size)
+        near = np.flatnonzero(near.sum(axis=0) > HARMLESS * (step > 0).sum(axis=0))
+    if not len(near):
+        return
+    values = np.sort(_sample(X, SECOND)[:, near].T, axis=1)
+    apart, merged = _steps(values[:, :-1], values[:, 1:], narrow)
+    distinct, lost = 1 + apart.sum(axis=1), merged.sum(axis=1)
+    for j in np.flatnonzero(lost > (NEIGHBOURS if narrow else HARMLESS) * distinct):
+        yield int(near[j]), int(distinct[j]), int(distinct[j] - lost[j]), values[j, 0]
+
+
+def _sample(X, n):
+    """About n rows as float64, evenly spread."""
+    step = max(1, -(-len(X) // n))
+    if hasattr(X, "iloc"):
+        return X.iloc[::step].to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(X[::step], dtype=np.float64)
+
+
+def _merged_entries(X, narrow):
+    """As `_merged`, for the stored entries of a sparse matrix."""
+    X = X if X.format in ("csr", "csc") else X.tocsr()
+    for n in (FIRST_ENTRIES, SECOND_ENTRIES):
+        step = max(1, -(-len(X.data) // n))
+        values = X.data[::step].astype(np.float64)
+        if not narrow and (_rounded(values) == values).all():
+            return
+        at = np.arange(0, len(X.data), step)
+        column = X.indices[::step] if X.format == "csr" else np.searchsorted(X.indptr, at, side="right") - 1
+        order = np.lexsort((values, column))
+        column, values = column[order], values[order]
+        apart, merged = _steps(values[:-1], values[1:], narrow)
+        same = column[1:] == column[:-1]
+        if not (merged & same).any():
+            return
+    at, first, place = np.unique(column, return_index=True, return_inverse=True)
+    distinct = 1 + np.bincount(place[1:], apart & same, minlength=len(at)).astype(int)
+    lost = np.bincount(place[1:], merged & same, minlength=len(at)).astype(int)
+    for j in np.flatnonzero(lost > (NEIGHBOURS if narrow else HARMLESS) * distinct):
+        yield int(at[j]), int(distinct[j]), int(distinct[j] - lost[j]), values[first[j]]
+
+
+def _steps(low, high, narrow):
+    """Where neighbours differ, and where float32 makes them equal, or has done so with others between them."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = np.maximum(np.abs(low), np.abs(high))
+        apart = high - low > NOISE * size
+        if narrow:
+            return apart, apart & (size >= COARSE) & (high - low <= STEPS * np.spacing(_rounded(size)))
+    return apart, apart & (_rounded(low) == _rounded(high))
+
+
+def _rounded(values):
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)

@@ -1,0 +1,167 @@
+"""Memory is counted before it is taken: what is counted against what is used, and the refusals."""
+
+import json
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from cli.programs import environment
+
+from pymcboost import JointBoostClassifier, MCBoostClassifier, VectorTreeBoostClassifier
+from pymcboost.registry import ALGORITHMS, load
+from pymcboost.training import memory
+
+# What is used lies between 1 / NEAR and NEAR times what is counted, some odds and ends aside.
+NEAR, SMALL = 1.3, 4e6
+TREES = ("mcboost", "piboost", "samme", "adaboost-mh", "adaboost-mo", "adaboost-ecc", "gentleboost", "gradboost")
+MORE = {
+    "mcboost": [{"loss": "log"}],
+    "multiboost": [{"solver": "lbfgs"}],
+    "vector-tree": [{"loss": "exp"}, {"leaf_step": "full"}],
+    "hingeboost": [{"kernel": "rbf"}, {"kernel": "rbf", "solver": "coordinate"}],
+}
+FIXED = {"vector-tree": {"calibrate": None}}
+# Rows, features and classes.
+SIZES = {"classes": (1200, 4, 600), "rows": (120_000, 5, 16), "both": (20_000, 12, 100), "features": (6000, 600, 4)}
+OWN_SIZES = {
+    "jointboost": {"classes": (500, 4, 250)},
+    "abc-mart": {"classes": (3000, 4, 60), "both": (5000, 12, 30)},
+    "abc-logitboost": {"classes": (3000, 4, 60), "both": (5000, 12, 30)},
+    "hingeboost": {"rows": (2500, 5, 16), "both": (1500, 12, 100), "features": (800, 600, 4)},
+}
+# Every training in a process of its own: what it takes after the count, at most.
+CODE = """
+import json, os, sys, warnings
+import numpy as np
+from pymcboost.registry import ALGORITHMS, load
+from pymcboost.training import memory
+
+warnings.simplefilter("ignore")
+
+
+def status(key):
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+
+
+def count(booster):
+    columns = booster.data.store_bytes(booster.data.X, 1) if hasattr(booster.data, "store_bytes") else None
+    found["columns"] = columns, status("VmHWM") - found["begin"]
+    found["counted"] = memory.needed(booster.memory())
+    with open("/proc/self/clear_refs", "w") as reset:
+        reset.write("5")
+    found["before"] = status("VmRSS")
+
+
+def train(algorithm, params, m, d, K, seed=0):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(m, d)).astype(np.float32), np.arange(m) % K
+    X[:, 0] += y % 7
+    with open("/proc/self/clear_refs", "w") as reset:  # begins the peak anew
+        reset.write("5")
+    found["begin"] = status("VmRSS")
+    load(ALGORITHMS[algorithm])(n_jobs=1, **params).fit(X, y)
+
+
+found, (algorithm, cases) = {}, json.loads(sys.argv[1])
+memory.refuse = count
+for params in {json.dumps(params): params for params, *_ in cases}.values():
+    train(algorithm, params, 60, 3, 3)  # what is imported and made once
+for case in cases:
+    sys.stdout.flush()
+    if os.fork() == 0:
+        try:
+            train(algorithm, *case)
+            used = status("VmHWM") - found["before"]
+            print(json.dumps([case, found["counted"], used, *found["columns"]]), flush=True)
+        finally:
+            os._exit(0)
+    os.wait()
+"""
+
+
+def measured(algorithm, variants, sizes):
+    """(case, bytes counted, bytes used, the same of the columns) of trainings with two rounds."""
+    fixed = {"n_estimators": 2, **FIXED.get(algorithm, {})}
+    if algorithm not in ("mcboost",):
+        fixed["random_state"] = 0
+    cases = [({**fixed, **variant}, *size) for variant in variants for size in sizes]
+    # Freed memory goes back at once, so that the peak is what is held.
+    held = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", CODE, json.dumps([algorithm, cases])]
+    done = subprocess.run(command, env=environment(**held), capture_output=True, text=True, timeout=300)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) == len(cases), done.stderr
+    return lines
+
+
+def variants_of(algorithm):
+    return [{}, *MORE.get(algorithm, []), *([{"weak_learner": "tree"}] if algorithm in TREES else [])]
+
+
+def check(algorithm, names):
+    sizes = [OWN_SIZES.get(algorithm, {}).get(name, SIZES[name]) for name in names]
+    for case, *rounds_and_columns in measured(algorithm, variants_of(algorithm), sizes):
+        for counted, used in zip(rounds_and_columns[::2], rounds_and_columns[1::2], strict=True):
+            words = f"{case}: {used:,} used, {counted or 0:,.0f} counted"
+            assert counted is None or used < NEAR * counted + SMALL, words
+            assert counted is None or counted < NEAR * used + SMALL, words
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("algorithm", ["mcboost", "piboost", "jointboost", "adaboost-mh", "adaboost-mo"])
+def test_tables_of_many_classes_are_counted(algorithm):
+    check(algorithm, ["classes"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_what_is_counted_is_what_is_used(algorithm):
+    check(algorithm, SIZES)
+
+
+# -- Refusals ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_what_does_not_fit_is_refused_before_it_is_made(algorithm, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 4)), np.arange(200) % 5
+    cls = load(ALGORITHMS[algorithm])
+    model, counted = cls(n_estimators=2, **FIXED.get(algorithm, {})), []
+    count = memory.refuse
+    monkeypatch.setattr(memory, "refuse", lambda booster: counted.append(memory.needed(booster.memory())))
+    model.fit(X, y)
+    monkeypatch.setattr(memory, "refuse", count)
+    monkeypatch.setattr(memory, "available_memory", lambda: counted[0])
+    model.fit(X, y)  # just enough
+    monkeypatch.setattr(memory, "available_memory", lambda: counted[0] - 1)
+    monkeypatch.setattr(cls.booster, "prepare", lambda *_: pytest.fail("something was made"))
+    words = rf"{cls.__name__}: training on 200 rows, 4 features and 5 classes needs about .* of it for .*; .* are free"
+    with pytest.raises(MemoryError, match=words + r"\. Use .*, or a machine with more memory"):
+        cls(n_estimators=2).fit(X, y)
+    monkeypatch.setattr(memory, "available_memory", lambda: None)  # where the system does not say
+    memory.refuse(type("Any", (), {"memory": lambda _: [memory.Part("all", 1e99, "less")]})())
+
+
+@pytest.mark.parametrize(
+    ("cls", "what", "remedy"),
+    [
+        (MCBoostClassifier, "tables of 2000 x 2000 numbers", "fewer classes, or VectorTreeBoostClassifier"),
+        (JointBoostClassifier, "tables of 2000 x 4000 numbers", "fewer classes, or VectorTreeBoostClassifier"),
+    ],
+)
+def test_many_classes_are_refused_with_what_to_change(cls, what, remedy, monkeypatch):
+    """Some hundred megabytes are said to be needed, and none are taken."""
+    X, y = np.arange(2000.0)[:, None] % 97, np.arange(2000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 100 << 20)
+    tracemalloc.start()
+    with pytest.raises(MemoryError, match=f"needs about .* of it for {what}; 100.0 MiB are free. Use {remedy}"):
+        cls(n_estimators=1).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 << 20
+    VectorTreeBoostClassifier(n_estimators=1, calibrate=None).fit(X[:600], y[:600])
