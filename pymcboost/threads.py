@@ -1,7 +1,12 @@
 """What this process may use of the machine: threads and memory."""
 
 import os
+import time
 from pathlib import Path
+
+# Seconds for which what was read of the memory holds: reading takes as long as a round of a small training.
+FRESH = 0.05
+_memory: tuple[float, int | None] = (-1.0, None)
 
 
 def _cgroup_quota():
@@ -98,8 +103,16 @@ def counted(n, noun, plural=None):
 def available_memory():
     """Bytes of memory free for this process, or None where the system does not say.
 
-    The least of MemAvailable in /proc/meminfo and what the control group has left.
+    The least of MemAvailable in /proc/meminfo and what the control group has left, not older than `FRESH` seconds.
     """
+    global _memory
+    now = time.monotonic()
+    if now - _memory[0] > FRESH:
+        _memory = now, _read_memory()
+    return _memory[1]
+
+
+def _read_memory():
     limits = []
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
