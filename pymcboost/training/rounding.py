@@ -5,12 +5,13 @@ them are the next ones to others, at magnitudes where not even whole numbers are
 """
 
 import warnings
+from functools import cache
 
 import numpy as np
 
 # Rows of a first look and of a second one at the columns that it leaves; entries of sparse rows.
 FIRST, SECOND = 64, 1024
-FIRST_ENTRIES, SECOND_ENTRIES = 1024, 1 << 16
+FIRST_ENTRIES, SECOND_ENTRIES = 512, 1 << 16
 # Values nearer than NOISE, relatively, differ by rounding of float64 alone; others than NEAR lose nothing that matters.
 NOISE, NEAR = 2.0**-42, 2.0**-10
 # Share of the different values that may merge, and of the neighbours that may be near.
@@ -63,22 +64,32 @@ def _merged(X, narrow):
 
 def _sample(X, n):
     """About n rows as float64, evenly spread."""
-    step = max(1, -(-len(X) // n))
+    at = _spread(len(X), n)
     if hasattr(X, "iloc"):
-        return X.iloc[::step].to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.asarray(X[::step], dtype=np.float64)
+        return X.iloc[at].to_numpy(dtype=np.float64, na_value=np.nan)
+    X = [X[i] for i in at] if isinstance(X, (list, tuple)) else X.take(at) if hasattr(X, "column_names") else X[at]
+    return np.asarray(X, dtype=np.float64)
+
+
+def _spread(size, n):
+    """About n of the numbers below ``size``, always the same, at no fixed distance, which data may have, too."""
+    return np.arange(size) if size <= n else (_fractions(n) * size).astype(np.int64)
+
+
+@cache
+def _fractions(n):
+    return np.sort(np.random.default_rng(0).random(n))
 
 
 def _merged_entries(X, narrow):
     """As `_merged`, for the stored entries of a sparse matrix."""
     X = X if X.format in ("csr", "csc") else X.tocsr()
     for n in (FIRST_ENTRIES, SECOND_ENTRIES):
-        step = max(1, -(-len(X.data) // n))
-        values = X.data[::step].astype(np.float64)
+        at = _spread(len(X.data), n)
+        values = X.data[at].astype(np.float64)
         if not narrow and (_rounded(values) == values).all():
             return
-        at = np.arange(0, len(X.data), step)
-        column = X.indices[::step] if X.format == "csr" else np.searchsorted(X.indptr, at, side="right") - 1
+        column = X.indices[at] if X.format == "csr" else np.searchsorted(X.indptr, at, side="right") - 1
         order = np.lexsort((values, column))
         column, values = column[order], values[order]
         apart, merged = _steps(values[:-1], values[1:], narrow)

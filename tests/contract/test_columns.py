@@ -230,6 +230,18 @@ def test_values_that_were_rounded_before_are_noticed(layout, tmp_path):
     assert done.returncode == 0 and "seem to be rounded" in done.stderr
 
 
+@pytest.mark.parametrize("period", [2, 3, 4, 5, 8])
+def test_values_at_fixed_distances_are_noticed(period):
+    """Time stamps in one of so many entries, or rows, wherever the sample begins."""
+    time = time_stamps(6000)[0]
+    rows, columns = np.divmod(np.arange(6000), period)
+    X = scipy.sparse.coo_array((np.where(columns, 1.0, time), (rows, columns))).tocsr()
+    for first in range(period):
+        assert len(warnings_of(lambda first=first: warn_of_merged(X[:, np.roll(range(period), first)], None, 1))) == 1
+        dense = np.where(np.arange(6000) % period == first, time, 0.0)[:, None]
+        assert period > 4 or len(warnings_of(lambda dense=dense: warn_of_merged(dense, None, 1))) == 1
+
+
 def test_two_values_and_integers_that_merge_are_noticed():
     for low, high in ((2**24, 2**24 + 1), (1 + 1e-9, 1 + 2e-9), (-1.7e9 - 1, -1.7e9)):
         column = np.where(np.arange(200) % 3, low, high)[:, None]
