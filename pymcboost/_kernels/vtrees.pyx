@@ -379,8 +379,8 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
             if v != NULL:
                 pmb_vr_add(lanes, to, v, &leaf[start], &y[start], blocks, 0, stop - start, NULL)
                 pmb_vr_copy(to, width, &F[start, 0], stored, stored, stop - start)
-            pmb_vr_gradient(lanes, loss, to, &y[start], w + start if w != NULL else NULL, blocks, 0, stop - start, shift,
-                            &G[start, 0], &sums[b, 0])
+            pmb_vr_gradient(lanes, loss, to, &y[start], w + start if w != NULL else NULL, blocks, 0, stop - start,
+                            shift, &G[start, 0], &sums[b, 0])
     return sums_.sum(axis=0)
 
 
