@@ -123,8 +123,9 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}{hint}")
 
     @classmethod
+    @cache  # scikit-learn reads the constructor, which takes it half a millisecond
     def _get_param_names(cls):
-        return list(_parameter_names(cls))
+        return super()._get_param_names()
 
     def _booster(self, draw_seed=None):
         return self.booster(checked(type(self), self.get_params(deep=False)), draw_seed, type(self).__name__)
@@ -207,12 +208,6 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
         tags.input_tags.sparse = self.booster(self.get_params(deep=False)).takes_sparse()
         tags.input_tags.allow_nan = self.booster.allows_missing
         return tags
-
-
-@cache
-def _parameter_names(cls):
-    """What scikit-learn reads from the constructor, which takes it half a millisecond, read once."""
-    return super(BoostingClassifier, cls)._get_param_names()
 
 
 @estimator
