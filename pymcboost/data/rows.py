@@ -86,7 +86,7 @@ class TrainingRows:
     @property
     def is_sparse(self):
         """Whether the features come as a sparse matrix."""
-        return hasattr(self.X, "indptr")
+        return hasattr(self.X, "tocsr")
 
     def gradient_buffer(self, n_columns=None):
         """Aligned zeros (n_blocks, m, lanes) for a gradient or weights of that many columns, one per class if None."""

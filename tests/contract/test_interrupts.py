@@ -64,7 +64,8 @@ def interrupted_at(n, call):
 
 @of_configurations
 @pytest.mark.filterwarnings("ignore")
-def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(name, more):
+def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(name, more, monkeypatch):
+    monkeypatch.setattr("pymcboost.threads.FRESH", -1)  # every fit calls the same functions
     X, y = some_data(m=80)
     old_X, old_y = some_data(m=80, seed=2)
     model = new(name, n_estimators=4, **more).fit(old_X, old_y)

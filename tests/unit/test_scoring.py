@@ -416,7 +416,7 @@ def test_wrong_arguments_are_explained():
     for X, message in (
         (np.zeros((1, 3)), "X has 3 features, but this model needs 2"),
         (np.zeros(2), "two-dimensional"),
-        (np.array([["a", "b"]]), "must hold numbers"),
+        (np.array([["a", "b"]]), "column 0: 'a' is text"),
         (np.zeros((1, 2), complex), "must hold numbers"),
     ):
         with pytest.raises(ValueError, match=message):
