@@ -42,13 +42,6 @@ PMB_STATIC int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint
     return n;
 }
 
-PMB_INLINE int pmb_vt_splittable(const pmb_vectors *w, int32_t at) {
-    const pmb_node *node = w->g.nodes + at;
-    const pmb_vt_node *its = w->its + at;
-    return node->n > 1 && its->weight >= 2 * w->o.least && (w->g.max_depth == 0 || node->depth < w->g.max_depth) &&
-           (double)its->weight > w->o.min_share * (double)w->its[0].weight;
-}
-
 /* No split of a node gains more: the squares of its rows about their mean. */
 PMB_STATIC double pmb_vt_most(const pmb_vectors *w, int32_t at) {
     const pmb_node *node = w->g.nodes + at;
@@ -61,6 +54,13 @@ PMB_STATIC double pmb_vt_most(const pmb_vectors *w, int32_t at) {
     return all * (1 + 1e-9) - of_sum / (double)w->its[at].weight; /* rounding does not bring it below a gain */
 }
 
+PMB_INLINE int pmb_vt_splittable(const pmb_vectors *w, int32_t at) {
+    const pmb_node *node = w->g.nodes + at;
+    const pmb_vt_node *its = w->its + at;
+    return !its->late && node->n > 1 && its->weight >= 2 * w->o.least && (w->g.max_depth == 0 || node->depth < w->g.max_depth) &&
+           (double)its->weight > w->o.min_share * (double)w->its[0].weight;
+}
+
 /* Get node `at` ready to be searched at a place: choose its features, list their lanes, and sum up or gather its rows
  * where the search will not. */
 PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_vt_scratch *s) {
@@ -68,7 +68,6 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
     const pmb_node *node = w->g.nodes + at;
     p->node = -1;
     if (!pmb_vt_splittable(w, at)) return;
-    if (at > 0 && w->g.n_open >= w->g.n_left && pmb_comes_too_late(&w->g, pmb_vt_most(w, at))) return;
     p->node = at;
     p->n_lanes = 0;
     pmb_sample_of(w->its[at].key, w->o.pool < c->n_features ? w->pool : NULL, c->n_features, w->o.pool, w->o.take,
@@ -130,7 +129,11 @@ PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last)
     pmb_set_rows(&w->g, node, n_left);
     left->weight = its->left_weight;
     right->weight = its->weight - its->left_weight;
-    if (its->n_entries && !last)
+    for (int c = 0; c < 2 && !last && w->g.n_open >= w->g.n_left; c++) {
+        int32_t child = c ? node->right : node->left;
+        w->its[child].late = pmb_vt_splittable(w, child) && pmb_comes_too_late(&w->g, pmb_vt_most(w, child));
+    }
+    if (its->n_entries && !last && (pmb_vt_splittable(w, node->left) || pmb_vt_splittable(w, node->right)))
         pmb_vt_part_entries(&w->d, its, w->g.rows + node->start, n_left, w->row_side,
                             w->entries[to] + its->first_entry, w->cells[to] + its->first_entry, left, right);
 }

@@ -52,6 +52,7 @@ typedef struct {
     const pmb_vt_cell *cells;    /* those with entries */
     int64_t first_entry, n_entries, n_cells; /* `first_entry` among those of all rows */
     uint64_t key;                /* of its random numbers */
+    int32_t late;                /* whether it is never split, as enough others gain more */
 } pmb_vt_node;
 
 /* Searched features of a node, and what is found. */
