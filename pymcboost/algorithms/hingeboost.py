@@ -39,6 +39,7 @@ from pymcboost.training.parameters import Parameter, Scoring, estimator
 LARGEST_COST = 1e6
 # Kernels whose values differ by less than this share are one number in float32, or nearly so.
 FLAT = 2.0**-20
+LOOKED_AT = 16  # rows, against all
 # What a float32 of the model file holds, and what the parameter may be.
 GAMMAS = 1e-30, 1e12
 
@@ -173,7 +174,7 @@ class HingeBoostOC(Booster):
         def block(begin, end):
             return kernel_block(features[begin:end], features, p.kernel, gamma, p.coef0, p.degree)
 
-        few = block(0, min(data.n_rows, BLOCK))
+        few = block(0, min(data.n_rows, LOOKED_AT))
         if np.ptp(few) < FLAT * np.abs(few).max() and (features[: len(few)] != features[0]).any():
             warnings.warn(
                 f"the kernel's values lie between {few.min():.9g} and {few.max():.9g}, which float32 hardly tells "
