@@ -388,6 +388,8 @@ class Model(Calibration):
 
     def to_bytes(self, layout: Layout | None = None, leaves: Leaves | None = None) -> bytes:
         """The bytes of the model file; parameters as in `save`."""
+        if layout is leaves is None:
+            return self._data
         form = (self.layout, self.leaves)
         wanted = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
         return self._data if wanted == form else self._encoded(self.ensemble, *wanted)
