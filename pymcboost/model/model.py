@@ -1,7 +1,7 @@
 """Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
 
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 from operator import index
 from os import PathLike
 from typing import Any, Literal, Self
@@ -84,7 +84,7 @@ class Model(Calibration):
         self._data, self._scorer = data, scorer
         self._header = header = file.header(scorer)
         self._kind = KINDS[header.kind]
-        self._names = cache(partial(file.feature_names, data, scorer))
+        self._names = partial(file.feature_names, data, scorer)
         self._rows = Rows(scorer, self._kind.allows_missing, self._names)
         self.n_classes_, self.n_features_in_ = header.n_classes, header.n_features
         self.kind, self.link = header.kind, header.link
