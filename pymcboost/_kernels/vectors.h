@@ -51,13 +51,15 @@ PMB_STATIC double pmb_vt_most(const pmb_vectors *w, int32_t at) {
     for (int b = 0; b < w->d.blocks; b++)
         PMB_VT(L, pmb_vt_spread_, w->A + b * block, w->A + last * block + lane, b == last ? lane : -1,
                w->g.rows + node->start, node->n, &all, &of_sum);
-    return all * (1 + 1e-9) - of_sum / (double)w->its[at].weight; /* rounding does not bring it below a gain */
+    /* Rounding, which grows with the rows that are added up, does not bring it below a gain. */
+    return all * (1 + 1e-9 + 1e-15 * (double)node->n) - of_sum / (double)w->its[at].weight;
 }
 
 PMB_INLINE int pmb_vt_splittable(const pmb_vectors *w, int32_t at) {
     const pmb_node *node = w->g.nodes + at;
     const pmb_vt_node *its = w->its + at;
-    return !its->late && node->n > 1 && its->weight >= 2 * w->o.least && (w->g.max_depth == 0 || node->depth < w->g.max_depth) &&
+    return !its->late && node->n > 1 && its->weight >= 2 * w->o.least &&
+           (w->g.max_depth == 0 || node->depth < w->g.max_depth) &&
            (double)its->weight > w->o.min_share * (double)w->its[0].weight;
 }
 

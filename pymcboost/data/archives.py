@@ -88,6 +88,11 @@ def open_text(path):
     return stream, name, os.fstat(stream.fileno()).st_size, True
 
 
+def buffered(stream):
+    """A stream of `open_text` that reads lines."""
+    return io.BufferedReader(stream) if isinstance(stream, io.RawIOBase) else stream
+
+
 def damage(path, error):
     """Whether an error of reading a file says that it is a bad archive; the reason in words, else None."""
     if isinstance(error, DAMAGES):

@@ -51,8 +51,7 @@ def load_csv(path, choose):
         Takes the names of the columns; returns those of the features, in their order, and that of the labels or None.
     """
     stream, name, _, ours = archives.open_text(path)
-    buffered = io.BufferedReader(stream) if isinstance(stream, io.RawIOBase) else stream
-    text = io.TextIOWrapper(buffered, encoding="utf-8-sig", newline="")
+    text = io.TextIOWrapper(archives.buffered(stream), encoding="utf-8-sig", newline="")
     try:
         with intact(name):
             return _read(csv.reader(text, skipinitialspace=True), name, choose)
@@ -91,12 +90,9 @@ def _read(lines, name, choose):
 def _numbers(cells, names, where):
     """One row of features: float32 (d,)."""
     try:
-        found = [float(cell) for cell in cells]
+        wide = np.array([float(cell.replace("_", "text")) for cell in cells])  # Python allows _ in numbers
     except ValueError:
-        found = [_number(*pair, where) for pair in zip(cells, names, strict=True)]
-    if "_" in "".join(cells):  # which Python allows in numbers
-        found = [_number(*pair, where) for pair in zip(cells, names, strict=True)]
-    wide = np.array(found)
+        wide = np.array([_number(*pair, where) for pair in zip(cells, names, strict=True)])
     with np.errstate(over="ignore"):
         row = wide.astype(np.float32)
     beyond = np.isinf(row) & np.isfinite(wide)

@@ -1,7 +1,5 @@
 """LIBSVM text line by line, for rows that are answered as they come."""
 
-import io
-
 import numpy as np
 
 from pymcboost._kernels import svmtext
@@ -47,10 +45,9 @@ class Lines:
 
     def __iter__(self):
         """Yield each row (1, n_features), an array or `CompressedRows`, and its label or None."""
-        stream = io.BufferedReader(self._stream) if isinstance(self._stream, io.RawIOBase) else self._stream
         try:
             with intact(self.name):
-                for line in iter(stream.readline, b""):
+                for line in iter(archives.buffered(self._stream).readline, b""):
                     self.number += 1
                     found = self._row(line)
                     if found is not None:

@@ -197,6 +197,7 @@ class TreesBuilder(_Builder):
     def _append(self, n, end, ends, feature, threshold, nan_left, right, leaf, cls, base):
         """Put n trees behind those there are; ``ends``: of their splits, the last of them at ``end``."""
         t, begin = self._n, int(self._offset[self._n])
+        # Asked once, as most trees find room: eight calls would be a tenth of a small round.
         if end > len(self._feature) or end + t + n > len(self._leaf) or t + n >= len(self._cls):
             for name in ("_feature", "_threshold", "_nan_left", "_right"):
                 self._room(name, end)
