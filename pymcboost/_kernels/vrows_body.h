@@ -263,6 +263,21 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_leaf_)(const float *PMB_RESTRICT G, const d
     }
 }
 
+/* Sum of w g^2 over all lanes of the rows [from, to). */
+PMB_CLONES PMB_STATIC void FN(pmb_vr_square_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight, int blocks,
+                                              int64_t from, int64_t to, double *out) {
+    double sums[LANES] ALIGNED_LANES = {0}, all = 0;
+    for (int64_t i = from; i < to; i++) {
+        double w = weight ? weight[i] : 1;
+        for (int b = 0; b < blocks; b++) {
+            const float *g = G + (i * blocks + b) * LANES;
+            PMB_LANES(l, LANES) sums[l] += w * ((double)g[l] * (double)g[l]);
+        }
+    }
+    for (int l = 0; l < LANES; l++) all += sums[l];
+    *out = all;
+}
+
 /* Per class of the rows (sorted by class): sums of w u and of w u (1 - u), u = |g| off the own class. Only classes that
  * occur are written; out: (K, 2, blocks * LANES). */
 PMB_CLONES PMB_STATIC void FN(pmb_vr_pairs_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,

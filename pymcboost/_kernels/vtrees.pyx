@@ -117,6 +117,10 @@ cdef extern from * nogil:
                             int64_t n, double *out) {
         PMB_VR(lanes, pmb_vr_leaf_, G, weight, blocks, rows, n, out);
     }
+    static void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t from, int64_t to,
+                              double *out) {
+        PMB_VR(lanes, pmb_vr_square_, G, weight, blocks, from, to, out);
+    }
     static void pmb_vr_pairs(int lanes, const float *G, const double *weight, const int32_t *y, int blocks,
                              const int32_t *rows, int64_t n, double *out) {
         PMB_VR(lanes, pmb_vr_pairs_, G, weight, y, blocks, rows, n, out);
@@ -136,6 +140,8 @@ cdef extern from * nogil:
                          int64_t stop, double scale, double units, int32_t *A)
     void pmb_vr_leaf(int lanes, const float *G, const double *weight, int blocks, const int32_t *rows, int64_t n,
                      double *out)
+    void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t start, int64_t stop,
+                       double *out)
     void pmb_vr_pairs(int lanes, const float *G, const double *weight, const int32_t *y, int blocks,
                       const int32_t *rows, int64_t n, double *out)
     void pmb_vr_hessian(int lanes, const float *G, const double *weight, const int32_t *y, int blocks, int K,
@@ -398,6 +404,23 @@ def quantise(const float[:, ::1] G, const double[::1] weight, int n_classes, dou
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         pmb_vr_quantise(lanes, &G[0, 0], w, blocks, n_classes, m, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), scale,
                         units, &A[0, 0, 0])
+
+
+def sum_of_squares(const float[:, ::1] G, const double[::1] weight, int lanes, int n_threads):
+    """Sum of w g^2 over rows and lanes, the same for any number of threads.
+
+    Parameters
+    ----------
+    G : IN (m, blocks * lanes)
+    """
+    cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    cdef int blocks = <int> G.shape[1] // lanes
+    cdef const double *w = or_null(weight)
+    parts_ = np.empty(n)
+    cdef double[::1] parts = parts_
+    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_vr_square(lanes, &G[0, 0], w, blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), &parts[b])
+    return float(parts_.cumsum()[n - 1])
 
 
 def leaf_sums(const float[:, ::1] G, const double[::1] weight, int lanes, const int32_t[::1] rows,

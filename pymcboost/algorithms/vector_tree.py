@@ -12,6 +12,7 @@ Round
 MCBoost shares one weak learner among all classes and gives it one coefficient per class; this is the same for trees.
 """
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -27,6 +28,10 @@ from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import Leaves, Parameter, Rounds, Share, estimator
 
 
+# Learning rate up to which half the rounds at twice the rate have the same temperature; see docs/reproduction.md.
+HASTY_RATE = 0.2
+
+
 class VectorTreeBoost(Booster):
     """Rounds of one tree for all classes."""
 
@@ -40,6 +45,12 @@ class VectorTreeBoost(Booster):
     def new_builder(self):
         """Trees with a vector in each leaf."""
         return TreesBuilder(self.data.n_classes, self.data.n_features, vector=True)
+
+    def hasten(self, n_rounds):
+        """Up to twice the learning rate."""
+        times = min(max(HASTY_RATE / self.params.learning_rate, 1.0), 2.0)
+        self.params.learning_rate *= times
+        return math.ceil(n_rounds / times)
 
     def memory(self):
         """Scores and gradients, a tree, and the Newton steps of its leaves where they have tables."""
@@ -66,6 +77,7 @@ class VectorTreeBoost(Booster):
             learning_rate=p.learning_rate,
             l2=p.l2_regularization,
             min_gain=p.min_gain,
+            min_relative_gain=p.min_relative_gain,
             subsample=p.subsample,
             max_features_tree=p.max_features_tree,
             n_threads=self.n_threads,
@@ -136,5 +148,6 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     subsample: float = 0.5
     l2_regularization: float = 0.0
     min_gain: float = 0.0
+    min_relative_gain: float = 0.25
     leaf_step: Literal["diagonal", "full"] = "diagonal"
     calibrate: Literal["temperature"] | None = "temperature"

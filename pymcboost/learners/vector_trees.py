@@ -57,17 +57,17 @@ class VectorTrees:
     n_threads : int
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
-    l2, min_gain, subsample, max_features_tree : float, optional
+    l2, min_gain, min_relative_gain, subsample, max_features_tree : float, optional
         As in the estimators.
     """
 
     def __init__(
         self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate,
-        n_threads, min_share=0.0, l2=0.0, min_gain=0.0, subsample=1.0, max_features_tree=1.0,
+        n_threads, min_share=0.0, l2=0.0, min_gain=0.0, min_relative_gain=0.0, subsample=1.0, max_features_tree=1.0,
     ):  # fmt: skip
         self.data, self.loss, self._min_share, self._subsample = data, loss, min_share, subsample
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
-        self._l2, self._min_gain = l2, min_gain
+        self._l2, self._min_gain, self._min_relative_gain = l2, min_gain, min_relative_gain
         max_leaves = leaves_for(data.n_rows) if max_leaves == "auto" else max_leaves
         self._limits = min(max_leaves, data.n_rows), max_depth or 0, loss.least(min_samples_leaf)
         self._n_used = len(data.columns.column)
@@ -93,7 +93,7 @@ class VectorTrees:
         A = self.loss.integers()
         if A is None:
             return None
-        least = self._min_gain / self.loss.gain_unit if self._min_gain else 0.0
+        least = self._least_gain() / self.loss.gain_unit
         grown = self._grower.grow(A, key, least)
         if not len(grown[0]) and self._n_drawn < self._n_used:
             grown = self._new_grower(self._n_used, self._n_used).grow(A, key, least)
@@ -103,6 +103,11 @@ class VectorTrees:
         value = self._leaf_vectors(rows, leaf_start)
         threshold = self.data.threshold_of(feature, pos)
         return VectorTree(self.data.columns.column[feature], threshold, nan_left, right, gain, value, leaf)
+
+    def _least_gain(self):
+        if not self._min_relative_gain:
+            return self._min_gain
+        return max(self._min_gain, self._min_relative_gain * self.loss.mean_square())
 
     def _leaf_vectors(self, rows, leaf_start):
         step = self.loss.leaf_steps(rows, leaf_start, self.leaf_step == "full", self._l2)

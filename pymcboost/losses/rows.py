@@ -123,6 +123,11 @@ class Rows(Integers):
             return None
         return self._quantise(self.weight, top, self._units)
 
+    def mean_square(self):
+        """Mean over the rows of w |g|^2."""
+        total = _vtrees.sum_of_squares(self.gradient, self.weight, self.lanes, self.n_threads)
+        return total / self.data.n_rows
+
     def leaf_steps(self, rows, leaf_start, full, l2=0.0):
         """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""
         return self.loss.leaf_steps(self, rows, leaf_start, full, l2)

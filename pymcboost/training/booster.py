@@ -87,6 +87,10 @@ class Booster:
         """Whether X may be sparse."""
         return True
 
+    def hasten(self, n_rounds):
+        """Take larger steps where that changes the scores little; how many rounds do then for so many."""
+        return n_rounds
+
     def layouts(self):
         """Layouts that a model file may have."""
         return ("list",)

@@ -130,6 +130,8 @@ def out_of_fold(estimator, inputs, seed):
 def held_scores(estimator, inputs, seed, rounds, parts):
     """Raw scores (n, K) of the rows held out after so many rounds, NaN for other rows; and the link of the models.
 
+    The models are hastened: see `Booster.hasten`.
+
     Parameters
     ----------
     estimator, inputs, seed
@@ -141,7 +143,7 @@ def held_scores(estimator, inputs, seed, rounds, parts):
     scores = _empty(inputs)
 
     def grow(number):
-        model = _Model(estimator, inputs, *parts[number], number, seed, rounds, n_threads)
+        model = _Model(estimator, inputs, *parts[number], number, seed, rounds, n_threads, hasty=True)
         scores[model.rows] = model.finished(stop)
         return model.booster.link
 
@@ -208,7 +210,7 @@ def _shares(estimator, inputs, n_folds):
 class _Model:
     """The model of one fold, and the scores of the rows held out."""
 
-    def __init__(self, estimator, inputs, train, rows, number, seed, most, n_threads):
+    def __init__(self, estimator, inputs, train, rows, number, seed, most, n_threads, hasty=False):
         self.rows, X, K, codes = rows, inputs.X[rows], len(inputs.classes), inputs.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
         self.held = Held.of(f"fold {number}", X, inputs.classes[codes], codes, inputs.weight[rows])
@@ -216,7 +218,7 @@ class _Model:
         weight = np.zeros(len(inputs.weight))
         weight[train] = inputs.weight[train]
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31)
-        booster.params.n_estimators = most
+        booster.params.n_estimators = most = booster.hasten(most) if hasty else most
         data = booster.rows(inputs.X, inputs.codes, K, weight, n_threads, None)
         booster.start(data, inputs.classes, threads_for(data.n_entries * data.n_blocks, n_threads), None, len(rows))
         self.state, self.ended = TrainingState(booster, most, None), False

@@ -91,6 +91,11 @@ PARAMETERS = {
     "min_gain": Parameter(
         "Splits must gain more than this: the decrease of the squared error of the gradients, in sample weights.", low=0
     ),
+    "min_relative_gain": Parameter(
+        "Splits must gain more than this many times the mean squared gradient of a row, in sample weights. Splits that "
+        "gain less fit a few rows that are nearly right already.",
+        low=0,
+    ),
     "subsample": Parameter(
         "Share of the rows that a weak learner is learnt from. Below 1 they are drawn by their weights, anew for every "
         "weak learner (systematic sampling: rows of large weight may count more than once).",
