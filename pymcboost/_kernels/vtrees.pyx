@@ -416,11 +416,15 @@ def sum_of_squares(const float[:, ::1] G, const double[::1] weight, int lanes, i
     cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
     cdef int blocks = <int> G.shape[1] // lanes
     cdef const double *w = or_null(weight)
-    parts_ = np.empty(n)
-    cdef double[::1] parts = parts_
+    cdef double all_rows
+    cdef double[::1] parts
+    if n == 1:
+        pmb_vr_square(lanes, &G[0, 0], w, blocks, 0, m, &all_rows)
+        return all_rows
+    parts = np.empty(n)
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         pmb_vr_square(lanes, &G[0, 0], w, blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), &parts[b])
-    return float(parts_.cumsum()[n - 1])
+    return pmb_sum(&parts[0], n)
 
 
 def leaf_sums(const float[:, ::1] G, const double[::1] weight, int lanes, const int32_t[::1] rows,

@@ -27,8 +27,7 @@ from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import Leaves, Parameter, Rounds, Share, estimator
 
-
-# Learning rate up to which half the rounds at twice the rate have the same temperature; see docs/reproduction.md.
+# Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
 HASTY_RATE = 0.2
 
 

@@ -75,6 +75,7 @@ MCBOOST_ONLY = {"loss", "nu", "max_step", "fixed_step", "weak_learner", "min_wei
 VECTOR = {
     "loss": [("", "softmax"), ("-l softmax", "softmax"), ("-l exp", "exp"), ("--loss log", "log")],
     "leaf_step": [("--leaf-step full", "full"), ("--leaf-step diagonal", "diagonal")],
+    "min_relative_gain": [("--min-relative-gain 0", 0.0)],
     **TREES,
 }
 COLUMN_GENERATION = {

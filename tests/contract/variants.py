@@ -38,7 +38,7 @@ for name in ("adaboost-mh", "adaboost-mo", "gentleboost", "gradboost", "piboost"
     )
 ALGORITHMS["multiboost-log"] = with_defaults("LogMultiBoost", get_class("multiboost"), loss="log", C=1e2)
 # Nothing that goes by the numbers of the rows.
-ALL_ROWS = {"subsample": 1.0, "calibrate": None}
+ALL_ROWS = {"subsample": 1.0, "min_relative_gain": 0.0, "calibrate": None}
 
 
 def all_rows(algorithm):

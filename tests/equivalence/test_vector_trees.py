@@ -74,12 +74,19 @@ def learner(data, name, *, n_threads=1, rng=None, **options):
 def grown(data, loss, trees, key):
     """(splits as the twin gives them, leaf of every row) and the integers they came from, (m, width)."""
     A = loss.integers()
-    least = trees._min_gain / loss.gain_unit
+    least = trees._least_gain() / loss.gain_unit
     feature, pos, nan_left, right, gain, rows, leaf_start, leaf = trees._grower.grow(A, key, least)
     splits = list(zip(feature.tolist(), pos.tolist(), nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
     for j in range(len(leaf_start) - 1):
         np.testing.assert_array_equal(rows[leaf_start[j] : leaf_start[j + 1]], np.flatnonzero(leaf == j))
     return splits, leaf.copy(), np.concatenate(list(A), axis=1)
+
+
+def least_gain(loss, settings):
+    """What splits must gain, by the help of the parameters."""
+    weight = loss.weight if len(loss.weight) else np.ones(len(loss.gradient))
+    mean = (weight[:, None] * loss.gradient.astype(np.float64) ** 2).sum() / len(weight)
+    return max(settings.get("min_gain", 0.0), settings.get("min_relative_gain", 0.0) * mean)
 
 
 def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), **options):
@@ -97,7 +104,7 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), **option
         expected, expected_leaf = twin.grow(
             bins, data.columns.n_bins, data.columns.has_missing, A, loss.lanes, K, key, take, settings["max_leaves"],
             settings["max_depth"], loss.least(settings["min_samples_leaf"]), settings.get("subsample", 1.0), pool,
-            settings.get("min_gain", 0.0) / loss.gain_unit,
+            least_gain(loss, settings) / loss.gain_unit,
         )  # fmt: skip
         for splits, leaf, _ in results:
             assert splits == expected
@@ -178,7 +185,7 @@ def test_options(options):
 @pytest.mark.parametrize("options", [
     {"subsample": 0.5}, {"subsample": 0.3, "max_features": 1.0, "max_leaves": 40}, {"max_features_tree": 0.5},
     {"subsample": 0.7, "max_features_tree": 0.6, "max_features": 0.7}, {"subsample": 1e-9}, {"min_gain": 2.0},
-    {"max_features_tree": 1e-9},
+    {"max_features_tree": 1e-9}, {"min_relative_gain": 3.0}, {"min_relative_gain": 0.5, "min_gain": 1e-3},
 ])  # fmt: skip
 def test_parts_of_rows_and_features(kind, options, sparse):
     rng = np.random.default_rng(3)
@@ -339,6 +346,32 @@ def test_leaf_steps(name, K):
         for j in range(5):
             here = rows[start[j] : start[j + 1]]
             np.testing.assert_allclose(sums[j, 1], data.weight[here] @ (p * (1 - p))[here], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("lanes", "blocks"), [(4, 1), (8, 1), (16, 1), (16, 3)])
+@pytest.mark.parametrize("m", [1, 4096, 4097, 30000])
+def test_sum_of_squares(lanes, blocks, m):
+    """Equal for any number of threads, with weights far apart and without any."""
+    rng = np.random.default_rng(m)
+    G = aligned_zeros((m, lanes * blocks), np.float32)
+    G[:] = rng.normal(size=G.shape) * 10.0 ** rng.uniform(-18, 0, (m, 1))
+    for weight in (np.zeros(0), 10.0 ** rng.uniform(-300, 280, m), np.zeros(m)):
+        found = [_vtrees.sum_of_squares(G, weight, lanes, n) for n in (1, 2, 8)]
+        assert found[0] == found[1] == found[2]
+        w = weight if len(weight) else np.ones(m)
+        np.testing.assert_allclose(found[0], (w[:, None] * G.astype(np.float64) ** 2).sum(), rtol=1e-12)
+
+
+def test_relative_gain_prunes_where_most_rows_are_right():
+    """Trees of separable rows stay small once a few rows hold most of the gradient."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
+    params = {"n_estimators": 200, "random_state": 0, "calibrate": None}
+    whole = VectorTreeBoostClassifier(**params, min_relative_gain=0.0).fit(X, y)
+    small = VectorTreeBoostClassifier(**params).fit(X, y)
+    assert small.history_["n_leaves"][-50:].mean() < 0.7 * whole.history_["n_leaves"][-50:].mean()
+    assert (small.predict(X) == y).all()
 
 
 @pytest.mark.parametrize("leaf_step", ["diagonal", "full"])

@@ -27,6 +27,7 @@ from pymcboost import (
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training import folds
+from pymcboost.training.booster import Booster
 from pymcboost.training.folds import held_scores, out_of_fold, splits
 from pymcboost.training.inputs import Inputs
 
@@ -147,7 +148,8 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
     """The slow twin: one fit for every fold, in which the rows held out weigh nothing, or are not there."""
     cls = get_class(name)
     X, y = some_rows()
-    estimator = cls(n_estimators=6, n_jobs=1)
+    rate = {"learning_rate": 0.2} if name == "vector-tree" else {}  # at which models of folds take no larger steps
+    estimator = cls(n_estimators=6, n_jobs=1, **rate)
     inputs = inputs_of(X, y)
     scores, link = held_scores(estimator, inputs, 7, 6, splits(3, inputs, 7))
     monkeypatch.setattr(folds, "MOST_ROUNDS", 6)
@@ -159,7 +161,7 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
         rest = np.setdiff1d(np.arange(len(y)), held)
 
         def fit(n, rest=rest, held=held):
-            return cls(n_estimators=n, n_jobs=1).fit(X[rest], y[rest], X_val=X[held], y_val=y[held])
+            return cls(n_estimators=n, n_jobs=1, **rate).fit(X[rest], y[rest], X_val=X[held], y_val=y[held])
 
         model = fit(6)
         assert auto.link == link == model.model_.link
@@ -170,6 +172,27 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
         bound = 1e-6 if name == "hingeboost" else 1e-12
         for found, n in (scores, 6), (auto.scores, auto.best_round):
             np.testing.assert_allclose(found[held], fit(n).model_.raw_scores(X[held]), rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize(("rate", "rounds", "larger", "fewer"), [
+    (0.1, 8, 0.2, 4), (0.1, 7, 0.2, 4), (0.15, 8, 0.2, 6), (0.01, 6, 0.02, 3), (0.2, 5, 0.2, 5), (0.7, 5, 0.7, 5),
+    (0.1, 1, 0.2, 1), (5e-324, 2, 1e-323, 1),
+])  # fmt: skip
+def test_vector_trees_of_folds_take_larger_steps(rate, rounds, larger, fewer):
+    """Twice the rate up to 0.2, and as many rounds fewer; rounds that are looked for are those of the rate itself."""
+    X, y = some_rows(n=120)
+    inputs, parts = inputs_of(X, y), splits(3, inputs_of(X, y), 3)
+    scores, _ = held_scores(VectorTreeBoostClassifier(learning_rate=rate), inputs, 3, rounds, parts)
+    booster = VectorTreeBoostClassifier(learning_rate=rate)._booster()
+    assert booster.hasten(rounds) == fewer
+    assert booster.params.learning_rate == pytest.approx(larger, rel=1e-12)
+    expected, _ = held_scores(_Unhurried(learning_rate=booster.params.learning_rate), inputs, 3, fewer, parts)
+    np.testing.assert_array_equal(scores, expected)
+
+
+class _Unhurried(VectorTreeBoostClassifier):
+    class booster(VectorTreeBoostClassifier.booster):
+        hasten = Booster.hasten
 
 
 @pytest.mark.parametrize("name", ["vector-tree", "mcboost", "multiboost", "adaboost-mo", "hingeboost"])
@@ -200,7 +223,7 @@ def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
 )
 def test_the_best_round_is_that_of_the_mean_curve(scoring, best):
     X, y = some_rows(n=300)
-    estimator = VectorTreeBoostClassifier(scoring=scoring, n_iter_no_change=6, random_state=0)
+    estimator = VectorTreeBoostClassifier(learning_rate=0.2, scoring=scoring, n_iter_no_change=6, random_state=0)
     found = out_of_fold(estimator, inputs_of(X, y), seed=3)
     mean = found.curves.mean(axis=0)
     rounds = found.rounds

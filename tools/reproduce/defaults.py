@@ -179,7 +179,8 @@ def text_of(frame):
     return (
         f"{FOLDS} stratified folds of training parts: {', '.join(f'{size:,}' for size in SIZES)} rows of each at most. "
         "Log loss at the temperature that is best for the held rows, and as trained. Geometric means of log loss and "
-        "seconds. Each candidate changes what it names and nothing else; *slow*: rate 0.1 and 2 d^0.4 features.\n\n" + "\n\n".join(parts)
+        "seconds. Each candidate changes what it names and nothing else; *slow*: rate 0.1 and 2 d^0.4 features.\n\n"
+        + "\n\n".join(parts)
     )
 
 
