@@ -117,6 +117,10 @@ cdef extern from * nogil:
                             int64_t n, double *out) {
         PMB_VR(lanes, pmb_vr_leaf_, G, weight, blocks, rows, n, out);
     }
+    static void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, int K, const double *weight,
+                               int blocks, int64_t from, int64_t to, float *out, double *sums) {
+        PMB_VR(lanes, pmb_vr_project_, G, width, P, K, weight, blocks, from, to, out, sums);
+    }
     static void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t from, int64_t to,
                               double *out) {
         PMB_VR(lanes, pmb_vr_square_, G, weight, blocks, from, to, out);
@@ -140,6 +144,8 @@ cdef extern from * nogil:
                          int64_t stop, double scale, double units, int32_t *A)
     void pmb_vr_leaf(int lanes, const float *G, const double *weight, int blocks, const int32_t *rows, int64_t n,
                      double *out)
+    void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, int K, const double *weight, int blocks,
+                        int64_t start, int64_t stop, float *out, double *sums)
     void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t start, int64_t stop,
                        double *out)
     void pmb_vr_pairs(int lanes, const float *G, const double *weight, const int32_t *y, int blocks,
@@ -404,6 +410,24 @@ def quantise(const float[:, ::1] G, const double[::1] weight, int n_classes, dou
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         pmb_vr_quantise(lanes, &G[0, 0], w, blocks, n_classes, m, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), scale,
                         units, &A[0, 0, 0])
+
+
+def project(const float[:, ::1] G, const float[:, ::1] P, const double[::1] weight, int lanes, float[:, ::1] out,
+            int n_threads):
+    """out = G P; returns the sums of w |out| by lane.
+
+    Parameters
+    ----------
+    G : IN (m, at least K); P : IN (K, blocks * lanes), 0 in unused lanes; out : OUT (m, blocks * lanes)
+    """
+    cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    cdef const double *w = or_null(weight)
+    sums_ = np.empty((n, out.shape[1]))
+    cdef double[:, ::1] sums = sums_
+    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_vr_project(lanes, &G[0, 0], G.shape[1], &P[0, 0], <int> P.shape[0], w, <int> out.shape[1] // lanes,
+                       b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), &out[0, 0], &sums[b, 0])
+    return sums_.sum(axis=0)
 
 
 def sum_of_squares(const float[:, ::1] G, const double[::1] weight, int lanes, int n_threads):

@@ -79,6 +79,7 @@ class VectorTreeBoost(Booster):
             min_relative_gain=p.min_relative_gain,
             subsample=p.subsample,
             max_features_tree=p.max_features_tree,
+            split_columns=p.split_columns,
             n_threads=self.n_threads,
         )
 
@@ -149,4 +150,5 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     min_gain: float = 0.0
     min_relative_gain: float = 0.25
     leaf_step: Literal["diagonal", "full"] = "diagonal"
+    split_columns: int | Literal["auto"] | None = None
     calibrate: Literal["temperature"] | None = "temperature"

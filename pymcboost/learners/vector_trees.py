@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymcboost._kernels import vtrees as _vtrees
+from pymcboost.losses.directions import Directions, directions_for
 
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
@@ -55,6 +56,8 @@ class VectorTrees:
         Curvature of softmax in the leaves: of each class alone, or the whole matrix.
     learning_rate : float
     n_threads : int
+    split_columns : int, "auto" or None, default=None
+        Directions of the classes that splits are found in; None: the classes themselves.
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
     l2, min_gain, min_relative_gain, subsample, max_features_tree : float, optional
@@ -63,7 +66,7 @@ class VectorTrees:
 
     def __init__(
         self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate,
-        n_threads, min_share=0.0, l2=0.0, min_gain=0.0, min_relative_gain=0.0, subsample=1.0, max_features_tree=1.0,
+        n_threads, split_columns=None, min_share=0.0, l2=0.0, min_gain=0.0, min_relative_gain=0.0, subsample=1.0, max_features_tree=1.0,
     ):  # fmt: skip
         self.data, self.loss, self._min_share, self._subsample = data, loss, min_share, subsample
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
@@ -73,13 +76,15 @@ class VectorTrees:
         self._n_used = len(data.columns.column)
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool)
+        n_columns = directions_for(split_columns, data.n_classes)
+        self._searched = loss if n_columns is None else Directions(loss, n_columns)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
 
     def _new_grower(self, n_drawn, pool):
         """A kernel that draws so many features for every tree, and of those for every node."""
-        loss = self.loss
+        on = self._searched
         return _vtrees.Grower(
-            self.data.columns, self.data.n_classes, loss.lanes, loss.blocks, *self._limits, n_drawn, True,
+            self.data.columns, on.n_columns, on.lanes, on.blocks, *self._limits, n_drawn, True,
             self.n_threads, self._min_share, self._subsample, pool,
         )  # fmt: skip
 
@@ -90,10 +95,11 @@ class VectorTrees:
         """
         if self._grower is None:
             return None
-        A = self.loss.integers()
+        on = self._searched
+        A = on.integers() if on is self.loss else on.integers(key)
         if A is None:
             return None
-        least = self._least_gain() / self.loss.gain_unit
+        least = self._least_gain() / on.gain_unit
         grown = self._grower.grow(A, key, least)
         if not len(grown[0]) and self._n_drawn < self._n_used:
             grown = self._new_grower(self._n_used, self._n_used).grow(A, key, least)

@@ -37,6 +37,8 @@ class Integers:
     ----------
     data : TrainingData
     n_threads : int
+    n_columns : int, optional
+        Columns of the gradients, where these are not those of the classes.
 
     Attributes
     ----------
@@ -48,19 +50,21 @@ class Integers:
         What a gain of 1 in the last integers is in gradients squared per weight.
     """
 
-    def __init__(self, data, n_threads):
-        self.data, self.n_threads = data, n_threads
-        self.lanes, self.blocks, self.width = row_layout(data.n_classes)
+    def __init__(self, data, n_threads, n_columns=None):
+        self.data, self.n_threads, self.n_columns = data, n_threads, n_columns or data.n_classes
+        self.lanes, self.blocks, self.width = row_layout(self.n_columns)
         self.gradient = aligned_zeros((data.n_rows, self.width), np.float32)
-        self._integers = aligned_zeros((self.blocks, data.n_rows, self.lanes), np.int32)
+        self._integers = None  # splits may be found on others
 
     def _quantise(self, weight, top, units):
         """Gradients and weights (units per 1) as integers; one power of two scales all gradients, ``top`` their sum."""
         scale = power_of_two((INTEGER_ROOM - self.data.n_rows) / top)
         units = scale if units is None else units
         self.gain_unit = units / scale**2
+        if self._integers is None:
+            self._integers = aligned_zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
         _vtrees.quantise(
-            self.gradient, weight, self.data.n_classes, scale, units, self._integers, self.n_threads
+            self.gradient, weight, self.n_columns, scale, units, self._integers, self.n_threads
         )  # fmt: skip
         return self._integers
 
@@ -93,12 +97,12 @@ class Rows(Integers):
         self.F = aligned_zeros((data.n_rows, K if compact else self.width), np.float64)
         uniform = bool((data.weight == data.weight[0]).all())
         self.weight = data.weight[:0] if uniform else data.weight
-        self._total = float(data.n_rows if uniform else data.weight.sum())
-        self._units = 1.0 if uniform else power_of_two((INTEGER_ROOM - data.n_rows) / self._total)
+        self.total = float(data.n_rows if uniform else data.weight.sum())
+        self.units = 1.0 if uniform else power_of_two((INTEGER_ROOM - data.n_rows) / self.total)
 
     def least(self, weight):
         """A least weight in the units of the integers (just allowed is allowed, whatever the rounding)."""
-        return max(1, int(np.ceil(min(weight * self._units * (1 - 1e-9), INTEGER_ROOM))))
+        return max(1, int(np.ceil(min(weight * self.units * (1 - 1e-9), INTEGER_ROOM))))
 
     def start(self, scores=None):
         """Take over raw scores (m, K), or zeros."""
@@ -119,9 +123,9 @@ class Rows(Integers):
     def integers(self):
         """Gradients and weights as integers (blocks, m, lanes), or None where nothing is left to learn."""
         top = float(self._sums[: self.data.n_classes].max())
-        if not top > SMALLEST_GRADIENT * self._total and not self.loss.scaled:
+        if not top > SMALLEST_GRADIENT * self.total and not self.loss.scaled:
             return None
-        return self._quantise(self.weight, top, self._units)
+        return self._quantise(self.weight, top, self.units)
 
     def mean_square(self):
         """Mean over the rows of w |g|^2."""

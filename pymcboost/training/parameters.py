@@ -87,6 +87,12 @@ PARAMETERS = {
         "Share of the features that a tree may use; drawn anew for every tree, at least one.",
         low=0, open_low=True, high=1,
     ),
+    "split_columns": Parameter(
+        "Directions of the classes that splits are found in, drawn anew for every tree: random sums and differences of "
+        'their gradients. None: the classes themselves, as where there are no more than that. "auto": 15 above 32 '
+        "classes. Leaf vectors are those of all classes.",
+        low=1,
+    ),
     "l2_regularization": Parameter("Added to the curvature of every leaf.", low=0, high=1e12),
     "min_gain": Parameter(
         "Splits must gain more than this: the decrease of the squared error of the gradients, in sample weights.", low=0
