@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
-from pymcboost.losses.directions import Directions, directions_for
+from pymcboost.losses.directions import Directions
 
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
@@ -13,11 +14,20 @@ LARGEST_STEP = 4.0
 # of their number. Chosen by cross-validation on training parts, see docs/reproduction.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 50, 31, 500
 DRAWN, OF_POWER = 2, 0.4
+# "auto": directions of the classes that splits are found in, where there are more than so many classes.
+DIRECTIONS, MANY_CLASSES = 15, 32
 
 
 def leaves_for(n_rows):
     """Leaves of a tree where they are "auto"."""
     return min(max(n_rows // ROWS_PER_LEAF, FEWEST_LEAVES), MOST_LEAVES)
+
+
+def columns_for(split_columns, n_classes):
+    """Directions of the classes that splits are found in; None for the classes themselves."""
+    if split_columns == "auto":
+        split_columns = DIRECTIONS if n_classes > MANY_CLASSES else None
+    return split_columns if split_columns is not None and split_columns < n_classes else None
 
 
 def drawn_of(max_features, n):
@@ -76,7 +86,7 @@ class VectorTrees:
         self._n_used = len(data.columns.column)
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool)
-        n_columns = directions_for(split_columns, data.n_classes)
+        n_columns = columns_for(split_columns, data.n_classes)
         self._searched = loss if n_columns is None else Directions(loss, n_columns)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
 
@@ -117,7 +127,7 @@ class VectorTrees:
 
     def _leaf_vectors(self, rows, leaf_start):
         step = self.loss.leaf_steps(rows, leaf_start, self.leaf_step == "full", self._l2)
-        return _vtrees.leaf_values(step, LARGEST_STEP, self.learning_rate, self.loss.width)
+        return _vrows.leaf_values(step, LARGEST_STEP, self.learning_rate, self.loss.width)
 
 
 class ClassificationTrees(VectorTrees):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost._kernels import vtrees as _vtrees
+from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.losses.rows import UNUSED, Rows, row_layout
 
@@ -42,7 +42,7 @@ class Loss:
 
     def follow(self, rows, value, leaf):
         """``rows.F`` += value[leaf], where there is any, and ``rows.gradient``; returns the sums of w |g| by lane."""
-        _vtrees.add_leaves(rows.F, value, leaf, rows.data.y, rows.lanes, False, rows.n_threads)
+        _vrows.add_leaves(rows.F, value, leaf, rows.data.y, rows.lanes, False, rows.n_threads)
         K, y = rows.data.n_classes, rows.data.y
         rows.gradient[:, :K] = self.gradient(rows.F[:, :K], y)
         size = np.abs(rows.gradient, dtype=np.float64)
@@ -69,15 +69,15 @@ class CompiledLoss(Loss):
         padded, G = aligned_zeros((m, width), np.float64), aligned_zeros((m, width), np.float32)
         padded[:, :K], padded[:, K:] = F, UNUSED
         leaf, y = np.zeros(0, dtype=np.int32), np.ascontiguousarray(y)
-        _vtrees.gradient(padded, None, leaf, y, np.zeros(0), self.kernel, 0.0, lanes, G, 1)
+        _vrows.gradient(padded, None, leaf, y, np.zeros(0), self.kernel, 0.0, lanes, G, 1)
         return G[:, :K]
 
     def follow(self, rows, value, leaf):
         """See `Loss.follow`. Where gradients are scaled, by the largest F_r - F_y of all rows."""
         if self.scaled:
-            rows.shift = _vtrees.add_leaves(rows.F, value, leaf, rows.data.y, rows.lanes, True, rows.n_threads)
+            rows.shift = _vrows.add_leaves(rows.F, value, leaf, rows.data.y, rows.lanes, True, rows.n_threads)
             value = None
-        return _vtrees.gradient(
+        return _vrows.gradient(
             rows.F, value, leaf, rows.data.y, rows.weight, self.kernel, rows.shift, rows.lanes, rows.gradient,
             rows.n_threads,
         )  # fmt: skip

@@ -7,7 +7,7 @@ With margins rho_ir = F[y_i] - F[r], the weights are u_ir = exp(-rho_ir) (expone
 
 import numpy as np
 
-from pymcboost._kernels import vtrees as _vtrees
+from pymcboost._kernels import vrows as _vrows
 from pymcboost.losses.blocks import Blocks
 from pymcboost.losses.loss import CompiledLoss
 
@@ -39,7 +39,7 @@ class Pairwise(CompiledLoss):
     def leaf_newton(self, rows, leaf_rows, start, stop):
         """Gradient (K,) and Hessian (K, K) of the listed rows, were one vector added to their scores."""
         K = rows.data.n_classes
-        tables = _vtrees.leaf_pairs(
+        tables = _vrows.leaf_pairs(
             rows.gradient, rows.weight, rows.data.y, K, rows.lanes, leaf_rows, start, stop
         )  # fmt: skip
         g, curvature = tables[:, 0, :K].copy(), tables[:, self.curved, :K].copy()

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost._kernels import vtrees as _vtrees
+from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import weights as _weights
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
@@ -15,7 +15,7 @@ class PairwiseExp(Pairwise):
     """Exponential loss: sum over r other than y of exp(-rho_r)."""
 
     link = "softmax2"
-    kernel = _vtrees.LOSS_CODES["exp"]
+    kernel = _vrows.LOSS_CODES["exp"]
     scaled = True
     curved = 0
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost._kernels import vtrees as _vtrees
+from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import weights as _weights
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
@@ -17,7 +17,7 @@ LARGEST_EXPONENT = 69.0
 class PairwiseLog(Pairwise):
     """Logistic loss: sum over r other than y of log(1 + exp(-rho_r))."""
 
-    kernel = _vtrees.LOSS_CODES["log"]
+    kernel = _vrows.LOSS_CODES["log"]
     curved = 1
 
     def terms(self, minus, weight, limit, smallest, out=None):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost._kernels import vtrees as _vtrees
+from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels.aligned import aligned_zeros
 
 # Gradients whose sum is below this share of the weights are rounding.
@@ -63,7 +63,7 @@ class Integers:
         self.gain_unit = units / scale**2
         if self._integers is None:
             self._integers = aligned_zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
-        _vtrees.quantise(
+        _vrows.quantise(
             self.gradient, weight, self.n_columns, scale, units, self._integers, self.n_threads
         )  # fmt: skip
         return self._integers
@@ -129,7 +129,7 @@ class Rows(Integers):
 
     def mean_square(self):
         """Mean over the rows of w |g|^2."""
-        total = _vtrees.sum_of_squares(self.gradient, self.weight, self.lanes, self.n_threads)
+        total = _vrows.sum_of_squares(self.gradient, self.weight, self.lanes, self.n_threads)
         return total / self.data.n_rows
 
     def leaf_steps(self, rows, leaf_start, full, l2=0.0):
@@ -138,7 +138,7 @@ class Rows(Integers):
 
     def leaf_sums(self, rows, leaf_start):
         """Sums of g and of |g| (1 - |g|), softmax's p (1 - p), over the rows of every leaf: (n_leaves, 2, K)."""
-        sums = _vtrees.leaf_sums(self.gradient, self.weight, self.lanes, rows, leaf_start, self.n_threads)
+        sums = _vrows.leaf_sums(self.gradient, self.weight, self.lanes, rows, leaf_start, self.n_threads)
         return sums[:, :, : self.data.n_classes]
 
     def leaf_newton(self, rows, start, stop):

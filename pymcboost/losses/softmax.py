@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from pymcboost._kernels import vtrees as _vtrees
+from pymcboost._kernels import vrows as _vrows
 from pymcboost.losses.loss import CompiledLoss
 
 
 class Softmax(CompiledLoss):
     """Multinomial log-likelihood; its negative gradient is [r = y] - p_r, its curvature p_r (1 - p_r)."""
 
-    kernel = _vtrees.LOSS_CODES["softmax"]
+    kernel = _vrows.LOSS_CODES["softmax"]
 
     def value(self, F, y):
         """See `Loss.value`."""
@@ -32,8 +32,8 @@ class Softmax(CompiledLoss):
         """Gradient (K,) and Hessian (K, K) of the listed rows, were one vector added to their scores."""
         K = rows.data.n_classes
         part = np.array([start, stop], dtype=np.int64)
-        g = _vtrees.leaf_sums(rows.gradient, rows.weight, rows.lanes, leaf_rows, part, 1)[0, 0, :K]
-        H = _vtrees.leaf_hessian(
+        g = _vrows.leaf_sums(rows.gradient, rows.weight, rows.lanes, leaf_rows, part, 1)[0, 0, :K]
+        H = _vrows.leaf_hessian(
             rows.gradient, rows.weight, rows.data.y, K, rows.lanes, leaf_rows, start, stop
         )  # fmt: skip
         return g, H[:, :K]

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 from reference import vtrees as twin
 
+from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
@@ -356,7 +357,7 @@ def test_sum_of_squares(lanes, blocks, m):
     G = aligned_zeros((m, lanes * blocks), np.float32)
     G[:] = rng.normal(size=G.shape) * 10.0 ** rng.uniform(-18, 0, (m, 1))
     for weight in (np.zeros(0), 10.0 ** rng.uniform(-300, 280, m), np.zeros(m)):
-        found = [_vtrees.sum_of_squares(G, weight, lanes, n) for n in (1, 2, 8)]
+        found = [_vrows.sum_of_squares(G, weight, lanes, n) for n in (1, 2, 8)]
         assert found[0] == found[1] == found[2]
         w = weight if len(weight) else np.ones(m)
         np.testing.assert_allclose(found[0], (w[:, None] * G.astype(np.float64) ** 2).sum(), rtol=1e-12)
@@ -465,7 +466,7 @@ def test_leaf_values(K):
     rng = np.random.default_rng(K)
     step = rng.standard_normal((5, K)) * 10.0 ** rng.integers(-9, 9, (5, 1))
     step[4] = 0
-    value = _vtrees.leaf_values(step, 4.0, 0.15, K + 3)
+    value = _vrows.leaf_values(step, 4.0, 0.15, K + 3)
     cut = np.minimum(np.maximum(step, -4.0), 4.0)
     expected = ((cut - cut.sum(axis=1, keepdims=True) / K) * 0.15).astype(np.float32)
     np.testing.assert_array_equal(value[:, :K], expected)
@@ -490,8 +491,8 @@ def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
         G = aligned_zeros((m, width), np.float32)
         if not together:
             F[:, :K] += value[leaf, :K]
-        sums = _vtrees.gradient(
-            F, value if together else None, leaf, y, weight, _vtrees.LOSS_CODES[loss], 0.0, lanes, G, 2
+        sums = _vrows.gradient(
+            F, value if together else None, leaf, y, weight, _vrows.LOSS_CODES[loss], 0.0, lanes, G, 2
         )
         found.append((F, G, sums))
     for one, other in zip(*found, strict=True):

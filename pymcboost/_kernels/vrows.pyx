@@ -1,0 +1,344 @@
+# cython: language_level=3
+"""Row after row: scores, gradients, integers and leaf vectors of losses for trees with vector leaves.
+
+Rows have lanes for the classes, in blocks, and one lane for the weight. Sums are over blocks of rows in a fixed order,
+so that nothing depends on the number of threads.
+"""
+
+from cython.parallel cimport prange, threadid
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from .aligned import aligned_zeros
+
+import numpy as np
+
+cdef extern from "draws.h" nogil:
+    uint64_t PMB_GOLDEN
+    uint64_t pmb_mix(uint64_t z)
+    void pmb_sample(uint64_t key, int32_t n, int32_t take, uint8_t *chosen)
+
+cdef extern from "vrows.h" nogil:
+    enum:
+        PMB_SOFTMAX
+        PMB_EXP
+        PMB_LOG
+
+cdef extern from * nogil:
+    """
+    /* As NumPy sums up to 128 numbers: eight at a time, then those in pairs; more in halves. */
+    static double pmb_sum(const double *v, int64_t n) {
+        double r[8], sum = 0;
+        int64_t i = 0, half = n / 2 - n / 2 % 8;
+        if (n > 128) return pmb_sum(v, half) + pmb_sum(v + half, n - half);
+        if (n >= 8) {
+            for (int l = 0; l < 8; l++) r[l] = v[l];
+            for (i = 8; i + 8 <= n; i += 8)
+                for (int l = 0; l < 8; l++) r[l] += v[i + l];
+            sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+        }
+        for (; i < n; i++) sum += v[i];
+        return sum;
+    }
+    /* n rows of `count` numbers, `from_width` and `to_width` apart. */
+    static void pmb_vr_copy(const double *from, int64_t from_width, double *to, int64_t to_width, int64_t count,
+                            int64_t n) {
+        for (int64_t i = 0; i < n; i++, from += from_width, to += to_width) {
+            int64_t l = 0;
+            for (; l + 4 <= count; l += 4) memcpy(to + l, from + l, 4 * sizeof(double));
+            for (; l < count; l++) to[l] = from[l];
+        }
+    }
+    static void pmb_vr_add(int lanes, double *F, const double *V, const int32_t *leaf, const int32_t *y, int blocks,
+                           int64_t from, int64_t to, double *largest) {
+        PMB_VR(lanes, pmb_vr_add_, F, V, leaf, y, blocks, from, to, largest);
+    }
+    static void pmb_vr_gradient(int lanes, int loss, const double *F, const int32_t *y, const double *weight,
+                                int blocks, int64_t from, int64_t to, double shift, float *G, double *sums) {
+        PMB_VR(lanes, pmb_vr_gradient_, loss, F, y, weight, blocks, from, to, shift, G, sums);
+    }
+    static void pmb_vr_quantise(int lanes, const float *G, const double *weight, int blocks, int K, int64_t m,
+                                int64_t from, int64_t to, double scale, double units, int32_t *A) {
+        PMB_VR(lanes, pmb_vr_quantise_, G, weight, blocks, K, m, from, to, scale, units, A);
+    }
+    static void pmb_vr_leaf(int lanes, const float *G, const double *weight, int blocks, const int32_t *rows,
+                            int64_t n, double *out) {
+        PMB_VR(lanes, pmb_vr_leaf_, G, weight, blocks, rows, n, out);
+    }
+    static void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, int K, const double *weight,
+                               int blocks, int64_t from, int64_t to, float *out, double *sums) {
+        PMB_VR(lanes, pmb_vr_project_, G, width, P, K, weight, blocks, from, to, out, sums);
+    }
+    static void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t from, int64_t to,
+                              double *out) {
+        PMB_VR(lanes, pmb_vr_square_, G, weight, blocks, from, to, out);
+    }
+    static void pmb_vr_pairs(int lanes, const float *G, const double *weight, const int32_t *y, int blocks,
+                             const int32_t *rows, int64_t n, double *out) {
+        PMB_VR(lanes, pmb_vr_pairs_, G, weight, y, blocks, rows, n, out);
+    }
+    static void pmb_vr_hessian(int lanes, const float *G, const double *weight, const int32_t *y, int blocks, int K,
+                               const int32_t *rows, int64_t n, double *p, double *out) {
+        PMB_VR(lanes, pmb_vr_hessian_, G, weight, y, blocks, K, rows, n, p, out);
+    }
+    """
+    double pmb_sum(const double *v, int64_t n)
+    void pmb_vr_copy(const double *frm, int64_t from_width, double *to, int64_t to_width, int64_t count, int64_t n)
+    void pmb_vr_add(int lanes, double *F, const double *V, const int32_t *leaf, const int32_t *y, int blocks,
+                    int64_t start, int64_t stop, double *largest)
+    void pmb_vr_gradient(int lanes, int loss, const double *F, const int32_t *y, const double *weight, int blocks,
+                         int64_t start, int64_t stop, double shift, float *G, double *sums)
+    void pmb_vr_quantise(int lanes, const float *G, const double *weight, int blocks, int K, int64_t m, int64_t start,
+                         int64_t stop, double scale, double units, int32_t *A)
+    void pmb_vr_leaf(int lanes, const float *G, const double *weight, int blocks, const int32_t *rows, int64_t n,
+                     double *out)
+    void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, int K, const double *weight, int blocks,
+                        int64_t start, int64_t stop, float *out, double *sums)
+    void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t start, int64_t stop,
+                       double *out)
+    void pmb_vr_pairs(int lanes, const float *G, const double *weight, const int32_t *y, int blocks,
+                      const int32_t *rows, int64_t n, double *out)
+    void pmb_vr_hessian(int lanes, const float *G, const double *weight, const int32_t *y, int blocks, int K,
+                        const int32_t *rows, int64_t n, double *p, double *out)
+
+cdef enum:
+    BLOCK_ROWS = 4096
+    FEW_ROWS = 256
+
+LOSS_CODES = {"softmax": PMB_SOFTMAX, "exp": PMB_EXP, "log": PMB_LOG}
+
+
+cdef const double *or_null(const double[::1] weight) noexcept:
+    return &weight[0] if weight.shape[0] else NULL
+
+
+def _scratch(stored, width, rows, n_threads):
+    """Rows of scores with unused lanes, for each thread; none where scores are stored with them."""
+    if stored == width:
+        return np.empty((n_threads, 1))
+    scratch = aligned_zeros((n_threads, rows * width), np.float64)
+    scratch.fill(-1e30)
+    return scratch
+
+
+def add_leaves(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, int lanes, bint largest,
+               int n_threads):
+    """F += V[leaf], by rows (V None: F stays). With ``largest``, returns the largest F_r - F_y, r != y.
+
+    Parameters
+    ----------
+    F : INOUT (m, blocks * lanes), or (m, K) without unused lanes
+    V : IN (n_leaves, blocks * lanes) or None
+    """
+    cdef int64_t b, start, m = F.shape[0], stored = F.shape[1], rows = BLOCK_ROWS
+    cdef int blocks = <int> ((stored + lanes - 1) // lanes)
+    cdef int64_t width = blocks * lanes
+    cdef const double[:, ::1] values
+    cdef const double *v = NULL
+    cdef bint whole = stored == width
+    if V is None and not largest:
+        return None
+    if V is not None:
+        values = V
+        v = &values[0, 0]
+        blocks, width = <int> (values.shape[1] // lanes), values.shape[1]
+        whole = stored == width
+    if not whole:
+        rows = FEW_ROWS
+    cdef int64_t n = (m + rows - 1) // rows
+    cdef double[:, ::1] scratch = _scratch(stored, width, rows, n_threads)
+    cdef double *to
+    tops_ = np.empty(n)
+    cdef double[::1] tops = tops_
+    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        start = b * rows
+        if whole:
+            pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, start, min(m, start + rows),
+                       &tops[b] if largest else NULL)
+        else:
+            to = &scratch[threadid(), 0]
+            pmb_vr_copy(&F[start, 0], stored, to, width, stored, min(rows, m - start))
+            pmb_vr_add(lanes, to, v, &leaf[start], &y[start], blocks, 0, min(rows, m - start),
+                       &tops[b] if largest else NULL)
+            pmb_vr_copy(to, width, &F[start, 0], stored, stored, min(rows, m - start))
+    return float(tops_.max()) if largest else None
+
+
+def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, const double[::1] weight, int loss,
+             double shift, int lanes, float[:, ::1] G, int n_threads):
+    """F += V[leaf], by rows (V None: F stays), and the negative gradients; returns the sums of w |g| by lane.
+
+    Parameters
+    ----------
+    F : INOUT (m, blocks * lanes) scores, -1e30 in unused lanes, or (m, K) without these
+    V : IN (n_leaves, blocks * lanes) or None
+    weight : IN (m,), or empty for weights of 1
+    loss : of LOSS_CODES; shift : what is taken off the exponents of the exponential loss
+    G : OUT (m, blocks * lanes)
+    """
+    cdef int64_t b, start, stop, m = F.shape[0], stored = F.shape[1], width = G.shape[1], rows = BLOCK_ROWS
+    cdef int blocks = <int> (width // lanes)
+    cdef bint whole = stored == width
+    cdef const double *w = or_null(weight)
+    cdef const double[:, ::1] values
+    cdef const double *v = NULL
+    if V is not None:
+        values = V
+        v = &values[0, 0]
+    cdef int64_t n = (m + rows - 1) // rows
+    cdef double[:, ::1] scratch = _scratch(stored, width, rows, n_threads)
+    cdef double *to
+    sums_ = np.empty((n, width))
+    cdef double[:, ::1] sums = sums_
+    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        start, stop = b * rows, min(m, (b + 1) * rows)
+        if whole:
+            if v != NULL:
+                pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, start, stop, NULL)
+            pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, stop, shift, &G[0, 0], &sums[b, 0])
+        else:
+            to = &scratch[threadid(), 0]
+            pmb_vr_copy(&F[start, 0], stored, to, width, stored, stop - start)
+            if v != NULL:
+                pmb_vr_add(lanes, to, v, &leaf[start], &y[start], blocks, 0, stop - start, NULL)
+                pmb_vr_copy(to, width, &F[start, 0], stored, stored, stop - start)
+            pmb_vr_gradient(lanes, loss, to, &y[start], w + start if w != NULL else NULL, blocks, 0, stop - start,
+                            shift, &G[start, 0], &sums[b, 0])
+    return sums_.sum(axis=0)
+
+
+def quantise(const float[:, ::1] G, const double[::1] weight, int n_classes, double scale, double units,
+             int32_t[:, :, ::1] A, int n_threads):
+    """A = round(w g scale), and max(1, round(w units)) in lane ``n_classes`` (1 where ``weight`` is empty).
+
+    Parameters
+    ----------
+    G : IN (m, blocks * lanes); A : OUT (blocks, m, lanes)
+    """
+    cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    cdef int blocks = <int> A.shape[0], lanes = <int> A.shape[2]
+    cdef const double *w = or_null(weight)
+    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_vr_quantise(lanes, &G[0, 0], w, blocks, n_classes, m, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), scale,
+                        units, &A[0, 0, 0])
+
+
+def half_signs(key, int32_t n_classes, int32_t n, int width):
+    """n directions of signs, +1 for a random half of the classes and -1 for the others, by 1 / sqrt(n).
+
+    Returns
+    -------
+    ndarray of float32 (n_classes, width)
+        0 in unused lanes.
+    """
+    cdef uint64_t number = key
+    cdef int32_t j, k
+    cdef uint8_t[::1] chosen = np.empty(n_classes, dtype=np.uint8)
+    signs_ = np.zeros((n_classes, width), dtype=np.float32)
+    cdef float[:, ::1] signs = signs_
+    cdef float size = <float> (1 / np.sqrt(n))
+    for j in range(n):
+        pmb_sample(pmb_mix(number - (<uint64_t> j + 1) * PMB_GOLDEN), n_classes, n_classes // 2, &chosen[0])
+        for k in range(n_classes):
+            signs[k, j] = size if chosen[k] else -size
+    return signs_
+
+
+def project(const float[:, ::1] G, const float[:, ::1] P, const double[::1] weight, int lanes, float[:, ::1] out,
+            int n_threads):
+    """out = G P; returns the sums of w |out| by lane.
+
+    Parameters
+    ----------
+    G : IN (m, at least K); P : IN (K, blocks * lanes), 0 in unused lanes; out : OUT (m, blocks * lanes)
+    """
+    cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    cdef const double *w = or_null(weight)
+    sums_ = np.empty((n, out.shape[1]))
+    cdef double[:, ::1] sums = sums_
+    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_vr_project(lanes, &G[0, 0], G.shape[1], &P[0, 0], <int> P.shape[0], w, <int> out.shape[1] // lanes,
+                       b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), &out[0, 0], &sums[b, 0])
+    return sums_.sum(axis=0)
+
+
+def sum_of_squares(const float[:, ::1] G, const double[::1] weight, int lanes, int n_threads):
+    """Sum of w g^2 over rows and lanes, the same for any number of threads.
+
+    Parameters
+    ----------
+    G : IN (m, blocks * lanes)
+    """
+    cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    cdef int blocks = <int> G.shape[1] // lanes
+    cdef const double *w = or_null(weight)
+    cdef double all_rows
+    cdef double[::1] parts
+    if n == 1:
+        pmb_vr_square(lanes, &G[0, 0], w, blocks, 0, m, &all_rows)
+        return all_rows
+    parts = np.empty(n)
+    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_vr_square(lanes, &G[0, 0], w, blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), &parts[b])
+    return pmb_sum(&parts[0], n)
+
+
+def leaf_sums(const float[:, ::1] G, const double[::1] weight, int lanes, const int32_t[::1] rows,
+              const int64_t[::1] leaf_start, int n_threads):
+    """Sums of w g and of w |g| (1 - |g|) over the rows of every leaf: (n_leaves, 2, blocks * lanes)."""
+    cdef int64_t j, n = leaf_start.shape[0] - 1
+    cdef int blocks = <int> G.shape[1] // lanes
+    cdef const double *w = or_null(weight)
+    out_ = np.zeros((n, 2, G.shape[1]))
+    cdef double[:, :, ::1] out = out_
+    for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
+        pmb_vr_leaf(lanes, &G[0, 0], w, blocks, &rows[leaf_start[j]], leaf_start[j + 1] - leaf_start[j],
+                    &out[j, 0, 0])
+    return out_
+
+
+def leaf_values(const double[:, ::1] step, double largest, double rate, int width):
+    """Leaf vectors of the steps (n_leaves, K): cut at +-largest, less their mean, times the rate, as float32.
+
+    Returns
+    -------
+    value : ndarray of float64 (n_leaves, width)
+        0 in unused lanes.
+    """
+    cdef int64_t j, k, n = step.shape[0], K = step.shape[1]
+    cdef double v, mean
+    value_ = np.zeros((n, width))
+    cdef double[:, ::1] value = value_
+    for j in range(n):
+        for k in range(K):
+            v = step[j, k]
+            value[j, k] = largest if v > largest else -largest if v < -largest else v
+        mean = pmb_sum(&value[j, 0], K) / K
+        for k in range(K):
+            value[j, k] = <float> ((value[j, k] - mean) * rate)
+    return value_
+
+
+def leaf_pairs(const float[:, ::1] G, const double[::1] weight, const int32_t[::1] y, int n_classes, int lanes,
+               const int32_t[::1] rows, int64_t start, int64_t stop):
+    """As `leaf_sums` for one leaf, by class of the rows (sorted): (n_classes, 2, blocks * lanes)."""
+    out_ = np.zeros((n_classes, 2, G.shape[1]))
+    cdef const double *w = or_null(weight)
+    cdef double[:, :, ::1] out = out_
+    with nogil:
+        pmb_vr_pairs(lanes, &G[0, 0], w, &y[0], <int> G.shape[1] // lanes,
+                     &rows[start], stop - start, &out[0, 0, 0])
+    return out_
+
+
+def leaf_hessian(const float[:, ::1] G, const double[::1] weight, const int32_t[::1] y, int n_classes, int lanes,
+                 const int32_t[::1] rows, int64_t start, int64_t stop):
+    """Sum of w (diag p - p p^T) over the rows of one leaf, p of softmax: (n_classes, blocks * lanes)."""
+    out_ = np.zeros((n_classes, G.shape[1]))
+    p_ = np.empty(G.shape[1])
+    cdef double[:, ::1] out = out_
+    cdef double[::1] p = p_
+    cdef const double *w = or_null(weight)
+    with nogil:
+        pmb_vr_hessian(lanes, &G[0, 0], w, &y[0],
+                       <int> G.shape[1] // lanes, n_classes, &rows[start], stop - start, &p[0], &out[0, 0])
+    return out_
