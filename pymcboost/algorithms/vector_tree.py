@@ -150,5 +150,5 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     min_gain: float = 0.0
     min_relative_gain: float = 0.25
     leaf_step: Literal["diagonal", "full"] = "diagonal"
-    split_columns: int | Literal["auto"] | None = None
+    split_columns: int | Literal["auto"] | None = "auto"
     calibrate: Literal["temperature"] | None = "temperature"

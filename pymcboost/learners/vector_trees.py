@@ -1,5 +1,6 @@
 """Trees with vector leaves: one tree for all classes, grown on the gradient of all classes at once."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,8 @@ LARGEST_STEP = 4.0
 # of their number. Chosen by cross-validation on training parts, see docs/reproduction.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 50, 31, 500
 DRAWN, OF_POWER = 2, 0.4
-# "auto": directions of the classes that splits are found in, where there are more than so many classes.
-DIRECTIONS, MANY_CLASSES = 15, 32
+# "auto": with more classes than these, splits are found in directions, as many as the root of their number.
+FEW_CLASSES = 9
 
 
 def leaves_for(n_rows):
@@ -26,7 +27,7 @@ def leaves_for(n_rows):
 def columns_for(split_columns, n_classes):
     """Directions of the classes that splits are found in; None for the classes themselves."""
     if split_columns == "auto":
-        split_columns = DIRECTIONS if n_classes > MANY_CLASSES else None
+        split_columns = math.ceil(math.sqrt(n_classes)) if n_classes > FEW_CLASSES else None
     return split_columns if split_columns is not None and split_columns < n_classes else None
 
 

@@ -88,9 +88,9 @@ PARAMETERS = {
         low=0, open_low=True, high=1,
     ),
     "split_columns": Parameter(
-        "Directions of the classes that splits are found in, drawn anew for every tree: random sums and differences of "
-        'their gradients. None: the classes themselves, as where there are no more than that. "auto": 15 above 32 '
-        "classes. Leaf vectors are those of all classes.",
+        "Columns that splits are found on: so many random sums and differences of the gradients of all classes, drawn "
+        "anew for every tree. None, or a number that is not below that of the classes: the classes themselves. "
+        '"auto": the root of their number above 9 classes. Leaf vectors are those of all classes.',
         low=1,
     ),
     "l2_regularization": Parameter("Added to the curvature of every leaf.", low=0, high=1e12),
