@@ -29,7 +29,7 @@ MEMORY_NOISE = 1 << 20
 TREES = {"weak_learner": "tree", "max_leaf_nodes": 12}
 
 # Defaults of other commits may be others.
-LATER = {"subsample": 1.0, "min_relative_gain": 0.0, "calibrate": None}
+LATER = {"subsample": 1.0, "min_relative_gain": 0.0, "split_columns": None, "calibrate": None}
 VECTOR = {"learning_rate": 0.2, "max_leaf_nodes": 100, "min_samples_leaf": 2, "max_features": 0.2}
 
 # Data: rows, columns, classes, and whether they are sparse; "digits" is that of data/.

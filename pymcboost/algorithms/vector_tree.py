@@ -19,7 +19,7 @@ import numpy as np
 
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.data.tree_data import TreeData
-from pymcboost.learners.vector_trees import VectorTrees, drawn_of, leaves_for
+from pymcboost.learners.vector_trees import VectorTrees, columns_for, drawn_of, leaves_for
 from pymcboost.losses import LOSSES
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
@@ -56,9 +56,12 @@ class VectorTreeBoost(Booster):
         data, p, K = self.data, self.params, self.data.n_classes
         leaves = leaves_for(data.n_rows) if p.max_leaf_nodes == "auto" else p.max_leaf_nodes
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
-        grower = memory.vectors(data, min(leaves, data.n_rows), drawn_of(p.max_features, pool), self.n_threads)
+        fewer = columns_for(p.split_columns, K)
+        drawn = drawn_of(p.max_features, pool)
+        grower = memory.vectors(data, fewer or K, min(leaves, data.n_rows), drawn, self.n_threads)
         newton = 7.5 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
-        return [memory.rows(data), grower, memory.tables(data, K, 0, newton)]
+        found = [memory.rows(data, integers=fewer is None), grower, memory.tables(data, K, 0, newton)]
+        return found if fewer is None else [*found, memory.directions(data, fewer)]
 
     def prepare(self, previous):
         """Loss and grower."""

@@ -109,6 +109,12 @@ def rows(data, scores=True, integers=True):
     return Part(f"the scores and gradients of {m} rows and {data.n_classes} classes", size, "fewer rows or classes")
 
 
+def directions(data, n_columns):
+    """Gradients in so many directions and their integers: `losses.directions`."""
+    m, padded = data.n_rows, row_layout(n_columns)[2]
+    return Part(f"the gradients of {m} rows in {n_columns} directions", 8 * m * padded, "fewer rows")
+
+
 def outputs(data, n_columns, n_bytes=1):
     """Outputs of weak learners on the rows."""
     m = data.n_rows
@@ -148,10 +154,10 @@ def trees(data, n_trees, max_leaves, n_threads, cell_words):
     ]  # fmt: skip
 
 
-def vectors(data, max_leaves, n_drawn, n_threads):
-    """Trees with vector leaves: `_kernels.vtrees.Grower`."""
+def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
+    """Trees with vector leaves, their splits found on so many columns: `_kernels.vtrees.Grower`."""
     columns, m = data.columns, data.n_rows
-    lanes, _, padded = row_layout(data.n_classes)
+    lanes, _, padded = row_layout(n_columns)
     gathered = 4 * m * padded if columns.row_cell is None and n_drawn > GROUP else 0
     entries = 0 if columns.row_cell is None else 24 * len(columns.row_cell)
     cells = GROUP * int(max(columns.lane_cells, default=0)) + 256

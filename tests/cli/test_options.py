@@ -76,6 +76,7 @@ VECTOR = {
     "loss": [("", "softmax"), ("-l softmax", "softmax"), ("-l exp", "exp"), ("--loss log", "log")],
     "leaf_step": [("--leaf-step full", "full"), ("--leaf-step diagonal", "diagonal")],
     "min_relative_gain": [("--min-relative-gain 0", 0.0)],
+    "split_columns": [("--split-columns 5", 5), ("--split-columns none", None)],
     **TREES,
 }
 COLUMN_GENERATION = {

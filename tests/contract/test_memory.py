@@ -19,7 +19,7 @@ TREES = ("mcboost", "piboost", "samme", "adaboost-mh", "adaboost-mo", "adaboost-
 MORE = {
     "mcboost": [{"loss": "log"}],
     "multiboost": [{"solver": "lbfgs"}],
-    "vector-tree": [{"loss": "exp"}, {"leaf_step": "full"}],
+    "vector-tree": [{"loss": "exp"}, {"leaf_step": "full"}, {"split_columns": None}],
     "hingeboost": [{"kernel": "rbf"}, {"kernel": "rbf", "solver": "coordinate"}],
 }
 FIXED = {"vector-tree": {"calibrate": None}}

@@ -10,8 +10,10 @@ from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
 from pymcboost.data.tree_data import TreeData
+from pymcboost.learners import vector_trees
 from pymcboost.learners.vector_trees import VectorTrees
 from pymcboost.losses import LOSSES
+from pymcboost.losses.directions import Directions
 from pymcboost.losses.rows import row_layout
 
 NAMES = ["softmax", "exp", "log"]
@@ -74,8 +76,9 @@ def learner(data, name, *, n_threads=1, rng=None, **options):
 
 def grown(data, loss, trees, key):
     """(splits as the twin gives them, leaf of every row) and the integers they came from, (m, width)."""
-    A = loss.integers()
-    least = trees._least_gain() / loss.gain_unit
+    on = trees._searched
+    A = loss.integers() if on is loss else on.integers(key)
+    least = trees._least_gain() / on.gain_unit
     feature, pos, nan_left, right, gain, rows, leaf_start, leaf = trees._grower.grow(A, key, least)
     splits = list(zip(feature.tolist(), pos.tolist(), nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
     for j in range(len(leaf_start) - 1):
@@ -100,12 +103,13 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), **option
     draws = settings["max_features"] < 1 or pool < len(bins) or settings.get("subsample", 1.0) < 1
     for key in (seed, 2**63 + 17 * seed)[: 1 + draws]:
         results = [grown(data, loss, trees, key) for loss, trees in learners]
-        A = results[0][2]
+        A, on = results[0][2], learners[0][1]._searched
         take = max(1, round(settings["max_features"] * pool))
         expected, expected_leaf = twin.grow(
-            bins, data.columns.n_bins, data.columns.has_missing, A, loss.lanes, K, key, take, settings["max_leaves"],
+            bins, data.columns.n_bins, data.columns.has_missing, A, on.lanes, on.n_columns, key, take,
+            settings["max_leaves"],
             settings["max_depth"], loss.least(settings["min_samples_leaf"]), settings.get("subsample", 1.0), pool,
-            least_gain(loss, settings) / loss.gain_unit,
+            least_gain(loss, settings) / on.gain_unit,
         )  # fmt: skip
         for splits, leaf, _ in results:
             assert splits == expected
@@ -347,6 +351,63 @@ def test_leaf_steps(name, K):
         for j in range(5):
             here = rows[start[j] : start[j + 1]]
             np.testing.assert_allclose(sums[j, 1], data.weight[here] @ (p * (1 - p))[here], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", [
+    {"split_columns": 1}, {"split_columns": 3}, {"split_columns": 9, "subsample": 0.6}, {"split_columns": "auto"},
+    {"split_columns": 19, "min_relative_gain": 0.5}, {"split_columns": 20}, {"split_columns": 10**6},
+])  # fmt: skip
+def test_splits_in_directions(kind, options):
+    rng = np.random.default_rng(9)
+    y = np.concatenate([np.arange(20), rng.integers(0, 20, 380)])
+    weight = rng.random(400) + 0.1
+    for name in NAMES:
+        check(features(kind, rng, 400), y, 20, name, weight=weight, n_threads=(1, 2), **options)
+
+
+@pytest.mark.parametrize(("K", "n"), [(2, 1), (3, 2), (11, 4), (40, 16), (1000, 33)])
+def test_directions_are_half_of_one_sign_and_half_of_the_other(K, n):
+    for key in (0, 5, 2**64 - 1):
+        signs = _vrows.half_signs(key, K, n, n + 3)
+        np.testing.assert_array_equal(signs, twin.half_signs(key, K, n, n + 3))
+        assert ((signs > 0).sum(axis=0)[:n] == K // 2).all() and not signs[:, n:].any()
+    assert (_vrows.half_signs(1, K, n, n) != _vrows.half_signs(2, K, n, n)).any() or K == 2
+
+
+@pytest.mark.parametrize(("lanes", "blocks"), [(4, 1), (8, 1), (16, 2)])
+@pytest.mark.parametrize(("m", "K"), [(1, 2), (4097, 5), (9001, 70)])
+def test_gradients_in_directions(m, K, lanes, blocks):
+    """Bit for bit the sums of the twin, class after class."""
+    rng = np.random.default_rng(m)
+    G, P = (aligned_zeros(shape, np.float32) for shape in ((m, K + 5), (K, lanes * blocks)))
+    G[:], P[:] = rng.normal(size=G.shape), rng.normal(size=P.shape)
+    expected = np.zeros((m, lanes * blocks), dtype=np.float32)
+    for k in range(K):
+        expected += G[:, k : k + 1] * P[k]
+    for weight in (np.zeros(0), 10.0 ** rng.uniform(-9, 9, m)):
+        out = [aligned_zeros(expected.shape, np.float32) for _ in range(2)]
+        sums = [_vrows.project(G, P, weight, lanes, to, n) for to, n in zip(out, (1, 3), strict=True)]
+        np.testing.assert_array_equal(out[0], expected)
+        np.testing.assert_array_equal(out[1], expected)
+        np.testing.assert_array_equal(sums[0], sums[1])
+        w = weight if len(weight) else np.ones(m)
+        np.testing.assert_allclose(sums[0], w @ np.abs(expected, dtype=np.float64), rtol=1e-12)
+
+
+def test_the_classes_as_directions_give_the_trees_of_the_classes(monkeypatch):
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 12, 600)
+    X = rng.normal(size=(600, 6)) + rng.normal(size=(12, 6))[y]
+    monkeypatch.setattr(Directions, "draw", lambda self, key: np.eye(12, self.width, dtype=np.float32))
+    monkeypatch.setattr(vector_trees, "columns_for", lambda wanted, K: K if wanted == "auto" else None)
+    params = {"n_estimators": 8, "random_state": 0, "calibrate": None}
+    for more in ({}, {"loss": "exp"}, {"loss": "log", "subsample": 1.0}):
+        models = [
+            VectorTreeBoostClassifier(**params, **more, split_columns=n).fit(X, y).model_.with_meta({})
+            for n in ("auto", None)
+        ]
+        assert models[0].to_bytes() == models[1].to_bytes()
 
 
 @pytest.mark.parametrize(("lanes", "blocks"), [(4, 1), (8, 1), (16, 1), (16, 3)])

@@ -31,6 +31,15 @@ def sample(key, n, take):
     return chosen
 
 
+def half_signs(key, K, n, width):
+    """Directions (K, width): +1 for a random half of the classes and -1 for the others, by 1 / sqrt(n)."""
+    signs = np.zeros((K, width), dtype=np.float32)
+    signs[:, :n] = -1 / np.sqrt(n)
+    for j in range(n):
+        signs[sample(mix((key - (j + 1) * GOLDEN) & MASK), K, K // 2), j] *= -1
+    return signs
+
+
 def drawn_rows(key, share, m):
     """Rows that the splits of a tree are found on."""
     key, below = mix((key + 1) & MASK), int(share * 2.0**32)

@@ -41,7 +41,7 @@ LIGHTGBM_BARE = {
 # The vector-leaf trees of the published tables, whatever their defaults are by now.
 VECTOR = {
     "learning_rate": 0.2, "max_leaf_nodes": 100, "min_samples_leaf": 2, "max_features": 0.2, "subsample": 1.0,
-    "l2_regularization": 0.0, "min_relative_gain": 0.0,
+    "l2_regularization": 0.0, "min_relative_gain": 0.0, "split_columns": None,
 }  # fmt: skip
 # The feature sampling of the vector-leaf trees.
 LIGHTGBM_SAMPLED = {"feature_fraction_bynode": 0.4, "min_child_samples": 2}
