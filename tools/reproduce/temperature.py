@@ -1,7 +1,6 @@
 """Calibration by folds of the training rows: what the temperature gains, and what one more model of fewer rows adds."""
 
 import numpy as np
-from shared import peers
 from shared.datasets import load_for_trees
 from shared.internals import noted_temperatures
 from shared.tables import markdown_table
@@ -15,7 +14,7 @@ SEEDS = 3
 # Rows on which the log loss is measured, at most.
 TESTED = 6000
 METHODS = {
-    "vector": (pymcboost.VectorTreeBoostClassifier, {"n_estimators": 200, "random_state": 0, **peers.VECTOR}),
+    "vector": (pymcboost.VectorTreeBoostClassifier, {"random_state": 0}),
     "mcboost": (pymcboost.MCBoostClassifier, {"n_estimators": 300}),
     "mcboost-tree": (pymcboost.MCBoostClassifier, {"n_estimators": 100, "weak_learner": "tree"}),
     "hinge": (pymcboost.HingeBoostOCClassifier, {"n_estimators": 30, "C": 10.0, "scale": True, "random_state": 0}),
