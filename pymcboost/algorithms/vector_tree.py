@@ -135,7 +135,7 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
         "max_features": "Share of the features that a node may be split on, drawn anew at every node, at least one; "
         '"auto": twice their number to the power of 0.4.',
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
-        "number. Leaf vectors are those of all rows.",
+        'number; "auto": 0.5, and 0.6 of more than 2,000 rows. Leaf vectors are those of all rows.',
         "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
         "vectors alone.",
     }
@@ -148,7 +148,7 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     min_samples_leaf: float = 1
     max_features: Share = "auto"
     max_features_tree: float = 1.0
-    subsample: float = 0.5
+    subsample: Share = "auto"
     l2_regularization: float = 0.0
     min_gain: float = 0.0
     min_relative_gain: float = 0.25
