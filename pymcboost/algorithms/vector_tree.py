@@ -88,6 +88,7 @@ class VectorTreeBoost(Booster):
 
     def round(self):
         """The next tree."""
+        self.learner.learning_rate = self.params.learning_rate  # which a callback may change
         tree = self.learner.fit(_vtrees.round_key(self.seed, self.n_rounds))
         if tree is None:
             return None

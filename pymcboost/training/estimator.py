@@ -2,9 +2,9 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import fields
 from functools import cache, partial
-from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
-from pymcboost.training import basis, calibration
+from pymcboost.training import basis, calibration, prediction
 from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
 from pymcboost.training.folds import out_of_fold, refuse_mixed
@@ -54,7 +54,7 @@ def named_arguments(fit: Fit) -> Fit:
 
 
 @estimator
-class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEstimator):
+class BoostingClassifier(calibration.CalibratesOnRows, prediction.Predicts, ClassifierMixin, BaseEstimator):
     """What all estimators share. A subclass names its ``algorithm`` and its ``booster``, and has the parameters."""
 
     algorithm: ClassVar[str]
@@ -134,59 +134,6 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
         """Layouts that a model file of these parameters may have, see `save`: tuple of str."""
         return self._booster().layouts()
 
-    # -- prediction ----------------------------------------------------------------------------------------------------
-
-    def _check_X(self, X):
-        basis.check_is_fitted(self, "model_")
-        if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
-            check_sparse(X)
-        return validated(self, X, accept_sparse="csr", allow_nan=self.booster.allows_missing, reset=False)
-
-    def decision_function(self, X: Features) -> NDArray[np.float64]:
-        """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes."""
-        X = self._check_X(X)
-        return self.model_.decision_function(X, n_jobs=self.n_jobs)
-
-    def predict(self, X: Features) -> NDArray[Any]:
-        """Labels of the classes with the largest scores (the first one where they tie): (n_samples,)."""
-        X = self._check_X(X)
-        return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs)]
-
-    def staged_decision_function(self, X: Features) -> Iterator[NDArray[np.float64]]:
-        """Yield `decision_function` after every round; the last equals it bit for bit."""
-        X = self._check_X(X)
-        return self.model_.staged_decision_function(X)
-
-    def staged_predict(self, X: Features) -> Iterator[NDArray[Any]]:
-        """Yield `predict` after every round."""
-        return (
-            self.classes_[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
-            for scores in self.staged_decision_function(X)
-        )
-
-    def save(
-        self,
-        path: str | PathLike[str],
-        layout: Literal["list", "interval", "interval32"] = "list",
-        leaves: Literal["float32", "float16"] = "float32",
-    ) -> None:
-        """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
-
-        Parameters
-        ----------
-        path : str or path-like
-            A file that is there already is replaced, whatever it holds. The new one is written beside it first and
-            then renamed: a failure leaves the old one whole. Its folder must exist.
-        layout : {"list", "interval", "interval32"}, default="list"
-            "interval" merges the stumps of each feature into a table: faster for single rows, scores equal within
-            1e-12 of the sum of their parts. "interval32" rounds the table to float32: half the size, within 1e-7.
-            Only ensembles of stumps have these.
-        leaves : {"float32", "float16"}, default="float32"
-            "float16" halves the leaves of trees in size; their values keep 11 bits.
-        """
-        basis.check_is_fitted(self, "model_")
-        self.model_.save(path, layout=layout, leaves=None if leaves == "float32" else leaves)
-
     def __getstate__(self):
         if hasattr(self, "model_"):
             self.model_.__reduce__()  # says in its own words why it cannot be pickled, where it cannot
@@ -211,7 +158,7 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
 
 
 @estimator
-class EnsembleClassifier(BoostingClassifier):
+class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
     """What the estimators of weak learners share: sample weights, probabilities and importances of the features."""
 
     max_bins: int = 256
@@ -271,11 +218,6 @@ class EnsembleClassifier(BoostingClassifier):
         sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
         return self._fit(X, y, sets, groups, callbacks, unknown, sample_weight)
 
-    def predict_proba(self, X: Features) -> NDArray[np.float64]:
-        """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
-        X = self._check_X(X)
-        return self.model_.predict_proba(X, n_jobs=self.n_jobs)
-
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
         """Share of every feature in the model: (n_features,), summing to 1.
@@ -303,6 +245,7 @@ class _Training:
         draft, params, booster = self.draft, self.params, self.booster
         booster.check()
         refuse_mixed(params, groups)
+        self._warn_of_idle()
         for callback in self.callbacks:
             callback.begin(booster)
         continued = params.warm_start and hasattr(draft, "model_")
@@ -330,10 +273,22 @@ class _Training:
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if kept is not None:
-            seed, rounds = booster.draw_seed(), params.n_estimators
+            # Rounds that a callback has cut off are cut off in the folds as well.
+            rounds = self.state.n_rounds if self.state.stopped else params.n_estimators
+            seed = booster.draw_seed()
             self.temperature = calibration.temperature_of_folds(draft, kept, seed, rounds, found, folds)
         elif params.calibrate:
             self.temperature = calibration.temperature_of_rows(self.state.model(), held)
+
+    def _warn_of_idle(self):
+        """Say that a patience which was set has no effect."""
+        p = self.params
+        usual = next(field.default for field in fields(self.draft) if field.name == "n_iter_no_change")
+        if p.n_iter_no_change != usual and not p.early_stopping and p.n_estimators != "auto":
+            warnings.warn(
+                f"n_iter_no_change={p.n_iter_no_change} has no effect without early stopping; set early_stopping=True",
+                stacklevel=5,
+            )
 
     def rounds_done(self):
         """Rounds done so far."""
@@ -364,7 +319,7 @@ class _Training:
             if params.early_stopping:
                 found.append(EarlyStopping(metric, params.n_iter_no_change, params.min_delta))
         if params.verbose:
-            found.append(Progress(type(self.draft).__name__))
+            found.append(Progress(type(self.draft).__name__, params.verbose, params.early_stopping))
         return found
 
     def _find_rounds(self, inputs, previous):
@@ -426,6 +381,8 @@ class _Training:
     def _previous(self, inputs):
         """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""
         draft, n_estimators = self.draft, inputs.n_estimators
+        for callback in self.callbacks:
+            callback.take_in(inputs)
         for callback in self.callbacks:
             previous = callback.resume(inputs)
             if previous is not None:

@@ -14,7 +14,7 @@ from numbers import Integral
 import numpy as np
 
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
-from pymcboost.training.callbacks import Patience, progress_bar
+from pymcboost.training.callbacks import Patience, progress
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState, one_round
 from pymcboost.training.metrics import Held, Metric
@@ -108,11 +108,12 @@ def out_of_fold(estimator, inputs, seed):
     curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
     rounds, curves, best = [], [], [model.validation.scores for model in models]
     name = f"{type(estimator).__name__}, {len(parts)} folds"
-    with closing(_grown(models, workers)) as steps, closing(progress_bar(name, MOST_ROUNDS, params.verbose)) as bar:
+    bar = progress(name, MOST_ROUNDS, params.verbose, at_most=True)
+    with closing(_grown(models, workers)) as steps, closing(bar):
         for done, found in steps:
-            bar.update(done - (rounds[-1] if rounds else 0))
-            rounds.append(done)
             curves.append([metric(scores, model.held) for scores, model in zip(found, models, strict=True)])
+            bar.update(done - (rounds[-1] if rounds else 0), {f"mean {metric.name}": np.mean(curves[-1])})
+            rounds.append(done)
             if curve.see(float(np.mean(curves[-1])), done):
                 best = found
             if curve.over(done):

@@ -10,7 +10,7 @@ import numpy as np
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.columns import refuse_dates, wrong_value
 from pymcboost.model.model import Model
-from pymcboost.model.rows import check_sparse
+from pymcboost.model.rows import check_sparse, own
 from pymcboost.threads import counted
 from pymcboost.training.basis import _check_sample_weight, validate_data
 from pymcboost.training.metrics import Held
@@ -112,6 +112,7 @@ def validated(estimator, X, *y, allow_nan, **options):
     """scikit-learn's `validate_data`; its errors name the column and the value."""
     finite = "allow-nan" if allow_nan else True
     refuse_dates(X)
+    X, y = own(X), map(own, y)
     try:
         return validate_data(estimator, X, *y, dtype=TYPES, ensure_all_finite=finite, **options)
     except (ValueError, TypeError, OverflowError) as error:

@@ -23,6 +23,8 @@ class TrainingState:
         The validation rows and their scores.
     ended : str or None
         Why the training ends before its last round, in words.
+    stopped : bool
+        Whether a callback ended it.
     interrupted : bool
         Whether Ctrl-C ended it.
     best_round : int or None
@@ -37,7 +39,7 @@ class TrainingState:
         self.booster, self.n_estimators, self.validation = booster, n_estimators, validation
         self.history = history or {}
         self.begun_with = booster.n_rounds
-        self.ended, self.interrupted, self.best_round = None, False, None
+        self.ended, self.stopped, self.interrupted, self.best_round = None, False, False, None
         # A checkpoint knows which round was the best, a warm start does not.
         self.resumed = best_gain is not None
         self.cv_results = None
@@ -55,6 +57,11 @@ class TrainingState:
         """Gains of the splits of the rounds done: (d,)."""
         return self._kept[1]
 
+    def metrics(self):
+        """What the history has of the round just done besides what the algorithm itself keeps: dict of str to float."""
+        n, own = self.n_rounds, self.booster.columns
+        return {name: values[-1] for name, values in self.history.items() if name not in own and len(values) == n > 0}
+
     def model(self, **meta):
         """The rounds so far as a `Model`; ``meta`` is added to what the file says."""
         return self._make_model(self.booster, self.n_rounds, meta)
@@ -66,11 +73,10 @@ class TrainingState:
     def record(self, found):
         """Count a round and keep what is known of it."""
         n = self.n_rounds
-        for name, value in found.items():
+        for name in {**self.history, **found}:  # NaN in rounds of which a column is not known
             values = self.history.setdefault(name, [])
-            if len(values) < n:
-                values += [np.nan] * (n - len(values))
-            values.append(value)
+            values += [np.nan] * (n - len(values))
+            values.append(found.get(name, np.nan))
         # In one step: whatever interrupts a training finds a round counted in full or not at all.
         self._kept = n + 1, self.booster.gain.copy()
         self.booster.n_rounds = n + 1
@@ -134,4 +140,5 @@ def one_round(state, callbacks=()):
     stop = False
     for one in callbacks:
         stop = bool(one.after_round(state)) or stop
+    state.stopped = stop
     return stop
