@@ -181,7 +181,7 @@ def add_algorithm_options(parser, algorithm):
             details = f"{row.describe(text=True)}; default: {_shown(default)}"
             extra = {"type": _converter(name, row), "metavar": "n" if row.kind is int else "x"}
         if name == "n_iter_no_change":
-            details += "; giving it turns --early-stopping on, but with -n auto"
+            details += "; giving it turns --early-stopping on"
         if name == "verbose":
             details += " on a terminal, elsewhere 0"
         if name == "random_state":

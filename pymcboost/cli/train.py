@@ -106,7 +106,7 @@ def read_arguments(argv):
     given = {name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)}
     _check_parameters(parser, arguments, algorithm, given, weights)
     _check_files(parser, arguments)
-    if "n_iter_no_change" in given and given.get("n_estimators") != "auto":
+    if "n_iter_no_change" in given:
         given.setdefault("early_stopping", True)
     quiet = arguments.quiet or arguments.cross_validation or not ("verbose" in given or sys.stderr.isatty())
     given = {**{name: default for name, default in DEFAULTS.items() if name in algorithm.rows}, **given}

@@ -1,6 +1,9 @@
 """The one loop of rounds, and the state that callbacks see."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pymcboost.training.callbacks import as_callback
 
@@ -48,29 +51,29 @@ class TrainingState:
         self.best_gain = best_gain if self.resumed else self._kept[1]
 
     @property
-    def n_rounds(self):
+    def n_rounds(self) -> int:
         """Rounds done."""
         return self._kept[0]
 
     @property
-    def gain(self):
+    def gain(self) -> NDArray[np.float64]:
         """Gains of the splits of the rounds done: (d,)."""
         return self._kept[1]
 
-    def metrics(self):
+    def metrics(self) -> dict[str, float]:
         """What the history has of the round just done besides what the algorithm itself keeps: dict of str to float."""
         n, own = self.n_rounds, self.booster.columns
         return {name: values[-1] for name, values in self.history.items() if name not in own and len(values) == n > 0}
 
-    def model(self, **meta):
+    def model(self, **meta: Any) -> Any:
         """The rounds so far as a `Model`; ``meta`` is added to what the file says."""
         return self._make_model(self.booster, self.n_rounds, meta)
 
-    def bytes_of_best(self):
+    def bytes_of_best(self) -> bytes | None:
         """The model of the round just done, where cutting a later one would not give it; else None."""
         return None if self.booster.cuts_give_models else self.model().to_bytes()
 
-    def record(self, found):
+    def record(self, found: dict[str, Any]) -> None:
         """Count a round and keep what is known of it."""
         n = self.n_rounds
         for name in {**self.history, **found}:  # NaN in rounds of which a column is not known
@@ -81,14 +84,14 @@ class TrainingState:
         self._kept = n + 1, self.booster.gain.copy()
         self.booster.n_rounds = n + 1
 
-    def cut(self, n_rounds, gain):
+    def cut(self, n_rounds: int, gain: NDArray[np.float64]) -> None:
         """Go back to the first rounds."""
         self._kept = n_rounds, gain  # first: what interrupts the rest leaves it to `roll_back`
         self.booster.cut(n_rounds, gain)
         for values in self.history.values():
             del values[n_rounds:]
 
-    def roll_back(self):
+    def roll_back(self) -> None:
         """Forget a round that was interrupted."""
         self.cut(*self._kept)
 

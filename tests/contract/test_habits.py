@@ -192,7 +192,7 @@ class Sees:
         self.seen.append((state.booster.data.n_rows, [held.X.shape[0] for held in state.validation.sets]))
 
 
-ALL = {name: True for name in ("X_val", "y_val", "sample_weight_val", "validation_sets", "callbacks", "groups")}
+ALL = dict.fromkeys(("X_val", "y_val", "sample_weight_val", "validation_sets", "callbacks", "groups"), True)
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
