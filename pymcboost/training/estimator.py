@@ -15,7 +15,7 @@ from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
-from pymcboost.training import basis, calibration, prediction
+from pymcboost.training import basis, calibration, continuing, prediction
 from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
 from pymcboost.training.folds import out_of_fold, refuse_mixed
@@ -91,14 +91,14 @@ class BoostingClassifier(calibration.CalibratesOnRows, prediction.Predicts, Clas
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def _fit(self, X, y, sets, groups, callbacks, unknown, sample_weight=None):
+    def _fit(self, X, y, sets, groups, callbacks, unknown, sample_weight=None, init_model=None):
         self._refuse_arguments(unknown)
         # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
         training = _Training(draft, [as_callback(one) for one in callbacks])
         try:
-            training.run(X, y, sample_weight, sets, groups)
+            training.run(X, y, sample_weight, sets, groups, init_model)
             training.finish()
         except KeyboardInterrupt:  # the rounds done are a usable model
             if training.rounds_done():
@@ -118,6 +118,8 @@ class BoostingClassifier(calibration.CalibratesOnRows, prediction.Predicts, Clas
                 hint = "; give the validation set as X_val, y_val, and more of them as validation_sets"
             elif name == "sample_weight":
                 hint = ": the algorithm has no sample weights"
+            elif name == "init_model":
+                hint = ": its rounds are merged into one machine; use warm_start, which adds to the estimator's own"
             else:
                 hint = ""
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}{hint}")
@@ -178,6 +180,7 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         sample_weight_val: ArrayLike | None = None,
         validation_sets: Any = None,
         groups: ArrayLike | None = None,
+        init_model: Any = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model.
@@ -201,6 +204,9 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
             More sets whose metric the history keeps; early stopping does not look at them.
         groups : array-like of shape (n_samples,), default=None
             Rows of one group are in one fold, with ``n_estimators="auto"``.
+        init_model : Model, path or fitted estimator, default=None
+            A model of the same algorithm that the rounds are added to, ``n_estimators`` of them. These rows need not be
+            those that it comes from, nor have rows of all its classes.
 
         Returns
         -------
@@ -216,7 +222,7 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
         sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
-        return self._fit(X, y, sets, groups, callbacks, unknown, sample_weight)
+        return self._fit(X, y, sets, groups, callbacks, unknown, sample_weight, init_model)
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
@@ -240,20 +246,24 @@ class _Training:
         self.booster = draft._booster(lambda: int(basis.check_random_state(seed()).randint(2**31)))
         self.params = self.booster.params
 
-    def run(self, X, y, sample_weight, sets, groups):
+    def run(self, X, y, sample_weight, sets, groups, init_model):
         """Check, prepare, and do all rounds."""
         draft, params, booster = self.draft, self.params, self.booster
         booster.check()
         refuse_mixed(params, groups)
         self._warn_of_idle()
+        initial = None if init_model is None else continuing.previous_of(init_model, draft)
+        if initial is not None:
+            params.n_estimators += initial.n_rounds
+            booster.goes_on = True
         for callback in self.callbacks:
             callback.begin(booster)
         continued = params.warm_start and hasattr(draft, "model_")
-        inputs = self._inputs(X, y, sample_weight, sets, groups, continued)
-        del X, y, sample_weight, sets, groups
+        inputs = self._inputs(X, y, sample_weight, sets, groups, continued, initial)
+        del X, y, sample_weight, sets, groups, init_model
         self.classes, self.priors = inputs.classes, calibration.priors(draft, inputs)
         check_file(self.classes, inputs.meta)
-        previous = self._previous(inputs)
+        previous = self._previous(inputs, initial)
         cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
         held = None if inputs.validation is None else inputs.validation.named("val")
         kept = inputs if params.calibrate and held is None else None
@@ -276,7 +286,7 @@ class _Training:
             # Rounds that a callback has cut off are cut off in the folds as well.
             rounds = self.state.n_rounds if self.state.stopped else params.n_estimators
             seed = booster.draw_seed()
-            self.temperature = calibration.temperature_of_folds(draft, kept, seed, rounds, found, folds)
+            self.temperature = calibration.temperature_of_folds(draft, kept, seed, rounds, found, folds, initial)
         elif params.calibrate:
             self.temperature = calibration.temperature_of_rows(self.state.model(), held)
 
@@ -336,7 +346,7 @@ class _Training:
             )
         return found, folds
 
-    def _inputs(self, X, y, sample_weight, sets, groups, continued):
+    def _inputs(self, X, y, sample_weight, sets, groups, continued, initial):
         draft, params = self.draft, self.params
         allow_nan, given = self.booster.allows_missing, X
         check_sparse(X)
@@ -351,10 +361,16 @@ class _Training:
                 f"warm_start: y has the classes {classes!r}, the model so far has {draft.classes_!r}; "
                 "continue with the same classes, or set warm_start=False"
             )
-        class_weight = getattr(params, "class_weight", None)
-        check_class_weight(type(draft), class_weight)
-        class_weight = basis.compute_class_weight(class_weight, classes=classes, y=y)
+        given_weight = getattr(params, "class_weight", None)
+        check_class_weight(type(draft), given_weight)
+        class_weight = basis.compute_class_weight(given_weight, classes=classes, y=y)
         weight = weight * class_weight[codes]
+        if initial is not None:
+            continuing.check_columns(X, given, initial.model)
+            own, (classes, codes) = codes, continuing.codes_in(initial, classes, codes)
+            y, present = classes[codes], np.ones(len(classes))
+            present[codes] = class_weight[own]
+            class_weight = present
         n_present = len(np.unique(codes[weight > 0]))
         if n_present < 2:
             raise ValueError(
@@ -378,11 +394,13 @@ class _Training:
             inputs.validation = Validation(found, len(classes))
         return inputs
 
-    def _previous(self, inputs):
+    def _previous(self, inputs, initial):
         """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""
         draft, n_estimators = self.draft, inputs.n_estimators
         for callback in self.callbacks:
             callback.take_in(inputs)
+        if initial is not None:
+            return initial
         for callback in self.callbacks:
             previous = callback.resume(inputs)
             if previous is not None:

@@ -220,7 +220,7 @@ def test_a_time_limit_ends_the_training_after_the_round(monkeypatch):
 def test_folds_of_the_calibration_have_the_rounds_of_the_model(monkeypatch):
     asked = []
 
-    def of_folds(estimator, inputs, seed, rounds, found, parts):
+    def of_folds(estimator, inputs, seed, rounds, *more):
         asked.append(rounds)
         return 1.0
 
