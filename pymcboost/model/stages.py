@@ -84,11 +84,21 @@ class Stages:
             For an interval table or a machine, in which weak learners are merged.
         """
         X, ensemble = self._over_used(X)
-        splits = ensemble.splits()
-        leaf = np.zeros((X.shape[0], len(ensemble)), dtype=np.int32)
-        for row, tree, _, at in _descent(splits, X):
-            leaf[row, tree] = at  # that of the deepest node comes last
-        return leaf
+        return _leaves(ensemble.splits(), X)
+
+    def staged_apply(self, X: Any) -> Iterator[NDArray[np.int32]]:
+        """Yield `apply` of the weak learners of every round: (m, learners of the round).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix (m, n_features_in_)
+        """
+        X, ensemble = self._over_used(X)
+        offset, *arrays = ensemble.splits()
+        ends = ensemble.round_ends()
+        for begin, end in zip(ends, ends[1:], strict=False):
+            part = slice(offset[begin], offset[end])
+            yield _leaves((offset[begin : end + 1] - offset[begin], *(array[part] for array in arrays)), X)
 
     def paths(self, X: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Nodes that rows pass in all weak learners.
@@ -129,6 +139,14 @@ class Stages:
         X, ensemble = self._over_used(X)
         rows = self._rows if X.shape[1] == self._rows.n_features else self.from_ensemble(ensemble, self.classes_)._rows
         return rows.stages(X, ensemble.round_ends())
+
+
+def _leaves(splits, X):
+    """Leaf of every row in every tree: int32 (m, T)."""
+    leaf = np.zeros((X.shape[0], len(splits[0]) - 1), dtype=np.int32)
+    for row, tree, _, at in _descent(splits, X):
+        leaf[row, tree] = at  # that of the deepest node comes last
+    return leaf
 
 
 def _descent(splits, X):

@@ -72,7 +72,7 @@ def fit_temperature(scores, codes, weight=None, link="softmax"):
     return rounded(1 / _minimum(z, right, weight / weight.sum()))
 
 
-def codes_of(y, classes):
+def codes_of(y, classes, what="calibrate on"):
     """Positions of labels in the sorted ``classes``; ValueError for a label that is not among them."""
     y = np.asarray(y)
     if y.ndim != 1:
@@ -82,7 +82,7 @@ def codes_of(y, classes):
     if not known.all():
         raise ValueError(
             f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r} of type {y.dtype}, which is no class of the model; "
-            f"calibrate on rows of its classes, {classes[:3].tolist()}... of type {classes.dtype}"
+            f"{what} rows of its classes, {classes[:3].tolist()}... of type {classes.dtype}"
         )
     return np.searchsorted(classes, y)
 

@@ -67,6 +67,8 @@ class Booster:
     resumable = True
     # Whether several trainings may run in threads of one process.
     side_by_side = True
+    # Whether leaves follow from the rows in them; there is a `refit_round` then.
+    refits = False
     # What ends a training before its last round.
     ends_when = "no weak learner has an edge any more"
     # Rounds after which the state is rebuilt from the scores, against drift.
@@ -119,6 +121,22 @@ class Booster:
 
     def round(self):
         """Add one round to the builder; what the history keeps of it, or None when nothing is left to learn."""
+        raise NotImplementedError
+
+    def refit_round(self, at, leaves, cls, base, decay):
+        """New leaves of the trees of a round, a list as ``leaves`` are; the scores get them.
+
+        Parameters
+        ----------
+        at : ndarray of int (m, T)
+            Leaf of every training row.
+        leaves : list of ndarray
+            The old ones.
+        cls, base : list of int
+            As in `Trees`; -1 for none.
+        decay : float
+            Weight of the old ones.
+        """
         raise NotImplementedError
 
     def why_ended(self):

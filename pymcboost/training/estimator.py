@@ -15,7 +15,7 @@ from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
-from pymcboost.training import basis, calibration, continuing, prediction
+from pymcboost.training import basis, calibration, continuing, prediction, refit
 from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
 from pymcboost.training.folds import out_of_fold, refuse_mixed
@@ -29,6 +29,7 @@ from pymcboost.training.inputs import (
     held_set,
     labels_of_file,
     validated,
+    weights_of_classes,
 )
 from pymcboost.training.loop import TrainingState, train
 from pymcboost.training.meta import meta_of
@@ -160,7 +161,7 @@ class BoostingClassifier(calibration.CalibratesOnRows, prediction.Predicts, Clas
 
 
 @estimator
-class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
+class EnsembleClassifier(prediction.PredictsProbabilities, refit.RefitsLeaves, BoostingClassifier):
     """What the estimators of weak learners share: sample weights, probabilities and importances of the features."""
 
     max_bins: int = 256
@@ -361,16 +362,13 @@ class _Training:
                 f"warm_start: y has the classes {classes!r}, the model so far has {draft.classes_!r}; "
                 "continue with the same classes, or set warm_start=False"
             )
-        given_weight = getattr(params, "class_weight", None)
-        check_class_weight(type(draft), given_weight)
-        class_weight = basis.compute_class_weight(given_weight, classes=classes, y=y)
-        weight = weight * class_weight[codes]
         if initial is not None:
             continuing.check_columns(X, given, initial.model)
-            own, (classes, codes) = codes, continuing.codes_in(initial, classes, codes)
-            y, present = classes[codes], np.ones(len(classes))
-            present[codes] = class_weight[own]
-            class_weight = present
+            classes, codes = continuing.codes_in(initial, classes, codes)
+            y = classes[codes]
+        check_class_weight(type(draft), getattr(params, "class_weight", None))
+        class_weight = weights_of_classes(params, classes, codes)
+        weight = weight * class_weight[codes]
         n_present = len(np.unique(codes[weight > 0]))
         if n_present < 2:
             raise ValueError(

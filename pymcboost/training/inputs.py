@@ -12,7 +12,7 @@ from pymcboost.model.columns import refuse_dates, wrong_value
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse, own
 from pymcboost.threads import counted
-from pymcboost.training.basis import _check_sample_weight, validate_data
+from pymcboost.training.basis import _check_sample_weight, compute_class_weight, validate_data
 from pymcboost.training.metrics import Held
 
 TYPES = [np.float32, np.float64]
@@ -216,6 +216,14 @@ def _encode(name, y, classes):
         )
     at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
     return np.where(classes[at] == y, at, -1)
+
+
+def weights_of_classes(params, classes, codes):
+    """Weights of the classes by the parameter ``class_weight``, 1 for those without rows: float64 (K,)."""
+    found, present = np.ones(len(classes)), np.flatnonzero(np.bincount(codes))
+    given = getattr(params, "class_weight", None)
+    found[present] = compute_class_weight(given, classes=classes[present], y=classes[codes])
+    return found
 
 
 def check_class_weight(cls, class_weight):

@@ -116,6 +116,91 @@ def test_the_temperature_comes_from_folds_that_go_on_too():
     assert abs(np.log(model.model_.temperature / best.temperature)) < 0.1
 
 
+# -- leaves anew -----------------------------------------------------------------------------------------------------
+
+REFITS = [name for name, cls in ALGORITHMS.items() if cls.booster.refits]
+
+
+def test_which_algorithms_have_leaves_of_the_loss_alone():
+    assert sorted(REFITS) == ["abc-logitboost", "abc-mart", "logitboost", "mart", "vector-tree"]
+    others = [cls for name, cls in ALGORITHMS.items() if name not in REFITS and cls.booster.resumable]
+    for cls in others:
+        with pytest.raises(ValueError, match=f"{cls.__name__} cannot refit leaves"):
+            cls(n_estimators=2).fit(OLD_X, OLD_Y).refit_leaves(NEW_X, NEW_Y)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("classes", [2, 10])
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        *((name, {}) for name in REFITS),
+        ("vector-tree", {"leaf_step": "full", "l2_regularization": 0.5}),
+        ("vector-tree", {"loss": "exp"}),
+        ("vector-tree", {"loss": "log"}),
+        ("abc-mart", {"gap": 2, "l2_regularization": 3.0, "class_weight": "balanced"}),
+    ],
+)
+def test_the_training_rows_give_the_leaves_of_the_training(name, params, classes, weighted):
+    labels = OLD_Y if classes == 10 else (OLD_Y > 4).astype(int)
+    weight = np.arange(len(OLD_Y)) % 3 + 0.5 * weighted if weighted else None
+    model = ALGORITHMS[name](n_estimators=12, calibrate=None, **params).fit(OLD_X, labels, sample_weight=weight)
+    before = model.model_
+    assert model.refit_leaves(OLD_X, labels, 0.0, sample_weight=weight) is model
+    after = model.model_
+    np.testing.assert_allclose(after.ensemble.leaf, before.ensemble.leaf, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(after.ensemble.threshold, before.ensemble.threshold)
+    sparse = scipy.sparse.csr_array(OLD_X)
+    again = model.refit_leaves(sparse, labels, 0.0, sample_weight=weight).model_
+    np.testing.assert_allclose(again.ensemble.leaf, before.ensemble.leaf, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", REFITS)
+def test_new_rows_move_the_leaves_by_the_decay(name):
+    cls = ALGORITHMS[name]
+    first = cls(n_estimators=1, calibrate=None).fit(OLD_X, OLD_Y).model_
+
+    def refitted(decay, rows=slice(None)):
+        model = cls(n_estimators=1, calibrate=None).fit(OLD_X, OLD_Y)
+        return model.refit_leaves(NEW_X[rows], NEW_Y[rows], decay).model_.ensemble.leaf
+
+    old, new = first.ensemble.leaf, refitted(0.0)
+    np.testing.assert_array_equal(refitted(1.0), old)
+    np.testing.assert_allclose(refitted(0.25), 0.25 * old + 0.75 * new, rtol=1e-5, atol=1e-7)
+    assert np.abs(new - old).max() > 0.01
+    # Leaves without rows stay, and there may be classes without rows.
+    few = refitted(0.0, np.flatnonzero(NEW_Y < 2)[:5])
+    leaves = first.apply(NEW_X[np.flatnonzero(NEW_Y < 2)[:5]])
+    begins = first.ensemble.offset + np.arange(len(first.ensemble.offset))
+    met = np.unique(begins[np.arange(leaves.shape[1])] + leaves)
+    stay = np.setdiff1d(np.arange(len(few)), met)
+    np.testing.assert_array_equal(few[stay], old[stay])
+    assert (few[met] != old[met]).any()
+
+
+def test_refitted_leaves_fit_rows_of_another_time():
+    rng = np.random.default_rng(0)
+    mixed = rng.permutation(10)
+    model = VectorTreeBoostClassifier(n_estimators=40, calibrate=None, random_state=0).fit(OLD_X, OLD_Y)
+    assert model.score(NEW_X, mixed[NEW_Y]) < 0.3
+    model.model_ = model.model_.with_temperature(2.0)
+    model.refit_leaves(NEW_X, mixed[NEW_Y], 0.0)
+    assert model.score(NEW_X, mixed[NEW_Y]) > 0.9
+    assert model.model_.temperature == 2.0
+
+
+def test_odd_arguments_of_refit_leaves_are_refused():
+    model = MartClassifier(n_estimators=2).fit(OLD_X, OLD_Y)
+    for decay in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="decay=.* is not allowed; it must be a number from 0 to 1"):
+            model.refit_leaves(NEW_X, NEW_Y, decay)
+    with pytest.raises(ValueError, match="is 10 of type int64, which is no class of the model; give rows of its"):
+        model.refit_leaves(NEW_X, NEW_Y + 1)
+    model.set_params(class_weight={label: float(label > 0) for label in range(10)})
+    with pytest.raises(ValueError, match="needs rows of positive weight"):
+        model.refit_leaves(NEW_X[NEW_Y == 0], NEW_Y[NEW_Y == 0])
+
+
 def refused(init_model, message, X=NEW_X, y=NEW_Y, error=ValueError, cls=MartClassifier, given=None, **params):
     estimator = cls(n_estimators=2).set_params(**params)
     with pytest.raises(error, match=message):
