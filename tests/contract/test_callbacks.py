@@ -170,6 +170,12 @@ def test_the_training_loss_counts_weights_and_not_the_rows_held_out():
     expected = log_loss(y[seen[0]], model.predict_proba(X[seen[0]]))
     assert model.history_["train_log_loss"][-1] == pytest.approx(expected)
 
+    def count(estimator, rows, labels):
+        return float(len(labels))
+
+    model.fit(X, y, callbacks=[TrainingLoss(count)])
+    assert model.history_["train_score"][-1] == seen[0].sum()
+
 
 def test_the_training_loss_of_sparse_rows_and_of_scorers():
     model = MartClassifier(n_estimators=4)

@@ -199,7 +199,7 @@ ALL = dict.fromkeys(("X_val", "y_val", "sample_weight_val", "validation_sets", "
 def test_every_argument_of_fit_can_be_asked_for(name, routing):
     """Also of subclasses, and after cloning."""
     estimator = ALGORITHMS[name]()
-    weighted = {"sample_weight": True} if name in ENSEMBLES else {}
+    weighted = {"sample_weight": True, "init_model": True} if name in ENSEMBLES else {}
     estimator = sklearn.clone(estimator.set_fit_request(**ALL, **weighted))
     assert {key for key, value in estimator.get_metadata_routing().fit.requests.items() if value} == {*ALL, *weighted}
 

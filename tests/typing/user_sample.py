@@ -71,6 +71,7 @@ def train_with_callbacks(X: NDArray[np.float32], y: NDArray[np.int64], axes: obj
     given = [TimeLimit(60), LearningRateSchedule(lambda t: 0.1 / (1 + t)), TrainingLoss(["error", "log_loss"])]
     model = VectorTreeBoostClassifier(verbose=True, n_iter_no_change=5, early_stopping=True)
     model.fit(X, y, X_val=X, y_val=y, callbacks=[*given, LivePlot(["val_log_loss"], axes=axes), Stops()])
+    model = VectorTreeBoostClassifier().fit(X, y, init_model=model).refit_leaves(X, y, decay=0.5)
     leaves: NDArray[np.int32] = model.apply(X)
     indicator, first = model.decision_path(X)
     print(leaves.max(), indicator.sum(), first[-1], model.predict_log_proba(X).min())
