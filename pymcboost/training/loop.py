@@ -62,8 +62,9 @@ class TrainingState:
 
     def metrics(self) -> dict[str, float]:
         """What the history has of the round just done besides what the algorithm itself keeps: dict of str to float."""
-        n, own = self.n_rounds, self.booster.columns
-        return {name: values[-1] for name, values in self.history.items() if name not in own and len(values) == n > 0}
+        own = self.booster.columns
+        found = {name: values[-1] for name, values in self.history.items() if name not in own and len(values)}
+        return {name: value for name, value in found.items() if not np.isnan(value)}
 
     def model(self, **meta: Any) -> Any:
         """The rounds so far as a `Model`; ``meta`` is added to what the file says."""

@@ -201,6 +201,14 @@ def test_rounds_that_were_not_tracked_are_nan(tmp_path):
     assert np.isnan(model.history_["train_error"]).tolist() == [True] * 3 + [False] * 2
     model.set_params(n_estimators=6).fit(X, y)
     assert np.isnan(model.history_["train_error"]).tolist() == [True] * 3 + [False] * 2 + [True]
+    seen = []
+
+    class Looks:
+        def after_round(self, state):
+            seen.append(state.metrics())
+
+    model.set_params(n_estimators=7).fit(X, y, callbacks=[Looks()])
+    assert seen == [{}]
     # A checkpoint of such rounds can be gone on from once more.
     path = tmp_path / "part"
     for rounds, more in ((2, [TrainingLoss()]), (4, []), (6, [])):
