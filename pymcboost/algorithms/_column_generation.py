@@ -286,7 +286,9 @@ class ColumnGeneration(BinaryBooster):
         super().check_previous(previous)
         if previous.model.has_stages != self.stagewise:
             was = "stage-wise (max_passes=1)" if previous.model.has_stages else "totally corrective"
-            raise ValueError(f"warm_start: the model so far is {was}; keep to its solver and max_passes, or begin anew")
+            raise ValueError(
+                f"{previous.how}: the model so far is {was}; keep to its solver and max_passes, or begin anew"
+            )
 
     def go_on(self, previous):
         """Totally corrective rounds compute the weights from the coefficients."""

@@ -21,7 +21,7 @@ classification.
 import numpy as np
 
 from pymcboost.data.tree_data import Grown, TreeData
-from pymcboost.learners.class_trees import ClassTrees
+from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
@@ -34,6 +34,7 @@ class ClassTreesBooster(Booster):
 
     # Whether gains divide by weights rather than by second derivatives.
     counts = False
+    refits = True
     columns = {
         "missing": "probability missing from the true classes before the round, on average",
         "base": "code of the base class, -1 for none",
@@ -106,6 +107,23 @@ class ClassTreesBooster(Booster):
         builder.end_round()
         trees.refresh()
         return {"missing": missing, "base": base}
+
+    def refit_round(self, at, leaves, cls, base, decay):
+        """See `Booster`."""
+        p, K, found = self.params, self.data.n_classes, []
+        for j, (old, k, b) in enumerate(zip(leaves, cls, base, strict=True)):
+            based = b >= 0 and K > 2  # of two classes the one has minus the other's tree
+            g, h = self.trees.sums(at[:, j], len(old), k, b if based else -1)
+            rate = p.learning_rate * (1.0 if based else (K - 1) / K)
+            step = np.clip(g / np.maximum(h + p.l2_regularization, 1e-300), -LARGEST_STEP, LARGEST_STEP)
+            new = np.where(np.bincount(at[:, j], minlength=len(old)) > 0, decay * old + (1 - decay) * rate * step, old)
+            found.append(new.astype(np.float32))
+        for j, (new, k, b) in enumerate(zip(found, cls, base, strict=True)):
+            self.trees.F[k] += new[at[:, j]]
+            if b >= 0:
+                self.trees.F[b] -= new[at[:, j]]
+        self.trees.refresh()
+        return found
 
     def draw(self):
         """Rows and features of a round, empty arrays for all, and the key of what its nodes draw."""

@@ -401,6 +401,15 @@ class HingeBoostOCClassifier(BoostingClassifier):
         return self.model_.predict_proba(X, n_jobs=self.n_jobs)
 
     @property
+    def predict_log_proba(self):
+        """Logarithms of `predict_proba`, where there is that: a function of X."""
+        return self.predict_proba and self._predict_log_proba
+
+    def _predict_log_proba(self, X):
+        X = self._check_X(X)
+        return self.model_.predict_log_proba(X, n_jobs=self.n_jobs)
+
+    @property
     def feature_importances_(self):
         """Share of every feature in the absolute coefficients of a linear model: (n_features,), summing to 1."""
         if self.kernel != "linear":

@@ -46,7 +46,7 @@ class PIBoost(ClassicBooster):
         given = self.params.separators
         if not np.array_equal(previous.model.ensemble.code, separators(given, previous.model.n_classes_).T):
             raise ValueError(
-                f"warm_start: the model so far has other class subsets than separators={given!r}; keep to them, or "
+                f"{previous.how}: the model so far has other class subsets than separators={given!r}; keep to them, or "
                 "begin anew"
             )
 

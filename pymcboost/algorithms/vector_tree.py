@@ -36,6 +36,7 @@ class VectorTreeBoost(Booster):
 
     ends_when = "no tree lowers the training loss any more"
     columns = {"n_leaves": "leaves of the tree"}
+    refits = True
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for trees."""
@@ -92,6 +93,7 @@ class VectorTreeBoost(Booster):
 
     def round(self):
         """The next tree."""
+        self.learner.learning_rate = self.params.learning_rate  # which a callback may change
         tree = self.learner.fit(_vtrees.round_key(self.seed, self.n_rounds))
         if tree is None:
             return None
@@ -103,6 +105,21 @@ class VectorTreeBoost(Booster):
         np.add.at(self.gain, tree.feature, tree.gain)
         self.loss.add(tree.value, tree.leaf)
         return {"n_leaves": len(vectors)}
+
+    def refit_round(self, at, leaves, cls, base, decay):
+        """See `Booster`; the leaves that have rows."""
+        leaf = np.ascontiguousarray(at[:, 0], dtype=np.int32)
+        count = np.bincount(leaf, minlength=len(leaves[0]))
+        used = np.flatnonzero(count)
+        start = np.concatenate(([0], np.cumsum(count[used])))
+        step = self.learner.leaf_vectors(np.argsort(leaf, kind="stable").astype(np.int32), start)
+        K = self.data.n_classes
+        new = np.zeros((len(count), step.shape[1]))
+        new[:, :K] = leaves[0]
+        new[used] = decay * new[used] + (1 - decay) * step
+        new[:, :K] = vectors = new[:, :K].astype(np.float32)
+        self.loss.add(new, leaf)
+        return [vectors]
 
 
 @estimator

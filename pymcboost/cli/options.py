@@ -182,6 +182,8 @@ def add_algorithm_options(parser, algorithm):
             extra = {"type": _converter(name, row), "metavar": "n" if row.kind is int else "x"}
         if name == "n_iter_no_change":
             details += "; giving it turns --early-stopping on"
+        if name == "verbose":
+            details += " on a terminal, elsewhere 0"
         if name == "random_state":
             details += "; none draws one, and every run differs"
         help_text = f"{text} ({details})".strip().replace("%", "%%")

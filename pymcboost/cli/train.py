@@ -108,7 +108,7 @@ def read_arguments(argv):
     _check_files(parser, arguments)
     if "n_iter_no_change" in given:
         given.setdefault("early_stopping", True)
-    quiet = arguments.quiet or arguments.cross_validation
+    quiet = arguments.quiet or arguments.cross_validation or not ("verbose" in given or sys.stderr.isatty())
     given = {**{name: default for name, default in DEFAULTS.items() if name in algorithm.rows}, **given}
     given["verbose"] = 0 if quiet else given["verbose"]
     return arguments, given, weights

@@ -68,6 +68,19 @@ class ClassTrees:
         # Probability missing from the true classes.
         self.missing = float(self._sums[np.arange(len(self._own)), 0, self._own].sum())
 
+    def sums(self, leaf, n_leaves, k, b):
+        """Weighted sums of gradients and of second derivatives in leaves, of class k, or of (k, b) where b >= 0."""
+        g, h = self._derivatives(k)
+        if b >= 0:
+            (g_b, h_b), p = self._derivatives(b), [np.abs((self.data.y == c) - self.S[c]) for c in (k, b)]
+            g, h = g - g_b, h + h_b + 2.0 * p[0] * p[1]
+        weight = self.weight if len(self.weight) else 1.0
+        return np.bincount(leaf, weight * g, n_leaves), np.bincount(leaf, weight * h, n_leaves)
+
+    def _derivatives(self, k):
+        missing = self.S[k].astype(np.float64)
+        return np.where(self.data.y == k, missing, -missing), missing * (1 - missing)
+
     @property
     def finished(self):
         """Whether the training loss has reached machine accuracy."""

@@ -126,7 +126,7 @@ class VectorTrees:
         feature, pos, nan_left, right, gain, rows, leaf_start, leaf = grown
         if not len(feature):
             return None
-        value = self._leaf_vectors(rows, leaf_start)
+        value = self.leaf_vectors(rows, leaf_start)
         threshold = self.data.threshold_of(feature, pos)
         return VectorTree(self.data.columns.column[feature], threshold, nan_left, right, gain, value, leaf)
 
@@ -135,7 +135,8 @@ class VectorTrees:
             return self._min_gain
         return max(self._min_gain, self._min_relative_gain * self.loss.mean_square())
 
-    def _leaf_vectors(self, rows, leaf_start):
+    def leaf_vectors(self, rows, leaf_start):
+        """What is added to the scores of the rows of every leaf, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
         step = self.loss.leaf_steps(rows, leaf_start, self.leaf_step == "full", self._l2)
         return _vrows.leaf_values(step, LARGEST_STEP, self.learning_rate, self.loss.width)
 
@@ -165,7 +166,8 @@ class ClassificationTrees(VectorTrees):
         self.loss.weight = weight
         return super().fit(0)
 
-    def _leaf_vectors(self, rows, leaf_start):
+    def leaf_vectors(self, rows, leaf_start):
+        """See `VectorTrees`."""
         K, y, weight = self.data.n_classes, self.data.y, self.loss.weight
         votes = np.zeros((len(leaf_start) - 1, self.loss.width))
         for j in range(len(votes)):

@@ -25,6 +25,7 @@ column_scores(X)             those of the columns of a code (m, P) where there i
 width, add_scores_to, decode how the scores of rounds add up: ``sums = zeros((m, width))``, ``add_scores_to(sums, X)``
                              for the model of each round, then ``decode(sums)``
 each_tree()                  its weak learners as trees; ValueError if they are not kept
+splits()                     the arrays of all their splits, as `Trees` has them; ValueError likewise
 ===========================  =====================================================================================
 
 And these of a builder, which grows a model: ``len(builder)``, ``freeze()`` (the model so far), ``tail(start)`` (that of
@@ -166,6 +167,11 @@ class Kind:
     def each_tree(self):
         """Yield (feature, threshold, nan_left, right, leaf, cls, base) of every weak learner, see `Trees.each_tree`."""
         raise ValueError(f"this model is a {self.NAME}, in which weak learners are merged: none can be had from it")
+
+    def splits(self):
+        """(offset, feature, threshold, nan_left, right) of all weak learners, see `Trees`."""
+        self.each_tree()  # says why there are none
+        raise NotImplementedError
 
     def _rows(self):
         data = encode(self.laid_out(), label_sections(np.arange(self.n_classes), self.n_classes))

@@ -1,6 +1,5 @@
 """Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
 
-from collections.abc import Iterator
 from functools import partial
 from operator import index
 from os import PathLike
@@ -14,7 +13,8 @@ from pymcboost._version import __version__
 from pymcboost.model import file
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.kinds import KINDS
-from pymcboost.model.rows import Rows, check_sparse
+from pymcboost.model.rows import Rows
+from pymcboost.model.stages import Stages
 from pymcboost.model.temperature import Calibration
 from pymcboost.threads import counted
 
@@ -52,7 +52,7 @@ def load_model(path: "str | PathLike[str]") -> "Model":
     return Model(*file.read(path))
 
 
-class Model(Calibration):
+class Model(Calibration, Stages):
     """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
 
     A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
@@ -293,31 +293,6 @@ class Model(Calibration):
         """
         self._need_probabilities()
         return self._rows.probabilities(X, n_jobs)
-
-    def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Scores after 1, 2, ... n_rounds rounds; the last ones equal `decision_function` bit for bit.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix (m, n_features_in_)
-
-        Yields
-        ------
-        ndarray of float64 (m, K), or (m,) if K is 2
-
-        Raises
-        ------
-        ValueError
-            For an interval table, or a totally corrective model.
-        """
-        self._need_stages()
-        X, ensemble, rows = self._rows.checked(X), self.ensemble, self._rows
-        if hasattr(X, "indptr"):
-            # Dense columns for the features that occur, and the same learners over those.
-            check_sparse(X)
-            used, compact = ensemble.compact()
-            X, rows = X[:, used].toarray(), Model.from_ensemble(compact, self.classes_)._rows
-        return map(self._decision, rows.stages(X, ensemble.round_ends()))
 
     def decode(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of the classes from those of the columns of the model's code.

@@ -21,6 +21,11 @@ def check_sparse(X):
             raise ValueError(f"X is not a valid {X.format.upper()} matrix: {error}") from None
 
 
+def own(X):
+    """An array that shares its memory by DLPack alone, as the array API asks for, as NumPy's; others as they are."""
+    return np.from_dlpack(X) if hasattr(X, "__dlpack__") and not hasattr(X, "__array__") else X
+
+
 class Rows:
     """Scores rows with a model file in memory.
 
@@ -39,6 +44,11 @@ class Rows:
     def __init__(self, scorer, allows_missing, names=None):
         self._scorer, self._allows_missing, self._names = scorer, allows_missing, names
         self._n_classes, self._n_features = scorer.header[:2]
+
+    @property
+    def n_features(self):
+        """Number of features."""
+        return self._n_features
 
     def checked(self, X):
         """X as the scorer takes it: an array of a native type of number, or a CSR matrix."""
@@ -64,7 +74,7 @@ class Rows:
         if hasattr(X, "columns") or hasattr(X, "column_names"):
             X = X if self._names is None else in_order(X, self._names)
             refuse_dates(X)
-        given = X
+        given = X = own(X)
         try:
             X = np.asarray(given)
             if X.dtype.char in "fd" and X.dtype.isnative:

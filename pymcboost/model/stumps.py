@@ -67,6 +67,10 @@ class Stumps(Kind):
         for feature, threshold, nan_left, right, left in self.each():
             yield [feature], [threshold], [nan_left], [1], np.stack((left, right)), -1, -1
 
+    def splits(self):
+        n = len(self)
+        return np.arange(n + 1), self.feature, self.threshold, self.nan_left, np.ones(n, dtype=np.int64)
+
     def round_ends(self):
         return np.arange(len(self) + 1)
 

@@ -15,6 +15,7 @@ import sys
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pymcboost._kernels import elementary
 from pymcboost.model import file
@@ -71,7 +72,7 @@ def fit_temperature(scores, codes, weight=None, link="softmax"):
     return rounded(1 / _minimum(z, right, weight / weight.sum()))
 
 
-def codes_of(y, classes):
+def codes_of(y, classes, what="calibrate on"):
     """Positions of labels in the sorted ``classes``; ValueError for a label that is not among them."""
     y = np.asarray(y)
     if y.ndim != 1:
@@ -81,7 +82,7 @@ def codes_of(y, classes):
     if not known.all():
         raise ValueError(
             f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r} of type {y.dtype}, which is no class of the model; "
-            f"calibrate on rows of its classes, {classes[:3].tolist()}... of type {classes.dtype}"
+            f"{what} rows of its classes, {classes[:3].tolist()}... of type {classes.dtype}"
         )
     return np.searchsorted(classes, y)
 
@@ -151,6 +152,39 @@ class Calibration:
                 "this model has no link from scores to probabilities; use decision_function or predict, or give it a "
                 "temperature by calibrated(X, y)"
             )
+
+    def predict_log_proba(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Logarithms of the probabilities, finite where these round to 0.
+
+        Parameters
+        ----------
+        X, n_jobs
+            See `Model.raw_scores`.
+
+        Returns
+        -------
+        ndarray of float64 (m, K)
+
+        Raises
+        ------
+        ValueError
+            As `Model.predict_proba`.
+        """
+        self._need_probabilities()
+        z = self._log_odds(self.raw_scores(X, n_jobs))
+        return z - elementary.log(elementary.exp(z).sum(axis=1))[:, None]
+
+    def _log_odds(self, scores):
+        """Logarithms of the probabilities, but for a number for each row."""
+        factor = self._sections().get("CALB")
+        z = scores - scores.max(axis=1, keepdims=True)
+        z *= (2.0 if self.link == "softmax2" else 1.0) * (1.0 if factor is None else float(factor[0]))
+        return z
+
+    def _probabilities_of(self, scores):
+        """Probabilities from raw scores (m, K)."""
+        e = elementary.exp(self._log_odds(scores))
+        return e / e.sum(axis=1, keepdims=True)
 
     def with_temperature(self, temperature: float | None) -> Self:
         """The same model with another temperature; scores and predictions stay as they are.

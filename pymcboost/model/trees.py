@@ -122,6 +122,9 @@ class Trees(Kind):
 
     each = each_tree
 
+    def splits(self):
+        return self.offset, self.feature, self.threshold, self.nan_left, self.right
+
     def round_ends(self):
         return self.rounds
 

@@ -12,7 +12,7 @@ from pymcboost.training import memory
 
 @dataclass(frozen=True)
 class Previous:
-    """Rounds that a training goes on from: those of a warm start, or of a checkpoint."""
+    """Rounds that a training goes on from: those of a warm start, a checkpoint, or a model that is given."""
 
     model: Any
     n_rounds: int
@@ -24,6 +24,9 @@ class Previous:
     best_gain: np.ndarray | None = None
     best_round: int | None = None
     best_model: bytes | None = None
+    # What the user asked for, for messages; and the classes of a model that is given.
+    how: str = "warm_start"
+    classes: Any = None
 
 
 class Booster:
@@ -64,6 +67,8 @@ class Booster:
     resumable = True
     # Whether several trainings may run in threads of one process.
     side_by_side = True
+    # Whether leaves follow from the rows in them; there is a `refit_round` then.
+    refits = False
     # What ends a training before its last round.
     ends_when = "no weak learner has an edge any more"
     # Rounds after which the state is rebuilt from the scores, against drift.
@@ -72,6 +77,9 @@ class Booster:
     link = "softmax"
     # Parameters that a warm start must keep.
     must_stay: ClassVar[tuple[str, ...]] = ("weak_learner", "loss", "code", "decoder")
+
+    # Whether it adds to a model that is given.
+    goes_on = False
 
     def __init__(self, params, draw_seed=None, name=""):
         self.params = SimpleNamespace(**{**self.fixed, **params})
@@ -115,6 +123,22 @@ class Booster:
         """Add one round to the builder; what the history keeps of it, or None when nothing is left to learn."""
         raise NotImplementedError
 
+    def refit_round(self, at, leaves, cls, base, decay):
+        """New leaves of the trees of a round, a list as ``leaves`` are; the scores get them.
+
+        Parameters
+        ----------
+        at : ndarray of int (m, T)
+            Leaf of every training row.
+        leaves : list of ndarray
+            The old ones.
+        cls, base : list of int
+            As in `Trees`; -1 for none.
+        decay : float
+            Weight of the old ones.
+        """
+        raise NotImplementedError
+
     def why_ended(self):
         """Why there is no further round, in words."""
         return self.ends_when
@@ -152,7 +176,7 @@ class Booster:
             self.gain = np.zeros(data.n_features)
         else:
             self.gain, self.n_rounds = previous.gain.copy(), previous.n_rounds
-            if previous.best_gain is not None:
+            if previous.best_gain is not None or previous.how == "init_model":
                 self._check_form(previous)
             scores = self.go_on(previous)
         self.seed = self.draw_seed()
@@ -165,16 +189,17 @@ class Booster:
         for name in self.must_stay:
             if name in was and was[name] != now[name]:
                 raise ValueError(
-                    f"warm_start: the model so far has {name}={was[name]!r}, now it is {now[name]!r}; "
+                    f"{previous.how}: the model so far has {name}={was[name]!r}, now it is {now[name]!r}; "
                     "keep to it, or begin anew"
                 )
 
     def _check_form(self, previous):
-        """Refuse a checkpoint with the rounds of something else, which only a forged one has."""
+        """Refuse rounds of something else, which only a forged file has."""
         best = [] if previous.best_model is None else [Model.from_bytes(previous.best_model).ensemble]
         ensembles = [self.builder.freeze(), previous.model.ensemble, *best]
         if len({(type(one), one.n_classes, one.n_features, np.ndim(getattr(one, "leaf", 0))) for one in ensembles}) > 1:
-            raise ValueError(f"the rounds in the checkpoint are not those of a {self.name}; begin anew without it")
+            where = "init_model" if previous.how == "init_model" else "the checkpoint"
+            raise ValueError(f"the rounds in {where} are not those of a {self.name}; begin anew without it")
 
     def go_on(self, previous):
         """Take over the rounds of a model; raw scores of the training rows."""

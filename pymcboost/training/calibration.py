@@ -68,7 +68,7 @@ def _known(held):
     return (held.codes >= 0) * (1.0 if held.weight is None else held.weight)
 
 
-def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None):
+def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None, previous=None):
     """Temperature of a model of all rows, from models of folds.
 
     Parameters
@@ -79,6 +79,8 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None
         Folds that there are already, with rounds that fit their rows.
     parts : list, optional
         What `check_rows` has found.
+    previous : Previous, optional
+        See `folds.held_scores`.
 
     Returns
     -------
@@ -86,17 +88,17 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None
         None, with a warning, where the rows or the memory are too small for folds: the model is there already.
     """
     try:
-        return _of_folds(estimator, inputs, seed, rounds, found, parts)
+        return _of_folds(estimator, inputs, seed, rounds, found, parts, previous)
     except (ValueError, MemoryError) as error:
         warnings.warn(f"the probabilities are not calibrated: {error}", stacklevel=6)
         return None
 
 
-def _of_folds(estimator, inputs, seed, rounds, found, parts):
+def _of_folds(estimator, inputs, seed, rounds, found, parts, previous):
     if found is None:
         parts = parts or splits(estimator.cv, inputs, seed)
         used = parts[: _enough(parts)]
-        scores, link = held_scores(estimator, inputs, seed, rounds, used)
+        scores, link = held_scores(estimator, inputs, seed, rounds, used, previous)
     else:
         sides = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(found.fold.max() + 1)]
         used = parts = [tuple(map(np.flatnonzero, side)) for side in sides]
@@ -108,7 +110,8 @@ def _of_folds(estimator, inputs, seed, rounds, found, parts):
         return first
     second = [(few, parts[1][1])]
     rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
-    higher = _temperature(held_scores(estimator, inputs, seed, rounds, second)[0], inputs, second, link)
+    scores, _ = held_scores(estimator, inputs, seed, rounds, second, previous)
+    higher = _temperature(scores, inputs, second, link)
     return rounded(first * (first / max(first, higher)) ** (np.log(n / b) / np.log(b / s)))
 
 

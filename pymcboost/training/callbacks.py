@@ -1,6 +1,8 @@
 """What happens around the rounds of a training: validation, early stopping, progress, and the users' own."""
 
+import contextlib
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -19,6 +21,9 @@ class Callback:
 
     def begin(self, booster):
         """Called first, before the data are looked at."""
+
+    def take_in(self, inputs):
+        """Called with the checked rows (`Inputs`) of the training."""
 
     def resume(self, inputs):
         """Rounds to go on from (`Previous`) for these `Inputs`, or None."""
@@ -159,39 +164,84 @@ class EarlyStopping(Callback):
             state.ended = state.ended or f"the validation {self.metric.name} was best after these"
 
 
-class _NoBar:
-    def update(self, n=1):
-        pass
+class _Silence:
+    def update(self, n=1, known=None):
+        """Take in that so many rounds more are done, and what is known of the last."""
 
-    close = update
+    def close(self):
+        """Take away what is shown."""
 
 
-def progress_bar(name, n_rounds, wanted=True):
-    """A bar with ``update()`` and ``close()``; nothing is shown where standard error is no terminal."""
-    if not wanted or not sys.stderr.isatty():
-        return _NoBar()
-    from tqdm import tqdm
+class _Bar(_Silence):
+    def __init__(self, name, n_rounds):
+        from tqdm import tqdm
 
-    return tqdm(total=n_rounds, desc=name, unit="round", file=sys.stderr, leave=False)
+        self._bar = tqdm(total=n_rounds, desc=name, unit="round", file=sys.stderr, leave=False)
+
+    def update(self, n=1, known=None):
+        self._bar.update(n)
+
+    def close(self):
+        self._bar.close()
+
+
+class _Lines(_Silence):
+    """A line after every so many rounds, and after the last; ``done`` are there before."""
+
+    def __init__(self, name, n_rounds, every, done, at_most):
+        self._name, self._n_rounds, self._every, self._at_most = name, n_rounds, every, "at most " * at_most
+        self._first = self._done = done
+        self._begin = time.monotonic()
+
+    def update(self, n=1, known=None):
+        before, self._done = self._done, self._done + n
+        if self._done // self._every == before // self._every and self._done < self._n_rounds:
+            return
+        left = (time.monotonic() - self._begin) * (self._n_rounds - self._done) / (self._done - self._first)
+        facts = "".join(f", {name} {value:.6g}" for name, value in (known or {}).items())
+        seconds = f"{left:.{int(left < 10)}f} s left"
+        line = f"{self._name}: round {self._done} of {self._at_most}{self._n_rounds}{facts}, {self._at_most}{seconds}"
+        with contextlib.suppress(OSError, ValueError):  # a stream that is full or closed costs no training
+            print(line, file=sys.stderr, flush=True)
+
+
+def progress(name, n_rounds, every, done=0, at_most=False):
+    """What shows the rounds, with ``update(n, known)`` and ``close()``.
+
+    Parameters
+    ----------
+    name : str
+    n_rounds : int
+        Rounds wanted.
+    every : int
+        Rounds from one line to the next, where standard error is no terminal; 0 shows nothing anywhere.
+    done : int, default=0
+        Rounds that are there already.
+    at_most : bool, default=False
+        Whether the training may end before.
+    """
+    if not every or sys.stderr is None:
+        return _Silence()
+    return _Bar(name, n_rounds - done) if sys.stderr.isatty() else _Lines(name, n_rounds, every, done, at_most)
 
 
 class Progress(Callback):
-    """A progress bar, where standard error is a terminal."""
+    """A progress bar where standard error is a terminal, elsewhere lines with the metrics."""
 
-    def __init__(self, name):
-        self._name, self._bar = name, _NoBar()
+    def __init__(self, name, every, at_most=False):
+        self._name, self._every, self._at_most, self._shown = name, every, at_most, _Silence()
 
     def before_training(self, state):
         """Show the bar."""
-        self._bar = progress_bar(self._name, state.n_estimators - state.n_rounds)
+        self._shown = progress(self._name, state.n_estimators, self._every, state.n_rounds, self._at_most)
 
     def after_round(self, state):
         """Count the round."""
-        self._bar.update()
+        self._shown.update(1, state.metrics())
 
     def close(self, state):
         """Take the bar away."""
-        self._bar.close()
+        self._shown.close()
 
 
 class WarnOfNothingToAdd(Callback):

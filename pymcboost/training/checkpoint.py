@@ -133,6 +133,8 @@ class Checkpoint(Callback):
             raise ValueError(
                 "warm_start adds rounds to the estimator's own model, a checkpoint to that of its file: use one"
             )
+        if booster.goes_on:
+            raise ValueError("init_model adds rounds to a model, a checkpoint to that of its file: use one")
         if isinstance(params.random_state, np.random.RandomState):
             raise ValueError(
                 "random_state is a RandomState instance, whose state no checkpoint keeps: give an integer, or None"

@@ -2,9 +2,9 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import fields
 from functools import cache, partial
-from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
-from pymcboost.training import basis, calibration
+from pymcboost.training import basis, calibration, continuing, prediction, refit
 from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
 from pymcboost.training.folds import out_of_fold, refuse_mixed
@@ -29,6 +29,7 @@ from pymcboost.training.inputs import (
     held_set,
     labels_of_file,
     validated,
+    weights_of_classes,
 )
 from pymcboost.training.loop import TrainingState, train
 from pymcboost.training.meta import meta_of
@@ -54,7 +55,7 @@ def named_arguments(fit: Fit) -> Fit:
 
 
 @estimator
-class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEstimator):
+class BoostingClassifier(calibration.CalibratesOnRows, prediction.Predicts, ClassifierMixin, BaseEstimator):
     """What all estimators share. A subclass names its ``algorithm`` and its ``booster``, and has the parameters."""
 
     algorithm: ClassVar[str]
@@ -91,14 +92,14 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def _fit(self, X, y, sets, groups, callbacks, unknown, sample_weight=None):
+    def _fit(self, X, y, sets, groups, callbacks, unknown, sample_weight=None, init_model=None):
         self._refuse_arguments(unknown)
         # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
         training = _Training(draft, [as_callback(one) for one in callbacks])
         try:
-            training.run(X, y, sample_weight, sets, groups)
+            training.run(X, y, sample_weight, sets, groups, init_model)
             training.finish()
         except KeyboardInterrupt:  # the rounds done are a usable model
             if training.rounds_done():
@@ -118,6 +119,8 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
                 hint = "; give the validation set as X_val, y_val, and more of them as validation_sets"
             elif name == "sample_weight":
                 hint = ": the algorithm has no sample weights"
+            elif name == "init_model":
+                hint = ": its rounds are merged into one machine; use warm_start, which adds to the estimator's own"
             else:
                 hint = ""
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}{hint}")
@@ -133,59 +136,6 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
     def layouts(self) -> tuple[str, ...]:
         """Layouts that a model file of these parameters may have, see `save`: tuple of str."""
         return self._booster().layouts()
-
-    # -- prediction ----------------------------------------------------------------------------------------------------
-
-    def _check_X(self, X):
-        basis.check_is_fitted(self, "model_")
-        if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
-            check_sparse(X)
-        return validated(self, X, accept_sparse="csr", allow_nan=self.booster.allows_missing, reset=False)
-
-    def decision_function(self, X: Features) -> NDArray[np.float64]:
-        """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes."""
-        X = self._check_X(X)
-        return self.model_.decision_function(X, n_jobs=self.n_jobs)
-
-    def predict(self, X: Features) -> NDArray[Any]:
-        """Labels of the classes with the largest scores (the first one where they tie): (n_samples,)."""
-        X = self._check_X(X)
-        return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs)]
-
-    def staged_decision_function(self, X: Features) -> Iterator[NDArray[np.float64]]:
-        """Yield `decision_function` after every round; the last equals it bit for bit."""
-        X = self._check_X(X)
-        return self.model_.staged_decision_function(X)
-
-    def staged_predict(self, X: Features) -> Iterator[NDArray[Any]]:
-        """Yield `predict` after every round."""
-        return (
-            self.classes_[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
-            for scores in self.staged_decision_function(X)
-        )
-
-    def save(
-        self,
-        path: str | PathLike[str],
-        layout: Literal["list", "interval", "interval32"] = "list",
-        leaves: Literal["float32", "float16"] = "float32",
-    ) -> None:
-        """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
-
-        Parameters
-        ----------
-        path : str or path-like
-            A file that is there already is replaced, whatever it holds. The new one is written beside it first and
-            then renamed: a failure leaves the old one whole. Its folder must exist.
-        layout : {"list", "interval", "interval32"}, default="list"
-            "interval" merges the stumps of each feature into a table: faster for single rows, scores equal within
-            1e-12 of the sum of their parts. "interval32" rounds the table to float32: half the size, within 1e-7.
-            Only ensembles of stumps have these.
-        leaves : {"float32", "float16"}, default="float32"
-            "float16" halves the leaves of trees in size; their values keep 11 bits.
-        """
-        basis.check_is_fitted(self, "model_")
-        self.model_.save(path, layout=layout, leaves=None if leaves == "float32" else leaves)
 
     def __getstate__(self):
         if hasattr(self, "model_"):
@@ -211,7 +161,7 @@ class BoostingClassifier(calibration.CalibratesOnRows, ClassifierMixin, BaseEsti
 
 
 @estimator
-class EnsembleClassifier(BoostingClassifier):
+class EnsembleClassifier(prediction.PredictsProbabilities, refit.RefitsLeaves, BoostingClassifier):
     """What the estimators of weak learners share: sample weights, probabilities and importances of the features."""
 
     max_bins: int = 256
@@ -231,6 +181,7 @@ class EnsembleClassifier(BoostingClassifier):
         sample_weight_val: ArrayLike | None = None,
         validation_sets: Any = None,
         groups: ArrayLike | None = None,
+        init_model: Any = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model.
@@ -254,6 +205,9 @@ class EnsembleClassifier(BoostingClassifier):
             More sets whose metric the history keeps; early stopping does not look at them.
         groups : array-like of shape (n_samples,), default=None
             Rows of one group are in one fold, with ``n_estimators="auto"``.
+        init_model : Model, path or fitted estimator, default=None
+            A model of the same algorithm that the rounds are added to, ``n_estimators`` of them. These rows need not be
+            those that it comes from, nor have rows of all its classes.
 
         Returns
         -------
@@ -269,12 +223,7 @@ class EnsembleClassifier(BoostingClassifier):
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
         sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
-        return self._fit(X, y, sets, groups, callbacks, unknown, sample_weight)
-
-    def predict_proba(self, X: Features) -> NDArray[np.float64]:
-        """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
-        X = self._check_X(X)
-        return self.model_.predict_proba(X, n_jobs=self.n_jobs)
+        return self._fit(X, y, sets, groups, callbacks, unknown, sample_weight, init_model)
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
@@ -298,19 +247,24 @@ class _Training:
         self.booster = draft._booster(lambda: int(basis.check_random_state(seed()).randint(2**31)))
         self.params = self.booster.params
 
-    def run(self, X, y, sample_weight, sets, groups):
+    def run(self, X, y, sample_weight, sets, groups, init_model):
         """Check, prepare, and do all rounds."""
         draft, params, booster = self.draft, self.params, self.booster
         booster.check()
         refuse_mixed(params, groups)
+        self._warn_of_idle()
+        initial = None if init_model is None else continuing.previous_of(init_model, draft)
+        if initial is not None:
+            params.n_estimators += initial.n_rounds
+            booster.goes_on = True
         for callback in self.callbacks:
             callback.begin(booster)
         continued = params.warm_start and hasattr(draft, "model_")
-        inputs = self._inputs(X, y, sample_weight, sets, groups, continued)
-        del X, y, sample_weight, sets, groups
+        inputs = self._inputs(X, y, sample_weight, sets, groups, continued, initial)
+        del X, y, sample_weight, sets, groups, init_model
         self.classes, self.priors = inputs.classes, calibration.priors(draft, inputs)
         check_file(self.classes, inputs.meta)
-        previous = self._previous(inputs)
+        previous = self._previous(inputs, initial)
         cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
         held = None if inputs.validation is None else inputs.validation.named("val")
         kept = inputs if params.calibrate and held is None else None
@@ -330,10 +284,22 @@ class _Training:
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if kept is not None:
-            seed, rounds = booster.draw_seed(), params.n_estimators
-            self.temperature = calibration.temperature_of_folds(draft, kept, seed, rounds, found, folds)
+            # Rounds that a callback has cut off are cut off in the folds as well.
+            rounds = self.state.n_rounds if self.state.stopped else params.n_estimators
+            seed = booster.draw_seed()
+            self.temperature = calibration.temperature_of_folds(draft, kept, seed, rounds, found, folds, initial)
         elif params.calibrate:
             self.temperature = calibration.temperature_of_rows(self.state.model(), held)
+
+    def _warn_of_idle(self):
+        """Say that a patience which was set has no effect."""
+        p = self.params
+        usual = next(field.default for field in fields(self.draft) if field.name == "n_iter_no_change")
+        if p.n_iter_no_change != usual and not p.early_stopping and p.n_estimators != "auto":
+            warnings.warn(
+                f"n_iter_no_change={p.n_iter_no_change} has no effect without early stopping; set early_stopping=True",
+                stacklevel=5,
+            )
 
     def rounds_done(self):
         """Rounds done so far."""
@@ -364,7 +330,7 @@ class _Training:
             if params.early_stopping:
                 found.append(EarlyStopping(metric, params.n_iter_no_change, params.min_delta))
         if params.verbose:
-            found.append(Progress(type(self.draft).__name__))
+            found.append(Progress(type(self.draft).__name__, params.verbose, params.early_stopping))
         return found
 
     def _find_rounds(self, inputs, previous):
@@ -381,7 +347,7 @@ class _Training:
             )
         return found, folds
 
-    def _inputs(self, X, y, sample_weight, sets, groups, continued):
+    def _inputs(self, X, y, sample_weight, sets, groups, continued, initial):
         draft, params = self.draft, self.params
         allow_nan, given = self.booster.allows_missing, X
         check_sparse(X)
@@ -396,9 +362,12 @@ class _Training:
                 f"warm_start: y has the classes {classes!r}, the model so far has {draft.classes_!r}; "
                 "continue with the same classes, or set warm_start=False"
             )
-        class_weight = getattr(params, "class_weight", None)
-        check_class_weight(type(draft), class_weight)
-        class_weight = basis.compute_class_weight(class_weight, classes=classes, y=y)
+        if initial is not None:
+            continuing.check_columns(X, given, initial.model)
+            classes, codes = continuing.codes_in(initial, classes, codes)
+            y = classes[codes]
+        check_class_weight(type(draft), getattr(params, "class_weight", None))
+        class_weight = weights_of_classes(params, classes, codes)
         weight = weight * class_weight[codes]
         n_present = len(np.unique(codes[weight > 0]))
         if n_present < 2:
@@ -423,9 +392,13 @@ class _Training:
             inputs.validation = Validation(found, len(classes))
         return inputs
 
-    def _previous(self, inputs):
+    def _previous(self, inputs, initial):
         """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""
         draft, n_estimators = self.draft, inputs.n_estimators
+        for callback in self.callbacks:
+            callback.take_in(inputs)
+        if initial is not None:
+            return initial
         for callback in self.callbacks:
             previous = callback.resume(inputs)
             if previous is not None:

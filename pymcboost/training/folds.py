@@ -14,7 +14,7 @@ from numbers import Integral
 import numpy as np
 
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
-from pymcboost.training.callbacks import Patience, progress_bar
+from pymcboost.training.callbacks import Patience, progress
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState, one_round
 from pymcboost.training.metrics import Held, Metric
@@ -108,11 +108,12 @@ def out_of_fold(estimator, inputs, seed):
     curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
     rounds, curves, best = [], [], [model.validation.scores for model in models]
     name = f"{type(estimator).__name__}, {len(parts)} folds"
-    with closing(_grown(models, workers)) as steps, closing(progress_bar(name, MOST_ROUNDS, params.verbose)) as bar:
+    bar = progress(name, MOST_ROUNDS, params.verbose, at_most=True)
+    with closing(_grown(models, workers)) as steps, closing(bar):
         for done, found in steps:
-            bar.update(done - (rounds[-1] if rounds else 0))
-            rounds.append(done)
             curves.append([metric(scores, model.held) for scores, model in zip(found, models, strict=True)])
+            bar.update(done - (rounds[-1] if rounds else 0), {f"mean {metric.name}": np.mean(curves[-1])})
+            rounds.append(done)
             if curve.see(float(np.mean(curves[-1])), done):
                 best = found
             if curve.over(done):
@@ -127,7 +128,7 @@ def out_of_fold(estimator, inputs, seed):
     return OutOfFold(scores, fold, np.array(rounds, dtype=np.int64), curves, best_round, n_estimators, link)
 
 
-def held_scores(estimator, inputs, seed, rounds, parts):
+def held_scores(estimator, inputs, seed, rounds, parts, previous=None):
     """Raw scores (n, K) of the rows held out after so many rounds, NaN for other rows; and the link of the models.
 
     The models are hastened: see `Booster.hasten`.
@@ -138,12 +139,14 @@ def held_scores(estimator, inputs, seed, rounds, parts):
         See `out_of_fold`.
     rounds : int
     parts : list of (rows to train on, rows held out)
+    previous : Previous, optional
+        Rounds that all models begin with.
     """
     workers, n_threads = _shares(estimator, inputs, len(parts))
     scores = _empty(inputs)
 
     def grow(number):
-        model = _Model(estimator, inputs, *parts[number], number, seed, rounds, n_threads, hasty=True)
+        model = _Model(estimator, inputs, *parts[number], number, seed, rounds, n_threads, previous, hasty=True)
         scores[model.rows] = model.finished(stop)
         return model.booster.link
 
@@ -210,7 +213,7 @@ def _shares(estimator, inputs, n_folds):
 class _Model:
     """The model of one fold, and the scores of the rows held out."""
 
-    def __init__(self, estimator, inputs, train, rows, number, seed, most, n_threads, hasty=False):
+    def __init__(self, estimator, inputs, train, rows, number, seed, most, n_threads, previous=None, hasty=False):
         self.rows, X, K, codes = rows, inputs.X[rows], len(inputs.classes), inputs.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
         self.held = Held.of(f"fold {number}", X, inputs.classes[codes], codes, inputs.weight[rows])
@@ -218,9 +221,12 @@ class _Model:
         weight = np.zeros(len(inputs.weight))
         weight[train] = inputs.weight[train]
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31)
-        booster.params.n_estimators = most = booster.hasten(most) if hasty else most
+        done = 0 if previous is None else previous.n_rounds
+        booster.params.n_estimators = most = done + booster.hasten(most - done) if hasty else most
         data = booster.rows(inputs.X, inputs.codes, K, weight, n_threads, None)
-        booster.start(data, inputs.classes, threads_for(data.n_entries * data.n_blocks, n_threads), None, len(rows))
+        booster.start(data, inputs.classes, threads_for(data.n_entries * data.n_blocks, n_threads), previous, len(rows))
+        if previous is not None:
+            self.validation.add_rounds(booster.builder)
         self.state, self.ended = TrainingState(booster, most, None), False
 
     def grow(self, marks, stop):

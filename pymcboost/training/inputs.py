@@ -10,9 +10,9 @@ import numpy as np
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.columns import refuse_dates, wrong_value
 from pymcboost.model.model import Model
-from pymcboost.model.rows import check_sparse
+from pymcboost.model.rows import check_sparse, own
 from pymcboost.threads import counted
-from pymcboost.training.basis import _check_sample_weight, validate_data
+from pymcboost.training.basis import _check_sample_weight, compute_class_weight, validate_data
 from pymcboost.training.metrics import Held
 
 TYPES = [np.float32, np.float64]
@@ -112,6 +112,7 @@ def validated(estimator, X, *y, allow_nan, **options):
     """scikit-learn's `validate_data`; its errors name the column and the value."""
     finite = "allow-nan" if allow_nan else True
     refuse_dates(X)
+    X, y = own(X), map(own, y)
     try:
         return validate_data(estimator, X, *y, dtype=TYPES, ensure_all_finite=finite, **options)
     except (ValueError, TypeError, OverflowError) as error:
@@ -215,6 +216,14 @@ def _encode(name, y, classes):
         )
     at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
     return np.where(classes[at] == y, at, -1)
+
+
+def weights_of_classes(params, classes, codes):
+    """Weights of the classes by the parameter ``class_weight``, 1 for those without rows: float64 (K,)."""
+    found, present = np.ones(len(classes)), np.flatnonzero(np.bincount(codes))
+    given = getattr(params, "class_weight", None)
+    found[present] = compute_class_weight(given, classes=classes[present], y=classes[codes])
+    return found
 
 
 def check_class_weight(cls, class_weight):

@@ -1,6 +1,9 @@
 """The one loop of rounds, and the state that callbacks see."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pymcboost.training.callbacks import as_callback
 
@@ -23,6 +26,8 @@ class TrainingState:
         The validation rows and their scores.
     ended : str or None
         Why the training ends before its last round, in words.
+    stopped : bool
+        Whether a callback ended it.
     interrupted : bool
         Whether Ctrl-C ended it.
     best_round : int or None
@@ -37,7 +42,7 @@ class TrainingState:
         self.booster, self.n_estimators, self.validation = booster, n_estimators, validation
         self.history = history or {}
         self.begun_with = booster.n_rounds
-        self.ended, self.interrupted, self.best_round = None, False, None
+        self.ended, self.stopped, self.interrupted, self.best_round = None, False, False, None
         # A checkpoint knows which round was the best, a warm start does not.
         self.resumed = best_gain is not None
         self.cv_results = None
@@ -46,43 +51,48 @@ class TrainingState:
         self.best_gain = best_gain if self.resumed else self._kept[1]
 
     @property
-    def n_rounds(self):
+    def n_rounds(self) -> int:
         """Rounds done."""
         return self._kept[0]
 
     @property
-    def gain(self):
+    def gain(self) -> NDArray[np.float64]:
         """Gains of the splits of the rounds done: (d,)."""
         return self._kept[1]
 
-    def model(self, **meta):
+    def metrics(self) -> dict[str, float]:
+        """What the history has of the round just done besides what the algorithm itself keeps: dict of str to float."""
+        own = self.booster.columns
+        found = {name: values[-1] for name, values in self.history.items() if name not in own and len(values)}
+        return {name: value for name, value in found.items() if not np.isnan(value)}
+
+    def model(self, **meta: Any) -> Any:
         """The rounds so far as a `Model`; ``meta`` is added to what the file says."""
         return self._make_model(self.booster, self.n_rounds, meta)
 
-    def bytes_of_best(self):
+    def bytes_of_best(self) -> bytes | None:
         """The model of the round just done, where cutting a later one would not give it; else None."""
         return None if self.booster.cuts_give_models else self.model().to_bytes()
 
-    def record(self, found):
+    def record(self, found: dict[str, Any]) -> None:
         """Count a round and keep what is known of it."""
         n = self.n_rounds
-        for name, value in found.items():
+        for name in {**self.history, **found}:  # NaN in rounds of which a column is not known
             values = self.history.setdefault(name, [])
-            if len(values) < n:
-                values += [np.nan] * (n - len(values))
-            values.append(value)
+            values += [np.nan] * (n - len(values))
+            values.append(found.get(name, np.nan))
         # In one step: whatever interrupts a training finds a round counted in full or not at all.
         self._kept = n + 1, self.booster.gain.copy()
         self.booster.n_rounds = n + 1
 
-    def cut(self, n_rounds, gain):
+    def cut(self, n_rounds: int, gain: NDArray[np.float64]) -> None:
         """Go back to the first rounds."""
         self._kept = n_rounds, gain  # first: what interrupts the rest leaves it to `roll_back`
         self.booster.cut(n_rounds, gain)
         for values in self.history.values():
             del values[n_rounds:]
 
-    def roll_back(self):
+    def roll_back(self) -> None:
         """Forget a round that was interrupted."""
         self.cut(*self._kept)
 
@@ -134,4 +144,5 @@ def one_round(state, callbacks=()):
     stop = False
     for one in callbacks:
         stop = bool(one.after_round(state)) or stop
+    state.stopped = stop
     return stop

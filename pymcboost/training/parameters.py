@@ -137,7 +137,11 @@ PARAMETERS = {
         "Share of the training rows set aside for early stopping when no validation set is given.",
         low=0, open_low=True, high=0.9,
     ),
-    "n_iter_no_change": Parameter("Patience of early stopping, in rounds.", low=1),
+    "n_iter_no_change": Parameter(
+        "Patience of early stopping, in rounds.\n\nIt does not turn early stopping on: where it is set, and neither "
+        '``early_stopping`` nor ``n_estimators="auto"``, `fit` warns.',
+        low=1,
+    ),
     "cv": Parameter(
         'Folds by which ``n_estimators="auto"`` finds the number of rounds, and ``calibrate`` the temperature: '
         "stratified, shuffled, and rows of one of the ``groups`` given to `fit` together.\n\n"
@@ -161,7 +165,12 @@ PARAMETERS = {
     "warm_start": Parameter("Let `fit` add rounds to the model already there.", python_only=True),
     "random_state": Parameter("Seed of the validation split, and of what else is random.", low=0, high=2**32 - 1),
     "n_jobs": Parameter("Threads; None and -1 mean all CPUs available. The model does not depend on it."),
-    "verbose": Parameter("1 shows a progress bar on a terminal.", low=0),
+    "verbose": Parameter(
+        "n > 0 shows a progress bar on a terminal. Elsewhere, as in notebooks, standard error gets a line after every "
+        "n rounds, with the metrics known and the seconds left.\n\nTrue is 1. Models of folds that ``calibrate`` needs "
+        "come after the rounds, and are not counted.",
+        low=0, bools=True,
+    ),
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ class Parameter(NamedTuple):
     ``low`` and ``high`` are inclusive unless ``open_low`` or ``open_high``. ``python_only`` keeps it off the command
     line. The rest follows from the type of the field: ``kind`` is int, float, bool, str or object (checked by the
     algorithm itself), ``choices`` are the strings allowed, and a function, a list of lists of class codes, a dictionary
-    of class weights or a generator may be allowed as well.
+    of class weights, a generator, or True and False for an integer may be allowed as well.
     """
 
     help: str
@@ -28,6 +28,7 @@ class Parameter(NamedTuple):
     dicts: bool = False
     generators: bool = False
     splitters: bool = False
+    bools: bool = False
 
     def describe(self, text=False):
         """Allowed values in words; with ``text`` those that the command line takes."""
@@ -41,6 +42,7 @@ class Parameter(NamedTuple):
             words = {int: "an integer", float: "a number"}[self.kind] + self._range()
             words += "".join(f" or {choice!r}" for choice in self.choices)
         if not text:
+            words += ", True or False" * self.bools
             codes = "a list of lists of class codes: integers from 0 to K - 1, in the order of classes_"
             words += f", or {codes}" if self.lists else ""
             words += ", a splitter of scikit-learn or an iterable of (train, held) rows" if self.splitters else ""
@@ -83,6 +85,8 @@ class Parameter(NamedTuple):
             return True
         if self.kind is bool:
             return isinstance(value, bool)
+        if self.bools and isinstance(value, bool):
+            return True
         number = {int: numbers.Integral, float: numbers.Real}.get(self.kind)
         if number is None or not isinstance(value, number) or isinstance(value, bool):
             return False

@@ -54,7 +54,7 @@ GIVEN = {
     "calibrate": [("--calibrate temperature", "temperature"), ("--calibrate none", None)],
     "restore_priors": [("--restore-priors", True), ("", False)],
     "n_jobs": [("--n-jobs 2", 2), ("-j -1", -1)],
-    "verbose": [("--verbose 2", 2), ("", 1), ("-q", 0), ("-v 3", 0)],
+    "verbose": [("--verbose 2", 2), ("", 0), ("-q", 0), ("-v 3", 0)],
 }
 # What class-wise trees have besides; a base class only those with "abc".
 TREES = {
@@ -239,7 +239,13 @@ def test_options_not_given_keep_the_signature_default_but_for_seed_and_progress(
     cls = get_class(algorithm)
     _, estimator, _ = parse(["train.svm", "-a", algorithm])
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
-    assert estimator.get_params() == {**defaults, "random_state": 0, "verbose": 1}
+    assert estimator.get_params() == {**defaults, "random_state": 0, "verbose": 0}
+
+
+@pytest.mark.parametrize(("options", "verbose"), [("", 1), ("-q", 0), ("-v 3", 0), ("--verbose 0", 0)])
+def test_progress_is_shown_on_a_terminal(options, verbose, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert parse(["train.svm", *options.split()])[1].verbose == verbose
 
 
 def test_libsvms_c_goes_with_a_validation_file():

@@ -307,6 +307,19 @@ def test_progress_bar_on_a_terminal(files, tmp_path, options, shown):
     assert (text == b"") == (options == ["-q"])
 
 
+def test_lines_of_progress_are_asked_for_where_there_is_no_terminal(files, tmp_path):
+    """A log gets no line for every round unless it is told to."""
+    arguments = ["-n", 30, "-P", files / "test.svm", files / "train.svm", "m.mcb"]
+    assert "round 10 of" not in call("train", *arguments, cwd=tmp_path).stderr
+    lines = call("train", "--verbose", 10, *arguments, cwd=tmp_path).stderr.splitlines()
+    lines = [line for line in lines if line.startswith("MCBoostClassifier: round ")]
+    assert [line.split(" s left")[0].split(", val_log_loss ")[0] for line in lines] == [
+        f"MCBoostClassifier: round {rounds} of 30" for rounds in (10, 20, 30)
+    ]
+    warning = "--n-iter-no-change 5 has no effect without early stopping; set --early-stopping"
+    assert warning in call("train", "-E", 5, "--no-early-stopping", *arguments, cwd=tmp_path).stderr
+
+
 def wait_for(process, text):
     """Read standard error until a line holds ``text``."""
     for line in process.stderr:

@@ -2,11 +2,13 @@
 
 import ast
 import inspect
+import re
 from pathlib import Path
 
 import pytest
 
 import pymcboost
+from pymcboost import callbacks
 from pymcboost.registry import ALGORITHMS, PUBLIC, get_class, load
 from pymcboost.training.callbacks import Callback
 
@@ -48,17 +50,26 @@ def test_unknown_names_are_errors():
         get_class("none")
 
 
+def test_public_callbacks_load_and_are_documented():
+    reference = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+    for name in callbacks.__all__:
+        assert inspect.getdoc(getattr(callbacks, name))
+        assert re.search(rf"autoclass:: pymcboost[\w.]*\.{name}\n", reference)
+
+
 def public_functions():
-    for entry in PUBLIC:
-        value = load(entry)
+    given = [(entry.name, load(entry)) for entry in PUBLIC]
+    for shown, value in [*given, *((name, getattr(callbacks, name)) for name in callbacks.__all__)]:
         if not inspect.isclass(value):
-            yield entry.name, value
+            yield shown, value
             continue
+        if value.__init__ is not object.__init__ and (value.__module__ == callbacks.__name__):
+            yield f"{shown}.__init__", value.__init__
         for name, member in inspect.getmembers(value):
             ours = (getattr(member, "__module__", None) or "").startswith("pymcboost")
             ours = ours and not hasattr(Callback, name)  # called by the training
             if ours and callable(member) and not name.startswith("_") and not inspect.isclass(member):
-                yield f"{entry.name}.{name}", member
+                yield f"{shown}.{name}", member
 
 
 @pytest.mark.parametrize(("name", "function"), list(public_functions()))
@@ -67,4 +78,4 @@ def test_everything_a_user_calls_has_types(name, function):
     given = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
     untyped = [p.name for p in given if p.annotation is p.empty]
     assert not untyped
-    assert signature.return_annotation is not signature.empty
+    assert signature.return_annotation is not signature.empty or name.endswith("__init__")

@@ -293,6 +293,14 @@ def test_pickles_name_their_version():
     assert version in pickle.dumps(fitted.model_).replace(data, b"")
 
 
+def test_pickled_models_that_cannot_be_read_name_both_versions():
+    make, (data, version) = MartClassifier(n_estimators=2).fit(*some_data()).model_.__reduce__()
+    assert make(data, version).to_bytes() == data
+    words = f"pickled by pymcboost 0.0.1, this is pymcboost {pymcboost.__version__}: .* A file made by save"
+    with pytest.raises(ModelFormatError, match=words):
+        make(data[:-8], "0.0.1")
+
+
 def at_odd_address(array):
     """The same numbers one byte further on."""
     return np.frombuffer(bytes(1) + array.tobytes(), dtype=array.dtype, offset=1).reshape(array.shape)

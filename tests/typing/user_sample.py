@@ -24,6 +24,7 @@ from pymcboost import (
     load_model,
     load_svmlight,
 )
+from pymcboost.callbacks import Callback, LearningRateSchedule, LivePlot, TimeLimit, TrainingLoss, TrainingState
 
 
 def train(path: Path) -> MCBoostClassifier:
@@ -58,6 +59,23 @@ def train_trees(path: Path, X: NDArray[np.float32], y: NDArray[np.int64]) -> ABC
     checkpoint.remove()
     print(checkpoint.resumed, model.model_.n_rounds)
     return model
+
+
+def train_with_callbacks(X: NDArray[np.float32], y: NDArray[np.int64], axes: object) -> float:
+    """Every public callback, and one's own."""
+
+    class Stops(Callback):
+        def after_round(self, state: TrainingState) -> bool:
+            return state.n_rounds > 100 or state.metrics()["train_error"] == 0
+
+    given = [TimeLimit(60), LearningRateSchedule(lambda t: 0.1 / (1 + t)), TrainingLoss(["error", "log_loss"])]
+    model = VectorTreeBoostClassifier(verbose=True, n_iter_no_change=5, early_stopping=True)
+    model.fit(X, y, X_val=X, y_val=y, callbacks=[*given, LivePlot(["val_log_loss"], axes=axes), Stops()])
+    model = VectorTreeBoostClassifier().fit(X, y, init_model=model).refit_leaves(X, y, decay=0.5)
+    leaves: NDArray[np.int32] = model.apply(X)
+    indicator, first = model.decision_path(X)
+    print(leaves.max(), indicator.sum(), first[-1], model.predict_log_proba(X).min())
+    return float(next(model.staged_predict_proba(X))[0, 0] + model.model_.apply(X)[0, 0])
 
 
 def score(path: Path, rows: NDArray[np.float32]) -> NDArray[np.float64]:

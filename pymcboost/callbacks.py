@@ -1,0 +1,242 @@
+"""Callbacks for ``fit(..., callbacks=[...])``: limits, schedules, curves of the training rows, plots.
+
+An object with a method ``after_round(state)`` is a callback; `Callback` names what else one may have.
+"""
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pymcboost.training.callbacks import Callback
+from pymcboost.training.checkpoint import Checkpoint
+from pymcboost.training.inputs import Held, Inputs, Validation
+from pymcboost.training.loop import TrainingState
+from pymcboost.training.metrics import Metric
+
+__all__ = ["Callback", "Checkpoint", "LearningRateSchedule", "LivePlot", "TimeLimit", "TrainingLoss", "TrainingState"]
+
+
+class TimeLimit(Callback):
+    """Ends a training after the round in which its time is over. One round is done in any case.
+
+    The time counts from the beginning of `fit`, which has it anew where it goes on from a checkpoint or a warm start.
+    Folds are not cut short: those of ``n_estimators="auto"`` come before the rounds, and their time counts; those of
+    ``calibrate`` come after them, with no more rounds than the model has.
+
+    Parameters
+    ----------
+    seconds : float
+        0 or more.
+    """
+
+    def __init__(self, seconds: float):
+        if not seconds >= 0:
+            raise ValueError(f"TimeLimit: seconds={seconds!r} is not allowed; it must be a number >= 0")
+        self.seconds = seconds
+
+    def begin(self, booster):
+        """Start the clock."""
+        self._end = time.monotonic() + self.seconds
+
+    def after_round(self, state):
+        """Whether the time is over."""
+        if time.monotonic() < self._end:
+            return False
+        state.ended = state.ended or f"the time limit of {self.seconds:g} s is over"
+        return True
+
+
+class LearningRateSchedule(Callback):
+    """Sets the learning rate of every round.
+
+    It is for the estimators with a parameter ``learning_rate``; others are refused by name. The rounds of a checkpoint
+    or of a warm start count: what goes on from them has the rates, and with a checkpoint the bytes, of one training.
+    The model file tells of the parameter ``learning_rate``, which the schedule replaces.
+
+    The models of folds have the parameter's rate in all rounds. So ``n_estimators="auto"`` is refused, and a warning
+    says that a temperature of folds (``calibrate``) is that of other models: give ``X_val`` and ``y_val``, from which
+    it then comes, or set ``calibrate=None``.
+
+    Parameters
+    ----------
+    rate : callable
+        Takes the number of the round, from 0, and returns its learning rate, above 0 and at most 1.
+    """
+
+    def __init__(self, rate: Callable[[int], float]):
+        if not callable(rate):
+            raise TypeError(f"LearningRateSchedule: {rate!r} is no function of the number of a round")
+        self.rate = rate
+
+    def begin(self, booster):
+        """Refuse trainings without a learning rate."""
+        if getattr(booster.params, "learning_rate", None) is None:
+            raise ValueError(f"LearningRateSchedule: {booster.name} has no learning rate; leave the schedule out")
+        if getattr(booster.params, "fixed_step", None) is not None:
+            raise ValueError("LearningRateSchedule: a fixed_step has no learning rate; leave out one of them")
+        if booster.params.n_estimators == "auto":
+            raise ValueError(
+                'LearningRateSchedule: n_estimators="auto" finds the rounds with one learning rate; give their number, '
+                "or early_stopping=True"
+            )
+
+    def before_training(self, state):
+        """Set the rate of the first round."""
+        if state.booster.params.calibrate and (state.validation is None or state.validation.named("val") is None):
+            warnings.warn(
+                "LearningRateSchedule: the temperature comes from models of folds, which have one learning rate in all "
+                "rounds; give X_val and y_val, or set calibrate=None",
+                stacklevel=6,
+            )
+        self._set(state)
+
+    def after_round(self, state):
+        """Set the rate of the next round."""
+        if state.n_rounds < state.n_estimators:
+            self._set(state)
+
+    def _set(self, state):
+        rate = self.rate(state.n_rounds)
+        if not 0 < rate <= 1:
+            raise ValueError(
+                f"LearningRateSchedule: the rate of round {state.n_rounds} is {rate!r}; it must be above 0 and at most "
+                "1"
+            )
+        state.booster.params.learning_rate = float(rate)
+
+
+class TrainingLoss(Callback):
+    """Keeps metrics of the training rows in the history, as "train_log_loss".
+
+    Rows that are held out for early stopping are not among them. Sample and class weights count. Every round is scored
+    for all rows once more, which takes about as long as its share of `predict`.
+
+    Parameters
+    ----------
+    scoring : str, callable or list of these, default=None
+        Metrics, as the parameter ``scoring`` of the estimators takes them, and by default that one.
+    """
+
+    def __init__(self, scoring: str | Callable[..., float] | Sequence[Any] | None = None):
+        self.scoring = scoring
+        self._rows = self._validation = None
+
+    def take_in(self, inputs):
+        """Keep the rows that are trained on."""
+        self._rows = inputs
+
+    def before_training(self, state):
+        """Take in the rounds there are."""
+        if state.validation is not None and state.validation.named("train") is not None:
+            raise ValueError("TrainingLoss: validation_sets has a set 'train', whose curves have this name; rename it")
+        inputs, self._rows, booster = self._rows, None, state.booster
+        held = _training_rows(inputs)
+        given = booster.params.scoring if self.scoring is None else self.scoring
+        given = given if isinstance(given, (list, tuple)) else [given]
+        self._metrics = [Metric(one, inputs.classes, booster.link) for one in given]
+        for metric in self._metrics:
+            metric.check(held)
+            done = state.history.setdefault(f"train_{metric.name}", [])
+            done += [np.nan] * (state.n_rounds - len(done))
+        self._validation = Validation([held], len(inputs.classes))
+        self._validation.add_rounds(booster.builder)
+
+    def measure(self, state):
+        """The metrics after the round."""
+        state.booster.follow(self._validation)
+        found = {}
+        for metric in self._metrics:
+            found.update(self._validation.measure(metric))
+        return found
+
+    def close(self, state):
+        """Let the rows go."""
+        self._rows = self._validation = None
+
+
+def _training_rows(inputs: Inputs):
+    """The rows of positive weight as a set "train"."""
+    used = inputs.weight > 0
+    rows = slice(None) if used.all() else np.flatnonzero(used)
+    X, codes = inputs.X, inputs.codes[rows]
+    X = X[rows].tocsc() if hasattr(X, "tocsc") else X[rows]
+    return Held.of("train", X, inputs.classes[codes], codes, inputs.weight[rows])
+
+
+class LivePlot(Callback):
+    """Draws curves of the history while the training goes on. It needs matplotlib.
+
+    In a notebook the picture is shown below the cell and replaced. Elsewhere it is drawn on ``axes``: with a window,
+    call ``matplotlib.pyplot.ion()`` before.
+
+    Parameters
+    ----------
+    columns : sequence of str, default=None
+        Columns of the history; None for all metrics.
+    every : float, default=1
+        Seconds from one drawing to the next. The last round is drawn in any case.
+    axes : matplotlib Axes, default=None
+        Where to draw; None makes a figure.
+
+    Attributes
+    ----------
+    axes_ : matplotlib Axes
+    """
+
+    def __init__(self, columns: Sequence[str] | None = None, every: float = 1.0, axes: Any = None):
+        self.columns, self.every, self.axes = columns, every, axes
+
+    def begin(self, booster):
+        """Find matplotlib."""
+        try:
+            from matplotlib import pyplot
+        except ImportError as error:
+            raise ImportError("LivePlot needs matplotlib: pip install matplotlib") from error
+        self._pyplot, self.axes_ = pyplot, self.axes
+        self._next, self._shown, self._drawn = -np.inf, None, 0
+
+    def after_round(self, state):
+        """Draw, if it is time."""
+        if time.monotonic() >= self._next:
+            self._draw(state)
+            self._next = time.monotonic() + self.every
+
+    def close(self, state):
+        """Draw the last round."""
+        if self._drawn != state.n_rounds:
+            self._draw(state)
+        if self._shown is not None and self.axes is None:  # the notebook would show the figure again
+            self._pyplot.close(self.axes_.figure)
+
+    def _draw(self, state):
+        if self.axes_ is None:
+            self.axes_ = self._pyplot.figure().add_subplot()
+        axes, self._drawn = self.axes_, state.n_rounds
+        axes.clear()
+        for name in self.columns or state.metrics():
+            axes.plot(np.arange(1, state.n_rounds + 1), state.history.get(name, [])[: state.n_rounds], label=name)
+        axes.set_xlabel("rounds")
+        if axes.lines:
+            axes.legend()
+        canvas = axes.figure.canvas
+        canvas.draw()
+        canvas.flush_events()
+        notebook = _notebook()
+        if notebook is not None and self._shown is None:
+            self._shown = notebook(axes.figure, display_id=True)
+        elif self._shown is not None:
+            self._shown.update(axes.figure)
+
+
+def _notebook():
+    """IPython's function that shows objects in a notebook; None elsewhere."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import display
+
+    return display

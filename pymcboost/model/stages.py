@@ -1,0 +1,169 @@
+"""What a model says of its rounds and of single weak learners."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pymcboost.model.rows import check_sparse
+
+# Pairs of a row and a tree that are worked on at once.
+BLOCK = 1 << 18
+
+
+class Stages:
+    """What every model does round by round and tree by tree: a base of classes that have scores and an ensemble."""
+
+    classes_: Any
+    ensemble: Any
+    from_ensemble: Any
+    _rows: Any
+    _decision: Any
+    _need_stages: Any
+    _need_probabilities: Any
+    _probabilities_of: Any
+
+    def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """Scores after 1, 2, ... n_rounds rounds; the last ones equal `decision_function` bit for bit.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix (m, n_features_in_)
+
+        Yields
+        ------
+        ndarray of float64 (m, K), or (m,) if K is 2
+
+        Raises
+        ------
+        ValueError
+            For an interval table, or a totally corrective model.
+        """
+        self._need_stages()
+        return map(self._decision, self._stages(X))
+
+    def staged_predict_proba(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """Probabilities after 1, 2, ... n_rounds rounds; the last ones are those of `predict_proba`, but for rounding.
+
+        A calibrated model has its temperature, which is one of all rounds, after every round.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix (m, n_features_in_)
+
+        Yields
+        ------
+        ndarray of float64 (m, K)
+
+        Raises
+        ------
+        ValueError
+            As `staged_decision_function`, or `predict_proba`.
+        """
+        self._need_stages()
+        self._need_probabilities()
+        return map(self._probabilities_of, self._stages(X))
+
+    def apply(self, X: Any) -> NDArray[np.int32]:
+        """Leaf of every row in every weak learner.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix (m, n_features_in_)
+
+        Returns
+        -------
+        ndarray of int32 (m, n_learners)
+            Leaves of a tree count from left to right, from 0. A stump has 0 where ``x <= threshold``, or where x is
+            missing and missing values go left, and 1 elsewhere.
+
+        Raises
+        ------
+        ValueError
+            For an interval table or a machine, in which weak learners are merged.
+        """
+        X, ensemble = self._over_used(X)
+        return _leaves(ensemble.splits(), X)
+
+    def staged_apply(self, X: Any) -> Iterator[NDArray[np.int32]]:
+        """Yield `apply` of the weak learners of every round: (m, learners of the round).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix (m, n_features_in_)
+        """
+        X, ensemble = self._over_used(X)
+        offset, *arrays = ensemble.splits()
+        ends = ensemble.round_ends()
+        for begin, end in zip(ends, ends[1:], strict=False):
+            part = slice(offset[begin], offset[end])
+            yield _leaves((offset[begin : end + 1] - offset[begin], *(array[part] for array in arrays)), X)
+
+    def paths(self, X: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Nodes that rows pass in all weak learners.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix (m, n_features_in_)
+
+        Returns
+        -------
+        row, node : ndarray of int64 (n,)
+            Pairs of a row and a node, in no order. Nodes of a tree, leaves among them, are in preorder, as in `dump`.
+        first : ndarray of int64 (n_learners + 1,)
+            The nodes of learner t are those from ``first[t]`` to ``first[t + 1]``.
+
+        Raises
+        ------
+        ValueError
+            As `apply`.
+        """
+        X, ensemble = self._over_used(X)
+        splits = ensemble.splits()
+        first = 2 * splits[0] + np.arange(len(ensemble) + 1)
+        found = [(row, first[tree] + above + at) for row, tree, above, at in _descent(splits, X)]
+        row, node = (np.concatenate([pair[i] for pair in found] or [np.zeros(0, np.int64)]) for i in (0, 1))
+        return row, node, first
+
+    def _over_used(self, X):
+        """Dense rows and the ensemble; of sparse rows those columns alone that the ensemble uses."""
+        X, ensemble = self._rows.checked(X), self.ensemble
+        if hasattr(X, "indptr"):
+            check_sparse(X)
+            used, ensemble = ensemble.compact()
+            X = X[:, used].toarray()
+        return X, ensemble
+
+    def _stages(self, X):
+        X, ensemble = self._over_used(X)
+        rows = self._rows if X.shape[1] == self._rows.n_features else self.from_ensemble(ensemble, self.classes_)._rows
+        return rows.stages(X, ensemble.round_ends())
+
+
+def _leaves(splits, X):
+    """Leaf of every row in every tree: int32 (m, T)."""
+    leaf = np.zeros((X.shape[0], len(splits[0]) - 1), dtype=np.int32)
+    for row, tree, _, at in _descent(splits, X):
+        leaf[row, tree] = at  # that of the deepest node comes last
+    return leaf
+
+
+def _descent(splits, X):
+    """Yield (row, tree, above, at) of the nodes that rows come to, level after level from the roots.
+
+    ``above`` is the number of splits of the tree before the node in preorder, ``at`` that of leaves. See `Trees`.
+    """
+    offset, feature, threshold, nan_left, right = splits
+    T, step = len(offset) - 1, max(1, BLOCK // max(1, len(offset)))
+    for begin in range(0, len(X) if T else 0, step):
+        part = X[begin : begin + step].astype(np.float32, copy=False)
+        row, tree = np.repeat(np.arange(len(part)), T), np.tile(np.arange(T), len(part))
+        i, end, at = offset[tree], offset[tree + 1], np.zeros(len(tree), dtype=np.int64)
+        while len(row):
+            yield row + begin, tree, i - offset[tree], at
+            inner = i < end
+            row, tree, i, end, at = (array[inner] for array in (row, tree, i, end, at))
+            x, jump = part[row, feature[i]], right[i]
+            left = (x <= threshold[i]) | (np.isnan(x) & nan_left[i])
+            i, end, at = np.where(left, i + 1, i + jump), np.where(left, i + jump, end), np.where(left, at, at + jump)

@@ -1,0 +1,72 @@
+"""Trainings that go on from a model that is given, ``init_model`` of `fit`: with new rows, and any parameters."""
+
+from os import PathLike
+
+import numpy as np
+
+from pymcboost.model.columns import names_of
+from pymcboost.model.model import Model, load_model
+from pymcboost.threads import counted
+from pymcboost.training.booster import Previous
+from pymcboost.training.inputs import labels_of_file
+
+
+def previous_of(init_model, estimator):
+    """The rounds of a model, a file or a fitted estimator, which this estimator shall add to.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Where it is none of these, or of another algorithm, or has no rounds that others can be added to.
+    """
+    params = estimator.get_params(deep=False)
+    if params["warm_start"]:
+        raise ValueError("warm_start adds rounds to the estimator's own model, init_model to the one given: use one")
+    if params["n_estimators"] == "auto":
+        raise ValueError('n_estimators="auto" begins anew in every fold; give the rounds that init_model gets')
+    source = load_model(init_model) if isinstance(init_model, (str, PathLike)) else init_model
+    model = getattr(source, "model_", source)
+    if not isinstance(model, Model):
+        raise TypeError(f"init_model must be a Model, a file of one or a fitted estimator, not {init_model!r}")
+    was = model.information.get("algorithm", "unknown")
+    if was != estimator.algorithm:
+        raise ValueError(
+            f"init_model: its algorithm is {was}; {type(estimator).__name__} goes on from models of "
+            f"{estimator.algorithm}, as they were saved"
+        )
+    if not model.has_stages:
+        raise ValueError(f"init_model: no rounds can be added to {model!r}, in which they are merged; begin anew")
+    if model.ensemble.bias.any() and not model.information.get("params", {}).get("restore_priors"):
+        raise ValueError("init_model: its bias comes from reweighted(), and would be lost; give it as it was before")
+    history, gain = getattr(source, "history_", {}), getattr(source, "gain_", np.zeros(model.n_features_in_))
+    history = {name: values for name, values in history.items() if len(values) == model.n_rounds}
+    classes = getattr(source, "classes_", model.classes_)
+    return Previous(model, model.n_rounds, history, gain, how="init_model", classes=classes)
+
+
+def check_columns(X, given, model):
+    """Refuse rows of other features than the model's."""
+    if X.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"init_model: it has {counted(model.n_features_in_, 'feature')}, X has {X.shape[1]}; give the same columns"
+        )
+    names = names_of(given)
+    if names is not None and model.feature_names is not None and names != model.feature_names:
+        at = next(i for i, pair in enumerate(zip(names, model.feature_names, strict=True)) if pair[0] != pair[1])
+        raise ValueError(
+            f"init_model: column {at} is {names[at]!r}, that of the model {model.feature_names[at]!r}; give the same "
+            "columns in the same order"
+        )
+
+
+def codes_in(previous, labels, codes):
+    """The model's classes, and the rows' codes among these; ``codes`` are those among their own ``labels``."""
+    known, found = previous.model.classes_, labels_of_file(labels)
+    alike = (known.dtype.kind in "OU") == (found.dtype.kind in "OU")
+    new = ~np.isin(found, known) if alike else np.ones(len(found), dtype=bool)
+    if new.any():
+        raise ValueError(
+            f"init_model: y has the label {labels[new].tolist()[0]!r}, which is no class of the model; its classes are "
+            f"{known[:5].tolist()}{'...' if len(known) > 5 else ''}. For new classes begin anew"
+        )
+    return previous.classes, np.searchsorted(known, found)[codes]

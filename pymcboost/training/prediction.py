@@ -1,0 +1,127 @@
+"""What fitted estimators say of rows, by their models; and how a model is saved."""
+
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pymcboost.model.model import Model
+from pymcboost.model.rows import check_sparse
+from pymcboost.training import basis
+from pymcboost.training.inputs import validated
+
+Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
+
+
+class Predicts:
+    """Scores, labels and files of fitted estimators."""
+
+    booster: ClassVar[Any]
+    classes_: ClassVar[NDArray[Any]]
+    model_: ClassVar[Model]
+    n_jobs: int | None
+
+    def _check_X(self, X):
+        basis.check_is_fitted(self, "model_")
+        if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
+            check_sparse(X)
+        return validated(self, X, accept_sparse="csr", allow_nan=self.booster.allows_missing, reset=False)
+
+    def decision_function(self, X: Features) -> NDArray[np.float64]:
+        """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes."""
+        X = self._check_X(X)
+        return self.model_.decision_function(X, n_jobs=self.n_jobs)
+
+    def predict(self, X: Features) -> NDArray[Any]:
+        """Labels of the classes with the largest scores (the first one where they tie): (n_samples,)."""
+        X = self._check_X(X)
+        return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs)]
+
+    def staged_decision_function(self, X: Features) -> Iterator[NDArray[np.float64]]:
+        """Yield `decision_function` after every round; the last equals it bit for bit."""
+        X = self._check_X(X)
+        return self.model_.staged_decision_function(X)
+
+    def staged_predict(self, X: Features) -> Iterator[NDArray[Any]]:
+        """Yield `predict` after every round."""
+        return (
+            self.classes_[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
+            for scores in self.staged_decision_function(X)
+        )
+
+    def save(
+        self,
+        path: str | PathLike[str],
+        layout: Literal["list", "interval", "interval32"] = "list",
+        leaves: Literal["float32", "float16"] = "float32",
+    ) -> None:
+        """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that is there already is replaced, whatever it holds. The new one is written beside it first and
+            then renamed: a failure leaves the old one whole. Its folder must exist.
+        layout : {"list", "interval", "interval32"}, default="list"
+            "interval" merges the stumps of each feature into a table: faster for single rows, scores equal within
+            1e-12 of the sum of their parts. "interval32" rounds the table to float32: half the size, within 1e-7.
+            Only ensembles of stumps have these.
+        leaves : {"float32", "float16"}, default="float32"
+            "float16" halves the leaves of trees in size; their values keep 11 bits.
+        """
+        basis.check_is_fitted(self, "model_")
+        self.model_.save(path, layout=layout, leaves=None if leaves == "float32" else leaves)
+
+
+class PredictsProbabilities(Predicts):
+    """Probabilities of fitted estimators, and the leaves that rows fall into."""
+
+    def predict_proba(self, X: Features) -> NDArray[np.float64]:
+        """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
+        X = self._check_X(X)
+        return self.model_.predict_proba(X, n_jobs=self.n_jobs)
+
+    def predict_log_proba(self, X: Features) -> NDArray[np.float64]:
+        """Logarithms of `predict_proba`, finite where that rounds to 0: (n_samples, n_classes)."""
+        X = self._check_X(X)
+        return self.model_.predict_log_proba(X, n_jobs=self.n_jobs)
+
+    def staged_predict_proba(self, X: Features) -> Iterator[NDArray[np.float64]]:
+        """Yield class probabilities after every round; the last are those of `predict_proba`, but for rounding.
+
+        A calibrated model has its temperature, which is one of all rounds, after every round.
+        """
+        X = self._check_X(X)
+        return self.model_.staged_predict_proba(X)
+
+    def apply(self, X: Features) -> NDArray[np.int32]:
+        """Leaf of every row in every weak learner: (n_samples, n_learners).
+
+        Leaves of a tree count from left to right, from 0. A stump has the leaves 0 and 1.
+        """
+        X = self._check_X(X)
+        return self.model_.apply(X)
+
+    def decision_path(self, X: Features) -> tuple[Any, NDArray[np.int64]]:
+        """Nodes that rows pass in all weak learners, as scikit-learn's forests have them.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        indicator : CSR array of shape (n_samples, n_nodes)
+            1 where a row passes a node. Nodes of a tree, leaves among them, are in preorder, as in
+            ``mcboost-info --dump``; a stump has three.
+        n_nodes_ptr : ndarray of shape (n_learners + 1,)
+            The nodes of learner t are the columns from ``n_nodes_ptr[t]`` to ``n_nodes_ptr[t + 1]``.
+        """
+        import scipy.sparse
+
+        X = self._check_X(X)
+        row, node, first = self.model_.paths(X)
+        indicator = scipy.sparse.csr_array((np.ones(len(row), dtype=np.int8), (row, node)), (X.shape[0], first[-1]))
+        return indicator, first

@@ -1,0 +1,77 @@
+"""Leaves of a fitted model anew, from other rows; its splits stay."""
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pymcboost.model.temperature import codes_of
+from pymcboost.threads import resolve_n_jobs, threads_for
+from pymcboost.training import basis
+from pymcboost.training.inputs import weights_of_classes
+
+
+class RefitsLeaves:
+    """What fitted estimators do with rows that the leaves are computed from anew."""
+
+    booster: ClassVar[Any]
+    model_: ClassVar[Any]
+    classes_: ClassVar[Any]
+    n_jobs: int | None
+    _booster: Any
+    _check_X: Any
+
+    def refit_leaves(self, X: Any, y: ArrayLike, decay: float = 0.9, sample_weight: ArrayLike | None = None) -> Self:
+        """Move the leaves towards those that the training would give the same splits on these rows.
+
+        Trees keep their splits, and the model its size. Round after round a leaf becomes ``decay`` times the old one
+        and ``1 - decay`` times the new one; leaves that no row falls into stay. A temperature stays as well, and
+        `calibrate_on` finds another one. The parameters are those of the estimator.
+
+        It is for `VectorTreeBoostClassifier` and for the estimators with a tree per class (LogitBoost, Mart, ABC).
+        Others say that they have none.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Classes of the model. Some may have no row.
+        decay : float, default=0.9
+            From 0, new leaves, to 1, the old ones.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, multiplied with those of the classes.
+
+        Returns
+        -------
+        self
+        """
+        name = type(self).__name__
+        if not self.booster.refits:
+            raise ValueError(
+                f"{name} cannot refit leaves: they do not follow from the loss of the rows alone. Train anew, or add "
+                "rounds by init_model"
+            )
+        if not 0 <= decay <= 1:
+            raise ValueError(f"{name}: decay={decay!r} is not allowed; it must be a number from 0 to 1")
+        X, booster = self._check_X(X), self._booster(lambda: 0)
+        codes = codes_of(y, self.classes_, "give")
+        weight = basis._check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = weight * weights_of_classes(booster.params, self.classes_, codes)[codes]
+        if not weight.any():
+            raise ValueError(f"{name}: refit_leaves needs rows of positive weight")
+        booster.check()
+        n_threads = threads_for(X.shape[0] * X.shape[1], resolve_n_jobs(self.n_jobs))
+        data = booster.rows(X, codes, len(self.classes_), weight, n_threads, None)
+        booster.start(data, self.classes_, n_threads)
+        ensemble = self.model_.ensemble
+        leaf = np.array(ensemble.leaf, dtype=np.float32)
+        ends = (ensemble.offset + np.arange(len(ensemble.offset))).tolist()
+        for at, begin, end in zip(self.model_.staged_apply(X), ensemble.rounds[:-1], ensemble.rounds[1:], strict=True):
+            trees = range(int(begin), int(end))
+            cls, base = ([-1 if of is None else int(of[t]) for t in trees] for of in (ensemble.cls, ensemble.base))
+            old = [leaf[ends[t] : ends[t + 1]] for t in trees]
+            for part, new in zip(old, booster.refit_round(at[data.rows], old, cls, base, decay), strict=True):
+                part[...] = new
+        vars(self)["model_"] = self.model_._changed(replace(ensemble, leaf=leaf))
+        return self
