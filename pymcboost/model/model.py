@@ -1,6 +1,7 @@
 """Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from operator import index
 from os import PathLike
@@ -385,6 +386,39 @@ class Model(Calibration):
     def with_meta(self, meta: dict[str, Any]) -> Self:
         """The same model with other information, see `meta`."""
         return self._changed(meta=dict(file.meta_sections(meta)).get("meta"))
+
+    @property
+    def has_covers(self) -> bool:
+        """Whether the model holds how many rows fall into each leaf, see `with_covers`."""
+        return "covr" in self._sections()
+
+    def with_covers(self, X: Any) -> Self:
+        """The same model with the number of these rows that fall into each leaf, as `contributions` needs them.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix (m, n_features_in_)
+            One row or more; the training rows, or rows like them. None takes the covers away.
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        ValueError
+            For interval tables and machines, which have no leaves.
+        """
+        if X is None:
+            return self._changed(replace(self.ensemble, cover=None)) if self.has_covers else self
+        if self._kind.no_stages is not None:
+            raise ValueError(f"a {self._kind.NAME} has no leaves, and so no covers")
+        X = self._rows.checked(X)
+        if not X.shape[0]:
+            raise ValueError("covers need a row or more")
+        from pymcboost.model import covers
+
+        return self._changed(replace(self.ensemble, cover=covers.count(self.ensemble, X)))
 
     def to_bytes(self, layout: Layout | None = None, leaves: Leaves | None = None) -> bytes:
         """The bytes of the model file; parameters as in `save`."""

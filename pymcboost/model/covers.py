@@ -1,0 +1,69 @@
+"""Covers: how many rows fall into each leaf of a list of stumps or of trees; and their rows as kernels read them."""
+
+import numpy as np
+
+from pymcboost._kernels import contributions
+from pymcboost.model.arrays import running_sums as running_sums
+from pymcboost.model.rows import check_sparse
+
+# Bytes of the features of rows that are copied at once.
+BLOCK = 1 << 25
+STUMPS = 1
+MOST_FEATURES = contributions.MOST_FEATURES
+
+
+def leaves(ensemble):
+    """Values of the leaves of trees, or of the left and the right side of stumps in turn."""
+    if ensemble.KIND != STUMPS:
+        return ensemble.leaf
+    values = np.empty((2 * len(ensemble), ensemble.n_classes), dtype=np.float32)
+    values[1::2] = ensemble.right
+    values[::2] = -ensemble.right if ensemble.left is None else ensemble.left
+    return values
+
+
+def explainer(ensemble):
+    """`Explainer` of a compact list of stumps, or of trees (see `Kind.compact`)."""
+    n, k, cls, base, code = len(ensemble), ensemble.n_classes, None, None, ensemble.code
+    leaf = leaves(ensemble)
+    if ensemble.KIND == STUMPS:
+        offset, right, depth = np.arange(n + 1), np.ones(n, dtype=np.int64), 1
+    else:
+        offset, right, depth = ensemble.offset, ensemble.right, int(ensemble.depths().max(initial=0))
+        cls, base = ensemble.cls, ensemble.base
+    none = np.full(n, -1, dtype=np.int64)
+    return contributions.Explainer(
+        np.ascontiguousarray(offset, dtype=np.int64),
+        np.ascontiguousarray(ensemble.feature, dtype=np.int64),
+        np.ascontiguousarray(right, dtype=np.int64),
+        np.ascontiguousarray(ensemble.threshold, dtype=np.float32),
+        np.ascontiguousarray(ensemble.nan_left).view(np.uint8),
+        depth,
+        np.ascontiguousarray(leaf, dtype=np.float32).reshape(-1, k if cls is None else 1),
+        none if cls is None else cls,
+        none if base is None else base,
+        np.zeros((0, k), dtype=np.float32) if code is None else np.ascontiguousarray(code, dtype=np.float32),
+        k,
+    )
+
+
+def blocks(X, used):
+    """Yield slices of rows and their features ``used`` as float32 (features, rows): dense copies of a few rows each."""
+    if hasattr(X, "indptr"):
+        check_sparse(X)
+    step = max(64, BLOCK // (4 * max(1, len(used))) // 64 * 64)
+    for begin in range(0, X.shape[0], step):
+        rows = slice(begin, min(X.shape[0], begin + step))
+        part = X[rows][:, used].toarray() if hasattr(X, "indptr") else X[rows, used]
+        with np.errstate(over="ignore"):
+            yield rows, np.ascontiguousarray(part.T, dtype=np.float32)
+
+
+def count(ensemble, X):
+    """Rows of X (checked) in each leaf, int64."""
+    used, compact = ensemble.compact()
+    trees = explainer(compact)
+    cover = np.zeros(len(ensemble.feature) + len(ensemble), dtype=np.int64)
+    for _, xt in blocks(X, used):
+        trees.count(xt, cover)
+    return cover
