@@ -17,7 +17,8 @@
 
 #define PMB_PATH 64   /* most features of a path: bits of a pattern */
 #define PMB_KEPT 256  /* patterns of a leaf whose coefficients are kept */
-#define PMB_BLOCK 64  /* rows that are looked at together */
+#define PMB_BLOCK 64  /* rows that are looked at together, a multiple of PMB_WIDE */
+#define PMB_WIDE 8
 
 typedef struct {
     int64_t begin, end, at; /* splits of the subtree, its first leaf */
@@ -33,7 +34,9 @@ typedef struct {
     const uint8_t *nan_left;
     uint8_t *slot;        /* of every split: the place of its feature among those of the path */
     const int64_t *begin; /* path[begin[l]] to path[begin[l + 1]] are the features of leaf l */
-    const int64_t *path;
+    /* Those of a tree by features, in groups: group[i] is a feature, its leaves (of the tree) and coefficients are those
+     * from start[i] to start[i + 1]; groups[t] to groups[t + 1] are of tree t; rank[i] is where path[i] went. */
+    const int64_t *groups, *group, *start, *leaf, *rank;
 } pmb_trees;
 
 /* What stands for the background. */
@@ -173,84 +176,177 @@ PMB_INLINE void pmb_between(const pmb_background *b, int64_t leaf, uint64_t a, i
     }
 }
 
-/* The same against shares of rows. */
-PMB_INLINE void pmb_along(const pmb_background *b, const double *ratio, uint64_t a, int64_t d, double *c) {
+/* The same against shares of rows, for PMB_WIDE patterns at once: c[j][l] is that of feature j for pattern l. */
+PMB_INLINE void pmb_along(const pmb_background *b, const double *ratio, const uint64_t *a, int64_t d,
+                          double (*PMB_RESTRICT c)[PMB_WIDE]) {
     const int64_t nodes = (d + 1) / 2, from = nodes * (nodes - 1) / 2;
-    double g[PMB_PATH], before[PMB_PATH];
-    for (int64_t j = 0; j < d; j++) c[j] = 0.0;
+    double one[PMB_PATH][PMB_WIDE], g[PMB_PATH][PMB_WIDE], product[PMB_WIDE];
+    for (int64_t j = 0; j < d; j++)
+        PMB_LANES(l, PMB_WIDE) {
+            one[j][l] = a[l] >> j & 1 ? 1.0 : 0.0;
+            c[j][l] = 0.0;
+        }
     for (int64_t q = from; q < from + nodes; q++) {
         const double t = b->node[q], s = 1.0 - t;
-        double product = b->weight[q];
-        for (int64_t j = 0; j < d; j++) g[j] = (double)(a >> j & 1) * t + ratio[j] * s;
+        double before[PMB_PATH][PMB_WIDE];
+        PMB_LANES(l, PMB_WIDE) product[l] = b->weight[q];
         for (int64_t j = 0; j < d; j++) {
-            before[j] = product;
-            product *= g[j];
+            const double rest = ratio[j] * s;
+            PMB_LANES(l, PMB_WIDE) {
+                g[j][l] = one[j][l] * t + rest;
+                before[j][l] = product[l];
+                product[l] *= g[j][l];
+            }
         }
-        product = 1.0;
-        for (int64_t j = d; j-- > 0;) {
-            c[j] += before[j] * product;
-            product *= g[j];
-        }
+        PMB_LANES(l, PMB_WIDE) product[l] = 1.0;
+        for (int64_t j = d; j-- > 0;)
+            PMB_LANES(l, PMB_WIDE) {
+                c[j][l] += before[j][l] * product[l];
+                product[l] *= g[j][l];
+            }
     }
-    for (int64_t j = 0; j < d; j++) c[j] *= (double)(a >> j & 1) - ratio[j];
+    for (int64_t j = 0; j < d; j++)
+        PMB_LANES(l, PMB_WIDE) c[j][l] *= one[j][l] - ratio[j];
 }
 
-/* Coefficients of all leaves of a tree for n rows: those of row r begin at c[r * width]. kept, keys: room for PMB_KEPT
- * patterns. */
-PMB_CLONES PMB_STATIC void pmb_coefficients(const pmb_trees *m, int64_t tree, const pmb_background *b,
-                                            const uint64_t *pattern, int64_t n, uint64_t *keys, double *kept, double *c,
-                                            int64_t width) {
+/* Coefficients of all leaves of a tree for n rows: those of row r begin at c[r * width], in the order of the groups. */
+PMB_CLONES PMB_STATIC void pmb_by_covers(const pmb_trees *m, int64_t tree, const pmb_background *b,
+                                         const uint64_t *pattern, int64_t n, double *PMB_RESTRICT c, int64_t width) {
     const int64_t first = m->offset[tree] + tree, end = m->offset[tree + 1] + tree + 1;
-    for (int64_t l = first; l < end; l++) {
-        const int64_t d = m->begin[l + 1] - m->begin[l];
+    double found[PMB_PATH][PMB_WIDE];
+    for (int64_t l = first; l < end; l++, pattern += PMB_BLOCK) {
+        const int64_t d = m->begin[l + 1] - m->begin[l], *rank = m->rank + m->begin[l];
+        for (int64_t r = 0; r < n; r += PMB_WIDE) { /* a block has PMB_BLOCK patterns, however many rows */
+            const int64_t rows = n - r < PMB_WIDE ? n - r : PMB_WIDE;
+            pmb_along(b, b->ratio + m->begin[l], pattern + r, d, found);
+            for (int64_t j = 0; j < d; j++)
+                for (int64_t i = 0; i < rows; i++) c[(r + i) * width + rank[j]] = found[j][i];
+        }
+    }
+}
+
+/* The same against rows. Coefficients of PMB_KEPT patterns of a leaf are kept: keys, kept. */
+PMB_STATIC void pmb_by_rows(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern,
+                            int64_t n, uint64_t *keys, double *kept, double *c, int64_t width) {
+    const int64_t first = m->offset[tree] + tree, end = m->offset[tree + 1] + tree + 1;
+    for (int64_t l = first; l < end; l++, pattern += PMB_BLOCK) {
+        const int64_t d = m->begin[l + 1] - m->begin[l], *rank = m->rank + m->begin[l];
         const uint64_t full = pmb_full(d);
-        double *to = c + (m->begin[l] - m->begin[first]);
-        if (!d) continue;
         /* No pattern of fewer than 64 bits is all ones once the others are cut off; one of 64 is never kept. */
         memset(keys, 255, PMB_KEPT * sizeof *keys);
-        for (int64_t r = 0; r < n; r++, to += width) {
-            const uint64_t a = pattern[(l - first) * PMB_BLOCK + r] & full;
+        for (int64_t r = 0; r < n; r++) {
+            const uint64_t a = pattern[r] & full;
             const int64_t place = (int64_t)(d <= 8 ? a : a * 0x9e3779b97f4a7c15u >> 56);
             double *own = kept + place * PMB_PATH;
-            if (keys[place] != a || a == ~(uint64_t)0) {
-                if (b->ratio) pmb_along(b, b->ratio + m->begin[l], a, d, own);
-                else pmb_between(b, l, a, d, own);
-                keys[place] = a;
-            }
-            for (int64_t j = 0; j < d; j++) to[j] = own[j];
+            if (keys[place] != a || a == ~(uint64_t)0) pmb_between(b, l, a, d, own);
+            keys[place] = a;
+            for (int64_t j = 0; j < d; j++) c[r * width + rank[j]] = own[j];
         }
     }
 }
 
 /* out (n, features, K) gets a tree of one value a leaf: to class `cls`, and from class `base` unless negative. */
-PMB_STATIC void pmb_add_scalar(const pmb_trees *m, int64_t tree, const float *leaf, const double *c, int64_t width,
+PMB_STATIC void pmb_add_scalar(const pmb_trees *m, int64_t tree, const float *value, const double *c, int64_t width,
                                int64_t n, int64_t K, int64_t cls, int64_t base, const int64_t *column, int64_t stride,
                                double *out) {
-    const int64_t first = m->offset[tree] + tree, end = m->offset[tree + 1] + tree + 1;
-    const int64_t *path = m->path + m->begin[first];
     for (int64_t r = 0; r < n; r++, out += stride, c += width)
-        for (int64_t l = first, i = 0; l < end; l++)
-            for (const int64_t stop = m->begin[l + 1] - m->begin[first]; i < stop; i++) {
-                double *to = out + column[path[i]] * K;
-                const double value = c[i] * leaf[l];
-                to[cls] += value;
-                if (base >= 0) to[base] -= value;
-            }
+        for (int64_t g = m->groups[tree], i = 0; g < m->groups[tree + 1]; g++) {
+            double *to = out + column[m->group[g]] * K, sum = 0.0;
+            for (const int64_t *leaf = m->leaf + m->start[g]; leaf < m->leaf + m->start[g + 1]; leaf++)
+                sum += c[i++] * value[*leaf];
+            to[cls] += sum;
+            if (base >= 0) to[base] -= sum;
+        }
 }
 
-/* The same for a tree of K values a leaf, which `value` has in float64. */
+#if PMB_VECTORS
+/* Vectors of one register each: wider ones would be kept in memory. */
+typedef double pmb_four __attribute__((vector_size(32)));
+typedef double pmb_two __attribute__((vector_size(16)));
+
+PMB_INLINE void pmb_add_four(pmb_four *sum, double factor, const double *value) {
+    pmb_four v;
+    memcpy(&v, value, sizeof v);
+    *sum += factor * v;
+}
+
+/* to[k] += the sum of c[i] value[leaf[i]][k], for 32 values k. */
+PMB_INLINE void pmb_add_leaves_32(double *to, const double *c, const double *value, const int64_t *leaf, int64_t n,
+                                  int64_t K) {
+    pmb_four s0 = {0.0}, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
+    for (int64_t i = 0; i < n; i++) {
+        const double factor = c[i], *v = value + leaf[i] * K;
+        pmb_add_four(&s0, factor, v);
+        pmb_add_four(&s1, factor, v + 4);
+        pmb_add_four(&s2, factor, v + 8);
+        pmb_add_four(&s3, factor, v + 12);
+        pmb_add_four(&s4, factor, v + 16);
+        pmb_add_four(&s5, factor, v + 20);
+        pmb_add_four(&s6, factor, v + 24);
+        pmb_add_four(&s7, factor, v + 28);
+    }
+    pmb_add_four(&s0, 1.0, to);
+    pmb_add_four(&s1, 1.0, to + 4);
+    pmb_add_four(&s2, 1.0, to + 8);
+    pmb_add_four(&s3, 1.0, to + 12);
+    pmb_add_four(&s4, 1.0, to + 16);
+    pmb_add_four(&s5, 1.0, to + 20);
+    pmb_add_four(&s6, 1.0, to + 24);
+    pmb_add_four(&s7, 1.0, to + 28);
+    memcpy(to, &s0, sizeof s0);
+    memcpy(to + 4, &s1, sizeof s1);
+    memcpy(to + 8, &s2, sizeof s2);
+    memcpy(to + 12, &s3, sizeof s3);
+    memcpy(to + 16, &s4, sizeof s4);
+    memcpy(to + 20, &s5, sizeof s5);
+    memcpy(to + 24, &s6, sizeof s6);
+    memcpy(to + 28, &s7, sizeof s7);
+}
+
+#define PMB_ADD_LEAVES(W, vector)                                                                                     \
+    PMB_INLINE void pmb_add_leaves_##W(double *to, const double *c, const double *value, const int64_t *leaf,         \
+                                       int64_t n, int64_t K) {                                                        \
+        vector sum = {0.0}, v;                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                             \
+            memcpy(&v, value + leaf[i] * K, sizeof v);                                                                \
+            sum += c[i] * v;                                                                                          \
+        }                                                                                                             \
+        memcpy(&v, to, sizeof v);                                                                                     \
+        v += sum;                                                                                                     \
+        memcpy(to, &v, sizeof v);                                                                                     \
+    }
+PMB_ADD_LEAVES(4, pmb_four)
+PMB_ADD_LEAVES(2, pmb_two)
+#else
+#define PMB_ADD_LEAVES(W)                                                                                             \
+    PMB_INLINE void pmb_add_leaves_##W(double *to, const double *c, const double *value, const int64_t *leaf,         \
+                                       int64_t n, int64_t K) {                                                        \
+        double sum[W] = {0.0};                                                                                        \
+        for (int64_t i = 0; i < n; i++) PMB_LANES(l, W) sum[l] += c[i] * value[leaf[i] * K + l];                      \
+        PMB_LANES(l, W) to[l] += sum[l];                                                                              \
+    }
+PMB_ADD_LEAVES(32)
+PMB_ADD_LEAVES(4)
+PMB_ADD_LEAVES(2)
+#endif
+
+/* The same as pmb_add_scalar for a tree of K values a leaf. */
 PMB_CLONES PMB_STATIC void pmb_add_vector(const pmb_trees *m, int64_t tree, const double *value, const double *c,
                                           int64_t width, int64_t n, int64_t K, const int64_t *column, int64_t stride,
                                           double *out) {
-    const int64_t first = m->offset[tree] + tree, end = m->offset[tree + 1] + tree + 1;
-    const int64_t *path = m->path + m->begin[first];
     for (int64_t r = 0; r < n; r++, out += stride, c += width)
-        for (int64_t l = first, i = 0; l < end; l++) {
-            const double *PMB_RESTRICT v = value + (l - first) * K;
-            for (const int64_t stop = m->begin[l + 1] - m->begin[first]; i < stop; i++) {
-                double *PMB_RESTRICT to = out + column[path[i]] * K;
-                const double factor = c[i];
-                for (int64_t k = 0; k < K; k++) to[k] += factor * v[k];
+        for (int64_t g = m->groups[tree]; g < m->groups[tree + 1]; g++) {
+            const int64_t at = m->start[g] - m->start[m->groups[tree]], leaves = m->start[g + 1] - m->start[g];
+            const int64_t *leaf = m->leaf + m->start[g];
+            double *to = out + column[m->group[g]] * K;
+            int64_t k = 0;
+            for (; k + 32 <= K; k += 32) pmb_add_leaves_32(to + k, c + at, value + k, leaf, leaves, K);
+            for (; k + 4 <= K; k += 4) pmb_add_leaves_4(to + k, c + at, value + k, leaf, leaves, K);
+            for (; k + 2 <= K; k += 2) pmb_add_leaves_2(to + k, c + at, value + k, leaf, leaves, K);
+            for (; k < K; k++) {
+                double sum = 0.0;
+                for (int64_t i = 0; i < leaves; i++) sum += c[at + i] * value[leaf[i] * K + k];
+                to[k] += sum;
             }
         }
 }

@@ -28,7 +28,11 @@ cdef extern from "contributions.h" nogil:
         const uint8_t *nan_left
         uint8_t *slot
         const int64_t *begin
-        const int64_t *path
+        const int64_t *groups
+        const int64_t *group
+        const int64_t *start
+        const int64_t *leaf
+        const int64_t *rank
     ctypedef struct pmb_background:
         const int64_t *first
         const uint64_t *pattern
@@ -43,9 +47,11 @@ cdef extern from "contributions.h" nogil:
     void pmb_patterns(const pmb_trees *m, int64_t tree, const float *xt, int64_t stride, int64_t n, pmb_frame *stack,
                       uint64_t *levels, uint64_t *pattern)
     uint64_t pmb_full(int64_t d)
-    void pmb_coefficients(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern, int64_t n,
-                          uint64_t *keys, double *kept, double *c, int64_t width)
-    void pmb_add_scalar(const pmb_trees *m, int64_t tree, const float *leaf, const double *c, int64_t width, int64_t n,
+    void pmb_by_covers(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern, int64_t n,
+                       double *c, int64_t width)
+    void pmb_by_rows(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern, int64_t n,
+                     uint64_t *keys, double *kept, double *c, int64_t width)
+    void pmb_add_scalar(const pmb_trees *m, int64_t tree, const float *value, const double *c, int64_t width, int64_t n,
                         int64_t K, int64_t cls, int64_t base, const int64_t *column, int64_t stride, double *out)
     void pmb_add_vector(const pmb_trees *m, int64_t tree, const double *value, const double *c, int64_t width,
                         int64_t n, int64_t K, const int64_t *column, int64_t stride, double *out)
@@ -93,7 +99,7 @@ cdef class Explainer:
         const float[:, ::1] leaf, code
         Py_ssize_t depth, K, T, widest
         uint8_t[::1] slot
-        int64_t[::1] begin, path, first
+        int64_t[::1] begin, path, first, groups, group, start, place, rank
         uint64_t[::1] pattern
         double[::1] share, ratio, node, weight
         double[:, ::1] factorial
@@ -126,7 +132,7 @@ cdef class Explainer:
     cdef count_paths(self):
         cdef:
             pmb_frame *stack = self.new_stack()
-            Py_ssize_t t, n
+            Py_ssize_t t
             bint good = True
         try:
             for t in range(self.T):
@@ -140,11 +146,6 @@ cdef class Explainer:
                              "contributions cannot take; train with a smaller max_depth or fewer leaves")
         np.cumsum(self.begin, out=np.asarray(self.begin))
         self.path = np.zeros(self.begin[self.begin.shape[0] - 1] + 1, dtype=np.int64)
-        self.trees.path = &self.path[0]
-        self.widest = 0
-        for t in range(self.T):
-            n = self.begin[self.offset[t + 1] + t + 1] - self.begin[self.offset[t] + t]
-            self.widest = max(self.widest, n)
 
     cdef fill_paths(self, const int64_t[::1] cover):
         cdef:
@@ -160,6 +161,26 @@ cdef class Explainer:
             for t in range(self.T):
                 pmb_fill_paths(&self.trees, t, stack, covers, &to_left[0], &levels[0], &self.path[0], ratio)
         free(stack)
+        self.group_paths()
+
+    cdef group_paths(self):
+        """Put the coefficients of every tree in the order of their features."""
+        offset, begin, path = np.asarray(self.offset), np.asarray(self.begin), np.asarray(self.path)[:-1]
+        ends = begin[offset + np.arange(self.T + 1)]
+        tree = np.repeat(np.arange(self.T), np.diff(ends))
+        leaf = np.repeat(np.arange(len(begin) - 1), np.diff(begin)) - (offset[:-1] + np.arange(self.T))[tree]
+        order = np.lexsort((path, tree))
+        fresh = np.ones(len(path) + 1, dtype=bool)
+        fresh[1:-1] = (np.diff(path[order]) != 0) | (np.diff(tree) != 0)
+        start = np.flatnonzero(fresh)
+        rank = np.zeros(len(path) + 1, dtype=np.int64)
+        rank[order] = np.arange(len(path)) - ends[tree]
+        self.start, self.rank = start, rank
+        self.group, self.place = np.append(path[order][start[:-1]], 0), np.append(leaf[order], 0)
+        self.groups = np.searchsorted(start, ends)
+        self.trees.groups, self.trees.group, self.trees.start = &self.groups[0], &self.group[0], &self.start[0]
+        self.trees.leaf, self.trees.rank = &self.place[0], &self.rank[0]
+        self.widest = np.diff(ends).max(initial=0)
 
     def by_covers(self, const int64_t[::1] cover, const double[::1] node, const double[::1] weight):
         """Take covers as the background.
@@ -287,9 +308,12 @@ cdef class Explainer:
             if leaves == 1:
                 continue
             pmb_patterns(&self.trees, t, &xt[0, row], xt.shape[1], n, s.stack, s.levels, s.pattern)
-            pmb_coefficients(&self.trees, t, &self.back, s.pattern, n, s.keys, s.kept, s.coefficients, self.widest)
+            if self.back.ratio != NULL:
+                pmb_by_covers(&self.trees, t, &self.back, s.pattern, n, s.coefficients, self.widest)
+            else:
+                pmb_by_rows(&self.trees, t, &self.back, s.pattern, n, s.keys, s.kept, s.coefficients, self.widest)
             if not vector and not self.code.shape[0]:
-                pmb_add_scalar(&self.trees, t, &self.leaf[0, 0], s.coefficients, self.widest, n, K, self.cls[t],
+                pmb_add_scalar(&self.trees, t, &self.leaf[first, 0], s.coefficients, self.widest, n, K, self.cls[t],
                                self.base[t], &column[0], stride, &out[row, 0, 0])
                 continue
             for l in range(leaves):

@@ -1,5 +1,6 @@
 """Contributions of the features to the scores of rows: Shapley values, for all classes at once."""
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,6 +141,13 @@ def _by_curves(ensemble, used, X, background, column, values):
             values[part, column[j]] = table.table[table.rows_of(i, xt[j])] - middle[i]
 
 
+@cache
+def _quadratures():
+    """Gauss's nodes and weights on [0, 1], for 1, 2, ... nodes one after the other."""
+    found = [np.polynomial.legendre.leggauss(n) for n in range(1, covers.MOST_FEATURES // 2 + 1)]
+    return np.concatenate([(1 + node) / 2 for node, _ in found]), np.concatenate([weight / 2 for _, weight in found])
+
+
 def _by_covers(ensemble, trees):
     """Give the kernel the covers; the scores of the background, (K,)."""
     cover, leaf = ensemble.cover, covers.leaves(ensemble).astype(np.float64)
@@ -149,12 +157,7 @@ def _by_covers(ensemble, trees):
     rows = np.diff(ends[begin])
     if len(ensemble) and (rows.min() < 1 or rows.max() != rows.min()):
         raise ValueError("the covers of this model are not those of the same rows for every tree: make them again")
-    nodes = [np.polynomial.legendre.leggauss(n) for n in range(1, covers.MOST_FEATURES // 2 + 2)]
-    trees.by_covers(
-        ends,
-        np.concatenate([(1 + place) / 2 for place, _ in nodes]),
-        np.concatenate([weight / 2 for _, weight in nodes]),
-    )
+    trees.by_covers(ends, *_quadratures())
     base = ensemble.bias.astype(np.float64)
     if not len(ensemble):
         return base
