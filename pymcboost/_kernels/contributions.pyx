@@ -220,7 +220,8 @@ cdef class Explainer:
         finally:
             free_scratch(s)
             free(seen)
-        self.factorial = np.array([[1 / ((i + j + 1) * math.comb(i + j, i)) for j in range(count)] for i in range(count)])
+        self.factorial = np.array(
+            [[1 / ((i + j + 1) * math.comb(i + j, i)) for j in range(count)] for i in range(count)])
         self.back.first, self.back.pattern, self.back.share = &self.first[0], &self.pattern[0], &self.share[0]
         self.back.factorial = &self.factorial[0, 0]
 
@@ -228,38 +229,38 @@ cdef class Explainer:
         """Count the different patterns of the background at the leaves of a tree, then write them and their shares."""
         cdef:
             Py_ssize_t n = xt.shape[1], first = self.offset[t] + t, leaves = self.offset[t + 1] - self.offset[t] + 1
-            Py_ssize_t row = 0, rows, r, l, to
+            Py_ssize_t row = 0, rows, r, at, to
             uint64_t full
         while row < n:
             rows = min(n - row, <Py_ssize_t> PMB_BLOCK)
             pmb_patterns(&self.trees, t, &xt[0, row], n, rows, s.stack, s.levels, s.pattern)
-            for l in range(leaves):
-                full = pmb_full(self.begin[first + l + 1] - self.begin[first + l])
+            for at in range(leaves):
+                full = pmb_full(self.begin[first + at + 1] - self.begin[first + at])
                 for r in range(rows):
-                    seen[l * n + row + r] = s.pattern[l * PMB_BLOCK + r] & full
+                    seen[at * n + row + r] = s.pattern[at * PMB_BLOCK + r] & full
             row += rows
-        for l in range(leaves):
-            qsort(&seen[l * n], n, sizeof(uint64_t), &compare)
-            to = self.first[first + l] - 1
+        for at in range(leaves):
+            qsort(&seen[at * n], n, sizeof(uint64_t), &compare)
+            to = self.first[first + at] - 1
             for r in range(n):
-                if r and seen[l * n + r] == seen[l * n + r - 1]:
+                if r and seen[at * n + r] == seen[at * n + r - 1]:
                     if fill:
                         self.share[to] += 1
                     continue
                 to += 1
                 if fill:
-                    self.pattern[to] = seen[l * n + r]
+                    self.pattern[to] = seen[at * n + r]
                     self.share[to] = 1
                 else:
-                    self.first[first + l + 1] += 1
+                    self.first[first + at + 1] += 1
             if fill:
-                for r in range(self.first[first + l], self.first[first + l + 1]):
+                for r in range(self.first[first + at], self.first[first + at + 1]):
                     self.share[r] /= n
 
     def count(self, const float[:, ::1] xt, int64_t[::1] cover):
         """Add the rows that fall into each leaf: xt : IN (features, rows); cover : IN/OUT (S + T,)."""
         cdef:
-            Py_ssize_t n = xt.shape[1], t, l, r, row, rows, first, leaves
+            Py_ssize_t n = xt.shape[1], t, at, r, row, rows, first, leaves
             Scratch *s = self.new_scratch()
         if cover.shape[0] != self.leaf.shape[0] or s == NULL:
             free_scratch(s)
@@ -271,9 +272,9 @@ cdef class Explainer:
                 while row < n:
                     rows = min(n - row, <Py_ssize_t> PMB_BLOCK)
                     pmb_patterns(&self.trees, t, &xt[0, row], n, rows, s.stack, s.levels, s.pattern)
-                    for l in range(leaves):
+                    for at in range(leaves):
                         for r in range(rows):
-                            cover[first + l] += s.pattern[l * PMB_BLOCK + r] == pmb_full(64)
+                            cover[first + at] += s.pattern[at * PMB_BLOCK + r] == pmb_full(64)
                     row += rows
         free_scratch(s)
 
@@ -301,7 +302,7 @@ cdef class Explainer:
     cdef void explain(self, const float[:, ::1] xt, Py_ssize_t row, Py_ssize_t n, const int64_t[::1] column,
                       double[:, :, ::1] out, Scratch *s) noexcept nogil:
         cdef:
-            Py_ssize_t t, l, k, first, leaves, K = self.K, stride = out.shape[1] * K
+            Py_ssize_t t, at, k, first, leaves, K = self.K, stride = out.shape[1] * K
             bint vector = self.leaf.shape[1] == K
         for t in range(self.T):
             first, leaves = self.offset[t] + t, self.offset[t + 1] - self.offset[t] + 1
@@ -316,12 +317,12 @@ cdef class Explainer:
                 pmb_add_scalar(&self.trees, t, &self.leaf[first, 0], s.coefficients, self.widest, n, K, self.cls[t],
                                self.base[t], &column[0], stride, &out[row, 0, 0])
                 continue
-            for l in range(leaves):
+            for at in range(leaves):
                 for k in range(K):
                     if vector:
-                        s.value[l * K + k] = self.leaf[first + l, k]
+                        s.value[at * K + k] = self.leaf[first + at, k]
                     else:
-                        s.value[l * K + k] = <double> self.leaf[first + l, 0] * self.code[self.cls[t], k]
+                        s.value[at * K + k] = <double> self.leaf[first + at, 0] * self.code[self.cls[t], k]
             pmb_add_vector(&self.trees, t, s.value, s.coefficients, self.widest, n, K, &column[0], stride,
                            &out[row, 0, 0])
 

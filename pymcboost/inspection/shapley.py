@@ -11,8 +11,8 @@ from pymcboost.model import covers
 from pymcboost.threads import available_memory, counted, in_words, resolve_n_jobs
 
 MISSING = (
-    "contributions need a background: rows to compare with (background=X_train, or some hundred rows of it), or a model "
-    "that holds covers (model.with_covers(X_train))"
+    "contributions need a background: rows to compare with (background=X_train, or some hundred rows of it), or a "
+    "model that holds covers (model.with_covers(X_train))"
 )
 
 
@@ -92,7 +92,7 @@ def contributions(
     """
     model = model_of(model)
     ensemble = sum_of_learners(model, "contributions")
-    if background is None and getattr(ensemble, "cover", None) is None:
+    if background is None and ensemble.cover is None:
         raise ValueError(MISSING)
     X = model._rows.checked(X)
     used, compact = ensemble.compact()
@@ -151,10 +151,9 @@ def _quadratures():
 def _by_covers(ensemble, trees):
     """Give the kernel the covers; the scores of the background, (K,)."""
     cover, leaf = ensemble.cover, covers.leaves(ensemble).astype(np.float64)
-    offset = np.arange(len(ensemble) + 1) if ensemble.KIND == 1 else ensemble.offset
-    begin = offset + np.arange(len(offset))  # of the leaves of every tree
+    begin = covers.first_leaves(ensemble)
     ends = covers.running_sums(cover)
-    rows = np.diff(ends[begin])
+    rows = np.diff(ends[begin])  # of every tree
     if len(ensemble) and (rows.min() < 1 or rows.max() != rows.min()):
         raise ValueError("the covers of this model are not those of the same rows for every tree: make them again")
     trees.by_covers(ends, *_quadratures())

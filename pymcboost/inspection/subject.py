@@ -38,7 +38,7 @@ def feature_number(model, feature):
     names, d = model.feature_names, model.n_features_in_
     if isinstance(feature, str):
         if names is None:
-            raise ValueError(f"feature {feature!r}: this model has no names of features; give a number from 0 to {d - 1}")
+            raise ValueError(f"feature {feature!r}: this model has no names of features; give a number below {d}")
         if feature not in names:
             raise ValueError(f"there is no feature {feature!r}; the model knows {_some(names)}")
         return names.index(feature)

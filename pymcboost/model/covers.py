@@ -67,3 +67,26 @@ def count(ensemble, X):
     for _, xt in blocks(X, used):
         trees.count(xt, cover)
     return cover
+
+
+def first_leaves(ensemble):
+    """Number of the first leaf of every tree, and of all leaves: int64 (T + 1,)."""
+    offset = np.arange(len(ensemble) + 1) if ensemble.KIND == STUMPS else ensemble.offset
+    return offset + np.arange(len(offset))
+
+
+def spans(right):
+    """First leaf, first leaf of the right child and end of the leaves of every split of a tree: int64 (s,) each.
+
+    The splits are in preorder, ``right`` leads to their right children (see `Trees`).
+    """
+    s = len(right)
+    begin, end, parts = np.zeros(s, dtype=np.int64), np.zeros(s, dtype=np.int64), [(0, s, 0)]
+    while parts:
+        i, stop, at = parts.pop()
+        if i == stop:
+            continue
+        step = int(right[i])
+        begin[i], end[i] = at, at + stop - i + 1
+        parts += [(i + 1, i + step, at), (i + step, stop, at + step)]
+    return begin, begin + np.asarray(right, dtype=np.int64), end

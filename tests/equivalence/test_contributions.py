@@ -112,7 +112,8 @@ def test_long_paths_by_their_definition():
     between, along = contributions(model, X, X[:3]).values, contributions(model.with_covers(X), X).values
     cover = twin.covers(ensemble, X)
     for r in (0, 11, 19):
-        for found, value in ((between, twin.of_rows(ensemble, X[r], X[:3])), (along, twin.of_covers(ensemble, X[r], cover))):
+        values = twin.of_rows(ensemble, X[r], X[:3]), twin.of_covers(ensemble, X[r], cover)
+        for found, value in zip((between, along), values, strict=True):
             np.testing.assert_allclose(found[r], twin.shapley(value, 10)[0], rtol=0, atol=1e-12)
 
 
