@@ -76,7 +76,7 @@ def to_frame(model: Any) -> Any:
     model = model_of(model)
     parts = dict(model.ensemble.dump())
     if "trees" not in parts:
-        raise ValueError(f"a data frame has a row for each node of trees; this model is a {model.ensemble.NAME}")
+        raise ValueError(f"a data frame has a row for each node of trees; this model has none ({model.ensemble.NAME})")
     labels, coded = model.classes_.tolist(), parts["code"] is not None
     rounds = np.repeat(np.arange(len(parts["rounds"])), parts["rounds"]).tolist()
     rows, vector = [], False

@@ -33,9 +33,9 @@ def importance(
     """Importance of every feature, for the model or for each class.
 
     ============= ====================================================================================================
-    "gain"        Of a fitted estimator: share of what its splits gained in training, ``feature_importances_``. From
-                  rows X, or from the covers of a model: share of the variance of the scores that splits explain on
-                  these rows, summed over splits and classes. That is what there is for each class.
+    "gain"        Where X is given, or the model holds covers: share of the variance of the scores that the splits
+                  explain on these rows, summed over splits and classes. Otherwise, of a fitted estimator: share of
+                  what its splits gained in training, ``feature_importances_``, which is not known for each class.
     "split"       Share of the splits. One of a tree for all classes counts for each of them.
     "permutation" By how much the accuracy on X, y falls, or with ``per_class`` the recall of the class, when the
                   column is shuffled. Mean of ``n_repeats`` shuffles.
@@ -148,7 +148,7 @@ def explained(ensemble):
 def _split(model, per_class):
     ensemble = model.ensemble
     if model.is_machine or ensemble.KIND == 2:
-        raise ValueError(f"split importance counts the splits of weak learners; a {ensemble.NAME} has none")
+        raise ValueError(f"split importance counts the splits of weak learners; this model has none ({ensemble.NAME})")
     found = np.zeros((model.n_features_in_, model.n_classes_))
     for tree in ensemble.each_tree():
         feature, cls, base = np.asarray(tree[0]), tree[5], tree[6]

@@ -224,7 +224,7 @@ def plot_tree(model: Any, tree: int = 0, *, classes: int = 3, precision: int = 3
     """
     model = model_of(model)
     if model.n_learners is None:
-        raise ValueError(f"a {model.ensemble.NAME} has no trees to plot")
+        raise ValueError(f"this model has no trees to plot ({model.ensemble.NAME})")
     number = index(tree)
     if not 0 <= number < model.n_learners:
         raise ValueError(f"there is no tree {number}; give a number from 0 to {model.n_learners - 1}")

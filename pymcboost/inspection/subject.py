@@ -24,7 +24,7 @@ def sum_of_learners(model, what):
     """The ensemble of a model whose scores are sums over weak learners; ValueError for all others, by name."""
     ensemble = model.ensemble
     if model.is_machine:
-        raise ValueError(f"{what} are for stumps and trees; this model is a {ensemble.NAME} (HingeBoost)")
+        raise ValueError(f"{what} are for stumps and trees, not for a {ensemble.NAME} (HingeBoost)")
     if ensemble.decoder != "linear":
         raise ValueError(
             f"{what} are parts of a sum; the scores of this model are decoded from the columns of its code "

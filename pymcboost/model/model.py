@@ -412,7 +412,7 @@ class Model(Calibration):
         if X is None:
             return self._changed(replace(self.ensemble, cover=None)) if self.has_covers else self
         if self._kind.no_stages is not None:
-            raise ValueError(f"a {self._kind.NAME} has no leaves, and so no covers")
+            raise ValueError(f"covers are rows of leaves; this model has none ({self._kind.NAME})")
         X = self._rows.checked(X)
         if not X.shape[0]:
             raise ValueError("covers need a row or more")

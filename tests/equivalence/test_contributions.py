@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from reference import contributions as twin
 
-from pymcboost.inspection.shapley import contributions
+from pymcboost.inspection import contributions
 from pymcboost.model.model import Model
 from pymcboost.model.stumps import Stumps
 from pymcboost.model.trees import Trees
