@@ -97,7 +97,8 @@ cdef class Explainer:
         const float[::1] threshold
         const uint8_t[::1] nan_left
         const float[:, ::1] leaf, code
-        Py_ssize_t depth, K, T, widest
+        Py_ssize_t depth, K, T
+        readonly Py_ssize_t widest
         uint8_t[::1] slot
         int64_t[::1] begin, path, first, groups, group, start, place, rank
         uint64_t[::1] pattern
