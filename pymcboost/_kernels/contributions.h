@@ -17,7 +17,7 @@
 
 #define PMB_PATH 64   /* most features of a path: bits of a pattern */
 #define PMB_KEPT 256  /* patterns of a leaf whose coefficients are kept */
-#define PMB_BLOCK 64  /* rows that are looked at together, a multiple of PMB_WIDE */
+#define PMB_BLOCK 256 /* rows that are looked at together, a multiple of PMB_WIDE */
 #define PMB_WIDE 8
 
 typedef struct {

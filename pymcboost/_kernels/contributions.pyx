@@ -2,7 +2,7 @@
 """Shapley values of trees for all classes at once; contributions.h has the formulas.
 
 A row costs the leaves of a tree times the features of their paths times the classes. What does not depend on the
-classes, the coefficients, is computed for 64 rows at once, and once for equal patterns.
+classes, the coefficients, is computed for many rows at once.
 """
 
 from cython.parallel cimport parallel, prange, threadid

@@ -26,6 +26,8 @@ def to_json(model: Any) -> str:
 def to_text(model: Any) -> str:
     """The same as lines of text: what ``mcboost-info --dump text`` prints.
 
+    Features without names have their numbers in the training file, and count from 1 where there was none.
+
     Parameters
     ----------
     model : Model or fitted estimator

@@ -6,8 +6,8 @@ from pymcboost._kernels import contributions
 from pymcboost.model.arrays import running_sums as running_sums
 from pymcboost.model.rows import check_sparse
 
-# Bytes of the features of rows that are copied at once.
-BLOCK = 1 << 25
+# Bytes of the features of rows that are copied at once, and most rows: Ctrl-C is heard in between.
+BLOCK, MOST_ROWS = 1 << 25, 1 << 13
 STUMPS = 1
 MOST_FEATURES = contributions.MOST_FEATURES
 
@@ -51,7 +51,7 @@ def blocks(X, used):
     """Yield slices of rows and their features ``used`` as float32 (features, rows): dense copies of a few rows each."""
     if hasattr(X, "indptr"):
         check_sparse(X)
-    step = max(64, BLOCK // (4 * max(1, len(used))) // 64 * 64)
+    step = min(MOST_ROWS, max(64, BLOCK // (4 * max(1, len(used))) // 64 * 64))
     for begin in range(0, X.shape[0], step):
         rows = slice(begin, min(X.shape[0], begin + step))
         part = X[rows][:, used].toarray() if hasattr(X, "indptr") else X[rows, used]

@@ -137,15 +137,15 @@ def test_longer_paths_are_refused():
 def test_threads_sparse_rows_and_order_change_nothing(form):
     rng = np.random.default_rng(5)
     model = Model.from_ensemble(ensembles(rng, form)[0], range(K))
-    X = np.nan_to_num(rows(rng, 300))
+    X = np.nan_to_num(rows(rng, 1100))
     found = contributions(model, X, X[:50], n_jobs=1)
     assert contributions(model, X, X[:50], n_jobs=3).values.tobytes() == found.values.tobytes()
     sparse = contributions(model, scipy.sparse.csr_matrix(X), scipy.sparse.csc_matrix(X[:50]))
     assert sparse.values.tobytes() == found.values.tobytes()
-    for part in (slice(0, 1), slice(7, 99)):
+    for part in (slice(0, 1), slice(7, 600)):
         assert contributions(model, X[part], X[:50]).values.tobytes() == found.values[part].tobytes()
     held = model.with_covers(scipy.sparse.csr_matrix(X))
     assert held.to_bytes() == model.with_covers(X).to_bytes()
     alone = contributions(held, X, n_jobs=1).values
     assert contributions(held, X, n_jobs=3).values.tobytes() == alone.tobytes()
-    assert contributions(held, X[7:99]).values.tobytes() == alone[7:99].tobytes()
+    assert contributions(held, X[7:600]).values.tobytes() == alone[7:600].tobytes()
