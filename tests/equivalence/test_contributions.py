@@ -1,5 +1,7 @@
 """Contributions: equal to Shapley values by their definition, on small trees of every form."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -93,6 +95,24 @@ def test_covers(form, seed):
         expected, base = twin.shapley(twin.of_covers(ensemble, x, cover), D)
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12)
         np.testing.assert_allclose(found.base, base, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 4, 5, 39, 71])
+def test_classes_do_not_depend_on_each_other(k):
+    """Classes are added in blocks of 32, 4, 2 and 1."""
+    rng = np.random.default_rng(k)
+    few = random_trees(rng, "vector")
+    leaf = rng.normal(size=(len(few.leaf), k)).astype(np.float32)
+    many = replace(few, leaf=leaf, bias=np.zeros(k, dtype=np.float32))
+    X = rows(rng, 20)
+    found = contributions(Model.from_ensemble(many, range(k)).with_covers(X), X)
+    for begin in range(0, k - 1, 2):
+        pair = replace(many, leaf=leaf[:, begin : begin + 2], bias=np.zeros(2, dtype=np.float32))
+        alone = contributions(Model.from_ensemble(pair, range(2)).with_covers(X), X)
+        assert alone.values.tobytes() == found.values[:, :, begin : begin + 2].tobytes()
+    last = replace(many, leaf=leaf[:, -2:], bias=np.zeros(2, dtype=np.float32))
+    alone = contributions(Model.from_ensemble(last, range(2)).with_covers(X), X)
+    assert alone.values.tobytes() == found.values[:, :, -2:].tobytes()
 
 
 def chain(d, rng):
