@@ -64,7 +64,6 @@ def curve(model: Any, feature: int | str) -> Curve:
     --------
     >>> import numpy as np
     >>> from pymcboost import MCBoostClassifier
-    >>> from pymcboost.inspection import curve
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 3))
     >>> y = np.digitize(X[:, 0] + X[:, 1], [-1, 1])

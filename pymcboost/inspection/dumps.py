@@ -64,7 +64,6 @@ def to_frame(model: Any) -> Any:
     --------
     >>> import numpy as np
     >>> from pymcboost import MCBoostClassifier
-    >>> from pymcboost.inspection import to_frame
     >>> X, y = np.arange(12.0).reshape(-1, 1), np.repeat([0, 1, 2], 4)
     >>> model = MCBoostClassifier(n_estimators=2).fit(X, y).model_
     >>> to_frame(model)[["tree", "node", "feature", "threshold", "left", "right"]].head(3)
@@ -79,11 +78,23 @@ def to_frame(model: Any) -> Any:
     parts = dict(model.ensemble.dump())
     if "trees" not in parts:
         raise ValueError(f"a data frame has a row for each node of trees; this model has none ({model.ensemble.NAME})")
-    labels, coded = model.classes_.tolist(), parts["code"] is not None
-    rounds = np.repeat(np.arange(len(parts["rounds"])), parts["rounds"]).tolist()
-    rows, vector = [], False
+    labels = model.classes_.tolist()
+    rows = list(_nodes(model, labels, parts))
+    columns = ["round", "tree", "node", "depth", "class", "base", "feature", "threshold", "missing", "left", "right"]
+    vector = len(rows) > 0 and rows[0]["class"] is None
+    columns += [f"value {label}" for label in labels] if vector else ["value"]
+    columns += ["cover"] if model.has_covers else []
+    frame = pandas.DataFrame(rows, columns=columns)
+    for name in ("feature", "missing", "class", "base"):
+        frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
+    return frame.astype({"left": "Int64", "right": "Int64"})
+
+
+def _nodes(model, labels, parts):
+    """Yield the rows of the frame of a model's dump."""
+    rounds, coded = np.repeat(np.arange(len(parts["rounds"])), parts["rounds"]).tolist(), parts["code"] is not None
     for number, tree in enumerate(parts["trees"]):
-        where: dict[str, Any] = {"round": rounds[number], "tree": number}
+        where = {"round": rounds[number], "tree": number}
         for name in ("class", "base"):
             column = tree[name]
             where[name] = None if column is None else f"column {column}" if coded else labels[column]
@@ -94,14 +105,6 @@ def to_frame(model: Any) -> Any:
             if "feature" in node:
                 row["feature"] = name_of(model, node["feature"])
             elif isinstance(node["value"], list):
-                vector = True
                 del row["value"]
                 row |= {f"value {label}": v for label, v in zip(labels, node["value"], strict=True)}
-            rows.append(row)
-    columns = ["round", "tree", "node", "depth", "class", "base", "feature", "threshold", "missing", "left", "right"]
-    columns += [f"value {label}" for label in labels] if vector else ["value"]
-    columns += ["cover"] if model.has_covers else []
-    frame = pandas.DataFrame(rows, columns=columns)
-    for name in ("feature", "missing", "class", "base"):
-        frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
-    return frame.astype({"left": "Int64", "right": "Int64"})
+            yield row

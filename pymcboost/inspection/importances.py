@@ -68,9 +68,7 @@ def importance(
     --------
     >>> import numpy as np
     >>> from pymcboost import VectorTreeBoostClassifier
-    >>> from pymcboost.inspection import importance
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(400, 3))
+    >>> X = np.random.default_rng(0).normal(size=(400, 3))
     >>> y = np.digitize(X[:, 1], [-1, 1])
     >>> estimator = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(X, y)
     >>> [int(importance(estimator, kind, X=X, y=y).argmax()) for kind in ("gain", "split", "permutation", "shap")]
@@ -78,19 +76,14 @@ def importance(
     >>> importance(estimator, "gain", per_class=True, X=X).shape
     (3, 3)
     """
-    subject, model = model, model_of(model)
     if kind == "gain":
-        return _gain(subject, model, per_class, X)
+        return _gain(model, per_class, X)
     if kind == "split":
-        return _split(model, per_class)
+        return _split(model_of(model), per_class)
     if kind == "permutation":
-        if X is None or y is None:
-            raise ValueError("permutation importance needs rows and their labels: give X and y")
-        return _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs)
+        return _permutation(model_of(model), per_class, X, y, n_repeats, random_state, n_jobs)
     if kind == "shap":
-        if X is None:
-            raise ValueError("shap importance is a mean over rows: give X")
-        return _shap(model, per_class, X, background, n_jobs)
+        return _shap(model_of(model), per_class, X, background, n_jobs)
     raise ValueError(f"kind must be 'gain', 'split', 'permutation' or 'shap', not {kind!r}")
 
 
@@ -100,7 +93,8 @@ def _shares(found, per_class):
     return found / total if total > 0 else found
 
 
-def _gain(subject, model, per_class, X):
+def _gain(subject, per_class, X):
+    model = model_of(subject)
     if X is None and not model.has_covers:
         if per_class or subject is model:
             bare = "a model file does not hold what its splits gained in training"
@@ -167,6 +161,8 @@ def _split(model, per_class):
 
 
 def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
+    if X is None or y is None:
+        raise ValueError("permutation importance needs rows and their labels: give X and y")
     X = model._rows.checked(X)
     codes = codes_of(y, model.classes_)
     if len(codes) != X.shape[0] or not len(codes):
@@ -202,6 +198,8 @@ def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
 
 
 def _shap(model, per_class, X, background, n_jobs):
+    if X is None:
+        raise ValueError("shap importance is a mean over rows: give X")
     X = model._rows.checked(X)
     m = X.shape[0]
     if not m:

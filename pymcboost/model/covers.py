@@ -1,15 +1,59 @@
 """Covers: how many rows fall into each leaf of a list of stumps or of trees; and their rows as kernels read them."""
 
+from dataclasses import replace
+from typing import Any, Self
+
 import numpy as np
 
-from pymcboost._kernels import contributions
 from pymcboost.model.arrays import running_sums as running_sums
 from pymcboost.model.rows import check_sparse
 
 # Bytes of the features of rows that are copied at once, and most rows: Ctrl-C is heard in between.
 BLOCK, MOST_ROWS = 1 << 25, 1 << 13
 STUMPS = 1
-MOST_FEATURES = contributions.MOST_FEATURES
+# Different features that a path may ask about, as the kernel has it.
+MOST_FEATURES = 64
+
+
+class Covers:
+    """What a `Model` can do about covers."""
+
+    ensemble: Any
+    _changed: Any
+    _kind: Any
+    _rows: Any
+    _sections: Any
+
+    @property
+    def has_covers(self) -> bool:
+        """Whether the model holds how many rows fall into each leaf, see `with_covers`."""
+        return "covr" in self._sections()
+
+    def with_covers(self, X: Any) -> Self:
+        """The same model with the number of these rows that fall into each leaf, as `contributions` needs them.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix (m, n_features_in_)
+            One row or more; the training rows, or rows like them. None takes the covers away.
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        ValueError
+            For interval tables and machines, which have no leaves.
+        """
+        if X is None:
+            return self._changed(replace(self.ensemble, cover=None)) if self.has_covers else self
+        if self._kind.no_stages is not None:
+            raise ValueError(f"covers are rows of leaves; this model has none ({self._kind.NAME})")
+        X = self._rows.checked(X)
+        if not X.shape[0]:
+            raise ValueError("covers need a row or more")
+        return self._changed(replace(self.ensemble, cover=count(self.ensemble, X)))
 
 
 def leaves(ensemble):
@@ -24,6 +68,8 @@ def leaves(ensemble):
 
 def explainer(ensemble):
     """`Explainer` of a compact list of stumps, or of trees (see `Kind.compact`)."""
+    from pymcboost._kernels import contributions  # most programs only score
+
     n, k, cls, base, code = len(ensemble), ensemble.n_classes, None, None, ensemble.code
     leaf = leaves(ensemble)
     if ensemble.KIND == STUMPS:

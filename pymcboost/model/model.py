@@ -1,7 +1,6 @@
 """Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from operator import index
 from os import PathLike
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from pymcboost import files
 from pymcboost._version import __version__
 from pymcboost.model import file
+from pymcboost.model.covers import Covers
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.kinds import KINDS
 from pymcboost.model.rows import Rows, check_sparse
@@ -53,7 +53,7 @@ def load_model(path: "str | PathLike[str]") -> "Model":
     return Model(*file.read(path))
 
 
-class Model(Calibration):
+class Model(Calibration, Covers):
     """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
 
     A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
@@ -387,39 +387,6 @@ class Model(Calibration):
         """The same model with other information, see `meta`."""
         return self._changed(meta=dict(file.meta_sections(meta)).get("meta"))
 
-    @property
-    def has_covers(self) -> bool:
-        """Whether the model holds how many rows fall into each leaf, see `with_covers`."""
-        return "covr" in self._sections()
-
-    def with_covers(self, X: Any) -> Self:
-        """The same model with the number of these rows that fall into each leaf, as `contributions` needs them.
-
-        Parameters
-        ----------
-        X : array-like, data frame or CSR matrix (m, n_features_in_)
-            One row or more; the training rows, or rows like them. None takes the covers away.
-
-        Returns
-        -------
-        Model
-
-        Raises
-        ------
-        ValueError
-            For interval tables and machines, which have no leaves.
-        """
-        if X is None:
-            return self._changed(replace(self.ensemble, cover=None)) if self.has_covers else self
-        if self._kind.no_stages is not None:
-            raise ValueError(f"covers are rows of leaves; this model has none ({self._kind.NAME})")
-        X = self._rows.checked(X)
-        if not X.shape[0]:
-            raise ValueError("covers need a row or more")
-        from pymcboost.model import covers
-
-        return self._changed(replace(self.ensemble, cover=covers.count(self.ensemble, X)))
-
     def to_bytes(self, layout: Layout | None = None, leaves: Leaves | None = None) -> bytes:
         """The bytes of the model file; parameters as in `save`."""
         if layout is leaves is None:
@@ -428,9 +395,7 @@ class Model(Calibration):
         wanted = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
         return self._data if wanted == form else self._encoded(self.ensemble, *wanted)
 
-    def save(
-        self, path: "str | PathLike[str]", layout: Layout | None = None, leaves: Leaves | None = None
-    ) -> None:
+    def save(self, path: "str | PathLike[str]", layout: Layout | None = None, leaves: Leaves | None = None) -> None:
         """Save to a file, which is replaced in one step: after a failure the old one is still there in full.
 
         Parameters

@@ -75,6 +75,15 @@ def test_it_loads_neither_scikit_learn_nor_plots():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+def test_the_kernel_has_the_limit_that_python_has():
+    from pymcboost._kernels import contributions as kernel
+    from pymcboost.model import covers
+
+    assert kernel.MOST_FEATURES == covers.MOST_FEATURES
+    code = "import sys, pymcboost; pymcboost.Model; print('pymcboost._kernels.contributions' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
 def test_public_names():
     assert sorted(looking.__all__) == looking.__all__
     for name in looking.__all__:
