@@ -91,8 +91,8 @@ cdef extern from * nogil:
                          int64_t stop, double scale, double units, int32_t *A)
     void pmb_vr_leaf(int lanes, const float *G, const double *weight, int blocks, const int32_t *rows, int64_t n,
                      double *out)
-    void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, int K, const double *weight, int blocks,
-                        int64_t start, int64_t stop, float *out, double *sums)
+    void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, int K, const double *weight,
+                        int blocks, int64_t start, int64_t stop, float *out, double *sums)
     void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t start, int64_t stop,
                        double *out)
     void pmb_vr_pairs(int lanes, const float *G, const double *weight, const int32_t *y, int blocks,

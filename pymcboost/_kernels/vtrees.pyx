@@ -8,7 +8,6 @@ nothing depends on the number of threads. Ties (within a relative 1e-10) go to t
 threshold, then missing values right; among leaves, the one made first is split first.
 """
 
-from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np

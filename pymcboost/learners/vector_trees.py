@@ -7,7 +7,6 @@ import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
-from pymcboost.losses.directions import Directions
 
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
@@ -97,7 +96,7 @@ class VectorTrees:
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool)
         n_columns = columns_for(split_columns, data.n_classes)
-        self._searched = loss if n_columns is None else Directions(loss, n_columns)
+        self._searched = loss if n_columns is None else loss.directions(n_columns)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
 
     def _new_grower(self, n_drawn, pool):

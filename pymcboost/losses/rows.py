@@ -127,6 +127,10 @@ class Rows(Integers):
             return None
         return self._quantise(self.weight, top, self.units)
 
+    def directions(self, n_columns):
+        """The gradients in so many directions of the classes, for the search of splits alone."""
+        return Directions(self, n_columns)
+
     def mean_square(self):
         """Mean over the rows of w |g|^2."""
         total = _vrows.sum_of_squares(self.gradient, self.weight, self.lanes, self.n_threads)
@@ -155,3 +159,35 @@ class Rows(Integers):
             H[np.diag_indices(K)] += RIDGE * np.trace(H) / K + 1e-30 + l2
             step[j] = np.linalg.solve(H, g)
         return step
+
+
+class Directions(Integers):
+    """The gradients of a loss in a few directions of the classes, drawn anew for every tree.
+
+    A direction has a sign for each class, + for a random half of them; the gradient of a row in it is the signed sum
+    over the classes. Signs come in equal numbers because the gradients of a row have the sum 0: a direction of one sign
+    would be empty. See Iosipoi and Vakhrushev, "SketchBoost: fast gradient boosted decision tree for multioutput
+    problems", NeurIPS 2022.
+
+    Parameters
+    ----------
+    loss : Rows
+    n_columns : int
+    """
+
+    def __init__(self, loss, n_columns):
+        super().__init__(loss.data, loss.n_threads, n_columns)
+        self.loss = loss
+
+    def integers(self, key):
+        """As `Rows.integers`, in the directions of this key."""
+        loss, signs = self.loss, self.draw(key)
+        sums = _vrows.project(loss.gradient, signs, loss.weight, self.lanes, self.gradient, self.n_threads)
+        top = float(sums.max())
+        if not top > SMALLEST_GRADIENT * loss.total and not loss.loss.scaled:
+            return None
+        return self._quantise(loss.weight, top, loss.units)
+
+    def draw(self, key):
+        """Directions (K, width), 0 in unused lanes."""
+        return _vrows.half_signs(key, self.data.n_classes, self.n_columns, self.width)

@@ -54,6 +54,16 @@ def finite(name, values, shape):
     return values + np.float32(0)  # turns -0 into +0
 
 
+def covers(values, n):
+    """Rows of n leaves as int64, or None."""
+    if values is None:
+        return None
+    values = integers("cover", values, n)
+    if n and (values.min() < 0 or values.max() >= 1 << 32):
+        raise ValueError(f"cover must hold numbers of rows, from 0 to {(1 << 32) - 1}")
+    return values
+
+
 def narrow(values, flags=None):
     """Unsigned integers in the narrowest type; ``flags`` go to the top bit, which the values must leave free."""
     top = int(values.max()) if len(values) else 0

@@ -2,6 +2,8 @@
 
 import json
 
+from pymcboost.threads import counted
+
 # Of the schema: a reader that knows this number reads what this module writes.
 SCHEMA = 1
 KINDS = {1: "trees", 2: "intervals", 3: "trees", 5: "linear", 6: "kernel"}
@@ -75,11 +77,12 @@ def _tree(number, tree, names):
     to = "all classes" if tree["class"] is None else names.column(tree["class"])
     yield f"tree {number}: {to}" + (f", less {names.column(tree['base'])}" if tree["base"] is not None else "") + "\n"
     for at, node in enumerate(tree["nodes"]):
+        rows = f", {counted(node['cover'], 'row')}" if "cover" in node else ""
         if "value" in node:
-            yield f"  {at}: {_numbers(node['value'])}\n"
+            yield f"  {at}: {_numbers(node['value'])}{rows}\n"
         else:
             split = f"{names.feature(node['feature'])} <= {node['threshold']!r}"
-            yield f"  {at}: {split} ? {node['left']} : {node['right']}, missing {node[node['missing']]}\n"
+            yield f"  {at}: {split} ? {node['left']} : {node['right']}, missing {node[node['missing']]}{rows}\n"
 
 
 def _intervals(number, one, names):

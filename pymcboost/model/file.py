@@ -21,6 +21,8 @@ DECODERS = ("linear", "hamming", "exp")
 LEAVES = ("float32", "float16")
 # Sections that all kinds have in common, besides the bias; in the order of a file.
 COMMON = ("CALB", "LABI", "LABO", "LABS", "meta")
+# Sections that came after version 1.0, and the minor version they came with.
+MINOR = {"CALB": 1, "covr": 2}
 LAYOUTS = ("list", "interval", "interval32")
 HEADER_BYTES = 64
 # What is read of a pipe at once.
@@ -144,8 +146,17 @@ def arrays(data, scorer):
     """Dictionary: tag -> read-only one-dimensional array over the section's bytes."""
     return {
         tag: np.frombuffer(data, dtype=DTYPES[code], count=count, offset=offset)
-        for tag, (offset, count, code) in scorer.sections().items()
+        for tag, (offset, count, code) in (scorer.sections() | _cover_section(data)).items()
     }
+
+
+def _cover_section(data):
+    """Where the covers are, which ``mcb.h`` reads over as it needs them for nothing."""
+    table = data[HEADER_BYTES : HEADER_BYTES + 32 * struct.unpack_from("<I", data, 24)[0]]
+    for tag, code, offset, count, _, _ in struct.iter_unpack("<4sB3xQQII", table) if b"covr" in table else ():
+        if tag == b"covr" and code in (1, 2, 3):
+            return {"covr": (offset, count, code)}
+    return {}
 
 
 def label_sections(classes, n_classes):
@@ -337,7 +348,7 @@ def _assemble(kind, n_classes, n_features, link, decoder, sections):
         )
         end = offset + len(data)
     table = b"".join(entries)
-    minor = int(any(tag == "CALB" for tag, _ in sections))
+    minor = max((MINOR.get(tag, 0) for tag, _ in sections), default=0)
     header = struct.pack(
         "<8sHHIQIIIIIIII", MAGIC, 1, minor, 0, end, len(sections), 0, n_classes, n_features, kind, link, decoder, 0
     )

@@ -39,6 +39,12 @@ class Intervals(Kind):
     bias: np.ndarray
     n_features: int
 
+    def rows_of(self, i, values):
+        """Rows of the table that values (float32) of the used feature number i have."""
+        begin, end = int(self.offset[i]), int(self.offset[i + 1])
+        at = np.searchsorted(self.threshold[begin:end], values, side="left")
+        return np.where(np.isnan(values), end - begin + 1, at) + begin + 2 * i
+
     def single(self):
         """The same with a table of float32."""
         with np.errstate(over="ignore", under="ignore"):

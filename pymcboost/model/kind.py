@@ -34,6 +34,7 @@ the weak learners from number ``start`` on), ``rounds()`` (models that add up to
 """
 
 from dataclasses import replace
+from itertools import islice, repeat
 
 import numpy as np
 
@@ -53,6 +54,8 @@ class Kind:
     # Of a model whose sums of columns are decoded: the name of the decoder, and the code.
     decoder: str = "linear"
     code: np.ndarray | None = None
+    # Rows that fall into each leaf, where that is known.
+    cover: np.ndarray | None = None
 
     @property
     def n_classes(self):
@@ -125,7 +128,14 @@ class Kind:
         """
         yield "code", None if self.code is None else self.code.tolist()
         yield "rounds", np.diff(self.round_ends()).tolist()
-        yield "trees", (_tree(*parts) for parts in self.each_tree())
+        yield "trees", map(_tree, self.each_tree(), self._covers())
+
+    def _covers(self):
+        """Rows in the leaves of every tree, from left to right, or None for ever where the model does not hold them."""
+        if self.cover is None:
+            return repeat(None)
+        offset = getattr(self, "offset", np.arange(len(self) + 1))
+        return np.split(self.cover, (offset + np.arange(len(offset)))[1:-1]) if len(self) else []
 
     def shifted(self, by):
         """The same model with numbers (K,) added to the scores of all rows, rounded to float32 with the bias."""
@@ -178,18 +188,26 @@ class Kind:
         return Rows(check(data), self.allows_missing)
 
 
-def _tree(feature, threshold, nan_left, right, leaf, cls, base):
+def tree_of(ensemble, number):
+    """Tree ``number`` of an ensemble as a dump has it."""
+    return next(islice(map(_tree, ensemble.each_tree(), ensemble._covers()), number, None))
+
+
+def _tree(tree, cover):
     """A tree (see `Trees.each_tree`) as a dictionary whose nodes are in preorder, children by their numbers."""
+    feature, threshold, nan_left, right, leaf, cls, base = tree
+    rows = None if cover is None else [0, *np.cumsum(cover).tolist()]
     nodes, parts = [], [(0, len(feature), 0, None, None)]
     while parts:
         i, end, at, parent, side = parts.pop()
         if parent is not None:
             nodes[parent][side] = len(nodes)
+        covered = {} if rows is None else {"cover": rows[at + end - i + 1] - rows[at]}
         if i == end:
-            nodes.append({"value": (leaf[at] + np.float32(0)).tolist()})  # without -0
+            nodes.append({"value": (leaf[at] + np.float32(0)).tolist(), **covered})  # without -0
             continue
         missing, step = "left" if nan_left[i] else "right", int(right[i])
-        node = {"feature": int(feature[i]), "threshold": float(threshold[i]), "missing": missing}
+        node = {"feature": int(feature[i]), "threshold": float(threshold[i]), "missing": missing, **covered}
         parts.append((i + step, end, at + step, len(nodes), "right"))
         parts.append((i + 1, i + step, at, len(nodes), "left"))
         nodes.append(node)

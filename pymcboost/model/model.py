@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pymcboost import files
 from pymcboost._version import __version__
 from pymcboost.model import file
+from pymcboost.model.covers import Covers
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.kinds import KINDS
 from pymcboost.model.rows import Rows
@@ -52,7 +53,7 @@ def load_model(path: "str | PathLike[str]") -> "Model":
     return Model(*file.read(path))
 
 
-class Model(Calibration, Stages):
+class Model(Calibration, Covers, Stages):
     """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
 
     A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
@@ -369,9 +370,7 @@ class Model(Calibration, Stages):
         wanted = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
         return self._data if wanted == form else self._encoded(self.ensemble, *wanted)
 
-    def save(
-        self, path: "str | PathLike[str]", layout: Layout | None = None, leaves: Leaves | None = None
-    ) -> None:
+    def save(self, path: "str | PathLike[str]", layout: Layout | None = None, leaves: Leaves | None = None) -> None:
         """Save to a file, which is replaced in one step: after a failure the old one is still there in full.
 
         Parameters

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pymcboost.model.arrays import check_rounds, feature_columns, finite, narrow, per_class, without_flags
+from pymcboost.model.arrays import check_rounds, covers, feature_columns, finite, narrow, per_class, without_flags
 from pymcboost.model.intervals import merged
 from pymcboost.model.kind import Kind
 from pymcboost.threads import counted
@@ -29,6 +29,8 @@ class Stumps(Kind):
         Values where ``x <= threshold``; None means ``-right``.
     bias : ndarray of float32 (K,)
     n_features : int
+    cover : ndarray of int (2 M,) or None
+        Rows that go to the left and to the right of each stump, see `Model.with_covers`.
     """
 
     KIND, NAME = 1, "list of stumps"
@@ -40,6 +42,7 @@ class Stumps(Kind):
     left: np.ndarray | None
     bias: np.ndarray
     n_features: int
+    cover: np.ndarray | None = None
 
     def __len__(self):
         return len(self.feature)
@@ -53,7 +56,8 @@ class Stumps(Kind):
         """The first ``n`` stumps, as views of these arrays."""
         check_rounds(n, len(self), "stump")
         parts = {name: getattr(self, name)[:n] for name in ("feature", "threshold", "nan_left", "right")}
-        return replace(self, left=None if self.left is None else self.left[:n], **parts)
+        cover = None if self.cover is None else self.cover[: 2 * n]
+        return replace(self, left=None if self.left is None else self.left[:n], cover=cover, **parts)
 
     def each(self):
         """Yield (feature, threshold, nan_left, right, left) of every stump, ``left`` always given."""
@@ -105,7 +109,8 @@ class Stumps(Kind):
         left = None if self.left is None else finite("left", self.left, (m, k))
         if left is not None and np.array_equal(left, -right):
             left = None
-        return Stumps(feature, threshold, nan_left, right, left, bias, int(self.n_features))
+        cover = covers(self.cover, 2 * m)
+        return Stumps(feature, threshold, nan_left, right, left, bias, int(self.n_features), cover)
 
     def merge(self):
         """The same function as a table of intervals per feature (see `Intervals`)."""
@@ -113,7 +118,8 @@ class Stumps(Kind):
 
     def sections(self):
         sections = [("FEAT", narrow(self.feature, self.nan_left)), ("THRS", self.threshold), ("COEF", self.right)]
-        return sections if self.left is None else [*sections, ("COEL", self.left)]
+        sections += [] if self.left is None else [("COEL", self.left)]
+        return sections if self.cover is None else [*sections, ("covr", narrow(self.cover))]
 
     @classmethod
     def from_sections(cls, sections, header):
@@ -121,7 +127,8 @@ class Stumps(Kind):
         shape = (len(feature), header.n_classes)
         left = sections["COEL"].reshape(shape) if "COEL" in sections else None
         right = sections["COEF"].reshape(shape)
-        return cls(feature, sections["THRS"], nan_left, right, left, sections["BIAS"], header.n_features)
+        cover = covers(sections.get("covr"), 2 * len(feature))
+        return cls(feature, sections["THRS"], nan_left, right, left, sections["BIAS"], header.n_features, cover)
 
     def used_features(self):
         """Features, and the sum of ``|right - left|`` over the classes and the stumps of each."""

@@ -56,6 +56,8 @@ class Trees(Kind):
     decoder : {"linear", "hamming", "exp"}
         How the sums of the columns' leaves become scores, see `Model.decode`. "linear": a leaf's value times the row
         of its column goes to the scores.
+    cover : ndarray of int (S + T,) or None
+        Rows that fall into each leaf, see `Model.with_covers`.
     """
 
     KIND, NAME = 3, "trees"
@@ -74,6 +76,7 @@ class Trees(Kind):
     n_features: int
     code: np.ndarray | None = None
     decoder: str = "linear"
+    cover: np.ndarray | None = None
 
     def __len__(self):
         return len(self.offset) - 1
@@ -99,6 +102,7 @@ class Trees(Kind):
             cls=None if self.cls is None else self.cls[:trees],
             base=None if self.base is None else self.base[:trees],
             rounds=self.rounds[: n + 1],
+            cover=None if self.cover is None else self.cover[: splits + trees],
         )
 
     def columns(self):
@@ -196,7 +200,7 @@ class Trees(Kind):
         rounds = rising("rounds", self.rounds, t)
         result = Trees(
             offset, feature, threshold, nan_left, right, leaf, cls, base, rounds, bias, int(self.n_features), code,
-            self.decoder,
+            self.decoder, arrays.covers(self.cover, s + t),
         )  # fmt: skip
         result.depths()
         return result
@@ -293,7 +297,8 @@ class Trees(Kind):
             sections.append(("CODE", self.code))
         if self.base is not None:
             sections.append(("TBAS", narrow(np.where(self.base < 0, self.n_classes, self.base))))
-        return [*sections, ("RNDS", narrow(np.diff(self.rounds)))]
+        sections.append(("RNDS", narrow(np.diff(self.rounds))))
+        return sections if self.cover is None else [*sections, ("covr", narrow(self.cover))]
 
     @classmethod
     def from_sections(cls, sections, header):
@@ -321,6 +326,7 @@ class Trees(Kind):
             header.n_features,
             sections["CODE"].reshape(-1, k) if "CODE" in sections else None,
             header.decoder,
+            arrays.covers(sections.get("covr"), len(leaf)),
         )
 
     @classmethod

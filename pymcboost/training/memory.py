@@ -110,7 +110,7 @@ def rows(data, scores=True, integers=True):
 
 
 def directions(data, n_columns):
-    """Gradients in so many directions and their integers: `losses.directions`."""
+    """Gradients in so many directions and their integers: `losses.rows.Directions`."""
     m, padded = data.n_rows, row_layout(n_columns)[2]
     return Part(f"the gradients of {m} rows in {n_columns} directions", 8 * m * padded, "fewer rows")
 

@@ -13,8 +13,7 @@ from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import vector_trees
 from pymcboost.learners.vector_trees import VectorTrees
 from pymcboost.losses import LOSSES
-from pymcboost.losses.directions import Directions
-from pymcboost.losses.rows import row_layout
+from pymcboost.losses.rows import Directions, row_layout
 
 NAMES = ["softmax", "exp", "log"]
 

@@ -1,0 +1,110 @@
+"""Whole models as text, JSON and a table of nodes; docs/json.md has the schema."""
+
+from typing import Any
+
+import numpy as np
+
+from pymcboost.inspection.subject import model_of, name_of
+from pymcboost.model import dump
+
+
+def to_json(model: Any) -> str:
+    """All that scores are computed from as one JSON object: what ``mcboost-info --dump json`` prints.
+
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        Of any kind.
+
+    Returns
+    -------
+    str
+    """
+    return "".join(dump.as_json(model_of(model)))
+
+
+def to_text(model: Any) -> str:
+    """The same as lines of text: what ``mcboost-info --dump text`` prints.
+
+    Features without names have their numbers in the training file, and count from 1 where there was none.
+
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        Of any kind.
+
+    Returns
+    -------
+    str
+    """
+    return "".join(dump.as_text(model_of(model)))
+
+
+def to_frame(model: Any) -> Any:
+    """A pandas data frame of all nodes of all trees; needs pandas.
+
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        Of stumps or trees.
+
+    Returns
+    -------
+    DataFrame
+        A row for each node, with the columns
+
+        - round, tree, node, depth: numbers from 0; node 0 is the root;
+        - class, base: the label of the class whose score gets, or loses, the leaf's value, or "column j" of a code;
+          None where there is none;
+        - feature (None for a leaf), threshold, missing ("left" or "right"), left, right: the split, and its children;
+        - value: of a leaf; one column "value LABEL" for each class where leaves have a value for each;
+        - cover: rows in the node, where the model holds covers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymcboost import MCBoostClassifier
+    >>> X, y = np.arange(12.0).reshape(-1, 1), np.repeat([0, 1, 2], 4)
+    >>> model = MCBoostClassifier(n_estimators=2).fit(X, y).model_
+    >>> to_frame(model)[["tree", "node", "feature", "threshold", "left", "right"]].head(3)
+       tree  node feature  threshold  left  right
+    0     0     0      x0        3.5     1      2
+    1     0     1    None        NaN  <NA>   <NA>
+    2     0     2    None        NaN  <NA>   <NA>
+    """
+    import pandas
+
+    model = model_of(model)
+    parts = dict(model.ensemble.dump())
+    if "trees" not in parts:
+        raise ValueError(f"a data frame has a row for each node of trees; this model has none ({model.ensemble.NAME})")
+    labels = model.classes_.tolist()
+    rows = list(_nodes(model, labels, parts))
+    columns = ["round", "tree", "node", "depth", "class", "base", "feature", "threshold", "missing", "left", "right"]
+    vector = len(rows) > 0 and rows[0]["class"] is None
+    columns += [f"value {label}" for label in labels] if vector else ["value"]
+    columns += ["cover"] if model.has_covers else []
+    frame = pandas.DataFrame(rows, columns=columns)
+    for name in ("feature", "missing", "class", "base"):
+        frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
+    return frame.astype({"left": "Int64", "right": "Int64"})
+
+
+def _nodes(model, labels, parts):
+    """Yield the rows of the frame of a model's dump."""
+    rounds, coded = np.repeat(np.arange(len(parts["rounds"])), parts["rounds"]).tolist(), parts["code"] is not None
+    for number, tree in enumerate(parts["trees"]):
+        where = {"round": rounds[number], "tree": number}
+        for name in ("class", "base"):
+            column = tree[name]
+            where[name] = None if column is None else f"column {column}" if coded else labels[column]
+        depth = {0: 0}
+        for at, node in enumerate(tree["nodes"]):
+            depth.update({node[side]: depth[at] + 1 for side in ("left", "right") if side in node})
+            row = {**where, "node": at, "depth": depth[at], **node}
+            if "feature" in node:
+                row["feature"] = name_of(model, node["feature"])
+            elif isinstance(node["value"], list):
+                del row["value"]
+                row |= {f"value {label}": v for label, v in zip(labels, node["value"], strict=True)}
+            yield row

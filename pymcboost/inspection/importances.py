@@ -1,0 +1,208 @@
+"""Importances of features, in four senses."""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pymcboost.inspection.shapley import contributions
+from pymcboost.inspection.subject import model_of, sum_of_learners
+from pymcboost.model import covers
+from pymcboost.model.model import Model
+from pymcboost.model.temperature import codes_of
+from pymcboost.threads import available_memory, in_words
+
+Sense = Literal["gain", "split", "permutation", "shap"]
+# Rows of X that are the background of Shapley values where none is given.
+BACKGROUND = 100
+# Bytes of Shapley values that are held at once.
+HELD = 1 << 26
+
+
+def importance(
+    model: Any, kind: Sense = "gain", per_class: bool = False, X: Any = None, y: Any = None,
+    *, background: Any = None, n_repeats: int = 5, random_state: int = 0, n_jobs: int | None = None,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Importance of every feature, for the model or for each class.
+
+    ============= ====================================================================================================
+    "gain"        Where X is given, or the model holds covers: share of the variance of the scores that the splits
+                  explain on these rows, summed over splits and classes. Otherwise, of a fitted estimator: share of
+                  what its splits gained in training, ``feature_importances_``, which is not known for each class.
+    "split"       Share of the splits. One of a tree for all classes counts for each of them.
+    "permutation" By how much the accuracy on X, y falls, or with ``per_class`` the recall of the class, when the
+                  column is shuffled. Mean of ``n_repeats`` shuffles.
+    "shap"        Mean of the absolute contributions on X (see `contributions`), summed over the classes.
+    ============= ====================================================================================================
+
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        A bare model does not know what its splits gained in training.
+    kind : {"gain", "split", "permutation", "shap"}, default="gain"
+    per_class : bool, default=False
+        A number for each feature and class.
+    X, y : array-like, optional
+        Rows, and their labels, which only "permutation" needs.
+    background : array-like, optional
+        For "shap"; without it the model's covers, where it holds them, or else up to 100 rows from all over X.
+    n_repeats, random_state : int
+        Of the shuffles.
+    n_jobs : int, optional
+        Number of threads; None: all CPUs available.
+
+    Returns
+    -------
+    ndarray of float64 (d,), or (d, K) with ``per_class``
+        "gain" and "split" add up to 1, or are all 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> X = np.random.default_rng(0).normal(size=(400, 3))
+    >>> y = np.digitize(X[:, 1], [-1, 1])
+    >>> estimator = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(X, y)
+    >>> [int(importance(estimator, kind, X=X, y=y).argmax()) for kind in ("gain", "permutation", "shap")]
+    [1, 1, 1]
+    """
+    if kind == "gain":
+        return _gain(model, per_class, X)
+    model = model_of(model)
+    if kind == "split":
+        return _split(model, per_class)
+    if kind == "permutation":
+        return _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs)
+    if kind == "shap":
+        return _shap(model, per_class, X, background, n_jobs)
+    raise ValueError(f"kind must be 'gain', 'split', 'permutation' or 'shap', not {kind!r}")
+
+
+def _shares(found, per_class):
+    found = found if per_class else found.sum(axis=1)
+    total = found.sum()
+    return found / total if total > 0 else found
+
+
+def _gain(subject, per_class, X):
+    model = model_of(subject)
+    if X is None and not model.has_covers:
+        if per_class or subject is model:
+            bare = "a model file does not hold what its splits gained in training"
+            what = bare if subject is model else "an estimator knows its gains of all classes together"
+            raise ValueError(
+                f"{what}: give rows X, or a model that holds covers (model.with_covers(X_train))"
+                + ("" if per_class else ", or the fitted estimator")
+            )
+        return subject.feature_importances_
+    ensemble = sum_of_learners(model, "gains")
+    if ensemble.KIND == 2:
+        raise ValueError("an interval table has no splits; give the model with layout='list'")
+    if X is not None:
+        ensemble = model.with_covers(X).ensemble
+    return _shares(explained(ensemble), per_class)
+
+
+def explained(ensemble):
+    """Sum over the splits of a feature of what they explain of the scores, (d, K): float64.
+
+    A split explains the rows of its sides, times the squares of the differences of their mean leaf values from the
+    node's mean.
+    """
+    found = np.zeros((ensemble.n_features, ensemble.n_classes))
+    ends = np.split(ensemble.cover, covers.first_leaves(ensemble)[1:-1]) if len(ensemble) else []
+    for tree, rows in zip(ensemble.each_tree(), ends, strict=True):
+        feature, _, _, right, leaf, cls, base = tree
+        leaf = np.asarray(leaf, dtype=np.float64).reshape(len(rows), -1)
+        counts = np.concatenate([[0], np.cumsum(rows)])
+        sums = np.concatenate([np.zeros((1, leaf.shape[1])), np.cumsum(leaf * rows[:, None], axis=0)])
+        begin, middle, end = covers.spans(right)
+        left, other = counts[middle] - counts[begin], counts[end] - counts[middle]
+        apart = (sums[middle] - sums[begin]) / np.maximum(left, 1)[:, None]
+        apart -= (sums[end] - sums[middle]) / np.maximum(other, 1)[:, None]
+        gain = (left * (other / np.maximum(left + other, 1)))[:, None] * apart**2
+        if cls >= 0:  # to the classes that the leaf's value goes to
+            share = np.zeros(ensemble.n_classes) if ensemble.code is None else ensemble.code[cls].astype(np.float64)
+            if ensemble.code is None:
+                share[[cls] if base < 0 else [cls, base]] = 1
+            gain = gain * share**2
+        np.add.at(found, np.asarray(feature), gain)
+    return found
+
+
+def _split(model, per_class):
+    ensemble = model.ensemble
+    if model.is_machine or ensemble.KIND == 2:
+        raise ValueError(f"split importance counts the splits of weak learners; this model has none ({ensemble.NAME})")
+    found = np.zeros((model.n_features_in_, model.n_classes_))
+    for tree in ensemble.each_tree():
+        feature, cls, base = np.asarray(tree[0]), tree[5], tree[6]
+        if cls < 0:
+            touched = np.ones(model.n_classes_)
+        elif ensemble.code is not None:
+            touched = (ensemble.code[cls] != 0).astype(np.float64)
+        else:
+            touched = np.zeros(model.n_classes_)
+            touched[[cls] if base < 0 else [cls, base]] = 1
+        if per_class:
+            np.add.at(found, feature, touched)
+        else:
+            np.add.at(found[:, 0], feature, 1.0)
+    return _shares(found, per_class)
+
+
+def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
+    if X is None or y is None:
+        raise ValueError("permutation importance needs rows and their labels: give X and y")
+    X = model._rows.checked(X)
+    codes = codes_of(y, model.classes_)
+    if len(codes) != X.shape[0] or not len(codes):
+        raise ValueError(f"X has {X.shape[0]} rows and y {len(codes)} labels; give as many, one or more")
+    if n_repeats < 1:
+        raise ValueError(f"n_repeats must be 1 or more, not {n_repeats}")
+    used, scored = np.arange(model.n_features_in_), model
+    if not model.is_machine:
+        used, compact = model.ensemble.compact()
+        scored = Model.from_ensemble(compact, model.classes_, layout=model.layout)
+    size, room = 4 * len(used) * len(codes), available_memory()
+    if room is not None and size > room:
+        raise MemoryError(
+            f"a dense copy of the {len(used)} columns that the model uses takes {in_words(size)}, {in_words(room)} are "
+            "free; give fewer rows"
+        )
+    dense = np.empty((len(codes), len(used)), dtype=np.float32)
+    for rows, xt in covers.blocks(X, used):
+        dense[rows] = xt.T
+    right = scored.predict_codes(dense, n_jobs) == codes
+    rng, found = np.random.default_rng(random_state), np.zeros((model.n_features_in_, model.n_classes_))
+    weight = np.full(model.n_classes_, 1 / len(codes))
+    if per_class:
+        weight = 1 / np.maximum(np.bincount(codes, minlength=model.n_classes_), 1)
+    for place, j in enumerate(used):
+        kept = dense[:, place].copy()
+        for _ in range(n_repeats):
+            dense[:, place] = rng.permutation(kept)
+            lost = right.astype(np.int64) - (scored.predict_codes(dense, n_jobs) == codes)
+            found[j] += np.bincount(codes, lost, model.n_classes_) * weight / n_repeats
+        dense[:, place] = kept
+    return found if per_class else found.sum(axis=1)
+
+
+def _shap(model, per_class, X, background, n_jobs):
+    if X is None:
+        raise ValueError("shap importance is a mean over rows: give X")
+    X = model._rows.checked(X)
+    m = X.shape[0]
+    if not m:
+        raise ValueError("shap importance is a mean over rows: give one or more")
+    if background is None and not model.has_covers:
+        background = X[:: -(-m // BACKGROUND)]
+    used, _ = sum_of_learners(model, "contributions").compact()
+    step = max(256, HELD // (8 * len(used) * model.n_classes_))
+    total = np.zeros((len(used), model.n_classes_))
+    for begin in range(0, m, step):
+        part = contributions(model, X[begin : begin + step], background, only_used=True, n_jobs=n_jobs)
+        total += np.abs(part.values).sum(axis=0)
+    found = np.zeros((model.n_features_in_, model.n_classes_))
+    found[used] = total / m
+    return found if per_class else found.sum(axis=1)

@@ -1,0 +1,297 @@
+"""Pictures of models. Every function takes ``ax``, draws into it, and returns it; matplotlib is needed."""
+
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from pymcboost.inspection.curves import Curve, curve
+from pymcboost.inspection.importances import importance
+from pymcboost.inspection.subject import class_number, model_of, name_of
+from pymcboost.model.kind import tree_of
+from pymcboost.model.temperature import codes_of
+from pymcboost.threads import counted
+
+# Classes with a colour of their own; the rest are told apart by nothing.
+COLOURS = 10
+# Trees of more leaves are not readable.
+MOST_LEAVES = 64
+
+
+def _axes(ax, **options):
+    """The axes that are given, or new ones."""
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'pymcboost[plot]'") from None
+    return pyplot.subplots(layout="constrained", **options)[1]
+
+
+def _chosen(model, classes, values):
+    """Positions of the classes to draw: those that are given, or the ten of the largest values (K,)."""
+    if classes is not None:
+        return [class_number(model, label) for label in classes]
+    return sorted(np.argsort(-values, kind="stable")[:COLOURS].tolist())
+
+
+def plot_importance(model: Any, values: Any = None, *, top: int = 15, ax: Any = None, **how: Any) -> Any:
+    """Bars of the most important features.
+
+    Parameters
+    ----------
+    model : Model or fitted estimator
+    values : array-like (d,), optional
+        Importances; else `importance` is asked, with the other arguments.
+    top : int, default=15
+        Number of features.
+    ax : matplotlib axes, optional
+    **how
+        ``kind``, ``X``, ``y`` and more, see `importance`.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    words = {"gain": "share of the gain", "split": "share of the splits", "permutation": "loss of accuracy"}
+    label = "importance" if values is not None else words.get(how.get("kind", "gain"), "mean |contribution|")
+    values = np.asarray(importance(model, **how) if values is None else values, dtype=np.float64)
+    model = model_of(model)
+    if values.shape != (model.n_features_in_,):
+        raise ValueError(f"values must be one number for each of {model.n_features_in_} features, not {values.shape}")
+    order = np.argsort(-values, kind="stable")[: index(top)]
+    order = order[values[order] != 0][::-1]
+    ax = _axes(ax, figsize=(6, 1 + 0.28 * max(1, len(order))))
+    ax.barh(np.arange(len(order)), values[order], height=0.7)
+    ax.set_yticks(np.arange(len(order)), [_short(name_of(model, int(j))) for j in order])
+    ax.set_xlabel(label)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_curve(model: Any, feature: int | str, *, classes: Any = None, centred: bool = True, ax: Any = None) -> Any:
+    """Steps of a feature's curve in a model of stumps, a line for each class.
+
+    Triangles are of missing values, unless these count as the highest ones.
+
+    Parameters
+    ----------
+    model : Model or fitted estimator
+    feature : int or str
+    classes : list of labels, optional
+        Those to draw; without it the ten whose curves move the most.
+    centred : bool, default=True
+        Less the mean of all classes: what decides is how far classes are apart.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    model = model_of(model)
+    found: Curve = curve(model, feature)
+    values, missing = found.values, found.missing
+    if centred:
+        values, missing = values - values.mean(axis=1, keepdims=True), missing - missing.mean()
+    shown = _chosen(model, classes, np.ptp(values, axis=0))
+    ax = _axes(ax, figsize=(6, 3.6))
+    cuts = found.thresholds.astype(np.float64)
+    margin = 0.1 * np.ptp(cuts) if len(cuts) > 1 and np.ptp(cuts) > 0 else 1.0
+    low, high = (cuts[0] - margin, cuts[-1] + margin) if len(cuts) else (-1.0, 1.0)
+    edges = np.concatenate([[low], cuts, [high]])
+    apart = not np.array_equal(missing, values[-1])
+    for k in shown:
+        line = ax.stairs(values[:, k], edges, baseline=None, linewidth=1.6, label=str(model.classes_[k]))
+        if apart:
+            ax.plot([high + 0.4 * margin], [missing[k]], marker="<", color=line.get_edgecolor(), clip_on=False)
+    ax.set_xlabel(_short(name_of(model, found.feature)) + "   (triangles: missing)" * apart)
+    ax.set_ylabel("added to the score" + ", centred" * centred)
+    ax.legend(title="class", fontsize="small", loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
+    """Validation curves of a training, or other parts of its history, against rounds.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    curves : list of str, optional
+        Keys of ``history_``; without it the curves of the validation sets.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    history = getattr(estimator, "history_", None)
+    if history is None:
+        raise TypeError(f"give a fitted estimator: {type(estimator).__name__} has no history_")
+    numbers = {name: np.asarray(values) for name, values in history.items()}
+    numbers = {name: values for name, values in numbers.items() if values.ndim == 1 and values.dtype.kind in "if"}
+    if curves is None:
+        curves = [name for name in numbers if name.endswith(f"_{_metric(estimator)}")]
+        if not curves:
+            raise ValueError(
+                "this training had no validation rows, and so no curve: give fit X_val and y_val, or name curves of "
+                f"the history: {', '.join(map(repr, numbers))}"
+            )
+    unknown = [name for name in curves if name not in numbers]
+    if unknown:
+        raise ValueError(f"the history has no curve {unknown[0]!r}; it has {', '.join(map(repr, numbers))}")
+    ax = _axes(ax, figsize=(6, 3.6))
+    for name in curves:
+        ax.plot(np.arange(1, len(numbers[name]) + 1), numbers[name], linewidth=1.6, label=name.replace("_", " "))
+    ax.set_xlabel("round")
+    if len(curves) == 1:
+        ax.set_ylabel(curves[0].replace("_", " "))
+    else:
+        ax.legend(frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _metric(estimator):
+    scoring = estimator.scoring
+    return scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
+
+
+def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = None) -> Any:
+    """How often the predicted class is right, against its probability; the diagonal is a calibrated model.
+
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        With probabilities.
+    X, y : array-like
+        Rows that the model has not been trained on, and their labels.
+    bins : int, default=10
+        Of equal numbers of rows each. Those whose probabilities are equal stay together.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    model = model_of(model)
+    codes = codes_of(y, model.classes_)
+    p = model.predict_proba(X)
+    if len(codes) != len(p) or not len(p):
+        raise ValueError(f"X has {len(p)} rows and y {len(codes)} labels; give as many, one or more")
+    if index(bins) < 1:
+        raise ValueError(f"bins must be 1 or more, not {bins}")
+    right, top = p.argmax(axis=1) == codes, p.max(axis=1)
+    bounds = np.unique(np.quantile(top, np.linspace(0, 1, bins + 1)[1:-1], method="lower"))
+    inside = np.searchsorted(bounds, top, side="left")
+    rows = np.bincount(inside)
+    inside = np.unique(inside, return_inverse=True)[1]
+    rows = rows[rows > 0]
+    said, held = np.bincount(inside, top) / rows, np.bincount(inside, right) / rows
+    error = np.sqrt(np.maximum(held * (1 - held), 1 / (4 * rows)) / rows)
+    ax = _axes(ax, figsize=(4.6, 4.4))
+    low = max(0.0, min(float((held - error).min()), float(said.min())) - 0.05)
+    ax.plot([low, 1], [low, 1], color="0.6", linewidth=1, linestyle="--")
+    ax.errorbar(said, held, yerr=error, marker="o", markersize=5, linewidth=1.6, elinewidth=1, capsize=2)
+    gap = float(np.average(np.abs(said - held), weights=rows))
+    ax.set_title(f"{counted(len(p), 'row')}, mean gap {gap:.3f}", fontsize="medium")
+    ax.set_xlabel("probability of the predicted class")
+    ax.set_ylabel("share of right predictions")
+    ax.set_xlim(low, 1.01)
+    ax.set_ylim(low, 1.03)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_tree(model: Any, tree: int = 0, *, classes: int = 3, precision: int = 3, ax: Any = None) -> Any:
+    """One tree: rows go left where the question is true.
+
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        Of stumps or trees.
+    tree : int, default=0
+    classes : int, default=3
+        Leaves with a value for each class show so many of the largest.
+    precision : int, default=3
+        Digits of thresholds and values.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    model = model_of(model)
+    if model.n_learners is None:
+        raise ValueError(f"this model has no trees to plot ({model.ensemble.NAME})")
+    number = index(tree)
+    if not 0 <= number < model.n_learners:
+        raise ValueError(f"there is no tree {number}; give a number from 0 to {model.n_learners - 1}")
+    found = tree_of(model.ensemble, number)
+    nodes = found["nodes"]
+    leaves = [at for at, node in enumerate(nodes) if "value" in node]
+    if len(leaves) > MOST_LEAVES:
+        raise ValueError(f"tree {number} has {len(leaves)} leaves; a picture takes {MOST_LEAVES} at most: see to_text")
+    x, depth = _places(nodes)
+    deepest = max(depth)
+    ax = _axes(ax, figsize=(max(4.0, 1.15 * len(leaves) + 0.6), 1.1 + 0.95 * deepest))
+    box = {"boxstyle": "round,pad=0.35", "linewidth": 0.8}
+    for at, node in enumerate(nodes):
+        for side in ("left", "right"):
+            if side in node:
+                child = node[side]
+                ax.plot([x[at], x[child]], [-depth[at], -depth[child]], color="0.55", linewidth=1, zorder=1)
+        leaf = "value" in node
+        text = _leaf(model, found, node, classes, precision) if leaf else _question(model, node, precision)
+        text += f"\n{counted(node['cover'], 'row')}" if "cover" in node else ""
+        ax.text(
+            x[at], -depth[at], text, ha="center", va="center", fontsize=7, zorder=2,
+            bbox={**box, "facecolor": "#e8f1e4" if leaf else "#eef2fa", "edgecolor": "0.55"},
+        )  # fmt: skip
+    ax.set_xlim(-0.6, len(leaves) - 0.4)
+    ax.set_ylim(-deepest - 0.5, 0.5)
+    ax.set_title(f"tree {number}{_purpose(model, found)}" + "  (left: yes)" * (len(leaves) > 1), fontsize="medium")
+    ax.set_axis_off()
+    return ax
+
+
+def _places(nodes):
+    """Place from left to right, and depth, of every node: leaves side by side, splits above the middle of theirs."""
+    x, depth, leaves = [0.0] * len(nodes), [0] * len(nodes), 0
+    for at, node in enumerate(nodes):  # in preorder
+        if "value" in node:
+            x[at], leaves = float(leaves), leaves + 1
+            continue
+        depth[node["left"]] = depth[node["right"]] = depth[at] + 1
+    for at in reversed(range(len(nodes))):
+        if "left" in nodes[at]:
+            x[at] = (x[nodes[at]["left"]] + x[nodes[at]["right"]]) / 2
+    return x, depth
+
+
+def _question(model, node, precision):
+    missing = "or missing" if node["missing"] == "left" else ""
+    name = _short(name_of(model, node["feature"]), 16)
+    return f"{name}\n≤ {node['threshold']:.{precision}g}" + (f"\n{missing}" if missing else "")
+
+
+def _leaf(model, tree, node, classes, precision):
+    if tree["class"] is not None:
+        return f"{node['value']:.{precision}g}"
+    values = np.asarray(node["value"])
+    shown = np.argsort(-values, kind="stable")[:classes]
+    return "\n".join(f"{_short(str(model.classes_[k]), 10)}: {values[k]:.{precision}g}" for k in shown)
+
+
+def _purpose(model, tree):
+    if tree["class"] is None:
+        return ""
+    if model.ensemble.code is not None:
+        return f", column {tree['class']}"
+    less = "" if tree["base"] is None else f", less class {model.classes_[tree['base']]}"
+    return f", class {model.classes_[tree['class']]}{less}"
+
+
+def _short(name, most=28):
+    return name if len(name) <= most else name[: most - 1] + "…"

@@ -1,0 +1,171 @@
+"""Contributions of the features to the scores of rows: Shapley values, for all classes at once."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pymcboost.inspection.subject import model_of, sum_of_learners
+from pymcboost.model import covers
+from pymcboost.threads import available_memory, counted, in_words, resolve_n_jobs
+
+MISSING = (
+    "contributions need a background: rows to compare with (background=X_train, or some hundred rows of it), or a "
+    "model that holds covers (model.with_covers(X_train))"
+)
+
+
+class Contributions(NamedTuple):
+    """What every feature adds to the scores: ``base + values.sum(axis=1)`` are the raw scores.
+
+    Attributes
+    ----------
+    values : ndarray of float64 (m, n, K)
+        Of every row, feature and class.
+    base : ndarray of float64 (K,)
+        Scores of the background.
+    features : ndarray of int64 (n,)
+        The columns that ``values`` is of.
+    """
+
+    values: NDArray[np.float64]
+    base: NDArray[np.float64]
+    features: NDArray[np.int64]
+
+
+def contributions(
+    model: Any, X: Any, background: Any = None, *, only_used: bool = False, n_jobs: int | None = None
+) -> Contributions:
+    """Exact Shapley values of the raw scores of all classes.
+
+    With background rows (the interventional form) a feature that is left out takes its value from one of these rows,
+    and the mean over all of them counts. Without them (the path-dependent form) a row takes both sides of a split on
+    such a feature, in the shares that the model's covers have; see `Model.with_covers`. A side of a split that no row
+    has reached has half of nothing.
+
+    A model is a sum of trees, and each tree is looked at once for all classes. Stumps with background rows become
+    curves first (see `curve`).
+
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        Of stumps or trees. Linear and kernel machines and codes with a decoder are refused.
+    X : array-like, data frame or CSR matrix (m, d)
+        NaN goes to the side that each split names. Rows of a sparse matrix are made dense a part at a time, and only
+        the columns that the model uses.
+    background : array-like, data frame or CSR matrix (b, d), optional
+        Without it the model must hold covers.
+    only_used : bool, default=False
+        Leave out the columns that the model does not use: all their contributions are 0.
+    n_jobs : int, optional
+        Number of threads; None: all CPUs available. The values are the same.
+
+    Returns
+    -------
+    Contributions
+
+    Raises
+    ------
+    ValueError
+        If there is no background, or a path of a tree splits on more than 64 features.
+    MemoryError
+        If the values do not fit into the free memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> X = np.random.default_rng(0).normal(size=(300, 4))
+    >>> y = np.digitize(X[:, 0] + X[:, 1], [-1, 1])
+    >>> model = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(X, y).model_
+    >>> found = contributions(model, X[:10], background=X[:100])
+    >>> found.values.shape
+    (10, 4, 3)
+    >>> bool(np.allclose(found.base + found.values.sum(axis=1), model.raw_scores(X[:10]), rtol=0, atol=1e-9))
+    True
+    """
+    model = model_of(model)
+    if sum_of_learners(model, "contributions").cover is None and background is None:
+        raise ValueError(MISSING)
+    return _contributions(model, model._rows.checked(X), background, only_used, resolve_n_jobs(n_jobs))
+
+
+def _contributions(model, X, background, only_used, n_threads):
+    ensemble = model.ensemble
+    used, compact = ensemble.compact()
+    features = used if only_used else np.arange(model.n_features_in_)
+    _check_memory(X.shape[0], len(features), model.n_classes_)
+    values = np.zeros((X.shape[0], len(features), model.n_classes_))
+    column = np.arange(len(used)) if only_used else used
+    if background is not None:
+        background = model._rows.checked(background)
+        if not background.shape[0]:
+            raise ValueError("background has no rows; give one or more")
+        base = model.raw_scores(background, n_threads).mean(axis=0)
+        if ensemble.KIND != 3:
+            _by_curves(compact, used, X, background, column, values)
+            return Contributions(values, base, features)
+    trees = covers.explainer(compact)
+    if background is None:
+        base = _by_covers(compact, trees)
+    else:
+        trees.by_rows(np.concatenate([xt for _, xt in covers.blocks(background, used)], axis=1))
+    for rows, xt in covers.blocks(X, used):
+        trees.add(xt, column, values[rows], n_threads)
+    return Contributions(values, base, features)
+
+
+def _check_memory(m, n, k):
+    """Refuse values that the free memory does not hold."""
+    size, room = 8 * m * n * k, available_memory()
+    if room is not None and size > room:
+        raise MemoryError(
+            f"the contributions of {counted(m, 'row')}, {counted(n, 'feature')} and {k} classes take {in_words(size)}, "
+            f"{in_words(room)} are free; give fewer rows at once, or only_used=True"
+        )
+
+
+def _by_curves(ensemble, used, X, background, column, values):
+    """Add what stumps contribute: a curve's value less its mean over the background."""
+    table = ensemble if ensemble.KIND == 2 else ensemble.canonical().merge()
+    middle = np.zeros((len(table.feature), table.n_classes))
+    for _, xt in covers.blocks(background, used):
+        for i, j in enumerate(table.feature):
+            rows, shares = np.unique(table.rows_of(i, xt[j]), return_counts=True)
+            middle[i] += (table.table[rows] * (shares / background.shape[0])[:, None]).sum(axis=0)
+    for part, xt in covers.blocks(X, used):
+        for i, j in enumerate(table.feature):
+            values[part, column[j]] = table.table[table.rows_of(i, xt[j])] - middle[i]
+
+
+@cache
+def _quadratures():
+    """Gauss's nodes and weights on [0, 1], for 1, 2, ... nodes one after the other."""
+    found = [np.polynomial.legendre.leggauss(n) for n in range(1, covers.MOST_FEATURES // 2 + 1)]
+    return np.concatenate([(1 + node) / 2 for node, _ in found]), np.concatenate([weight / 2 for _, weight in found])
+
+
+def _by_covers(ensemble, trees):
+    """Give the kernel the covers; the scores of the background, (K,)."""
+    cover, leaf = ensemble.cover, covers.leaves(ensemble).astype(np.float64)
+    begin = covers.first_leaves(ensemble)
+    ends = covers.running_sums(cover)
+    rows = np.diff(ends[begin])  # of every tree
+    if len(ensemble) and (rows.min() < 1 or rows.max() != rows.min()):
+        raise ValueError("the covers of this model are not those of the same rows for every tree: make them again")
+    trees.by_covers(ends, *_quadratures())
+    base = ensemble.bias.astype(np.float64)
+    if not len(ensemble):
+        return base
+    share = cover / rows[0]
+    if leaf.ndim == 2:
+        return base + np.einsum("l,lk->k", share, leaf)
+    means = np.add.reduceat(share * leaf, begin[:-1])
+    if ensemble.code is not None:
+        return base + np.einsum("t,tk->k", means, ensemble.code[ensemble.cls].astype(np.float64))
+    np.add.at(base, ensemble.cls, means)
+    if ensemble.base is not None:
+        based = ensemble.base >= 0
+        np.subtract.at(base, ensemble.base[based], means[based])
+    return base

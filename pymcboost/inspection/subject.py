@@ -1,0 +1,67 @@
+"""What is looked at: the model behind an estimator, its features by name."""
+
+from operator import index
+
+import numpy as np
+
+from pymcboost.model.model import Model
+
+
+def model_of(what):
+    """The `Model` that is meant: itself, or that of a fitted estimator."""
+    model = what if isinstance(what, Model) else getattr(what, "model_", None)
+    if isinstance(model, Model):
+        return model
+    unfitted = hasattr(what, "fit")
+    raise TypeError(
+        f"{type(what).__name__} is not fitted yet; call fit first"
+        if unfitted
+        else f"give a Model or a fitted estimator of pymcboost, not {type(what).__name__}; load_model reads a file"
+    )
+
+
+def sum_of_learners(model, what):
+    """The ensemble of a model whose scores are sums over weak learners; ValueError for all others, by name."""
+    ensemble = model.ensemble
+    if model.is_machine:
+        raise ValueError(f"{what} are for stumps and trees, not for a {ensemble.NAME} (HingeBoost)")
+    if ensemble.decoder != "linear":
+        raise ValueError(
+            f"{what} are parts of a sum; the scores of this model are decoded from the columns of its code "
+            f"(decoder {ensemble.decoder!r}). Train it with decoder='linear', where the estimator has that"
+        )
+    return ensemble
+
+
+def feature_number(model, feature):
+    """Column of a feature that is given by its number or its name."""
+    names, d = model.feature_names, model.n_features_in_
+    if isinstance(feature, str):
+        if names is None:
+            raise ValueError(f"feature {feature!r}: this model has no names of features; give a number below {d}")
+        if feature not in names:
+            raise ValueError(f"there is no feature {feature!r}; the model knows {_some(names)}")
+        return names.index(feature)
+    number = index(feature)
+    if not 0 <= number < d:
+        raise ValueError(f"there is no feature {number}; give a number from 0 to {d - 1}")
+    return number
+
+
+def name_of(model, feature):
+    """Name of a column in words: from its frame, or x and its number in the training file."""
+    names, base = model.feature_names, model.index_base
+    return names[feature] if names else f"x{feature + (base or 0)}"
+
+
+def class_number(model, label):
+    """Position of a class label."""
+    found = np.flatnonzero(model.classes_ == label)
+    if len(found) != 1:
+        raise ValueError(f"there is no class {label!r}; the model knows {_some(model.classes_.tolist())}")
+    return int(found[0])
+
+
+def _some(names, most=8):
+    shown = ", ".join(map(repr, names[:most]))
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,93 @@
+"""Twin of the contributions: Shapley values straight from their definition, over all subsets of features."""
+
+import itertools
+import math
+
+import numpy as np
+
+
+def descend(tree, x):
+    """Leaf of a row, counted from the left of its tree."""
+    feature, threshold, nan_left, right = tree[:4]
+    i, end, at = 0, len(feature), 0
+    while i < end:
+        value = np.float32(x[feature[i]])
+        if nan_left[i] if np.isnan(value) else value <= threshold[i]:
+            i, end = i + 1, i + right[i]
+        else:
+            i, at = i + right[i], at + right[i]
+    return at
+
+
+def added(ensemble, tree, leaf):
+    """Scores (K,) that a leaf adds."""
+    value, cls, base = np.asarray(tree[4], dtype=np.float64)[leaf], tree[5], tree[6]
+    if cls < 0:
+        return value
+    if ensemble.code is not None:
+        return value * ensemble.code[cls].astype(np.float64)
+    scores = np.zeros(ensemble.n_classes)
+    scores[cls] = value
+    if base >= 0:
+        scores[base] = -value
+    return scores
+
+
+def covers(ensemble, X):
+    """Rows in each leaf, a list for every tree."""
+    return [np.bincount([descend(t, x) for x in X], minlength=len(t[0]) + 1) for t in ensemble.each_tree()]
+
+
+def of_rows(ensemble, x, background):
+    """The value of a coalition: the mean score of background rows that take its features from x."""
+
+    def value(members):
+        total = np.zeros(ensemble.n_classes)
+        for z in background:
+            mixed = np.array(z, dtype=np.float32)
+            mixed[list(members)] = x[list(members)]
+            total += sum(
+                (added(ensemble, tree, descend(tree, mixed)) for tree in ensemble.each_tree()),
+                start=ensemble.bias.astype(np.float64),
+            )
+        return total / len(background)
+
+    return value
+
+
+def of_covers(ensemble, x, cover):
+    """The value of a coalition: splits on other features are taken both ways, in the shares of their rows."""
+
+    def expected(tree, rows, members, i, end, at):
+        if i == end:
+            return added(ensemble, tree, at)
+        feature, threshold, nan_left, right = (part[i] for part in tree[:4])
+        parts = (i + 1, i + right, at), (i + right, end, at + right)
+        if feature in members:
+            left = nan_left if np.isnan(x[feature]) else np.float32(x[feature]) <= threshold
+            return expected(tree, rows, members, *parts[0 if left else 1])
+        counts = [rows[a : a + e - b + 1].sum() for b, e, a in parts]
+        shares = [0.5, 0.5] if not sum(counts) else [n / sum(counts) for n in counts]
+        return sum(share * expected(tree, rows, members, *part) for share, part in zip(shares, parts, strict=True))
+
+    def value(members):
+        trees = zip(ensemble.each_tree(), cover, strict=True)
+        return sum(
+            (expected(tree, rows, members, 0, len(tree[0]), 0) for tree, rows in trees),
+            start=ensemble.bias.astype(np.float64),
+        )
+
+    return value
+
+
+def shapley(value, n):
+    """Shapley values (n, K) of n features, and the value of nobody."""
+    known = {
+        members: value(members) for size in range(n + 1) for members in itertools.combinations(range(n), size)
+    }
+    result = np.zeros((n, len(known[()])))
+    for members, with_out in known.items():
+        for j in set(range(n)) - set(members):
+            weight = math.factorial(len(members)) * math.factorial(n - len(members) - 1) / math.factorial(n)
+            result[j] += weight * (known[tuple(sorted((*members, j)))] - with_out)
+    return result, known[()]

@@ -1,0 +1,482 @@
+"""Looking inside: curves, importances, dumps, plots, covers, and what is said to wrong input."""
+
+import doctest
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from cli.programs import call
+from format.tampering import parse
+
+import pymcboost.inspection as looking
+from pymcboost import (
+    AdaBoostMOClassifier,
+    HingeBoostOCClassifier,
+    MartClassifier,
+    MCBoostClassifier,
+    Model,
+    MultiBoostCWClassifier,
+    VectorTreeBoostClassifier,
+    load_model,
+)
+from pymcboost.inspection import contributions, curve, importance, to_frame, to_json, to_text
+
+NAMES = ["height", "width", "colour", "age"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    X[rng.random(X.shape) < 0.05] = np.nan
+    y = np.array(["low", "mid", "top"])[np.digitize(np.nan_to_num(X[:, 1] + X[:, 0] * (X[:, 3] > 0)), [-0.7, 0.7])]
+    return pd.DataFrame(X, columns=NAMES), y
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return {
+        "vector": VectorTreeBoostClassifier(n_estimators=12, max_leaf_nodes=6, random_state=0).fit(*data),
+        "class": MartClassifier(n_estimators=6, max_leaf_nodes=5).fit(*data),
+        "stumps": MCBoostClassifier(n_estimators=30).fit(*data),
+        "class stumps": MultiBoostCWClassifier(n_estimators=30, random_state=0).fit(*data),
+    }
+
+
+@pytest.fixture(scope="module")
+def machine(data):
+    return HingeBoostOCClassifier(n_estimators=2).fit(data[0].fillna(0.0), data[1])
+
+
+@pytest.fixture
+def axes():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    yield lambda: pyplot.subplots()[1]
+    pyplot.close("all")
+
+
+# -- the room itself ---------------------------------------------------------------------------------------------------
+
+
+def test_it_loads_neither_scikit_learn_nor_plots():
+    code = (
+        "import sys, pymcboost.inspection\n"
+        "print(sorted({'sklearn', 'scipy', 'matplotlib', 'pandas', 'joblib'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_the_kernel_has_the_limit_that_python_has():
+    from pymcboost._kernels import contributions as kernel
+    from pymcboost.model import covers
+
+    assert kernel.MOST_FEATURES == covers.MOST_FEATURES
+    code = "import sys, pymcboost; pymcboost.Model; print('pymcboost._kernels.contributions' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+def test_public_names():
+    assert sorted(looking.__all__) == looking.__all__
+    for name in looking.__all__:
+        assert inspect.getdoc(getattr(looking, name))
+
+
+@pytest.mark.parametrize("name", ["shapley", "curves", "importances", "dumps", "plots"])
+def test_examples_of_the_docstrings(name):
+    module = importlib.import_module(f"pymcboost.inspection.{name}")
+    assert doctest.testmod(module).failed == 0
+
+
+def test_without_matplotlib(fitted, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pymcboost\[plot\]"):
+        looking.plot_importance(fitted["vector"])
+
+
+@pytest.mark.parametrize("function", [contributions, importance, to_frame, to_json, to_text])
+def test_what_is_no_model(function, data):
+    more = data[:1] if function is contributions else ()
+    with pytest.raises(TypeError, match="MartClassifier is not fitted yet; call fit first"):
+        function(MartClassifier(), *more)
+    with pytest.raises(TypeError, match="give a Model or a fitted estimator of pymcboost, not str; load_model reads"):
+        function("model.mcb", *more)
+
+
+# -- contributions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["vector", "class", "stumps", "class stumps"])
+def test_contributions_add_up_with_missing_values(fitted, data, kind):
+    model, (X, _) = fitted[kind].model_, data
+    scores = model.raw_scores(X)
+    for held, background in ((model, X[:40]), (model.with_covers(X), None)):
+        found = contributions(held, X, background)
+        assert found.values.shape == (300, 4, 3)
+        assert np.abs(found.base + found.values.sum(axis=1) - scores).max() < 1e-9
+        assert np.abs(found.base - (scores if background is None else scores[:40]).mean(axis=0)).max() < 1e-9
+
+
+def test_contributions_of_an_interval_table(fitted, data):
+    model = fitted["stumps"].model_
+    table, X = Model.from_bytes(model.to_bytes(layout="interval")), data[0]
+    expected = contributions(model, X, X[:50]).values
+    np.testing.assert_allclose(contributions(table, X, X[:50]).values, expected, rtol=0, atol=1e-9)
+
+
+def test_used_features_alone(data):
+    X, y = data
+    wide = np.zeros((300, 500))
+    wide[:, [7, 300]] = np.nan_to_num(X.to_numpy()[:, :2])
+    model = VectorTreeBoostClassifier(n_estimators=5, random_state=0).fit(wide, y).model_
+    full, part = (contributions(model, wide, wide[:20], only_used=only) for only in (False, True))
+    assert part.features.tolist() == [7, 300]
+    assert full.features.tolist() == list(range(500))
+    assert full.values[:, [7, 300]].tobytes() == part.values.tobytes()
+    assert np.flatnonzero(full.values.any(axis=(0, 2))).tolist() == [7, 300]
+
+
+def test_sparse_rows_of_many_columns_stay_sparse(data):
+    d = 1 << 24
+    columns = np.column_stack([np.full(200, 5), d - 1 - np.arange(200)])
+    values = np.column_stack([np.arange(200.0), np.ones(200)])
+    X = scipy.sparse.csr_matrix((values.ravel(), columns.ravel(), np.arange(0, 401, 2)), shape=(200, d))
+    model = VectorTreeBoostClassifier(n_estimators=3, random_state=0, calibrate=None).fit(X, np.arange(200) // 100)
+    found = contributions(model, X, X[:30], only_used=True)
+    assert 5 in found.features and len(found.features) < 100
+    assert np.abs(found.base + found.values.sum(axis=1) - model.model_.raw_scores(X)).max() < 1e-9
+    with pytest.raises(MemoryError, match="only_used=True"):
+        contributions(model, scipy.sparse.vstack([X] * 200, format="csr"), X[:30])
+
+
+def test_columns_go_by_name(fitted, data):
+    model, X = fitted["vector"].model_, data[0]
+    turned = X[NAMES[::-1]]
+    assert contributions(model, turned, X[:9]).values.tobytes() == contributions(model, X, turned[:9]).values.tobytes()
+    assert model.with_covers(turned).to_bytes() == model.with_covers(X).to_bytes()
+
+
+def test_contributions_of_no_rows_and_of_no_splits(data):
+    X, y = data
+    model = MartClassifier(n_estimators=2).fit(np.zeros((9, 2)), np.arange(9) % 3).model_
+    found = contributions(model, np.zeros((2, 2)), np.zeros((1, 2)))
+    assert not found.values.any()
+    np.testing.assert_allclose(found.base, model.raw_scores(np.zeros((1, 2)))[0])
+    assert contributions(model.with_covers(np.zeros((4, 2))), np.zeros((0, 2))).values.shape == (0, 2, 3)
+
+
+def test_wrong_input_of_contributions(fitted, machine, data):
+    X, y = data
+    model = fitted["vector"].model_
+    with pytest.raises(ValueError, match=r"need a background: rows .* or a model that holds covers"):
+        contributions(model, X)
+    with pytest.raises(ValueError, match="X has 3 features, but this model needs 4"):
+        contributions(model, X.to_numpy()[:, :3], X)
+    with pytest.raises(ValueError, match="X has 2 features, but this model needs 4"):
+        contributions(model, X, X.to_numpy()[:, :2])
+    with pytest.raises(ValueError, match="column 'age'"):
+        contributions(model, X.assign(age="old"), X)
+    with pytest.raises(ValueError, match="background has no rows"):
+        contributions(model, X, X[:0])
+    with pytest.raises(ValueError, match=r"not for a linear machine \(HingeBoost\)"):
+        contributions(machine, X, X)
+    decoded = AdaBoostMOClassifier(n_estimators=3, decoder="exp").fit(X, y)
+    with pytest.raises(ValueError, match="decoder 'exp'"):
+        contributions(decoded, X, X)
+
+
+# -- covers ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["vector", "class", "stumps", "class stumps"])
+def test_covers_stay_in_the_file_and_change_nothing_else(fitted, data, kind, tmp_path):
+    model, X = fitted[kind].model_, data[0]
+    held = model.with_covers(X)
+    assert (model.has_covers, held.has_covers) == (False, True)
+    held.save(tmp_path / "m.mcb")
+    again = load_model(tmp_path / "m.mcb")
+    assert again.ensemble.cover.tolist() == held.ensemble.cover.tolist()
+    assert again.raw_scores(X).tobytes() == model.raw_scores(X).tobytes()
+    assert held.with_covers(None).to_bytes() == model.to_bytes()
+    assert held.to_bytes()[10:12] == b"\2\0"
+    assert again.with_meta({"a": 1}).has_covers and again.with_temperature(2.0).has_covers
+    if not again.has_stages:
+        return
+    first = again.truncate(3)
+    assert first.ensemble.cover.tolist() == model.truncate(3).with_covers(X).ensemble.cover.tolist()
+    assert contributions(first, X[:5]).values.shape == (5, 4, 3)
+
+
+def test_covers_of_half_leaves_and_tables(fitted, data, machine):
+    held = fitted["vector"].model_.with_covers(data[0])
+    assert Model.from_bytes(held.to_bytes(leaves="float16")).has_covers
+    held = fitted["stumps"].model_.with_covers(data[0])
+    table = Model.from_bytes(held.to_bytes(layout="interval"))
+    assert not table.has_covers
+    with pytest.raises(ValueError, match=r"has none \(interval table\)"):
+        table.with_covers(data[0])
+    with pytest.raises(ValueError, match=r"has none \(linear machine\)"):
+        machine.model_.with_covers(data[0])
+    with pytest.raises(ValueError, match="covers need a row or more"):
+        held.with_covers(data[0][:0])
+
+
+def test_covers_that_do_not_fit_are_refused(fitted, data):
+    file = parse(fitted["vector"].model_.with_covers(data[0]).to_bytes())
+    counts = file.items(b"covr", "B")
+    file.set_items(b"covr", "B", counts[:-1])
+    with pytest.raises(ValueError, match=f"cover must hold {len(counts)} integers"):
+        _ = Model.from_bytes(file.to_bytes()).ensemble
+    file.set_items(b"covr", "B", [counts[0] ^ 1, *counts[1:]])
+    with pytest.raises(ValueError, match="not those of the same rows for every tree: make them again"):
+        contributions(Model.from_bytes(file.to_bytes()), data[0])
+
+
+# -- curves ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["stumps", "class stumps", "interval"])
+def test_curves_add_up_to_the_scores(fitted, data, kind):
+    model, X = fitted["stumps" if kind == "interval" else kind].model_, data[0]
+    table = Model.from_bytes(model.to_bytes(layout="interval")) if kind == "interval" else model
+    total = model.ensemble.bias + sum(curve(table, name).at(X[name]) for name in NAMES)
+    assert np.abs(total - model.raw_scores(X)).max() < 1e-9
+    assert np.isnan(X.to_numpy()).any()
+
+
+def test_a_curve_steps_behind_its_thresholds(fitted):
+    model = fitted["stumps"].model_
+    found = curve(model, 1)
+    assert (np.diff(found.thresholds) > 0).all()
+    assert found.at(found.thresholds).tolist() == found.values[:-1].tolist()
+    assert found.at(np.nextafter(found.thresholds, np.float32(np.inf))).tolist() == found.values[1:].tolist()
+    assert found.at([np.nan, np.inf, -np.inf]).tolist() == [
+        values.tolist() for values in (found.missing, found.values[-1], found.values[0])
+    ]
+
+
+def test_curves_of_unused_features_and_wrong_ones(fitted, machine):
+    X = np.column_stack([np.arange(60.0), np.zeros(60)])
+    model = MCBoostClassifier(n_estimators=5).fit(X, np.arange(60) // 20).model_
+    unused = curve(model, 1)
+    assert (len(unused.thresholds), unused.values.tolist(), unused.missing.tolist()) == (0, [[0.0] * 3], [0.0] * 3)
+    with pytest.raises(ValueError, match="no feature 2; give a number from 0 to 1"):
+        curve(model, 2)
+    with pytest.raises(ValueError, match="this model has no names of features"):
+        curve(model, "height")
+    with pytest.raises(ValueError, match="no feature 'hight'; the model knows 'height', 'width'"):
+        curve(fitted["stumps"], "hight")
+    with pytest.raises(ValueError, match="trees of two splits or more.*see contributions"):
+        curve(fitted["vector"], 0)
+    with pytest.raises(ValueError, match="linear machine"):
+        curve(machine, 0)
+
+
+# -- importances -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["gain", "split", "permutation", "shap"])
+@pytest.mark.parametrize("name", ["vector", "class", "stumps", "class stumps"])
+def test_importances_find_the_features_that_matter(fitted, data, kind, name):
+    X, y = data
+    of_all = importance(fitted[name], kind, X=X, y=y)
+    by_class = importance(fitted[name], kind, True, X=X, y=y)
+    assert (of_all.shape, by_class.shape) == ((4,), (4, 3))
+    if kind == "split":
+        splits = np.bincount(fitted[name].model_.ensemble.feature, minlength=4)
+        assert of_all.tolist() == (splits / splits.sum()).tolist()
+        np.testing.assert_allclose(by_class.sum(axis=1), of_all)
+    if kind in ("gain", "shap"):
+        assert of_all.argmin() == by_class.sum(axis=1).argmin() == 2
+    if kind in ("permutation", "shap"):
+        assert of_all.argmax() == by_class.sum(axis=1).argmax() == 1
+    if kind in ("gain", "shap"):
+        np.testing.assert_allclose(by_class.sum(axis=1), of_all)
+    if kind in ("gain", "split"):
+        assert abs(of_all.sum() - 1) < 1e-12 and abs(by_class.sum() - 1) < 1e-12
+
+
+def test_gains_are_those_of_the_estimator_or_of_rows(fitted, data):
+    X, _ = data
+    estimator = fitted["vector"]
+    assert importance(estimator).tolist() == estimator.feature_importances_.tolist()
+    held = estimator.model_.with_covers(X)
+    assert importance(held, per_class=True).tolist() == importance(estimator, per_class=True, X=X).tolist()
+    with pytest.raises(ValueError, match="a model file does not hold what its splits gained.*or the fitted estimator"):
+        importance(estimator.model_)
+    with pytest.raises(ValueError, match="of all classes together: give rows X, or a model that holds covers"):
+        importance(estimator, per_class=True)
+
+
+def test_gains_explain_the_variance_of_a_tree(fitted, data):
+    """The splits of one tree explain all of the variance of its scores."""
+    X = data[0]
+    for name in ("vector", "class"):
+        model = fitted[name].model_
+        one = model.truncate(1).with_covers(X)
+        from pymcboost.inspection.importances import explained
+
+        variance = len(X) * model.truncate(1).raw_scores(X).var(axis=0)
+        np.testing.assert_allclose(explained(one.ensemble).sum(axis=0), variance, rtol=1e-9)
+
+
+def test_permutation_repeats_and_takes_sparse_rows_and_machines(fitted, data, machine):
+    X, y = data
+    filled = X.fillna(0.0)
+    found = importance(fitted["class"], "permutation", X=filled.to_numpy(), y=y, random_state=3)
+    same = importance(fitted["class"], "permutation", X=scipy.sparse.csr_matrix(filled.to_numpy()), y=y, random_state=3)
+    assert found.tolist() == same.tolist()
+    assert importance(machine, "permutation", X=filled, y=y).shape == (4,)
+
+
+def test_wrong_input_of_importance(fitted, data, machine):
+    X, y = data
+    model = fitted["vector"]
+    wrong = {"permutation": "give X and y", "shap": "give X", "weight": "kind must be 'gain', 'split'"}
+    for kind, words in wrong.items():
+        with pytest.raises(ValueError, match=words):
+            importance(model, kind)
+    with pytest.raises(ValueError, match="X has 300 rows and y 299 labels"):
+        importance(model, "permutation", X=X, y=y[:-1])
+    with pytest.raises(ValueError, match="n_repeats must be 1 or more"):
+        importance(model, "permutation", X=X, y=y, n_repeats=0)
+    with pytest.raises(ValueError, match=r"has none \(linear machine\)"):
+        importance(machine, "split")
+
+
+# -- dumps -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["vector", "stumps"])
+def test_dumps_are_those_of_the_command_line(fitted, name, tmp_path):
+    fitted[name].save(tmp_path / "m.mcb")
+    assert to_json(fitted[name]) == call("info", "--dump", "json", tmp_path / "m.mcb").stdout
+    assert to_text(fitted[name].model_) == call("info", "--dump", "text", tmp_path / "m.mcb").stdout
+
+
+def test_dumps_tell_covers(fitted, data):
+    held = fitted["vector"].model_.with_covers(data[0])
+    trees = json.loads(to_json(held))["trees"]
+    for tree in trees:
+        nodes = tree["nodes"]
+        assert nodes[0]["cover"] == 300
+        assert all(
+            node["cover"] == nodes[node["left"]]["cover"] + nodes[node["right"]]["cover"]
+            for node in nodes
+            if "left" in node
+        )
+    assert ", 300 rows\n" in to_text(held)
+    assert "rows" not in to_text(fitted["vector"]).split("trees", 1)[1].replace("rounds", "")
+
+
+@pytest.mark.parametrize("name", ["vector", "class", "stumps"])
+def test_a_frame_has_a_row_for_every_node(fitted, data, name):
+    model, X = fitted[name].model_, data[0]
+    frame = to_frame(model.with_covers(X))
+    scores = np.tile(model.ensemble.bias.astype(np.float64), (len(X), 1))
+    for _, tree in frame.groupby("tree"):
+        nodes = tree.set_index("node")
+        for row, x in enumerate(X.to_dict("records")):
+            at = 0
+            while nodes.at[at, "feature"] is not None:
+                value = np.float32(x[nodes.at[at, "feature"]])
+                side = "left" if value <= nodes.at[at, "threshold"] else "right"
+                at = int(nodes.at[at, nodes.at[at, "missing"] if np.isnan(value) else side])
+            if name == "class":
+                scores[row, list(model.classes_).index(nodes.at[at, "class"])] += nodes.at[at, "value"]
+            else:
+                scores[row] += nodes.loc[at, [f"value {label}" for label in model.classes_]].to_numpy(dtype=float)
+            if row == 20:
+                break
+    np.testing.assert_allclose(scores[:21], model.raw_scores(X)[:21], rtol=0, atol=1e-9)
+    assert frame[frame.node == 0].cover.tolist() == [300] * model.n_learners
+
+
+def test_no_frame_of_a_machine(machine):
+    with pytest.raises(ValueError, match="linear machine"):
+        to_frame(machine)
+
+
+# -- plots -------------------------------------------------------------------------------------------------------------
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_plot_tree(fitted, data, axes):
+    model = fitted["vector"].model_
+    ax = axes()
+    assert looking.plot_tree(model.with_covers(data[0]), 2, ax=ax) is ax
+    nodes = json.loads(to_json(model))["trees"][2]["nodes"]
+    assert len(texts(ax)) == len(nodes)
+    assert len(ax.lines) == len(nodes) - 1
+    assert texts(ax)[0].startswith(NAMES[nodes[0]["feature"]]) and "300 rows" in texts(ax)[0]
+    title = looking.plot_tree(fitted["class"], 1, ax=axes()).get_title()
+    assert title.startswith("tree 1, class mid")
+    for number in (-1, 12):
+        with pytest.raises(ValueError, match=f"no tree {number}; give a number from 0 to 11"):
+            looking.plot_tree(model, number)
+    table = Model.from_bytes(fitted["stumps"].model_.to_bytes(layout="interval"))
+    with pytest.raises(ValueError, match=r"no trees to plot \(interval table\)"):
+        looking.plot_tree(table)
+
+
+def test_plot_importance(fitted, data, axes):
+    ax = looking.plot_importance(fitted["vector"], top=2, ax=axes())
+    found = fitted["vector"].feature_importances_
+    assert [bar.get_width() for bar in ax.patches] == sorted(found)[-2:]
+    assert [label.get_text() for label in ax.get_yticklabels()] == [NAMES[j] for j in np.argsort(found)[-2:]]
+    ax = looking.plot_importance(fitted["vector"], kind="shap", X=data[0], ax=axes())
+    assert ax.get_xlabel() == "mean |contribution|"
+    with pytest.raises(ValueError, match="one number for each of 4 features"):
+        looking.plot_importance(fitted["vector"], [1.0, 2.0])
+
+
+def test_plot_curve(fitted, axes):
+    ax = looking.plot_curve(fitted["stumps"], "width", classes=["top"], centred=False, ax=axes())
+    found = curve(fitted["stumps"], "width")
+    assert ax.patches[0].get_data().values.tolist() == found.values[:, 2].tolist()
+    assert ax.patches[0].get_data().edges[1:-1].tolist() == found.thresholds.tolist()
+    assert len(looking.plot_curve(fitted["stumps"], 1, ax=axes()).patches) == 3
+    with pytest.raises(ValueError, match="no class 'none'; the model knows 'low', 'mid', 'top'"):
+        looking.plot_curve(fitted["stumps"], 1, classes=["none"])
+
+
+def test_plot_history(data, fitted, axes):
+    X, y = data
+    watched = MartClassifier(n_estimators=5).fit(X, y, X_val=X[:50], y_val=y[:50], validation_sets={"rest": (X, y)})
+    ax = looking.plot_history(watched, ax=axes())
+    drawn = {line.get_label(): line.get_ydata().tolist() for line in ax.lines}
+    names = ("val_log_loss", "rest_log_loss")
+    assert drawn == {name.replace("_", " "): watched.history_[name].tolist() for name in names}
+    with pytest.raises(ValueError, match="had no validation rows"):
+        looking.plot_history(fitted["class"])
+    with pytest.raises(ValueError, match="the history has no curve 'loss'"):
+        looking.plot_history(watched, curves=["loss"])
+    with pytest.raises(TypeError, match="Model has no history_"):
+        looking.plot_history(watched.model_)
+
+
+def test_plot_reliability(fitted, data, axes):
+    X, y = data
+    ax = looking.plot_reliability(fitted["class"], X, y, bins=4, ax=axes())
+    said, held = (np.asarray(part) for part in ax.containers[0].lines[0].get_data())
+    assert len(said) == 4 and (np.diff(said) > 0).all()
+    p = fitted["class"].predict_proba(X)
+    top = np.sort(p.max(axis=1))
+    assert said[0] == pytest.approx(top[:75].mean(), abs=0.01)
+    right = fitted["class"].predict(X) == y
+    assert held.mean() == pytest.approx(right.mean(), abs=0.01)
+    with pytest.raises(ValueError, match="bins must be 1 or more"):
+        looking.plot_reliability(fitted["class"], X, y, bins=0)
+    with pytest.raises(ValueError, match="no link from scores to probabilities"):
+        looking.plot_reliability(HingeBoostOCClassifier(n_estimators=1).fit(X.fillna(0), y), X.fillna(0), y)
