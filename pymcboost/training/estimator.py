@@ -55,7 +55,9 @@ def named_arguments(fit: Fit) -> Fit:
 
 
 @estimator
-class BoostingClassifier(calibration.CalibratesOnRows, prediction.Predicts, ClassifierMixin, BaseEstimator):
+class BoostingClassifier(
+    calibration.CalibratesOnRows, refit.RefitsLeaves, prediction.Predicts, ClassifierMixin, BaseEstimator
+):
     """What all estimators share. A subclass names its ``algorithm`` and its ``booster``, and has the parameters."""
 
     algorithm: ClassVar[str]
@@ -161,7 +163,7 @@ class BoostingClassifier(calibration.CalibratesOnRows, prediction.Predicts, Clas
 
 
 @estimator
-class EnsembleClassifier(prediction.PredictsProbabilities, refit.RefitsLeaves, BoostingClassifier):
+class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
     """What the estimators of weak learners share: sample weights, probabilities and importances of the features."""
 
     max_bins: int = 256
