@@ -150,11 +150,11 @@ cdef class Explainer:
 
     cdef fill_paths(self, const int64_t[::1] cover):
         cdef:
-            pmb_frame *stack = self.new_stack()
             double *ratio = NULL
             double[::1] to_left = np.zeros(self.slot.shape[0])
             double[::1] levels = np.zeros((self.depth + 1) * PMB_PATH)
             const int64_t *covers = NULL
+            pmb_frame *stack = self.new_stack()  # last: what fails above would lose it
             Py_ssize_t t
         if cover is not None:
             ratio, covers = &self.ratio[0], &cover[0]

@@ -114,11 +114,10 @@ class VectorTrees:
         """
         if self._grower is None:
             return None
-        on = self._searched
-        A = on.integers() if on is self.loss else on.integers(key)
+        A = self._searched.integers(key)
         if A is None:
             return None
-        least = self._least_gain() / on.gain_unit
+        least = self._least_gain() / self._searched.gain_unit
         grown = self._grower.grow(A, key, least)
         if not len(grown[0]) and self._n_drawn < self._n_used:
             grown = self._new_grower(self._n_used, self._n_used).grow(A, key, least)

@@ -28,7 +28,7 @@ class ClassWeights(Integers):
         """No bound: a leaf needs one row."""
         return 1
 
-    def integers(self):
+    def integers(self, key=None):
         """Weights as integers (blocks, m, lanes), in the column of each row's class and in that of the sums."""
         integers = self._quantise(self.weight, self.weight.sum(), None)
         # Rows of weight 0 take no part: a leaf of them alone would name a class that nothing speaks for.

@@ -120,12 +120,16 @@ class Rows(Integers):
         loss = self.loss.value(self.F[:, : self.data.n_classes], self.data.y)
         return float(loss @ self.weight if len(self.weight) else loss.sum())
 
-    def integers(self):
+    def integers(self, key=None):
         """Gradients and weights as integers (blocks, m, lanes), or None where nothing is left to learn."""
-        top = float(self._sums[: self.data.n_classes].max())
+        return self.rounded(self, self._sums)
+
+    def rounded(self, on, sums):
+        """The gradients of ``on``, whose sums of w |g| these are by lane, as integers; None where they are rounding."""
+        top = float(sums[: on.n_columns].max())
         if not top > SMALLEST_GRADIENT * self.total and not self.loss.scaled:
             return None
-        return self._quantise(self.weight, top, self.units)
+        return on._quantise(self.weight, top, self.units)
 
     def directions(self, n_columns):
         """The gradients in so many directions of the classes, for the search of splits alone."""
@@ -183,10 +187,7 @@ class Directions(Integers):
         """As `Rows.integers`, in the directions of this key."""
         loss, signs = self.loss, self.draw(key)
         sums = _vrows.project(loss.gradient, signs, loss.weight, self.lanes, self.gradient, self.n_threads)
-        top = float(sums.max())
-        if not top > SMALLEST_GRADIENT * loss.total and not loss.loss.scaled:
-            return None
-        return self._quantise(loss.weight, top, loss.units)
+        return loss.rounded(self, sums)
 
     def draw(self, key):
         """Directions (K, width), 0 in unused lanes."""

@@ -63,13 +63,17 @@ def fit_temperature(scores, codes, weight=None, link="softmax"):
         raise ValueError("scores and weights of a calibration must be finite, and weights 0 or more")
     if not weight.any():
         raise ValueError("calibration needs rows with a positive weight: all weights are 0, or there are no rows")
-    z = scores - scores.max(axis=1, keepdims=True)
-    if link == "softmax2":
-        z *= 2
+    z = _below_top(scores, link)
     right, n_rows = z[np.arange(len(z)), codes], np.count_nonzero(weight)
     right += (z.mean(axis=1) - right) / (n_rows + 1)
     weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # exact, and the sum is finite
     return rounded(1 / _minimum(z, right, weight / weight.sum()))
+
+
+def _below_top(scores, link):
+    """Z of the scores (m, K), less the largest of every row."""
+    z = scores - scores.max(axis=1, keepdims=True)
+    return 2 * z if link == "softmax2" else z
 
 
 def codes_of(y, classes, what="calibrate on"):
@@ -177,9 +181,8 @@ class Calibration:
     def _log_odds(self, scores):
         """Logarithms of the probabilities, but for a number for each row."""
         factor = self._sections().get("CALB")
-        z = scores - scores.max(axis=1, keepdims=True)
-        z *= (2.0 if self.link == "softmax2" else 1.0) * (1.0 if factor is None else float(factor[0]))
-        return z
+        z = _below_top(scores, self.link)
+        return z if factor is None else z * float(factor[0])
 
     def _probabilities_of(self, scores):
         """Probabilities from raw scores (m, K)."""

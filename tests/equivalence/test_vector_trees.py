@@ -76,7 +76,7 @@ def learner(data, name, *, n_threads=1, rng=None, **options):
 def grown(data, loss, trees, key):
     """(splits as the twin gives them, leaf of every row) and the integers they came from, (m, width)."""
     on = trees._searched
-    A = loss.integers() if on is loss else on.integers(key)
+    A = on.integers(key)
     least = trees._least_gain() / on.gain_unit
     feature, pos, nan_left, right, gain, rows, leaf_start, leaf = trees._grower.grow(A, key, least)
     splits = list(zip(feature.tolist(), pos.tolist(), nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
