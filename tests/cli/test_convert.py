@@ -48,3 +48,28 @@ def test_damaged_and_missing_models(files, tmp_path):
     refused(4, "none.mcb: No such file", "none.mcb", "out", cwd=tmp_path)
     refused(1, "nonsense", "--to", "nonsense", "cut.mcb", "out", cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["cut.mcb"]
+
+
+def test_c(files, tmp_path):
+    converted("--to", "c", files / "model.mcb", tmp_path / "2 model-x.c")
+    assert "void model_x_scores(const float *x, double *scores) {" in (tmp_path / "2 model-x.c").read_text()
+    converted("--to", "c", files / "model.mcb", tmp_path / "m.h")
+    assert "\nstatic inline int m_predict(const float *x) {" in (tmp_path / "m.h").read_text()
+
+
+def test_integers(files, tmp_path):
+    for rows, given in (("test.svm", "the bits of float32"), ("whole.svm", "int16_t")):
+        (files / "whole.svm").write_text("1 1:1 2:3\n2 5:200\n")
+        done = call("convert", "--to", "c", "--integer", "int8", "--rows", files / rows, files / "model.mcb", "-")
+        assert done.returncode == 0 and f"Features are {given}." in done.stderr
+        notes = [line.removeprefix("mcboost-convert: ") for line in done.stderr.splitlines()]
+        assert all(f" * {line}\n" in done.stdout for line in notes if line[0] in "FNO")
+        assert any(line.startswith("Of ") for line in notes)
+    (tmp_path / "broken.svm").write_text("1 2:x\n")
+    model = files / "model.mcb"
+    refused(2, "broken.svm:1:", "--to", "c", "--integer", "int8", "--rows", "broken.svm", model, "out", cwd=tmp_path)
+    refused(1, "--integer is for --to c", "--integer", "int8", model, "out", cwd=tmp_path)
+    refused(1, "--rows is for --integer", "--to", "c", "--rows", "broken.svm", model, "out", cwd=tmp_path)
+    call("train", "-q", "-n", 2, "-a", "hingeboost", "-t", 2, files / "train.svm", "k.mcb", cwd=tmp_path)
+    refused(2, "not of a kernel machine", "--to", "c", "k.mcb", "out", cwd=tmp_path)
+    assert not (tmp_path / "out").exists()
