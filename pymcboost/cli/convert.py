@@ -1,4 +1,4 @@
-"""mcboost-convert: a model in another form. Needs NumPy only."""
+"""mcboost-convert: a model in another form, or of another library. Needs NumPy only."""
 
 import os
 import re
@@ -24,7 +24,8 @@ from pymcboost.cli.predict import cut, read_rows
 PROGRAM = "mcboost-convert"
 USAGE = f"{PROGRAM} [options] model_file output_file"
 DESCRIPTION = """\
-Write a model in another form. What a form cannot hold is refused."""
+Write a model in another form, or read one of another library. What a form cannot hold is refused."""
+SOURCES = ("mcb", "lightgbm", "xgboost")
 TARGETS = ("mcb", "json", "text", "c")
 BINARY = ("mcb",)
 
@@ -37,8 +38,15 @@ def main(argv=None):
 def parse(argv):
     """Return the arguments as a namespace."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
+    parser.add_argument("model_file", help=".mcb file, or what --from names")
     parser.add_argument("output_file", help="the model in its new form; - for standard output")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        choices=SOURCES,
+        default="mcb",
+        help="mcb: a model file; lightgbm: its text; xgboost: its JSON or UBJSON (default: mcb)",
+    )
     parser.add_argument(
         "--to",
         choices=TARGETS,
@@ -61,64 +69,89 @@ def parse(argv):
         "--rows",
         type=file_name,
         metavar="file",
-        help="with --integer: LIBSVM text or CSV; features are integers where these are, and rows are counted whose "
-        "class is another one than with floating point",
+        help="LIBSVM text or CSV. With --integer features are integers where these are, and rows are counted whose "
+        "class is another one than with floating point; with --from, rows whose class may be",
     )
     parser.add_common()
     arguments = parser.parse_args(argv)
     if arguments.integer and arguments.to != "c":
         parser.error("--integer is for --to c")
-    if arguments.rows and not arguments.integer:
-        parser.error("--rows is for --integer")
+    if arguments.rows and not arguments.integer and arguments.source == "mcb":
+        parser.error("--rows is for --integer and for --from another library")
     return arguments
 
 
 def convert(argv):
     """Do what ``mcboost-convert``'s arguments ask."""
     arguments = parse(argv)
-    with importing():
-        from pymcboost.model.model import load_model
-
+    note = notifier(PROGRAM, arguments.quiet)
     inputs = {"model file": arguments.model_file, "file of rows": arguments.rows}
     refuse_same(arguments.output_file, "output file", inputs)
     check_output(arguments.output_file, "output file")
     if arguments.to in BINARY:
         check_binary_stream(arguments.output_file, "model")
-    model = load_model(arguments.model_file)
+    model = loaded(arguments)
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
+    rows = None if arguments.rows is None else rows_of(model, arguments.rows, note)
+    if arguments.source != "mcb":
+        say_error(model, rows, note)
     if arguments.to in BINARY:
         write_bytes(arguments.output_file, model.to_bytes(), "model")
         return
-    pieces = written(model, arguments)
+    pieces = written(model, arguments, rows, note)
     with whole_file(arguments.output_file, "output file") as stream:
         stream.writelines(pieces)
 
 
-def written(model, arguments):
+def loaded(arguments):
+    """The model of the file, whoever wrote it."""
+    with importing():
+        if arguments.source == "mcb":
+            from pymcboost.model.model import load_model as load
+        elif arguments.source == "lightgbm":
+            from pymcboost.export import from_lightgbm as load
+        else:
+            from pymcboost.export import from_xgboost as load
+    return load(arguments.model_file)
+
+
+def rows_of(model, path, note):
+    """Dense rows of a file."""
+    known = model.index_base
+    how = Namespace(test_file=path, format="auto", label=None)
+    X = read_rows(model, how, "auto" if known is None else known, note).X
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
+def say_error(model, rows, note):
+    """Say how exact an imported model is."""
+    error = model.meta["score_error"]
+    note(f"no score differs by more than {error:.2g}: classes that are {2 * error:.2g} apart keep their order")
+    if rows is not None:
+        scores = model.raw_scores(rows)
+        scores.sort(axis=1)
+        close = int((scores[:, -1] - scores[:, -2] <= 2 * error).sum())
+        note(f"of {len(rows)} rows, {close} have two best classes that are closer")
+
+
+def written(model, arguments, rows, note):
     """Pieces of the text that a model becomes."""
     if arguments.to == "c":
-        return as_c(model, arguments)
+        return as_c(model, arguments, rows if arguments.integer else None, note)
     with importing():
         from pymcboost.model import dump
 
     return dump.as_json(model) if arguments.to == "json" else dump.as_text(model)
 
 
-def as_c(model, arguments):
+def as_c(model, arguments, rows, note):
     """The model as C, whose names begin as that of the output file."""
-    note = notifier(PROGRAM, arguments.quiet)
     with importing():
         from pymcboost.export import to_c
 
     stem, ending = os.path.splitext(os.path.basename(arguments.output_file))
     name = re.sub(r"\W", "_", stem, flags=re.ASCII)[:40].lstrip("_0123456789") or "model"
-    rows = None
-    if arguments.rows is not None:
-        how = Namespace(test_file=arguments.rows, format="auto", label=None)
-        known = model.index_base
-        rows = read_rows(model, how, "auto" if known is None else known, note).X
-        rows = rows.toarray() if hasattr(rows, "toarray") else rows
     text = to_c(model, name, header=ending == ".h", integer=arguments.integer, rows=rows)
     for line in re.findall(r"^ \* (Features are .*|No sum .*|Of \d+ rows.*)$", text, re.M):
         note(line)

@@ -1,7 +1,7 @@
 """Models in other forms, and models of other libraries.
 
-`to_c` takes a `Model` or a fitted estimator; `from_lightgbm` and `from_xgboost` read what those libraries save. What a form
-cannot hold is refused by its name.
+`to_c` takes a `Model` or a fitted estimator; `from_lightgbm` and `from_xgboost` read what those libraries save. What a
+form cannot hold is refused by its name.
 """
 
 from pymcboost.export.c import to_c

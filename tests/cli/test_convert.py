@@ -4,6 +4,7 @@ import json
 
 import pytest
 from cli.programs import call
+from unit.test_export_from import lightgbm, xgboost
 
 from pymcboost import load_model
 
@@ -69,7 +70,24 @@ def test_integers(files, tmp_path):
     model = files / "model.mcb"
     refused(2, "broken.svm:1:", "--to", "c", "--integer", "int8", "--rows", "broken.svm", model, "out", cwd=tmp_path)
     refused(1, "--integer is for --to c", "--integer", "int8", model, "out", cwd=tmp_path)
-    refused(1, "--rows is for --integer", "--to", "c", "--rows", "broken.svm", model, "out", cwd=tmp_path)
+    refused(1, "--rows is for --integer and for --from", "--rows", "broken.svm", model, "out", cwd=tmp_path)
     call("train", "-q", "-n", 2, "-a", "hingeboost", "-t", 2, files / "train.svm", "k.mcb", cwd=tmp_path)
     refused(2, "not of a kernel machine", "--to", "c", "k.mcb", "out", cwd=tmp_path)
     assert not (tmp_path / "out").exists()
+
+
+def test_models_of_other_libraries(tmp_path):
+    _, text = lightgbm()
+    (tmp_path / "m.txt").write_text(text)
+    (tmp_path / "m.json").write_text(json.dumps(xgboost(True)[1]))
+    (tmp_path / "t.svm").write_text("0 1:0.5 2:1\n1 1:2 3:7\n")
+    done = call("convert", "--from", "lightgbm", "--rows", "t.svm", "m.txt", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0 and "of 2 rows, 0 have two best classes that are closer" in done.stderr
+    assert "no score differs by more than " in done.stderr
+    assert call("predict", "-q", "t.svm", "m.mcb", "-", cwd=tmp_path).returncode == 0
+    assert "lightgbm" not in call("info", "m.mcb", cwd=tmp_path).stderr
+    done = call("convert", "-q", "--from", "xgboost", "--to", "c", "--rounds", 2, "m.json", "m.c", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    refused(3, "m.txt: neither JSON nor UBJSON", "--from", "xgboost", "m.txt", "out", cwd=tmp_path)
+    refused(3, "m.json: not a text model of LightGBM", "--from", "lightgbm", "m.json", "out", cwd=tmp_path)
+    refused(4, "none: No such file", "--from", "lightgbm", "none", "out", cwd=tmp_path)
