@@ -8,6 +8,7 @@ from argparse import Namespace
 from pymcboost.cli.console import (
     EXIT_CODES,
     Parser,
+    UsageError,
     bounded,
     check_binary_stream,
     check_output,
@@ -26,8 +27,8 @@ USAGE = f"{PROGRAM} [options] model_file output_file"
 DESCRIPTION = """\
 Write a model in another form, or read one of another library. What a form cannot hold is refused."""
 SOURCES = ("mcb", "lightgbm", "xgboost")
-TARGETS = ("mcb", "json", "text", "c")
-BINARY = ("mcb",)
+TARGETS = ("mcb", "json", "text", "c", "onnx")
+BINARY = ("mcb", "onnx")
 
 
 def main(argv=None):
@@ -52,7 +53,8 @@ def parse(argv):
         choices=TARGETS,
         default="mcb",
         help="mcb: a model file; json, text: the whole model for other programs, or for the eye; "
-        "c: arrays and a loop in C99, with static functions where the output file ends in .h (default: mcb)",
+        "c: arrays and a loop in C99, with static functions where the output file ends in .h; onnx: for ONNX runtimes "
+        "(default: mcb)",
     )
     parser.add_argument(
         "--rounds",
@@ -97,7 +99,8 @@ def convert(argv):
     if arguments.source != "mcb":
         say_error(model, rows, note)
     if arguments.to in BINARY:
-        write_bytes(arguments.output_file, model.to_bytes(), "model")
+        data = model.to_bytes() if arguments.to == "mcb" else as_onnx(model)
+        write_bytes(arguments.output_file, data, "model")
         return
     pieces = written(model, arguments, rows, note)
     with whole_file(arguments.output_file, "output file") as stream:
@@ -143,6 +146,16 @@ def written(model, arguments, rows, note):
         from pymcboost.model import dump
 
     return dump.as_json(model) if arguments.to == "json" else dump.as_text(model)
+
+
+def as_onnx(model):
+    """The model for ONNX runtimes."""
+    with importing():
+        from pymcboost.export import to_onnx
+    try:
+        return to_onnx(model)
+    except ImportError as error:
+        raise UsageError(str(error)) from None
 
 
 def as_c(model, arguments, rows, note):

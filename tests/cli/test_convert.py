@@ -1,12 +1,14 @@
 """mcboost-convert: models in other forms, and what they cannot hold."""
 
 import json
+import sys
 
 import pytest
 from cli.programs import call
 from unit.test_export_from import lightgbm, xgboost
 
 from pymcboost import load_model
+from pymcboost.export import to_onnx
 
 
 def converted(*arguments, cwd=None):
@@ -74,6 +76,15 @@ def test_integers(files, tmp_path):
     call("train", "-q", "-n", 2, "-a", "hingeboost", "-t", 2, files / "train.svm", "k.mcb", cwd=tmp_path)
     refused(2, "not of a kernel machine", "--to", "c", "k.mcb", "out", cwd=tmp_path)
     assert not (tmp_path / "out").exists()
+
+
+def test_onnx(files, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    refused(1, "pip install 'pymcboost[onnx]'", "--to", "onnx", files / "model.mcb", "out", cwd=tmp_path)
+    monkeypatch.undo()
+    pytest.importorskip("onnx")
+    converted("--to", "onnx", files / "model.mcb", "m.onnx", cwd=tmp_path)
+    assert (tmp_path / "m.onnx").read_bytes() == to_onnx(load_model(files / "model.mcb"))
 
 
 def test_models_of_other_libraries(tmp_path):
