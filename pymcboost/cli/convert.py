@@ -27,8 +27,8 @@ USAGE = f"{PROGRAM} [options] model_file output_file"
 DESCRIPTION = """\
 Write a model in another form, or read one of another library. What a form cannot hold is refused."""
 SOURCES = ("mcb", "lightgbm", "xgboost")
-TARGETS = ("mcb", "json", "text", "c", "onnx")
-BINARY = ("mcb", "onnx")
+TARGETS = ("mcb", "json", "text", "c", "onnx", "treelite")
+BINARY = ("mcb", "onnx", "treelite")
 
 
 def main(argv=None):
@@ -53,14 +53,24 @@ def parse(argv):
         choices=TARGETS,
         default="mcb",
         help="mcb: a model file; json, text: the whole model for other programs, or for the eye; "
-        "c: arrays and a loop in C99, with static functions where the output file ends in .h; onnx: for ONNX runtimes "
-        "(default: mcb)",
+        "c: arrays and a loop in C99, of static functions where the output file ends in .h; onnx, treelite: for their "
+        "runtimes (default: mcb)",
     )
     parser.add_argument(
         "--rounds",
         metavar="t",
         type=bounded(int, "a number of rounds: 0 or more", lambda value: value >= 0),
         help="only the first t rounds (default: all)",
+    )
+    parser.add_argument(
+        "--leaves",
+        choices=("float32", "float16"),
+        help="type of the leaves of trees; float16 rounds them to 3 digits (default: as they are)",
+    )
+    parser.add_argument(
+        "--layout",
+        choices=("list", "interval", "interval32"),
+        help="with --to mcb: tables of intervals in place of a list of stumps (default: as it is)",
     )
     parser.add_argument(
         "--integer",
@@ -76,6 +86,8 @@ def parse(argv):
     )
     parser.add_common()
     arguments = parser.parse_args(argv)
+    if arguments.layout and arguments.to != "mcb":
+        parser.error("--layout is for --to mcb")
     if arguments.integer and arguments.to != "c":
         parser.error("--integer is for --to c")
     if arguments.rows and not arguments.integer and arguments.source == "mcb":
@@ -95,12 +107,13 @@ def convert(argv):
     model = loaded(arguments)
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
+    if arguments.leaves or arguments.layout:
+        model = type(model).from_bytes(model.to_bytes(layout=arguments.layout, leaves=arguments.leaves))
     rows = None if arguments.rows is None else rows_of(model, arguments.rows, note)
     if arguments.source != "mcb":
         say_error(model, rows, note)
     if arguments.to in BINARY:
-        data = model.to_bytes() if arguments.to == "mcb" else as_onnx(model)
-        write_bytes(arguments.output_file, data, "model")
+        write_bytes(arguments.output_file, as_bytes(model, arguments.to), "model")
         return
     pieces = written(model, arguments, rows, note)
     with whole_file(arguments.output_file, "output file") as stream:
@@ -148,12 +161,14 @@ def written(model, arguments, rows, note):
     return dump.as_json(model) if arguments.to == "json" else dump.as_text(model)
 
 
-def as_onnx(model):
-    """The model for ONNX runtimes."""
+def as_bytes(model, target):
+    """The bytes of a file that is no text."""
+    if target == "mcb":
+        return model.to_bytes()
     with importing():
-        from pymcboost.export import to_onnx
+        from pymcboost.export import to_onnx, to_treelite
     try:
-        return to_onnx(model)
+        return (to_onnx if target == "onnx" else to_treelite)(model)
     except ImportError as error:
         raise UsageError(str(error)) from None
 

@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 
 from pymcboost._version import __version__
+from pymcboost.export.forest import error_of, forest, votes
 from pymcboost.inspection.subject import model_of
 
 # Old enough for every runtime in use; trees are in the second.
 OPSETS = (("", 17), ("ai.onnx.ml", 3))
 IR_VERSION = 8
-# Share of a sum of magnitudes by which a sum of float32 may be wrong for every term.
-PRECISION = 2.0**-23
 # Slopes of the softmax.
 LINKS = {"none": 1.0, "softmax": 1.0, "softmax2": 2.0}
 
@@ -35,18 +34,14 @@ def to_onnx(model: Any) -> bytes:
         What an .onnx file holds.
     """
     model = model_of(model)
-    ensemble = model.ensemble
-    if model.kind not in (1, 3, 5) or ensemble.decoder != "linear":
-        decoded = f"a model with decoder={ensemble.decoder!r}"
-        what = {2: "an interval table", 6: "a kernel machine"}.get(model.kind, decoded)
-        raise ValueError(
-            f"ONNX is written of stumps, trees whose leaves are added up and linear machines, not of {what}"
-        )
+    trees = None if model.kind == 5 else forest(model, "ONNX")
     try:
         from onnx import TensorProto, checker, helper, numpy_helper
     except ImportError:
         raise ImportError("ONNX needs the package onnx: pip install 'pymcboost[onnx]'") from None
-    nodes, constants, error = (_linear if model.kind == 5 else _trees)(helper.make_node, model)
+    nodes, constants, error = (
+        _linear(helper.make_node, model) if trees is None else _trees(helper.make_node, model, *trees)
+    )
     constants["labels"] = _labels(model)
     nodes.append(helper.make_node("ArgMax", ["scores"], ["best"], axis=1, keepdims=0))
     nodes.append(helper.make_node("Gather", ["labels", "best"], ["label"], axis=0))
@@ -90,48 +85,25 @@ def _linear(node, model):
     return [node("Gemm", ["X", "coef", "intercept"], ["scores"], transB=1)], constants, None
 
 
-def _trees(node, model):
+def _trees(node, model, trees, code):
     """Node of stumps or trees, and a bound on what a score differs by."""
-    parts, k = dict(model.ensemble.dump()), model.n_classes_
-    code = None if parts["code"] is None or not len(model.ensemble) else np.array(parts["code"])
     columns = {name: [] for name in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids")}
     columns |= {"falsenodeids": [], "missing_value_tracks_true": []}
-    votes = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
-    size, terms = np.abs(model.ensemble.bias.astype(np.float64)), np.ones(k)
-    # The operator needs a tree.
-    nothing = [{"class": 0, "base": None, "nodes": [{"value": 0.0}]}]
-    for t, tree in enumerate(parts["trees"] if len(model.ensemble) else nothing):
-        largest = np.zeros(k)
+    given = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
+    for t, tree in enumerate(trees):
         for number, one in enumerate(tree["nodes"]):
             split = "feature" in one
             row = (t, number, one.get("feature", 0), one.get("threshold", 0.0), "BRANCH_LEQ" if split else "LEAF")
             row += (one.get("left", 0), one.get("right", 0), int(one.get("missing") == "left"))
             for values, value in zip(columns.values(), row, strict=True):
                 values.append(value)
-            if split:
-                continue
-            given = _votes(one["value"], tree, code)
-            for cls, value in given:
-                largest[cls] = max(largest[cls], abs(value))
-            rows = ((t, number, *vote) for vote in given)
-            for values, new in zip(votes.values(), zip(*rows, strict=True), strict=True):
-                values += new
-        size, terms = size + largest, terms + (largest > 0)
-    error = float((terms * PRECISION * size).max())
+            rows = () if split else ((t, number, *vote) for vote in votes(one["value"], tree, code))
+            for row in rows:
+                for values, value in zip(given.values(), row, strict=True):
+                    values.append(value)
     attributes = {f"nodes_{name}": values for name, values in columns.items()}
-    attributes |= {f"target_{name}": values for name, values in votes.items()}
+    attributes |= {f"target_{name}": values for name, values in given.items()}
+    attributes |= {"n_targets": model.n_classes_, "domain": OPSETS[1][0]}
     # Runtimes leave base_values out for classes without a vote.
-    nodes = [
-        node("TreeEnsembleRegressor", ["X"], ["sums"], **attributes, n_targets=k, domain=OPSETS[1][0]),
-        node("Add", ["sums", "bias"], ["scores"]),
-    ]
-    return nodes, {"bias": model.ensemble.bias}, error
-
-
-def _votes(value, tree, code):
-    """(class, value) of the votes of a leaf."""
-    if tree["class"] is None:
-        return list(enumerate(value))
-    if code is not None:
-        return list(enumerate((np.float64(value) * code[tree["class"]]).tolist()))
-    return [(tree["class"], value)] + ([] if tree["base"] is None else [(tree["base"], -value)])
+    nodes = [node("TreeEnsembleRegressor", ["X"], ["sums"], **attributes), node("Add", ["sums", "bias"], ["scores"])]
+    return nodes, {"bias": model.ensemble.bias}, error_of(model, trees, code)

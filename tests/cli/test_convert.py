@@ -37,6 +37,18 @@ def test_fewer_rounds(files, tmp_path):
     refused(1, "--rounds must be from 0 to 30", "--rounds", 31, files / "model.mcb", "-")
 
 
+def test_other_leaves_and_layouts(files, tmp_path):
+    model = load_model(files / "model.mcb")
+    converted("--layout", "interval", files / "model.mcb", tmp_path / "m.mcb")
+    assert (tmp_path / "m.mcb").read_bytes() == model.to_bytes(layout="interval")
+    assert call("train", "-q", "-n", 3, "-a", "mart", files / "train.svm", "t.mcb", cwd=tmp_path).returncode == 0
+    converted("--leaves", "float16", "t.mcb", "h.mcb", cwd=tmp_path)
+    assert (tmp_path / "h.mcb").read_bytes() == load_model(tmp_path / "t.mcb").to_bytes(leaves="float16")
+    refused(2, "leaves='float16' is for trees", "--leaves", "float16", files / "model.mcb", "-")
+    refused(2, "an interval table is for stumps", "--layout", "interval", "t.mcb", "out", cwd=tmp_path)
+    refused(1, "--layout is for --to mcb", "--layout", "interval", "--to", "c", "t.mcb", "out", cwd=tmp_path)
+
+
 @pytest.mark.parametrize("form", ["mcb", "json"])
 def test_the_model_itself_is_no_output(files, tmp_path, form):
     (tmp_path / "m.mcb").write_bytes((files / "model.mcb").read_bytes())
@@ -81,6 +93,8 @@ def test_integers(files, tmp_path):
 def test_onnx(files, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     refused(1, "pip install 'pymcboost[onnx]'", "--to", "onnx", files / "model.mcb", "out", cwd=tmp_path)
+    monkeypatch.setitem(sys.modules, "treelite", None)
+    refused(1, "pip install treelite", "--to", "treelite", files / "model.mcb", "out", cwd=tmp_path)
     monkeypatch.undo()
     pytest.importorskip("onnx")
     converted("--to", "onnx", files / "model.mcb", "m.onnx", cwd=tmp_path)
