@@ -72,6 +72,22 @@ def parse(argv):
         choices=("list", "interval", "interval32"),
         help="with --to mcb: tables of intervals in place of a list of stumps (default: as it is)",
     )
+    add_rows(parser)
+    parser.add_common()
+    arguments = parser.parse_args(argv)
+    if arguments.layout and arguments.to != "mcb":
+        parser.error("--layout is for --to mcb")
+    if arguments.leaves == "float16" and arguments.source != "mcb":
+        parser.error("--leaves float16 is for model files: leaves of another library would be further from its own")
+    if arguments.integer and arguments.to != "c":
+        parser.error("--integer is for --to c")
+    if arguments.rows and not arguments.integer and arguments.source == "mcb":
+        parser.error("--rows is for --integer and for --from another library")
+    return arguments
+
+
+def add_rows(parser):
+    """Add the options about rows, and about integers, which are counted on them."""
     parser.add_argument(
         "--integer",
         choices=("int8", "int16", "int32"),
@@ -84,15 +100,6 @@ def parse(argv):
         help="LIBSVM text or CSV. With --integer features are integers where these are, and rows are counted whose "
         "class is another one than with floating point; with --from, rows whose class may be",
     )
-    parser.add_common()
-    arguments = parser.parse_args(argv)
-    if arguments.layout and arguments.to != "mcb":
-        parser.error("--layout is for --to mcb")
-    if arguments.integer and arguments.to != "c":
-        parser.error("--integer is for --to c")
-    if arguments.rows and not arguments.integer and arguments.source == "mcb":
-        parser.error("--rows is for --integer and for --from another library")
-    return arguments
 
 
 def convert(argv):
@@ -107,11 +114,11 @@ def convert(argv):
     model = loaded(arguments)
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
-    if arguments.leaves or arguments.layout:
-        model = type(model).from_bytes(model.to_bytes(layout=arguments.layout, leaves=arguments.leaves))
     rows = None if arguments.rows is None else rows_of(model, arguments.rows, note)
     if arguments.source != "mcb":
         say_error(model, rows, note)
+    if arguments.leaves or arguments.layout:
+        model = type(model).from_bytes(model.to_bytes(layout=arguments.layout, leaves=arguments.leaves))
     if arguments.to in BINARY:
         write_bytes(arguments.output_file, as_bytes(model, arguments.to), "model")
         return
@@ -133,11 +140,9 @@ def loaded(arguments):
 
 
 def rows_of(model, path, note):
-    """Dense rows of a file."""
-    known = model.index_base
-    how = Namespace(test_file=path, format="auto", label=None)
-    X = read_rows(model, how, "auto" if known is None else known, note).X
-    return X.toarray() if hasattr(X, "toarray") else X
+    """The rows of a file, as the model takes them."""
+    how, known = Namespace(test_file=path, format="auto", label=None), model.index_base
+    return read_rows(model, how, "auto" if known is None else known, note).X
 
 
 def say_error(model, rows, note):
@@ -180,6 +185,7 @@ def as_c(model, arguments, rows, note):
 
     stem, ending = os.path.splitext(os.path.basename(arguments.output_file))
     name = re.sub(r"\W", "_", stem, flags=re.ASCII)[:40].lstrip("_0123456789") or "model"
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
     text = to_c(model, name, header=ending == ".h", integer=arguments.integer, rows=rows)
     for line in re.findall(r"^ \* (Features are .*|No sum .*|Of \d+ rows.*)$", text, re.M):
         note(line)

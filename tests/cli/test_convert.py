@@ -115,4 +115,5 @@ def test_models_of_other_libraries(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     refused(3, "m.txt: neither JSON nor UBJSON", "--from", "xgboost", "m.txt", "out", cwd=tmp_path)
     refused(3, "m.json: not a text model of LightGBM", "--from", "lightgbm", "m.json", "out", cwd=tmp_path)
+    refused(1, "--leaves float16 is for", "--from", "lightgbm", "--leaves", "float16", "m.txt", "out", cwd=tmp_path)
     refused(4, "none: No such file", "--from", "lightgbm", "none", "out", cwd=tmp_path)

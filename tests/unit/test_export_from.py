@@ -119,6 +119,17 @@ def test_lightgbm_zeros_that_are_missing(tmp_path):
                 imported(from_lightgbm, tmp_path, found)
 
 
+@pytest.mark.parametrize("threshold", [0.1, 0.3, -0.1, 2.5, 1e-35, -1e-46, 1 / 3, 16777217.0, 1e300])
+def test_lightgbm_thresholds_between_two_float32(tmp_path, threshold):
+    tree = Node(np.random.default_rng(0), 1, 1, lambda: 1.0)
+    tree.threshold, tree.left.value, tree.right.value = threshold, -1.0, 1.0
+    model = imported(from_lightgbm, tmp_path, lightgbm_text([tree], 2, 1, "binary sigmoid:1"))
+    with np.errstate(over="ignore"):
+        near = min(np.float32(threshold), np.finfo(np.float32).max)
+    X = np.array([near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(4e37))])[:, None]
+    assert (model.decision_function(X) < 0).tolist() == (X[:, 0].astype(np.float64) <= threshold).tolist()
+
+
 REFUSED = [
     ("tree\n", "forest\n", "does not begin with the line 'tree'"),
     ("version=v4", "version=v9", "version 'v9' of LightGBM's text"),
