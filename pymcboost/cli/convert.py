@@ -185,7 +185,6 @@ def as_c(model, arguments, rows, note):
 
     stem, ending = os.path.splitext(os.path.basename(arguments.output_file))
     name = re.sub(r"\W", "_", stem, flags=re.ASCII)[:40].lstrip("_0123456789") or "model"
-    rows = rows.toarray() if hasattr(rows, "toarray") else rows
     text = to_c(model, name, header=ending == ".h", integer=arguments.integer, rows=rows)
     for line in re.findall(r"^ \* (Features are .*|No sum .*|Of \d+ rows.*)$", text, re.M):
         note(line)

@@ -127,7 +127,7 @@ def to_c(
         Scores are sums of integers, for processors without floating point: the leaves are rounded to multiples of one
         step, so that the largest just fits this type. The range of every sum is computed beforehand and lies within
         32 bits. Linear machines and decoders are refused.
-    rows : array-like (m, n_features_in_), optional
+    rows : array-like or CSR matrix (m, n_features_in_), optional
         Rows for ``integer``. Where they hold integers alone, features are the narrowest type that holds those, and
         thresholds are rounded down to it. Elsewhere features are the bits of float32, which are compared as integers.
 

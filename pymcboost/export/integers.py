@@ -54,6 +54,7 @@ class Quantised:
         code = ensemble.code
         if code is not None and (code != np.rint(code)).any():
             raise ValueError("scores in integers need a code of integers; that of this model has fractions")
+        rows = rows.toarray() if hasattr(rows, "toarray") else rows
         self.rows = None if rows is None else np.asarray(rows, dtype=np.float32)
         self.input, threshold = features(ensemble.threshold, self.rows)
         # The largest leaf just fits its type. The largest sum fits 32 bits, after a rounding of every term by a half.

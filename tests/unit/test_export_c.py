@@ -151,6 +151,12 @@ def test_features_that_are_integers(tmp_path, low, high, type_):
     assert (best != model.predict_codes(X)).mean() < 0.01
 
 
+def test_sparse_rows():
+    sparse = pytest.importorskip("scipy.sparse")
+    model, X = Model.from_ensemble(MODELS["scalar"], range(4)), np.arange(12).reshape(2, 6) % 5
+    assert to_c(model, integer="int8", rows=sparse.csr_matrix(X)) == to_c(model, integer="int8", rows=X)
+
+
 def test_sums_at_the_edge_of_32_bits(tmp_path):
     """The scale leaves room for every rounding."""
     builder = TreesBuilder(2, 1)
