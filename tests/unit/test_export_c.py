@@ -151,6 +151,16 @@ def test_features_that_are_integers(tmp_path, low, high, type_):
     assert (best != model.predict_codes(X)).mean() < 0.01
 
 
+@pytest.mark.parametrize("name", ["scalar", "stumps False"])
+def test_thresholds_between_integers(tmp_path, name):
+    model = Model.from_ensemble(MODELS[name], range(MODELS[name].n_classes))
+    X = np.random.default_rng(0).integers(-2, 3, size=(300, model.n_features_in_))
+    assert (model.ensemble.threshold != np.rint(model.ensemble.threshold)).any()
+    scores, best = compiled(model, tmp_path, integer="int32", rows=X)[0](X)
+    np.testing.assert_allclose(scores / scores.max(), model.raw_scores(X) / model.raw_scores(X).max(), atol=1e-6)
+    assert (best == model.predict_codes(X)).all()
+
+
 def test_sparse_rows():
     sparse = pytest.importorskip("scipy.sparse")
     model, X = Model.from_ensemble(MODELS["scalar"], range(4)), np.arange(12).reshape(2, 6) % 5
