@@ -381,7 +381,8 @@ class ColumnGeneration(BinaryBooster):
         if not self.stagewise and len(builder):
             self.objective = weights.refresh(builder.columns())
         found = self.learner.fit(weights.gradient())
-        found = found if isinstance(found, list) else [found] if found else []
+        if self.shared:
+            found = [found] if found else []
         edge = max((one.edge for one in found), default=0.0)
         if edge <= weights.nu * (1 + SMALLEST_EDGE) or edge <= SMALLEST_EDGE * self.objective:
             return None

@@ -55,6 +55,9 @@ class _StumpSearch:
         Columns of the gradient; one for every class if None.
     """
 
+    # Whether `fit` gives one stump for all columns, not a list.
+    shared = False
+
     def __init__(self, data, n_threads, n_columns=None):
         self.data = data
         self.n_threads = n_threads
@@ -148,6 +151,8 @@ class SharedStump(_StumpSearch):
     n_threads : int
     """
 
+    shared = True
+
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
         self._set_result(_stumps.Best(len(self._feature)))
@@ -175,6 +180,8 @@ class TotalStump(_StumpSearch):
     n_columns : int, optional
     squares : bool, default=False
     """
+
+    shared = True
 
     def __init__(self, data, n_threads, n_columns=None, squares=False):
         super().__init__(data, n_threads, n_columns)
