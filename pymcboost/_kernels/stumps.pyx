@@ -36,7 +36,7 @@ cdef extern from "stumps.h" nogil:
         const int64_t *at
         int64_t width
     int64_t pmb_stump_scratch_bytes(int lanes)
-    void pmb_side_tile(const uint8_t *tile, int byte, int64_t m, int stride, int bins, int pos, int gone,
+    void pmb_side_tile(const uint8_t *tile, int byte, int64_t m, int stride, int bins, int pos, int missing,
                        signed char *h)
     void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_left, int32_t cls, double tie)
     void pmb_totals(int is_double, int lanes, const void *A, int64_t m, double *totals)
