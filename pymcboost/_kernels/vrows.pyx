@@ -103,6 +103,7 @@ cdef extern from * nogil:
 cdef enum:
     BLOCK_ROWS = 4096
     FEW_ROWS = 256
+    CACHED = 1 << 15    # scores that are still in the cache when their gradients are taken
 
 LOSS_CODES = {"softmax": PMB_SOFTMAX, "exp": PMB_EXP, "log": PMB_LOG}
 
@@ -175,7 +176,7 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
     loss : of LOSS_CODES; shift : what is taken off the exponents of the exponential loss
     G : OUT (m, blocks * lanes)
     """
-    cdef int64_t b, start, stop, m = F.shape[0], stored = F.shape[1], width = G.shape[1], rows = BLOCK_ROWS
+    cdef int64_t b, start, stop, end, m = F.shape[0], stored = F.shape[1], width = G.shape[1], rows = BLOCK_ROWS
     cdef int blocks = <int> (width // lanes)
     cdef bint whole = stored == width
     cdef const double *w = or_null(weight)
@@ -184,17 +185,20 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
     if V is not None:
         values = V
         v = &values[0, 0]
-    cdef int64_t n = (m + rows - 1) // rows
+    cdef int64_t n = (m + rows - 1) // rows, few = max(8, CACHED // width)
     cdef double[:, ::1] scratch = _scratch(stored, width, rows, n_threads)
     cdef double *to
-    sums_ = np.empty((n, width))
+    sums_ = np.zeros((n, width))
     cdef double[:, ::1] sums = sums_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         start, stop = b * rows, min(m, (b + 1) * rows)
         if whole:
-            if v != NULL:
-                pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, start, stop, NULL)
-            pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, stop, shift, &G[0, 0], &sums[b, 0])
+            while start < stop:
+                end = min(stop, start + few)
+                if v != NULL:
+                    pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, start, end, NULL)
+                pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, end, shift, &G[0, 0], &sums[b, 0])
+                start = end
         else:
             to = &scratch[threadid(), 0]
             pmb_vr_copy(&F[start, 0], stored, to, width, stored, stop - start)
