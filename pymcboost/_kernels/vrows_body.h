@@ -271,25 +271,28 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_leaf_)(const float *PMB_RESTRICT G, const d
     for (; b < blocks; b++) FN(pmb_vr_leaf_of_)(G, weight, L, b, 1, rows, n, out);
 }
 
-/* Rows [from, to) of G P: P (K, blocks * LANES), added class after class; sums: of w |g| by lane of the result. */
+/* Rows [from, to) of G P: P (K, blocks * LANES), added class after class; sums: of w |g| by lane of the result. Block b
+ * of P is 0 but for the classes from classes[start[b]] to before classes[start[b + 1]]. */
 PMB_CLONES PMB_STATIC void FN(pmb_vr_project_)(const float *PMB_RESTRICT G, int64_t width, const float *PMB_RESTRICT P,
-                                               int K, const double *PMB_RESTRICT weight, int blocks, int64_t from,
-                                               int64_t to, float *PMB_RESTRICT out, double *PMB_RESTRICT sums) {
+                                               const int32_t *PMB_RESTRICT classes, const int64_t *PMB_RESTRICT start,
+                                               const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
+                                               float *PMB_RESTRICT out, double *PMB_RESTRICT sums) {
     int64_t L = (int64_t)blocks * LANES;
     for (int64_t l = 0; l < L; l++) sums[l] = 0;
-    for (int64_t start = from; start < to; start += GROUP) {
-        int n = to - start < GROUP ? (int)(to - start) : GROUP;
+    for (int64_t first = from; first < to; first += GROUP) {
+        int n = to - first < GROUP ? (int)(to - first) : GROUP;
         const float *g[GROUP];
-        for (int r = 0; r < GROUP; r++) g[r] = G + (start + (r < n ? r : 0)) * width;
+        for (int r = 0; r < GROUP; r++) g[r] = G + (first + (r < n ? r : 0)) * width;
         for (int b = 0; b < blocks; b++) {
             float acc[GROUP][LANES] ALIGNED_LANES = {{0}};
-            for (int k = 0; k < K; k++) {
+            for (int64_t j = start[b]; j < start[b + 1]; j++) {
+                int32_t k = classes[j];
                 const float *p = P + k * L + b * LANES;
                 for (int r = 0; r < GROUP; r++) PMB_LANES(l, LANES) acc[r][l] += g[r][k] * p[l];
             }
             for (int r = 0; r < n; r++) {
-                double w = weight ? weight[start + r] : 1;
-                memcpy(out + (start + r) * L + b * LANES, acc[r], sizeof acc[r]);
+                double w = weight ? weight[first + r] : 1;
+                memcpy(out + (first + r) * L + b * LANES, acc[r], sizeof acc[r]);
                 PMB_LANES(l, LANES) sums[b * LANES + l] += w * (double)fabsf(acc[r][l]);
             }
         }
