@@ -190,7 +190,7 @@ class Directions(Integers):
         return loss.rounded(self, sums)
 
     def draw(self, key):
-        """Directions (K, width), 0 in unused lanes. Where they fill several blocks, a class has signs in one of them."""
+        """Directions (K, width), 0 in unused lanes. Where they fill several blocks, a class has signs in one."""
         K, n = self.data.n_classes, self.n_columns
         signs = _vrows.half_signs(key, K, n, self.width)
         if n > self.lanes:
