@@ -213,7 +213,7 @@ def l1_norm(ensemble):
 
 
 def sparsity(ensemble, history, per_learner):
-    """Counts of the learners of an ensemble and of their coefficients, so many for each learner."""
+    """Counts of the learners of an ensemble and of their coefficients, of which each learner has ``per_learner``."""
     leaves = [np.abs(leaf[0]) for *_, leaf, _, _ in ensemble.each_tree()]
     coefficients = np.array(leaves).reshape(-1, per_learner)
     return {

@@ -213,7 +213,7 @@ def plot_tree(model: Any, tree: int = 0, *, classes: int = 3, precision: int = 3
         Of stumps or trees.
     tree : int, default=0
     classes : int, default=3
-        Leaves with a value for each class show so many of the largest.
+        Number of the largest values that are shown of leaves with a value for each class.
     precision : int, default=3
         Digits of thresholds and values.
     ax : matplotlib axes, optional

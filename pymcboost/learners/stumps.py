@@ -257,7 +257,7 @@ class EveryStump(_StumpSearch):
 
 
 class ClassStump(_StumpSearch):
-    """Decision stumps that say one class on the left and another on the right: those with the fewest errors.
+    """Decision stumps that predict one class on the left and another on the right: those with the fewest errors.
 
     Parameters
     ----------
@@ -274,9 +274,9 @@ class ClassStump(_StumpSearch):
         self._h = aligned_zeros(data.n_rows, np.int8)
 
     def fit(self, weight):
-        """Best stump for ``weight`` (m,) and the classes (left, right) that it says; None where nothing can be split.
+        """Best stump for ``weight`` (m,) and the classes (left, right) that it predicts; None where there is no split.
 
-        Its ``edge`` is the weight of the rows of which it says the right class.
+        Its ``edge`` is the weight of the rows whose class it predicts.
         """
         start, lanes = self.data.class_start, self._gradient.shape[2]
         for c in range(self.data.n_classes):

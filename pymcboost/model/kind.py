@@ -106,7 +106,7 @@ class Kind:
         return "float32"
 
     def used_features(self):
-        """Features that occur, increasing, and a number for each that says how much: int64 and float64 (n_used,)."""
+        """Features that occur, increasing, and how much each of them counts: int64 and float64 (n_used,)."""
         raise NotImplementedError
 
     def summary(self, staged):

@@ -96,7 +96,7 @@ class Booster:
         return True
 
     def hasten(self, n_rounds):
-        """Take larger steps where that changes the scores little; how many rounds do then for so many."""
+        """Take larger steps where scores hardly change by it; returns how many rounds then replace ``n_rounds``."""
         return n_rounds
 
     def layouts(self):
