@@ -132,7 +132,7 @@ class Rows(Integers):
         return on._quantise(self.weight, top, self.units)
 
     def directions(self, n_columns):
-        """The gradients in so many directions of the classes, for the search of splits alone."""
+        """The gradients in ``n_columns`` random directions of the classes, for the search of splits alone."""
         return Directions(self, n_columns)
 
     def mean_square(self):
