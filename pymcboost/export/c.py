@@ -12,7 +12,7 @@ from pymcboost.export.integers import Quantised
 from pymcboost.inspection.subject import model_of
 from pymcboost.model.arrays import narrow
 
-KERNEL = "C is written of stumps, trees, interval tables and linear machines, not of a kernel machine; mcb.h scores it"
+OTHERS = "C is written of stumps, trees, interval tables and linear machines, not of a {}; mcb.h scores it"
 EXP = "C is not written of decoder='exp', which needs exp and log; mcb.h scores it"
 
 SIDE = """\
@@ -138,8 +138,8 @@ def to_c(
     model = model_of(model)
     identifier(name)
     ensemble, form = model.ensemble, None
-    if ensemble.KIND == 6:
-        raise ValueError(KERNEL)
+    if model.kind not in (1, 2, 3, 5):
+        raise ValueError(OTHERS.format(ensemble.NAME))
     if ensemble.decoder == "exp":
         raise ValueError(EXP)
     if integer is None and rows is not None:

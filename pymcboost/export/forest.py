@@ -10,9 +10,8 @@ def forest(model, target):
     """Trees as a dump has them, at least one, and the code or None; all but sums over stumps and trees is refused."""
     ensemble = model.ensemble
     if model.kind not in (1, 3) or ensemble.decoder != "linear":
-        kinds = {2: "an interval table", 5: "a linear machine", 6: "a kernel machine"}
-        what = kinds.get(model.kind, f"a model with decoder={ensemble.decoder!r}")
-        raise ValueError(f"{target} is written of stumps and trees whose leaves are added up, not of {what}")
+        what = f"decoder={ensemble.decoder!r}" if model.kind in (1, 3) else f"kind {model.kind}: {ensemble.NAME}"
+        raise ValueError(f"{target} is written of stumps and trees whose leaves are added up; this model has {what}")
     if not len(ensemble):
         return [{"class": 0, "base": None, "nodes": [{"value": 0.0}]}], None
     parts = dict(ensemble.dump())

@@ -56,8 +56,8 @@ def test_linear_machines(k, d):
 
 def test_what_onnx_cannot_hold():
     for model, what in (
-        (Model.from_ensemble(random_kernel(5, 3, 2), [0, 1]), "not of a kernel machine"),
-        (Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval"), "not of an interval table"),
+        (Model.from_ensemble(random_kernel(5, 3, 2), [0, 1]), "has kind 6: kernel machine"),
+        (Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval"), "has kind 2: interval table"),
         (Model.from_ensemble(random_trees(5, 3, 4, "hamming"), range(4)), "decoder='hamming'"),
     ):
         with pytest.raises(ValueError, match=re.escape(what)):

@@ -33,9 +33,9 @@ def test_trees(mode):
 
 def test_what_treelite_cannot_hold():
     for model, what in (
-        (Model.from_ensemble(random_kernel(5, 3, 2), [0, 1]), "not of a kernel machine"),
-        (Model.from_ensemble(random_linear(3, 2), [0, 1]), "not of a linear machine"),
-        (Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval"), "not of an interval table"),
+        (Model.from_ensemble(random_kernel(5, 3, 2), [0, 1]), "has kind 6: kernel machine"),
+        (Model.from_ensemble(random_linear(3, 2), [0, 1]), "has kind 5: linear machine"),
+        (Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval"), "has kind 2: interval table"),
         (Model.from_ensemble(random_trees(5, 3, 4, "exp"), range(4)), "decoder='exp'"),
     ):
         with pytest.raises(ValueError, match=re.escape(what)):
