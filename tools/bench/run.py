@@ -23,6 +23,7 @@ from shared.tables import put_between, write_json
 from bench import (  # noqa: F401
     classic,
     hinge,
+    imported,
     inspection,
     limits,
     multiboost,

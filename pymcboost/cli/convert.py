@@ -1,0 +1,195 @@
+"""mcboost-convert: a model in another form, or of another library. Needs NumPy only."""
+
+import os
+import re
+import sys
+from argparse import Namespace
+
+from pymcboost.cli.console import (
+    EXIT_CODES,
+    Parser,
+    UsageError,
+    bounded,
+    check_binary_stream,
+    check_output,
+    file_name,
+    importing,
+    notifier,
+    refuse_same,
+    run,
+    whole_file,
+    write_bytes,
+)
+from pymcboost.cli.predict import cut, read_rows
+
+PROGRAM = "mcboost-convert"
+USAGE = f"{PROGRAM} [options] model_file output_file"
+DESCRIPTION = """\
+Write a model in another form, or read one of another library. What a form cannot hold is refused."""
+SOURCES = ("mcb", "lightgbm", "xgboost")
+TARGETS = ("mcb", "json", "text", "c", "onnx", "treelite")
+BINARY = ("mcb", "onnx", "treelite")
+
+
+def main(argv=None):
+    """Run ``mcboost-convert`` and return its exit status."""
+    return run(PROGRAM, convert, argv)
+
+
+def parse(argv):
+    """Return the arguments as a namespace."""
+    parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
+    parser.add_argument("model_file", help=".mcb file, or what --from names")
+    parser.add_argument("output_file", help="the model in its new form; - for standard output")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        choices=SOURCES,
+        default="mcb",
+        help="mcb: a model file; lightgbm: its text; xgboost: its JSON or UBJSON (default: mcb)",
+    )
+    parser.add_argument(
+        "--to",
+        choices=TARGETS,
+        default="mcb",
+        help="mcb: a model file; json, text: the whole model for other programs, or for the eye; "
+        "c: arrays and a loop in C99, of static functions where the output file ends in .h; onnx, treelite: for their "
+        "runtimes (default: mcb)",
+    )
+    parser.add_argument(
+        "--rounds",
+        metavar="t",
+        type=bounded(int, "a number of rounds: 0 or more", lambda value: value >= 0),
+        help="only the first t rounds (default: all)",
+    )
+    parser.add_argument(
+        "--leaves",
+        choices=("float32", "float16"),
+        help="type of the leaves of trees; float16 rounds them to 3 digits (default: as they are)",
+    )
+    parser.add_argument(
+        "--layout",
+        choices=("list", "interval", "interval32"),
+        help="with --to mcb: tables of intervals in place of a list of stumps (default: as it is)",
+    )
+    add_rows(parser)
+    parser.add_common()
+    arguments = parser.parse_args(argv)
+    if arguments.layout and arguments.to != "mcb":
+        parser.error("--layout is for --to mcb")
+    if arguments.leaves == "float16" and arguments.source != "mcb":
+        parser.error("--leaves float16 is for model files: leaves of another library would be further from its own")
+    if arguments.integer and arguments.to != "c":
+        parser.error("--integer is for --to c")
+    if arguments.rows and not arguments.integer and arguments.source == "mcb":
+        parser.error("--rows is for --integer and for --from another library")
+    return arguments
+
+
+def add_rows(parser):
+    """Add the options about rows, and about integers, which are counted on them."""
+    parser.add_argument(
+        "--integer",
+        choices=("int8", "int16", "int32"),
+        help="with --to c: scores are sums of integers of this type, for processors without floating point",
+    )
+    parser.add_argument(
+        "--rows",
+        type=file_name,
+        metavar="file",
+        help="LIBSVM text or CSV. With --integer features are integers where these are, and rows are counted whose "
+        "class is another one than with floating point; with --from, rows whose class may be",
+    )
+
+
+def convert(argv):
+    """Do what ``mcboost-convert``'s arguments ask."""
+    arguments = parse(argv)
+    note = notifier(PROGRAM, arguments.quiet)
+    inputs = {"model file": arguments.model_file, "file of rows": arguments.rows}
+    refuse_same(arguments.output_file, "output file", inputs)
+    check_output(arguments.output_file, "output file")
+    if arguments.to in BINARY:
+        check_binary_stream(arguments.output_file, "model")
+    model = loaded(arguments)
+    if arguments.rounds is not None:
+        model = cut(model, arguments.rounds, arguments.model_file)
+    rows = None if arguments.rows is None else rows_of(model, arguments.rows, note)
+    if arguments.source != "mcb":
+        say_error(model, rows, note)
+    if arguments.leaves or arguments.layout:
+        model = type(model).from_bytes(model.to_bytes(layout=arguments.layout, leaves=arguments.leaves))
+    if arguments.to in BINARY:
+        write_bytes(arguments.output_file, as_bytes(model, arguments.to), "model")
+        return
+    pieces = written(model, arguments, rows, note)
+    with whole_file(arguments.output_file, "output file") as stream:
+        stream.writelines(pieces)
+
+
+def loaded(arguments):
+    """The model of the file, whoever wrote it."""
+    with importing():
+        if arguments.source == "mcb":
+            from pymcboost.model.model import load_model as load
+        elif arguments.source == "lightgbm":
+            from pymcboost.export import from_lightgbm as load
+        else:
+            from pymcboost.export import from_xgboost as load
+    return load(arguments.model_file)
+
+
+def rows_of(model, path, note):
+    """The rows of a file, as the model takes them."""
+    how, known = Namespace(test_file=path, format="auto", label=None), model.index_base
+    return read_rows(model, how, "auto" if known is None else known, note).X
+
+
+def say_error(model, rows, note):
+    """Say how exact an imported model is."""
+    error = model.meta["score_error"]
+    note(f"no score differs by more than {error:.2g}: classes that are {2 * error:.2g} apart keep their order")
+    if rows is not None:
+        scores = model.raw_scores(rows)
+        scores.sort(axis=1)
+        close = int((scores[:, -1] - scores[:, -2] <= 2 * error).sum())
+        note(f"of {len(rows)} rows, {close} have two best classes that are closer")
+
+
+def written(model, arguments, rows, note):
+    """Pieces of the text that a model becomes."""
+    if arguments.to == "c":
+        return as_c(model, arguments, rows if arguments.integer else None, note)
+    with importing():
+        from pymcboost.model import dump
+
+    return dump.as_json(model) if arguments.to == "json" else dump.as_text(model)
+
+
+def as_bytes(model, target):
+    """The bytes of a file that is no text."""
+    if target == "mcb":
+        return model.to_bytes()
+    with importing():
+        from pymcboost.export import to_onnx, to_treelite
+    try:
+        return (to_onnx if target == "onnx" else to_treelite)(model)
+    except ImportError as error:
+        raise UsageError(str(error)) from None
+
+
+def as_c(model, arguments, rows, note):
+    """The model as C, whose names begin as that of the output file."""
+    with importing():
+        from pymcboost.export import to_c
+
+    stem, ending = os.path.splitext(os.path.basename(arguments.output_file))
+    name = re.sub(r"\W", "_", stem, flags=re.ASCII)[:40].lstrip("_0123456789") or "model"
+    text = to_c(model, name, header=ending == ".h", integer=arguments.integer, rows=rows)
+    for line in re.findall(r"^ \* (Features are .*|No sum .*|Of \d+ rows.*)$", text, re.M):
+        note(line)
+    return [text]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

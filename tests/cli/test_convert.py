@@ -1,0 +1,119 @@
+"""mcboost-convert: models in other forms, and what they cannot hold."""
+
+import json
+import sys
+
+import pytest
+from cli.programs import call
+from unit.test_export_from import lightgbm, xgboost
+
+from pymcboost import load_model
+from pymcboost.export import to_onnx
+
+
+def converted(*arguments, cwd=None):
+    done = call("convert", *arguments, cwd=cwd)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def refused(status, message, *arguments, cwd=None):
+    done = call("convert", *arguments, cwd=cwd)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.startswith("mcboost-convert: error: ") and message in done.stderr, done.stderr
+
+
+def test_text_and_json_are_what_info_dumps(files):
+    for form in ("json", "text"):
+        expected = call("info", "--dump", form, files / "model.mcb").stdout
+        assert converted("--to", form, files / "model.mcb", "-") == expected
+
+
+def test_fewer_rounds(files, tmp_path):
+    model = load_model(files / "model.mcb")
+    converted("--rounds", 7, files / "model.mcb", tmp_path / "m.mcb")
+    assert (tmp_path / "m.mcb").read_bytes() == model.truncate(7).to_bytes()
+    assert len(json.loads(converted("--rounds", 7, "--to", "json", files / "model.mcb", "-"))["trees"]) == 7
+    refused(1, "--rounds must be from 0 to 30", "--rounds", 31, files / "model.mcb", "-")
+
+
+def test_other_leaves_and_layouts(files, tmp_path):
+    model = load_model(files / "model.mcb")
+    converted("--layout", "interval", files / "model.mcb", tmp_path / "m.mcb")
+    assert (tmp_path / "m.mcb").read_bytes() == model.to_bytes(layout="interval")
+    assert call("train", "-q", "-n", 3, "-a", "mart", files / "train.svm", "t.mcb", cwd=tmp_path).returncode == 0
+    converted("--leaves", "float16", "t.mcb", "h.mcb", cwd=tmp_path)
+    assert (tmp_path / "h.mcb").read_bytes() == load_model(tmp_path / "t.mcb").to_bytes(leaves="float16")
+    refused(2, "leaves='float16' is for trees", "--leaves", "float16", files / "model.mcb", "-")
+    refused(2, "an interval table is for stumps", "--layout", "interval", "t.mcb", "out", cwd=tmp_path)
+    refused(1, "--layout is for --to mcb", "--layout", "interval", "--to", "c", "t.mcb", "out", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("form", ["mcb", "json"])
+def test_the_model_itself_is_no_output(files, tmp_path, form):
+    (tmp_path / "m.mcb").write_bytes((files / "model.mcb").read_bytes())
+    (tmp_path / "other").symlink_to("m.mcb")
+    refused(1, "would be lost", "--to", form, "m.mcb", "other", cwd=tmp_path)
+    assert (tmp_path / "m.mcb").read_bytes() == (files / "model.mcb").read_bytes()
+
+
+def test_damaged_and_missing_models(files, tmp_path):
+    (tmp_path / "cut.mcb").write_bytes((files / "model.mcb").read_bytes()[:-1])
+    refused(3, "cut.mcb: ", "cut.mcb", "out", cwd=tmp_path)
+    refused(4, "none.mcb: No such file", "none.mcb", "out", cwd=tmp_path)
+    refused(1, "nonsense", "--to", "nonsense", "cut.mcb", "out", cwd=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["cut.mcb"]
+
+
+def test_c(files, tmp_path):
+    converted("--to", "c", files / "model.mcb", tmp_path / "2 model-x.c")
+    assert "void model_x_scores(const float *x, double *scores) {" in (tmp_path / "2 model-x.c").read_text()
+    converted("--to", "c", files / "model.mcb", tmp_path / "m.h")
+    assert "\nstatic inline int m_predict(const float *x) {" in (tmp_path / "m.h").read_text()
+
+
+def test_integers(files, tmp_path):
+    for rows, given in (("test.svm", "the bits of float32"), ("whole.svm", "int16_t")):
+        (files / "whole.svm").write_text("1 1:1 2:3\n2 5:200\n")
+        done = call("convert", "--to", "c", "--integer", "int8", "--rows", files / rows, files / "model.mcb", "-")
+        assert done.returncode == 0 and f"Features are {given}." in done.stderr
+        notes = [line.removeprefix("mcboost-convert: ") for line in done.stderr.splitlines()]
+        assert all(f" * {line}\n" in done.stdout for line in notes if line[0] in "FNO")
+        assert any(line.startswith("Of ") for line in notes)
+    (tmp_path / "broken.svm").write_text("1 2:x\n")
+    model = files / "model.mcb"
+    refused(2, "broken.svm:1:", "--to", "c", "--integer", "int8", "--rows", "broken.svm", model, "out", cwd=tmp_path)
+    refused(1, "--integer is for --to c", "--integer", "int8", model, "out", cwd=tmp_path)
+    refused(1, "--rows is for --integer and for --from", "--rows", "broken.svm", model, "out", cwd=tmp_path)
+    call("train", "-q", "-n", 2, "-a", "hingeboost", "-t", 2, files / "train.svm", "k.mcb", cwd=tmp_path)
+    refused(2, "not of a kernel machine", "--to", "c", "k.mcb", "out", cwd=tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+def test_onnx(files, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    refused(1, "pip install 'pymcboost[onnx]'", "--to", "onnx", files / "model.mcb", "out", cwd=tmp_path)
+    monkeypatch.setitem(sys.modules, "treelite", None)
+    refused(1, "pip install treelite", "--to", "treelite", files / "model.mcb", "out", cwd=tmp_path)
+    monkeypatch.undo()
+    pytest.importorskip("onnx")
+    converted("--to", "onnx", files / "model.mcb", "m.onnx", cwd=tmp_path)
+    assert (tmp_path / "m.onnx").read_bytes() == to_onnx(load_model(files / "model.mcb"))
+
+
+def test_models_of_other_libraries(tmp_path):
+    _, text = lightgbm()
+    (tmp_path / "m.txt").write_text(text)
+    (tmp_path / "m.json").write_text(json.dumps(xgboost(True)[1]))
+    (tmp_path / "t.svm").write_text("0 1:0.5 2:1\n1 1:2 3:7\n")
+    done = call("convert", "--from", "lightgbm", "--rows", "t.svm", "m.txt", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0 and "of 2 rows, 0 have two best classes that are closer" in done.stderr
+    assert "no score differs by more than " in done.stderr
+    assert call("predict", "-q", "t.svm", "m.mcb", "-", cwd=tmp_path).returncode == 0
+    assert "lightgbm" not in call("info", "m.mcb", cwd=tmp_path).stderr
+    done = call("convert", "-q", "--from", "xgboost", "--to", "c", "--rounds", 2, "m.json", "m.c", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    refused(3, "m.txt: neither JSON nor UBJSON", "--from", "xgboost", "m.txt", "out", cwd=tmp_path)
+    refused(3, "m.json: not a text model of LightGBM", "--from", "lightgbm", "m.json", "out", cwd=tmp_path)
+    refused(1, "--leaves float16 is for", "--from", "lightgbm", "--leaves", "float16", "m.txt", "out", cwd=tmp_path)
+    refused(4, "none: No such file", "--from", "lightgbm", "none", "out", cwd=tmp_path)
