@@ -356,7 +356,7 @@ BAD_TRAIN = [
     ("-a mart -l log t", "-l is not an option of mart, but of mcboost, multiboost, vector-tree\n"),
     ("-a abc-mart --gap 0 t", "argument --gap: '0' is not an integer >= 1"),
     ("-l softmax t", "argument -l/--loss: 'softmax' is not one of 'exp', 'log'"),
-    ("--label y t.svm", "--label names a column of a CSV file; the labels of LIBSVM text begin the lines"),
+    ("--label y t.svm", "--label names a column of a CSV or Parquet file; the labels of LIBSVM text begin the lines"),
     ("--base 1 t.csv", "--base and --n-features are for LIBSVM text; a CSV file names its columns"),
     ("--format csv --n-features 3 t", "--base and --n-features are for LIBSVM text; a CSV file names its columns"),
     ("-P v.svm t.csv.gz", "the training and the validation file must both be CSV or both LIBSVM text; --format says w"),
