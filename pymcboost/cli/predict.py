@@ -36,10 +36,10 @@ def main(argv=None):
     return run(PROGRAM, predict, argv)
 
 
-def parse(argv):
-    """Return the arguments as a namespace."""
+def make_parser():
+    """The parser."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument("test_file", help="LIBSVM text or CSV, also .gz, .bz2 or .xz; - for standard input")
+    parser.add_argument("test_file", help="LIBSVM text or CSV, also .gz, .bz2 or .xz, or Parquet; - for standard input")
     parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
     parser.add_argument("output_file", help="one predicted label per line; - for standard output")
     for flag, name, text in (
@@ -81,6 +81,12 @@ def parse(argv):
     )
     add_format(parser)
     parser.add_common()
+    return parser
+
+
+def parse(argv):
+    """Return the arguments as a namespace."""
+    parser = make_parser()
     arguments = parser.parse_args(argv)
     if arguments.probability and arguments.decision_values:
         parser.error("-b 1 and -d 1 exclude each other")

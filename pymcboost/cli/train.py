@@ -78,6 +78,20 @@ def parse(argv, alone=False):
     return arguments, estimator, weights
 
 
+def make_parser(algorithm):
+    """The parser with the options of an algorithm."""
+    parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
+    text = "LIBSVM text or CSV, also .gz, .bz2 or .xz, or Parquet; - for standard input"
+    parser.add_argument("training_file", type=file_name, help=text)
+    default = "- for standard output (default: the training file's base name with .mcb added, in the current folder)"
+    parser.add_argument("model_file", type=file_name, nargs="?", help=default)
+    add_algorithm(parser)
+    add_algorithm_options(parser.add_argument_group(f"options of {algorithm.title}"), algorithm)
+    _add_data_options(parser.add_argument_group("data, validation and output"))
+    parser.add_common()
+    return parser
+
+
 def read_arguments(argv):
     """The arguments, the parameters they ask for, and the class weights; by the table alone."""
     argv, weights = take_class_weights(argv)
@@ -85,17 +99,7 @@ def read_arguments(argv):
     add_algorithm(first)
     first.add_common()
     algorithm = get_algorithm(first.parse_known_args(argv)[0].algorithm)
-
-    parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument(
-        "training_file", type=file_name, help="LIBSVM text or CSV, also .gz, .bz2 or .xz; - for standard input"
-    )
-    default = "- for standard output (default: the training file's base name with .mcb added, in the current folder)"
-    parser.add_argument("model_file", type=file_name, nargs="?", help=default)
-    add_algorithm(parser)
-    add_algorithm_options(parser.add_argument_group(f"options of {algorithm.title}"), algorithm)
-    _add_data_options(parser.add_argument_group("data, validation and output"))
-    parser.add_common()
+    parser = make_parser(algorithm)
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
         refuse_unknown(parser, unknown, algorithm)

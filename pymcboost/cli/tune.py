@@ -280,10 +280,9 @@ def finish(arguments, space, combinations, done, n_folds, words, options):
     if arguments.plot:
         from pymcboost.cli.picture import draw
 
-        shown = [options.get(name, "--libsvm-c") for name in space]
-        logs = [isinstance(part, Range) and part.log for part in space.values()]
+        shown = {options.get(name, "--libsvm-c"): part for name, part in space.items()}
         values = [list(combination.values()) for combination in combinations]
-        picture = draw(arguments, shown, logs, values, means[:, by], spread[:, by], int(order[0]))
+        picture = draw(arguments, shown, values, means[:, by], spread[:, by], int(order[0]))
         write_bytes(arguments.plot, picture, "picture")
 
 
