@@ -4,7 +4,8 @@ import os
 import platform
 import sys
 import sysconfig
-from importlib import metadata
+from importlib import import_module, metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from pymcboost._version import __version__
@@ -57,10 +58,8 @@ def kernel_facts():
         yield "kernels", f"cannot be imported: {error}"
         return
     yield "kernels", f"{compiler}, {f'OpenMP {openmp}' if openmp else 'without OpenMP'}"
-    try:
-        from numpy._core._multiarray_umath import __cpu_features__ as features
-    except ImportError:  # NumPy 1
-        from numpy.core._multiarray_umath import __cpu_features__ as features
+    core = "numpy._core" if find_spec("numpy._core") else "numpy.core"  # NumPy 1
+    features = import_module(f"{core}._multiarray_umath").__cpu_features__
     yield "features", " ".join(name for name, there in features.items() if there)
 
 

@@ -69,7 +69,7 @@ class Journal:
 
     def add(self, values, fold, found):
         """Write a line, at once."""
-        numbers = [repr(found.error), repr(found.log_loss), found.rounds, f"{found.seconds:.3f}"]
+        numbers = [repr(found.error), repr(found.log_loss), found.rounds, found.seconds]
         self._write([self.setting, fold, *values, *numbers])
 
     def _write(self, row):

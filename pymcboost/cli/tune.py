@@ -41,7 +41,7 @@ from pymcboost.cli.rows import read_training, set_weights
 from pymcboost.cli.space import SINGLE, Choices, Range, draws, grid, several
 from pymcboost.cli.words import in_options
 from pymcboost.registry import get_class
-from pymcboost.threads import available_cpus, counted
+from pymcboost.threads import counted, resolve_n_jobs
 
 PROGRAM = "mcboost-tune"
 USAGE = f"{PROGRAM} [options] training_file [journal]"
@@ -179,7 +179,8 @@ def train_fold(algorithm, params, libsvm_c, X, y, train, held):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default", UserWarning)
         right, loss = measure(estimator, X, y, train, held, libsvm_c)
-    found = Measured(float(1 - right.mean()), float(loss), estimator.n_estimators_, time.perf_counter() - begin)
+    seconds = round(time.perf_counter() - begin, 3)  # as the journal has it
+    found = Measured(float(1 - right.mean()), float(loss), estimator.n_estimators_, seconds)
     return found, [str(warning.message) for warning in caught]
 
 
@@ -239,8 +240,8 @@ def search(arguments, data, params, combinations, folds, journal, done, note):
             asked.setdefault("early_stopping", True)
         return delayed(train_fold)(arguments.algorithm, asked, libsvm_c, data.X, data.y, *folds[fold])
 
-    workers = available_cpus() if arguments.parallel == -1 else arguments.parallel
-    pool, said = Parallel(min(workers, max(1, len(tasks))), return_as="generator"), set()
+    workers = min(resolve_n_jobs(arguments.parallel), max(1, len(tasks)))
+    pool, said = Parallel(workers, return_as="generator"), set()
     for (i, fold), (found, messages) in zip(tasks, pool(job(*task) for task in tasks), strict=True):
         for message in messages:
             if message not in said:

@@ -1,5 +1,6 @@
 """Parquet files: numbers as features, one column of labels. Needs pyarrow, which nothing else here does."""
 
+import io
 import sys
 
 import numpy as np
@@ -22,7 +23,7 @@ def load_parquet(path, choose):
             f"{name}: Parquet needs the package pyarrow ({error}); python -m pip install pyarrow, or write CSV"
         ) from None
     try:
-        source = arrow.BufferReader(sys.stdin.buffer.read()) if path == "-" else arrow.OSFile(path)
+        source = io.BytesIO(sys.stdin.buffer.read()) if path == "-" else open(path, "rb")
         with source, parquet.ParquetFile(source) as file:
             head = file.schema_arrow.names
             if len(set(head)) < len(head):
