@@ -147,12 +147,12 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
         "loss": "Multinomial log-likelihood, or the exponential or logistic loss of the pairwise margins.",
         "n_estimators": "Number of boosting rounds, that is of trees. Training stops earlier when the training loss "
         "has reached machine accuracy.",
-        "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 50 rows, from 31 to 500. Trees grow '
+        "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 25 rows, from 31 to 500. Trees grow '
         "best-first: the split with the largest gain comes next.",
         "max_features": "Share of the features that a node may be split on, drawn anew at every node, at least one; "
         '"auto": twice their number to the power of 0.4.',
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
-        'number; "auto": 0.5, and 0.6 of more than 2,000 rows. Leaf vectors are those of all rows.',
+        "number. Leaf vectors are those of all rows.",
         "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
         "vectors alone.",
     }
@@ -165,7 +165,7 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     min_samples_leaf: float = 1
     max_features: Share = "auto"
     max_features_tree: float = 1.0
-    subsample: Share = "auto"
+    subsample: float = 0.5
     l2_regularization: float = 0.0
     min_gain: float = 0.0
     min_relative_gain: float = 0.25

@@ -484,10 +484,10 @@ def test_a_root_that_drew_useless_features_draws_again():
 
 @pytest.mark.parametrize(
     "m, d, leaves, drawn",
-    [(60, 1, 31, 1), (60, 2, 31, 2), (1599, 5, 31, 4), (1600, 16, 32, 6), (2549, 9, 50, 5), (26000, 3, 500, 3)],
+    [(60, 1, 31, 1), (60, 2, 31, 2), (799, 5, 31, 4), (800, 16, 32, 6), (1274, 9, 50, 5), (13000, 3, 500, 3)],
 )
 def test_automatic_sizes_of_trees(m, d, leaves, drawn):
-    """One leaf for every 50 rows, from 31 to 500; 2 d^0.4 of the features, those that vary alone."""
+    """One leaf for every 25 rows, from 31 to 500; 2 d^0.4 of the features, those that vary alone."""
     rng = np.random.default_rng(m)
     X, y = rng.integers(0, 40, (m, d + 1)).astype(float), rng.integers(0, 3, m)
     X[:, 0] = 7.0
@@ -499,6 +499,31 @@ def test_automatic_sizes_of_trees(m, d, leaves, drawn):
     other = VectorTreeBoostClassifier(**how, max_leaf_nodes=leaves - 1, max_features=drawn / d).fit(X, y)
     if m > 60:
         assert not np.array_equal(auto.decision_function(X), other.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    "K, columns",
+    [
+        (2, None),
+        (4, None),
+        (5, 3),
+        (9, 3),
+        (10, 4),
+        (26, 6),
+        (196, 14),
+        (225, 15),
+        (256, 15),
+        (257, 15),
+        (484, 15),
+        (485, 31),
+        (1000, 31),
+        (65535, 255),
+    ],
+)
+def test_automatic_columns(K, columns):
+    """The root of the classes above 4, one less than a multiple of 16 above 256; never as many as there are classes."""
+    assert vector_trees.columns_for("auto", K) == columns
+    assert [vector_trees.columns_for(n, K) for n in (1, K - 1, K, K + 1, None)] == [1, K - 1, None, None, None]
 
 
 @pytest.mark.parametrize("K", [2, 5, 8, 10, 11, 16, 20])
