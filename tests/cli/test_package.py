@@ -44,7 +44,8 @@ def test_version_and_show(capsys):
 
 
 def test_show_says_where_kernels_cannot_be_imported():
-    code = "import sys; sys.modules['pymcboost._kernels'] = None\nfrom pymcboost.cli.package import main as m\nm(['--show'])"
+    start = "import sys; sys.modules['pymcboost._kernels'] = None\n"
+    code = start + "from pymcboost.cli.package import main; main(['--show'])"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert re.search(r"^kernels +cannot be imported: ", done.stdout, re.M), done.stderr
 
