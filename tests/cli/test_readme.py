@@ -24,7 +24,7 @@ PAGES = {
     "docs/tutorial-c.md": {"console"},
     "docs/guide.md": {"python"},
 }
-PROGRAMS = {"mcboost-train": "train", "mcboost-predict": "predict", "mcboost-info": "info"}
+PROGRAMS = {"mcboost-train": "train", "mcboost-tune": "tune", "mcboost-predict": "predict", "mcboost-info": "info"}
 
 
 @pytest.fixture(scope="module")
