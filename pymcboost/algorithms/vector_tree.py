@@ -22,7 +22,7 @@ from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, group_bits, signs_of
 from pymcboost.learners.vector_trees import VectorTrees, columns_for, drawn_of, leaves_for
-from pymcboost.losses import LOSSES
+from pymcboost.losses import LOSSES, LossName
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
@@ -175,7 +175,7 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
         "vectors alone.",
     }
 
-    loss: Literal["softmax", "exp", "log"] = "softmax"
+    loss: LossName = "softmax"
     n_estimators: Rounds = 300
     learning_rate: float = 0.1
     max_leaf_nodes: Leaves = "auto"

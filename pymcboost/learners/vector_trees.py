@@ -99,7 +99,7 @@ class VectorTrees:
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
 
     def _new_grower(self, n_drawn, pool):
-        """A kernel that draws so many features for every tree, and of those for every node."""
+        """A kernel that draws features for every tree, and of these some for every node."""
         on = self._searched
         return _vtrees.Grower(
             self.data.columns, on.n_columns, on.lanes, on.blocks, *self._limits, n_drawn, True,

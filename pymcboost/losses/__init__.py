@@ -14,16 +14,20 @@ totally corrective solvers hold them class by class (`solvers.fcd`). Every layou
 scores or None for zeros, and has its negative gradient in ``gradient``.
 """
 
+from typing import Literal
+
 from pymcboost.losses import pairwise_exp, pairwise_log, softmax
 from pymcboost.losses.blocks import ColumnSums
 from pymcboost.losses.class_weights import ClassWeights
 from pymcboost.losses.coded_exp import CodedExp
 from pymcboost.losses.loss import Loss
 
+# The names of `LOSSES`, for type checkers and as choices of a parameter.
+LossName = Literal["softmax", "exp", "log"]
 LOSSES = {
     "softmax": softmax.Softmax(),
     "exp": pairwise_exp.PairwiseExp(),
     "log": pairwise_log.PairwiseLog(),
 }
 
-__all__ = ["LOSSES", "ClassWeights", "CodedExp", "ColumnSums", "Loss"]
+__all__ = ["LOSSES", "ClassWeights", "CodedExp", "ColumnSums", "Loss", "LossName"]

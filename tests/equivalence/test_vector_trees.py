@@ -374,6 +374,19 @@ def test_directions_are_half_of_one_sign_and_half_of_the_other(K, n):
     assert (_vrows.half_signs(1, K, n, n) != _vrows.half_signs(2, K, n, n)).any() or K == 2
 
 
+@pytest.mark.parametrize(("K", "n"), [(5, 2), (20, 16), (20, 17), (20, 19), (300, 31), (1000, 40)])
+def test_a_class_has_directions_in_one_block(K, n):
+    rng = np.random.default_rng(0)
+    data = TreeData(rng.normal(size=(K, 1)), np.arange(K), K, np.ones(K), n_threads=1)
+    directions = LOSSES["softmax"].rows(data, 1).directions(n)
+    for key in (0, 2**64 - 1):
+        P = directions.draw(key)
+        np.testing.assert_array_equal(P, twin.directions(key, K, n, directions.width, directions.lanes))
+        used = (P.reshape(K, -1, directions.lanes) != 0).any(axis=2)
+        assert (used.sum(axis=1) == 1).all()
+        assert used[:, -(-n // directions.lanes) :].sum() == 0
+
+
 @pytest.mark.parametrize(("lanes", "blocks"), [(4, 1), (8, 1), (16, 2)])
 @pytest.mark.parametrize(("m", "K"), [(1, 2), (4097, 5), (9001, 70)])
 def test_gradients_in_directions(m, K, lanes, blocks):
@@ -381,6 +394,8 @@ def test_gradients_in_directions(m, K, lanes, blocks):
     rng = np.random.default_rng(m)
     G, P = (aligned_zeros(shape, np.float32) for shape in ((m, K + 5), (K, lanes * blocks)))
     G[:], P[:] = rng.normal(size=G.shape), rng.normal(size=P.shape)
+    P[rng.random(K) < 0.3, :lanes] = 0
+    P[rng.random(K) < 0.3, -lanes:] = 0
     expected = np.zeros((m, lanes * blocks), dtype=np.float32)
     for k in range(K):
         expected += G[:, k : k + 1] * P[k]
