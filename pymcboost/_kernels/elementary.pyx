@@ -10,6 +10,28 @@ import numpy as np
 
 from libc.stdint cimport int64_t
 
+cdef extern from *:
+    """
+    #if defined(__clang__)
+    #define PMB_COMPILER "Clang " __clang_version__
+    #elif defined(__GNUC__)
+    #define PMB_COMPILER "GCC " __VERSION__
+    #elif defined(_MSC_VER)
+    #define PMB_TEXT(x) #x
+    #define PMB_NUMBER(x) PMB_TEXT(x)
+    #define PMB_COMPILER "MSVC " PMB_NUMBER(_MSC_VER)
+    #else
+    #define PMB_COMPILER "unknown"
+    #endif
+    #ifdef _OPENMP
+    #define PMB_OPENMP _OPENMP
+    #else
+    #define PMB_OPENMP 0
+    #endif
+    """
+    const char *PMB_COMPILER
+    long PMB_OPENMP
+
 cdef extern from "elementary.h" nogil:
     void pmb_exp_all(const double *x, double *to, int64_t n)
     void pmb_log_all(const double *x, double *to, int64_t n)
@@ -35,6 +57,11 @@ cdef apply(void (*function)(const double *, double *, int64_t) noexcept nogil, v
         with nogil:
             function(&x[0], &to[0], x.shape[0])
     return out if out.ndim else out[()]
+
+
+def build():
+    """What compiled the kernels, and the date of its OpenMP or 0."""
+    return PMB_COMPILER.decode("ascii", "replace"), PMB_OPENMP
 
 
 def exp(values, out=None):

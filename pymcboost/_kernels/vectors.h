@@ -63,6 +63,19 @@ PMB_INLINE int pmb_vt_splittable(const pmb_vectors *w, int32_t at) {
            (double)its->weight > w->o.min_share * (double)w->its[0].weight;
 }
 
+/* Draw the features of a node: of those of the tree that may follow the ones on its path. */
+PMB_STATIC void pmb_vt_draw(const pmb_vectors *w, pmb_vt_place *p, const pmb_vt_node *its) {
+    const uint8_t *pool = w->o.pool < w->d.c.n_features ? w->pool : NULL;
+    int32_t d = w->d.c.n_features, n = w->o.pool, take = w->o.take;
+    if (w->groups) {
+        n = 0;
+        for (int32_t f = 0; f < d; f++) n += p->allowed[f] = (!pool || pool[f]) && (w->groups[f] & its->groups);
+        pool = p->allowed;
+        take = take < n ? take : n;
+    }
+    pmb_sample_of(its->key, pool, d, n, take, p->chosen);
+}
+
 /* Get node `at` ready to be searched at a place: choose its features, list their lanes, and sum up or gather its rows
  * where the search will not. */
 PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_vt_scratch *s) {
@@ -72,8 +85,7 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
     if (!pmb_vt_splittable(w, at)) return;
     p->node = at;
     p->n_lanes = 0;
-    pmb_sample_of(w->its[at].key, w->o.pool < c->n_features ? w->pool : NULL, c->n_features, w->o.pool, w->o.take,
-                  p->chosen);
+    pmb_vt_draw(w, p, w->its + at);
     for (int32_t lane = 0; lane < c->n_lanes; lane++)
         for (int32_t j = c->lane_ptr[lane]; j < c->lane_ptr[lane + 1]; j++)
             if (p->chosen[c->lane_feature[j]]) {
@@ -161,6 +173,7 @@ PMB_STATIC void pmb_vt_split(pmb_grower *g, const int32_t *batch, int32_t n_batc
             pmb_vt_node *child = w->its + (c ? node->right : node->left);
             memset(child, 0, sizeof *child);
             child->key = pmb_child_key(w->its[batch[b]].key, c);
+            child->groups = w->groups ? w->its[batch[b]].groups & w->groups[node->feature] : 0;
         }
     }
     int threads = rows * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->o.threads : 1;
@@ -189,6 +202,7 @@ PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
     pmb_grow_root(&w->g, n);
     memset(root, 0, sizeof *root);
     root->key = key;
+    root->groups = UINT64_MAX;
     root->entries = w->all_entries;
     root->cells = w->all_cells;
     root->n_entries = w->n_entries;
@@ -281,7 +295,7 @@ PMB_STATIC void pmb_vectors_free(pmb_vectors *w) {
 /* The searched features of a node take room for at most so many places at a time. */
 PMB_STATIC int pmb_vt_places_new(pmb_vectors *w) {
     size_t d = (size_t)w->d.c.n_features, lanes = (size_t)w->d.c.n_lanes, words = w->d.others ? ((size_t)w->d.c.m + 63) / 64 : 0;
-    size_t one = d * (2 * sizeof(double) + sizeof(int32_t) + 1) + lanes * sizeof(int32_t) + words * sizeof(uint64_t);
+    size_t one = d * (2 * sizeof(double) + sizeof(int32_t) + 2) + lanes * sizeof(int32_t) + words * sizeof(uint64_t);
     one = (one + 63) / 64 * 64;
     char *at = w->memory[1] = malloc(PMB_VT_PLACES * one);
     for (int j = 0; at && j < PMB_VT_PLACES; j++, at += one) {
@@ -292,6 +306,7 @@ PMB_STATIC int pmb_vt_places_new(pmb_vectors *w) {
         p->code = (int32_t *)((uint64_t *)(p->left + d) + words);
         p->lanes = p->code + d;
         p->chosen = (uint8_t *)(p->lanes + lanes);
+        p->allowed = p->chosen + d;
     }
     return at != NULL;
 }

@@ -52,6 +52,7 @@ typedef struct {
     const pmb_vt_cell *cells;    /* those with entries */
     int64_t first_entry, n_entries, n_cells; /* `first_entry` among those of all rows */
     uint64_t key;                /* of its random numbers */
+    uint64_t groups;             /* bits of those that have all features on its path */
     int32_t late;                /* whether it is never split, as enough others gain more */
 } pmb_vt_node;
 
@@ -62,6 +63,7 @@ typedef struct {
     uint64_t *in_node; /* room for the bits of its rows, or NULL */
     int32_t has_bits;  /* whether they are set */
     uint8_t *chosen;   /* by feature, as all that follow */
+    uint8_t *allowed;
     double *score;     /* -1: no split */
     int32_t *code;     /* 2 pos + nan_left */
     double *left;      /* weight on the left */

@@ -47,6 +47,7 @@ typedef struct {
     uint8_t *row_side;
     int32_t whole;          /* whether the tree is grown on all rows */
     uint8_t *pool;          /* marks, by feature, of those that its nodes draw from */
+    const uint64_t *groups; /* bits, by feature, of its groups: those of a path have one in common; or NULL */
     pmb_vt_waiting *waiting; /* (max_leaves + 1,) */
     int64_t *first_cell, *first_entry; /* of every sparse feature, where rows are left out */
     void *memory[2];        /* of gathered, and of the places */

@@ -53,6 +53,7 @@ cdef extern from "vectors.h" nogil:
         pmb_grower g
         pmb_vt_data d
         pmb_vt_options o
+        const uint64_t *groups
         const int32_t *all_entries
         const pmb_vt_cell *all_cells
         int64_t n_entries, n_used_cells
@@ -126,13 +127,15 @@ cdef class Grower:
     share : probability of a row to be among those that a tree is grown on
     middle : whether thresholds lie in the middle of the bins that are empty in a node, or directly above the left rows
     min_share : nodes are split only above this share of the root's weight
+    groups : uint64 (features,) or None; the features of a path have a bit in common
     """
 
     cdef pmb_vectors w
     cdef object kept, rows, leaf_of_row
 
     def __cinit__(self, data, int n_classes, int lanes, int blocks, int max_leaves, int max_depth, int64_t least,
-                  int take, bint middle, int n_threads, double min_share=0, double share=1, pool=None):
+                  int take, bint middle, int n_threads, double min_share=0, double share=1, pool=None,
+                  groups=None):
         cdef pmb_vectors *w = &self.w
         w.d.c = columns_of(data)
         w.d.n_classes, w.d.lanes, w.d.blocks = n_classes, lanes, blocks
@@ -143,7 +146,8 @@ cdef class Grower:
         sizes = np.where(data.lane < 0, data.n_bins + data.has_missing, 0)
         cell_feature = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         skip, others = _others(data)
-        self.kept = data, entries, cells, cell_feature, skip, others
+        self.kept = data, entries, cells, cell_feature, skip, others, groups
+        w.groups = <const uint64_t *> address(groups)
         w.d.row_ptr = <const int64_t *> address(data.row_ptr)
         w.d.cell_feature = <const int32_t *> address(cell_feature)
         w.d.skip, w.d.others = <const int32_t *> address(skip), <const uint64_t *> address(others)

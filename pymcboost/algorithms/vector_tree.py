@@ -13,12 +13,14 @@ MCBoost shares one weak learner among all classes and gives it one coefficient p
 """
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.data.tree_data import TreeData
+from pymcboost.learners.constraints import Ordered, group_bits, signs_of
 from pymcboost.learners.vector_trees import VectorTrees, columns_for, drawn_of, leaves_for
 from pymcboost.losses import LOSSES, LossName
 from pymcboost.model.builders import TreesBuilder
@@ -69,6 +71,7 @@ class VectorTreeBoost(Booster):
         p = self.params
         self.link = LOSSES[p.loss].link
         self.loss = LOSSES[p.loss].rows(self.data, self.n_threads)
+        d, pairs, signs = self.data.n_features, p.interaction_cst, p.monotonic_cst
         self.learner = VectorTrees(
             self.data,
             self.loss,
@@ -84,6 +87,8 @@ class VectorTreeBoost(Booster):
             subsample=p.subsample,
             max_features_tree=p.max_features_tree,
             split_columns=p.split_columns,
+            groups=None if pairs is None else group_bits(pairs, d),
+            ordered=None if signs is None else Ordered(signs_of(signs, self.classes, d)),
             n_threads=self.n_threads,
         )
 
@@ -108,6 +113,8 @@ class VectorTreeBoost(Booster):
 
     def refit_round(self, at, leaves, cls, base, decay):
         """See `Booster`; the leaves that have rows."""
+        if self.learner.ordered is not None:
+            raise ValueError("refit_leaves does not keep monotonic_cst; train anew")
         leaf = np.ascontiguousarray(at[:, 0], dtype=np.int32)
         count = np.bincount(leaf, minlength=len(leaves[0]))
         used = np.flatnonzero(count)
@@ -141,7 +148,18 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
         "leaf_step": Parameter(
             "With the softmax loss: whether leaf vectors are Newton steps with the diagonal of the Hessian or all of "
             "it. The pairwise losses use all of it."
-        )
+        ),
+        "interaction_cst": Parameter(
+            "Groups of columns, by number, that may be used together, as [[0, 1], [2, 3, 4]]: all columns on a path "
+            "from the root to a leaf are in one group. Columns in no group are a group of their own. At most 64.",
+            python_only=True,
+        ),
+        "monotonic_cst": Parameter(
+            "Columns, by number, in which the probability of a class may only rise or only fall: "
+            "{column: (label, +1 or -1)}. The score of the class less that of any other is monotone then, missing "
+            "values aside. With two classes +1 or -1 alone stands for the second.",
+            python_only=True,
+        ),
     }
     own_help = {
         "loss": "Multinomial log-likelihood, or the exponential or logistic loss of the pairwise margins.",
@@ -172,3 +190,5 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     leaf_step: Literal["diagonal", "full"] = "diagonal"
     split_columns: int | Literal["auto"] | None = "auto"
     calibrate: Literal["temperature"] | None = "temperature"
+    interaction_cst: Any | None = None
+    monotonic_cst: Mapping[int, Any] | None = None

@@ -1,1 +1,1 @@
-"""The programs mcboost-train, mcboost-predict and mcboost-info."""
+"""The programs mcboost-train, mcboost-tune, mcboost-predict, mcboost-info and mcboost-convert."""

@@ -83,19 +83,32 @@ thread_count = bounded(int, "a number of threads: 1 or more, or -1 for all CPUs"
 
 
 def add_format(group):
-    """Add the options about files in CSV."""
+    """Add the options about files whose columns have names."""
     group.add_argument(
         "--format",
-        choices=("auto", "libsvm", "csv"),
+        choices=("auto", "libsvm", "csv", "parquet"),
         default="auto",
-        help="format of the files (default: auto, CSV where the name ends in .csv, .csv.gz and the like)",
+        help="format of the files (default: auto, by the ends of names: CSV at .csv, .csv.gz and the like, Parquet at "
+        ".parquet)",
     )
-    group.add_argument("--label", metavar="name", help="column of a CSV file with the labels (default: the first)")
+    text = "column of a CSV or Parquet file with the labels (default: the first)"
+    group.add_argument("--label", metavar="name", help=text)
 
 
-def is_csv(path, form):
-    """Whether a file is CSV: ``form`` says so, or where it is "auto" the name."""
-    return form == "csv" or (form == "auto" and re.search(r"\.csv(\.(gz|bz2|xz))?$", path.lower()) is not None)
+def table_kind(path, form):
+    """The kind of a file whose columns have names, "csv" or "parquet": ``form`` says so, or its name; else None."""
+    if form == "auto":
+        found = re.search(r"\.(csv(?=(?:\.(?:gz|bz2|xz))?$)|parquet$)", path.lower())
+        return found[1] if found else None
+    return None if form == "libsvm" else form
+
+
+def check_table(parser, path, form, label, others, what):
+    """Refuse options that do not go with the format of a file: ``what`` they are, and whether any of the ``others``."""
+    if table_kind(path, form) and others:
+        parser.error(f"{what} LIBSVM text; the columns of a CSV or Parquet file have names")
+    if label is not None and not table_kind(path, form):
+        parser.error("--label names a column of a CSV or Parquet file; the labels of LIBSVM text begin the lines")
 
 
 def notifier(program, quiet):

@@ -36,8 +36,8 @@ def main(argv=None):
     return run(PROGRAM, convert, argv)
 
 
-def parse(argv):
-    """Return the arguments as a namespace."""
+def make_parser():
+    """The parser."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
     parser.add_argument("model_file", help=".mcb file, or what --from names")
     parser.add_argument("output_file", help="the model in its new form; - for standard output")
@@ -74,6 +74,12 @@ def parse(argv):
     )
     add_rows(parser)
     parser.add_common()
+    return parser
+
+
+def parse(argv):
+    """Return the arguments as a namespace."""
+    parser = make_parser()
     arguments = parser.parse_args(argv)
     if arguments.layout and arguments.to != "mcb":
         parser.error("--layout is for --to mcb")

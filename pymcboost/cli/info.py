@@ -73,8 +73,8 @@ def lines(facts, kind):
         yield f"  {word(feature['name'])}", f"{feature['importance']:.4f}"
 
 
-def info(argv):
-    """Do what ``mcboost-info``'s arguments ask."""
+def make_parser():
+    """The parser."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
     parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
     parser.add_argument("--json", action="store_true", help="print these facts as one JSON object")
@@ -84,6 +84,12 @@ def info(argv):
         help="print the whole model: every split, leaf, coefficient and support vector, exactly",
     )
     parser.add_common()
+    return parser
+
+
+def info(argv):
+    """Do what ``mcboost-info``'s arguments ask."""
+    parser = make_parser()
     arguments = parser.parse_args(argv)
     if arguments.dump and arguments.json:
         parser.error("--json prints facts about the model and --dump the model itself; leave one of them out")

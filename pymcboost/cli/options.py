@@ -155,7 +155,7 @@ def option_of(algorithm):
     return {name: ALIASES.get(name, _flags(algorithm, name)[-1]) for name in algorithm.rows} | READING
 
 
-def add_algorithm_options(parser, algorithm):
+def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
     """Add one option for each parameter of an algorithm; options that are not given stay out of the namespace.
 
     Parameters
@@ -163,10 +163,15 @@ def add_algorithm_options(parser, algorithm):
     parser : argparse.ArgumentParser or argument group
         Receives the options.
     algorithm : Algorithm
+    wrap : callable
+        Makes the argparse type of an option from that of one value.
+    plain : sequence of str
+        Parameters whose options keep theirs.
     """
     defaults, options = algorithm.defaults | DEFAULTS, option_of(algorithm)
     for name, row in algorithm.rows.items():
-        default = defaults[name]
+        default, kind = defaults[name], _converter(name, row)
+        kind = kind if name in plain else wrap(kind)
         text = in_options(row.help.replace("``", "").replace("None", "none").rstrip("."), options)
         if row.kind is bool:
             details = f"default: {'on' if default else 'off'}"
@@ -176,10 +181,10 @@ def add_algorithm_options(parser, algorithm):
             details = "or the name of a scorer of scikit-learn; " * row.scorers + f"default: {_shown(default)}"
             if name in NUMBERED:
                 details = f"or LIBSVM's number: {', '.join(NUMBERED[name])}; {details}"
-            extra = {"type": _converter(name, row), "metavar": "{" + ",".join(choices) + "}"}
+            extra = {"type": kind, "metavar": "{" + ",".join(choices) + "}"}
         else:
             details = f"{row.describe(text=True)}; default: {_shown(default)}"
-            extra = {"type": _converter(name, row), "metavar": "n" if row.kind is int else "x"}
+            extra = {"type": kind, "metavar": "n" if row.kind is int else "x"}
         if name == "n_iter_no_change":
             details += "; giving it turns --early-stopping on"
         if name == "verbose":
@@ -190,7 +195,7 @@ def add_algorithm_options(parser, algorithm):
         parser.add_argument(*_flags(algorithm, name), dest=name, default=argparse.SUPPRESS, help=help_text, **extra)
         if name == "C" and algorithm.name in SHORT_OF:
             text = "LIBSVM's C, in place of -c: -c is this times the number of rows"
-            parser.add_argument("--libsvm-c", type=_positive, metavar="x", help=text)
+            parser.add_argument("--libsvm-c", type=wrap(_positive), metavar="x", help=text)
 
 
 def take_class_weights(argv):

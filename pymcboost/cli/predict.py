@@ -10,12 +10,13 @@ from pymcboost.cli.console import (
     add_format,
     bounded,
     check_output,
+    check_table,
     importing,
-    is_csv,
     notifier,
     refuse_same,
     run,
     stream_number,
+    table_kind,
     thread_count,
     whole_file,
 )
@@ -25,9 +26,9 @@ from pymcboost.cli.words import in_options
 PROGRAM = "mcboost-predict"
 USAGE = f"{PROGRAM} [options] test_file model_file output_file"
 DESCRIPTION = """\
-Predict the rows of a file in LIBSVM format or CSV. Features that a row does not name are 0; features beyond the
-model's are ignored. When rows have labels, the accuracy goes to standard output (to standard error when the output
-file is -)."""
+Predict the rows of a file in LIBSVM format, CSV or Parquet. Features that a row does not name are 0; features beyond
+the model's are ignored. When rows have labels, the accuracy goes to standard output (to standard error when the
+output file is -)."""
 
 
 def main(argv=None):
@@ -35,10 +36,10 @@ def main(argv=None):
     return run(PROGRAM, predict, argv)
 
 
-def parse(argv):
-    """Return the arguments as a namespace."""
+def make_parser():
+    """The parser."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument("test_file", help="LIBSVM text or CSV, also .gz, .bz2 or .xz; - for standard input")
+    parser.add_argument("test_file", help="LIBSVM text or CSV, also .gz, .bz2 or .xz, or Parquet; - for standard input")
     parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
     parser.add_argument("output_file", help="one predicted label per line; - for standard output")
     for flag, name, text in (
@@ -80,14 +81,17 @@ def parse(argv):
     )
     add_format(parser)
     parser.add_common()
+    return parser
+
+
+def parse(argv):
+    """Return the arguments as a namespace."""
+    parser = make_parser()
     arguments = parser.parse_args(argv)
     if arguments.probability and arguments.decision_values:
         parser.error("-b 1 and -d 1 exclude each other")
-    csv = is_csv(arguments.test_file, arguments.format)
-    if csv and (arguments.stream or arguments.base != "auto"):
-        parser.error("--stream and --base are for LIBSVM text, not for CSV")
-    if arguments.label is not None and not csv:
-        parser.error("--label names a column of a CSV file; the labels of LIBSVM text begin the lines")
+    others = arguments.stream or arguments.base != "auto"
+    check_table(parser, arguments.test_file, arguments.format, arguments.label, others, "--stream and --base are for")
     if arguments.report and arguments.stream:
         parser.error("--report needs all rows, of which --stream keeps none; leave one of them out")
     return arguments
@@ -145,10 +149,9 @@ def predict(argv):
         print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
 
 
-def read_csv(model, arguments, meta):
-    """Rows of a CSV file, by the names of the model's features where it has any."""
-    from pymcboost.cli.rows import need
-    from pymcboost.data.csvtext import load_csv
+def read_table(model, arguments, meta):
+    """Rows of a file whose columns have names, by the names of the model's features where it has any."""
+    from pymcboost.cli.rows import load_table, need
 
     names, label = meta.get("feature_names"), arguments.label
 
@@ -167,13 +170,13 @@ def read_csv(model, arguments, meta):
             raise ValueError(f"there are {len(found)} columns of features, but the model needs {d} and has no names")
         return found, own
 
-    return load_csv(arguments.test_file, choose)
+    return load_table(arguments.test_file, arguments.format, choose)
 
 
 def read_rows(model, arguments, base, note):
     """Rows of a file, with notices of what is left out and missing."""
-    if is_csv(arguments.test_file, arguments.format):
-        return read_csv(model, arguments, model.information)
+    if table_kind(arguments.test_file, arguments.format):
+        return read_table(model, arguments, model.information)
     with importing():
         from pymcboost.data.svmlight import load_and_count
 

@@ -2,13 +2,14 @@
 
 from typing import Any, NamedTuple
 
+from pymcboost.cli.console import table_kind
 from pymcboost.threads import counted
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 20, 10
 
 
 class Rows(NamedTuple):
-    """What a training reads: of a CSV file with the names of its columns."""
+    """What a training reads: of a CSV or Parquet file with the names of its columns."""
 
     X: Any
     y: Any
@@ -38,11 +39,40 @@ def read(path, note, allows_missing, **how):
     return checked(path, Rows(data.X, data.y, data.base), note, allows_missing)
 
 
-def read_csv(path, note, allows_missing, label, like=None):
-    """Rows and labels of a CSV file; those of ``like``, rows read before, have its columns and kind of labels."""
+def read_training(arguments, note, allows_missing):
+    """Rows and labels of the training file, in its format."""
+    path, form = arguments.training_file, arguments.format
+    if table_kind(path, form):
+        return read_table(path, form, note, allows_missing, arguments.label)
+    base = arguments.base if arguments.base == "auto" else int(arguments.base)
+    return read(path, note, allows_missing, base=base, n_features=arguments.n_features)
+
+
+def set_weights(estimator, weights, y, note):
+    """Give the estimator the weights of -w; labels that no row has are said."""
+    unknown = sorted(set(weights) - set(y.tolist()))
+    if unknown:
+        note(f"no row has the label {', '.join(map(str, unknown))}; its weight is not used")
+    if weights.keys() - set(unknown):
+        estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in set(y.tolist())})
+
+
+def load_table(path, form, choose):
+    """Rows of a file whose columns have names; see `load_csv`."""
+    if table_kind(path, form) == "parquet":
+        from pymcboost.data.parquet import load_parquet
+
+        return load_parquet(path, choose)
+    from pymcboost.data.csvtext import load_csv
+
+    return load_csv(path, choose)
+
+
+def read_table(path, form, note, allows_missing, label=None, like=None):
+    """Rows and labels of a CSV or Parquet file, with the columns and the kind of labels of ``like``, read before."""
     import numpy as np
 
-    from pymcboost.data.csvtext import load_csv, whole
+    from pymcboost.data.csvtext import whole
 
     def choose(head):
         own = like.label if like else head[0] if label is None else label
@@ -52,7 +82,7 @@ def read_csv(path, note, allows_missing, label, like=None):
             raise ValueError("there is no column besides that of the labels")
         return names, own
 
-    data = load_csv(path, choose)
+    data = load_table(path, form, choose)
     path = "<stdin>" if path == "-" else path
     if not data.labelled.all():
         row = np.argmin(data.labelled) + 1

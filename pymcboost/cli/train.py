@@ -7,6 +7,14 @@ import time
 import warnings
 
 from pymcboost import files
+from pymcboost.cli.checks import (
+    add_algorithm,
+    add_class_weights,
+    add_reading,
+    check_parameters,
+    check_reading,
+    refuse_unknown,
+)
 from pymcboost.cli.console import (
     EXIT_CODES,
     INTERRUPTED,
@@ -14,36 +22,34 @@ from pymcboost.cli.console import (
     OK,
     Parser,
     UsageError,
-    add_format,
     bounded,
     check_binary_stream,
     error_text,
     file_name,
     importing,
-    is_csv,
     notifier,
     refuse_same,
     run,
     stream_number,
+    table_kind,
     write_bytes,
 )
 from pymcboost.cli.options import (
     DEFAULTS,
     add_algorithm_options,
     get_algorithm,
-    option_flags,
     option_of,
     take_class_weights,
 )
-from pymcboost.cli.rows import read, read_csv
+from pymcboost.cli.rows import read, read_table, read_training, set_weights
 from pymcboost.cli.words import in_options
-from pymcboost.registry import ALGORITHMS, get_class
+from pymcboost.registry import get_class
 from pymcboost.threads import counted
 
 PROGRAM = "mcboost-train"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
-Train a boosted classifier on a file in LIBSVM format or CSV and write it as a .mcb model file."""
+Train a boosted classifier on a file in LIBSVM format, CSV or Parquet and write it as a .mcb model file."""
 CHECKPOINT_EVERY = 300
 LAYOUTS = ("list", "interval", "interval32")
 
@@ -51,16 +57,6 @@ LAYOUTS = ("list", "interval", "interval32")
 def main(argv=None):
     """Run ``mcboost-train`` and return its exit status; without arguments it takes those of the process."""
     return run(PROGRAM, functools.partial(train, alone=argv is None), argv)
-
-
-def _algorithm_option(parser):
-    parser.add_argument(
-        "-a",
-        "--algorithm",
-        choices=sorted(ALGORITHMS),
-        default="mcboost",
-        help="boosting algorithm; -a name --help shows its options (default: mcboost)",
-    )
 
 
 def parse(argv, alone=False):
@@ -82,29 +78,33 @@ def parse(argv, alone=False):
     return arguments, estimator, weights
 
 
+def make_parser(algorithm):
+    """The parser with the options of an algorithm."""
+    parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
+    text = "LIBSVM text or CSV, also .gz, .bz2 or .xz, or Parquet; - for standard input"
+    parser.add_argument("training_file", type=file_name, help=text)
+    default = "- for standard output (default: the training file's base name with .mcb added, in the current folder)"
+    parser.add_argument("model_file", type=file_name, nargs="?", help=default)
+    add_algorithm(parser)
+    add_algorithm_options(parser.add_argument_group(f"options of {algorithm.title}"), algorithm)
+    _add_data_options(parser.add_argument_group("data, validation and output"))
+    parser.add_common()
+    return parser
+
+
 def read_arguments(argv):
     """The arguments, the parameters they ask for, and the class weights; by the table alone."""
     argv, weights = take_class_weights(argv)
     first = Parser(PROGRAM, USAGE, add_help=False)
-    _algorithm_option(first)
+    add_algorithm(first)
     first.add_common()
     algorithm = get_algorithm(first.parse_known_args(argv)[0].algorithm)
-
-    parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument(
-        "training_file", type=file_name, help="LIBSVM text or CSV, also .gz, .bz2 or .xz; - for standard input"
-    )
-    default = "- for standard output (default: the training file's base name with .mcb added, in the current folder)"
-    parser.add_argument("model_file", type=file_name, nargs="?", help=default)
-    _algorithm_option(parser)
-    add_algorithm_options(parser.add_argument_group(f"options of {algorithm.title}"), algorithm)
-    _add_data_options(parser.add_argument_group("data, validation and output"))
-    parser.add_common()
+    parser = make_parser(algorithm)
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
         refuse_unknown(parser, unknown, algorithm)
     given = {name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)}
-    _check_parameters(parser, arguments, algorithm, given, weights)
+    check_parameters(parser, arguments, algorithm, given, weights)
     _check_files(parser, arguments)
     if "n_iter_no_change" in given:
         given.setdefault("early_stopping", True)
@@ -115,10 +115,7 @@ def read_arguments(argv):
 
 
 def _add_data_options(group):
-    # Only for the help text: take_class_weights has removed these from the arguments.
-    group.add_argument(
-        "-w<label>", dest="weight", metavar="x", help="weight of the class with this label, as in -w3 2.5 (default: 1)"
-    )
+    add_class_weights(group)
     group.add_argument(
         "-v",
         "--cross-validation",
@@ -136,19 +133,7 @@ def _add_data_options(group):
         type=file_name,
         help="LIBSVM file whose --metric is followed during training (what --early-stopping then watches)",
     )
-    add_format(group)
-    group.add_argument(
-        "--base",
-        choices=("auto", "0", "1"),
-        default="auto",
-        help="number of the first feature in the files (default: auto, 0 when an index 0 occurs)",
-    )
-    group.add_argument(
-        "--n-features",
-        type=bounded(int, "an integer >= 1", lambda n: n >= 1),
-        metavar="n",
-        help="number of features (default: as many as the training file has)",
-    )
+    add_reading(group)
     group.add_argument(
         "--layout",
         choices=LAYOUTS,
@@ -171,34 +156,6 @@ def _add_data_options(group):
     )
 
 
-def _check_parameters(parser, arguments, algorithm, given, weights):
-    """Refuse parameters that have no meaning for this algorithm, or exclude each other."""
-    if given.get("n_jobs", 1) == 0:
-        parser.error("argument -j/--n-jobs: 0 threads have no meaning; use 1 or more, -1 for all CPUs, or leave it out")
-    if weights and "class_weight" not in algorithm.rows:
-        parser.error(f"-w<label>: {arguments.algorithm} has no class weights")
-    if arguments.checkpoint and not algorithm.resumable:
-        parser.error(f"{arguments.algorithm} keeps no checkpoints: its rounds are merged; leave out --checkpoint")
-    _check_libsvm_c(parser, arguments, algorithm, given)
-    if weights and given.get("class_weight"):
-        parser.error("-w<label> and --class-weight exclude each other")
-
-
-def _check_libsvm_c(parser, arguments, algorithm, given):
-    """Refuse LIBSVM's C where there is none, or where models have fewer rows than it is multiplied by."""
-    arguments.libsvm_c = getattr(arguments, "libsvm_c", None)
-    if arguments.libsvm_c is None:
-        return
-    if "C" in given:
-        parser.error("-c and --libsvm-c exclude each other")
-    stops = "n_iter_no_change" in given if "early_stopping" not in given else given["early_stopping"]
-    if given.get("n_estimators") == "auto" or ((stops or given.get("calibrate")) and not arguments.validation_file):
-        parser.error(
-            "--libsvm-c is multiplied by the rows, of which the models of -n auto, --early-stopping and --calibrate "
-            "have fewer; give -P file with the last two, or -c"
-        )
-
-
 def _check_files(parser, arguments):
     """Refuse files that exclude each other or are one, and name the model file where no name was given."""
     if arguments.cross_validation and (arguments.validation_file or arguments.model_file):
@@ -214,13 +171,10 @@ def _check_files(parser, arguments):
         parser.error("training on standard input needs the name of a model file")
     if arguments.training_file == arguments.validation_file == "-":
         parser.error("only one of the training and the validation file can be standard input")
-    csv = is_csv(arguments.training_file, arguments.format)
-    if csv and (arguments.base != "auto" or arguments.n_features is not None):
-        parser.error("--base and --n-features are for LIBSVM text; a CSV file names its columns")
-    if arguments.label is not None and not csv:
-        parser.error("--label names a column of a CSV file; the labels of LIBSVM text begin the lines")
-    if arguments.validation_file and is_csv(arguments.validation_file, arguments.format) != csv:
-        parser.error("the training and the validation file must both be CSV or both LIBSVM text; --format says which")
+    check_reading(parser, arguments)
+    table = table_kind(arguments.training_file, arguments.format)
+    if arguments.validation_file and bool(table_kind(arguments.validation_file, arguments.format)) != bool(table):
+        parser.error("the training and the validation file must both have named columns or both be LIBSVM text")
     arguments.model_file = arguments.model_file or os.path.basename(arguments.training_file) + ".mcb"
     if arguments.cross_validation:
         return
@@ -230,28 +184,6 @@ def _check_files(parser, arguments):
     refuse_same(arguments.model_file, "model file", inputs)
     if arguments.checkpoint:
         refuse_same(arguments.checkpoint, "checkpoint", inputs)
-
-
-def refuse_unknown(parser, unknown, algorithm):
-    """Refuse arguments that are not known; for options of other algorithms, say of which."""
-    owners = {}
-    for name in sorted(ALGORITHMS):
-        for flag in option_flags(get_algorithm(name)):
-            owners.setdefault(flag, []).append(name)
-    found = {}
-    for argument in unknown:
-        # Values may be joined to their options: --subsample=0.5, -c10.
-        flag = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
-        if flag in owners:
-            found[flag] = owners[flag]
-    if not found:
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    having = [name for name in owners[next(iter(found))] if all(name in names for names in found.values())]
-    shown = (having or next(iter(found.values())))[0]
-    what = "; ".join(
-        f"{flag} is not an option of {algorithm.name}, but of {', '.join(names)}" for flag, names in found.items()
-    )
-    raise UsageError(f"{what}\n{parser.format_usage()}Try '{PROGRAM} -a {shown} --help'.")
 
 
 def check_target(path, what="model file", streams=True):
@@ -292,18 +224,10 @@ def run_training(arguments, estimator, weights, note):
         check_target(arguments.model_file)
         if arguments.checkpoint:
             check_target(arguments.checkpoint, "checkpoint", streams=False)
-    base = arguments.base if arguments.base == "auto" else int(arguments.base)
     missing = estimator.booster.allows_missing
-    if is_csv(arguments.training_file, arguments.format):
-        data = read_csv(arguments.training_file, note, missing, arguments.label)
-    else:
-        data = read(arguments.training_file, note, missing, base=base, n_features=arguments.n_features)
+    data = read_training(arguments, note, missing)
     X, y = data.X, data.y
-    unknown = sorted(set(weights) - set(y.tolist()))
-    if unknown:
-        note(f"no row has the label {', '.join(map(str, unknown))}; its weight is not used")
-    if weights.keys() - set(unknown):
-        estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in set(y.tolist())})
+    set_weights(estimator, weights, y, note)
 
     if arguments.libsvm_c is not None:
         estimator.set_params(C=arguments.libsvm_c * len(y))
@@ -313,7 +237,7 @@ def run_training(arguments, estimator, weights, note):
         layout = "csr" if hasattr(X, "indptr") else "dense"
         how = {"base": data.base, "n_features": X.shape[1], "layout": layout}
         held = (
-            read_csv(arguments.validation_file, note, missing, None, data)
+            read_table(arguments.validation_file, arguments.format, note, missing, like=data)
             if data.names
             else read(arguments.validation_file, note, missing, **how)
         )

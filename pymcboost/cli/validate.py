@@ -21,28 +21,38 @@ class Curve:
         self.rows.append((error(scores, held, link), loss))
 
 
-def cross_validate(estimator, X, y, arguments):
-    """Print LIBSVM's line about the accuracy over all folds, then mean and deviation of the folds, and curves."""
+def folds_of(y, folds, seed):
+    """The rows to train on and those held out of every fold."""
     from sklearn.model_selection import StratifiedKFold
 
-    folds, largest = arguments.cross_validation, np.unique(y, return_counts=True)[1].max()
+    largest = np.unique(y, return_counts=True)[1].max()
     if folds > largest:
         raise ValueError(
             f"-v {folds}: the largest class has only {counted(largest, 'row')}; use at most that many folds"
         )
-    params = estimator.get_params()
-    cv = StratifiedKFold(folds, shuffle=True, random_state=params.get("random_state") or 0)
+    return StratifiedKFold(folds, shuffle=True, random_state=seed or 0).split(np.zeros(len(y)), y)
+
+
+def measure(estimator, X, y, train, held, libsvm_c=None, **more):
+    """Train on some rows; whether others are predicted right (n,), and their log loss or NaN."""
+    if libsvm_c is not None:
+        estimator.set_params(C=libsvm_c * len(train))
+    model = estimator.fit(X[train], y[train], **more).model_
+    loss = mean_log_loss(model, X[held], y[held]) if model.has_probabilities else np.nan
+    return model.predict(X[held]) == y[held], loss
+
+
+def cross_validate(estimator, X, y, arguments):
+    """Print LIBSVM's line about the accuracy over all folds, then mean and deviation of the folds, and curves."""
+    folds, params = arguments.cross_validation, estimator.get_params()
     hits, found, curves = 0, [], []
-    for train, held in cv.split(np.zeros(len(y)), y):
+    for train, held in folds_of(y, folds, params.get("random_state")):
         more, curve = {}, Curve()
         if arguments.curve:
             more = {"validation_sets": {"held": (X[held], y[held])}, "callbacks": [curve]}
-        if arguments.libsvm_c is not None:
-            params["C"] = arguments.libsvm_c * len(train)
-        model = type(estimator)(**params).fit(X[train], y[train], **more).model_
-        right = model.predict(X[held]) == y[held]
+        new = type(estimator)(**params)
+        right, loss = measure(new, X, y, train, held, arguments.libsvm_c, **more)
         hits += right.sum()
-        loss = mean_log_loss(model, X[held], y[held]) if model.has_probabilities else np.nan
         found.append((1 - right.mean(), loss))
         curves.append(curve.rows)
     print(f"Cross Validation Accuracy = {100 * hits / len(y):g}%")

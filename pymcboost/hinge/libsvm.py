@@ -43,7 +43,13 @@ class LibsvmKernel:
 
     def __init__(self, m, block, n_threads=1):
         self._cache = min(CACHED * (m + 2) ** 2 + (1 << 20), LARGEST_CACHE)
-        from libsvm import svm
+        try:
+            from libsvm import svm
+        except ImportError as error:
+            raise ValueError(
+                f"LIBSVM is not there ({error}); python -m pip install libsvm-official, which takes a C++ compiler, or "
+                "set solver='coordinate', which needs no package"
+            ) from None
         from threadpoolctl import ThreadpoolController
 
         self._svm = svm

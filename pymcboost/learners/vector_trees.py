@@ -74,19 +74,24 @@ class VectorTrees:
         Only nodes with more than this share of the weight are split.
     l2, min_gain, min_relative_gain, subsample, max_features_tree : float, optional
         As in the estimators.
+    groups : ndarray of uint64 (n_features,), optional
+        Columns on one path have a bit in common.
+    ordered : Ordered, optional
+        Moves the leaf vectors to where constraints hold.
     """
 
     def __init__(
         self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate,
         n_threads, split_columns=None, min_share=0.0, l2=0.0, min_gain=0.0, min_relative_gain=0.0, subsample=1.0,
-        max_features_tree=1.0,
+        max_features_tree=1.0, groups=None, ordered=None,
     ):  # fmt: skip
         self.data, self.loss, self._min_share, self._subsample = data, loss, min_share, subsample
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
         self._l2, self._min_gain, self._min_relative_gain = l2, min_gain, min_relative_gain
         max_leaves = leaves_for(data.n_rows) if max_leaves == "auto" else max_leaves
         self._limits = min(max_leaves, data.n_rows), max_depth or 0, loss.least(min_samples_leaf)
-        self._n_used = len(data.columns.column)
+        self._n_used, self.ordered = len(data.columns.column), ordered
+        self._groups = None if groups is None else groups[data.columns.column]
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool)
         n_columns = columns_for(split_columns, data.n_classes)
@@ -98,7 +103,7 @@ class VectorTrees:
         on = self._searched
         return _vtrees.Grower(
             self.data.columns, on.n_columns, on.lanes, on.blocks, *self._limits, n_drawn, True,
-            self.n_threads, self._min_share, self._subsample, pool,
+            self.n_threads, self._min_share, self._subsample, pool, self._groups,
         )  # fmt: skip
 
     def fit(self, key):
@@ -119,8 +124,11 @@ class VectorTrees:
         if not len(feature):
             return None
         value = self.leaf_vectors(rows, leaf_start)
-        threshold = self.data.threshold_of(feature, pos)
-        return VectorTree(self.data.columns.column[feature], threshold, nan_left, right, gain, value, leaf)
+        threshold, column = self.data.threshold_of(feature, pos), self.data.columns.column[feature]
+        if self.ordered is not None:
+            K = self.data.n_classes
+            value[:, :K] = self.ordered(value[:, :K], column, right, np.diff(leaf_start))
+        return VectorTree(column, threshold, nan_left, right, gain, value, leaf)
 
     def _least_gain(self):
         if not self._min_relative_gain:

@@ -10,7 +10,7 @@ from pymcboost._version import __version__
 
 # Parameters that do not change the model, and so are not written into it; and those that are where they are set.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
-WHERE_SET = {"scoring", "min_delta", "cv", "calibrate", "restore_priors"}
+WHERE_SET = {"scoring", "min_delta", "cv", "calibrate", "restore_priors", "interaction_cst", "monotonic_cst"}
 
 
 def meta_of(estimator):

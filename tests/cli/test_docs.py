@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "commandline.md"
 BLOCK = re.compile(r"<!-- help: (.*?) -->\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
 OTHERS = ("multiboost", "piboost", "abc-logitboost", "hingeboost", "vector-tree")
-SHOWN = [f"train{more}" for more in ("", *(f" -a {name}" for name in OTHERS))] + ["predict", "info", "convert"]
+SHOWN = [f"train{more}" for more in ("", *(f" -a {name}" for name in OTHERS))] + ["tune", "predict", "info", "convert"]
 
 
 def help_text(what):
@@ -34,6 +34,8 @@ def help_text(what):
         done = call(program, *arguments, "--help")
     assert done.returncode == 0, done.stderr
     text = done.stdout.replace(EXIT_CODES, "")
+    if program == "tune":  # the options of the algorithms are those of mcboost-train
+        text = text[: text.index("options of ")] + text[text.index("search and data") :]
     if arguments:
         text = text[text.index("options of ") : text.index("data, validation and output")]
     return text.rstrip() + "\n"

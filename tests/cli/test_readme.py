@@ -24,7 +24,7 @@ PAGES = {
     "docs/tutorial-c.md": {"console"},
     "docs/guide.md": {"python"},
 }
-PROGRAMS = {f"mcboost-{name}": name for name in ("train", "predict", "info", "convert")}
+PROGRAMS = {f"mcboost-{name}": name for name in ("train", "tune", "predict", "info", "convert")}
 
 
 @pytest.fixture(scope="module")

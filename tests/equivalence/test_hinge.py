@@ -725,3 +725,13 @@ def test_warm_start_adds_to_the_same_features_and_kernel():
         from pymcboost import Checkpoint
 
         Checkpoint("never-written").fit(HingeBoostOCClassifier(), X, y)
+
+
+def test_without_libsvm_the_message_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "libsvm", None)
+    X, y = np.eye(6), np.arange(6) % 3
+    for more in ({"kernel": "rbf"}, {"solver": "libsvm"}):
+        with pytest.raises(ValueError, match="LIBSVM is not there .*; python -m pip .* set solver='coordinate'"):
+            HingeBoostOCClassifier(**more).fit(X, y)
+    for more in ({"kernel": "rbf", "solver": "coordinate"}, {}):
+        assert HingeBoostOCClassifier(**more).fit(X, y).n_estimators_

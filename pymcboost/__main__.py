@@ -1,0 +1,8 @@
+"""``python -m pymcboost``: what a bug report needs, shell completion and man pages."""
+
+import sys
+
+from pymcboost.cli.package import main
+
+if __name__ == "__main__":
+    sys.exit(main())

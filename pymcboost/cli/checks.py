@@ -1,0 +1,98 @@
+"""Arguments that mcboost-train and mcboost-tune share, and what is refused of them."""
+
+from pymcboost.cli.console import UsageError, add_format, bounded, check_table
+from pymcboost.cli.options import get_algorithm, option_flags
+from pymcboost.registry import ALGORITHMS
+
+
+def add_algorithm(parser):
+    """Add the option -a."""
+    parser.add_argument(
+        "-a",
+        "--algorithm",
+        choices=sorted(ALGORITHMS),
+        default="mcboost",
+        help="boosting algorithm; -a name --help shows its options (default: mcboost)",
+    )
+
+
+def add_reading(group):
+    """Add the options about the training file."""
+    add_format(group)
+    group.add_argument(
+        "--base",
+        choices=("auto", "0", "1"),
+        default="auto",
+        help="number of the first feature in the files (default: auto, 0 when an index 0 occurs)",
+    )
+    group.add_argument(
+        "--n-features",
+        type=bounded(int, "an integer >= 1", lambda n: n >= 1),
+        metavar="n",
+        help="number of features (default: as many as the training file has)",
+    )
+
+
+def add_class_weights(group):
+    """Add LIBSVM's weights, for the help text alone: `take_class_weights` takes them out of the arguments."""
+    group.add_argument(
+        "-w<label>", dest="weight", metavar="x", help="weight of the class with this label, as in -w3 2.5 (default: 1)"
+    )
+
+
+def check_reading(parser, arguments):
+    """Refuse options about the training file that its format has no use for."""
+    others = arguments.base != "auto" or arguments.n_features is not None
+    check_table(
+        parser, arguments.training_file, arguments.format, arguments.label, others, "--base and --n-features are for"
+    )
+
+
+def check_parameters(parser, arguments, algorithm, given, weights):
+    """Refuse parameters that have no meaning for this algorithm, or exclude each other."""
+    if given.get("n_jobs", 1) == 0:
+        parser.error("argument -j/--n-jobs: 0 threads have no meaning; use 1 or more, -1 for all CPUs, or leave it out")
+    if weights and "class_weight" not in algorithm.rows:
+        parser.error(f"-w<label>: {arguments.algorithm} has no class weights")
+    if arguments.checkpoint and not algorithm.resumable:
+        parser.error(f"{arguments.algorithm} keeps no checkpoints: its rounds are merged; leave out --checkpoint")
+    check_libsvm_c(parser, arguments, algorithm, given)
+    if weights and given.get("class_weight"):
+        parser.error("-w<label> and --class-weight exclude each other")
+
+
+def check_libsvm_c(parser, arguments, algorithm, given):
+    """Refuse LIBSVM's C where there is none, or where models have fewer rows than it is multiplied by."""
+    arguments.libsvm_c = getattr(arguments, "libsvm_c", None)
+    if arguments.libsvm_c is None:
+        return
+    if "C" in given:
+        parser.error("-c and --libsvm-c exclude each other")
+    stops = "n_iter_no_change" in given if "early_stopping" not in given else given["early_stopping"]
+    if given.get("n_estimators") == "auto" or ((stops or given.get("calibrate")) and not arguments.validation_file):
+        parser.error(
+            "--libsvm-c is multiplied by the rows, of which the models of -n auto, --early-stopping and --calibrate "
+            "have fewer; give -P file with the last two, or -c"
+        )
+
+
+def refuse_unknown(parser, unknown, algorithm):
+    """Refuse arguments that are not known; for options of other algorithms, say of which."""
+    owners = {}
+    for name in sorted(ALGORITHMS):
+        for flag in option_flags(get_algorithm(name)):
+            owners.setdefault(flag, []).append(name)
+    found = {}
+    for argument in unknown:
+        # Values may be joined to their options: --subsample=0.5, -c10.
+        flag = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
+        if flag in owners:
+            found[flag] = owners[flag]
+    if not found:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    having = [name for name in owners[next(iter(found))] if all(name in names for names in found.values())]
+    shown = (having or next(iter(found.values())))[0]
+    what = "; ".join(
+        f"{flag} is not an option of {algorithm.name}, but of {', '.join(names)}" for flag, names in found.items()
+    )
+    raise UsageError(f"{what}\n{parser.format_usage()}Try '{parser.prog} -a {shown} --help'.")

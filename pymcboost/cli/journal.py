@@ -1,0 +1,78 @@
+"""The journal of mcboost-tune: a CSV file with a line for every model that was measured."""
+
+import csv
+import io
+import os
+from typing import NamedTuple
+
+from pymcboost import files
+from pymcboost.cli.console import UsageError
+
+
+class Measured(NamedTuple):
+    """What is known of the model of one fold."""
+
+    error: float
+    log_loss: float
+    rounds: int
+    seconds: float
+
+
+class Journal:
+    """Lines are added as models are done; a search that is repeated reads them again.
+
+    Parameters
+    ----------
+    path : str
+    options : list of str
+        Options that are searched, a column each.
+    """
+
+    def __init__(self, path, options):
+        self.path, self.head = path, ["setting", "fold", *options, *Measured._fields]
+        files.check_target(path, "journal")
+        self._check()
+
+    def _check(self):
+        if not os.path.isfile(self.path) or not os.path.getsize(self.path):
+            return
+        with open(self.path, encoding="utf-8", errors="replace", newline="") as stream:
+            head = next(csv.reader(stream), [])
+        if head[:2] != self.head[:2] or head[-len(Measured._fields) :] != list(Measured._fields):
+            raise UsageError(f"journal {self.path} exists and is none; name another file, or remove it")
+        if head != self.head:
+            shown = " ".join(head[2 : -len(Measured._fields)])
+            raise UsageError(f"journal {self.path} is of a search over {shown}; name another file")
+
+    def open(self, setting):
+        """Read what is there: a dict of (values as text, fold) to `Measured`; a line that a kill cut off is dropped."""
+        self.setting, done = setting, {}
+        self._stream = open(self.path, "a+b")
+        self._stream.seek(0)
+        data = self._stream.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            self._stream.truncate(len(whole))
+        if not whole:
+            self._write(self.head)
+        lines = csv.reader(io.StringIO(whole.decode()))
+        for row in list(lines)[1:]:
+            if len(row) != len(self.head) or row[0] != setting:
+                raise ValueError(
+                    f"{self.path}:{lines.line_num}: this line is of another search, {row[0]!r} and not {setting!r}; "
+                    "name another file"
+                )
+            error, loss, rounds, seconds = row[-len(Measured._fields) :]
+            found = Measured(float(error), float(loss), int(rounds), float(seconds))
+            done.setdefault((tuple(row[2 : -len(Measured._fields)]), int(row[1])), found)
+        return done
+
+    def add(self, values, fold, found):
+        """Write a line, at once."""
+        numbers = [repr(found.error), repr(found.log_loss), found.rounds, found.seconds]
+        self._write([self.setting, fold, *values, *numbers])
+
+    def _write(self, row):
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(row)
+        files.write_all(self._stream.fileno(), text.getvalue().encode())

@@ -1,0 +1,49 @@
+"""``python -m pymcboost``: about the installation itself."""
+
+import sys
+
+from pymcboost.cli.console import EXIT_CODES, Parser, importing, run
+
+PROGRAM = "python -m pymcboost"
+USAGE = f"{PROGRAM} [--version] [--show] [--completion SHELL] [--man PROGRAM]"
+DESCRIPTION = """\
+About the installation. The programs are mcboost-train, mcboost-tune,
+mcboost-predict, mcboost-info and mcboost-convert."""
+SHELLS = ("bash", "fish", "zsh")
+PAGES = ("mcboost-train", "mcboost-tune", "mcboost-predict", "mcboost-info", "mcboost-convert")
+
+
+def main(argv=None):
+    """Run ``python -m pymcboost`` and return its exit status."""
+    return run(PROGRAM, package, argv)
+
+
+def package(argv):
+    """Do what the arguments ask."""
+    from pymcboost._version import __version__
+
+    parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
+    parser.add_argument("--version", action="store_true", help="print the version")
+    text = "print what a bug report needs: versions, compiler, processor, threads, variables"
+    parser.add_argument("--show", action="store_true", help=text)
+    parser.add_argument("--completion", choices=SHELLS, help="print a script that completes the programs' options")
+    parser.add_argument("--man", choices=PAGES, help="print the man page of a program")
+    arguments = parser.parse_args(argv)
+    if not any(vars(arguments).values()):
+        parser.error("nothing to do")
+    if arguments.version and not arguments.show:
+        print(f"pymcboost {__version__}")
+    if arguments.show:
+        from pymcboost.cli.about import facts
+
+        with importing():
+            found = list(facts())
+        print("\n".join(f"{name:<16}{text}" for name, text in found))
+    if arguments.completion:
+        from pymcboost.cli.completion import script
+
+        sys.stdout.write(script(arguments.completion))
+    if arguments.man:
+        from pymcboost.cli.manual import man_page
+
+        sys.stdout.write(man_page(arguments.man))

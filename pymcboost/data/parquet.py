@@ -1,0 +1,69 @@
+"""Parquet files: numbers as features, one column of labels. Needs pyarrow, which nothing else here does."""
+
+import io
+import sys
+
+import numpy as np
+
+from pymcboost.data.csvtext import CsvData, CsvError
+
+
+class ParquetError(CsvError):
+    """A Parquet file that cannot be read; the message names file, column and remedy."""
+
+
+def load_parquet(path, choose):
+    """Read a file as `load_csv` does; the labels become text, features of whole numbers and truth values numbers."""
+    name = "<stdin>" if path == "-" else path
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ParquetError(
+            f"{name}: Parquet needs the package pyarrow ({error}); python -m pip install pyarrow, or write CSV"
+        ) from None
+    try:
+        source = io.BytesIO(sys.stdin.buffer.read()) if path == "-" else open(path, "rb")
+        with source, parquet.ParquetFile(source) as file:
+            head = file.schema_arrow.names
+            if len(set(head)) < len(head):
+                raise ParquetError(f"{name}: a column name occurs twice; each column needs a name of its own")
+            names, label = _chosen(head, choose, name)
+            table = file.read(columns=[*names, *([] if label is None else [label])])
+    except arrow.ArrowException as error:
+        raise ParquetError(f"{name}: {str(error).rstrip('.')}; expected a Parquet file") from None
+    if not table.num_rows:
+        raise ParquetError(f"{name}: no row of data")
+    X = np.empty((table.num_rows, len(names)), dtype=np.float32)
+    for j, column in enumerate(names):
+        X[:, j] = _numbers(arrow, table.column(column), f"{name}: column {column!r}")
+    y = np.full(table.num_rows, "", dtype=object)
+    if label is not None:
+        y[:] = ["" if value is None or value != value else str(value) for value in table.column(label).to_pylist()]
+    return CsvData(X, y, y != "", names, label)
+
+
+def _chosen(head, choose, name):
+    try:
+        return choose(head)
+    except ValueError as error:
+        raise ParquetError(f"{name}: {error}") from None
+
+
+def _numbers(arrow, column, where):
+    """A column as float32, missing values as NaN."""
+    kind = column.type
+    fine = arrow.types.is_integer(kind) or arrow.types.is_floating(kind) or arrow.types.is_boolean(kind)
+    if not (fine or arrow.types.is_decimal(kind) or arrow.types.is_null(kind)):
+        raise ParquetError(
+            f"{where} is of the type {kind}; features must be numbers or truth values: number the values, or leave the "
+            "column out"
+        )
+    wide = column.cast(arrow.float64(), safe=False).to_numpy()
+    with np.errstate(over="ignore"):
+        values = wide.astype(np.float32)
+    beyond = np.isinf(values) & np.isfinite(wide)
+    if beyond.any():
+        row = beyond.argmax()
+        raise ParquetError(f"{where}, row {row + 1}: {wide[row]:g} is too large for float32 (about 3.4e38); scale it")
+    return values

@@ -1,0 +1,137 @@
+"""Constraints on trees with vector leaves: which features may meet on a path, and where scores must rise or fall.
+
+Monotone: a constraint (f, k, +1) means that d_j = F_k - F_j does not fall in feature f, for every class j. A tree keeps
+it where d_j of each leaf left of a split on f is at most that of each leaf right of it. So every such split has a
+number for each j between its sides, and all leaves below it stay on their side of it: two rows that differ in f alone
+part at one split, and that is on f.
+"""
+
+from collections.abc import Mapping
+from numbers import Integral
+
+import numpy as np
+
+MOST_GROUPS = 64
+# Leaf values are whole multiples of the largest one times 2^-DIGITS, or of 2^-LEAST: differences of them are exact.
+DIGITS, LEAST = 21, 40
+STEPS = (1, 0.75, 0.5, 0.25, 0)
+
+
+def group_bits(groups, n_features):
+    """Bits of the groups that each feature is in, uint64 (n_features,); features in none are a group of their own."""
+    bits = np.zeros(n_features, dtype=np.uint64)
+    if isinstance(groups, str) or not all(hasattr(group, "__len__") for group in groups):
+        raise ValueError(f"interaction_cst={groups!r} is not allowed; it must be a list of groups: [[0, 1], [2, 3]]")
+    for number, group in enumerate(groups):
+        if not len(group):
+            raise ValueError(f"interaction_cst: group {number} is empty; give the columns that may be used together")
+        for column in group:
+            _check_column("interaction_cst", column, n_features)
+            bits[column] |= np.uint64(1 << number) if number < MOST_GROUPS else np.uint64(0)
+    n_groups = len(groups) + int((bits == 0).any())
+    if n_groups > MOST_GROUPS:
+        raise ValueError(f"interaction_cst has {n_groups} groups, one for columns in none; give at most {MOST_GROUPS}")
+    bits[bits == 0] = np.uint64(1 << len(groups) % MOST_GROUPS)
+    return bits
+
+
+def _check_column(name, column, n_features):
+    whole = isinstance(column, Integral) and not isinstance(column, bool)
+    if not whole or not 0 <= column < n_features:
+        raise ValueError(f"{name}: {column!r} is no column; columns are numbers from 0 to {n_features - 1}")
+
+
+def signs_of(given, classes, n_features):
+    """Constraints by column: a dict of int to (class code, sign)."""
+    found, labels = {}, classes.tolist()
+    if not isinstance(given, Mapping):
+        raise ValueError(f"monotonic_cst={given!r} is not allowed; it must be {{column: (class label, +1 or -1)}}")
+    for column, one in given.items():
+        _check_column("monotonic_cst", column, n_features)
+        label, sign = (labels[-1], one) if isinstance(one, Integral) else one if _is_pair(one) else (None, None)
+        shown = f"monotonic_cst={{{column!r}: {one!r}}}"
+        if isinstance(one, Integral) and len(labels) > 2:
+            raise ValueError(
+                f"{shown}: with {len(labels)} classes a sign alone has no meaning, as not all probabilities can rise; "
+                f"name the class whose probability rises or falls: {{{column!r}: ({labels[-1]!r}, {one!r})}}"
+            )
+        if label not in labels or sign not in (1, -1):
+            raise ValueError(f"{shown} is not allowed; it must be {{column: (class label, +1 or -1)}}")
+        found[int(column)] = labels.index(label), int(sign)
+    return found
+
+
+def _is_pair(value):
+    return isinstance(value, (tuple, list)) and len(value) == 2
+
+
+class Ordered:
+    """Moves the leaf vectors of trees to where constraints hold.
+
+    Parameters
+    ----------
+    signs : dict of int to (int, int)
+        See `signs_of`.
+    """
+
+    def __init__(self, signs):
+        self.signs = signs
+        self.bounded = sorted({k for k, _ in signs.values()})
+
+    def __call__(self, value, feature, right, count):
+        """Leaf vectors (n_leaves, K) of a tree that keep the constraints; float32 holds them exactly.
+
+        Parameters
+        ----------
+        value : ndarray (n_leaves, K)
+            Those that are wanted.
+        feature, right : ndarray (n_splits,)
+            Columns of the splits in preorder, and distances to the right child; leaves are in order.
+        count : ndarray (n_leaves,)
+            Their rows.
+        """
+        if not self.signs.keys() & set(feature.tolist()):
+            return value
+        exponent = np.frexp(np.abs(value).max())[1]
+        self._unit = unit = 2.0 ** max(exponent - DIGITS, -LEAST)
+        value, n, K = np.rint(value / unit) * unit, len(feature), value.shape[1]
+        sums = np.concatenate((np.zeros((1, K)), np.cumsum(value * count[:, None], axis=0)))
+        rows = np.concatenate(([0], np.cumsum(count)))
+        free = np.full((len(self.bounded), K), np.inf)
+        out, waiting = np.empty_like(value), [(0, n, 0, -free, free, np.zeros(K))]
+        while waiting:
+            begin, end, leaf, low, high, inside = waiting.pop()  # the splits of a subtree, and its first leaf
+            if begin == end:
+                out[leaf] = self._moved(value[leaf], low, high, inside)
+                continue
+            middle = begin + int(right[begin])
+            parts = leaf, leaf + middle - begin, leaf + end - begin + 1  # leaves on the left, and on the right
+            k, sign = self.signs.get(int(feature[begin]), (None, 0))
+            left_low, left_high, right_low, right_high = low, high, low, high
+            if sign:
+                means = [(sums[b] - sums[a]) / (rows[b] - rows[a]) for a, b in (parts[:2], parts[1:])]
+                inside = self._moved((means[0] + means[1]) / 2, low, high, inside)
+                at = self.bounded.index(k)
+                between = inside[k] - inside
+                below, above = high.copy(), low.copy()
+                below[at], above[at] = np.minimum(high[at], between), np.maximum(low[at], between)
+                if sign > 0:
+                    left_high, right_low = below, above
+                else:
+                    left_low, right_high = above, below
+            waiting.append((begin + 1, middle, leaf, left_low, left_high, inside))
+            waiting.append((middle, end, parts[1], right_low, right_high, inside))
+        return out
+
+    def _moved(self, wanted, low, high, inside):
+        """A vector near the wanted one with differences in the bounds, in which ``inside`` is."""
+        near = np.rint(wanted / self._unit) * self._unit
+        for at, k in enumerate(self.bounded):
+            near = near[k] - np.clip(near[k] - near, low[at], high[at])
+        for step in STEPS:
+            found = np.rint((inside + step * (near - inside)) / self._unit) * self._unit
+            found -= np.rint(found.mean() / self._unit) * self._unit
+            gaps = np.array([found[k] - found for k in self.bounded])
+            if (low <= gaps).all() and (gaps <= high).all() and (found.astype(np.float32) == found).all():
+                return found
+        raise AssertionError("a vector that keeps the bounds does not")

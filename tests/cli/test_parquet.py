@@ -1,0 +1,123 @@
+"""Parquet as input: the models are those of the same values as CSV."""
+
+import subprocess
+
+import numpy as np
+import pytest
+from cli.programs import call, command, environment, run, run_python
+from cli.test_island import blocker
+
+from pymcboost import load_model
+
+arrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def write(path, columns):
+    parquet.write_table(arrow.table(columns), path)
+
+
+def as_csv(path, columns):
+    names = list(columns)
+    rows = zip(*(columns[name].to_pylist() for name in names), strict=True)
+    text = "".join(",".join("" if value is None else str(value) for value in row) + "\n" for row in rows)
+    path.write_text(",".join(names) + "\n" + text)
+
+
+@pytest.fixture
+def columns(blobs):
+    X, y = blobs
+    made = {"kind": arrow.array([f"c{label}" for label in y])}
+    made |= {name: arrow.array(X[:, j].astype(np.float64)) for j, name in enumerate("abc")}
+    made["whole"] = arrow.array(np.round(X[:, 3] * 5).astype(np.int32))
+    made["flag"] = arrow.array(np.where(X[:, 4] > 0, 1, 0).astype(np.uint8))
+    made["missing"] = arrow.array([None if i % 7 == 0 else float(i % 5) for i in range(len(y))])
+    return made
+
+
+def test_the_same_bytes_as_from_csv(tmp_path, columns):
+    write(tmp_path / "t.parquet", columns)
+    as_csv(tmp_path / "t.csv", columns)
+    for name in ("t.parquet", "t.csv"):
+        done = call("train", "-n", 9, name, f"{name}.mcb", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "t.parquet.mcb").read_bytes() == (tmp_path / "t.csv.mcb").read_bytes()
+    model = load_model(tmp_path / "t.parquet.mcb")
+    assert model.feature_names == [*"abc", "whole", "flag", "missing"]
+    turned = {name: columns[name] for name in reversed(columns)}
+    write(tmp_path / "turned.parquet", {"more": columns["kind"], **turned})
+    names = ("t.csv", "t.parquet", "turned.parquet")
+    outs = [call("predict", "-b", 1, name, "t.csv.mcb", "-", cwd=tmp_path) for name in names]
+    assert outs[0].returncode == 0 and outs[0].stdout == outs[1].stdout == outs[2].stdout
+    assert outs[0].stderr == outs[1].stderr == outs[2].stderr
+
+
+def test_kinds_of_labels(tmp_path, columns):
+    numbers = arrow.array([i % 3 for i in range(240)])
+    texts = arrow.array([f"c{i % 3}" for i in range(240)])
+    for name, labels in (("int", numbers), ("dictionary", texts.dictionary_encode()), ("text", texts)):
+        write(tmp_path / name, {**columns, "kind": labels})
+        done = call("train", "-q", "-n", 4, "--format", "parquet", "--label", "kind", name, f"{name}.mcb", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert load_model(tmp_path / "int.mcb").classes_.tolist() == [0, 1, 2]
+    assert (tmp_path / "dictionary.mcb").read_bytes() == (tmp_path / "text.mcb").read_bytes()
+
+
+def test_truth_values_and_decimals_are_numbers(tmp_path, columns):
+    flags = columns["flag"].cast(arrow.bool_())
+    write(tmp_path / "t.parquet", {**columns, "flag": flags, "whole": columns["whole"].cast(arrow.decimal128(12, 1))})
+    write(tmp_path / "same.parquet", columns)
+    for name in ("t", "same"):
+        assert call("train", "-q", "-n", 4, f"{name}.parquet", f"{name}.mcb", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "t.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
+
+
+def test_standard_input_and_validation_file(tmp_path, columns):
+    write(tmp_path / "t.parquet", columns)
+    done = call("train", "-n", 4, "-P", "t.parquet", "t.parquet", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0 and "validation error" in done.stderr
+    arguments = [*command("train"), "--format", "parquet", "-q", "-n", "4", "-", "p.mcb"]
+    with open(tmp_path / "t.parquet", "rb") as stream:
+        subprocess.run(arguments, stdin=stream, check=True, cwd=tmp_path, env=environment())
+    call("train", "-n", 4, "-q", "t.parquet", "q.mcb", cwd=tmp_path)
+    assert (tmp_path / "p.mcb").read_bytes() == (tmp_path / "q.mcb").read_bytes()
+
+
+def test_what_is_refused(tmp_path, columns):
+    write(tmp_path / "t.parquet", columns)
+    (tmp_path / "text.parquet").write_text("a,b\n1,2\n")
+    write(tmp_path / "words.parquet", {**columns, "a": columns["kind"]})
+    write(tmp_path / "large.parquet", {**columns, "a": arrow.array([0.0] * 4 + [1e39] + [0.0] * 235)})
+    write(tmp_path / "none.parquet", {name: column.slice(0, 0) for name, column in columns.items()})
+    write(tmp_path / "unlabelled.parquet", {**columns, "kind": arrow.array(["x", None] * 120)})
+    for arguments, status, message in (
+        (["text.parquet"], 2, "expected a Parquet file"),
+        (["gone.parquet"], 4, "gone.parquet: No such file or directory"),
+        (["words.parquet"], 2, "words.parquet: column 'a' is of the type string; features must be numbers"),
+        (["large.parquet"], 2, "large.parquet: column 'a', row 5: 1e+39 is too large for float32"),
+        (["none.parquet"], 2, "none.parquet: no row of data"),
+        (["unlabelled.parquet"], 2, "unlabelled.parquet: row 2 has no label in the column 'kind'"),
+        (["--label", "sort", "t.parquet"], 2, "t.parquet: there is no column 'sort'; there are 'kind', 'a', "),
+        (["--base", 1, "t.parquet"], 1, "--base and --n-features are for LIBSVM text"),
+        (["-P", "t.svm", "t.parquet"], 1, "the training and the validation file must both have named columns"),
+    ):
+        done = call("train", "-n", 3, *arguments, cwd=tmp_path)
+        assert done.returncode == status and message in done.stderr, done.stderr
+    assert not list(tmp_path.glob("*.mcb"))
+
+
+def test_without_pyarrow_the_message_says_what_to_install(tmp_path, columns):
+    write(tmp_path / "t.parquet", columns)
+    code = f"{blocker(['pyarrow'])}\nfrom pymcboost.cli.train import main\nsys.exit(main(['t.parquet']))"
+    done = run_python(code, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Parquet needs the package pyarrow (blocked: pyarrow); python -m pip install pyarrow, or" in done.stderr
+
+
+def test_prediction_needs_numpy_and_pyarrow_alone(tmp_path, columns):
+    write(tmp_path / "t.parquet", columns)
+    assert run("train", "-q", "-n", 4, "t.parquet", "m.mcb", cwd=tmp_path).returncode == 0
+    names = ["sklearn", "scipy", "joblib", "pandas", "pymcboost.training.parameters"]
+    code = f"{blocker(names)}\nfrom pymcboost.cli.predict import main\nsys.exit(main(['t.parquet', 'm.mcb', 'out']))"
+    done = run_python(code, cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.startswith("Accuracy = "), done.stderr
