@@ -77,6 +77,11 @@ static inline uint32_t mcb__dtype_size(uint32_t dtype) {
     }
 }
 
+/* Item of a section of f32 or f16. */
+MCB__INLINE double mcb__real(const mcb_section *s, uint64_t i) {
+    return (double)(s->dtype == MCB_F16 ? mcb__f16(s->data + 2 * i) : mcb__f32(s->data + 4 * i));
+}
+
 /* Item of a section of unsigned integers. */
 static inline uint32_t mcb__uint(const mcb_section *s, uint64_t i) {
     if (s->dtype == MCB_U8) return s->data[i];
