@@ -255,7 +255,7 @@ enum mcb_slot {
     MCB_S_CODE, /* trees: columns x n_classes; TCLS is then a column, and its row times the leaf goes to the scores */
     MCB_S_CALB, /* f64: the factor of scores on their way to probabilities, 1 / temperature */
     MCB_S_EXIT, /* learners before each checkpoint, at which the others may be left out */
-    MCB_S_PAIR, /* at the last checkpoints: bounds of what the other learners add to class j less class i, i before j */
+    MCB_S_PAIR, /* at every other checkpoint to the last: bounds of what the other learners add to class j less class i */
     MCB_S_MARG, /* f64: rate, rows, rows that changed; then for every checkpoint a threshold of the lead */
     MCB_S_RJCT, /* f64: rate, rows, class; then for every checkpoint a threshold of the lead of this class */
     MCB_N_SLOTS
@@ -528,7 +528,7 @@ static inline int mcb__need_product(mcb_model *m, int slot, uint64_t a, uint64_t
                              a > UINT64_MAX / b ? UINT64_MAX : a * b);
 }
 
-/* Sections of the early exit: one threshold for every checkpoint, bounds of all pairs for the last ones. */
+/* Sections of the early exit: a threshold for every checkpoint, bounds of all pairs for every other one. */
 static inline int mcb__check_exit_shapes(mcb_model *m) {
     const mcb_section *s = m->section;
     uint64_t n = s[MCB_S_EXIT].count, pairs = (uint64_t)m->n_classes * (m->n_classes - 1), bounds;
@@ -538,7 +538,7 @@ static inline int mcb__check_exit_shapes(mcb_model *m) {
             return mcb__fail(m, MCB_E_EXIT, mcb__rules[slot].tag, 64);
     }
     bounds = s[MCB_S_PAIR].count / pairs;
-    if ((status = mcb__need_product(m, MCB_S_PAIR, bounds < n ? bounds : n, pairs))) return status;
+    if ((status = mcb__need_product(m, MCB_S_PAIR, bounds <= (n + 1) / 2 ? bounds : (n + 1) / 2, pairs))) return status;
     for (slot = MCB_S_MARG; slot <= MCB_S_RJCT; slot++) {
         if (s[slot].data && (status = mcb__need_count(m, slot, n + 3))) return status;
     }
@@ -1779,10 +1779,10 @@ static inline void mcb__sort_trees(const mcb__tree *tree, uint64_t t, uint32_t n
     }
 }
 
-/* Number of checkpoints before the first one that has a bound or a threshold. */
-static inline uint64_t mcb__without_exit(const mcb_model *m, int certified) {
+/* The first checkpoint with bounds, which every other one up to the last has; of thresholds, all have one. */
+static inline uint64_t mcb__first_exit(const mcb_model *m, int certified) {
     uint64_t K = m->n_classes;
-    return certified ? m->section[MCB_S_EXIT].count - m->section[MCB_S_PAIR].count / (K * (K - 1)) : 0;
+    return certified ? m->section[MCB_S_EXIT].count + 1 - 2 * (m->section[MCB_S_PAIR].count / (K * (K - 1))) : 0;
 }
 
 /* Walks through the trees of every part between two checkpoints, and the columns that trees use. */
@@ -1792,9 +1792,9 @@ static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, m
     uint64_t T = m->section[MCB_S_TSIZ].count, t, c, b, n, stop;
     int certified;
     for (certified = 0; certified < 2; certified++) {
-        c = mcb__without_exit(m, certified);
+        c = mcb__first_exit(m, certified);
         for (t = b = 0; t < T; t += n) {
-            for (; c < checkpoint->count && mcb__uint(checkpoint, c) <= t; c++) {}
+            for (; c < checkpoint->count && mcb__uint(checkpoint, c) <= t; c += 1 + (uint64_t)certified) {}
             for (; p->block[b + 1].tree <= t; b++) {}
             stop = c < checkpoint->count ? mcb__uint(checkpoint, c) : T;
             n = (stop < p->block[b + 1].tree ? stop : p->block[b + 1].tree) - t;
@@ -2940,6 +2940,7 @@ MCB__INLINE void mcb__descend_8(const mcb__node **node, uint32_t depth, const fl
     MCB__HALF(MCB__BEGIN)
     for (; depth; depth--) {
         MCB__HALF(MCB__STEP)
+        if (!(MCB__HALF(MCB__MORE) 0)) break;
     }
     MCB__HALF(MCB__KEEP)
 #undef MCB__BEGIN
@@ -2969,6 +2970,7 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
 #define MCB__DEFINE_PASS(W, ATTRIBUTE)                                                                                \
     ATTRIBUTE MCB__APART void mcb__pass_##W(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {            \
         const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                                  \
+        const float *x = s->x;                                                                                        \
         size_t K = m->n_classes, i, n;                                                                                \
         for (; s->learner < end; s->learner += n) {                                                                   \
             uint64_t t = s->learner, stop;                                                                            \
@@ -2981,10 +2983,11 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
             column = p->column + s->block->column;                                                                    \
             stop = end < s->block[1].tree ? end : s->block[1].tree;                                                   \
             n = stop - t < MCB__SORTED ? (size_t)(stop - t) : (size_t)MCB__SORTED;                                    \
-            for (; s->copied < p->used[t + n - 1]; s->copied++) {                                                     \
-                float value = s->x[column[s->copied].feature];                                                        \
-                v[s->copied] = value != value ? column[s->copied].missing : value;                                    \
+            for (i = s->copied; i < p->used[t + n - 1]; i++) {                                                        \
+                float value = x[column[i].feature];                                                                   \
+                v[i] = value != value ? column[i].missing : value;                                                    \
             }                                                                                                         \
+            s->copied = i;                                                                                            \
             mcb__find_sorted(p, s->walk + t, n, v, found);                                                            \
             for (i = 0; i < n; i++) {                                                                                 \
                 const mcb__tree *tree = p->tree + t + i;                                                              \
@@ -3051,8 +3054,8 @@ static inline double mcb__two_largest(const double *scores, size_t K, double *se
     return first;
 }
 
-/* Whether class s->top leads every other by more than what the learners after checkpoint c can take away. The rival that
- * was too near before is asked first. */
+/* Whether class s->top leads every other by more than bounds number c say that the other learners take away. The rival
+ * that was too near before is asked first. */
 static inline int mcb__certain(const mcb_model *m, mcb__passage *s, uint64_t c) {
     const mcb_section *pair = &m->section[MCB_S_PAIR];
     size_t K = m->n_classes, k, j;
@@ -3079,7 +3082,7 @@ static inline int mcb__may_exit(const mcb_model *m, mcb__passage *s, int way, ui
     const unsigned char *number = m->section[MCB_S_PAIR + way].data;
     size_t K = m->n_classes, k;
     double threshold, other;
-    if (way == MCB_EARLY_CERTIFIED) return mcb__certain(m, s, c - mcb__without_exit(m, 1));
+    if (way == MCB_EARLY_CERTIFIED) return mcb__certain(m, s, (c - mcb__first_exit(m, 1)) / 2);
     threshold = mcb__f64(number + 8 * (3 + c));
     if (!(threshold <= DBL_MAX)) return 0;
     if (way == MCB_EARLY_CALIBRATED) {
@@ -3103,7 +3106,7 @@ MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, doubl
     const mcb__prepared *p = (const mcb__prepared *)m->prepared;
     float v[MCB__COLUMNS];
     mcb__passage s;
-    uint64_t c;
+    uint64_t c, step = way == MCB_EARLY_CERTIFIED ? 2 : 1;
     if (!mcb_has_early(m, way)) return MCB_E_EARLY;
     memset(&s, 0, sizeof s);
     s.x = x;
@@ -3116,11 +3119,11 @@ MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, doubl
         s.walk = p->early[way == MCB_EARLY_CERTIFIED];
     }
     mcb_start_scores(m, 1, scores);
-    for (c = mcb__without_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c++) {
+    for (c = mcb__first_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c += step) {
         mcb__pass(m, &s, mcb__uint(checkpoint, c), v);
         if (mcb__may_exit(m, &s, way, c)) break;
     }
-    if (c == checkpoint->count) {
+    if (c >= checkpoint->count) {
         mcb__pass(m, &s, m->n_learners, v);
         s.top = mcb_argmax(m, scores);
     }

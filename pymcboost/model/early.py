@@ -15,6 +15,8 @@ WAYS = get_args(Early)
 STEP, MOST = 8, 64
 # Bounds take at most this share of a file.
 SHARE = 0.05
+# Bounds begin where this share of rows exits, or without rows after this share of the learners.
+FEW, EARLIEST = 0.05, 0.625
 # Chance that rows of a calibration promise too much.
 DOUBT = 0.05
 
@@ -63,7 +65,7 @@ class EarlyExit:
             The model keeps the exits of other ways. None takes all of them away.
         X : array-like, data frame or CSR matrix (m, n_features_in_), optional
             Rows that the model has not been trained on; they need no labels. "certified" needs none; with rows, it
-            begins to look where the first of them exits. "calibrated" needs 3 / rate rows, as many as 3,000 for 0.001.
+            begins to look where the first of them exit. "calibrated" needs 3 / rate rows, as many as 3,000 for 0.001.
             "rejection" needs twice as many that the model puts into other classes than ``background``.
         rate : float, default=0.001
             Above 0, below 1.
@@ -88,8 +90,8 @@ class EarlyExit:
             model = self._with_bounds(at, bounds(self.ensemble, at))
             if X is None:
                 return model
-            learners = model.predict_early(X, way)[1].min(initial=self.n_learners)
-            return model._later(at, int(np.count_nonzero(at >= learners)))
+            learners = model.predict_early(X, way)[1]
+            return model._later(at, np.quantile(learners, FEW) if len(learners) else 0)
         if X is None:
             raise ValueError(f"way={way!r} needs rows X that the model has not been trained on")
         if way == "calibrated":
@@ -148,24 +150,24 @@ class EarlyExit:
         return int(found[0])
 
     def _with_bounds(self, at, values):
-        """The model with as many bounds as there is room for, of the checkpoints from half of the learners on."""
+        """The model with bounds for every other checkpoint, as many as there is room for."""
         k = self.ensemble.n_classes
-        values = rounded_up(values[:, ~np.eye(k, dtype=bool)])
+        values = rounded_up(values[::-2][::-1][:, ~np.eye(k, dtype=bool)])
         plain = len(self._changed(**dict.fromkeys(EARLY)).to_bytes())
         room = int(SHARE * plain / (values.itemsize * k * (k - 1)))
-        if not room and len(at):
+        if not room and len(values):
             raise ValueError(
                 f"the bounds of {k * (k - 1)} pairs of classes take {values[0].nbytes} bytes for a checkpoint, more "
                 f"than {SHARE:.0%} of this model's {plain}; way='calibrated' needs none"
             )
-        first = max(len(at) - room, np.count_nonzero(at < self.n_learners / 2))
-        return self._changed(exit=narrow(at), pair=values[first:].ravel())
+        with_room = self._changed(exit=narrow(at), pair=values[max(0, len(values) - room) :].ravel())
+        return with_room._later(at, EARLIEST * self.n_learners)
 
-    def _later(self, at, most):
-        """The model with bounds for the last checkpoints alone."""
-        k = self.ensemble.n_classes
-        pair = self._sections()["pair"]
-        return self._changed(pair=pair[max(0, len(pair) - most * k * (k - 1)) :])
+    def _later(self, at, first):
+        """The model with bounds from so many learners on."""
+        k, pair = self.ensemble.n_classes, self._sections()["pair"]
+        n = np.count_nonzero(at[::-2] >= first)
+        return self._changed(pair=pair[max(0, len(pair) - n * k * (k - 1)) :])
 
     def _margins(self, X, at, rate):
         """Number of rows, of changed labels among them, and a threshold for every checkpoint."""

@@ -34,6 +34,7 @@ MCB__INLINE void mcb__descend_8(const mcb__node **node, uint32_t depth, const fl
     MCB__HALF(MCB__BEGIN)
     for (; depth; depth--) {
         MCB__HALF(MCB__STEP)
+        if (!(MCB__HALF(MCB__MORE) 0)) break;
     }
     MCB__HALF(MCB__KEEP)
 #undef MCB__BEGIN
@@ -63,6 +64,7 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
 #define MCB__DEFINE_PASS(W, ATTRIBUTE)                                                                                \
     ATTRIBUTE MCB__APART void mcb__pass_##W(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {            \
         const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                                  \
+        const float *x = s->x;                                                                                        \
         size_t K = m->n_classes, i, n;                                                                                \
         for (; s->learner < end; s->learner += n) {                                                                   \
             uint64_t t = s->learner, stop;                                                                            \
@@ -75,10 +77,11 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
             column = p->column + s->block->column;                                                                    \
             stop = end < s->block[1].tree ? end : s->block[1].tree;                                                   \
             n = stop - t < MCB__SORTED ? (size_t)(stop - t) : (size_t)MCB__SORTED;                                    \
-            for (; s->copied < p->used[t + n - 1]; s->copied++) {                                                     \
-                float value = s->x[column[s->copied].feature];                                                        \
-                v[s->copied] = value != value ? column[s->copied].missing : value;                                    \
+            for (i = s->copied; i < p->used[t + n - 1]; i++) {                                                        \
+                float value = x[column[i].feature];                                                                   \
+                v[i] = value != value ? column[i].missing : value;                                                    \
             }                                                                                                         \
+            s->copied = i;                                                                                            \
             mcb__find_sorted(p, s->walk + t, n, v, found);                                                            \
             for (i = 0; i < n; i++) {                                                                                 \
                 const mcb__tree *tree = p->tree + t + i;                                                              \
@@ -145,8 +148,8 @@ static inline double mcb__two_largest(const double *scores, size_t K, double *se
     return first;
 }
 
-/* Whether class s->top leads every other by more than what the learners after checkpoint c can take away. The rival that
- * was too near before is asked first. */
+/* Whether class s->top leads every other by more than bounds number c say that the other learners take away. The rival
+ * that was too near before is asked first. */
 static inline int mcb__certain(const mcb_model *m, mcb__passage *s, uint64_t c) {
     const mcb_section *pair = &m->section[MCB_S_PAIR];
     size_t K = m->n_classes, k, j;
@@ -173,7 +176,7 @@ static inline int mcb__may_exit(const mcb_model *m, mcb__passage *s, int way, ui
     const unsigned char *number = m->section[MCB_S_PAIR + way].data;
     size_t K = m->n_classes, k;
     double threshold, other;
-    if (way == MCB_EARLY_CERTIFIED) return mcb__certain(m, s, c - mcb__without_exit(m, 1));
+    if (way == MCB_EARLY_CERTIFIED) return mcb__certain(m, s, (c - mcb__first_exit(m, 1)) / 2);
     threshold = mcb__f64(number + 8 * (3 + c));
     if (!(threshold <= DBL_MAX)) return 0;
     if (way == MCB_EARLY_CALIBRATED) {
@@ -197,7 +200,7 @@ MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, doubl
     const mcb__prepared *p = (const mcb__prepared *)m->prepared;
     float v[MCB__COLUMNS];
     mcb__passage s;
-    uint64_t c;
+    uint64_t c, step = way == MCB_EARLY_CERTIFIED ? 2 : 1;
     if (!mcb_has_early(m, way)) return MCB_E_EARLY;
     memset(&s, 0, sizeof s);
     s.x = x;
@@ -210,11 +213,11 @@ MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, doubl
         s.walk = p->early[way == MCB_EARLY_CERTIFIED];
     }
     mcb_start_scores(m, 1, scores);
-    for (c = mcb__without_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c++) {
+    for (c = mcb__first_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c += step) {
         mcb__pass(m, &s, mcb__uint(checkpoint, c), v);
         if (mcb__may_exit(m, &s, way, c)) break;
     }
-    if (c == checkpoint->count) {
+    if (c >= checkpoint->count) {
         mcb__pass(m, &s, m->n_learners, v);
         s.top = mcb_argmax(m, scores);
     }

@@ -166,10 +166,10 @@ static inline void mcb__sort_trees(const mcb__tree *tree, uint64_t t, uint32_t n
     }
 }
 
-/* Number of checkpoints before the first one that has a bound or a threshold. */
-static inline uint64_t mcb__without_exit(const mcb_model *m, int certified) {
+/* The first checkpoint with bounds, which every other one up to the last has; of thresholds, all have one. */
+static inline uint64_t mcb__first_exit(const mcb_model *m, int certified) {
     uint64_t K = m->n_classes;
-    return certified ? m->section[MCB_S_EXIT].count - m->section[MCB_S_PAIR].count / (K * (K - 1)) : 0;
+    return certified ? m->section[MCB_S_EXIT].count + 1 - 2 * (m->section[MCB_S_PAIR].count / (K * (K - 1))) : 0;
 }
 
 /* Walks through the trees of every part between two checkpoints, and the columns that trees use. */
@@ -179,9 +179,9 @@ static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, m
     uint64_t T = m->section[MCB_S_TSIZ].count, t, c, b, n, stop;
     int certified;
     for (certified = 0; certified < 2; certified++) {
-        c = mcb__without_exit(m, certified);
+        c = mcb__first_exit(m, certified);
         for (t = b = 0; t < T; t += n) {
-            for (; c < checkpoint->count && mcb__uint(checkpoint, c) <= t; c++) {}
+            for (; c < checkpoint->count && mcb__uint(checkpoint, c) <= t; c += 1 + (uint64_t)certified) {}
             for (; p->block[b + 1].tree <= t; b++) {}
             stop = c < checkpoint->count ? mcb__uint(checkpoint, c) : T;
             n = (stop < p->block[b + 1].tree ? stop : p->block[b + 1].tree) - t;
