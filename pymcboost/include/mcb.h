@@ -368,6 +368,13 @@ MCB__INLINE double mcb__real(const mcb_section *s, uint64_t i) {
     return (double)(s->dtype == MCB_F16 ? mcb__f16(s->data + 2 * i) : mcb__f32(s->data + 4 * i));
 }
 
+/* The same where infinities may occur, which mcb__f16 does not know. */
+MCB__INLINE double mcb__bound(const mcb_section *s, uint64_t i) {
+    uint32_t half = s->dtype == MCB_F16 ? mcb__u16(s->data + 2 * i) : 0;
+    if ((half & 0x7c00u) != 0x7c00u) return mcb__real(s, i);
+    return mcb__f64_of((uint64_t)(half >> 15) << 63 | UINT64_C(0x7ff0000000000000) | (half & 0x3ffu));
+}
+
 /* Item of a section of unsigned integers. */
 static inline uint32_t mcb__uint(const mcb_section *s, uint64_t i) {
     if (s->dtype == MCB_U8) return s->data[i];
@@ -771,7 +778,7 @@ static inline int mcb__check_exit(mcb_model *m) {
         before = n;
     }
     for (i = 0; i < s[MCB_S_PAIR].count; i++) { /* infinity: no bound is known */
-        double bound = mcb__real(&s[MCB_S_PAIR], i);
+        double bound = mcb__bound(&s[MCB_S_PAIR], i);
         if (!(bound >= -FLT_MAX)) return mcb__wrong_item(m, MCB_E_BOUND, MCB_S_PAIR, i);
     }
     for (slot = MCB_S_MARG; slot <= MCB_S_RJCT; slot++) {
@@ -3066,7 +3073,7 @@ static inline int mcb__certain(const mcb_model *m, mcb__passage *s, uint64_t c) 
     if (scores[s->top] < largest) s->top = mcb_argmax(m, scores);
     lead = scores[s->top];
     row = (c * K + s->top) * (K - 1);
-#define MCB__BOUND(j) mcb__real(pair, row + (j) - ((j) > s->top))
+#define MCB__BOUND(j) mcb__bound(pair, row + (j) - ((j) > s->top))
     if (s->rival != s->top && !(lead - scores[s->rival] > MCB__BOUND(s->rival))) return 0;
     for (j = 0; j < K; j++) {
         if (j == s->top || lead - scores[j] > MCB__BOUND(j)) continue;

@@ -112,7 +112,7 @@ static inline int mcb__check_exit(mcb_model *m) {
         before = n;
     }
     for (i = 0; i < s[MCB_S_PAIR].count; i++) { /* infinity: no bound is known */
-        double bound = mcb__real(&s[MCB_S_PAIR], i);
+        double bound = mcb__bound(&s[MCB_S_PAIR], i);
         if (!(bound >= -FLT_MAX)) return mcb__wrong_item(m, MCB_E_BOUND, MCB_S_PAIR, i);
     }
     for (slot = MCB_S_MARG; slot <= MCB_S_RJCT; slot++) {

@@ -160,7 +160,7 @@ static inline int mcb__certain(const mcb_model *m, mcb__passage *s, uint64_t c) 
     if (scores[s->top] < largest) s->top = mcb_argmax(m, scores);
     lead = scores[s->top];
     row = (c * K + s->top) * (K - 1);
-#define MCB__BOUND(j) mcb__real(pair, row + (j) - ((j) > s->top))
+#define MCB__BOUND(j) mcb__bound(pair, row + (j) - ((j) > s->top))
     if (s->rival != s->top && !(lead - scores[s->rival] > MCB__BOUND(s->rival))) return 0;
     for (j = 0; j < K; j++) {
         if (j == s->top || lead - scores[j] > MCB__BOUND(j)) continue;
