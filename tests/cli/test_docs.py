@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "commandline.md"
 BLOCK = re.compile(r"<!-- help: (.*?) -->\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
 OTHERS = ("multiboost", "piboost", "abc-logitboost", "hingeboost", "vector-tree")
-SHOWN = [f"train{more}" for more in ("", *(f" -a {name}" for name in OTHERS))] + ["predict", "info"]
+SHOWN = [f"train{more}" for more in ("", *(f" -a {name}" for name in OTHERS))] + ["predict", "info", "convert"]
 
 
 def help_text(what):

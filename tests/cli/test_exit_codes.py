@@ -24,7 +24,7 @@ def check(done, status, *messages):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("program", ["train", "predict", "info"])
+@pytest.mark.parametrize("program", ["train", "predict", "info", "convert"])
 def test_0_help_and_version(program):
     done = run(program, "--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"mcboost-{program} {__version__}\n", "")
@@ -34,7 +34,7 @@ def test_0_help_and_version(program):
     assert call(program, "-h").stdout == done.stdout
 
 
-@pytest.mark.parametrize("program", ["train", "predict", "info"])
+@pytest.mark.parametrize("program", ["train", "predict", "info", "convert"])
 def test_1_usage(program):
     done = call(program, "--nonsense", "a", "b", "c")
     check(done, 1, f"mcboost-{program}: error: ", f"Try 'mcboost-{program} --help'.")

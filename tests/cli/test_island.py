@@ -1,4 +1,4 @@
-"""mcboost-predict and mcboost-info run where NumPy is the only package there is."""
+"""mcboost-predict, mcboost-info and mcboost-convert run where NumPy is the only package there is."""
 
 import json
 import shutil
@@ -76,6 +76,13 @@ def test_info(files, tmp_path):
     assert json.loads(done.stdout)["n_learners"] == 30
 
 
+def test_convert(files, tmp_path):
+    for form in ("mcb", "json", "text"):
+        done = blocked("convert", "--to", form, "--rounds", 4, files / "model.mcb", f"m.{form}", cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert call("info", "--dump", "json", tmp_path / "m.mcb").stdout == (tmp_path / "m.json").read_text()
+
+
 SMALL = [
     *([name] for name in sorted(ALGORITHMS) if name != "vector-tree"),
     ["vector-tree", "--calibrate", "none"],
@@ -123,7 +130,7 @@ def test_sparse_rows_and_cross_validation_alone(tmp_path):
     assert alone.stdout == inside.stdout != ""
 
 
-@pytest.mark.parametrize("program", ["train", "predict", "info"])
+@pytest.mark.parametrize("program", ["train", "predict", "info", "convert"])
 @pytest.mark.parametrize(
     "arguments",
     ["--help", "--version", "--nonsense", "-n", "-n 0 t", "-t 2 t", "-S 5 -l hinge t", "t a b c d"],

@@ -24,7 +24,7 @@ PAGES = {
     "docs/tutorial-c.md": {"console"},
     "docs/guide.md": {"python"},
 }
-PROGRAMS = {"mcboost-train": "train", "mcboost-predict": "predict", "mcboost-info": "info"}
+PROGRAMS = {f"mcboost-{name}": name for name in ("train", "predict", "info", "convert")}
 
 
 @pytest.fixture(scope="module")

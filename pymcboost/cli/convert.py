@@ -1,0 +1,129 @@
+"""mcboost-convert: a model in another form. Needs NumPy only."""
+
+import os
+import re
+import sys
+from argparse import Namespace
+
+from pymcboost.cli.console import (
+    EXIT_CODES,
+    Parser,
+    bounded,
+    check_binary_stream,
+    check_output,
+    file_name,
+    importing,
+    notifier,
+    refuse_same,
+    run,
+    whole_file,
+    write_bytes,
+)
+from pymcboost.cli.predict import cut, read_rows
+
+PROGRAM = "mcboost-convert"
+USAGE = f"{PROGRAM} [options] model_file output_file"
+DESCRIPTION = """\
+Write a model in another form. What a form cannot hold is refused."""
+TARGETS = ("mcb", "json", "text", "c")
+BINARY = ("mcb",)
+
+
+def main(argv=None):
+    """Run ``mcboost-convert`` and return its exit status."""
+    return run(PROGRAM, convert, argv)
+
+
+def parse(argv):
+    """Return the arguments as a namespace."""
+    parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
+    parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
+    parser.add_argument("output_file", help="the model in its new form; - for standard output")
+    parser.add_argument(
+        "--to",
+        choices=TARGETS,
+        default="mcb",
+        help="mcb: a model file; json, text: the whole model for other programs, or for the eye; "
+        "c: arrays and a loop in C99, with static functions where the output file ends in .h (default: mcb)",
+    )
+    parser.add_argument(
+        "--rounds",
+        metavar="t",
+        type=bounded(int, "a number of rounds: 0 or more", lambda value: value >= 0),
+        help="only the first t rounds (default: all)",
+    )
+    parser.add_argument(
+        "--integer",
+        choices=("int8", "int16", "int32"),
+        help="with --to c: scores are sums of integers of this type, for processors without floating point",
+    )
+    parser.add_argument(
+        "--rows",
+        type=file_name,
+        metavar="file",
+        help="with --integer: LIBSVM text or CSV; features are integers where these are, and rows are counted whose "
+        "class is another one than with floating point",
+    )
+    parser.add_common()
+    arguments = parser.parse_args(argv)
+    if arguments.integer and arguments.to != "c":
+        parser.error("--integer is for --to c")
+    if arguments.rows and not arguments.integer:
+        parser.error("--rows is for --integer")
+    return arguments
+
+
+def convert(argv):
+    """Do what ``mcboost-convert``'s arguments ask."""
+    arguments = parse(argv)
+    with importing():
+        from pymcboost.model.model import load_model
+
+    inputs = {"model file": arguments.model_file, "file of rows": arguments.rows}
+    refuse_same(arguments.output_file, "output file", inputs)
+    check_output(arguments.output_file, "output file")
+    if arguments.to in BINARY:
+        check_binary_stream(arguments.output_file, "model")
+    model = load_model(arguments.model_file)
+    if arguments.rounds is not None:
+        model = cut(model, arguments.rounds, arguments.model_file)
+    if arguments.to in BINARY:
+        write_bytes(arguments.output_file, model.to_bytes(), "model")
+        return
+    pieces = written(model, arguments)
+    with whole_file(arguments.output_file, "output file") as stream:
+        stream.writelines(pieces)
+
+
+def written(model, arguments):
+    """Pieces of the text that a model becomes."""
+    if arguments.to == "c":
+        return as_c(model, arguments)
+    with importing():
+        from pymcboost.model import dump
+
+    return dump.as_json(model) if arguments.to == "json" else dump.as_text(model)
+
+
+def as_c(model, arguments):
+    """The model as C, whose names begin as that of the output file."""
+    note = notifier(PROGRAM, arguments.quiet)
+    with importing():
+        from pymcboost.export import to_c
+
+    stem, ending = os.path.splitext(os.path.basename(arguments.output_file))
+    name = re.sub(r"\W", "_", stem, flags=re.ASCII)[:40].lstrip("_0123456789") or "model"
+    rows = None
+    if arguments.rows is not None:
+        how = Namespace(test_file=arguments.rows, format="auto", label=None)
+        known = model.index_base
+        rows = read_rows(model, how, "auto" if known is None else known, note).X
+        rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    text = to_c(model, name, header=ending == ".h", integer=arguments.integer, rows=rows)
+    for line in re.findall(r"^ \* (Features are .*|No sum .*|Of \d+ rows.*)$", text, re.M):
+        note(line)
+    return [text]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

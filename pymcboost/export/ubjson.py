@@ -1,0 +1,88 @@
+"""Universal Binary JSON, as XGBoost writes it: objects, strings, numbers, and arrays of numbers of one type."""
+
+import numpy as np
+
+# Markers of numbers, and their types in NumPy.
+TYPES = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+WORDS = {b"Z": None, b"T": True, b"F": False}
+DEEPEST = 40
+
+
+def loads(data):
+    """The value that bytes hold; ValueError where they are damaged."""
+    reader = _Reader(data)
+    value = reader.value(reader.take(1), 0)
+    if reader.at != len(data):
+        raise ValueError(f"byte {reader.at}: {len(data) - reader.at} bytes follow the end")
+    return value
+
+
+class _Reader:
+    """Bytes and a place in them."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, n):
+        """The next n bytes."""
+        if n > len(self.data) - self.at:
+            raise ValueError(f"byte {self.at}: {n} bytes should follow, but only {len(self.data) - self.at} do")
+        self.at += n
+        return self.data[self.at - n : self.at]
+
+    def numbers(self, marker, n):
+        """So many numbers of a type."""
+        if marker not in TYPES:
+            raise ValueError(f"byte {self.at}: the marker {marker!r} is not known here")
+        kind = np.dtype(TYPES[marker])
+        return np.frombuffer(self.take(n * kind.itemsize), kind)
+
+    def length(self):
+        """A number of bytes or items."""
+        marker = self.take(1)
+        n = int(self.numbers(marker, 1)[0]) if marker not in b"dD" else -1
+        if n < 0:
+            raise ValueError(f"byte {self.at}: a length must be an integer from 0 on")
+        return n
+
+    def text(self):
+        """A string of UTF-8."""
+        return self.take(self.length()).decode()
+
+    def value(self, marker, depth):
+        """The value that a marker begins."""
+        if depth > DEEPEST:
+            raise ValueError(f"byte {self.at}: values are nested more than {DEEPEST} deep")
+        if marker in WORDS:
+            return WORDS[marker]
+        if marker in (b"S", b"H"):
+            return self.text()
+        if marker == b"C":
+            return self.take(1).decode()
+        if marker == b"[":
+            return self.array(depth)
+        return self.object(depth) if marker == b"{" else self.numbers(marker, 1)[0].item()
+
+    def array(self, depth):
+        """A list, or an array of numbers where they are of one type."""
+        marker, values = self.take(1), []
+        if marker == b"$":
+            kind = self.take(1)
+            if self.take(1) != b"#":
+                raise ValueError(f"byte {self.at}: a type of items needs their number after it")
+            return self.numbers(kind, self.length())
+        if marker == b"#":
+            return [self.value(self.take(1), depth + 1) for _ in range(self.length())]
+        while marker != b"]":
+            values.append(self.value(marker, depth + 1))
+            marker = self.take(1)
+        return values
+
+    def object(self, depth):
+        """A dictionary."""
+        values = {}
+        while self.data[self.at : self.at + 1] != b"}":
+            key = self.text()
+            values[key] = self.value(self.take(1), depth + 1)
+        self.at += 1
+        return values

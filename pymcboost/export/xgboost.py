@@ -1,0 +1,167 @@
+"""Models of XGBoost, from the JSON or UBJSON that it saves."""
+
+import json
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from pymcboost.export import ubjson
+from pymcboost.export.foreign import MOST_CLASSES, MOST_FEATURES, Tree, count, model_of, read_bytes, refuse
+from pymcboost.model.model import Model
+
+BINARY = "binary:logistic"
+OBJECTIVES = (BINARY, "multi:softprob", "multi:softmax")
+# Share of a sum of magnitudes by which XGBoost's sums, in float32, may be wrong for every term.
+PRECISION = 2.0**-23
+
+
+def from_xgboost(source: "str | os.PathLike[str] | Any") -> Model:
+    """A classifier of XGBoost as a `Model`.
+
+    Rows fall into the same leaves: ``x < t`` becomes ``x <=`` the float32 before t, and missing values go to their
+    default side. Leaves stay as they are. Scores are added in float64, XGBoost's in float32: ``meta["score_error"]`` bounds
+    the difference, and classes whose scores differ by more than twice as much keep their order.
+
+    Parameters
+    ----------
+    source : str, path-like or Booster
+        JSON or UBJSON file of ``save_model``, or what has ``save_raw``. Trees may have one number in a leaf, or one for
+        each class (``multi_strategy="multi_output_tree"``). The objective is "multi:softprob", "multi:softmax"
+        or "binary:logistic". Categorical features, dart and gblinear are refused.
+
+    Returns
+    -------
+    Model
+        Of all trees, with the labels 0 to K - 1, which is what XGBoost keeps.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is damaged or holds what a `Model` cannot.
+    """
+    data, where = (source.save_raw("ubj"), "the booster") if hasattr(source, "save_raw") else read_bytes(source)
+    data = bytes(data)
+    try:
+        found = json.loads(data) if data[:2].strip()[:1] == b"{" and data[1:2] in b' \n\r\t"}' else ubjson.loads(data)
+    except (ValueError, RecursionError) as error:
+        what = "values are nested too deep" if isinstance(error, RecursionError) else error
+        refuse(f"{where}: neither JSON nor UBJSON of XGBoost: {what}")
+    return _Reader(found, where).model()
+
+
+class _Reader:
+    """A model as dictionaries and lists, of which nothing is taken for granted."""
+
+    def __init__(self, found, where):
+        self.where = where
+        self.learner = self.get(found, "learner", dict)
+        self.about = self.get(self.learner, "learner_model_param", dict)
+
+    def get(self, found, key, kind):
+        """A part of a dictionary, of a type."""
+        value = found.get(key) if isinstance(found, dict) else None
+        if not isinstance(value, kind):
+            refuse(f"{self.where}: {key} is missing, or not what XGBoost writes")
+        return value
+
+    def model(self):
+        """The model."""
+        name = self.get(self.get(self.learner, "objective", dict), "name", str)
+        if name not in OBJECTIVES:
+            refuse(f"{self.where}: the objective {name[:40]!r} is not known; known are {', '.join(OBJECTIVES)}")
+        booster = self.get(self.learner, "gradient_booster", dict)
+        kind = self.get(booster, "name", str)
+        if kind != "gbtree":
+            refuse(f"{self.where}: the booster {kind[:40]!r} cannot be imported, only 'gbtree'")
+        binary = name == BINARY
+        classes = count(self.about.get("num_class", "0"), "num_class", 0, MOST_CLASSES, self.where)
+        count(self.about.get("num_target", "1"), "num_target", 1, 1, self.where)
+        if binary != (classes < 2):
+            refuse(f"{self.where}: num_class is {classes}, which is not what {name} has")
+        k = 2 if binary else classes
+        d = count(self.about.get("num_feature"), "num_feature", 1, MOST_FEATURES, self.where)
+        inner = self.get(booster, "model", dict)
+        found = self.get(inner, "trees", list)
+        info = self.numbers(inner, "tree_info", len(found), "iu").astype(np.int64)
+        if len(found) and not 0 <= info.min() <= info.max() < (1 if binary else k):
+            refuse(f"{self.where}: tree_info must hold classes below {k}")
+        classes = info.tolist() if not binary else [1] * len(found)
+        trees = [self.tree(tree, t, classes[t], k) for t, tree in enumerate(found)]
+        if len({tree.value.ndim for tree in trees}) > 1:
+            refuse(f"{self.where}: some trees have a number in a leaf, and others one for each class")
+        meta = {"imported": "XGBoost", "objective": name, "precision": PRECISION}
+        names = self.learner.get("feature_names")
+        if isinstance(names, list) and len(names) == d and all(isinstance(word, str) for word in names):
+            meta["feature_names"] = names
+        return model_of(trees, self.rounds(inner, len(trees)), self.bias(name, k), d, meta, "softmax", self.where)
+
+    def rounds(self, inner, n):
+        """Number of trees of every round."""
+        if "iteration_indptr" not in inner:
+            return [1] * n
+        size = size_of(inner["iteration_indptr"])
+        ends = self.numbers(inner, "iteration_indptr", size, "iu").astype(np.int64)
+        steps = np.diff(ends)
+        if not len(ends) or ends[0] != 0 or ends[-1] != n or (steps < 1).any():
+            refuse(f"{self.where}: iteration_indptr must rise from 0 to the {n} trees")
+        return steps.tolist()
+
+    def bias(self, name, k):
+        """Where the scores begin."""
+        text = self.get(self.about, "base_score", str)
+        try:
+            values = np.array([float(word) for word in text.strip("[]").split(",")])
+        except ValueError:
+            values = np.zeros(0)
+        if len(values) not in ((1,) if name == BINARY else (1, k)) or not np.isfinite(values).all():
+            refuse(f"{self.where}: base_score is {text[:40]!r}; it must be a number, or one for each class")
+        if name != BINARY:
+            return values * np.ones(k)
+        if not 0 < values[0] < 1:
+            refuse(f"{self.where}: base_score is {text[:40]!r}; it must be a probability between 0 and 1")
+        return np.array([0.0, math.log(values[0] / (1 - values[0]))])
+
+    def numbers(self, found, key, n, kinds):
+        """An array of so many numbers."""
+        try:
+            values = np.asarray(found.get(key))
+        except (ValueError, OverflowError, AttributeError):
+            values = np.zeros((0, 0))
+        if values.shape == (0,) and n == 0:
+            return np.zeros(0, dtype=np.int64)
+        if values.shape != (n,) or values.dtype.kind not in kinds:
+            refuse(f"{self.where}: {key} must hold {n} numbers")
+        return values
+
+    def tree(self, found, t, cls, k):
+        """A tree, whose leaves hold a number or one for each class."""
+        where, self.where = self.where, f"{self.where}: tree {t}"
+        about = self.get(found, "tree_param", dict)
+        n = count(about.get("num_nodes"), "num_nodes", 1, max(size_of(found.get("left_children")), 1), self.where)
+        width = count(about.get("size_leaf_vector", "1"), "size_leaf_vector", 0, MOST_CLASSES, self.where)
+        left, right = (self.numbers(found, f"{side}_children", n, "iu").astype(np.int64) for side in ("left", "right"))
+        if "split_type" in found and self.numbers(found, "split_type", n, "iu").any():
+            refuse(f"{self.where}: a categorical split (split_type); only numerical ones can be imported")
+        feature = self.numbers(found, "split_indices", n, "iu").astype(np.int64)
+        default_left = self.numbers(found, "default_left", n, "iub") != 0
+        condition = self.numbers(found, "split_conditions", n, "iuf").astype(np.float32)
+        # x < t is x <= the float32 just before t.
+        threshold = np.nextafter(condition, np.float32(-np.inf))
+        leaf, value = left < 0, condition
+        if width > 1:
+            if width != k:
+                refuse(f"{self.where}: leaves have {width} numbers, and there are {k} classes")
+            size = size_of(found.get("leaf_weights"))
+            weights = self.numbers(found, "leaf_weights", size - size % k, "iuf").astype(np.float32).reshape(-1, k)
+            if (leaf & ((right < 0) | (right >= len(weights)))).any():
+                refuse(f"{self.where}: a leaf has no leaf_weights; save the model with XGBoost 3.4 or newer")
+            value = weights[np.where(leaf, right, 0)]
+        self.where = where
+        return Tree(left, right, leaf, feature, threshold, default_left, value, cls)
+
+
+def size_of(values):
+    """Number of items of a list, 0 where there is none."""
+    return len(values) if hasattr(values, "__len__") else 0
