@@ -13,7 +13,8 @@ COUNTS = (0, 0, 0, 1, 1, 2, 3, 5, 8, 9, 16, 17, 31, 33, 64, 65, 70)
 CLASSES = (2, 2, 2, 3, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 33, 65, 100)
 FEATURES = (1, 1, 2, 3, 7, 8, 9, 16, 17, 127, 128, 129, 513, 1030, 32_768, 70_000, 2**31 - 1)
 SPECIAL = (0.0, -0.0, 1e-45, -3.4e38, 3.4e38, 1.0, -1.0, math.nan, math.inf, -math.inf)
-TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"exit", b"pair", b"marg", b"rjct", b"meta")
+TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"meta")
+TAGS += (b"exit", b"pair", b"marg", b"rjct")
 # UTF-8 that is right, and that is not: cut short, overlong, a surrogate, above the last character.
 RIGHT = ("é", "中", "\U0001f600", "\u07ff", "\uffff", "\U0010ffff")
 WRONG = ("e4b8", "f09f9861", "e08080", "f0808080", "eda080", "f4908080", "ff", "c080")
@@ -160,7 +161,8 @@ class Draft:
     def exits(self):
         """Checkpoints, and some of the sections that go with them."""
         rng = self.rng
-        learners = next(len(items) for tag, _, items in self.sections if tag == (b"FEAT" if self.kind == 1 else b"TSIZ"))
+        mine = b"FEAT" if self.kind == 1 else b"TSIZ"
+        learners = next(len(items) for tag, _, items in self.sections if tag == mine)
         at = sorted(rng.sample(range(1, learners), min(rng.choice((0, 1, 2, 5)), learners - 1))) if learners else []
         self.add("exit", 0, at)
         pairs, thresholds = self.K * (self.K - 1), [math.inf, *map(abs, self.floats(8))]

@@ -64,10 +64,33 @@ def parse(argv):
         help="with --integer: LIBSVM text or CSV; features are integers where these are, and rows are counted whose "
         "class is another one than with floating point",
     )
+    parser.add_argument(
+        "--early",
+        type=file_name,
+        metavar="file",
+        help="with --to mcb: LIBSVM text or CSV; certified and calibrated early exits, found with these rows, which "
+        "the training has not seen and which need no labels",
+    )
+    parser.add_argument(
+        "--rate",
+        metavar="x",
+        type=bounded(float, "a number above 0 and below 1", lambda value: 0 < value < 1),
+        help="with --early: share of labels that may change (default: 0.001, which takes 3,000 rows)",
+    )
+    parser.add_argument(
+        "--background",
+        metavar="label",
+        help="with --early: the class of rejection, in place of calibrated; --rate is the share of others that may be "
+        "lost",
+    )
     parser.add_common()
     arguments = parser.parse_args(argv)
     if arguments.integer and arguments.to != "c":
         parser.error("--integer is for --to c")
+    if arguments.early and arguments.to != "mcb":
+        parser.error("--early is for --to mcb")
+    if not arguments.early and (arguments.rate is not None or arguments.background is not None):
+        parser.error("--rate and --background are for --early")
     if arguments.rows and not arguments.integer:
         parser.error("--rows is for --integer")
     return arguments
@@ -79,7 +102,7 @@ def convert(argv):
     with importing():
         from pymcboost.model.model import load_model
 
-    inputs = {"model file": arguments.model_file, "file of rows": arguments.rows}
+    inputs = {"model file": arguments.model_file, "file of rows": arguments.rows, "rows of --early": arguments.early}
     refuse_same(arguments.output_file, "output file", inputs)
     check_output(arguments.output_file, "output file")
     if arguments.to in BINARY:
@@ -87,6 +110,8 @@ def convert(argv):
     model = load_model(arguments.model_file)
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
+    if arguments.early is not None:
+        model = with_exits(model, arguments)
     if arguments.to in BINARY:
         write_bytes(arguments.output_file, model.to_bytes(), "model")
         return
@@ -105,6 +130,30 @@ def written(model, arguments):
     return dump.as_json(model) if arguments.to == "json" else dump.as_text(model)
 
 
+def rows_of(model, path, note):
+    """The rows of a file, as the model takes them."""
+    how, known = Namespace(test_file=path, format="auto", label=None), model.index_base
+    return read_rows(model, how, "auto" if known is None else known, note).X
+
+
+def with_exits(model, arguments):
+    """The model with the early exits that ``--early`` asks for; a certified one only where it has room."""
+    note = notifier(PROGRAM, arguments.quiet)
+    rows, classes = rows_of(model, arguments.early, note), {str(label): label for label in model.classes_.tolist()}
+    background = classes.get(arguments.background, arguments.background)
+    way = "calibrated" if background is None else "rejection"
+    try:
+        model = model.with_early_exit(way, rows, rate=arguments.rate or 0.001, background=background)
+        with_bounds = model.with_early_exit("certified", rows)
+    except ValueError as error:
+        if way not in model.early_exits:
+            error.args = (str(error).replace("rate=", "--rate ").replace("rows X", f"rows in {arguments.early}"),)
+            raise
+        note(f"no certified exit: {error}")
+        return model
+    return with_bounds
+
+
 def as_c(model, arguments):
     """The model as C, whose names begin as that of the output file."""
     note = notifier(PROGRAM, arguments.quiet)
@@ -115,9 +164,7 @@ def as_c(model, arguments):
     name = re.sub(r"\W", "_", stem, flags=re.ASCII)[:40].lstrip("_0123456789") or "model"
     rows = None
     if arguments.rows is not None:
-        how = Namespace(test_file=arguments.rows, format="auto", label=None)
-        known = model.index_base
-        rows = read_rows(model, how, "auto" if known is None else known, note).X
+        rows = rows_of(model, arguments.rows, note)
         rows = rows.toarray() if hasattr(rows, "toarray") else rows
     text = to_c(model, name, header=ending == ".h", integer=arguments.integer, rows=rows)
     for line in re.findall(r"^ \* (Features are .*|No sum .*|Of \d+ rows.*)$", text, re.M):

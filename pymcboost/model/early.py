@@ -41,9 +41,7 @@ class EarlyExit:
         sections = self._sections()
         return tuple(way for way, tag in zip(WAYS, EARLY[1:], strict=True) if tag in sections)
 
-    def with_early_exit(
-        self, way: Early | None, X: Any = None, *, rate: float = 0.001, background: Any = None
-    ) -> Self:
+    def with_early_exit(self, way: Early | None, X: Any = None, *, rate: float = 0.001, background: Any = None) -> Self:
         """The same model, with what `predict` needs to leave learners out where few or none of the labels change.
 
         Scores and predictions stay as they are unless ``early`` is asked for. A model with other learners, leaves or
@@ -119,14 +117,16 @@ class EarlyExit:
         n_learners : ndarray of int64 (m,)
             Their mean divided by that of the model is the share of learners that are evaluated.
         """
-        if way not in self.early_exits:
-            raise ValueError(
-                f"this model has no early exit {way!r}, only {self.early_exits}; with_early_exit({way!r}, ...) adds it"
-                if way in WAYS
-                else f"early must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}"
-            )
-        codes, n_learners = self._rows.early(X, WAYS.index(way), n_jobs)
+        codes, n_learners = self.early_codes(X, way, n_jobs)
         return self.classes_[codes], n_learners
+
+    def early_codes(self, X, way, n_jobs=None):
+        """Positions in ``classes_`` of the labels, and learners of each row; parameters as in `predict_early`."""
+        if way not in WAYS:
+            raise ValueError(f"early must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
+        if way not in self.early_exits:
+            raise ValueError(f"this model has no early exit {way!r}; with_early_exit({way!r}, ...) adds it")
+        return self._rows.early(X, WAYS.index(way), n_jobs)
 
     def _check_early(self, way, rate, background):
         if way not in WAYS:
@@ -263,5 +263,5 @@ def may_fail(n, rate, what, parts=1):
         term += math.log((n - failing) / (failing + 1)) + math.log(rate) - math.log1p(-rate) if failing < n else 0
     if failing < 0:
         need = parts * math.ceil(math.log(DOUBT) / math.log1p(-rate))
-        raise ValueError(f"rate={rate:g} needs {need} {what} or more, there are {n * parts}; give more, or a larger rate")
+        raise ValueError(f"rate={rate:g} needs {need} {what} or more, not {n * parts}; give more, or a larger rate")
     return failing

@@ -272,7 +272,9 @@ class Model(Calibration, Covers, EarlyExit, Stages):
         -------
         ndarray (m,) of labels
         """
-        return self.classes_[self.predict_codes(X, n_jobs)] if early is None else self.predict_early(X, early, n_jobs)[0]
+        if early is not None:
+            return self.predict_early(X, early, n_jobs)[0]
+        return self.classes_[self.predict_codes(X, n_jobs)]
 
     def predict_codes(self, X: Any, n_jobs: int | None = None) -> NDArray[np.int64]:
         """Positions in ``classes_`` of the predicted labels: (m,) int64. Parameters as in `raw_scores`."""
