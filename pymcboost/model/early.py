@@ -232,9 +232,9 @@ def bounds(ensemble, at):
             for i in range(k):
                 after[number, i] += (leaf - leaf[:, [i]]).max(axis=0)
             continue
-        sign = np.zeros(k)
-        sign[[cls, base] if base >= 0 else [cls]] = [1, -1] if base >= 0 else [1]
-        sign = sign if code is None else code[cls].astype(np.float64)
+        sign = np.eye(k)[cls] if code is None else code[cls].astype(np.float64)
+        if base >= 0:
+            sign[base] = -1
         size += np.abs(leaf).max() * np.abs(sign)
         change = sign - sign[:, None]
         after[number] += np.maximum(leaf.max() * change, leaf.min() * change)
@@ -245,7 +245,7 @@ def bounds(ensemble, at):
 
 def rounded_up(values):
     """Numbers of float16, or float32 where those are out of reach, that are not below these."""
-    largest = np.abs(values).max(initial=1.0)
+    largest = np.abs(values).max(initial=0.0)
     dtype = np.float16 if 2.0**-8 < largest <= 65504 else np.float32
     with np.errstate(over="ignore"):
         result = values.astype(dtype)
