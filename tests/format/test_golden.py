@@ -32,7 +32,7 @@ def test_golden(name):
     assert model.predict(X).tolist() == expected["labels"]
     if model.has_probabilities:
         assert model.predict_proba(X).tobytes() == from_hex(expected["probabilities"]).tobytes()
-    assert model.early_exits == tuple(expected.get("early", ()))
+    assert set(model.early_exits) == set(expected.get("early", ()))
     for way, early in expected.get("early", {}).items():
         labels, learners = model.predict_early(X, way)
         assert [labels.tolist(), learners.tolist()] == early
@@ -128,8 +128,8 @@ def write_missing():
             model = Model.from_ensemble(random_linear(6, k, seed=k), classes)  # no link: the temperature alone
             write(f"v1-linear-{k}-calibrated", model.with_temperature(0.5), finite_rows(6, 6))
             for mode, leaves in (("list", "float32"), ("trees", "float16")):
-                learners = random_stumps(40, 6, k, seed=k) if mode == "list" else random_trees(20, 6, k, "vector", seed=k)
-                model = Model.from_ensemble(learners, classes, link="softmax", leaves=leaves)
+                stumps, trees = random_stumps(40, 6, k, seed=k), random_trees(20, 6, k, "vector", seed=k)
+                model = Model.from_ensemble(stumps if mode == "list" else trees, classes, link="softmax", leaves=leaves)
                 write(f"v1-{mode}-{k}-early", with_exits(model), random_rows(20, 6))
         for name, machine in machines.items():
             model = Model.from_ensemble(machine, classes, link=link, meta={"algorithm": "test"} if k == 3 else None)

@@ -294,8 +294,9 @@ CASES = [
     ("MCB_E_EXIT", lambda: with_section(patch(CODED, 48, "I", 1), b"exit", 1, b"\1")),
     *[
         ("MCB_E_SHAPE", lambda tag=tag, code=code, n=n: edited(EXITS, tag, code, lambda values: values[:n]))
-        for tag, code, n in ((b"pair", "e", -1), (b"pair", "e", 7), (b"marg", "d", -1), (b"rjct", "d", 0), (b"exit", "B", 2))
+        for tag, code, n in ((b"pair", "e", -1), (b"pair", "e", 7), (b"marg", "d", -1), (b"rjct", "d", 0))
     ],
+    ("MCB_E_SHAPE", lambda: edited(EXITS, b"exit", "B", lambda values: values[:2])),
     ("MCB_E_SHAPE", lambda: edited(EXITS, b"pair", "e", lambda values: values + values[:6])),
     *[
         ("MCB_E_CHECKPOINT", lambda at=at, value=value: edited(EXITS, b"exit", "B", put(at, value)))

@@ -4,7 +4,6 @@ With modelmath.py, it imports nothing of pymcboost. `File` refuses bytes with th
 reason; its `scores` and `probabilities` take one row at a time.
 """
 
-import copy
 import math
 import struct
 
@@ -306,22 +305,17 @@ class File:
             return self.score_trees(row, start)
         return self.score_linear(row, start) if self.kind == LINEAR else self.score_kernel(row, start)
 
-    def first(self, n):
-        """The same with the first n learners alone."""
-        other = copy.copy(self)
-        tags = [b"TSIZ"] if self.kind == TREES else [b"FEAT", b"THRS"]
-        other.items = self.items | {tag: self.items[tag][:n] for tag in tags}
-        return other
-
     def early(self, row, way):
         """Class of a row and the learners it takes; the way is the number of a tag in EXITS."""
-        K, numbers, top = self.K, self.items[EXITS[way]], 0
+        K, numbers, top, so_far = self.K, self.items[EXITS[way]], 0, {}
+        start = list(self.items[b"BIAS"])
+        final = (self.score_trees if self.kind == TREES else self.score_stumps)(row, start, so_far)
         checkpoints = list(enumerate(self.items[b"exit"]))
         if way == 0:
             bounds = len(numbers) // (K * (K - 1))
             checkpoints = checkpoints[::-2][:bounds][::-1]
         for place, (number, n) in enumerate(checkpoints):
-            F = self.first(n).scores(row)
+            F = so_far[n]
             if way == 0:
                 top = top if F[top] == max(F) else F.index(max(F))
                 mine = numbers[(place * K + top) * (K - 1) :]
@@ -332,12 +326,17 @@ class File:
                 exits = exits and numbers[3 + number] < math.inf
             if exits:
                 return top, n
-        F = self.scores(row)
-        return F.index(max(F)), self.n_learners()
+        return final.index(max(final)), self.n_learners()
 
-    def score_stumps(self, row, F):
+    def note(self, n, F, so_far):
+        """Keep the sums of the first n learners where there is a checkpoint."""
+        if so_far is not None and n in self.items[b"exit"]:
+            so_far[n] = list(F)
+
+    def score_stumps(self, row, F, so_far=None):
         K, right, left = self.K, self.items[b"COEF"], self.items.get(b"COEL")
         for j, ((feature, nan_left), t) in enumerate(zip(self.features(), self.items[b"THRS"], strict=True)):
+            self.note(j, F, so_far)
             x = row[feature]
             for k in range(K):
                 value = right[j * K + k]
@@ -368,12 +367,13 @@ class File:
                 at, i = at + right[i], i + right[i]
         return at
 
-    def score_trees(self, row, F):
+    def score_trees(self, row, F, so_far=None):
         K, values, code, features = self.K, self.items[b"LEAF"], self.items.get(b"CODE"), self.features()
         classes, bases = self.items.get(b"TCLS"), self.items.get(b"TBAS")
         columns = [0.0] * (len(code) // K if code else 0)
         begin = 0
         for t, size in enumerate(self.items[b"TSIZ"]):
+            self.note(t, F, so_far)
             at = self.leaf(row, begin, size, t, features)
             begin += size
             if classes is None:

@@ -22,7 +22,7 @@ FEWER, MOST_SETS = 4, 4
 
 @benchmark("early")
 def bench_early(options):
-    """Certified and calibrated early exits of 200 vector trees: share of learners, time of a row in C, labels changed."""
+    """Certified and calibrated early exits of 200 vector trees: learners left out, time of a row in C, labels."""
     rounds = options.rounds or options.size(20, 200)
     report = Report(
         {

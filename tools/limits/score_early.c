@@ -55,7 +55,8 @@ int main(int argc, char **argv)
     int repeat = atoi(argv[1]), way = atoi(argv[2]);
     size_t size, bytes;
     mcb_model m;
-    if (mcb_open(&m, whole(argv[3], &size), size) || !mcb_has_early(&m, way))
+    void *file = whole(argv[3], &size);
+    if (mcb_open(&m, file, size) || !mcb_has_early(&m, way))
         return 1;
     mcb_prepare(&m, malloc(mcb_prepared_size(&m) + 1), mcb_prepared_size(&m));
     int32_t *head = whole(argv[4], &bytes);
