@@ -41,6 +41,7 @@ TESTS = {
     "data": f"unit/test_tree_data equivalence/test_stumps unit/test_svmlight unit/test_small_rules {TREES} {ALL} cli",
     "model": "unit/test_ensemble unit/test_kinds unit/test_machines unit/test_scoring unit/test_temperature format cli",
     "": "unit/test_files unit/test_small_rules contract/test_public_types contract/test_rough_use format cli",
+    "export": "unit/test_export_c unit/test_export_from unit/test_export_onnx unit/test_export_treelite",
     "hinge": f"equivalence/test_hinge unit/test_small_rules {ALL}",
     "algorithms": f"{CLASSIC} {ALL}",
     "algorithms/_": f"{COLUMN} {CLASSIC} {ALL}",

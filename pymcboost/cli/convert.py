@@ -1,4 +1,4 @@
-"""mcboost-convert: a model in another form. Needs NumPy only."""
+"""mcboost-convert: a model in another form, or of another library. Needs NumPy only."""
 
 import os
 import re
@@ -8,6 +8,7 @@ from argparse import Namespace
 from pymcboost.cli.console import (
     EXIT_CODES,
     Parser,
+    UsageError,
     bounded,
     check_binary_stream,
     check_output,
@@ -24,9 +25,10 @@ from pymcboost.cli.predict import cut, read_rows
 PROGRAM = "mcboost-convert"
 USAGE = f"{PROGRAM} [options] model_file output_file"
 DESCRIPTION = """\
-Write a model in another form. What a form cannot hold is refused."""
-TARGETS = ("mcb", "json", "text", "c")
-BINARY = ("mcb",)
+Write a model in another form, or read one of another library. What a form cannot hold is refused."""
+SOURCES = ("mcb", "lightgbm", "xgboost")
+TARGETS = ("mcb", "json", "text", "c", "onnx", "treelite")
+BINARY = ("mcb", "onnx", "treelite")
 
 
 def main(argv=None):
@@ -37,14 +39,22 @@ def main(argv=None):
 def parse(argv):
     """Return the arguments as a namespace."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
+    parser.add_argument("model_file", help=".mcb file, or what --from names")
     parser.add_argument("output_file", help="the model in its new form; - for standard output")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        choices=SOURCES,
+        default="mcb",
+        help="mcb: a model file; lightgbm: its text; xgboost: its JSON or UBJSON (default: mcb)",
+    )
     parser.add_argument(
         "--to",
         choices=TARGETS,
         default="mcb",
         help="mcb: a model file; json, text: the whole model for other programs, or for the eye; "
-        "c: arrays and a loop in C99, with static functions where the output file ends in .h (default: mcb)",
+        "c: arrays and a loop in C99, of static functions where the output file ends in .h; onnx, treelite: for their "
+        "runtimes (default: mcb)",
     )
     parser.add_argument(
         "--rounds",
@@ -52,6 +62,37 @@ def parse(argv):
         type=bounded(int, "a number of rounds: 0 or more", lambda value: value >= 0),
         help="only the first t rounds (default: all)",
     )
+    parser.add_argument(
+        "--leaves",
+        choices=("float32", "float16"),
+        help="type of the leaves of trees; float16 rounds them to 3 digits (default: as they are)",
+    )
+    parser.add_argument(
+        "--layout",
+        choices=("list", "interval", "interval32"),
+        help="with --to mcb: tables of intervals in place of a list of stumps (default: as it is)",
+    )
+    add_rows(parser)
+    add_early(parser)
+    parser.add_common()
+    arguments = parser.parse_args(argv)
+    if arguments.layout and arguments.to != "mcb":
+        parser.error("--layout is for --to mcb")
+    if arguments.leaves == "float16" and arguments.source != "mcb":
+        parser.error("--leaves float16 is for model files: leaves of another library would be further from its own")
+    if arguments.integer and arguments.to != "c":
+        parser.error("--integer is for --to c")
+    if arguments.rows and not arguments.integer and arguments.source == "mcb":
+        parser.error("--rows is for --integer and for --from another library")
+    if arguments.early and arguments.to != "mcb":
+        parser.error("--early is for --to mcb")
+    if not arguments.early and (arguments.rate is not None or arguments.background is not None):
+        parser.error("--rate and --background are for --early")
+    return arguments
+
+
+def add_rows(parser):
+    """Add the options about rows, and about integers, which are counted on them."""
     parser.add_argument(
         "--integer",
         choices=("int8", "int16", "int32"),
@@ -61,9 +102,13 @@ def parse(argv):
         "--rows",
         type=file_name,
         metavar="file",
-        help="with --integer: LIBSVM text or CSV; features are integers where these are, and rows are counted whose "
-        "class is another one than with floating point",
+        help="LIBSVM text or CSV. With --integer features are integers where these are, and rows are counted whose "
+        "class is another one than with floating point; with --from, rows whose class may be",
     )
+
+
+def add_early(parser):
+    """Add the options of early exits."""
     parser.add_argument(
         "--early",
         type=file_name,
@@ -83,51 +128,45 @@ def parse(argv):
         help="with --early: the class of rejection, in place of calibrated; --rate is the share of others that may be "
         "lost",
     )
-    parser.add_common()
-    arguments = parser.parse_args(argv)
-    if arguments.integer and arguments.to != "c":
-        parser.error("--integer is for --to c")
-    if arguments.early and arguments.to != "mcb":
-        parser.error("--early is for --to mcb")
-    if not arguments.early and (arguments.rate is not None or arguments.background is not None):
-        parser.error("--rate and --background are for --early")
-    if arguments.rows and not arguments.integer:
-        parser.error("--rows is for --integer")
-    return arguments
 
 
 def convert(argv):
     """Do what ``mcboost-convert``'s arguments ask."""
     arguments = parse(argv)
-    with importing():
-        from pymcboost.model.model import load_model
-
+    note = notifier(PROGRAM, arguments.quiet)
     inputs = {"model file": arguments.model_file, "file of rows": arguments.rows, "rows of --early": arguments.early}
     refuse_same(arguments.output_file, "output file", inputs)
     check_output(arguments.output_file, "output file")
     if arguments.to in BINARY:
         check_binary_stream(arguments.output_file, "model")
-    model = load_model(arguments.model_file)
+    model = loaded(arguments)
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
+    rows = None if arguments.rows is None else rows_of(model, arguments.rows, note)
+    if arguments.source != "mcb":
+        say_error(model, rows, note)
+    if arguments.leaves or arguments.layout:
+        model = type(model).from_bytes(model.to_bytes(layout=arguments.layout, leaves=arguments.leaves))
     if arguments.early is not None:
-        model = with_exits(model, arguments)
+        model = with_exits(model, arguments, note)
     if arguments.to in BINARY:
-        write_bytes(arguments.output_file, model.to_bytes(), "model")
+        write_bytes(arguments.output_file, as_bytes(model, arguments.to), "model")
         return
-    pieces = written(model, arguments)
+    pieces = written(model, arguments, rows, note)
     with whole_file(arguments.output_file, "output file") as stream:
         stream.writelines(pieces)
 
 
-def written(model, arguments):
-    """Pieces of the text that a model becomes."""
-    if arguments.to == "c":
-        return as_c(model, arguments)
+def loaded(arguments):
+    """The model of the file, whoever wrote it."""
     with importing():
-        from pymcboost.model import dump
-
-    return dump.as_json(model) if arguments.to == "json" else dump.as_text(model)
+        if arguments.source == "mcb":
+            from pymcboost.model.model import load_model as load
+        elif arguments.source == "lightgbm":
+            from pymcboost.export import from_lightgbm as load
+        else:
+            from pymcboost.export import from_xgboost as load
+    return load(arguments.model_file)
 
 
 def rows_of(model, path, note):
@@ -136,9 +175,8 @@ def rows_of(model, path, note):
     return read_rows(model, how, "auto" if known is None else known, note).X
 
 
-def with_exits(model, arguments):
+def with_exits(model, arguments, note):
     """The model with the early exits that ``--early`` asks for; a certified one only where it has room."""
-    note = notifier(PROGRAM, arguments.quiet)
     rows, classes = rows_of(model, arguments.early, note), {str(label): label for label in model.classes_.tolist()}
     background = classes.get(arguments.background, arguments.background)
     way = "calibrated" if background is None else "rejection"
@@ -154,18 +192,47 @@ def with_exits(model, arguments):
     return with_bounds
 
 
-def as_c(model, arguments):
+def say_error(model, rows, note):
+    """Say how exact an imported model is."""
+    error = model.meta["score_error"]
+    note(f"no score differs by more than {error:.2g}: classes that are {2 * error:.2g} apart keep their order")
+    if rows is not None:
+        scores = model.raw_scores(rows)
+        scores.sort(axis=1)
+        close = int((scores[:, -1] - scores[:, -2] <= 2 * error).sum())
+        note(f"of {len(rows)} rows, {close} have two best classes that are closer")
+
+
+def written(model, arguments, rows, note):
+    """Pieces of the text that a model becomes."""
+    if arguments.to == "c":
+        return as_c(model, arguments, rows if arguments.integer else None, note)
+    with importing():
+        from pymcboost.model import dump
+
+    return dump.as_json(model) if arguments.to == "json" else dump.as_text(model)
+
+
+def as_bytes(model, target):
+    """The bytes of a file that is no text."""
+    if target == "mcb":
+        return model.to_bytes()
+    with importing():
+        from pymcboost.export import to_onnx, to_treelite
+    try:
+        return (to_onnx if target == "onnx" else to_treelite)(model)
+    except ImportError as error:
+        raise UsageError(str(error)) from None
+
+
+def as_c(model, arguments, rows, note):
     """The model as C, whose names begin as that of the output file."""
-    note = notifier(PROGRAM, arguments.quiet)
     with importing():
         from pymcboost.export import to_c
 
     stem, ending = os.path.splitext(os.path.basename(arguments.output_file))
     name = re.sub(r"\W", "_", stem, flags=re.ASCII)[:40].lstrip("_0123456789") or "model"
-    rows = None
-    if arguments.rows is not None:
-        rows = rows_of(model, arguments.rows, note)
-        rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
     text = to_c(model, name, header=ending == ".h", integer=arguments.integer, rows=rows)
     for line in re.findall(r"^ \* (Features are .*|No sum .*|Of \d+ rows.*)$", text, re.M):
         note(line)

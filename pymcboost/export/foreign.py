@@ -1,7 +1,7 @@
 """What the readers of other libraries' models share: trees as the others number them, and as ours are."""
 
 import os
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def read_bytes(source):
         return file.read(), os.fspath(source)
 
 
-def refuse(what):
+def refuse(what: str) -> NoReturn:
     """Refuse a file."""
     raise ModelFormatError(what)
 

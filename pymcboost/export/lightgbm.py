@@ -28,9 +28,9 @@ NONE, ZEROS = 0, 1
 def from_lightgbm(source: "str | os.PathLike[str] | Any") -> Model:
     """A classifier of LightGBM as a `Model`.
 
-    Finite rows of float32 fall into the same leaves: thresholds are rounded down to float32, and missing values go to their
-    default side. Leaves are rounded to float32. ``meta["score_error"]`` bounds what that does to a score: classes whose
-    scores differ by more than twice as much keep their order.
+    Finite rows of float32 fall into the same leaves: thresholds are rounded down to float32, and missing values go to
+    their default side. Leaves are rounded to float32. ``meta["score_error"]`` bounds what that does to a score: classes
+    whose scores differ by more than twice as much keep their order.
 
     Parameters
     ----------

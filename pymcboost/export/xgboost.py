@@ -21,8 +21,8 @@ def from_xgboost(source: "str | os.PathLike[str] | Any") -> Model:
     """A classifier of XGBoost as a `Model`.
 
     Rows fall into the same leaves: ``x < t`` becomes ``x <=`` the float32 before t, and missing values go to their
-    default side. Leaves stay as they are. Scores are added in float64, XGBoost's in float32: ``meta["score_error"]`` bounds
-    the difference, and classes whose scores differ by more than twice as much keep their order.
+    default side. Leaves stay as they are. Scores are added in float64, XGBoost's in float32: ``meta["score_error"]``
+    bounds the difference, and classes whose scores differ by more than twice as much keep their order.
 
     Parameters
     ----------
@@ -43,8 +43,10 @@ def from_xgboost(source: "str | os.PathLike[str] | Any") -> Model:
     """
     data, where = (source.save_raw("ubj"), "the booster") if hasattr(source, "save_raw") else read_bytes(source)
     data = bytes(data)
+    start = data.lstrip()[:2]
+    text = start[:1] == b"{" and start[1:] in (b"", b'"', b"}", b" ", b"\n", b"\r", b"\t")
     try:
-        found = json.loads(data) if data[:2].strip()[:1] == b"{" and data[1:2] in b' \n\r\t"}' else ubjson.loads(data)
+        found = json.loads(data) if text else ubjson.loads(data)
     except (ValueError, RecursionError) as error:
         what = "values are nested too deep" if isinstance(error, RecursionError) else error
         refuse(f"{where}: neither JSON nor UBJSON of XGBoost: {what}")
@@ -146,17 +148,21 @@ class _Reader:
             refuse(f"{self.where}: a categorical split (split_type); only numerical ones can be imported")
         feature = self.numbers(found, "split_indices", n, "iu").astype(np.int64)
         default_left = self.numbers(found, "default_left", n, "iub") != 0
-        condition = self.numbers(found, "split_conditions", n, "iuf").astype(np.float32)
-        # x < t is x <= the float32 just before t.
-        threshold = np.nextafter(condition, np.float32(-np.inf))
+        condition = self.numbers(found, "split_conditions", n, "iuf")
+        with np.errstate(over="ignore", under="ignore"):
+            condition = condition.astype(np.float32)
+            # x < t is x <= the float32 just before t.
+            threshold = np.nextafter(condition, np.float32(-np.inf))
         leaf, value = left < 0, condition
         if width > 1:
             if width != k:
                 refuse(f"{self.where}: leaves have {width} numbers, and there are {k} classes")
-            size = size_of(found.get("leaf_weights"))
+            if "leaf_weights" not in found:
+                refuse(f"{self.where}: there are no leaf_weights; save the model with XGBoost 3.4 or newer")
+            size = size_of(found["leaf_weights"])
             weights = self.numbers(found, "leaf_weights", size - size % k, "iuf").astype(np.float32).reshape(-1, k)
             if (leaf & ((right < 0) | (right >= len(weights)))).any():
-                refuse(f"{self.where}: a leaf has no leaf_weights; save the model with XGBoost 3.4 or newer")
+                refuse(f"{self.where}: right_children must hold the numbers of the leaves in leaf_weights")
             value = weights[np.where(leaf, right, 0)]
         self.where = where
         return Tree(left, right, leaf, feature, threshold, default_left, value, cls)

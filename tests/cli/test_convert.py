@@ -1,11 +1,14 @@
 """mcboost-convert: models in other forms, and what they cannot hold."""
 
 import json
+import sys
 
 import pytest
 from cli.programs import call
+from unit.test_export_from import lightgbm, xgboost
 
 from pymcboost import load_model
+from pymcboost.export import to_onnx
 
 
 def converted(*arguments, cwd=None):
@@ -32,6 +35,18 @@ def test_fewer_rounds(files, tmp_path):
     assert (tmp_path / "m.mcb").read_bytes() == model.truncate(7).to_bytes()
     assert len(json.loads(converted("--rounds", 7, "--to", "json", files / "model.mcb", "-"))["trees"]) == 7
     refused(1, "--rounds must be from 0 to 30", "--rounds", 31, files / "model.mcb", "-")
+
+
+def test_other_leaves_and_layouts(files, tmp_path):
+    model = load_model(files / "model.mcb")
+    converted("--layout", "interval", files / "model.mcb", tmp_path / "m.mcb")
+    assert (tmp_path / "m.mcb").read_bytes() == model.to_bytes(layout="interval")
+    assert call("train", "-q", "-n", 3, "-a", "mart", files / "train.svm", "t.mcb", cwd=tmp_path).returncode == 0
+    converted("--leaves", "float16", "t.mcb", "h.mcb", cwd=tmp_path)
+    assert (tmp_path / "h.mcb").read_bytes() == load_model(tmp_path / "t.mcb").to_bytes(leaves="float16")
+    refused(2, "leaves='float16' is for trees", "--leaves", "float16", files / "model.mcb", "-")
+    refused(2, "an interval table is for stumps", "--layout", "interval", "t.mcb", "out", cwd=tmp_path)
+    refused(1, "--layout is for --to mcb", "--layout", "interval", "--to", "c", "t.mcb", "out", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("form", ["mcb", "json"])
@@ -69,7 +84,36 @@ def test_integers(files, tmp_path):
     model = files / "model.mcb"
     refused(2, "broken.svm:1:", "--to", "c", "--integer", "int8", "--rows", "broken.svm", model, "out", cwd=tmp_path)
     refused(1, "--integer is for --to c", "--integer", "int8", model, "out", cwd=tmp_path)
-    refused(1, "--rows is for --integer", "--to", "c", "--rows", "broken.svm", model, "out", cwd=tmp_path)
+    refused(1, "--rows is for --integer and for --from", "--rows", "broken.svm", model, "out", cwd=tmp_path)
     call("train", "-q", "-n", 2, "-a", "hingeboost", "-t", 2, files / "train.svm", "k.mcb", cwd=tmp_path)
     refused(2, "not of a kernel machine", "--to", "c", "k.mcb", "out", cwd=tmp_path)
     assert not (tmp_path / "out").exists()
+
+
+def test_onnx(files, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    refused(1, "pip install 'pymcboost[onnx]'", "--to", "onnx", files / "model.mcb", "out", cwd=tmp_path)
+    monkeypatch.setitem(sys.modules, "treelite", None)
+    refused(1, "pip install treelite", "--to", "treelite", files / "model.mcb", "out", cwd=tmp_path)
+    monkeypatch.undo()
+    pytest.importorskip("onnx")
+    converted("--to", "onnx", files / "model.mcb", "m.onnx", cwd=tmp_path)
+    assert (tmp_path / "m.onnx").read_bytes() == to_onnx(load_model(files / "model.mcb"))
+
+
+def test_models_of_other_libraries(tmp_path):
+    _, text = lightgbm()
+    (tmp_path / "m.txt").write_text(text)
+    (tmp_path / "m.json").write_text(json.dumps(xgboost(True)[1]))
+    (tmp_path / "t.svm").write_text("0 1:0.5 2:1\n1 1:2 3:7\n")
+    done = call("convert", "--from", "lightgbm", "--rows", "t.svm", "m.txt", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0 and "of 2 rows, 0 have two best classes that are closer" in done.stderr
+    assert "no score differs by more than " in done.stderr
+    assert call("predict", "-q", "t.svm", "m.mcb", "-", cwd=tmp_path).returncode == 0
+    assert "lightgbm" not in call("info", "m.mcb", cwd=tmp_path).stderr
+    done = call("convert", "-q", "--from", "xgboost", "--to", "c", "--rounds", 2, "m.json", "m.c", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    refused(3, "m.txt: neither JSON nor UBJSON", "--from", "xgboost", "m.txt", "out", cwd=tmp_path)
+    refused(3, "m.json: not a text model of LightGBM", "--from", "lightgbm", "m.json", "out", cwd=tmp_path)
+    refused(1, "--leaves float16 is for", "--from", "lightgbm", "--leaves", "float16", "m.txt", "out", cwd=tmp_path)
+    refused(4, "none: No such file", "--from", "lightgbm", "none", "out", cwd=tmp_path)

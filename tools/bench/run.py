@@ -24,6 +24,7 @@ from bench import (  # noqa: F401
     classic,
     early,
     hinge,
+    imported,
     inspection,
     limits,
     multiboost,

@@ -1,0 +1,40 @@
+"""The trees of a model for formats that have nodes, and leaves that vote for classes."""
+
+import numpy as np
+
+# Share of a sum of magnitudes by which a sum of float32 may be wrong for every term.
+PRECISION = 2.0**-23
+
+
+def forest(model, target):
+    """Trees as a dump has them, at least one, and the code or None; all but sums over stumps and trees is refused."""
+    ensemble = model.ensemble
+    if model.kind not in (1, 3) or ensemble.decoder != "linear":
+        kinds = {2: "an interval table", 5: "a linear machine", 6: "a kernel machine"}
+        what = kinds.get(model.kind, f"a model with decoder={ensemble.decoder!r}")
+        raise ValueError(f"{target} is written of stumps and trees whose leaves are added up, not of {what}")
+    if not len(ensemble):
+        return [{"class": 0, "base": None, "nodes": [{"value": 0.0}]}], None
+    parts = dict(ensemble.dump())
+    return list(parts["trees"]), None if parts["code"] is None else np.array(parts["code"])
+
+
+def votes(value, tree, code):
+    """(class, value) of the votes of a leaf."""
+    if tree["class"] is None:
+        return list(enumerate(value))
+    if code is not None:
+        return list(enumerate((np.float64(value) * code[tree["class"]]).tolist()))
+    return [(tree["class"], value)] + ([] if tree["base"] is None else [(tree["base"], -value)])
+
+
+def error_of(model, trees, code):
+    """Bound on what a sum of float32 differs by from a score."""
+    size, terms = np.abs(model.ensemble.bias.astype(np.float64)), np.ones(model.n_classes_)
+    for tree in trees:
+        largest = np.zeros(model.n_classes_)
+        for node in tree["nodes"]:
+            for cls, value in votes(node["value"], tree, code) if "value" in node else ():
+                largest[cls] = max(largest[cls], abs(value))
+        size, terms = size + largest, terms + (largest > 0)
+    return float((terms * PRECISION * size).max())

@@ -1,0 +1,109 @@
+"""A model for ONNX runtimes: an ensemble of trees whose leaves vote for several classes, or a product of matrices."""
+
+from typing import Any
+
+import numpy as np
+
+from pymcboost._version import __version__
+from pymcboost.export.forest import error_of, forest, votes
+from pymcboost.inspection.subject import model_of
+
+# Old enough for every runtime in use; trees are in the second.
+OPSETS = (("", 17), ("ai.onnx.ml", 3))
+IR_VERSION = 8
+# Slopes of the softmax.
+LINKS = {"none": 1.0, "softmax": 1.0, "softmax2": 2.0}
+
+
+def to_onnx(model: Any) -> bytes:
+    """The model for ONNX runtimes; needs onnx (``pip install 'pymcboost[onnx]'``).
+
+    The input ``X`` is float32 (m, n_features_in_). The outputs are ``label`` (m,), integers or strings, ``scores``
+    (m, K) and, where the model has them, ``probabilities`` (m, K). Runtimes add in float32. The metadata
+    ``score_error`` bounds the difference from `Model.raw_scores` for stumps and trees; classes more than twice as far
+    apart keep their order.
+
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        Of stumps or trees, or a linear machine. Interval tables, kernel machines and decoders are refused.
+
+    Returns
+    -------
+    bytes
+        What an .onnx file holds.
+    """
+    model = model_of(model)
+    trees = None if model.kind == 5 else forest(model, "ONNX")
+    try:
+        from onnx import TensorProto, checker, helper, numpy_helper
+    except ImportError:
+        raise ImportError("ONNX needs the package onnx: pip install 'pymcboost[onnx]'") from None
+    nodes, constants, error = (
+        _linear(helper.make_node, model) if trees is None else _trees(helper.make_node, model, *trees)
+    )
+    constants["labels"] = _labels(model)
+    nodes.append(helper.make_node("ArgMax", ["scores"], ["best"], axis=1, keepdims=0))
+    nodes.append(helper.make_node("Gather", ["labels", "best"], ["label"], axis=0))
+    text = constants["labels"].dtype.kind == "O"
+    k, floats = model.n_classes_, TensorProto.FLOAT
+    out = [("label", TensorProto.STRING if text else TensorProto.INT64, ["m"]), ("scores", floats, ["m", k])]
+    if model.has_probabilities:
+        constants["slope"] = np.array(LINKS[model.link] / (model.temperature or 1), dtype=np.float32)
+        nodes.append(helper.make_node("Mul", ["scores", "slope"], ["scaled"]))
+        nodes.append(helper.make_node("Softmax", ["scaled"], ["probabilities"], axis=1))
+        out.append(("probabilities", floats, ["m", k]))
+    graph = helper.make_graph(
+        nodes,
+        "model",
+        [helper.make_tensor_value_info("X", floats, ["m", model.n_features_in_])],
+        [helper.make_tensor_value_info(*one) for one in out],
+        [numpy_helper.from_array(values, name) for name, values in constants.items()],
+    )
+    made = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid(*one) for one in OPSETS],
+        ir_version=IR_VERSION,
+        producer_name="pymcboost",
+        producer_version=__version__,
+    )
+    helper.set_model_props(made, {} if error is None else {"score_error": repr(error)})
+    checker.check_model(made)
+    return made.SerializeToString()
+
+
+def _labels(model):
+    """The class labels in a type that ONNX has."""
+    classes = model.classes_
+    return classes.astype(np.int64) if classes.dtype.kind in "iu" else classes.astype(object)
+
+
+def _linear(node, model):
+    """Nodes and constants of a linear machine."""
+    ensemble = model.ensemble
+    constants = {"coef": ensemble.coef, "intercept": ensemble.bias}
+    return [node("Gemm", ["X", "coef", "intercept"], ["scores"], transB=1)], constants, None
+
+
+def _trees(node, model, trees, code):
+    """Node of stumps or trees, and a bound on what a score differs by."""
+    columns = {name: [] for name in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids")}
+    columns |= {"falsenodeids": [], "missing_value_tracks_true": []}
+    given = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
+    for t, tree in enumerate(trees):
+        for number, one in enumerate(tree["nodes"]):
+            split = "feature" in one
+            row = (t, number, one.get("feature", 0), one.get("threshold", 0.0), "BRANCH_LEQ" if split else "LEAF")
+            row += (one.get("left", 0), one.get("right", 0), int(one.get("missing") == "left"))
+            for values, value in zip(columns.values(), row, strict=True):
+                values.append(value)
+            rows = () if split else ((t, number, *vote) for vote in votes(one["value"], tree, code))
+            for row in rows:
+                for values, value in zip(given.values(), row, strict=True):
+                    values.append(value)
+    attributes = {f"nodes_{name}": values for name, values in columns.items()}
+    attributes |= {f"target_{name}": values for name, values in given.items()}
+    attributes |= {"n_targets": model.n_classes_, "domain": OPSETS[1][0]}
+    # Runtimes leave base_values out for classes without a vote.
+    nodes = [node("TreeEnsembleRegressor", ["X"], ["sums"], **attributes), node("Add", ["sums", "bias"], ["scores"])]
+    return nodes, {"bias": model.ensemble.bias}, error_of(model, trees, code)

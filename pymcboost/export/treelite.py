@@ -1,0 +1,76 @@
+"""A model for treelite, and so for the runtimes that read its format."""
+
+from typing import Any
+
+import numpy as np
+
+from pymcboost.export.forest import error_of, forest, votes
+from pymcboost.inspection.subject import model_of
+
+
+def to_treelite(model: Any) -> bytes:
+    """The model as treelite serializes it; needs treelite (``pip install treelite``).
+
+    Predictions are the K scores, added in float32. The attributes ``classes``, the labels, and ``score_error`` are kept
+    beside them: no score differs by more from `Model.raw_scores`, and classes more than twice as far apart keep their
+    order. Probabilities are left to the reader.
+
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        Of stumps or trees. Interval tables, machines and decoders are refused.
+
+    Returns
+    -------
+    bytes
+        For ``treelite.Model.deserialize_bytes``, or a file for ``deserialize``.
+    """
+    model = model_of(model)
+    trees, code = forest(model, "treelite's format")
+    try:
+        from treelite import model_builder as treelite
+    except ImportError:
+        raise ImportError("treelite's format needs the package treelite: pip install treelite") from None
+    k = model.n_classes_
+    alone = code is None and all(tree["class"] is not None and tree["base"] is None for tree in trees)
+    builder = treelite.ModelBuilder(
+        threshold_type="float32",
+        leaf_output_type="float32",
+        metadata=treelite.Metadata(
+            num_feature=model.n_features_in_,
+            task_type="kMultiClf",
+            average_tree_output=False,
+            num_target=1,
+            num_class=[k],
+            leaf_vector_shape=(1, 1 if alone else k),
+        ),
+        tree_annotation=treelite.TreeAnnotation(
+            num_tree=len(trees),
+            target_id=[0] * len(trees),
+            class_id=[tree["class"] if alone else -1 for tree in trees],
+        ),
+        postprocessor=treelite.PostProcessorFunc(name="identity_multiclass"),
+        base_scores=model.ensemble.bias.tolist(),
+        attributes={"classes": model.classes_.tolist(), "score_error": error_of(model, trees, code)},
+    )
+    for tree in trees:
+        builder.start_tree()
+        for number, node in enumerate(tree["nodes"]):
+            builder.start_node(number)
+            if "value" in node:
+                vector = np.zeros(k)
+                for cls, value in votes(node["value"], tree, code):
+                    vector[cls] = value
+                builder.leaf(node["value"] if alone else vector.tolist())
+            else:
+                builder.numerical_test(
+                    node["feature"],
+                    node["threshold"],
+                    default_left=node["missing"] == "left",
+                    opname="<=",
+                    left_child_key=node["left"],
+                    right_child_key=node["right"],
+                )
+            builder.end_node()
+        builder.end_tree()
+    return builder.commit().serialize_bytes()

@@ -1,0 +1,418 @@
+"""Models of LightGBM and XGBoost: their scores, and files that are damaged or hold what a model cannot."""
+
+import json
+import random
+import re
+import struct
+
+import numpy as np
+import pytest
+from reference.scoring import random_right
+
+from pymcboost import ModelFormatError
+from pymcboost.export import from_lightgbm, from_xgboost, ubjson
+
+CHOICES = (0, 1.0000000180025095e-35, -1.0000000180025095e-35, 0.1, -0.3, 2.5, 1e300, np.inf)
+
+
+class Node:
+    """A tree as one reads it: a split with two children, or a leaf."""
+
+    def __init__(self, rng, splits, d, value):
+        self.value = None if splits else value()
+        if splits:
+            low = int(rng.integers(splits))
+            self.feature, self.threshold = int(rng.integers(d)), float(rng.choice(CHOICES))
+            self.default, self.missing = int(rng.integers(2)), int(rng.choice((0, 2)))
+            self.left, self.right = Node(rng, low, d, value), Node(rng, splits - 1 - low, d, value)
+
+    def leaf(self, x, goes_left):
+        return self.value if self.value is not None else (
+            self.left if goes_left(self, x[self.feature]) else self.right
+        ).leaf(x, goes_left)  # fmt: skip
+
+    def each(self):
+        return [self, *self.left.each(), *self.right.each()] if self.value is None else [self]
+
+
+def rows(m, d):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(m, d)).astype(np.float32)
+    for value in (np.nan, 0.0, -0.0, 0.1, np.nextafter(np.float32(0.1), np.float32(0)), 2.5, -0.3, 3e38, 1e-40):
+        X[rng.random(X.shape) < 0.08] = value
+    return X
+
+
+def lightgbm_left(node, x):
+    if np.isnan(x):
+        return bool(node.default) if node.missing == 2 else node.threshold >= 0
+    return float(x) <= node.threshold
+
+
+def lightgbm_text(trees, k, d, objective):
+    per_round = 1 if objective.startswith("binary") else k
+    head = ["tree", "version=v4", f"num_class={per_round}", f"num_tree_per_iteration={per_round}", "label_index=0"]
+    head += [f"max_feature_idx={d - 1}", f"objective={objective}", "feature_names=" + " ".join("abcdef"[:d]), ""]
+    for number, tree in enumerate(trees):
+        nodes = tree.each()
+        splits, leaves = ([node for node in nodes if (node.value is None) == want] for want in (True, False))
+        at = {id(node): i for i, node in enumerate(splits)} | {id(node): ~i for i, node in enumerate(leaves)}
+        line = lambda of, where=splits: " ".join(str(of(node)) for node in where)  # noqa: E731
+        head += [f"Tree={number}", f"num_leaves={len(leaves)}", "num_cat=0"]
+        head += [f"split_feature={line(lambda node: node.feature)}"]
+        head += [f"threshold={line(lambda node: repr(node.threshold))}"]
+        head += [f"decision_type={line(lambda node: 2 * node.default + 4 * node.missing)}"]
+        head += [f"left_child={line(lambda node, at=at: at[id(node.left)])}"]
+        head += [f"right_child={line(lambda node, at=at: at[id(node.right)])}"]
+        head += [f"leaf_value={line(lambda node: repr(node.value), leaves)}", "is_linear=0", "shrinkage=1", "", ""]
+    return "\n".join([*head, "end of trees", "", "feature_importances:", "parameters:", "end of parameters", ""])
+
+
+def lightgbm(objective="multiclass num_class:3", n=12, k=3):
+    rng = np.random.default_rng(1)
+    trees = [Node(rng, int(rng.integers(0, 9)), 4, rng.normal) for _ in range(n)]
+    return trees, lightgbm_text(trees, k, 4, objective)
+
+
+def imported(read, folder, data):
+    path = folder / "model"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return read(path)
+
+
+@pytest.mark.parametrize("objective", ["multiclass num_class:3", "multiclassova num_class:3 sigmoid:1"])
+def test_lightgbm(tmp_path, objective):
+    trees, text = lightgbm(objective)
+    model, X = imported(from_lightgbm, tmp_path, text), rows(300, 4)
+    expected = np.array([[sum(t.leaf(x, lightgbm_left) for t in trees[c::3]) for c in range(3)] for x in X])
+    error = model.meta["score_error"]
+    assert 0 < error < 1e-5 and np.abs(model.raw_scores(X) - expected).max() <= error
+    assert (model.n_rounds, model.n_learners, model.feature_names) == (4, 12, list("abcd"))
+    assert model.link == ("softmax" if objective.startswith("multiclass ") else "none")
+    assert model.classes_.tolist() == [0, 1, 2]
+
+
+def test_lightgbm_of_two_classes(tmp_path):
+    trees, text = lightgbm("binary sigmoid:2")
+    model, X = imported(from_lightgbm, tmp_path, text.replace("\n", "\r\n")), rows(300, 4)
+    expected = np.array([sum(t.leaf(x, lightgbm_left) for t in trees) for x in X])
+    assert np.abs(model.decision_function(X) - expected).max() <= model.meta["score_error"]
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-2 * expected)), rtol=1e-5)
+
+
+def test_lightgbm_zeros_that_are_missing(tmp_path):
+    """They are where the threshold sends them, or the file is refused."""
+    text = lightgbm_text([Node(np.random.default_rng(0), 1, 1, lambda: 1.0)] * 3, 3, 1, "multiclass num_class:3")
+    for threshold, decision, fine in (
+        (0.5, 2, True),
+        (-0.5, 0, True),
+        (0.5, 0, False),
+        (-0.5, 2, False),
+        (0, 2, False),
+    ):
+        found = re.sub(r"threshold=\S*", f"threshold={threshold}", text)
+        found = re.sub(r"decision_type=\d*", f"decision_type={decision + 4}", found)
+        if fine:
+            assert imported(from_lightgbm, tmp_path, found).ensemble.nan_left.tolist() == [decision == 2] * 3
+        else:
+            with pytest.raises(ModelFormatError, match="zero_as_missing"):
+                imported(from_lightgbm, tmp_path, found)
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.3, -0.1, 2.5, 1e-35, -1e-46, 1 / 3, 16777217.0, 1e300])
+def test_lightgbm_thresholds_between_two_float32(tmp_path, threshold):
+    tree = Node(np.random.default_rng(0), 1, 1, lambda: 1.0)
+    tree.threshold, tree.left.value, tree.right.value = threshold, -1.0, 1.0
+    model = imported(from_lightgbm, tmp_path, lightgbm_text([tree], 2, 1, "binary sigmoid:1"))
+    with np.errstate(over="ignore"):
+        near = min(np.float32(threshold), np.finfo(np.float32).max)
+    X = np.array([near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(4e37))])[:, None]
+    assert (model.decision_function(X) < 0).tolist() == (X[:, 0].astype(np.float64) <= threshold).tolist()
+
+
+REFUSED = [
+    ("tree\n", "forest\n", "does not begin with the line 'tree'"),
+    ("version=v4", "version=v9", "version 'v9' of LightGBM's text"),
+    ("end of trees", "", "cut off"),
+    ("objective=multiclass", "objective=regression", "'regression' is not that of a classifier"),
+    ("label_index=0", "average_output", "a random forest"),
+    ("num_class=3", "num_class=1", "num_class is '1'; it must be an integer from 2 to 65535"),
+    ("num_class=3", "num_class=99999999999999999999", "num_class is '99999999999999999999'"),
+    ("num_tree_per_iteration=3", "num_tree_per_iteration=4", "it must be an integer from 3 to 3"),
+    ("max_feature_idx=3", "max_feature_idx=-1", "max_feature_idx is '-1'"),
+    ("max_feature_idx=3", "max_feature_idx=1", "features must be from 0 to 1"),
+    ("\nTree=11\n", "\n", "there are 11 trees, no multiple of the 3"),
+    ("num_cat=0", "num_cat=1", "tree 0: a categorical split"),
+    ("is_linear=0", "is_linear=1", "tree 0: a linear tree"),
+    ("num_leaves=5", "num_leaves=4", "must hold 3 numbers; there are 4"),
+    ("num_leaves=5", "num_leaves=1000000000", "num_leaves is '1000000000'"),
+    ("leaf_value=", "leaf_value=x ", "leaf_value holds 'x "),
+    ("leaf_value=", "leaf_value=nan ", "leaf_value must hold"),
+    (r"leaf_value=[^ \n]+", "leaf_value=1e39", "a leaf is not finite in float32"),
+    (r"leaf_value=[^ \n]+", "leaf_value=nan", "leaf_value holds NaN"),
+    (r"\nthreshold=[^ \n]+", "\nthreshold=-1e300", "a threshold is not finite in float32"),
+    (r"left_child=1", "left_child=0", "is reached in two ways"),
+    (r"left_child=1", "left_child=77", "left_child must hold integers from"),
+    (r"left_child=1", "left_child=1.5", "left_child must hold integers from"),
+    (r"decision_type=\d+", "decision_type=9", "a categorical split (decision_type)"),
+]
+
+
+@pytest.mark.parametrize("old, new, message", REFUSED)
+def test_lightgbm_refusals(tmp_path, old, new, message):
+    text = lightgbm()[1]
+    assert re.search(old, text)
+    with pytest.raises(ModelFormatError, match=re.escape(message)) as caught:
+        imported(from_lightgbm, tmp_path, re.sub(old, new, text, count=1))
+    assert str(caught.value).startswith(str(tmp_path / "model: "))
+
+
+def xgboost_dict(trees, k, d, vector=False, objective="multi:softprob"):
+    found = []
+    for number, tree in enumerate(trees):
+        nodes = tree.each()
+        at, leaves = {id(node): i for i, node in enumerate(nodes)}, [node for node in nodes if node.value is not None]
+        column = lambda of, leaf: [leaf(n) if n.value is not None else of(n) for n in nodes]  # noqa: B023, E731
+        one = {
+            "id": number,
+            "left_children": column(lambda n, at=at: at[id(n.left)], lambda n: -1),
+            "right_children": column(
+                lambda n, at=at: at[id(n.right)], lambda n, leaves=leaves: leaves.index(n) if vector else -1
+            ),
+            "split_indices": column(lambda n: n.feature, lambda n: 0),
+            "split_conditions": column(lambda n: n.threshold, lambda n: 1e-45 if vector else n.value),
+            "default_left": column(lambda n: n.default, lambda n: 0),
+            "split_type": [0] * len(nodes),
+            "tree_param": {"num_nodes": str(len(nodes)), "size_leaf_vector": str(k if vector else 1)},
+        }
+        if vector:
+            one["leaf_weights"] = [value for leaf in leaves for value in leaf.value]
+        found.append(one)
+    binary = objective == "binary:logistic"
+    per_round = 1 if binary or vector else k
+    return {
+        "learner": {
+            "feature_names": list("abcd"),
+            "gradient_booster": {
+                "model": {
+                    "trees": found,
+                    "tree_info": [t % per_round for t in range(len(trees))],
+                    "iteration_indptr": list(range(0, len(trees) + 1, per_round)),
+                },
+                "name": "gbtree",
+            },
+            "learner_model_param": {
+                "base_score": "[2.5E-1]" if binary else "[1E0,-2E0,5E-1]",
+                "num_class": "0" if binary else str(k),
+                "num_feature": str(d),
+                "num_target": "1",
+            },
+            "objective": {"name": objective},
+        },
+        "version": [3, 4, 1],
+    }
+
+
+def small(rng):
+    return lambda: float(np.float32(rng.normal()))
+
+
+def xgboost(vector=False, objective="multi:softprob"):
+    rng = np.random.default_rng(2)
+    value = (lambda: [small(rng)() for _ in range(3)]) if vector else small(rng)
+    trees = [Node(rng, int(rng.integers(0, 9)), 4, value) for _ in range(12)]
+    for tree in trees:
+        for node in tree.each():
+            if node.value is None:
+                node.threshold = float(np.float32(min(node.threshold, 3e38)))
+    return trees, xgboost_dict(trees, 3, 4, vector, objective)
+
+
+def xgboost_left(node, x):
+    return bool(node.default) if np.isnan(x) else x < np.float32(node.threshold)
+
+
+def ubj(value):
+    """A value in UBJSON, lists of numbers as typed arrays."""
+    if isinstance(value, dict):
+        return b"{" + b"".join(ubj(key)[1:] + ubj(item) for key, item in value.items()) + b"}"
+    if isinstance(value, str):
+        return b"SL" + struct.pack(">q", len(value.encode())) + value.encode()
+    if isinstance(value, list) and value and all(type(item) in (int, float) for item in value):
+        floats = any(type(item) is float for item in value)
+        array = np.array(value, dtype=">f4" if floats else ">i8")
+        return b"[$" + (b"d" if floats else b"L") + b"#L" + struct.pack(">q", len(value)) + array.tobytes()
+    if isinstance(value, list):
+        return b"[" + b"".join(map(ubj, value)) + b"]"
+    return b"l" + struct.pack(">i", value)
+
+
+@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("objective", ["multi:softprob", "binary:logistic"])
+def test_xgboost(tmp_path, vector, objective):
+    if vector and objective == "binary:logistic":
+        return
+    trees, found = xgboost(vector, objective)
+    X, model = rows(300, 4), imported(from_xgboost, tmp_path, json.dumps(found))
+    assert imported(from_xgboost, tmp_path, ubj(found)).to_bytes() == model.to_bytes()
+    leaves = np.array([[t.leaf(x, xgboost_left) for t in trees] for x in X])
+    if objective == "binary:logistic":
+        scores, expected = model.decision_function(X), leaves.sum(axis=1) + np.log(1 / 3)
+        np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-expected)), rtol=1e-6)
+    else:
+        sums = leaves.sum(axis=1) if vector else np.stack([leaves[:, c::3].sum(axis=1) for c in range(3)], axis=1)
+        scores, expected = model.raw_scores(X), sums + [1, -2, 0.5]
+    assert np.abs(scores - expected).max() <= model.meta["score_error"] < 1e-4
+    assert (model.n_learners, model.n_rounds) == (12, 4 if objective != "binary:logistic" and not vector else 12)
+    assert model.feature_names == list("abcd")
+
+
+def changed(found, path, value):
+    found = json.loads(json.dumps(found))
+    *path, last = [int(key) if key.isdigit() else key for key in path.split("/")]
+    inner = found
+    for key in path:
+        inner = inner[key]
+    inner[last] = value
+    return json.dumps(found)
+
+
+LEARNER, MODEL = "learner/", "learner/gradient_booster/model/"
+WRONG = [
+    ("learner", [], "learner is missing"),
+    (f"{LEARNER}objective/name", "reg:squarederror", "the objective 'reg:squarederror' is not known"),
+    (f"{LEARNER}gradient_booster/name", "dart", "the booster 'dart' cannot be imported"),
+    (f"{LEARNER}learner_model_param/num_class", "0", "num_class is 0, which is not what multi:softprob has"),
+    (f"{LEARNER}learner_model_param/num_class", "9" * 30, "num_class is '9999999999"),
+    (f"{LEARNER}learner_model_param/num_target", "2", "num_target is '2'; it must be an integer from 1 to 1"),
+    (f"{LEARNER}learner_model_param/num_feature", "2", "features must be from 0 to 1"),
+    (f"{LEARNER}learner_model_param/num_feature", 4.5, "num_feature is '4.5'"),
+    (f"{LEARNER}learner_model_param/base_score", "[1,2]", "base_score is '[1,2]'"),
+    (f"{LEARNER}learner_model_param/base_score", "nan", "base_score is 'nan'"),
+    (f"{MODEL}tree_info", [0] * 11, "tree_info must hold 12 numbers"),
+    (f"{MODEL}tree_info/0", 3, "tree_info must hold classes below 3"),
+    (f"{MODEL}iteration_indptr/1", 0, "iteration_indptr must rise from 0 to the 12 trees"),
+    (f"{MODEL}trees", {}, "trees is missing"),
+    (f"{MODEL}trees/2", "tree", "tree 2: tree_param is missing"),
+    (f"{MODEL}trees/2/tree_param/num_nodes", "1000000000", "tree 2: num_nodes is '1000000000'"),
+    (f"{MODEL}trees/2/split_type/0", 1, "tree 2: a categorical split"),
+    (f"{MODEL}trees/2/split_conditions/0", "x", "tree 2: split_conditions must hold"),
+    (f"{MODEL}trees/2/split_conditions/0", [1], "tree 2: split_conditions must hold"),
+    (f"{MODEL}trees/2/split_conditions/0", -3.4028234663852886e38, "tree 2: a threshold is not finite"),
+    (f"{MODEL}trees/2/left_children/0", 0, "tree 2: node 0 is reached in two ways"),
+    (f"{MODEL}trees/2/left_children/0", 1 << 40, f"tree 2: there is no node {1 << 40}"),
+    (f"{MODEL}trees/2/left_children/0", 1 << 70, "tree 2: left_children must hold"),
+    (f"{MODEL}trees/2/split_indices/0", -1, "tree 2: features must be from 0 to 3"),
+    (f"{MODEL}trees/2/tree_param/size_leaf_vector", "3", "tree 2: there are no leaf_weights"),
+    (f"{MODEL}trees/2/tree_param/size_leaf_vector", "2", "tree 2: leaves have 2 numbers, and there are 3 classes"),
+]
+
+
+@pytest.mark.parametrize("path, value, message", WRONG)
+def test_xgboost_refusals(tmp_path, path, value, message):
+    found = xgboost()[1]
+    assert len(found["learner"]["gradient_booster"]["model"]["trees"][2]["left_children"]) > 1
+    with pytest.raises(ModelFormatError, match=re.escape(message)) as caught:
+        imported(from_xgboost, tmp_path, changed(found, path, value))
+    assert str(caught.value).startswith(str(tmp_path / "model: "))
+
+
+def test_xgboost_trees_of_both_kinds_are_refused(tmp_path):
+    found, vector = xgboost()[1], xgboost(True)[1]
+    text = changed(found, f"{MODEL}trees/3", vector["learner"]["gradient_booster"]["model"]["trees"][3])
+    with pytest.raises(ModelFormatError, match="some trees have a number in a leaf"):
+        imported(from_xgboost, tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (b"", "should follow"),
+        (b"[" * 100000, "nested"),
+        (b'{"a":' * 100000, "nested"),
+        (b"{" + b"U\x01a{" * 100, "nested more than 40 deep"),
+        (b"{U\x01a[$d#L\x7f\xff\xff\xff\xff\xff\xff\xff", "should follow"),
+        (b"{U\x01a[$Z#L\x7f\xff\xff\xff\xff\xff\xff\xff", "is not known here"),
+        (b"{U\x01aSl\xff\xff\xff\xff", "must be an integer from 0 on"),
+        (b"{U\x01aSd\x00\x00\x00\x00", "must be an integer from 0 on"),
+        (b"{U\x01a[$d]", "a type of items needs their number"),
+        (b"{U\x01aSU\x01\xff}", "can't decode"),
+        (b"{U\x01aZ}x", "1 bytes follow the end"),
+        (b'{"learner": nonsense}', "Expecting value"),
+        (b'{"learner"', "Expecting"),
+    ],
+)
+def test_what_is_neither_json_nor_ubjson(tmp_path, data, message):
+    with pytest.raises(ModelFormatError, match="neither JSON nor UBJSON") as caught:
+        imported(from_xgboost, tmp_path, data)
+    assert message in str(caught.value)
+
+
+def test_ubjson():
+    value = {"a": [1, -2], "b": [1.5], "c": "ü", "d": {"e": []}, "f": [{}, "x"], "g": 7}
+    found = ubjson.loads(ubj(value))
+    assert {key: item.tolist() if hasattr(item, "tolist") else item for key, item in found.items()} == value
+    assert ubjson.loads(b"[#U\x03TFZ") == [True, False, None]
+    assert ubjson.loads(b"[U\x07CaD?\xf0\x00\x00\x00\x00\x00\x00]") == [7, "a", 1.0]
+
+
+def test_damaged_files(tmp_path):
+    """Whatever the damage, a file is read or refused."""
+    draw, refused = random.Random(3), 0
+    files = [(from_lightgbm, lightgbm()[1].encode()), (from_xgboost, json.dumps(xgboost()[1]).encode())]
+    files += [(from_xgboost, json.dumps(xgboost(True)[1]).encode()), (from_xgboost, ubj(xgboost(True)[1]))]
+    for number in range(600):
+        read, data = files[number % 4]
+        data = bytearray(data)
+        for _ in range(draw.choice((1, 1, 3))):
+            i, n = draw.randrange(len(data)), draw.randrange(20)
+            data[i : i + n] = draw.choice(
+                (b"", b"", bytes(draw.randbytes(n)), b"-1", b"1e999", b"nan", b"[]", data[:n])
+            )
+        try:
+            imported(read, tmp_path, bytes(data)).predict(rows(3, 4))
+        except ModelFormatError:
+            refused += 1
+        except ValueError as error:
+            assert "features" in str(error)  # the model has another number of them
+    assert 100 < refused < 600
+
+
+@pytest.mark.parametrize("n", [5000])
+def test_chains_of_any_depth(tmp_path, n):
+    """No recursion."""
+    right, nodes = random_right(n, np.random.default_rng(0), 0), np.arange(n)
+    assert (right == 1).all()
+    line = {"num_leaves": [n + 1], "num_cat": [0], "split_feature": [0] * n, "threshold": nodes}
+    line |= {
+        "decision_type": [2] * n,
+        "left_child": ~nodes,
+        "right_child": [*nodes[1:], ~n],
+        "leaf_value": range(n + 1),
+    }
+    tree = "".join(f"{key}={' '.join(map(str, values))}\n" for key, values in line.items())
+    head = lightgbm_text([], 2, 1, "binary sigmoid:1").split("end of trees")[0]
+    model = imported(from_lightgbm, tmp_path, f"{head}Tree=0\n{tree}\nend of trees\n")
+    assert model.decision_function([[17.5], [-1], [1e9]]).tolist() == [18, 0, n]
+
+
+def test_with_the_libraries_themselves(tmp_path):
+    lgb, xgb = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
+    rng, X = np.random.default_rng(0), rows(900, 5)
+    y = (np.nan_to_num(X[:, 0]) > 0) + (rng.random(900) < 0.3)
+    common = {"num_class": 3, "verbose": -1, "num_threads": 1, "objective": "multiclass"}
+    booster = lgb.train(common, lgb.Dataset(X, y), 20)
+    check(from_lightgbm(booster), booster.predict(X, raw_score=True), X)
+    for strategy in ("one_output_per_tree", "multi_output_tree"):
+        common = {"num_class": 3, "nthread": 1, "objective": "multi:softprob", "multi_strategy": strategy}
+        booster = xgb.train(common, xgb.DMatrix(X, y), 20)
+        booster.save_model(tmp_path / "m.json")
+        assert from_xgboost(tmp_path / "m.json").to_bytes() == from_xgboost(booster).to_bytes()
+        check(from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True), X)
+
+
+def check(model, expected, X):
+    error, best = model.meta["score_error"], np.sort(expected, axis=1)
+    assert np.abs(model.raw_scores(X) - expected).max() <= error
+    apart = best[:, -1] - best[:, -2] > 2 * error
+    assert apart.mean() > 0.9 and (model.predict(X) == expected.argmax(axis=1))[apart].all()

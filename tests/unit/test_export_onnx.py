@@ -1,0 +1,70 @@
+"""Models in ONNX, as ONNX Runtime scores them; skipped where the packages are missing."""
+
+import re
+import sys
+
+import numpy as np
+import pytest
+from reference.scoring import finite_rows, random_kernel, random_linear, random_rows, random_stumps, random_trees
+
+from pymcboost import Model
+from pymcboost.export import to_onnx
+
+TEXT = ["a", "b", "c ü", "d"]
+
+
+def outputs(model, X):
+    onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    data = to_onnx(model)
+    session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_outputs()]
+    props = {prop.key: prop.value for prop in onnx.load_from_string(data).metadata_props}
+    return dict(zip(names, session.run(None, {"X": X}), strict=True)), float(props.get("score_error", "nan"))
+
+
+@pytest.mark.parametrize("mode", ["scalar", "base", "vector", "code", "stumps", "stumps of two sides", "no tree"])
+@pytest.mark.parametrize("link", ["none", "softmax", "softmax2"])
+def test_trees(mode, link):
+    if mode == "no tree":
+        ensemble = random_trees(0, 5, 4, "vector")
+    elif mode.startswith("stumps"):
+        ensemble = random_stumps(60, 5, 4, mode != "stumps")
+    else:
+        ensemble = random_trees(20, 5, 4, mode, few_thresholds=mode == "base")
+    model = Model.from_ensemble(ensemble, TEXT if mode == "vector" else [-3, 0, 7, 9], link=link)
+    model = model.with_temperature(1.7) if mode == "scalar" else model
+    X = random_rows(500, 5)
+    found, error = outputs(model, X)
+    expected = model.raw_scores(X)
+    assert np.abs(found["scores"] - expected).max() <= error < 1e-3
+    best = np.sort(expected, axis=1)
+    apart = best[:, -1] - best[:, -2] > 2 * error
+    assert apart.mean() > 0.98 and (found["label"] == model.predict(X))[apart].all()
+    assert ("probabilities" in found) == model.has_probabilities
+    if model.has_probabilities:
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("k, d", [(2, 3), (10, 37)])
+def test_linear_machines(k, d):
+    model = Model.from_ensemble(random_linear(d, k), range(k))
+    X = finite_rows(200, d)
+    found, _ = outputs(model, X)
+    np.testing.assert_allclose(found["scores"], model.raw_scores(X), rtol=1e-4, atol=1e-4)
+    assert (found["label"] == model.predict(X)).mean() > 0.99
+
+
+def test_what_onnx_cannot_hold():
+    for model, what in (
+        (Model.from_ensemble(random_kernel(5, 3, 2), [0, 1]), "not of a kernel machine"),
+        (Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval"), "not of an interval table"),
+        (Model.from_ensemble(random_trees(5, 3, 4, "hamming"), range(4)), "decoder='hamming'"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(what)):
+            to_onnx(model)
+
+
+def test_without_the_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match="pip install 'pymcboost\\[onnx\\]'"):
+        to_onnx(Model.from_ensemble(random_linear(3, 2), [0, 1]))
