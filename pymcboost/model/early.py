@@ -170,15 +170,15 @@ class EarlyExit:
         return self._changed(pair=pair[max(0, len(pair) - n * k * (k - 1)) :])
 
     def _margins(self, X, at, rate):
-        """Number of rows, of changed labels among them, and a threshold for every checkpoint."""
+        """Number of rows, of changed labels among them, and thresholds: lower where fewer learners are left."""
         final = self.predict_codes(X)
         allowed = may_fail(len(final), rate, "rows X")
-        worst = np.zeros(len(final))
-        for scores in self._at(X, at):
+        worst, falling = np.zeros(len(final)), np.sqrt(np.sqrt(1 - at / max(1, self.n_learners)))
+        for scores, part in zip(self._at(X, at), falling.tolist(), strict=True):
             two = np.partition(scores, -2, axis=1)
             wrong = scores.argmax(axis=1) != final
-            worst[wrong] = np.maximum(worst[wrong], (two[:, -1] - two[:, -2])[wrong])
-        return (len(final), allowed), np.full(len(at), np.sort(worst)[len(worst) - 1 - allowed])
+            worst[wrong] = np.maximum(worst[wrong], (two[:, -1] - two[:, -2])[wrong] / part)
+        return (len(final), allowed), np.nextafter(falling * np.sort(worst)[len(worst) - 1 - allowed], np.inf)
 
     def _rejections(self, X, at, rate, code):
         """Number of rows, the class, and thresholds: their trace from half of the rows, their level from the others."""
