@@ -75,6 +75,36 @@ static int use_prepared(const mcb_model *plain, const float *x, size_t stride, c
     return 0;
 }
 
+/* Early exits are the same for trees that are prepared; the sums are those of the first learners. */
+static int use_early(const mcb_model *plain, const float *x, size_t stride) {
+    size_t K = plain->n_classes, need = mcb_prepared_size(plain), r;
+    double *one = (double *)malloc(K * sizeof *one), *two = (double *)malloc(K * sizeof *two);
+    void *memory = malloc(need ? need : 1);
+    mcb_model m = *plain;
+    uint64_t n = 0, other = 0;
+    uint32_t label = 0, same = 0;
+    int way;
+    if (!one || !two || !memory) abort();
+    NEED(mcb_prepare(&m, memory, need) == MCB_OK);
+    NEED(!mcb_has_early(&m, -1) && !mcb_has_early(&m, 3));
+    NEED(mcb_predict_early(&m, 3, x, one, &label, &n) == MCB_E_EARLY);
+    for (way = 0; way < 3; way++) {
+        for (r = 0; r < ROWS && mcb_has_early(&m, way); r++) {
+            NEED(mcb_predict_early(plain, way, x + r * stride, one, &label, &n) == MCB_OK);
+            NEED(mcb_predict_early(&m, way, x + r * stride, two, &same, &other) == MCB_OK);
+            NEED(label == same && n == other && label < K && n <= m.n_learners);
+            NEED(memcmp(one, two, K * sizeof *one) == 0);
+            mcb_start_scores(&m, 1, two);
+            NEED(mcb_add_learners(plain, x + r * stride, 1, stride, 0, n, two) == MCB_OK);
+            NEED(memcmp(one, two, K * sizeof *one) == 0);
+        }
+    }
+    free(one);
+    free(two);
+    free(memory);
+    return 0;
+}
+
 static int is_machine(const mcb_model *m) { return m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL; }
 
 /* A linear machine gives the same bits without the features that are 0; wrong indices are refused. */
@@ -218,6 +248,7 @@ static int use(mcb_model *m) {
     if (agree(m, x, ROWS, stride, scores) || misuse(m, x)) return 1;
     if (m->kind == MCB_KIND_TREES && use_prepared(m, x, stride, scores)) return 1;
     if (m->kind == MCB_KIND_LINEAR && use_sparse(m, x, stride, scores)) return 1;
+    if (use_early(m, x, stride)) return 1;
     if (mcb_has_learners(m)) {
         double *columns = malloc(mcb_score_width(m) * sizeof *columns);
         t = below(m->n_learners + 1);
@@ -230,6 +261,7 @@ static int use(mcb_model *m) {
         r = m->n_learners == t;
         NEED(mcb_truncate(m, t) == MCB_OK);
         NEED(r || mcb_calibration(m) == 0);
+        NEED(r || (!mcb_has_early(m, 0) && !mcb_has_early(m, 1) && !mcb_has_early(m, 2)));
         NEED(m->n_learners == t && mcb_learners(m, m->n_rounds) <= t);
         mcb_scores(m, x, one);
         r = m->n_rounds;
@@ -254,6 +286,26 @@ static void print_seen(const unsigned long *seen) {
     }
 }
 
+/* Classes and numbers of learners of rows by each early exit that the file has. */
+static int write_early(const mcb_model *m, const float *x, size_t n_rows, size_t stride, FILE *results) {
+    double *scores = (double *)malloc(m->n_classes * sizeof *scores), pair[2];
+    uint64_t learners;
+    uint32_t label;
+    size_t r;
+    int way;
+    if (!scores) abort();
+    for (way = 0; way < 3; way++) {
+        for (r = 0; r < n_rows && mcb_has_early(m, way); r++) {
+            NEED(mcb_predict_early(m, way, x + r * stride, scores, &label, &learners) == MCB_OK);
+            pair[0] = label;
+            pair[1] = (double)learners;
+            fwrite(pair, sizeof pair, 1, results);
+        }
+    }
+    free(scores);
+    return 0;
+}
+
 /* One file of a corpus, of which copies lie at odd addresses; its scores and probabilities go to `results`. */
 static int shape(const unsigned char *bytes, size_t size, const float *x, size_t n_rows, size_t stride, FILE *results,
                  unsigned long *seen) {
@@ -271,6 +323,7 @@ static int shape(const unsigned char *bytes, size_t size, const float *x, size_t
     if (n_rows) mcb_scores_batch(&m, x, n_rows, stride, scores);
     fwrite(scores, sizeof *scores, n, results);
     if (n_rows && agree(&m, x, n_rows, stride, scores)) return 1;
+    if (write_early(&m, x, n_rows, stride, results)) return 1;
     for (r = 0; r < n_rows; r++) mcb_probabilities(&m, scores + r * m.n_classes);
     fwrite(scores, sizeof *scores, n, results);
     free(scores);

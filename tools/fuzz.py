@@ -92,7 +92,16 @@ def tree_models(rng, classes, k):
                 builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, cls, base)
             builder.end_round()
         model = Model.from_ensemble(builder.freeze(), classes, link="softmax", leaves=leaves)
-        yield model.with_temperature(3.0 if vector else None)
+        model = model.with_temperature(3.0 if vector else None)
+        yield with_exits(model, rng, n_features > 3) if k < 11 else model
+
+
+def with_exits(model, rng, bounds):
+    """A model with checkpoints, thresholds, and bounds or not."""
+    at, k = np.arange(1, model.n_learners, 2), model.n_classes_
+    pair = rng.normal(0, 3, size=(len(at) + 1) // 2 * k * (k - 1)).astype("<f2")
+    numbers = [np.array([0.01, 300, third, *rng.normal(1, 1, len(at))]) for third in (2, k - 1)]
+    return model._changed(exit=at.astype("u1"), pair=pair if bounds else None, marg=numbers[0], rjct=numbers[1])
 
 
 def coded_models(rng, classes, k):
@@ -239,9 +248,15 @@ def slow_reader_differs(files, results):
                 continue
             rows = struct.unpack(f"<{len(rows)}f", struct.pack(f"<{len(rows)}f", *rows))
             scores = [file.scores(rows[i : i + stride]) for i in range(0, len(rows), stride)]
-            for wanted in (scores, [file.probabilities(F) or F for F in scores]):
+            early = [
+                file.early(rows[i : i + stride], way)
+                for way, tag in enumerate(modelreader.EXITS if file.kind != modelreader.INTERVALS else ())
+                if file.has(tag)
+                for i in range(0, len(rows), stride)
+            ]
+            for wanted in (scores, early, [file.probabilities(F) or F for F in scores]):
                 for i, F in enumerate(wanted):
-                    found = struct.unpack(f"<{file.K}d", stream.read(8 * file.K))
+                    found = struct.unpack(f"<{len(F)}d", stream.read(8 * len(F)))
                     if list(map(bits, found)) != list(map(bits, F)):
                         return f"file number {number}, row {i}: {found}, the slow reader says {F}"
     return None

@@ -14,6 +14,7 @@ CLASSES = (2, 2, 2, 3, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 33, 65, 100)
 FEATURES = (1, 1, 2, 3, 7, 8, 9, 16, 17, 127, 128, 129, 513, 1030, 32_768, 70_000, 2**31 - 1)
 SPECIAL = (0.0, -0.0, 1e-45, -3.4e38, 3.4e38, 1.0, -1.0, math.nan, math.inf, -math.inf)
 TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"meta")
+TAGS += (b"exit", b"pair", b"marg", b"rjct")
 # UTF-8 that is right, and that is not: cut short, overlong, a surrogate, above the last character.
 RIGHT = ("é", "中", "\U0001f600", "\u07ff", "\uffff", "\U0010ffff")
 WRONG = ("e4b8", "f09f9861", "e08080", "f0808080", "eda080", "f4908080", "ff", "c080")
@@ -61,6 +62,8 @@ class Draft:
         if rng.random() < 0.1:
             self.used.add(min(self.d, 1 << 20) - 1)
         getattr(self, {1: "stumps", 2: "intervals", 3: "trees", 5: "linear", 6: "kernel"}[self.kind])()
+        if self.kind in (1, 3) and rng.random() < 0.2 and (not self.decoder or rng.random() < 0.1):
+            self.exits()
         self.add("BIAS", 5, self.floats(self.K))
         if rng.random() < 0.3:
             self.add("CALB", 6, [rng.choice((1.0, 0.3, 1.7, 64.0, 5e-324, 1.7e308))])
@@ -154,6 +157,23 @@ class Draft:
                 self.add("TBAS", 0, [rng.choice([b for b in (K, 0, 1, K - 1) if b != c]) for c in classes])
         ends = sorted(rng.choices(range(T + 1), k=rng.choice((0, 1, 3)))) + [T]
         self.add("RNDS", 0, [b - a for a, b in zip([0, *ends], ends, strict=False)])
+
+    def exits(self):
+        """Checkpoints, and some of the sections that go with them."""
+        rng = self.rng
+        mine = b"FEAT" if self.kind == 1 else b"TSIZ"
+        learners = next(len(items) for tag, _, items in self.sections if tag == mine)
+        at = sorted(rng.sample(range(1, learners), min(rng.choice((0, 1, 2, 5)), learners - 1))) if learners else []
+        self.add("exit", 0, at)
+        pairs, thresholds = self.K * (self.K - 1), [math.inf, *map(abs, self.floats(8))]
+        if pairs < 3000:
+            n = rng.randrange((len(at) + 1) // 2 + 1)
+            scale = rng.choice((0.1, 1.0, 9.0))
+            bounds = [rng.choice((v, math.inf)) if rng.random() < 0.1 else scale * v for v in self.floats(n * pairs)]
+            self.add("pair", rng.choice((5, 7)), [v if v == math.inf else max(-6e4, min(6e4, v)) for v in bounds])
+        for tag, third in (("marg", 2), ("rjct", rng.randrange(self.K))):
+            if rng.random() < 0.7:
+                self.add(tag, 6, [0.001, 3000, third, *rng.choices(thresholds, k=len(at))])
 
     def empty(self, *tags):
         """These sections hold nothing."""

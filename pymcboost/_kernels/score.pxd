@@ -30,7 +30,7 @@ cdef extern from "mcb.h" nogil:
         uint32_t format_minor
         uint64_t n_learners
         uint64_t n_rounds
-        mcb_section section[25]
+        mcb_section section[29]
         int error
         int error_has_numbers
         char error_tag[5]
@@ -41,7 +41,7 @@ cdef extern from "mcb.h" nogil:
     ctypedef struct mcb__rule:
         unsigned char tag[5]
 
-    const mcb__rule mcb__rules[25]
+    const mcb__rule mcb__rules[29]
 
     int mcb_open(mcb_model *model, const void *bytes, size_t size)
     size_t mcb_prepared_size(const mcb_model *m)
@@ -54,6 +54,8 @@ cdef extern from "mcb.h" nogil:
     void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores)
     void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores)
     uint32_t mcb_argmax(const mcb_model *m, const double *scores)
+    int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
+                          uint64_t *n_learners)
     int mcb_probabilities(const mcb_model *m, double *scores)
     uint32_t mcb_score_width(const mcb_model *m)
     void mcb_decode(const mcb_model *m, const double *columns, double *scores)

@@ -6,7 +6,7 @@ several blocks at a time when there are threads.
 
 from cython cimport floating, integral
 from cython.parallel cimport parallel, prange, threadid
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
@@ -14,6 +14,7 @@ import numpy as np
 
 SCORES = 0
 PROBABILITIES = 1
+EARLY = 2  # and more: the number of an early exit is added
 FILE_SIZE_ERROR = MCB_E_FILE_SIZE
 
 
@@ -182,7 +183,8 @@ cdef class Scorer:
         out : OUT, float64 (m, K): scores or probabilities; or None
         best : OUT, int64 (m,): index of the class with the highest score, -1 for a row that a machine cannot score; or
             None. Exactly one of the two is given.
-        mode : SCORES or PROBABILITIES, what ``out`` receives
+        mode : SCORES or PROBABILITIES, what ``out`` receives; EARLY + way: ``best`` receives the class and 65536 times
+            the number of learners
         n_threads : at least 1
         """
         cdef:
@@ -385,6 +387,13 @@ cdef void finish_block(const mcb_model *model, const float *x, Py_ssize_t begin,
         Py_ssize_t K = model.n_classes, r
         double *out = scores + begin * K if scores != NULL else spare
         double *best
+        uint32_t label = 0
+        uint64_t learners = 0
+    if mode >= 2:
+        for r in range(begin, end):
+            mcb_predict_early(model, mode - 2, x + (r - begin) * stride, out, &label, &learners)
+            classes[r] = <int64_t>(learners << 16 | label)
+        return
     mcb_scores_batch(model, x, end - begin, stride, out)
     if classes != NULL:
         for r in range(begin, end):

@@ -6,6 +6,11 @@ from pymcboost.threads import counted
 
 def answers(model, X, arguments):
     """Positions of the predicted classes, and the probabilities or scores that the arguments ask for, or None."""
+    if arguments.early:
+        best, learners = model._early_codes(X, arguments.early, arguments.n_jobs)
+        arguments.tally.rows += len(best)
+        arguments.tally.learners += int(learners.sum())
+        return best, None
     best, values = model.predict_codes(X, n_jobs=arguments.n_jobs), None
     if arguments.probability:
         values = model.predict_proba(X, n_jobs=arguments.n_jobs)

@@ -73,6 +73,7 @@ def make_parser():
         help="with --to mcb: tables of intervals in place of a list of stumps (default: as it is)",
     )
     add_rows(parser)
+    add_early(parser)
     parser.add_common()
     return parser
 
@@ -89,6 +90,10 @@ def parse(argv):
         parser.error("--integer is for --to c")
     if arguments.rows and not arguments.integer and arguments.source == "mcb":
         parser.error("--rows is for --integer and for --from another library")
+    if arguments.early and arguments.to != "mcb":
+        parser.error("--early is for --to mcb")
+    if not arguments.early and (arguments.rate is not None or arguments.background is not None):
+        parser.error("--rate and --background are for --early")
     return arguments
 
 
@@ -108,11 +113,34 @@ def add_rows(parser):
     )
 
 
+def add_early(parser):
+    """Add the options of early exits."""
+    parser.add_argument(
+        "--early",
+        type=file_name,
+        metavar="file",
+        help="with --to mcb: LIBSVM text or CSV; certified and calibrated early exits, found with these rows, which "
+        "the training has not seen and which need no labels",
+    )
+    parser.add_argument(
+        "--rate",
+        metavar="x",
+        type=bounded(float, "a number above 0 and below 1", lambda value: 0 < value < 1),
+        help="with --early: share of labels that may change (default: 0.001, which takes 3,000 rows)",
+    )
+    parser.add_argument(
+        "--background",
+        metavar="label",
+        help="with --early: the class of rejection, in place of calibrated; --rate is the share of others that may be "
+        "lost",
+    )
+
+
 def convert(argv):
     """Do what ``mcboost-convert``'s arguments ask."""
     arguments = parse(argv)
     note = notifier(PROGRAM, arguments.quiet)
-    inputs = {"model file": arguments.model_file, "file of rows": arguments.rows}
+    inputs = {"model file": arguments.model_file, "file of rows": arguments.rows, "rows of --early": arguments.early}
     refuse_same(arguments.output_file, "output file", inputs)
     check_output(arguments.output_file, "output file")
     if arguments.to in BINARY:
@@ -125,6 +153,8 @@ def convert(argv):
         say_error(model, rows, note)
     if arguments.leaves or arguments.layout:
         model = type(model).from_bytes(model.to_bytes(layout=arguments.layout, leaves=arguments.leaves))
+    if arguments.early is not None:
+        model = with_exits(model, arguments, note)
     if arguments.to in BINARY:
         write_bytes(arguments.output_file, as_bytes(model, arguments.to), "model")
         return
@@ -149,6 +179,23 @@ def rows_of(model, path, note):
     """The rows of a file, as the model takes them."""
     how, known = Namespace(test_file=path, format="auto", label=None), model.index_base
     return read_rows(model, how, "auto" if known is None else known, note).X
+
+
+def with_exits(model, arguments, note):
+    """The model with the early exits that ``--early`` asks for; a certified one only where it has room."""
+    rows, classes = rows_of(model, arguments.early, note), {str(label): label for label in model.classes_.tolist()}
+    background = classes.get(arguments.background, arguments.background)
+    way = "calibrated" if background is None else "rejection"
+    try:
+        model = model.with_early_exit(way, rows, rate=arguments.rate or 0.001, background=background)
+        with_bounds = model.with_early_exit("certified", rows)
+    except ValueError as error:
+        if way not in model.early_exits:
+            error.args = (str(error).replace("rate=", "--rate ").replace("rows X", f"rows in {arguments.early}"),)
+            raise
+        note(f"no certified exit: {error}")
+        return model
+    return with_bounds
 
 
 def say_error(model, rows, note):

@@ -1,6 +1,7 @@
 """mcboost-predict: predict the rows of a LIBSVM file with a model file. Needs NumPy only."""
 
 import sys
+from types import SimpleNamespace
 
 from pymcboost.cli.answers import accuracy, answers, words, write
 from pymcboost.cli.console import (
@@ -63,6 +64,12 @@ def make_parser():
         help="use only the first t rounds of the model (default: all)",
     )
     parser.add_argument(
+        "--early",
+        choices=("certified", "calibrated", "rejection"),
+        help="leave learners out by this early exit, which mcboost-convert --early or with_early_exit() in Python has "
+        "put into the model; the share of learners evaluated goes to standard error",
+    )
+    parser.add_argument(
         "--base",
         choices=("auto", "0", "1"),
         default="auto",
@@ -88,6 +95,8 @@ def parse(argv):
     """Return the arguments as a namespace."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
+    if arguments.early and (arguments.probability or arguments.decision_values):
+        parser.error("-b 1 and -d 1 need all learners, --early leaves some out")
     if arguments.probability and arguments.decision_values:
         parser.error("-b 1 and -d 1 exclude each other")
     others = arguments.stream or arguments.base != "auto"
@@ -135,16 +144,22 @@ def predict(argv):
     model = load_model(arguments.model_file)
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
+    if arguments.early and arguments.early not in model.early_exits:
+        cause = "only as many rounds as --rounds says" if arguments.rounds is not None else arguments.model_file
+        raise UsageError(f"{cause}: no early exit {arguments.early}; mcboost-convert --early adds it to a model")
     if arguments.probability and not model.has_probabilities:
         raise UsageError(f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores")
     known = information(model, arguments.model_file, note).get("index_base")
     known = known if type(known) is int and known in (0, 1) else "auto"  # not true and false
     base = known if arguments.base == "auto" else int(arguments.base)
     try:
+        tally = arguments.tally = SimpleNamespace(rows=0, learners=0)
         line = (answer_stream if arguments.stream else answer_file)(model, arguments, base, note)
     except ValueError as error:
         error.args = (in_options(str(error)), *error.args[1:])
         raise
+    if arguments.early and tally.rows:
+        note(f"{100 * tally.learners / (tally.rows * max(1, model.n_learners)):.4g}% of the learners evaluated")
     if line:
         print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
 

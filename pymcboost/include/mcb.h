@@ -3,7 +3,7 @@
  *
  *     #include "mcb.h"
  *
- *     mcb_model model;                                    // about 700 bytes, points into the file's bytes
+ *     mcb_model model;                                    // about 800 bytes, points into the file's bytes
  *     int status = mcb_open(&model, bytes, size);         // checks every byte before anything is used
  *     if (status != MCB_OK) {
  *         fprintf(stderr, "%s (section %s, byte %lu)\n", mcb_strerror(status), model.error_tag,
@@ -23,6 +23,12 @@
  *     if (memory) mcb_prepare(&model, memory, room);
  *
  * Rows of a linear machine that are mostly 0 are scored by mcb_scores_sparse, after the same preparation.
+ *
+ * Where the file has an early exit (docs/format.md), a row may leave the last learners out:
+ *
+ *     uint64_t learners;
+ *     if (mcb_has_early(&model, MCB_EARLY_CERTIFIED))     // the label of all learners, without some of them
+ *         mcb_predict_early(&model, MCB_EARLY_CERTIFIED, row, scores, &k, &learners);
  *
  * What it promises
  *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model
@@ -65,7 +71,7 @@ extern "C" {
 /* --------------------------------------------------------------------------------------------------------- platform */
 
 #define MCB_FORMAT_MAJOR 1
-#define MCB_FORMAT_MINOR 1
+#define MCB_FORMAT_MINOR 3
 #define MCB_MAX_CLASSES 65535u
 #define MCB_MAX_FEATURES 2147483647u
 #define MCB_MAX_SECTIONS 64u
@@ -180,9 +186,14 @@ extern "C" {
     X(MCB_E_CODE, 54, "a number of the code is not finite")                                                            \
     X(MCB_E_CODE_COLUMNS, 55, "the code has no columns, or over 4096 of them and a decoder")                           \
     X(MCB_E_CALIBRATION, 56, "the factor of the calibration is not a finite number above 0")                           \
+    X(MCB_E_EXIT, 57, "an early exit needs its checkpoints (section exit), and a model without a decoder")             \
+    X(MCB_E_CHECKPOINT, 58, "the checkpoints do not increase from 1 learner or more to all but one or fewer")          \
+    X(MCB_E_BOUND, 59, "a bound of the certified exit is not a number, or minus infinity")                             \
+    X(MCB_E_EXIT_NUMBER, 60, "a rate, a count, the class or a threshold of an early exit is out of range")             \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
-    X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")
+    X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \
+    X(MCB_E_EARLY, 103, "the model has no early exit of this way, or learners have been left out")
 
 #define MCB__ENUM(name, number, text) name = number,
 enum mcb_status { MCB_ERRORS(MCB__ENUM) MCB__STATUS_END };
@@ -243,6 +254,10 @@ enum mcb_slot {
     MCB_S_SCAL, /* kernel: offsets of the features, then factors; absent: rows are taken as they are */
     MCB_S_CODE, /* trees: columns x n_classes; TCLS is then a column, and its row times the leaf goes to the scores */
     MCB_S_CALB, /* f64: the factor of scores on their way to probabilities, 1 / temperature */
+    MCB_S_EXIT, /* learners before each checkpoint, at which the others may be left out */
+    MCB_S_PAIR, /* at every other checkpoint to the last: bounds of what the other learners add to class j less class i */
+    MCB_S_MARG, /* f64: rate, rows, rows that changed; then for every checkpoint a threshold of the lead */
+    MCB_S_RJCT, /* f64: rate, rows, class; then for every checkpoint a threshold of the lead of this class */
     MCB_N_SLOTS
 };
 
@@ -346,6 +361,18 @@ static inline uint32_t mcb__dtype_size(uint32_t dtype) {
         default:
             return 0;
     }
+}
+
+/* Item of a section of f32 or f16. */
+MCB__INLINE double mcb__real(const mcb_section *s, uint64_t i) {
+    return (double)(s->dtype == MCB_F16 ? mcb__f16(s->data + 2 * i) : mcb__f32(s->data + 4 * i));
+}
+
+/* The same where infinities may occur, which mcb__f16 does not know. */
+MCB__INLINE double mcb__bound(const mcb_section *s, uint64_t i) {
+    uint32_t half = s->dtype == MCB_F16 ? mcb__u16(s->data + 2 * i) : 0;
+    if ((half & 0x7c00u) != 0x7c00u) return mcb__real(s, i);
+    return mcb__f64_of((uint64_t)(half >> 15) << 63 | UINT64_C(0x7ff0000000000000) | (half & 0x3ffu));
 }
 
 /* Item of a section of unsigned integers. */
@@ -481,6 +508,10 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"SCAL", 1u << MCB_F32, 0, MCB__KERNEL},
     {"CODE", 1u << MCB_F32, 0, MCB__TREES},
     {"CALB", 1u << MCB_F64, 0, MCB__KINDS},
+    {"exit", MCB__UINTS, 0, MCB__STUMPS | MCB__TREES},
+    {"pair", 1u << MCB_F32 | 1u << MCB_F16, 0, MCB__STUMPS | MCB__TREES},
+    {"marg", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
+    {"rjct", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
@@ -502,6 +533,23 @@ static inline int mcb__need_product(mcb_model *m, int slot, uint64_t a, uint64_t
     if (s->count % b == 0 && s->count / b == a) return MCB_OK;
     return mcb__fail_numbers(m, MCB_E_SHAPE, mcb__rules[slot].tag, (uint64_t)(s->data - m->data), s->count,
                              a > UINT64_MAX / b ? UINT64_MAX : a * b);
+}
+
+/* Sections of the early exit: a threshold for every checkpoint, bounds of all pairs for every other one. */
+static inline int mcb__check_exit_shapes(mcb_model *m) {
+    const mcb_section *s = m->section;
+    uint64_t n = s[MCB_S_EXIT].count, pairs = (uint64_t)m->n_classes * (m->n_classes - 1), bounds;
+    int slot, status;
+    for (slot = MCB_S_EXIT; slot <= MCB_S_RJCT; slot++) {
+        if (s[slot].data && (m->decoder || !s[MCB_S_EXIT].data))
+            return mcb__fail(m, MCB_E_EXIT, mcb__rules[slot].tag, 64);
+    }
+    bounds = s[MCB_S_PAIR].count / pairs;
+    if ((status = mcb__need_product(m, MCB_S_PAIR, bounds <= (n + 1) / 2 ? bounds : (n + 1) / 2, pairs))) return status;
+    for (slot = MCB_S_MARG; slot <= MCB_S_RJCT; slot++) {
+        if (s[slot].data && (status = mcb__need_count(m, slot, n + 3))) return status;
+    }
+    return MCB_OK;
 }
 
 static inline int mcb__check_shapes(mcb_model *m) {
@@ -547,6 +595,7 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_product(m, MCB_S_TABL, s[MCB_S_THRS].count + 2 * used, K))) return status;
     }
     if (s[MCB_S_CALB].data && (status = mcb__need_count(m, MCB_S_CALB, 1))) return status;
+    if ((status = mcb__check_exit_shapes(m))) return status;
     if (s[MCB_S_LABI].data) return mcb__need_count(m, MCB_S_LABI, K);
     return mcb__need_count(m, MCB_S_LABO, K + 1);
 }
@@ -719,6 +768,32 @@ static inline int mcb__check_kernel(mcb_model *m) {
     return MCB_OK;
 }
 
+static inline int mcb__check_exit(mcb_model *m) {
+    const mcb_section *s = m->section;
+    uint64_t i, before = 0;
+    int slot;
+    for (i = 0; i < s[MCB_S_EXIT].count; i++) {
+        uint64_t n = mcb__uint(&s[MCB_S_EXIT], i);
+        if (n <= before || n >= m->n_learners) return mcb__wrong_item(m, MCB_E_CHECKPOINT, MCB_S_EXIT, i);
+        before = n;
+    }
+    for (i = 0; i < s[MCB_S_PAIR].count; i++) { /* infinity: no bound is known */
+        double bound = mcb__bound(&s[MCB_S_PAIR], i);
+        if (!(bound >= -FLT_MAX)) return mcb__wrong_item(m, MCB_E_BOUND, MCB_S_PAIR, i);
+    }
+    for (slot = MCB_S_MARG; slot <= MCB_S_RJCT; slot++) {
+        for (i = 0; i < s[slot].count; i++) {
+            double v = mcb__f64(s[slot].data + 8 * i), top = slot == MCB_S_RJCT ? m->n_classes - 1.0 : 4294967295.0;
+            int good = i == 0   ? v > 0 && v < 1
+                       : i == 1 ? v >= 1 && v <= 4294967295.0 && v == (double)(uint32_t)v
+                       : i == 2 ? v >= 0 && v <= top && v == (double)(uint32_t)v
+                                : v >= -DBL_MAX; /* infinity: no exit here */
+            if (!good) return mcb__wrong_item(m, MCB_E_EXIT_NUMBER, slot, i);
+        }
+    }
+    return MCB_OK;
+}
+
 static inline int mcb__check_contents(mcb_model *m) {
     const mcb_section *s = m->section;
     uint64_t i;
@@ -771,6 +846,7 @@ static inline int mcb__check_contents(mcb_model *m) {
         double factor = mcb__f64(s[MCB_S_CALB].data);
         if (!(factor > 0 && factor <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_CALIBRATION, MCB_S_CALB, 0);
     }
+    if ((status = mcb__check_exit(m))) return status;
     if ((status = mcb__check_labels(m))) return status;
     return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);
 }
@@ -1505,10 +1581,6 @@ static inline uint64_t mcb__tree_begin(const mcb_model *m, uint64_t tree) {
     return begin;
 }
 
-MCB__INLINE double mcb__leaf(const mcb_section *leaf, uint64_t i) {
-    return (double)(leaf->dtype == MCB_F16 ? mcb__f16(leaf->data + 2 * i) : mcb__f32(leaf->data + 4 * i));
-}
-
 /* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. */
 static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, uint64_t begin,
                                       double *scores) {
@@ -1533,13 +1605,13 @@ static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64
             }
         }
         if (!cls->data) {
-            for (k = 0; k < K; k++) scores[k] += mcb__leaf(leaf, at * K + k);
+            for (k = 0; k < K; k++) scores[k] += mcb__real(leaf, at * K + k);
         } else if (code->data) {
             uint64_t row = (uint64_t)mcb__uint(cls, t) * K;
-            double value = mcb__leaf(leaf, at); /* the products are exact */
+            double value = mcb__real(leaf, at); /* the products are exact */
             for (k = 0; k < K; k++) scores[k] += value * (double)mcb__f32(code->data + 4 * (row + k));
         } else {
-            double value = mcb__leaf(leaf, at);
+            double value = mcb__real(leaf, at);
             scores[mcb__uint(cls, t)] += value;
             if (base->data && mcb__uint(base, t) < K) scores[mcb__uint(base, t)] -= value;
         }
@@ -1601,6 +1673,8 @@ typedef struct {
     const mcb__node *node;
     const float *leaf;
     const float *code; /* null if the trees have none */
+    const mcb__walk *early[2]; /* for early exits: sorted from checkpoint to checkpoint, all of them or those with bounds */
+    const uint16_t *used;      /* columns of its block that a tree and those before it use */
 } mcb__prepared;
 
 /* Divide the trees into blocks. With split, column and block, write the columns of splits, the columns and the blocks;
@@ -1712,6 +1786,38 @@ static inline void mcb__sort_trees(const mcb__tree *tree, uint64_t t, uint32_t n
     }
 }
 
+/* The first checkpoint with bounds, which every other one up to the last has; of thresholds, all have one. */
+static inline uint64_t mcb__first_exit(const mcb_model *m, int certified) {
+    uint64_t K = m->n_classes;
+    return certified ? m->section[MCB_S_EXIT].count + 1 - 2 * (m->section[MCB_S_PAIR].count / (K * (K - 1))) : 0;
+}
+
+/* Walks through the trees of every part between two checkpoints, and the columns that trees use. */
+static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, mcb__walk *const walk[2],
+                                   uint16_t *used) {
+    const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
+    uint64_t T = m->section[MCB_S_TSIZ].count, t, c, b, n, stop;
+    int certified;
+    for (certified = 0; certified < 2; certified++) {
+        c = mcb__first_exit(m, certified);
+        for (t = b = 0; t < T; t += n) {
+            for (; c < checkpoint->count && mcb__uint(checkpoint, c) <= t; c += 1 + (uint64_t)certified) {}
+            for (; p->block[b + 1].tree <= t; b++) {}
+            stop = c < checkpoint->count ? mcb__uint(checkpoint, c) : T;
+            n = (stop < p->block[b + 1].tree ? stop : p->block[b + 1].tree) - t;
+            if (n > MCB__SORTED) n = MCB__SORTED;
+            mcb__sort_trees(p->tree + t, t, (uint32_t)n, walk[certified] + t);
+        }
+    }
+    for (t = b = 0; t < T; t++) {
+        const mcb__split *split = p->split + p->tree[t].split, *end = p->split + p->tree[t + 1].split;
+        for (; p->block[b + 1].tree <= t; b++) {}
+        for (used[t] = t > p->block[b].tree ? used[t - 1] : 0; split < end; split++) {
+            if (split->column / MCB__GROUP >= used[t]) used[t] = (uint16_t)(split->column / MCB__GROUP + 1);
+        }
+    }
+}
+
 static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
@@ -1725,7 +1831,8 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(T, sizeof(mcb__walk)) + mcb__room(S, sizeof(mcb__split)) +
            mcb__room(2 * S + T, sizeof(mcb__node)) +
            mcb__room(m->section[MCB_S_LEAF].count, sizeof(float)) +
-           mcb__room(m->section[MCB_S_CODE].count, sizeof(float));
+           mcb__room(m->section[MCB_S_CODE].count, sizeof(float)) +
+           (m->section[MCB_S_EXIT].data ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t)) : 0);
 }
 
 /* Lay trees out for speed, in the caller's memory; scores keep their bits and come several times as fast. Linear
@@ -1746,6 +1853,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     mcb__split *split;
     mcb__node *node;
     float *leaf, *code;
+    mcb__walk *early[2];
+    uint16_t *used;
     size_t needed = mcb_prepared_size(m);
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
@@ -1771,9 +1880,12 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(node, mcb__node, 2 * S + T);
     MCB__TAKE(leaf, float, s[MCB_S_LEAF].count);
     MCB__TAKE(code, float, s[MCB_S_CODE].count);
+    MCB__TAKE(early[0], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
+    MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
+    MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
 #undef MCB__TAKE
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
-    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__leaf(&s[MCB_S_LEAF], i);
+    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__real(&s[MCB_S_LEAF], i);
     for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
@@ -1801,6 +1913,10 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->node = node;
     p->leaf = leaf;
     p->code = s[MCB_S_CODE].data && !m->decoder ? code : 0;
+    p->early[0] = early[0];
+    p->early[1] = early[1];
+    p->used = used;
+    if (s[MCB_S_EXIT].data) mcb__sort_parts(m, p, early, used);
     m->prepared = p;
     return MCB_OK;
 }
@@ -2793,6 +2909,234 @@ MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
 MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores) {
     mcb_scores(m, x, scores);
     return mcb_argmax(m, scores);
+}
+
+/* ------------------------------------------------------------------------------------------------------- early exit */
+
+/* Ways to leave learners out, for models whose file has what they need.
+ *   certified   the label is that of all learners
+ *   calibrated  on held-out rows, at most a stated share of labels was another one
+ *   rejection   rows of one class, the background, are left early; others get all learners */
+enum mcb_early { MCB_EARLY_CERTIFIED = 0, MCB_EARLY_CALIBRATED = 1, MCB_EARLY_REJECTION = 2 };
+
+/* Whether mcb_predict_early can leave learners out in this way. Not after mcb_truncate: what the file has is for all of
+ * them. */
+MCB_API int mcb_has_early(const mcb_model *m, int way) {
+    const mcb_section *s = m->section;
+    if (way < MCB_EARLY_CERTIFIED || way > MCB_EARLY_REJECTION || !s[MCB_S_PAIR + way].data) return 0;
+    return m->n_learners == s[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count;
+}
+
+/* A row on its way through the learners. */
+typedef struct {
+    const float *x;
+    double *scores;
+    uint64_t learner, split; /* the next ones */
+    uint32_t top, rival;     /* the class that leads, and one that has kept it from being certain */
+    int width;               /* of vectors */
+    const mcb__walk *walk;
+    const mcb__block *block;
+    size_t copied;           /* columns of the block */
+} mcb__passage;
+
+/* Leaves of 8 trees for one row, where there are no 16. */
+MCB__INLINE void mcb__descend_8(const mcb__node **node, uint32_t depth, const float *v) {
+#define MCB__HALF(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define MCB__BEGIN(i) const mcb__node *p##i = node[i];
+#define MCB__PLACE(i, column) column
+    MCB__HALF(MCB__BEGIN)
+    for (; depth; depth--) {
+        MCB__HALF(MCB__STEP)
+        if (!(MCB__HALF(MCB__MORE) 0)) break;
+    }
+    MCB__HALF(MCB__KEEP)
+#undef MCB__BEGIN
+#undef MCB__PLACE
+#undef MCB__HALF
+}
+
+/* What the leaves of n trees have for a threshold: as mcb__find_leaves, of trees that were sorted together. */
+MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk, size_t n, const float *v,
+                                  float *found) {
+    size_t i, j, most;
+    for (i = 0; i < n; i += most) {
+        const mcb__node *node[MCB__GROUP];
+        size_t lanes = n - i > MCB__GROUP / 2 ? MCB__GROUP : MCB__GROUP / 2;
+        most = n - i < lanes ? n - i : lanes;
+        for (j = 0; j < lanes; j++) node[j] = p->node + walk[i + (j < most ? j : 0)].root;
+        if (lanes == MCB__GROUP)
+            mcb__descend_trees(node, walk[i + most - 1].depth, v);
+        else
+            mcb__descend_8(node, walk[i + most - 1].depth, v);
+        for (j = 0; j < most; j++) found[walk[i + j].number] = node[j]->threshold;
+    }
+}
+
+/* Add prepared trees up to `end`, where those of the passage's walk were sorted apart. Columns are copied when a tree
+ * asks for them: they are numbered in the order of the trees. */
+#define MCB__DEFINE_PASS(W, ATTRIBUTE)                                                                                \
+    ATTRIBUTE MCB__APART void mcb__pass_##W(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {            \
+        const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                                  \
+        const float *x = s->x;                                                                                        \
+        size_t K = m->n_classes, i, n;                                                                                \
+        for (; s->learner < end; s->learner += n) {                                                                   \
+            uint64_t t = s->learner, stop;                                                                            \
+            float found[MCB__SORTED];                                                                                 \
+            const mcb__column *column;                                                                                \
+            if (t == s->block[1].tree) {                                                                              \
+                s->block++;                                                                                           \
+                s->copied = 0;                                                                                        \
+            }                                                                                                         \
+            column = p->column + s->block->column;                                                                    \
+            stop = end < s->block[1].tree ? end : s->block[1].tree;                                                   \
+            n = stop - t < MCB__SORTED ? (size_t)(stop - t) : (size_t)MCB__SORTED;                                    \
+            for (i = s->copied; i < p->used[t + n - 1]; i++) {                                                        \
+                float value = x[column[i].feature];                                                                   \
+                v[i] = value != value ? column[i].missing : value;                                                    \
+            }                                                                                                         \
+            s->copied = i;                                                                                            \
+            mcb__find_sorted(p, s->walk + t, n, v, found);                                                            \
+            for (i = 0; i < n; i++) {                                                                                 \
+                const mcb__tree *tree = p->tree + t + i;                                                              \
+                if (!m->section[MCB_S_TCLS].data) {                                                                   \
+                    size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);                           \
+                    mcb__add_vector_##W(p->leaf + leaf * K, K, s->scores);                                            \
+                } else if (p->code) {                                                                                 \
+                    mcb__add_code(p->code + tree->cls * K, (double)found[i], K, s->scores);                           \
+                } else {                                                                                              \
+                    s->scores[tree->cls] += (double)found[i];                                                         \
+                    if (tree->base < K) s->scores[tree->base] -= (double)found[i];                                    \
+                }                                                                                                     \
+            }                                                                                                         \
+        }                                                                                                             \
+    }
+
+MCB__DEFINE_PASS(2, )
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__))
+MCB__DEFINE_PASS(4, MCB__AVX2)
+#endif
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+MCB__DEFINE_PASS(8, MCB__AVX512)
+#endif
+
+/* Add the learners up to `end`. v: room for the columns of a block. */
+static inline void mcb__pass(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {
+    if (m->kind == MCB_KIND_STUMPS) {
+        mcb__add_stumps_row(m, s->x, s->learner, end, s->scores);
+    } else if (!m->prepared) {
+        mcb__add_trees_row(m, s->x, s->learner, end, s->split, s->scores);
+        for (; s->learner < end; s->learner++) s->split += mcb__uint(&m->section[MCB_S_TSIZ], s->learner);
+    } else {
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+        if (s->width == 8) {
+            mcb__pass_8(m, s, end, v);
+            return;
+        }
+#endif
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__))
+        if (s->width == 4) {
+            mcb__pass_4(m, s, end, v);
+            return;
+        }
+#endif
+        mcb__pass_2(m, s, end, v);
+    }
+    s->learner = end;
+}
+
+/* The largest of the scores, and the largest but one. */
+static inline double mcb__two_largest(const double *scores, size_t K, double *second) {
+    double first = scores[0], next = scores[1];
+    size_t k;
+    if (next > first) {
+        next = scores[0];
+        first = scores[1];
+    }
+    for (k = 2; k < K; k++) {
+        double v = scores[k], low = v < first ? v : first;
+        first = v > first ? v : first;
+        next = low > next ? low : next;
+    }
+    *second = next;
+    return first;
+}
+
+/* Whether class s->top leads every other by more than bounds number c say that the other learners take away. The rival
+ * that was too near before is asked first. */
+static inline int mcb__certain(const mcb_model *m, mcb__passage *s, uint64_t c) {
+    const mcb_section *pair = &m->section[MCB_S_PAIR];
+    size_t K = m->n_classes, k, j;
+    double largest = s->scores[0], lead;
+    const double *scores = s->scores;
+    uint64_t row;
+    for (k = 1; k < K; k++) largest = scores[k] > largest ? scores[k] : largest;
+    if (scores[s->top] < largest) s->top = mcb_argmax(m, scores);
+    lead = scores[s->top];
+    row = (c * K + s->top) * (K - 1);
+#define MCB__BOUND(j) mcb__bound(pair, row + (j) - ((j) > s->top))
+    if (s->rival != s->top && !(lead - scores[s->rival] > MCB__BOUND(s->rival))) return 0;
+    for (j = 0; j < K; j++) {
+        if (j == s->top || lead - scores[j] > MCB__BOUND(j)) continue;
+        s->rival = (uint32_t)j;
+        return 0;
+    }
+#undef MCB__BOUND
+    return 1;
+}
+
+/* Whether the learners after checkpoint c can be left out. s->top becomes the label. */
+static inline int mcb__may_exit(const mcb_model *m, mcb__passage *s, int way, uint64_t c) {
+    const unsigned char *number = m->section[MCB_S_PAIR + way].data;
+    size_t K = m->n_classes, k;
+    double threshold, other;
+    if (way == MCB_EARLY_CERTIFIED) return mcb__certain(m, s, (c - mcb__first_exit(m, 1)) / 2);
+    threshold = mcb__f64(number + 8 * (3 + c));
+    if (!(threshold <= DBL_MAX)) return 0;
+    if (way == MCB_EARLY_CALIBRATED) {
+        double first = mcb__two_largest(s->scores, K, &other);
+        if (!(first - other > threshold)) return 0;
+        s->top = mcb_argmax(m, s->scores);
+        return 1;
+    }
+    s->top = (uint32_t)mcb__f64(number + 16);
+    other = s->scores[s->top ? 0 : 1];
+    for (k = 0; k < K; k++) other = k != s->top && s->scores[k] > other ? s->scores[k] : other;
+    return s->scores[s->top] - other > threshold;
+}
+
+/* Class of one row, which may leave the last learners out (enum mcb_early). scores (room for n_classes doubles) receives
+ * the sums so far, n_learners how many learners they have. After mcb_prepare it is several times as fast. MCB_E_EARLY,
+ * and nothing is written, unless mcb_has_early. */
+MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
+                              uint64_t *n_learners) {
+    const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
+    const mcb__prepared *p = (const mcb__prepared *)m->prepared;
+    float v[MCB__COLUMNS];
+    mcb__passage s;
+    uint64_t c, step = way == MCB_EARLY_CERTIFIED ? 2 : 1;
+    if (!mcb_has_early(m, way)) return MCB_E_EARLY;
+    memset(&s, 0, sizeof s);
+    s.x = x;
+    s.scores = scores;
+#if MCB__VECTOR
+    s.width = mcb__width();
+#endif
+    if (p) {
+        s.block = p->block;
+        s.walk = p->early[way == MCB_EARLY_CERTIFIED];
+    }
+    mcb_start_scores(m, 1, scores);
+    for (c = mcb__first_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c += step) {
+        mcb__pass(m, &s, mcb__uint(checkpoint, c), v);
+        if (mcb__may_exit(m, &s, way, c)) break;
+    }
+    if (c >= checkpoint->count) {
+        mcb__pass(m, &s, m->n_learners, v);
+        s.top = mcb_argmax(m, scores);
+    }
+    *label = s.top;
+    *n_learners = s.learner;
+    return MCB_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------------- probabilities */

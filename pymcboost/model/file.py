@@ -19,10 +19,12 @@ MAGIC = b"\x89MCB\r\n\x1a\n"
 LINKS = ("none", "softmax", "softmax2")
 DECODERS = ("linear", "hamming", "exp")
 LEAVES = ("float32", "float16")
+# Sections of early exits: checkpoints, then those of each way.
+EARLY = ("exit", "pair", "marg", "rjct")
 # Sections that all kinds have in common, besides the bias; in the order of a file.
-COMMON = ("CALB", "LABI", "LABO", "LABS", "meta")
+COMMON = ("CALB", *EARLY, "LABI", "LABO", "LABS", "meta")
 # Sections that came after version 1.0, and the minor version they came with.
-MINOR = {"CALB": 1, "covr": 2}
+MINOR = {"CALB": 1, "covr": 2, **dict.fromkeys(EARLY, 3)}
 LAYOUTS = ("list", "interval", "interval32")
 HEADER_BYTES = 64
 # What is read of a pipe at once.

@@ -12,6 +12,7 @@ from pymcboost import files
 from pymcboost._version import __version__
 from pymcboost.model import file
 from pymcboost.model.covers import Covers
+from pymcboost.model.early import Early, EarlyExit
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.kinds import KINDS
 from pymcboost.model.rows import Rows
@@ -53,7 +54,7 @@ def load_model(path: "str | PathLike[str]") -> "Model":
     return Model(*file.read(path))
 
 
-class Model(Calibration, Covers, Stages):
+class Model(Calibration, Covers, EarlyExit, Stages):
     """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
 
     A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
@@ -257,18 +258,22 @@ class Model(Calibration, Covers, Stages):
         """
         return self._decision(self.raw_scores(X, n_jobs))
 
-    def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[Any]:
+    def predict(self, X: Any, n_jobs: int | None = None, early: Early | None = None) -> NDArray[Any]:
         """Label of the class with the highest score; ties go to the lowest class.
 
         Parameters
         ----------
         X, n_jobs
             See `raw_scores`.
+        early : {"certified", "calibrated", "rejection"}, optional
+            An early exit that the model has, see `with_early_exit`. `predict_early` says how many learners it takes.
 
         Returns
         -------
         ndarray (m,) of labels
         """
+        if early is not None:
+            return self.predict_early(X, early, n_jobs)[0]
         return self.classes_[self.predict_codes(X, n_jobs)]
 
     def predict_codes(self, X: Any, n_jobs: int | None = None) -> NDArray[np.int64]:
@@ -355,8 +360,8 @@ class Model(Calibration, Covers, Stages):
         """
         self._need_stages()
         first = self.ensemble.truncate_rounds(index(t))
-        calibration = {} if len(first) == self.n_learners else {"CALB": None}
-        return self.from_bytes(self._encoded(first, "list", self.leaves, **calibration))
+        dropped = () if len(first) == self.n_learners else ("CALB", *file.EARLY)
+        return self.from_bytes(self._encoded(first, "list", self.leaves, **dict.fromkeys(dropped)))
 
     def with_meta(self, meta: dict[str, Any]) -> Self:
         """The same model with other information, see `meta`."""
@@ -368,7 +373,7 @@ class Model(Calibration, Covers, Stages):
             return self._data
         form = (self.layout, self.leaves)
         wanted = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
-        return self._data if wanted == form else self._encoded(self.ensemble, *wanted)
+        return self._data if wanted == form else self._encoded(self.ensemble, *wanted, **dict.fromkeys(file.EARLY))
 
     def save(self, path: "str | PathLike[str]", layout: Layout | None = None, leaves: Leaves | None = None) -> None:
         """Save to a file, which is replaced in one step: after a failure the old one is still there in full.

@@ -99,6 +99,11 @@ class Rows:
         """Positions of the classes with the highest scores: int64 (m,)."""
         return self._run(X, n_jobs, None)
 
+    def early(self, X, way, n_jobs=None):
+        """Positions of the classes, and the learners evaluated, with the early exit of this number: int64 (m,)."""
+        found = self._run(X, n_jobs, score.EARLY + way)
+        return found & 0xFFFF, found >> 16
+
     def decode(self, sums):
         """Scores of the classes (m, K) from sums of columns (m, width)."""
         scores = np.empty((len(sums), self._n_classes))
@@ -125,7 +130,7 @@ class Rows:
         X = self.checked(X)
         m = X.shape[0]
         threads = 1 if n_jobs is None and m < SERIAL_ROWS else resolve_n_jobs(n_jobs)
-        best = np.empty(m, dtype=np.int64) if mode is None else None
+        best = np.empty(m, dtype=np.int64) if mode is None or mode >= score.EARLY else None
         out = np.empty((m, self._n_classes)) if best is None else None
         mode = mode or score.SCORES
         if not hasattr(X, "indptr"):

@@ -135,10 +135,10 @@ class Stages:
             X = X[:, used].toarray()
         return X, ensemble
 
-    def _stages(self, X):
+    def _stages(self, X, ends=None):
         X, ensemble = self._over_used(X)
         rows = self._rows if X.shape[1] == self._rows.n_features else self.from_ensemble(ensemble, self.classes_)._rows
-        return rows.stages(X, ensemble.round_ends())
+        return rows.stages(X, ensemble.round_ends() if ends is None else ends)
 
 
 def _leaves(splits, X):

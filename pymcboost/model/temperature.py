@@ -248,4 +248,5 @@ class Calibration:
         if factors.shape != self.classes_.shape or not ((factors > 0) & np.isfinite(factors)).all():
             raise ValueError(f"factors must be {len(self.classes_)} finite numbers above 0, not {factors.tolist()}")
         shift = elementary.log(factors) * (self.temperature or 1.0)
-        return self._changed(self.ensemble.shifted(shift / 2 if self.link == "softmax2" else shift))
+        ensemble = self.ensemble.shifted(shift / 2 if self.link == "softmax2" else shift)
+        return self._changed(ensemble, **dict.fromkeys(file.EARLY))

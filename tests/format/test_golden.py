@@ -20,6 +20,7 @@ def from_hex(rows):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_golden(name):
+    from pymcboost.model import file
     from pymcboost.model.model import load_model
 
     expected = json.loads((FOLDER / f"{name}.json").read_text())
@@ -31,12 +32,17 @@ def test_golden(name):
     assert model.predict(X).tolist() == expected["labels"]
     if model.has_probabilities:
         assert model.predict_proba(X).tobytes() == from_hex(expected["probabilities"]).tobytes()
+    assert set(model.early_exits) == set(expected.get("early", ()))
+    for way, early in expected.get("early", {}).items():
+        labels, learners = model.predict_early(X, way)
+        assert [labels.tolist(), learners.tolist()] == early
     assert model.layout == (name.split("-")[1] if model.kind == 2 else "list")
     if model.kind != 2:
         assert (
             type(model)
             .from_ensemble(model.ensemble, model.classes_, link=model.link, meta=model.meta, leaves=model.leaves)
             .with_temperature(model.temperature)
+            ._changed(**{tag: model._sections().get(tag) for tag in file.EARLY})
             .to_bytes()
             == (FOLDER / f"{name}.mcb").read_bytes()
         )
@@ -66,9 +72,20 @@ def write_missing():
             "scores": to_hex(model.raw_scores(X)),
             "labels": model.predict(X).tolist(),
         }
+        if model.early_exits:
+            early = {way: model.predict_early(X, way) for way in model.early_exits}
+            content["early"] = {way: [part.tolist() for part in parts] for way, parts in early.items()}
         if model.has_probabilities:
             content["probabilities"] = to_hex(model.predict_proba(X))
         (FOLDER / f"{name}.json").write_text(json.dumps(content, indent=None, sort_keys=True) + "\n")
+
+    def with_exits(model):
+        """Checkpoints, and bounds and thresholds at which some rows exit."""
+        at, k, rng = np.arange(2, model.n_learners, 5), model.n_classes_, np.random.default_rng(0)
+        pair = rng.uniform(0, 9, (len(at) + 1) // 2 * k * (k - 1)).astype("<f4" if model.kind == 1 else "<f2")
+        pair[1] = np.inf
+        numbers = [np.array([0.01, 300, third, *rng.uniform(0, 9, len(at))]) for third in (0, k - 1)]
+        return model._changed(exit=at.astype("u1"), pair=pair, marg=numbers[0], rjct=numbers[1])
 
     for k, classes in (
         (3, [-1, 0, 9_000_000_000]),
@@ -110,6 +127,10 @@ def write_missing():
                 write(f"v1-{name}-{k}-calibrated", model.with_temperature(2.5), finite_rows(6, 6))
             model = Model.from_ensemble(random_linear(6, k, seed=k), classes)  # no link: the temperature alone
             write(f"v1-linear-{k}-calibrated", model.with_temperature(0.5), finite_rows(6, 6))
+            for mode, leaves in (("list", "float32"), ("trees", "float16")):
+                stumps, trees = random_stumps(40, 6, k, seed=k), random_trees(20, 6, k, "vector", seed=k)
+                model = Model.from_ensemble(stumps if mode == "list" else trees, classes, link="softmax", leaves=leaves)
+                write(f"v1-{mode}-{k}-early", with_exits(model), random_rows(20, 6))
         for name, machine in machines.items():
             model = Model.from_ensemble(machine, classes, link=link, meta={"algorithm": "test"} if k == 3 else None)
             write(f"v1-{name}", model, finite_rows(6, machine.n_features))

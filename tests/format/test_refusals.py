@@ -43,6 +43,16 @@ KERNEL = Model.from_ensemble(random_kernel(5, 7, 3, "poly", scaled=True), [1, 2,
 CODE = np.ones((MOST_DECODED + 1, 3))
 MANY_COLUMNS = Model.from_ensemble(replace(random_trees(5, 7, 3, splits=(2, 9)), code=CODE), [1, 2, 9]).to_bytes()
 CALIBRATED = Model.from_bytes(TREES).with_temperature(2.5).to_bytes()
+EXITS = (
+    Model.from_bytes(VECTOR)
+    ._changed(
+        exit=np.array([1, 2, 4], dtype="u1"),
+        pair=np.arange(12, dtype="<f2"),
+        marg=np.array([0.1, 29, 0, 1, 2, np.inf]),
+        rjct=np.array([0.1, 29, 2, 1, -2, np.inf]),
+    )
+    .to_bytes()
+)
 RBF = Model.from_ensemble(random_kernel(5, 7, 3, "rbf"), ["a", "bb", "c"]).to_bytes()
 
 
@@ -280,6 +290,43 @@ CASES = [
         ("MCB_E_CALIBRATION", lambda data=data: with_section(data, b"CALB", 6, bytes(8)))
         for data in (LIST, TABLE, SINGLE, VECTOR, CODED, LINEAR, KERNEL)
     ],
+    *[("MCB_E_EXIT", lambda tag=tag: without(without(EXITS, b"exit"), tag)) for tag in (b"pair", b"marg", b"rjct")],
+    ("MCB_E_EXIT", lambda: with_section(patch(CODED, 48, "I", 1), b"exit", 1, b"\1")),
+    *[
+        ("MCB_E_SHAPE", lambda tag=tag, code=code, n=n: edited(EXITS, tag, code, lambda values: values[:n]))
+        for tag, code, n in ((b"pair", "e", -1), (b"pair", "e", 7), (b"marg", "d", -1), (b"rjct", "d", 0))
+    ],
+    ("MCB_E_SHAPE", lambda: edited(EXITS, b"exit", "B", lambda values: values[:2])),
+    ("MCB_E_SHAPE", lambda: edited(EXITS, b"pair", "e", lambda values: values + values[:6])),
+    *[
+        ("MCB_E_CHECKPOINT", lambda at=at, value=value: edited(EXITS, b"exit", "B", put(at, value)))
+        for at, value in ((0, 0), (1, 1), (1, 4), (2, 2), (2, Model.from_bytes(EXITS).n_learners), (2, 255))
+    ],
+    *[
+        ("MCB_E_BOUND", lambda half=half: edited(EXITS, b"pair", "H", put(7, half)))
+        for half in (0xFC00, 0x7C01, 0x7E00, 0xFFFF)
+    ],
+    *[
+        ("MCB_E_BOUND", lambda value=value: edited(single_bounds(), b"pair", "f", put(-1, value)))
+        for value in (-np.inf, np.nan)
+    ],
+    *[
+        ("MCB_E_EXIT_NUMBER", lambda tag=tag, at=at, value=value: edited(EXITS, tag, "d", put(at, value)))
+        for tag, third in ((b"marg", 2.0**32), (b"rjct", 3))
+        for at, wrong in (
+            (0, (0.0, 1.0, -0.1, np.nan, np.inf)),
+            (1, (0.0, 0.5, 29.5, -1.0, 2.0**32, np.nan, np.inf)),
+            (2, (-1.0, 0.5, third, np.nan, -np.inf)),
+            (3, (np.nan, -np.inf)),
+            (5, (np.nan, -np.inf)),
+        )
+        for value in wrong
+    ],
+    *[
+        ("MCB_E_MISPLACED", lambda data=data, tag=tag: with_section(data, tag, 6 if tag == b"marg" else 1, b""))
+        for data in (TABLE, SINGLE, LINEAR, KERNEL)
+        for tag in (b"exit", b"marg")
+    ],
     ("MCB_E_META_SIZE", lambda: big_meta()),
     ("MCB_E_END", lambda: with_tail(LIST)),
     *[("MCB_E_MISSING", lambda tag=tag: without(LIST, tag)) for tag in (b"FEAT", b"THRS", b"COEF", b"BIAS")],
@@ -403,6 +450,13 @@ CASES = [
 ]
 
 
+def single_bounds():
+    """Bounds in single precision."""
+    file = parse(EXITS)
+    file.find(b"pair")[1:] = [5, bytes(48)]
+    return file.to_bytes()
+
+
 def no_columns(decoder):
     """A code without columns, and no trees that would need one: the counts agree with each other."""
     items = {b"TSIZ": 1, b"FEAT": 1, b"THRS": 5, b"RGHT": 1, b"LEAF": 5, b"TCLS": 1, b"CODE": 5, b"RNDS": 1}
@@ -453,7 +507,7 @@ def test_refused(name, make, tmp_path):
 
 def test_every_refusal_is_tested():
     refusals = {name for name, (number, _) in STATUSES.items() if 0 < number < 100}
-    assert len(refusals) == 56
+    assert len(refusals) == 60
     assert {name for name, _ in CASES} == refusals
 
 
@@ -465,7 +519,7 @@ def test_where_is_said():
 
 
 def test_tampering_twin_writes_the_same_bytes():
-    for data in (LIST, TEXT, TABLE, SINGLE, TREES, VECTOR, LINEAR, KERNEL, RBF, CODED, CALIBRATED):
+    for data in (LIST, TEXT, TABLE, SINGLE, TREES, VECTOR, LINEAR, KERNEL, RBF, CODED, CALIBRATED, EXITS):
         assert parse(data).to_bytes() == data
 
 

@@ -36,6 +36,10 @@ RULES = {
     b"KPAR": ({5}, {KERNEL}, {KERNEL}),
     b"SCAL": ({5}, set(), {KERNEL}),
     b"CALB": ({6}, set(), EVERY),
+    b"exit": (NARROW, set(), {STUMPS, TREES}),
+    b"pair": ({5, 7}, set(), {STUMPS, TREES}),
+    b"marg": ({6}, set(), {STUMPS, TREES}),
+    b"rjct": ({6}, set(), {STUMPS, TREES}),
     b"LABI": ({4}, set(), EVERY),
     b"LABO": (NARROW, set(), EVERY),
     b"LABS": ({1}, set(), EVERY),
@@ -43,8 +47,10 @@ RULES = {
 }
 
 
+EXITS = (b"pair", b"marg", b"rjct")
+
 # Faults that are looked for in one pass over a file: which of these is found first is left open.
-TOGETHER = ({13, 29, 46, 53, 55}, {32, 33, 34}, {38, 39, 40, 41})
+TOGETHER = ({13, 29, 46, 53, 55, 57}, {32, 33, 34}, {38, 39, 40, 41})
 
 
 class RefusedError(Exception):
@@ -171,6 +177,11 @@ class File:
             m = n(b"DUAL") // K
             wanted |= {b"KPAR": 4, b"DUAL": m * K, b"SVEC": m * d, b"SCAL": 2 * d}
         need(all(n(tag) == number for tag, number in wanted.items() if self.has(tag)), 29)
+        if {b"exit", *EXITS} & set(self.items):
+            need(self.has(b"exit") and not self.decoder, 57)
+            pairs = K * (K - 1)
+            need(n(b"pair") % pairs == 0 and n(b"pair") // pairs <= (n(b"exit") + 1) // 2, 29)
+            need(all(n(tag) == n(b"exit") + 3 for tag in EXITS[1:] if self.has(tag)), 29)
 
     def finite(self, tag, status):
         """Every number of a section is finite."""
@@ -201,8 +212,24 @@ class File:
             self.kernel()
         self.finite(b"BIAS", 37)
         need(all(0 < factor < math.inf for factor in self.items.get(b"CALB", ())), 56)
+        self.exits()
         self.labels()
         need(is_text(self.meta), 40)
+
+    def exits(self):
+        """Checkpoints, bounds and thresholds."""
+        at = [0, *self.items.get(b"exit", ()), self.n_learners()]
+        need(len(at) == 2 or all(a < b for a, b in zip(at, at[1:], strict=False)), 58)
+        need(all(bound > -math.inf for bound in self.items.get(b"pair", ())), 59)
+        for tag, top in zip(EXITS[1:], (2**32 - 1, self.K - 1), strict=True):
+            if self.has(tag):
+                rate, rows, third, *thresholds = self.items[tag]
+                need(0 < rate < 1 and rows in range(1, 2**32) and third in range(top + 1), 60)
+                need(all(threshold > -math.inf for threshold in thresholds), 60)
+
+    def n_learners(self):
+        """Number of stumps or trees."""
+        return self.count(b"TSIZ" if self.kind == TREES else b"FEAT")
 
     def splits(self):
         """Features and thresholds."""
@@ -278,9 +305,38 @@ class File:
             return self.score_trees(row, start)
         return self.score_linear(row, start) if self.kind == LINEAR else self.score_kernel(row, start)
 
-    def score_stumps(self, row, F):
+    def early(self, row, way):
+        """Class of a row and the learners it takes; the way is the number of a tag in EXITS."""
+        K, numbers, top, so_far = self.K, self.items[EXITS[way]], 0, {}
+        start = list(self.items[b"BIAS"])
+        final = (self.score_trees if self.kind == TREES else self.score_stumps)(row, start, so_far)
+        checkpoints = list(enumerate(self.items[b"exit"]))
+        if way == 0:
+            bounds = len(numbers) // (K * (K - 1))
+            checkpoints = checkpoints[::-2][:bounds][::-1]
+        for place, (number, n) in enumerate(checkpoints):
+            F = so_far[n]
+            if way == 0:
+                top = top if F[top] == max(F) else F.index(max(F))
+                mine = numbers[(place * K + top) * (K - 1) :]
+                exits = all(F[top] - F[j] > mine[j - (j > top)] for j in range(K) if j != top)
+            else:
+                top = F.index(max(F)) if way == 1 else int(numbers[2])
+                exits = F[top] - max(F[:top] + F[top + 1 :]) > numbers[3 + number]
+                exits = exits and numbers[3 + number] < math.inf
+            if exits:
+                return top, n
+        return final.index(max(final)), self.n_learners()
+
+    def note(self, n, F, so_far):
+        """Keep the sums of the first n learners where there is a checkpoint."""
+        if so_far is not None and n in self.items[b"exit"]:
+            so_far[n] = list(F)
+
+    def score_stumps(self, row, F, so_far=None):
         K, right, left = self.K, self.items[b"COEF"], self.items.get(b"COEL")
         for j, ((feature, nan_left), t) in enumerate(zip(self.features(), self.items[b"THRS"], strict=True)):
+            self.note(j, F, so_far)
             x = row[feature]
             for k in range(K):
                 value = right[j * K + k]
@@ -311,12 +367,13 @@ class File:
                 at, i = at + right[i], i + right[i]
         return at
 
-    def score_trees(self, row, F):
+    def score_trees(self, row, F, so_far=None):
         K, values, code, features = self.K, self.items[b"LEAF"], self.items.get(b"CODE"), self.features()
         classes, bases = self.items.get(b"TCLS"), self.items.get(b"TBAS")
         columns = [0.0] * (len(code) // K if code else 0)
         begin = 0
         for t, size in enumerate(self.items[b"TSIZ"]):
+            self.note(t, F, so_far)
             at = self.leaf(row, begin, size, t, features)
             begin += size
             if classes is None:

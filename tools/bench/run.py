@@ -22,6 +22,7 @@ from shared.tables import put_between, write_json
 
 from bench import (  # noqa: F401
     classic,
+    early,
     hinge,
     imported,
     inspection,

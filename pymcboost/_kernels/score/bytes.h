@@ -77,6 +77,18 @@ static inline uint32_t mcb__dtype_size(uint32_t dtype) {
     }
 }
 
+/* Item of a section of f32 or f16. */
+MCB__INLINE double mcb__real(const mcb_section *s, uint64_t i) {
+    return (double)(s->dtype == MCB_F16 ? mcb__f16(s->data + 2 * i) : mcb__f32(s->data + 4 * i));
+}
+
+/* The same where infinities may occur, which mcb__f16 does not know. */
+MCB__INLINE double mcb__bound(const mcb_section *s, uint64_t i) {
+    uint32_t half = s->dtype == MCB_F16 ? mcb__u16(s->data + 2 * i) : 0;
+    if ((half & 0x7c00u) != 0x7c00u) return mcb__real(s, i);
+    return mcb__f64_of((uint64_t)(half >> 15) << 63 | UINT64_C(0x7ff0000000000000) | (half & 0x3ffu));
+}
+
 /* Item of a section of unsigned integers. */
 static inline uint32_t mcb__uint(const mcb_section *s, uint64_t i) {
     if (s->dtype == MCB_U8) return s->data[i];

@@ -102,6 +102,32 @@ static inline int mcb__check_kernel(mcb_model *m) {
     return MCB_OK;
 }
 
+static inline int mcb__check_exit(mcb_model *m) {
+    const mcb_section *s = m->section;
+    uint64_t i, before = 0;
+    int slot;
+    for (i = 0; i < s[MCB_S_EXIT].count; i++) {
+        uint64_t n = mcb__uint(&s[MCB_S_EXIT], i);
+        if (n <= before || n >= m->n_learners) return mcb__wrong_item(m, MCB_E_CHECKPOINT, MCB_S_EXIT, i);
+        before = n;
+    }
+    for (i = 0; i < s[MCB_S_PAIR].count; i++) { /* infinity: no bound is known */
+        double bound = mcb__bound(&s[MCB_S_PAIR], i);
+        if (!(bound >= -FLT_MAX)) return mcb__wrong_item(m, MCB_E_BOUND, MCB_S_PAIR, i);
+    }
+    for (slot = MCB_S_MARG; slot <= MCB_S_RJCT; slot++) {
+        for (i = 0; i < s[slot].count; i++) {
+            double v = mcb__f64(s[slot].data + 8 * i), top = slot == MCB_S_RJCT ? m->n_classes - 1.0 : 4294967295.0;
+            int good = i == 0   ? v > 0 && v < 1
+                       : i == 1 ? v >= 1 && v <= 4294967295.0 && v == (double)(uint32_t)v
+                       : i == 2 ? v >= 0 && v <= top && v == (double)(uint32_t)v
+                                : v >= -DBL_MAX; /* infinity: no exit here */
+            if (!good) return mcb__wrong_item(m, MCB_E_EXIT_NUMBER, slot, i);
+        }
+    }
+    return MCB_OK;
+}
+
 static inline int mcb__check_contents(mcb_model *m) {
     const mcb_section *s = m->section;
     uint64_t i;
@@ -154,6 +180,7 @@ static inline int mcb__check_contents(mcb_model *m) {
         double factor = mcb__f64(s[MCB_S_CALB].data);
         if (!(factor > 0 && factor <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_CALIBRATION, MCB_S_CALB, 0);
     }
+    if ((status = mcb__check_exit(m))) return status;
     if ((status = mcb__check_labels(m))) return status;
     return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);
 }

@@ -2,7 +2,7 @@
  *
  *     #include "mcb.h"
  *
- *     mcb_model model;                                    // about 700 bytes, points into the file's bytes
+ *     mcb_model model;                                    // about 800 bytes, points into the file's bytes
  *     int status = mcb_open(&model, bytes, size);         // checks every byte before anything is used
  *     if (status != MCB_OK) {
  *         fprintf(stderr, "%s (section %s, byte %lu)\n", mcb_strerror(status), model.error_tag,
@@ -22,6 +22,12 @@
  *     if (memory) mcb_prepare(&model, memory, room);
  *
  * Rows of a linear machine that are mostly 0 are scored by mcb_scores_sparse, after the same preparation.
+ *
+ * Where the file has an early exit (docs/format.md), a row may leave the last learners out:
+ *
+ *     uint64_t learners;
+ *     if (mcb_has_early(&model, MCB_EARLY_CERTIFIED))     // the label of all learners, without some of them
+ *         mcb_predict_early(&model, MCB_EARLY_CERTIFIED, row, scores, &k, &learners);
  *
  * What it promises
  *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model
@@ -84,6 +90,7 @@ extern "C" {
 #include "machines.h"
 #include "sparse.h"
 #include "scores.h"
+#include "early.h"
 #include "links.h"
 
 #ifdef __cplusplus

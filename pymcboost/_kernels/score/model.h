@@ -40,6 +40,10 @@ enum mcb_slot {
     MCB_S_SCAL, /* kernel: offsets of the features, then factors; absent: rows are taken as they are */
     MCB_S_CODE, /* trees: columns x n_classes; TCLS is then a column, and its row times the leaf goes to the scores */
     MCB_S_CALB, /* f64: the factor of scores on their way to probabilities, 1 / temperature */
+    MCB_S_EXIT, /* learners before each checkpoint, at which the others may be left out */
+    MCB_S_PAIR, /* at every other checkpoint to the last: bounds of what the other learners add to class j less class i */
+    MCB_S_MARG, /* f64: rate, rows, rows that changed; then for every checkpoint a threshold of the lead */
+    MCB_S_RJCT, /* f64: rate, rows, class; then for every checkpoint a threshold of the lead of this class */
     MCB_N_SLOTS
 };
 

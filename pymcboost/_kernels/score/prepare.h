@@ -53,6 +53,8 @@ typedef struct {
     const mcb__node *node;
     const float *leaf;
     const float *code; /* null if the trees have none */
+    const mcb__walk *early[2]; /* for early exits: sorted from checkpoint to checkpoint, all of them or those with bounds */
+    const uint16_t *used;      /* columns of its block that a tree and those before it use */
 } mcb__prepared;
 
 /* Divide the trees into blocks. With split, column and block, write the columns of splits, the columns and the blocks;
@@ -164,6 +166,38 @@ static inline void mcb__sort_trees(const mcb__tree *tree, uint64_t t, uint32_t n
     }
 }
 
+/* The first checkpoint with bounds, which every other one up to the last has; of thresholds, all have one. */
+static inline uint64_t mcb__first_exit(const mcb_model *m, int certified) {
+    uint64_t K = m->n_classes;
+    return certified ? m->section[MCB_S_EXIT].count + 1 - 2 * (m->section[MCB_S_PAIR].count / (K * (K - 1))) : 0;
+}
+
+/* Walks through the trees of every part between two checkpoints, and the columns that trees use. */
+static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, mcb__walk *const walk[2],
+                                   uint16_t *used) {
+    const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
+    uint64_t T = m->section[MCB_S_TSIZ].count, t, c, b, n, stop;
+    int certified;
+    for (certified = 0; certified < 2; certified++) {
+        c = mcb__first_exit(m, certified);
+        for (t = b = 0; t < T; t += n) {
+            for (; c < checkpoint->count && mcb__uint(checkpoint, c) <= t; c += 1 + (uint64_t)certified) {}
+            for (; p->block[b + 1].tree <= t; b++) {}
+            stop = c < checkpoint->count ? mcb__uint(checkpoint, c) : T;
+            n = (stop < p->block[b + 1].tree ? stop : p->block[b + 1].tree) - t;
+            if (n > MCB__SORTED) n = MCB__SORTED;
+            mcb__sort_trees(p->tree + t, t, (uint32_t)n, walk[certified] + t);
+        }
+    }
+    for (t = b = 0; t < T; t++) {
+        const mcb__split *split = p->split + p->tree[t].split, *end = p->split + p->tree[t + 1].split;
+        for (; p->block[b + 1].tree <= t; b++) {}
+        for (used[t] = t > p->block[b].tree ? used[t - 1] : 0; split < end; split++) {
+            if (split->column / MCB__GROUP >= used[t]) used[t] = (uint16_t)(split->column / MCB__GROUP + 1);
+        }
+    }
+}
+
 static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
@@ -177,7 +211,8 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(T, sizeof(mcb__walk)) + mcb__room(S, sizeof(mcb__split)) +
            mcb__room(2 * S + T, sizeof(mcb__node)) +
            mcb__room(m->section[MCB_S_LEAF].count, sizeof(float)) +
-           mcb__room(m->section[MCB_S_CODE].count, sizeof(float));
+           mcb__room(m->section[MCB_S_CODE].count, sizeof(float)) +
+           (m->section[MCB_S_EXIT].data ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t)) : 0);
 }
 
 /* Lay trees out for speed, in the caller's memory; scores keep their bits and come several times as fast. Linear
@@ -198,6 +233,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     mcb__split *split;
     mcb__node *node;
     float *leaf, *code;
+    mcb__walk *early[2];
+    uint16_t *used;
     size_t needed = mcb_prepared_size(m);
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
@@ -223,9 +260,12 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(node, mcb__node, 2 * S + T);
     MCB__TAKE(leaf, float, s[MCB_S_LEAF].count);
     MCB__TAKE(code, float, s[MCB_S_CODE].count);
+    MCB__TAKE(early[0], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
+    MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
+    MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
 #undef MCB__TAKE
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
-    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__leaf(&s[MCB_S_LEAF], i);
+    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__real(&s[MCB_S_LEAF], i);
     for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
@@ -253,6 +293,10 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->node = node;
     p->leaf = leaf;
     p->code = s[MCB_S_CODE].data && !m->decoder ? code : 0;
+    p->early[0] = early[0];
+    p->early[1] = early[1];
+    p->used = used;
+    if (s[MCB_S_EXIT].data) mcb__sort_parts(m, p, early, used);
     m->prepared = p;
     return MCB_OK;
 }

@@ -66,6 +66,10 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"SCAL", 1u << MCB_F32, 0, MCB__KERNEL},
     {"CODE", 1u << MCB_F32, 0, MCB__TREES},
     {"CALB", 1u << MCB_F64, 0, MCB__KINDS},
+    {"exit", MCB__UINTS, 0, MCB__STUMPS | MCB__TREES},
+    {"pair", 1u << MCB_F32 | 1u << MCB_F16, 0, MCB__STUMPS | MCB__TREES},
+    {"marg", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
+    {"rjct", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {

@@ -14,6 +14,23 @@ static inline int mcb__need_product(mcb_model *m, int slot, uint64_t a, uint64_t
                              a > UINT64_MAX / b ? UINT64_MAX : a * b);
 }
 
+/* Sections of the early exit: a threshold for every checkpoint, bounds of all pairs for every other one. */
+static inline int mcb__check_exit_shapes(mcb_model *m) {
+    const mcb_section *s = m->section;
+    uint64_t n = s[MCB_S_EXIT].count, pairs = (uint64_t)m->n_classes * (m->n_classes - 1), bounds;
+    int slot, status;
+    for (slot = MCB_S_EXIT; slot <= MCB_S_RJCT; slot++) {
+        if (s[slot].data && (m->decoder || !s[MCB_S_EXIT].data))
+            return mcb__fail(m, MCB_E_EXIT, mcb__rules[slot].tag, 64);
+    }
+    bounds = s[MCB_S_PAIR].count / pairs;
+    if ((status = mcb__need_product(m, MCB_S_PAIR, bounds <= (n + 1) / 2 ? bounds : (n + 1) / 2, pairs))) return status;
+    for (slot = MCB_S_MARG; slot <= MCB_S_RJCT; slot++) {
+        if (s[slot].data && (status = mcb__need_count(m, slot, n + 3))) return status;
+    }
+    return MCB_OK;
+}
+
 static inline int mcb__check_shapes(mcb_model *m) {
     uint64_t K = m->n_classes;
     const mcb_section *s = m->section;
@@ -57,6 +74,7 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_product(m, MCB_S_TABL, s[MCB_S_THRS].count + 2 * used, K))) return status;
     }
     if (s[MCB_S_CALB].data && (status = mcb__need_count(m, MCB_S_CALB, 1))) return status;
+    if ((status = mcb__check_exit_shapes(m))) return status;
     if (s[MCB_S_LABI].data) return mcb__need_count(m, MCB_S_LABI, K);
     return mcb__need_count(m, MCB_S_LABO, K + 1);
 }

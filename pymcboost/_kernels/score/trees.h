@@ -7,10 +7,6 @@ static inline uint64_t mcb__tree_begin(const mcb_model *m, uint64_t tree) {
     return begin;
 }
 
-MCB__INLINE double mcb__leaf(const mcb_section *leaf, uint64_t i) {
-    return (double)(leaf->dtype == MCB_F16 ? mcb__f16(leaf->data + 2 * i) : mcb__f32(leaf->data + 4 * i));
-}
-
 /* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. */
 static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, uint64_t begin,
                                       double *scores) {
@@ -35,13 +31,13 @@ static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64
             }
         }
         if (!cls->data) {
-            for (k = 0; k < K; k++) scores[k] += mcb__leaf(leaf, at * K + k);
+            for (k = 0; k < K; k++) scores[k] += mcb__real(leaf, at * K + k);
         } else if (code->data) {
             uint64_t row = (uint64_t)mcb__uint(cls, t) * K;
-            double value = mcb__leaf(leaf, at); /* the products are exact */
+            double value = mcb__real(leaf, at); /* the products are exact */
             for (k = 0; k < K; k++) scores[k] += value * (double)mcb__f32(code->data + 4 * (row + k));
         } else {
-            double value = mcb__leaf(leaf, at);
+            double value = mcb__real(leaf, at);
             scores[mcb__uint(cls, t)] += value;
             if (base->data && mcb__uint(base, t) < K) scores[mcb__uint(base, t)] -= value;
         }

@@ -1,0 +1,227 @@
+/* ------------------------------------------------------------------------------------------------------- early exit */
+
+/* Ways to leave learners out, for models whose file has what they need.
+ *   certified   the label is that of all learners
+ *   calibrated  on held-out rows, at most a stated share of labels was another one
+ *   rejection   rows of one class, the background, are left early; others get all learners */
+enum mcb_early { MCB_EARLY_CERTIFIED = 0, MCB_EARLY_CALIBRATED = 1, MCB_EARLY_REJECTION = 2 };
+
+/* Whether mcb_predict_early can leave learners out in this way. Not after mcb_truncate: what the file has is for all of
+ * them. */
+MCB_API int mcb_has_early(const mcb_model *m, int way) {
+    const mcb_section *s = m->section;
+    if (way < MCB_EARLY_CERTIFIED || way > MCB_EARLY_REJECTION || !s[MCB_S_PAIR + way].data) return 0;
+    return m->n_learners == s[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count;
+}
+
+/* A row on its way through the learners. */
+typedef struct {
+    const float *x;
+    double *scores;
+    uint64_t learner, split; /* the next ones */
+    uint32_t top, rival;     /* the class that leads, and one that has kept it from being certain */
+    int width;               /* of vectors */
+    const mcb__walk *walk;
+    const mcb__block *block;
+    size_t copied;           /* columns of the block */
+} mcb__passage;
+
+/* Leaves of 8 trees for one row, where there are no 16. */
+MCB__INLINE void mcb__descend_8(const mcb__node **node, uint32_t depth, const float *v) {
+#define MCB__HALF(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define MCB__BEGIN(i) const mcb__node *p##i = node[i];
+#define MCB__PLACE(i, column) column
+    MCB__HALF(MCB__BEGIN)
+    for (; depth; depth--) {
+        MCB__HALF(MCB__STEP)
+        if (!(MCB__HALF(MCB__MORE) 0)) break;
+    }
+    MCB__HALF(MCB__KEEP)
+#undef MCB__BEGIN
+#undef MCB__PLACE
+#undef MCB__HALF
+}
+
+/* What the leaves of n trees have for a threshold: as mcb__find_leaves, of trees that were sorted together. */
+MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk, size_t n, const float *v,
+                                  float *found) {
+    size_t i, j, most;
+    for (i = 0; i < n; i += most) {
+        const mcb__node *node[MCB__GROUP];
+        size_t lanes = n - i > MCB__GROUP / 2 ? MCB__GROUP : MCB__GROUP / 2;
+        most = n - i < lanes ? n - i : lanes;
+        for (j = 0; j < lanes; j++) node[j] = p->node + walk[i + (j < most ? j : 0)].root;
+        if (lanes == MCB__GROUP)
+            mcb__descend_trees(node, walk[i + most - 1].depth, v);
+        else
+            mcb__descend_8(node, walk[i + most - 1].depth, v);
+        for (j = 0; j < most; j++) found[walk[i + j].number] = node[j]->threshold;
+    }
+}
+
+/* Add prepared trees up to `end`, where those of the passage's walk were sorted apart. Columns are copied when a tree
+ * asks for them: they are numbered in the order of the trees. */
+#define MCB__DEFINE_PASS(W, ATTRIBUTE)                                                                                \
+    ATTRIBUTE MCB__APART void mcb__pass_##W(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {            \
+        const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                                  \
+        const float *x = s->x;                                                                                        \
+        size_t K = m->n_classes, i, n;                                                                                \
+        for (; s->learner < end; s->learner += n) {                                                                   \
+            uint64_t t = s->learner, stop;                                                                            \
+            float found[MCB__SORTED];                                                                                 \
+            const mcb__column *column;                                                                                \
+            if (t == s->block[1].tree) {                                                                              \
+                s->block++;                                                                                           \
+                s->copied = 0;                                                                                        \
+            }                                                                                                         \
+            column = p->column + s->block->column;                                                                    \
+            stop = end < s->block[1].tree ? end : s->block[1].tree;                                                   \
+            n = stop - t < MCB__SORTED ? (size_t)(stop - t) : (size_t)MCB__SORTED;                                    \
+            for (i = s->copied; i < p->used[t + n - 1]; i++) {                                                        \
+                float value = x[column[i].feature];                                                                   \
+                v[i] = value != value ? column[i].missing : value;                                                    \
+            }                                                                                                         \
+            s->copied = i;                                                                                            \
+            mcb__find_sorted(p, s->walk + t, n, v, found);                                                            \
+            for (i = 0; i < n; i++) {                                                                                 \
+                const mcb__tree *tree = p->tree + t + i;                                                              \
+                if (!m->section[MCB_S_TCLS].data) {                                                                   \
+                    size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);                           \
+                    mcb__add_vector_##W(p->leaf + leaf * K, K, s->scores);                                            \
+                } else if (p->code) {                                                                                 \
+                    mcb__add_code(p->code + tree->cls * K, (double)found[i], K, s->scores);                           \
+                } else {                                                                                              \
+                    s->scores[tree->cls] += (double)found[i];                                                         \
+                    if (tree->base < K) s->scores[tree->base] -= (double)found[i];                                    \
+                }                                                                                                     \
+            }                                                                                                         \
+        }                                                                                                             \
+    }
+
+MCB__DEFINE_PASS(2, )
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__))
+MCB__DEFINE_PASS(4, MCB__AVX2)
+#endif
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+MCB__DEFINE_PASS(8, MCB__AVX512)
+#endif
+
+/* Add the learners up to `end`. v: room for the columns of a block. */
+static inline void mcb__pass(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {
+    if (m->kind == MCB_KIND_STUMPS) {
+        mcb__add_stumps_row(m, s->x, s->learner, end, s->scores);
+    } else if (!m->prepared) {
+        mcb__add_trees_row(m, s->x, s->learner, end, s->split, s->scores);
+        for (; s->learner < end; s->learner++) s->split += mcb__uint(&m->section[MCB_S_TSIZ], s->learner);
+    } else {
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+        if (s->width == 8) {
+            mcb__pass_8(m, s, end, v);
+            return;
+        }
+#endif
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__))
+        if (s->width == 4) {
+            mcb__pass_4(m, s, end, v);
+            return;
+        }
+#endif
+        mcb__pass_2(m, s, end, v);
+    }
+    s->learner = end;
+}
+
+/* The largest of the scores, and the largest but one. */
+static inline double mcb__two_largest(const double *scores, size_t K, double *second) {
+    double first = scores[0], next = scores[1];
+    size_t k;
+    if (next > first) {
+        next = scores[0];
+        first = scores[1];
+    }
+    for (k = 2; k < K; k++) {
+        double v = scores[k], low = v < first ? v : first;
+        first = v > first ? v : first;
+        next = low > next ? low : next;
+    }
+    *second = next;
+    return first;
+}
+
+/* Whether class s->top leads every other by more than bounds number c say that the other learners take away. The rival
+ * that was too near before is asked first. */
+static inline int mcb__certain(const mcb_model *m, mcb__passage *s, uint64_t c) {
+    const mcb_section *pair = &m->section[MCB_S_PAIR];
+    size_t K = m->n_classes, k, j;
+    double largest = s->scores[0], lead;
+    const double *scores = s->scores;
+    uint64_t row;
+    for (k = 1; k < K; k++) largest = scores[k] > largest ? scores[k] : largest;
+    if (scores[s->top] < largest) s->top = mcb_argmax(m, scores);
+    lead = scores[s->top];
+    row = (c * K + s->top) * (K - 1);
+#define MCB__BOUND(j) mcb__bound(pair, row + (j) - ((j) > s->top))
+    if (s->rival != s->top && !(lead - scores[s->rival] > MCB__BOUND(s->rival))) return 0;
+    for (j = 0; j < K; j++) {
+        if (j == s->top || lead - scores[j] > MCB__BOUND(j)) continue;
+        s->rival = (uint32_t)j;
+        return 0;
+    }
+#undef MCB__BOUND
+    return 1;
+}
+
+/* Whether the learners after checkpoint c can be left out. s->top becomes the label. */
+static inline int mcb__may_exit(const mcb_model *m, mcb__passage *s, int way, uint64_t c) {
+    const unsigned char *number = m->section[MCB_S_PAIR + way].data;
+    size_t K = m->n_classes, k;
+    double threshold, other;
+    if (way == MCB_EARLY_CERTIFIED) return mcb__certain(m, s, (c - mcb__first_exit(m, 1)) / 2);
+    threshold = mcb__f64(number + 8 * (3 + c));
+    if (!(threshold <= DBL_MAX)) return 0;
+    if (way == MCB_EARLY_CALIBRATED) {
+        double first = mcb__two_largest(s->scores, K, &other);
+        if (!(first - other > threshold)) return 0;
+        s->top = mcb_argmax(m, s->scores);
+        return 1;
+    }
+    s->top = (uint32_t)mcb__f64(number + 16);
+    other = s->scores[s->top ? 0 : 1];
+    for (k = 0; k < K; k++) other = k != s->top && s->scores[k] > other ? s->scores[k] : other;
+    return s->scores[s->top] - other > threshold;
+}
+
+/* Class of one row, which may leave the last learners out (enum mcb_early). scores (room for n_classes doubles) receives
+ * the sums so far, n_learners how many learners they have. After mcb_prepare it is several times as fast. MCB_E_EARLY,
+ * and nothing is written, unless mcb_has_early. */
+MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
+                              uint64_t *n_learners) {
+    const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
+    const mcb__prepared *p = (const mcb__prepared *)m->prepared;
+    float v[MCB__COLUMNS];
+    mcb__passage s;
+    uint64_t c, step = way == MCB_EARLY_CERTIFIED ? 2 : 1;
+    if (!mcb_has_early(m, way)) return MCB_E_EARLY;
+    memset(&s, 0, sizeof s);
+    s.x = x;
+    s.scores = scores;
+#if MCB__VECTOR
+    s.width = mcb__width();
+#endif
+    if (p) {
+        s.block = p->block;
+        s.walk = p->early[way == MCB_EARLY_CERTIFIED];
+    }
+    mcb_start_scores(m, 1, scores);
+    for (c = mcb__first_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c += step) {
+        mcb__pass(m, &s, mcb__uint(checkpoint, c), v);
+        if (mcb__may_exit(m, &s, way, c)) break;
+    }
+    if (c >= checkpoint->count) {
+        mcb__pass(m, &s, m->n_learners, v);
+        s.top = mcb_argmax(m, scores);
+    }
+    *label = s.top;
+    *n_learners = s.learner;
+    return MCB_OK;
+}

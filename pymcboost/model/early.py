@@ -1,0 +1,267 @@
+"""Early exits: rows that leave the last learners out, with the same label or one that is seldom another."""
+
+import math
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pymcboost.model.arrays import narrow
+from pymcboost.model.file import EARLY
+
+Early = Literal["certified", "calibrated", "rejection"]
+WAYS = get_args(Early)
+# Learners from one checkpoint to the next, at least, and most checkpoints; a multiple of the first.
+STEP, MOST = 8, 64
+# Bounds take at most this share of a file.
+SHARE = 0.05
+# Bounds begin where this share of rows exits, or without rows after this share of the learners.
+FEW, EARLIEST = 0.05, 0.625
+# Chance that rows of a calibration promise too much.
+DOUBT = 0.05
+
+
+class EarlyExit:
+    """What a `Model` can do about early exits."""
+
+    classes_: Any
+    ensemble: Any
+    n_learners: Any
+    predict_codes: Any
+    to_bytes: Any
+    _changed: Any
+    _kind: Any
+    _rows: Any
+    _sections: Any
+    _stages: Any
+
+    @property
+    def early_exits(self) -> tuple[str, ...]:
+        """The early exits that the model has, see `with_early_exit`."""
+        sections = self._sections()
+        return tuple(way for way, tag in zip(WAYS, EARLY[1:], strict=True) if tag in sections)
+
+    def with_early_exit(self, way: Early | None, X: Any = None, *, rate: float = 0.001, background: Any = None) -> Self:
+        """The same model, with what `predict` needs to leave learners out where few or none of the labels change.
+
+        Scores and predictions stay as they are unless ``early`` is asked for. A model with other learners, leaves or
+        biases has no early exits: `truncate`, `reweighted` and saving with another layout or type of leaves take them
+        away.
+
+        Parameters
+        ----------
+        way : {"certified", "calibrated", "rejection"} or None
+            "certified": a row exits once no learner that is left can change its label. No label is another one.
+
+            "calibrated": a row exits once its best score leads the second by a threshold. For rows like those of ``X``,
+            the share of labels that change is below ``rate`` (with 95% confidence).
+
+            "rejection": a row exits once the score of the class ``background`` leads all others by the threshold of its
+            stage, and gets this label. For rows like those of ``X``, the share of rows of other classes that are lost
+            is below ``rate`` (with 95% confidence). Other rows get all learners.
+
+            The model keeps the exits of other ways. None takes all of them away.
+        X : array-like, data frame or CSR matrix (m, n_features_in_), optional
+            Rows that the model has not been trained on; they need no labels. "certified" needs none; with rows, it
+            begins to look where the first of them exit. "calibrated" needs 3 / rate rows, as many as 3,000 for 0.001.
+            "rejection" needs twice as many that the model puts into other classes than ``background``.
+        rate : float, default=0.001
+            Above 0, below 1.
+        background : label, optional
+            A class of the model, for "rejection".
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        ValueError
+            For interval tables, machines, and codes with a decoder other than "linear"; where there are too few rows;
+            and where the bounds of all pairs of classes would take more than 5% of the file.
+        """
+        if way is None:
+            return self._changed(**dict.fromkeys(EARLY))
+        self._check_early(way, rate, background)
+        at = checkpoints(self.ensemble.round_ends(), len(self.ensemble))
+        if way == "certified":
+            model = self._with_bounds(at, bounds(self.ensemble, at))
+            if X is None:
+                return model
+            learners = model.predict_early(X, way)[1]
+            return model._later(at, np.quantile(learners, FEW) if len(learners) else 0)
+        if X is None:
+            raise ValueError(f"way={way!r} needs rows X that the model has not been trained on")
+        if way == "calibrated":
+            head, thresholds = self._margins(X, at, rate)
+        else:
+            head, thresholds = self._rejections(X, at, rate, self._code_of(background))
+        numbers = np.array([rate, *head, *thresholds], dtype="<f8")
+        return self._changed(exit=narrow(at), **{EARLY[1 + WAYS.index(way)]: numbers})
+
+    def predict_early(
+        self, X: Any, way: Early = "certified", n_jobs: int | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Labels, and how many of the learners every row has got.
+
+        Parameters
+        ----------
+        X, n_jobs
+            See `raw_scores`.
+        way : {"certified", "calibrated", "rejection"}, default="certified"
+            An early exit that the model has, see `with_early_exit`.
+
+        Returns
+        -------
+        labels : ndarray (m,)
+        n_learners : ndarray of int64 (m,)
+            Their mean divided by that of the model is the share of learners that are evaluated.
+        """
+        codes, n_learners = self._early_codes(X, way, n_jobs)
+        return self.classes_[codes], n_learners
+
+    def _early_codes(self, X, way, n_jobs=None):
+        """Positions in ``classes_`` of the labels, and learners of each row; parameters as in `predict_early`."""
+        if way not in WAYS:
+            raise ValueError(f"early must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
+        if way not in self.early_exits:
+            raise ValueError(f"this model has no early exit {way!r}; with_early_exit({way!r}, ...) adds it")
+        return self._rows.early(X, WAYS.index(way), n_jobs)
+
+    def _check_early(self, way, rate, background):
+        if way not in WAYS:
+            raise ValueError(f"way must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
+        if self._kind.no_stages is not None:
+            raise ValueError(f"an early exit leaves learners out; this model has none ({self._kind.NAME})")
+        if self.ensemble.decoder != "linear":
+            raise ValueError(
+                "an early exit needs sums of learners for scores; this model decodes them from the columns of a code "
+                f"(decoder={self.ensemble.decoder!r})"
+            )
+        if not 0 < rate < 1:
+            raise ValueError(f"rate must be above 0 and below 1, not {rate!r}")
+        if (background is not None) != (way == "rejection"):
+            raise ValueError("background, a class of the model, goes with way='rejection'")
+
+    def _code_of(self, label):
+        found = np.flatnonzero(self.classes_ == label)
+        if len(found) != 1:
+            raise ValueError(f"background must be a class of the model, not {label!r}")
+        return int(found[0])
+
+    def _with_bounds(self, at, values):
+        """The model with bounds for every other checkpoint, as many as there is room for."""
+        k = self.ensemble.n_classes
+        values = rounded_up(values[::-2][::-1][:, ~np.eye(k, dtype=bool)])
+        plain = len(self._changed(**dict.fromkeys(EARLY)).to_bytes())
+        room = int(SHARE * plain / (values.itemsize * k * (k - 1)))
+        if not room and len(values):
+            raise ValueError(
+                f"the bounds of {k * (k - 1)} pairs of classes take {values[0].nbytes} bytes for a checkpoint, more "
+                f"than {SHARE:.0%} of this model's {plain}; way='calibrated' needs none"
+            )
+        with_room = self._changed(exit=narrow(at), pair=values[max(0, len(values) - room) :].ravel())
+        return with_room._later(at, EARLIEST * self.n_learners)
+
+    def _later(self, at, first):
+        """The model with bounds from so many learners on."""
+        k, pair = self.ensemble.n_classes, self._sections()["pair"]
+        n = np.count_nonzero(at[::-2] >= first)
+        return self._changed(pair=pair[max(0, len(pair) - n * k * (k - 1)) :])
+
+    def _margins(self, X, at, rate):
+        """Number of rows, of changed labels among them, and thresholds: lower where fewer learners are left."""
+        final = self.predict_codes(X)
+        allowed = may_fail(len(final), rate, "rows X")
+        worst, falling = np.zeros(len(final)), np.sqrt(np.sqrt(1 - at / max(1, self.n_learners)))
+        for scores, part in zip(self._at(X, at), falling.tolist(), strict=True):
+            two = np.partition(scores, -2, axis=1)
+            wrong = scores.argmax(axis=1) != final
+            worst[wrong] = np.maximum(worst[wrong], (two[:, -1] - two[:, -2])[wrong] / part)
+        return (len(final), allowed), np.nextafter(falling * np.sort(worst)[len(worst) - 1 - allowed], np.inf)
+
+    def _rejections(self, X, at, rate, code):
+        """Number of rows, the class, and thresholds: their trace from half of the rows, their level from the others."""
+        kept = self.predict_codes(X) != code
+        lead = np.array([_lead(scores, code)[kept] for scores in self._at(X, at)]).reshape(len(at), kept.sum())
+        others = lead[:, 1::2]
+        allowed = may_fail(others.shape[1], rate, "rows X of other classes than the background", 2)
+        trace = np.quantile(lead[:, ::2], 1 - rate, axis=1)
+        excess = np.sort((others - trace[:, None]).max(axis=0, initial=-np.inf))
+        return (others.shape[1], code), np.nextafter(trace + excess[len(excess) - 1 - allowed], np.inf)
+
+    def _at(self, X, at):
+        """Scores at the checkpoints."""
+        return self._stages(X, np.concatenate([[0], at]))
+
+
+def _lead(scores, code):
+    return scores[:, code] - np.delete(scores, code, axis=1).max(axis=1)
+
+
+def checkpoints(ends, n):
+    """Learners before the checkpoints: ends of rounds at least 8 apart, 64 at most, before the last of n learners."""
+    step, found = STEP * max(1, math.ceil(n / (STEP * MOST))), [0]
+    for end in ends.tolist():
+        if found[-1] + step <= end < n:
+            found.append(end)
+    return np.array(found[1:], dtype=np.int64)
+
+
+def bounds(ensemble, at):
+    """Most that the learners after each checkpoint add to class j less class i, for sums in float64.
+
+    Parameters
+    ----------
+    ensemble : Stumps or Trees
+    at : ndarray of int (n,)
+        Learners before each checkpoint.
+
+    Returns
+    -------
+    ndarray of float64 (n, K, K)
+        At [c, i, j]; with the rounding errors of all sums.
+    """
+    k, code = ensemble.n_classes, ensemble.code
+    after, size = np.zeros((len(at) + 1, k, k)), np.abs(ensemble.bias.astype(np.float64))
+    part = np.searchsorted(at, np.arange(len(ensemble)), side="right")
+    for number, (*_, leaf, cls, base) in zip(part.tolist(), ensemble.each_tree(), strict=True):
+        leaf = np.asarray(leaf, dtype=np.float64)
+        if cls < 0:
+            size += np.abs(leaf).max(axis=0)
+            for i in range(k):
+                after[number, i] += (leaf - leaf[:, [i]]).max(axis=0)
+            continue
+        sign = np.eye(k)[cls] if code is None else code[cls].astype(np.float64)
+        if base >= 0:
+            sign[base] = -1
+        size += np.abs(leaf).max() * np.abs(sign)
+        change = sign - sign[:, None]
+        after[number] += np.maximum(leaf.max() * change, leaf.min() * change)
+    after = after[:0:-1].cumsum(axis=0)[::-1]
+    # Every sum, here and in the scorer, has an error of at most 2^-53 of this size for a learner, twice for a pair.
+    return after + (len(ensemble) + 4) * 2.0**-49 * size.max()
+
+
+def rounded_up(values):
+    """Numbers of float16, or float32 where those are out of reach, that are not below these."""
+    largest = np.abs(values).max(initial=0.0)
+    dtype = np.float16 if 2.0**-8 < largest <= 65504 else np.float32
+    with np.errstate(over="ignore"):
+        result = values.astype(dtype)
+        return np.where(result < values, np.nextafter(result, dtype(np.inf)), result)
+
+
+def may_fail(n, rate, what, parts=1):
+    """How many of n rows may fail if fewer than ``rate`` of all are to fail, with 95% confidence.
+
+    The threshold is then the largest but so many: what fails beyond it in a new row is a binomial tail.
+    """
+    term, failing, total = n * math.log1p(-rate), -1, 0.0
+    while (total := total + math.exp(term)) <= DOUBT:
+        failing += 1
+        term += math.log((n - failing) / (failing + 1)) + math.log(rate) - math.log1p(-rate) if failing < n else 0
+    if failing < 0:
+        need = parts * math.ceil(math.log(DOUBT) / math.log1p(-rate))
+        raise ValueError(f"rate={rate:g} needs {need} {what} or more, not {n * parts}; give more, or a larger rate")
+    return failing

@@ -1,0 +1,72 @@
+"""Early exits on the command line: ``mcboost-convert --early`` and ``mcboost-predict --early``."""
+
+import re
+
+import pytest
+from cli.programs import call
+
+from pymcboost import load_model
+
+EVALUATED = re.compile(r"mcboost-predict: ([\d.]+)% of the learners evaluated\n")
+
+
+@pytest.fixture(scope="module")
+def early(files, tmp_path_factory):
+    """Folder with trees, and the same with early exits: calibrated, or rejection of class 2."""
+    folder = tmp_path_factory.mktemp("early")
+    train = ("-q", "-n", 60, "-a", "vector-tree", "--calibrate", "none", files / "train.svm", folder / "trees.mcb")
+    assert call("train", *train).returncode == 0
+    calibrate = ("--early", files / "test.svm", "--rate", 0.1)
+    for name, more in (("exits.mcb", ()), ("reject.mcb", ("--rate", 0.3, "--background", 2))):
+        done = call("convert", *calibrate, *more, folder / "trees.mcb", folder / name)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return folder
+
+
+@pytest.mark.parametrize("stream", [(), ("--stream",)])
+@pytest.mark.parametrize(("name", "way"), [("exits", "certified"), ("exits", "calibrated"), ("reject", "rejection")])
+def test_predictions_are_those_of_python(early, files, blobs, tmp_path, name, way, stream):
+    model = load_model(early / f"{name}.mcb")
+    labels, learners = model.predict_early(blobs[0][180:], way)
+    done = call("predict", "--early", way, *stream, files / "test.svm", early / f"{name}.mcb", tmp_path / "out")
+    assert done.returncode == 0
+    assert (tmp_path / "out").read_text().split() == [str(label) for label in labels]
+    share = float(EVALUATED.fullmatch(done.stderr)[1])
+    assert share == pytest.approx(100 * learners.mean() / model.n_learners, rel=1e-3)
+    plain = load_model(early / "trees.mcb")
+    assert model.with_early_exit(None).to_bytes() == plain.to_bytes()
+    if way == "certified":
+        assert (labels == plain.predict(blobs[0][180:])).all()
+    quiet = call("predict", "-q", "--early", way, files / "test.svm", early / f"{name}.mcb", tmp_path / "out")
+    assert quiet.stderr == ""
+
+
+def test_what_cannot_be_had_is_refused(early, files, tmp_path):
+    trees, exits, rows, out = early / "trees.mcb", early / "exits.mcb", files / "test.svm", tmp_path / "out"
+    for program, arguments, status, message in (
+        ("predict", ("--early", "certified", rows, trees, out), 1, "trees.mcb: no early exit certified"),
+        ("predict", ("--early", "rejection", rows, exits, out), 1, "exits.mcb: no early exit rejection"),
+        ("predict", ("--early", "certified", "--rounds", 9, rows, exits, out), 1, "only as many rounds as --rounds"),
+        ("predict", ("--early", "certified", "-b", 1, rows, exits, out), 1, "need all learners"),
+        ("predict", ("--early", "fast", rows, exits, out), 1, "invalid choice: 'fast'"),
+        ("convert", ("--early", rows, trees, out), 2, "--rate 0.001 needs 2995 rows in"),
+        ("convert", ("--early", rows, "--rate", 0.1, "--background", 5, trees, out), 2, "background must be a class"),
+        ("convert", ("--early", rows, "--rate", 1, trees, out), 1, "a number above 0 and below 1"),
+        ("convert", ("--early", rows, "--to", "json", trees, out), 1, "--early is for --to mcb"),
+        ("convert", ("--rate", 0.1, trees, out), 1, "--rate and --background are for --early"),
+        ("convert", ("--early", trees, trees, trees), 1, "would be lost"),
+    ):
+        done = call(program, *arguments)
+        assert (done.returncode, done.stdout) == (status, ""), done.stderr
+        assert message in done.stderr, done.stderr
+        assert not out.exists()
+
+
+def test_bounds_that_have_no_room_are_said(early, files, tmp_path, monkeypatch):
+    monkeypatch.setattr("pymcboost.model.early.SHARE", 0.0)
+    arguments = ("--early", files / "test.svm", "--rate", 0.1, early / "trees.mcb", tmp_path / "out.mcb")
+    done = call("convert", *arguments)
+    assert done.returncode == 0
+    assert done.stderr.startswith("mcboost-convert: no certified exit: the bounds of 6 pairs of classes take")
+    assert load_model(tmp_path / "out.mcb").early_exits == ("calibrated",)
+    assert call("convert", "-q", *arguments).stderr == ""

@@ -1,0 +1,92 @@
+/* Nanoseconds of a processor per row of scoring rows one at a time, by all learners and by an early exit.
+ *
+ *     score_early repeat way model.mcb rows.bin
+ *
+ * way: a number of enum mcb_early. rows.bin (written by tools/bench.py): int32 n, d, then float rows[n,d]. The two take
+ * turns on every chunk of CHUNK rows. Prints a line "name best median" for each: best and median of the passes for each
+ * chunk, averaged over the chunks. */
+#define _POSIX_C_SOURCE 200112L
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "mcb.h"
+
+#define CHUNK 256
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+static void *whole(const char *name, size_t *size)
+{
+    FILE *file = fopen(name, "rb");
+    void *p = 0;
+    if (file && fseek(file, 0, SEEK_END) == 0) {
+        *size = (size_t)ftell(file);
+        rewind(file);
+        p = malloc(*size);
+        if (p && fread(p, 1, *size, file) != *size)
+            p = 0;
+        fclose(file);
+    }
+    if (!p) {
+        perror(name);
+        exit(1);
+    }
+    return p;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *names[] = {"full", "early"};
+    double total[2][2] = {{0, 0}, {0, 0}};
+    if (argc != 5)
+        return 1;
+    int repeat = atoi(argv[1]), way = atoi(argv[2]);
+    size_t size, bytes;
+    mcb_model m;
+    void *file = whole(argv[3], &size);
+    if (mcb_open(&m, file, size) || !mcb_has_early(&m, way))
+        return 1;
+    mcb_prepare(&m, malloc(mcb_prepared_size(&m) + 1), mcb_prepared_size(&m));
+    int32_t *head = whole(argv[4], &bytes);
+    size_t n = (size_t)head[0], d = (size_t)head[1];
+    const float *x = (const float *)(head + 2);
+    double *scores = malloc(m.n_classes * sizeof *scores);
+    double *times[2] = {malloc((size_t)repeat * sizeof(double)), malloc((size_t)repeat * sizeof(double))};
+    volatile uint32_t sum = 0;
+    for (size_t begin = 0; begin < n; begin += CHUNK) {
+        size_t end = begin + CHUNK < n ? begin + CHUNK : n;
+        for (int pass = 0; pass < 2 * repeat; pass++) {
+            double start = now();
+            for (size_t i = begin; i < end; i++) {
+                uint32_t label;
+                uint64_t learners;
+                if (pass % 2)
+                    mcb_predict_early(&m, way, x + i * d, scores, &label, &learners);
+                else
+                    label = mcb_predict(&m, x + i * d, scores);
+                sum += label;
+            }
+            times[pass % 2][pass / 2] = now() - start;
+        }
+        for (int which = 0; which < 2; which++) {
+            qsort(times[which], (size_t)repeat, sizeof(double), ascending);
+            total[which][0] += times[which][0];
+            total[which][1] += times[which][repeat / 2];
+        }
+    }
+    for (int which = 0; which < 2; which++)
+        printf("%s %.1f %.1f\n", names[which], total[which][0] / (double)n, total[which][1] / (double)n);
+    return 0;
+}
