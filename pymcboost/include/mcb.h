@@ -186,10 +186,10 @@ extern "C" {
     X(MCB_E_CODE, 54, "a number of the code is not finite")                                                            \
     X(MCB_E_CODE_COLUMNS, 55, "the code has no columns, or over 4096 of them and a decoder")                           \
     X(MCB_E_CALIBRATION, 56, "the factor of the calibration is not a finite number above 0")                           \
-    X(MCB_E_EXIT, 57, "an early exit needs its checkpoints (section exit), and a model without a decoder")             \
-    X(MCB_E_CHECKPOINT, 58, "the checkpoints do not increase from 1 learner or more to all but one or fewer")          \
-    X(MCB_E_BOUND, 59, "a bound of the certified exit is not a number, or minus infinity")                             \
-    X(MCB_E_EXIT_NUMBER, 60, "a rate, a count, the class or a threshold of an early exit is out of range")             \
+    X(MCB_E_EXIT, 61, "an early exit needs its checkpoints (section exit), and a model without a decoder")             \
+    X(MCB_E_CHECKPOINT, 62, "the checkpoints do not increase from 1 learner or more to all but one or fewer")          \
+    X(MCB_E_BOUND, 63, "a bound of the certified exit is not a number, or minus infinity")                             \
+    X(MCB_E_EXIT_NUMBER, 64, "a rate, a count, the class or a threshold of an early exit is out of range")             \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \

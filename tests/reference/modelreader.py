@@ -50,7 +50,7 @@ RULES = {
 EXITS = (b"pair", b"marg", b"rjct")
 
 # Faults that are looked for in one pass over a file: which of these is found first is left open.
-TOGETHER = ({13, 29, 46, 53, 55, 57}, {32, 33, 34}, {38, 39, 40, 41})
+TOGETHER = ({13, 29, 46, 53, 55, 61}, {32, 33, 34}, {38, 39, 40, 41})
 
 
 class RefusedError(Exception):
@@ -178,7 +178,7 @@ class File:
             wanted |= {b"KPAR": 4, b"DUAL": m * K, b"SVEC": m * d, b"SCAL": 2 * d}
         need(all(n(tag) == number for tag, number in wanted.items() if self.has(tag)), 29)
         if {b"exit", *EXITS} & set(self.items):
-            need(self.has(b"exit") and not self.decoder, 57)
+            need(self.has(b"exit") and not self.decoder, 61)
             pairs = K * (K - 1)
             need(n(b"pair") % pairs == 0 and n(b"pair") // pairs <= (n(b"exit") + 1) // 2, 29)
             need(all(n(tag) == n(b"exit") + 3 for tag in EXITS[1:] if self.has(tag)), 29)
@@ -219,13 +219,13 @@ class File:
     def exits(self):
         """Checkpoints, bounds and thresholds."""
         at = [0, *self.items.get(b"exit", ()), self.n_learners()]
-        need(len(at) == 2 or all(a < b for a, b in zip(at, at[1:], strict=False)), 58)
-        need(all(bound > -math.inf for bound in self.items.get(b"pair", ())), 59)
+        need(len(at) == 2 or all(a < b for a, b in zip(at, at[1:], strict=False)), 62)
+        need(all(bound > -math.inf for bound in self.items.get(b"pair", ())), 63)
         for tag, top in zip(EXITS[1:], (2**32 - 1, self.K - 1), strict=True):
             if self.has(tag):
                 rate, rows, third, *thresholds = self.items[tag]
-                need(0 < rate < 1 and rows in range(1, 2**32) and third in range(top + 1), 60)
-                need(all(threshold > -math.inf for threshold in thresholds), 60)
+                need(0 < rate < 1 and rows in range(1, 2**32) and third in range(top + 1), 64)
+                need(all(threshold > -math.inf for threshold in thresholds), 64)
 
     def n_learners(self):
         """Number of stumps or trees."""
