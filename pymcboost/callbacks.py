@@ -137,7 +137,8 @@ class TrainingLoss(Callback):
         held = _training_rows(inputs)
         given = booster.params.scoring if self.scoring is None else self.scoring
         given = given if isinstance(given, (list, tuple)) else [given]
-        self._metrics = [Metric(one, inputs.classes, booster.link) for one in given]
+        link, loss = booster.probabilities, booster.loss_value
+        self._metrics = [Metric(one, inputs.classes, link, loss) for one in given]
         for metric in self._metrics:
             metric.check(held)
             done = state.history.setdefault(f"train_{metric.name}", [])

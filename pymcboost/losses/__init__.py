@@ -19,6 +19,7 @@ from pymcboost.losses.blocks import ColumnSums
 from pymcboost.losses.class_weights import ClassWeights
 from pymcboost.losses.coded_exp import CodedExp
 from pymcboost.losses.loss import Loss
+from pymcboost.losses.own import OwnLoss, check_own
 
 LOSSES = {
     "softmax": softmax.Softmax(),
@@ -26,4 +27,10 @@ LOSSES = {
     "log": pairwise_log.PairwiseLog(),
 }
 
-__all__ = ["LOSSES", "ClassWeights", "CodedExp", "ColumnSums", "Loss"]
+
+def loss_of(given):
+    """The loss of this name, or one that is given."""
+    return LOSSES[given] if isinstance(given, str) else OwnLoss(given)
+
+
+__all__ = ["LOSSES", "ClassWeights", "CodedExp", "ColumnSums", "Loss", "check_own", "loss_of"]

@@ -325,7 +325,7 @@ class _Training:
     def _own_callbacks(self, validation):
         found, params = [WarnOfNothingToAdd()], self.params
         if validation is not None:
-            metric = Metric(params.scoring, self.classes, self.booster.link)
+            metric = Metric(params.scoring, self.classes, self.booster.probabilities, self.booster.loss_value)
             for held in validation.sets:
                 metric.check(held)
             found.append(ValidationCurves(metric))

@@ -101,8 +101,8 @@ def out_of_fold(estimator, inputs, seed):
     parts = splits(estimator.cv, inputs, seed)
     workers, n_threads = _shares(estimator, inputs, len(parts))
     models = [_Model(estimator, inputs, *part, i, seed, MOST_ROUNDS, n_threads) for i, part in enumerate(parts)]
-    params, link = models[0].booster.params, models[0].booster.link
-    metric = Metric(estimator.scoring, inputs.classes, link)
+    first, params = models[0].booster, models[0].booster.params
+    metric = Metric(estimator.scoring, inputs.classes, first.probabilities, first.loss_value)
     for model in models:
         metric.check(model.held)
     curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
@@ -125,7 +125,7 @@ def out_of_fold(estimator, inputs, seed):
     more_rows = np.count_nonzero(inputs.weight) / np.mean([len(train) for train, _ in parts])
     n_estimators = round(best_round * float(np.sqrt(more_rows)))
     curves = np.array(curves).reshape(-1, len(models)).T
-    return OutOfFold(scores, fold, np.array(rounds, dtype=np.int64), curves, best_round, n_estimators, link)
+    return OutOfFold(scores, fold, np.array(rounds, dtype=np.int64), curves, best_round, n_estimators, first.link)
 
 
 def held_scores(estimator, inputs, seed, rounds, parts, previous=None):

@@ -7,6 +7,7 @@ from numbers import Real
 import numpy as np
 
 from pymcboost._version import __version__
+from pymcboost.losses.own import shown as shown_loss
 
 # Parameters that do not change the model, and so are not written into it; and those that are where they are set.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
@@ -17,6 +18,8 @@ def meta_of(estimator):
     """Algorithm, parameters, version and feature names: a dictionary that JSON keeps."""
     params, defaults = estimator.get_params(deep=False), {field.name: field.default for field in fields(estimator)}
     shown = {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL}
+    if "loss" in shown:
+        shown["loss"] = shown_loss(params["loss"])
     for name in WHERE_SET & {*shown}:
         if shown[name] == defaults[name]:
             del shown[name]

@@ -63,6 +63,8 @@ class Held:
 
 def log_probabilities(scores, link):
     """Logarithms of the probabilities (n, K), the same bits on every CPU."""
+    if callable(link):
+        return link(scores)
     shifted = scores * FACTORS[link]
     shifted -= shifted.max(axis=1, keepdims=True)
     shifted -= elementary.log(elementary.exp(shifted).sum(axis=1))[:, None]
@@ -72,6 +74,9 @@ def log_probabilities(scores, link):
 def log_loss(scores, held, link):
     """Mean of -log p of the rows' own classes, 1 / p the sum of exp(F_k - F_own), p at least ``LEAST``."""
     lost, rows = np.empty(len(scores)), np.arange(len(scores))
+    if callable(link):
+        lost = np.where(held.codes < 0, np.inf, -link(scores)[rows, held.codes])
+        return held.mean(np.minimum(lost, -np.log(LEAST)))
     step = 1 + CHUNK // scores.shape[1]
     for begin in range(0, len(scores), step):
         part = slice(begin, begin + step)
@@ -123,7 +128,7 @@ def _two_sided(held):
 
 
 METRICS = {"log_loss": log_loss, "error": error, "balanced_error": balanced_error, "auc_ovr": auc_ovr}
-ERRORS = ("log_loss", "error", "balanced_error")
+ERRORS = ("log_loss", "error", "balanced_error", "loss")
 
 
 class Metric:
@@ -134,7 +139,10 @@ class Metric:
     scoring : str or callable
         See the parameter ``scoring`` of the estimators.
     classes : ndarray (K,)
-    link : {"none", "softmax", "softmax2"}
+    link : {"none", "softmax", "softmax2"} or callable
+        That of the model, or a function of the scores that gives the logarithms of the probabilities.
+    loss : callable, optional
+        Losses (n,) from scores and class codes, for the metric "loss".
 
     Attributes
     ----------
@@ -144,11 +152,15 @@ class Metric:
         1 where smaller is better.
     """
 
-    def __init__(self, scoring, classes, link):
+    def __init__(self, scoring, classes, link, loss=None):
         self.classes, self.link = classes, link
         self.name = scoring if isinstance(scoring, str) else "score"
         self.sign = 1 if scoring in ERRORS else -1
         self._own = METRICS.get(self.name)
+        if self.name == "loss":
+            if loss is None:
+                raise ValueError("scoring='loss' is for a loss that is given as an object; use 'log_loss' or another")
+            self._own = lambda scores, held, link: held.mean(loss(scores, held.codes))
         self._scorer = None if self._own else _scorer(scoring)
         self._log_probabilities = None if link == "none" else partial(log_probabilities, link=link)
         if self.name == "log_loss" and link == "none":
@@ -159,6 +171,11 @@ class Metric:
 
     def check(self, held):
         """Refuse rows on which the metric has no value; warn of weights that it leaves out."""
+        if self.name == "loss" and (held.codes < 0).any():
+            raise ValueError(
+                f"the validation set {held.name!r} has labels that the training has not, which have no loss; leave "
+                "them out, or use another scoring"
+            )
         if self.name == "auc_ovr" and not len(_two_sided(held)):
             raise ValueError(
                 f"the validation set {held.name!r} has rows of one class only, for which auc_ovr has no value; give "

@@ -65,6 +65,7 @@ class RefitsLeaves:
         data = booster.rows(X, codes, len(self.classes_), weight, n_threads, None)
         booster.start(data, self.classes_, n_threads)
         ensemble = self.model_.ensemble
+        booster.begin_at(ensemble.bias)
         leaf = np.array(ensemble.leaf, dtype=np.float32)
         ends = (ensemble.offset + np.arange(len(ensemble.offset))).tolist()
         for at, begin, end in zip(self.model_.staged_apply(X), ensemble.rounds[:-1], ensemble.rounds[1:], strict=True):

@@ -25,6 +25,7 @@ from bench import (  # noqa: F401
     hinge,
     inspection,
     limits,
+    losses,
     multiboost,
     stream,
     stumps,
