@@ -165,7 +165,7 @@ def _training_rows(inputs: Inputs):
     rows = slice(None) if used.all() else np.flatnonzero(used)
     X, codes = inputs.X, inputs.codes[rows]
     X = X[rows].tocsc() if hasattr(X, "tocsc") else X[rows]
-    return Held.of("train", X, inputs.classes[codes], codes, inputs.weight[rows])
+    return Held.of("train", X, inputs.y(rows), codes, inputs.weight[rows])
 
 
 class LivePlot(Callback):

@@ -27,8 +27,17 @@ from pymcboost.losses import check_own, loss_of
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
+from pymcboost.training.labels import score_of
 from pymcboost.training.parameters import PARAMETERS, Leaves, LossFunction, Parameter, Rounds, Share, estimator
 
+LossScoring = (
+    Literal[
+        "log_loss", "error", "balanced_error", "auc_ovr", "loss", "hamming_loss", "precision_at_1", "precision_at_3",
+        "precision_at_5",
+    ]
+    | str
+    | Callable[..., float]
+)  # fmt: skip
 # Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
 HASTY_RATE = 0.2
 
@@ -43,6 +52,14 @@ class VectorTreeBoost(Booster):
     def check(self):
         """A loss that is given has what one needs; it has no temperature, and no priors."""
         p = self.params
+        if self.multilabel:
+            for name in ("restore_priors", "class_weight"):
+                if getattr(p, name):
+                    raise ValueError(f"{self.name}: {name} is for a class for each row, not for loss='logistic'")
+            # Thresholds come from the rows that a temperature would come from, which such models do not have.
+            p.calibrate = "thresholds" if p.decision_threshold == "f1" else None
+        elif p.decision_threshold != 0.5:
+            raise ValueError(f"{self.name}: decision_threshold is for loss='logistic'; leave it at 0.5")
         if isinstance(p.loss, str):
             return
         check_own(self.name, p.loss)
@@ -54,6 +71,17 @@ class VectorTreeBoost(Booster):
     def link(self):
         """That of the loss."""
         return self._loss.link
+
+    @property
+    def multilabel(self):
+        """Whether rows may have any number of labels."""
+        return isinstance(self.params.loss, str) and self.params.loss == "logistic"
+
+    @property
+    def threshold(self):
+        """See `Booster.threshold`."""
+        p = self.params.decision_threshold
+        return score_of(p) if self.multilabel and p not in ("f1", 0.5) else None
 
     @property
     def probabilities(self):
@@ -72,7 +100,12 @@ class VectorTreeBoost(Booster):
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for trees."""
-        return TreeData(X, codes, n_classes, weight, max_bins=self.params.max_bins, n_threads=n_threads)
+        more = {"max_bins": self.params.max_bins, "n_threads": n_threads}
+        if codes.ndim == 1:
+            return TreeData(X, codes, n_classes, weight, **more)
+        data = TreeData(X, np.zeros(len(codes), dtype=np.int64), n_classes, weight, **more)
+        data.labels = np.ascontiguousarray(codes[data.rows])
+        return data
 
     def new_builder(self):
         """Trees with a vector in each leaf."""
@@ -185,13 +218,20 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     algorithm = "vector-tree"
     booster = VectorTreeBoost
     own_parameters = {
+        "decision_threshold": Parameter(
+            "With the logistic loss: probability above which a row is given a label, one for all labels.\n\n"
+            '"f1": for each label the score at which its F1 is largest on rows that its model has not seen, those of '
+            "``X_val`` or early stopping, or of the folds of ``cv``. Thresholds are kept in the model file.",
+            low=0, open_low=True, high=1, open_high=True,
+        ),
         "leaf_step": Parameter(
             "With the softmax loss: whether leaf vectors are Newton steps with the diagonal of the Hessian or all of "
             "it. The pairwise losses use all of it."
         )
     }
     own_help = {
-        "loss": "Multinomial log-likelihood, or the exponential or logistic loss of the pairwise margins.\n\n"
+        "loss": "Multinomial log-likelihood, or the exponential or logistic loss of the pairwise margins; "
+        '"logistic": a sigmoid for each label, of which a row may have any number. y is then an indicator.\n\n'
         "Or one in NumPy: a function of (y, scores), y (m,) positions in ``classes_`` and scores (m, K), that returns "
         "the first and second derivatives of the loss of each row by its scores, two arrays (m, K), the second not "
         "negative. Or an object with ``gradient_hessian(y, scores)``, which is this function, ``start(y, weight, "
@@ -207,14 +247,17 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         '"auto": twice their number to the power of 0.4.',
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
         'number; "auto": 0.5, and 0.6 of more than 2,000 rows. Leaf vectors are those of all rows.',
-        "scoring": PARAMETERS["scoring"].help + '\n\n"loss" is the mean of ``value`` of a loss that is given.',
+        "scoring": PARAMETERS["scoring"].help + '\n\n"loss" is the mean of ``value`` of a loss that is given.\n\n'
+        'With the logistic loss, "log_loss" is the mean over rows and labels of -log p or -log(1 - p), "error" the '
+        'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
+        "and 5 are for it alone. Labels are given from probability 0.5 on.",
         "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
         "vectors alone.",
     }
 
-    loss: Literal["softmax", "exp", "log"] | LossFunction | Callable[..., Any] = "softmax"
+    loss: Literal["softmax", "exp", "log", "logistic"] | LossFunction | Callable[..., Any] = "softmax"
     n_estimators: Rounds = 300
-    scoring: Literal["log_loss", "error", "balanced_error", "auc_ovr", "loss"] | str | Callable[..., float] = "log_loss"
+    scoring: LossScoring = "log_loss"
     learning_rate: float = 0.1
     max_leaf_nodes: Leaves = "auto"
     max_depth: int | None = None
@@ -228,3 +271,4 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     leaf_step: Literal["diagonal", "full"] = "diagonal"
     split_columns: int | Literal["auto"] | None = "auto"
     calibrate: Literal["temperature"] | None = "temperature"
+    decision_threshold: float | Literal["f1"] = 0.5

@@ -14,7 +14,7 @@ totally corrective solvers hold them class by class (`solvers.fcd`). Every layou
 scores or None for zeros, and has its negative gradient in ``gradient``.
 """
 
-from pymcboost.losses import pairwise_exp, pairwise_log, softmax
+from pymcboost.losses import logistic, pairwise_exp, pairwise_log, softmax
 from pymcboost.losses.blocks import ColumnSums
 from pymcboost.losses.class_weights import ClassWeights
 from pymcboost.losses.coded_exp import CodedExp
@@ -25,6 +25,7 @@ LOSSES = {
     "softmax": softmax.Softmax(),
     "exp": pairwise_exp.PairwiseExp(),
     "log": pairwise_log.PairwiseLog(),
+    "logistic": logistic.Logistic(),
 }
 
 

@@ -30,6 +30,7 @@ class Loss:
     shift_invariant = True
     begins = False
     gives_probabilities = False
+    spare_lane = False  # whether scores have the lane of the weights, too
 
     def first(self, data):
         """Where scores begin (K,), with ``begins``."""

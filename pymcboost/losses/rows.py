@@ -99,6 +99,7 @@ class Rows(Integers):
         K = data.n_classes
         # Large data do without unused lanes where these are many; rows of several blocks would not stay in the cache.
         compact = data.n_rows * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
+        compact = compact and not loss.spare_lane
         self.F = aligned_zeros((data.n_rows, K if compact else self.width), np.float64)
         uniform = bool((data.weight == data.weight[0]).all())
         self.weight = data.weight[:0] if uniform else data.weight

@@ -67,8 +67,9 @@ class Model(Calibration, Covers, Stages):
     n_classes_, n_features_in_ : int
     kind : int
         1: list of stumps; 2: interval table; 3: trees; 5: linear machine; 6: kernel machine.
-    link : {"none", "softmax", "softmax2"}
-        How scores become probabilities: softmax of F, or of 2 F.
+    link : {"none", "softmax", "softmax2", "sigmoid"}
+        How scores become probabilities: softmax of F, or of 2 F; 1 / (1 + exp(-F)) of each label, of which a row may
+        have any number.
     n_learners : int or None
         Number of stumps or trees; None for an interval table, in which they are merged, and for machines.
     n_rounds : int or None
@@ -244,7 +245,7 @@ class Model(Calibration, Covers, Stages):
         return self._rows.scores(X, n_jobs)
 
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
-        """Scores of the classes; for two classes, the score of the second minus that of the first.
+        """Scores of the classes; for two classes, the score of the second minus that of the first. All of labels.
 
         Parameters
         ----------
@@ -260,6 +261,8 @@ class Model(Calibration, Covers, Stages):
     def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[Any]:
         """Label of the class with the highest score; ties go to the lowest class.
 
+        With the link "sigmoid", an indicator of the labels whose scores are above `thresholds`.
+
         Parameters
         ----------
         X, n_jobs
@@ -267,8 +270,10 @@ class Model(Calibration, Covers, Stages):
 
         Returns
         -------
-        ndarray (m,) of labels
+        ndarray (m,) of labels, or of int64 (m, K)
         """
+        if self.link == "sigmoid":
+            return self._given(self.raw_scores(X, n_jobs))
         return self.classes_[self.predict_codes(X, n_jobs)]
 
     def predict_codes(self, X: Any, n_jobs: int | None = None) -> NDArray[np.int64]:
@@ -294,6 +299,29 @@ class Model(Calibration, Covers, Stages):
         """
         self._need_probabilities()
         return self._rows.probabilities(X, n_jobs)
+
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """Scores above which rows are given the labels of a model with the link "sigmoid": (K,)."""
+        above = self._sections().get("ABOV")
+        return np.zeros(self.n_classes_) if above is None else above.astype(np.float64)
+
+    def with_thresholds(self, above: Any) -> Self:
+        """The same model with other thresholds of labels.
+
+        Parameters
+        ----------
+        above : float or array-like (K,)
+            Scores, not probabilities.
+        """
+        if self.link != "sigmoid":
+            raise ValueError("thresholds are for models with any number of labels a row, link 'sigmoid'")
+        above = np.broadcast_to(np.asarray(above, dtype=np.float64), (self.n_classes_,))
+        return self._changed(ABOV=dict(file.threshold_sections(above)).get("ABOV"))
+
+    def _given(self, scores):
+        """Indicator of the labels with these raw scores."""
+        return (scores > self.thresholds).astype(np.int64)
 
     def decode(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of the classes from those of the columns of the model's code.
@@ -409,7 +437,7 @@ class Model(Calibration, Covers, Stages):
             raise ValueError(self.no_stages)
 
     def _decision(self, scores):
-        return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 else scores
+        return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 and self.link != "sigmoid" else scores
 
 
 def _unpickled(data, version):

@@ -68,6 +68,10 @@ class Booster:
     resumable = True
     # Whether several trainings may run in threads of one process.
     side_by_side = True
+    # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
+    multilabel = False
+    # Score above which every label is given, where that is not 0.
+    threshold: float | None = None
     # Whether leaves follow from the rows in them; there is a `refit_round` then.
     refits = False
     # What ends a training before its last round.

@@ -11,7 +11,7 @@ from pymcboost.losses.own import shown as shown_loss
 
 # Parameters that do not change the model, and so are not written into it; and those that are where they are set.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
-WHERE_SET = {"scoring", "min_delta", "cv", "calibrate", "restore_priors"}
+WHERE_SET = {"scoring", "min_delta", "cv", "calibrate", "restore_priors", "decision_threshold"}
 
 
 def meta_of(estimator):

@@ -60,6 +60,7 @@
     X(MCB_E_CODE, 54, "a number of the code is not finite")                                                            \
     X(MCB_E_CODE_COLUMNS, 55, "the code has no columns, or over 4096 of them and a decoder")                           \
     X(MCB_E_CALIBRATION, 56, "the factor of the calibration is not a finite number above 0")                           \
+    X(MCB_E_ABOVE, 60, "a threshold of a label is not finite, or is there without the link sigmoid")                   \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")

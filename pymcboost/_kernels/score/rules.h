@@ -66,6 +66,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"SCAL", 1u << MCB_F32, 0, MCB__KERNEL},
     {"CODE", 1u << MCB_F32, 0, MCB__TREES},
     {"CALB", 1u << MCB_F64, 0, MCB__KINDS},
+    {"ABOV", 1u << MCB_F64, 0, MCB__KINDS},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
