@@ -133,6 +133,8 @@ def predict(argv):
         model = cut(model, arguments.rounds, arguments.model_file)
     if arguments.probability and not model.has_probabilities:
         raise UsageError(f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores")
+    if model.link == "sigmoid":
+        refuse_of_lists(arguments)
     known = information(model, arguments.model_file, note).get("index_base")
     known = known if type(known) is int and known in (0, 1) else "auto"  # not true and false
     base = known if arguments.base == "auto" else int(arguments.base)
@@ -177,7 +179,8 @@ def read_rows(model, arguments, base, note):
     with importing():
         from pymcboost.data.svmlight import load_and_count
 
-    data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain")
+    several = model.link == "sigmoid"
+    data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain", multilabel=several)
     for notice in data.notices:
         note(in_options(notice.replace("n_features=", "the model's ")))
     if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):
@@ -188,9 +191,23 @@ def read_rows(model, arguments, base, note):
     return data
 
 
+def refuse_of_lists(arguments):
+    """Refuse what is for one label a row."""
+    csv = is_csv(arguments.test_file, arguments.format)
+    for given, what in ((csv, "a CSV file"), (arguments.stream, "--stream"), (arguments.report, "--report")):
+        if given:
+            raise UsageError(
+                f"{arguments.model_file} gives rows any number of labels and reads LIBSVM text: {what} is for one label"
+            )
+
+
 def answer_file(model, arguments, base, note):
     """Predict all rows of a file at once; the lines about the accuracy, or none."""
     data = read_rows(model, arguments, base, note)
+    if model.link == "sigmoid":
+        from pymcboost.cli.lists import answer_lists
+
+        return answer_lists(model, data, arguments)
     best, values = answers(model, data.X, arguments)
     with whole_file(arguments.output_file, "output file") as stream:
         write(stream, words(model), best, values)

@@ -15,6 +15,31 @@ class Rows(NamedTuple):
     base: int = 1
     names: list | None = None
     label: str | None = None
+    labels: Any = None  # of rows with any number of them: y is then their indicator
+
+
+def read_lists(path, note, allows_missing, like=None, **how):
+    """Rows of a LIBSVM file with lists of labels; those of ``like``, rows read before, are the labels there are."""
+    import numpy as np
+
+    from pymcboost.data.svmlabels import indicator
+    from pymcboost.data.svmlight import load_svmlight
+
+    data = load_svmlight(path, multilabel=True, **how)
+    path = "<stdin>" if path == "-" else path
+    for notice in data.notices:
+        note(notice)
+    Y, labels = indicator(data.y, None if like is None else like.labels)
+    if len(labels) < 2:
+        raise ValueError(f"{path}: the rows have fewer than 2 labels; lists of labels look like 3,17,201 1:0.5 ...")
+    dropped = sum(map(len, data.y)) - np.count_nonzero(Y)
+    if dropped:
+        note(f"{path}: {counted(int(dropped), 'label')} that the training file does not have, left out")
+    found = Rows(data.X, Y, data.base, labels=labels)
+    check_values(path, found, allows_missing)
+    m, d = data.X.shape
+    note(f"{path}: {counted(m, 'row')}, {counted(d, 'feature')}, {len(labels)} labels, {Y.sum() / m:.4g} a row")
+    return found
 
 
 def read(path, note, allows_missing, **how):

@@ -35,7 +35,7 @@ from pymcboost.cli.options import (
     option_of,
     take_class_weights,
 )
-from pymcboost.cli.rows import read, read_csv
+from pymcboost.cli.rows import read, read_csv, read_lists
 from pymcboost.cli.words import in_options
 from pymcboost.registry import ALGORITHMS, get_class
 from pymcboost.threads import counted
@@ -293,13 +293,16 @@ def run_training(arguments, estimator, weights, note):
         if arguments.checkpoint:
             check_target(arguments.checkpoint, "checkpoint", streams=False)
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
-    missing = estimator.booster.allows_missing
-    if is_csv(arguments.training_file, arguments.format):
+    missing, several = estimator.booster.allows_missing, getattr(estimator, "loss", None) == "logistic"
+    if several:
+        refuse_lists(arguments, weights)
+        data = read_lists(arguments.training_file, note, missing, base=base, n_features=arguments.n_features)
+    elif is_csv(arguments.training_file, arguments.format):
         data = read_csv(arguments.training_file, note, missing, arguments.label)
     else:
         data = read(arguments.training_file, note, missing, base=base, n_features=arguments.n_features)
     X, y = data.X, data.y
-    unknown = sorted(set(weights) - set(y.tolist()))
+    unknown = sorted(set(weights) - set(y.tolist())) if weights else []
     if unknown:
         note(f"no row has the label {', '.join(map(str, unknown))}; its weight is not used")
     if weights.keys() - set(unknown):
@@ -312,11 +315,12 @@ def run_training(arguments, estimator, weights, note):
     if arguments.validation_file:
         layout = "csr" if hasattr(X, "indptr") else "dense"
         how = {"base": data.base, "n_features": X.shape[1], "layout": layout}
-        held = (
-            read_csv(arguments.validation_file, note, missing, None, data)
-            if data.names
-            else read(arguments.validation_file, note, missing, **how)
-        )
+        if several:
+            held = read_lists(arguments.validation_file, note, missing, data, **how)
+        elif data.names:
+            held = read_csv(arguments.validation_file, note, missing, None, data)
+        else:
+            held = read(arguments.validation_file, note, missing, **how)
         validation = {"X_val": held.X, "y_val": held.y}
 
     with warnings.catch_warnings():
@@ -330,9 +334,22 @@ def run_training(arguments, estimator, weights, note):
         return fit_and_save(estimator, data, validation, arguments, note)
 
 
+def refuse_lists(arguments, weights):
+    """Refuse what is for one label a row."""
+    for given, flag in (
+        (is_csv(arguments.training_file, arguments.format), "a CSV file"),
+        (arguments.cross_validation, "-v"),
+        (weights, "-w<label>"),
+    ):
+        if given:
+            raise UsageError(f"--loss logistic reads LIBSVM text with lists of labels: {flag} is for one label a row")
+
+
 def model_bytes(estimator, data, layout):
     """The model file, with what a test file may not tell: that features begin at 0, and the names of columns."""
     model, more = estimator.model_, {} if data.base == 1 else {"index_base": data.base}
+    if data.labels is not None:
+        model = model.relabelled(data.labels)
     if data.names:
         more = {"feature_names": data.names, "label_column": data.label}
     if more:
@@ -424,6 +441,7 @@ def report(estimator, rows, validation, arguments, note, seconds):
     """Say how the training went."""
     from pymcboost.training.metrics import ERRORS
 
+    # Of lists of labels: the share of labels that are wrong.
     error = (estimator.model_.predict(rows.X) != rows.y).mean()
     rounds = estimator.n_estimators_
     found = getattr(estimator, "cv_results_", None)

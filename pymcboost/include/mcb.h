@@ -551,8 +551,6 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_product(m, MCB_S_TABL, s[MCB_S_THRS].count + 2 * used, K))) return status;
     }
     if (s[MCB_S_CALB].data && (status = mcb__need_count(m, MCB_S_CALB, 1))) return status;
-    if (s[MCB_S_ABOV].data && m->link != MCB_LINK_SIGMOID)
-        return mcb__fail(m, MCB_E_ABOVE, mcb__rules[MCB_S_ABOV].tag, 44);
     if (s[MCB_S_ABOV].data && (status = mcb__need_count(m, MCB_S_ABOV, K))) return status;
     if (s[MCB_S_LABI].data) return mcb__need_count(m, MCB_S_LABI, K);
     return mcb__need_count(m, MCB_S_LABO, K + 1);
@@ -778,6 +776,8 @@ static inline int mcb__check_contents(mcb_model *m) {
         double factor = mcb__f64(s[MCB_S_CALB].data);
         if (!(factor > 0 && factor <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_CALIBRATION, MCB_S_CALB, 0);
     }
+    if (s[MCB_S_ABOV].data && m->link != MCB_LINK_SIGMOID)
+        return mcb__fail(m, MCB_E_ABOVE, mcb__rules[MCB_S_ABOV].tag, 44);
     for (i = 0; i < s[MCB_S_ABOV].count; i++) {
         double above = mcb__f64(s[MCB_S_ABOV].data + 8 * i);
         if (!(above >= -DBL_MAX && above <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_ABOVE, MCB_S_ABOV, i);

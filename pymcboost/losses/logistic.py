@@ -1,4 +1,4 @@
-"""Logistic losses of labels, of which a row may have any number: log(1 + exp(-F_k)) where it has label k, else of F_k."""
+"""A logistic loss for each label k, of which a row may have any number: log(1 + exp(-F_k)), or of F_k without it."""
 
 import numpy as np
 

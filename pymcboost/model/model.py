@@ -386,6 +386,11 @@ class Model(Calibration, Covers, Stages):
         calibration = {} if len(first) == self.n_learners else {"CALB": None}
         return self.from_bytes(self._encoded(first, "list", self.leaves, **calibration))
 
+    def relabelled(self, classes: Any) -> Self:
+        """The same model with other labels in the place of these: sorted integers or strings (K,)."""
+        labels = dict(file.label_sections(classes, self.n_classes_))
+        return self._changed(**{tag: labels.get(tag) for tag in ("LABI", "LABO", "LABS")})
+
     def with_meta(self, meta: dict[str, Any]) -> Self:
         """The same model with other information, see `meta`."""
         return self._changed(meta=dict(file.meta_sections(meta)).get("meta"))

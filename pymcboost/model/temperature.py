@@ -214,7 +214,8 @@ class Calibration:
         -------
         Model
         """
-        self._refuse_labels("a temperature")
+        if temperature is not None:
+            self._refuse_labels("a temperature")
         return self._changed(CALB=dict(file.calibration_sections(temperature)).get("CALB"))
 
     def calibrated(self, X: Any, y: Any, sample_weight: Any = None, n_jobs: int | None = None) -> Self:

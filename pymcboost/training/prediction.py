@@ -51,7 +51,7 @@ class Predicts:
 
     def staged_predict(self, X: Features) -> Iterator[NDArray[Any]]:
         """Yield `predict` after every round."""
-        if self.booster(self.get_params(deep=False)).multilabel:
+        if self.model_.link == "sigmoid":
             return map(self.model_._given, self.staged_decision_function(X))
         return (
             self.classes_[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
