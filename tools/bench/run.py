@@ -24,6 +24,7 @@ from bench import (  # noqa: F401
     classic,
     hinge,
     inspection,
+    labels,
     limits,
     losses,
     multiboost,
