@@ -13,7 +13,7 @@ APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-tools docs lint types imports format clean check-system scorer fuzz-coverage
+.PHONY: help demo test test-long test-tools tables docs lint types imports format clean check-system scorer fuzz-coverage
 .DELETE_ON_ERROR:
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test-tools the tests of benchmarks, experiments and data tools, in tools/tests"
 	@echo "make docs       the documentation as a site, in docs/_build/html; warnings are errors"
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
+	@echo "make tables     write again what follows from registry and parameters: blocks of imports, options, tables of pages"
 	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz-coverage: what the fuzzer reaches of it"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
 	@echo "Variables: PYTHON=$(PYTHON) (>= 3.11), VENV=$(VENV), CC, PYTEST_ARGS"
@@ -40,6 +41,11 @@ test-long: $(VENV)/.stamp-build
 
 test-tools: $(VENV)/.stamp-build
 	$(PYTEST) $(PYTEST_ARGS) tools/tests
+
+tables: $(VENV)/.stamp-build
+	PYTHONPATH=.:tests $(BIN)/python tests/contract/test_public_types.py
+	PYTHONPATH=.:tests $(BIN)/python tests/contract/test_sklearn_checks.py
+	PYTHONPATH=.:tests $(BIN)/python tests/cli/test_docs.py
 
 scorer:
 	$(PYTHON) tools/amalgamate.py

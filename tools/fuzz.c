@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "fuzz_damage.h"
+
 enum { MAX_BASE = 128, N_STATUS = 200 };
 
 #define DECLARE(name) int name(const unsigned char *, size_t, const float *, size_t, size_t, double *);
@@ -35,137 +37,6 @@ static int agree(const mcb_model *m, const float *x, size_t n_rows, size_t strid
     if (wrong) printf("failed: the build %s gives other scores\n", wrong);
     return wrong != 0;
 }
-
-static uint64_t state;
-
-static uint64_t draw(void) { /* splitmix64 */
-    uint64_t z = (state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-static uint64_t below(uint64_t n) { return n ? draw() % n : 0; }
-
-static void put(unsigned char *p, uint64_t value, size_t bytes) {
-    size_t i;
-    for (i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint64_t interesting(size_t size) {
-    static const uint64_t values[] = {
-        0, 1, 2, 3, 63, 64, 65, 127, 128, 255, 256, 65535, 65536, 0x7f800000, 0x7fc00000, 0x80000000,
-        0x7fffffff, 0xffffffff, UINT64_C(0x7ff0000000000000), UINT64_C(0x7fffffffffffffff), UINT64_C(0x4bf0000000000000),
-        UINT64_C(0xffffffffffffffff), UINT64_C(0xffffffffffffffc0)};
-    uint64_t v = values[below(sizeof values / sizeof *values)];
-    switch (below(4)) {
-        case 0:
-            return size + below(129) - 64;
-        case 1:
-            return draw();
-        case 2:
-            return v + below(3) - 1;
-        default:
-            return v;
-    }
-}
-
-/* A place to damage: anywhere, or more likely in the header and the section table. */
-static size_t place(size_t size, size_t width) {
-    size_t table = 64 + 32 * 18;
-    size_t limit = below(2) && size > table ? table : size;
-    size_t at = (size_t)below(limit);
-    if (below(4)) at -= at % width;
-    return at + width <= size ? at : 0;
-}
-
-/* Damages the bytes, which have room for 256 more; returns the new size. */
-static size_t damage(unsigned char *p, size_t size) {
-    size_t n = 1 + (size_t)below(3), width, a, b, i;
-    while (n--) {
-        if (size < 16) return size;
-        width = (size_t)1 << below(4);
-        a = place(size, width);
-        b = place(size, width);
-        switch (below(8)) {
-            case 0:
-                if (below(4) == 0) size = (size_t)below(size);
-                break;
-            case 1:
-                if (below(4) == 0) {
-                    size_t more = 1 + (size_t)below(128);
-                    for (i = 0; i < more; i++) p[size + i] = (unsigned char)(below(2) ? draw() : 0);
-                    size += more;
-                    if (size > 100000) return size;
-                }
-                break;
-            case 2:
-            case 3:
-                p[a] ^= (unsigned char)(1u << below(8));
-                break;
-            case 4:
-                put(p + a, interesting(size), width);
-                break;
-            case 5: {
-                unsigned char t[8];
-                memcpy(t, p + a, width);
-                memmove(p + a, p + b, width);
-                memcpy(p + b, t, width);
-                break;
-            }
-            case 6:
-                for (i = 0; i < width; i++) p[a + i] = (unsigned char)draw();
-                break;
-            default: { /* a small step, which often stays nearly valid */
-                uint64_t v = 0;
-                for (i = width; i--;) v = v << 8 | p[a + i];
-                put(p + a, v + below(5) - 2, width);
-            }
-        }
-    }
-    return size;
-}
-
-static void repair(unsigned char *p, size_t size) {
-    uint64_t end;
-    uint32_t n, i;
-    if (size < 64) return;
-    if (below(32)) memcpy(p, "\x89MCB\r\n\x1a\n\1\0\0\0\0\0\0\0", 16);
-    if (below(32)) put(p + 16, size, 8);
-    if (below(32)) put(p + 60, 0, 4);
-    n = mcb__u32(p + 24);
-    if (n > 64 || 64 + 32 * (size_t)n > size) return;
-    end = 64 + 32 * (uint64_t)n;
-    for (i = 0; i < n; i++) {
-        unsigned char *entry = p + 64 + 32 * i;
-        uint64_t offset = mcb__u64(entry + 8), count = mcb__u64(entry + 16), width = mcb__dtype_size(entry[4]);
-        if (width && offset <= size && count <= (size - offset) / width)
-            put(entry + 24, mcb_crc32c(0, p + offset, (size_t)(count * width)), 4);
-        else
-            break;
-        if (offset > end && offset - end < 64 && below(16)) memset(p + end, 0, (size_t)(offset - end));
-        end = offset + count * width;
-    }
-    put(p + 56, mcb_crc32c(mcb_crc32c(0, p, 56), p + 64, 32 * (size_t)n), 4);
-}
-
-static float value(void) {
-    static const float odd[] = {0.0f, -0.0f, 1e-45f, -3.4e38f, 3.4e38f, 1.0f, -1.0f};
-    uint64_t which = below(12);
-    if (which == 0) return NAN;
-    if (which == 1) return INFINITY;
-    if (which == 2) return -INFINITY;
-    if (which < 5) return odd[below(sizeof odd / sizeof *odd)];
-    return (float)((double)(int64_t)draw() / 4e18);
-}
-
-#define NEED(condition)                                                       \
-    do {                                                                      \
-        if (!(condition)) {                                                   \
-            printf("failed: %s (line %d)\n", #condition, __LINE__);           \
-            return 1;                                                         \
-        }                                                                     \
-    } while (0)
 
 enum { ROWS = 21 };
 
@@ -285,26 +156,29 @@ static int elementary(void) {
     return 0;
 }
 
-/* Scores an accepted file in every way there is. */
-static int use(mcb_model *m) {
-    size_t K = m->n_classes, d = m->n_features, stride = d, i, r, length;
+/* Features that rows must have: of many, only what is used need exist. */
+static size_t features_needed(const mcb_model *m) {
     const mcb_section *index = &m->section[m->kind == MCB_KIND_INTERVALS ? MCB_S_FIDX : MCB_S_FEAT];
     uint32_t low = index->dtype == MCB_U8 ? 0x7f : index->dtype == MCB_U16 ? 0x7fff : 0x7fffffff;
     uint32_t top = m->kind == MCB_KIND_INTERVALS ? 0xffffffffu : low;
+    size_t needed = 1, i;
+    if (m->n_features <= 4096 || is_machine(m)) return m->n_features;
+    for (i = 0; i < index->count; i++) {
+        size_t f = mcb__uint(index, i) & top;
+        if (f >= needed) needed = f + 1;
+    }
+    return needed;
+}
+
+/* Scores an accepted file in every way there is. */
+static int use(mcb_model *m) {
+    size_t K = m->n_classes, stride = features_needed(m), i, r, length;
     volatile unsigned char touched = 0;
     float *x;
     double *scores, *one;
     uint64_t t;
-    if (is_machine(m) && stride > 1u << 16) return 0; /* a kernel machine without support vectors */
-    if (stride > 4096 && !is_machine(m)) { /* only what is used need exist */
-        stride = 1;
-        for (i = 0; i < index->count; i++) {
-            size_t f = mcb__uint(index, i) & top;
-            NEED(f < d);
-            if (f >= stride) stride = f + 1;
-        }
-        if (stride > 1u << 22) return 0;
-    }
+    NEED(stride <= m->n_features);
+    if (stride > (is_machine(m) ? 1u << 16 : 1u << 22)) return 0; /* a kernel machine may lack support vectors */
     x = (float *)malloc(ROWS * stride * sizeof *x);
     scores = (double *)malloc(ROWS * K * sizeof *scores);
     one = (double *)malloc(K * sizeof *one);

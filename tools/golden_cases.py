@@ -27,7 +27,7 @@ LEARNERS = {"stump": {}, "tree": {"weak_learner": "tree", "max_leaf_nodes": 6}}
 VECTOR = {"learning_rate": 0.2, "min_samples_leaf": 2, "max_features": 0.2}
 LATER = {"subsample": 1.0, "min_relative_gain": 0.0, "split_columns": None, "calibrate": None}
 VECTOR_NOW = {
-    "learning_rate": 0.1, "min_samples_leaf": 1, "max_features": "auto", "max_leaf_nodes": "auto", "subsample": "auto",
+    "learning_rate": 0.1, "min_samples_leaf": 1, "max_features": "auto", "max_leaf_nodes": "auto", "subsample": 0.5,
     "min_relative_gain": 0.25, "split_columns": "auto", "calibrate": "temperature",
 }  # fmt: skip
 SMALL_TREES = {"max_leaf_nodes": 6}

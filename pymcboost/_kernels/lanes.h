@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(PMB_CLONES) /* said by the build: see PYMCBOOST_CLONES in setup.py */
+#if defined(PMB_CLONES) /* given by the build: see PYMCBOOST_CLONES in setup.py */
 #elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11 && defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
 #define PMB_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
 #else

@@ -131,14 +131,6 @@ PMB_INLINE void pmb_fill_part(const pmb_pair_data *d, int words, int tile, const
     }
 }
 
-/* Sums of the rows left of a split of a plain lane. */
-PMB_INLINE pmb_sums pmb_prefix(const int64_t *cells, int words, int pos, int nan_left, int rows) {
-    pmb_sums s = {0, 0, 0};
-    for (int b = 0; b <= pos; b++) pmb_sums_add(&s, pmb_cell(cells + (int64_t)b * 16 * words, words, 16), 1);
-    if (nan_left) pmb_sums_add(&s, pmb_cell(cells + (int64_t)rows * 16 * words, words, 16), 1);
-    return s;
-}
-
 /* Best split on the features of one tile, or on the sparse ones. active: by feature, NULL for all. */
 PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_sums total, const uint8_t *active,
                               pmb_split *best) {
@@ -205,18 +197,6 @@ PMB_STATIC int64_t pmb_pairs_part(pmb_pairs *w, const pmb_node *node) {
     }
     memcpy(rows + left, spare, sizeof(int32_t) * (size_t)right);
     return left;
-}
-
-/* With l2: G_L^2/(H_L + l2) + G_R^2/(H_R + l2) - G_T^2/(H_T + l2), the cancellation taken out of the first two. */
-PMB_INLINE double pmb_gain(pmb_sums total, const pmb_split *s, int edge, double l2) {
-    pmb_sums r = total;
-    if (s->score < 0) return 0;
-    pmb_sums_add(&r, s->left, -1);
-    double gl = (double)s->left.g, gr = (double)r.g, g = (double)total.g, d;
-    double hl = (double)s->left.h + l2, hr = (double)r.h + l2;
-    if (edge) return fabs(gl) + fabs(gr) - fabs(g);
-    d = gl * hr - gr * hl;
-    return d / hl * (d / hr) / (hl + hr) - g / (hl + hr) * (g / ((double)total.h + l2)) * l2;
 }
 
 /* g, h and the tiles' bits of n rows side by side. */

@@ -45,14 +45,14 @@ typedef struct {
     int64_t width;
 } pmb_found;
 
-/* h = -1 on the left of a split of a slot of a tiled byte, +1 on the right. Its bin is code / stride % bins; gone: the bin
- * that goes left besides those up to pos, or -1. Division by multiplication: exact for bytes and divisors up to 256. */
+/* h = -1 on the left of a split of a slot of a tiled byte, +1 on the right. Its bin is code / stride % bins; missing: the
+ * bin that goes left besides those up to pos, or -1. Division by multiplication: exact for bytes and divisors up to 256. */
 PMB_CLONES PMB_STATIC void pmb_side_tile(const uint8_t *PMB_RESTRICT tile, int byte, int64_t m, int stride, int bins,
-                                         int pos, int gone, signed char *PMB_RESTRICT h) {
+                                         int pos, int missing, signed char *PMB_RESTRICT h) {
     uint32_t by_stride = (65536 + (uint32_t)stride - 1) / (uint32_t)stride, by_bins = (65536 + (uint32_t)bins - 1) / (uint32_t)bins;
     for (int64_t i = 0; i < m; i++) {
         uint32_t q = tile[4 * i + byte] * by_stride >> 16, bin = q - (q * by_bins >> 16) * (uint32_t)bins;
-        h[i] = (int32_t)bin <= pos || (int32_t)bin == gone ? -1 : 1;
+        h[i] = (int32_t)bin <= pos || (int32_t)bin == missing ? -1 : 1;
     }
 }
 

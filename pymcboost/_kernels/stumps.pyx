@@ -36,7 +36,7 @@ cdef extern from "stumps.h" nogil:
         const int64_t *at
         int64_t width
     int64_t pmb_stump_scratch_bytes(int lanes)
-    void pmb_side_tile(const uint8_t *tile, int byte, int64_t m, int stride, int bins, int pos, int gone,
+    void pmb_side_tile(const uint8_t *tile, int byte, int64_t m, int stride, int bins, int pos, int missing,
                        signed char *h)
     void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_left, int32_t cls, double tie)
     void pmb_totals(int is_double, int lanes, const void *A, int64_t m, double *totals)
@@ -62,6 +62,21 @@ BEST = np.dtype({"names": ["edge", "pos", "cls", "nan_left"], "formats": ["f8", 
                  "offsets": [0, 8, 12, 16], "itemsize": sizeof(pmb_best)})
 
 
+cdef class Target:
+    """Where the results of one store of features go: ``n`` slots of ``result`` from ``first`` on."""
+
+    cdef pmb_found found
+    cdef object keep
+
+    def __init__(self, result, int64_t first, int64_t n):
+        self.keep = result
+        self.found.mode, self.found.width = PMB_FIND_BEST, 0
+        self.found.best, self.found.edge, self.found.code = NULL, NULL, NULL
+        self.found.total, self.found.at = NULL, NULL
+        if n:
+            result.aim(self, first, n)
+
+
 class Best:
     """Results of the searches: the best split of all classes for every slot.
 
@@ -73,6 +88,11 @@ class Best:
 
     def __init__(self, n):
         self.records = np.zeros(n, dtype=BEST)
+
+    def aim(self, Target target, int64_t first, int64_t n):
+        """Have the target lead to ``n`` slots, one or more."""
+        cdef uint8_t[::1] raw = self.records.view(np.uint8)
+        target.found.best = <pmb_best *> &raw[0] + first
 
 
 class BestOfEach:
@@ -91,6 +111,13 @@ class BestOfEach:
 
     def __init__(self, n, width):
         self.edge, self.code = np.zeros((n, width)), np.zeros((n, width), dtype=np.int32)
+
+    def aim(self, Target target, int64_t first, int64_t n):
+        """As `Best.aim`."""
+        cdef double[:, ::1] edge = self.edge
+        cdef int32_t[:, ::1] code = self.code
+        target.found.mode, target.found.width = PMB_FIND_EACH, edge.shape[1]
+        target.found.edge, target.found.code = &edge[first, 0], &code[first, 0]
 
 
 def first_splits(lengths):
@@ -114,6 +141,14 @@ class Totals:
         self.start = first_splits(lengths)
         self.total, self.squares = np.zeros(self.start[len(lengths)]), bool(squares)
 
+    def aim(self, Target target, int64_t first, int64_t n):
+        """As `Best.aim`."""
+        cdef double[::1] total = self.total
+        cdef const int64_t[::1] start = self.start
+        target.found.mode = PMB_FIND_SQUARES if self.squares else PMB_FIND_ABS
+        target.found.total, target.found.at = &total[0], &start[first]
+        total[start[first]: start[first + n]] = 0
+
 
 class AllEdges:
     """Results of the searches: the edges of all classes for every split, NaN for codes that are no split.
@@ -130,41 +165,12 @@ class AllEdges:
         self.start = first_splits(lengths)
         self.edge = np.full((self.start[len(lengths)], width), np.nan)
 
-
-cdef class Target:
-    """Where the results of one store of features go: the slots of ``best`` from ``first`` on."""
-
-    cdef pmb_found found
-    cdef object keep
-
-    def __init__(self, best, int64_t first, int64_t n):
-        cdef uint8_t[::1] raw
-        cdef double[:, ::1] edge
-        cdef int32_t[:, ::1] code
-        cdef double[::1] total
-        cdef const int64_t[::1] start
-        self.keep = best
-        self.found.mode, self.found.width = PMB_FIND_BEST, 0
-        self.found.best, self.found.edge, self.found.code = NULL, NULL, NULL
-        self.found.total, self.found.at = NULL, NULL
-        if n == 0:
-            return
-        if isinstance(best, Best):
-            raw = best.records.view(np.uint8)
-            self.found.best = <pmb_best *> &raw[0] + first
-        elif isinstance(best, BestOfEach):
-            edge, code = best.edge, best.code
-            self.found.mode, self.found.width = PMB_FIND_EACH, edge.shape[1]
-            self.found.edge, self.found.code = &edge[first, 0], &code[first, 0]
-        elif isinstance(best, Totals):
-            total, start = best.total, best.start
-            self.found.mode = PMB_FIND_SQUARES if best.squares else PMB_FIND_ABS
-            self.found.total, self.found.at = &total[0], &start[first]
-            total[start[first]: start[first + n]] = 0
-        else:
-            edge, start = best.edge, best.start
-            self.found.mode, self.found.width = PMB_FIND_ALL, edge.shape[1]
-            self.found.total, self.found.at = &edge[0, 0], &start[first]
+    def aim(self, Target target, int64_t first, int64_t n):
+        """As `Best.aim`."""
+        cdef double[:, ::1] edge = self.edge
+        cdef const int64_t[::1] start = self.start
+        target.found.mode, target.found.width = PMB_FIND_ALL, edge.shape[1]
+        target.found.total, target.found.at = &edge[0, 0], &start[first]
 
 
 def new_scratch(int lanes, int n_threads):

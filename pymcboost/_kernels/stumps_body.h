@@ -269,7 +269,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows
             FN(consider_)(&s, (const FN(lanes_) *)&e, 2.0 * group, tie);             \
             if (missing && !(last)) {                                                \
                 COPY_LANES(left, e);                                                 \
-                DOUBLE_TAKE2(left, gone);                                            \
+                DOUBLE_TAKE2(left, of_missing);                                      \
                 FN(consider_)(&s, (const FN(lanes_) *)&left, 2.0 * group + 1, tie);  \
             }                                                                        \
         }                                                                            \
@@ -285,22 +285,22 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT ro
                                                   double tie, const pmb_found *found, int64_t slot) {
     const REAL *A = (const REAL *)A_;
     FN(scan_) s;
-    FN(lanes_) e, gone, rest, left;
+    FN(lanes_) e, of_missing, rest, left;
     int64_t values = n - n_missing, ahead = 8;
     double whole[LANES] ALIGNED_LANES;
     memcpy(whole, totals, sizeof whole);
     FN(start_)(&s, cls0, found, slot);
-    CLEAR_LANES(gone);
+    CLEAR_LANES(of_missing);
     CLEAR_LANES(rest);
     COPY_LANES(e, whole);
-    for (int64_t j = values; j < n; j++) WIDE_ADD(gone, A + (int64_t)rows[j] * LANES);
+    for (int64_t j = values; j < n; j++) WIDE_ADD(of_missing, A + (int64_t)rows[j] * LANES);
     if (default_at >= 0) { /* the unlisted rows are the total minus the listed ones */
         CLEAR_LANES(left);
         for (int64_t j = 0; j < values; j++) {
             if (j + ahead < values) PMB_PREFETCH(A + (int64_t)ROW_OF(rows[j + ahead]) * LANES);
             WIDE_ADD(left, A + (int64_t)ROW_OF(rows[j]) * LANES);
         }
-        DOUBLE_ADD(left, gone);
+        DOUBLE_ADD(left, of_missing);
         COPY_LANES(rest, whole);
         for (int p = 0; p < (int)(sizeof rest / sizeof rest[0]); p++) rest[p] -= left[p];
     }

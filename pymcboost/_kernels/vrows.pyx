@@ -64,9 +64,10 @@ cdef extern from * nogil:
                             int64_t n, double *out) {
         PMB_VR(lanes, pmb_vr_leaf_, G, weight, blocks, rows, n, out);
     }
-    static void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, int K, const double *weight,
-                               int blocks, int64_t from, int64_t to, float *out, double *sums) {
-        PMB_VR(lanes, pmb_vr_project_, G, width, P, K, weight, blocks, from, to, out, sums);
+    static void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, const int32_t *classes,
+                               const int64_t *start, const double *weight, int blocks, int64_t from, int64_t to,
+                               float *out, double *sums) {
+        PMB_VR(lanes, pmb_vr_project_, G, width, P, classes, start, weight, blocks, from, to, out, sums);
     }
     static void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t from, int64_t to,
                               double *out) {
@@ -91,8 +92,9 @@ cdef extern from * nogil:
                          int64_t stop, double scale, double units, int32_t *A)
     void pmb_vr_leaf(int lanes, const float *G, const double *weight, int blocks, const int32_t *rows, int64_t n,
                      double *out)
-    void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, int K, const double *weight,
-                        int blocks, int64_t start, int64_t stop, float *out, double *sums)
+    void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, const int32_t *classes,
+                        const int64_t *start, const double *weight, int blocks, int64_t frm, int64_t to, float *out,
+                        double *sums)
     void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t start, int64_t stop,
                        double *out)
     void pmb_vr_pairs(int lanes, const float *G, const double *weight, const int32_t *y, int blocks,
@@ -103,6 +105,7 @@ cdef extern from * nogil:
 cdef enum:
     BLOCK_ROWS = 4096
     FEW_ROWS = 256
+    CACHED = 1 << 15    # scores that are still in the cache when their gradients are taken
 
 LOSS_CODES = {"softmax": PMB_SOFTMAX, "exp": PMB_EXP, "log": PMB_LOG}
 
@@ -175,7 +178,7 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
     loss : of LOSS_CODES; shift : what is taken off the exponents of the exponential loss
     G : OUT (m, blocks * lanes)
     """
-    cdef int64_t b, start, stop, m = F.shape[0], stored = F.shape[1], width = G.shape[1], rows = BLOCK_ROWS
+    cdef int64_t b, start, stop, end, m = F.shape[0], stored = F.shape[1], width = G.shape[1], rows = BLOCK_ROWS
     cdef int blocks = <int> (width // lanes)
     cdef bint whole = stored == width
     cdef const double *w = or_null(weight)
@@ -184,17 +187,20 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
     if V is not None:
         values = V
         v = &values[0, 0]
-    cdef int64_t n = (m + rows - 1) // rows
+    cdef int64_t n = (m + rows - 1) // rows, few = max(8, CACHED // width)
     cdef double[:, ::1] scratch = _scratch(stored, width, rows, n_threads)
     cdef double *to
-    sums_ = np.empty((n, width))
+    sums_ = np.zeros((n, width))
     cdef double[:, ::1] sums = sums_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         start, stop = b * rows, min(m, (b + 1) * rows)
         if whole:
-            if v != NULL:
-                pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, start, stop, NULL)
-            pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, stop, shift, &G[0, 0], &sums[b, 0])
+            while start < stop:
+                end = min(stop, start + few)
+                if v != NULL:
+                    pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, start, end, NULL)
+                pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, end, shift, &G[0, 0], &sums[b, 0])
+                start = end
         else:
             to = &scratch[threadid(), 0]
             pmb_vr_copy(&F[start, 0], stored, to, width, stored, stop - start)
@@ -257,6 +263,19 @@ def any_signs(key, int32_t n_classes, int32_t n, int width):
     return signs_
 
 
+def blocks_of(key, int32_t n_classes, int32_t n, int lanes):
+    """For each class a block of those that n directions fill, drawn by the number of directions in it."""
+    cdef uint64_t number = key, of_class
+    cdef int32_t k
+    block_ = np.empty(n_classes, dtype=np.int32)
+    cdef int32_t[::1] block = block_
+    number = pmb_mix(number)
+    for k in range(n_classes):
+        of_class = pmb_mix(number + (<uint64_t> k + 4) * PMB_GOLDEN) >> 32
+        block[k] = <int32_t> ((of_class * <uint64_t> n) >> 32) // lanes
+    return block_
+
+
 def project(const float[:, ::1] G, const float[:, ::1] P, const double[::1] weight, int lanes, float[:, ::1] out,
             int n_threads):
     """out = G P; returns the sums of w |out| by lane.
@@ -264,14 +283,19 @@ def project(const float[:, ::1] G, const float[:, ::1] P, const double[::1] weig
     Parameters
     ----------
     G : IN (m, at least K); P : IN (K, blocks * lanes), 0 in unused lanes; out : OUT (m, blocks * lanes)
+        Blocks of a row of P that are 0 cost nothing.
     """
     cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    cdef int blocks = <int> out.shape[1] // lanes
     cdef const double *w = or_null(weight)
+    used, of_block = np.nonzero(np.asarray(P).reshape(len(P), blocks, lanes).any(axis=2).T)
+    cdef int32_t[::1] classes = np.append(of_block, 0).astype(np.int32)
+    cdef int64_t[::1] start = np.searchsorted(used, np.arange(blocks + 1)).astype(np.int64)
     sums_ = np.empty((n, out.shape[1]))
     cdef double[:, ::1] sums = sums_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_vr_project(lanes, &G[0, 0], G.shape[1], &P[0, 0], <int> P.shape[0], w, <int> out.shape[1] // lanes,
-                       b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), &out[0, 0], &sums[b, 0])
+        pmb_vr_project(lanes, &G[0, 0], G.shape[1], &P[0, 0], &classes[0], &start[0], w, blocks, b * BLOCK_ROWS,
+                       min(m, (b + 1) * BLOCK_ROWS), &out[0, 0], &sums[b, 0])
     return sums_.sum(axis=0)
 
 

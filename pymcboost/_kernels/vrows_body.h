@@ -2,6 +2,7 @@
 #ifdef LANES
 #define FN(name) PMB_CAT2(name, r, LANES)
 #define GROUP 8 /* rows */
+#define SPAN 4 /* blocks */
 #define EXP PMB_CAT1(pmb_exp_, LANES)
 
 #if PMB_VECTORS
@@ -75,7 +76,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double 
     if (largest) *largest = over;
 }
 
-/* Gradients of rows [from, to), all from scores F whose unused lanes are -1e30; sums: of w |g| by lane.
+/* Gradients of rows [from, to), all from scores F whose unused lanes are -1e30. Adds w |g| by lane to sums.
  * shift: what is taken off the exponents of the exponential loss. */
 #if PMB_SHUFFLES
 #define DOUBLES(f, p) (((const WIDE *)(f))[p])
@@ -163,7 +164,6 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
 PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
                                                 const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
                                                 double shift, float *PMB_RESTRICT G, double *PMB_RESTRICT sums) {
-    for (int64_t l = 0; l < (int64_t)blocks * LANES; l++) sums[l] = 0;
 #define GRADIENT(loss, weight, blocks) \
     FN(pmb_vr_gradient_of_)(loss, F, y, weight, blocks, from, to, shift, G, sums)
     if (loss == PMB_EXP) GRADIENT(PMB_EXP, weight, blocks);
@@ -185,7 +185,6 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_REST
 PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y, const double *weight, int blocks,
                                      int64_t from, int64_t to, double shift, float *G, double *sums) {
     int64_t L = (int64_t)blocks * LANES;
-    for (int64_t l = 0; l < L; l++) sums[l] = 0;
     for (int64_t i = from; i < to; i++) {
         const double *f = F + i * L;
         float *g = G + i * L, rest[LANES] = {0}, own, others, factor;
@@ -242,46 +241,58 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_quantise_)(const float *PMB_RESTRICT G, con
     }
 }
 
-/* Sums over rows, in order: w g, and w |g| (1 - |g|): softmax's p (1 - p). out: (2, blocks * LANES). */
+/* Sums over rows, in order: w g, and w |g| (1 - |g|): softmax's p (1 - p), of `span` blocks from block b on. */
+PMB_INLINE void FN(pmb_vr_leaf_of_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight, int64_t L, int b,
+                                    const int span, const int32_t *PMB_RESTRICT rows, int64_t n,
+                                    double *PMB_RESTRICT out) {
+    double one[SPAN][LANES] ALIGNED_LANES = {{0}}, two[SPAN][LANES] ALIGNED_LANES = {{0}};
+    for (int64_t j = 0; j < n; j++) {
+        const float *g = G + rows[j] * L + b * LANES;
+        if (j + 8 < n)
+            for (int c = 0; c < span; c++) PMB_PREFETCH(G + rows[j + 8] * L + (b + c) * LANES);
+        double w = weight ? weight[rows[j]] : 1;
+        for (int c = 0; c < span; c++)
+            PMB_LANES(l, LANES) {
+                float v = g[c * LANES + l], size = fabsf(v);
+                one[c][l] += w * (double)v;
+                two[c][l] += w * (double)(size * (1 - size));
+            }
+    }
+    memcpy(out + b * LANES, one, span * sizeof one[0]);
+    memcpy(out + L + b * LANES, two, span * sizeof two[0]);
+}
+
+/* The same of all blocks. out: (2, blocks * LANES). Long rows are read in pieces of several blocks. */
 PMB_CLONES PMB_STATIC void FN(pmb_vr_leaf_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight, int blocks,
                                             const int32_t *PMB_RESTRICT rows, int64_t n, double *PMB_RESTRICT out) {
     int64_t L = (int64_t)blocks * LANES;
-    for (int b = 0; b < blocks; b++) {
-        double one[LANES] ALIGNED_LANES = {0}, two[LANES] ALIGNED_LANES = {0};
-        for (int64_t j = 0; j < n; j++) {
-            const float *g = G + rows[j] * L + b * LANES;
-            if (j + 8 < n) PMB_PREFETCH(G + rows[j + 8] * L + b * LANES);
-            double w = weight ? weight[rows[j]] : 1;
-            PMB_LANES(l, LANES) {
-                float size = fabsf(g[l]);
-                one[l] += w * (double)g[l];
-                two[l] += w * (double)(size * (1 - size));
-            }
-        }
-        memcpy(out + b * LANES, one, sizeof one);
-        memcpy(out + L + b * LANES, two, sizeof two);
-    }
+    int b = 0;
+    for (; b + SPAN <= blocks; b += SPAN) FN(pmb_vr_leaf_of_)(G, weight, L, b, SPAN, rows, n, out);
+    for (; b < blocks; b++) FN(pmb_vr_leaf_of_)(G, weight, L, b, 1, rows, n, out);
 }
 
-/* Rows [from, to) of G P: P (K, blocks * LANES), added class after class; sums: of w |g| by lane of the result. */
+/* Rows [from, to) of G P: P (K, blocks * LANES), added class after class; sums: of w |g| by lane of the result. Block b
+ * of P is 0 but for the classes from classes[start[b]] to before classes[start[b + 1]]. */
 PMB_CLONES PMB_STATIC void FN(pmb_vr_project_)(const float *PMB_RESTRICT G, int64_t width, const float *PMB_RESTRICT P,
-                                               int K, const double *PMB_RESTRICT weight, int blocks, int64_t from,
-                                               int64_t to, float *PMB_RESTRICT out, double *PMB_RESTRICT sums) {
+                                               const int32_t *PMB_RESTRICT classes, const int64_t *PMB_RESTRICT start,
+                                               const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
+                                               float *PMB_RESTRICT out, double *PMB_RESTRICT sums) {
     int64_t L = (int64_t)blocks * LANES;
     for (int64_t l = 0; l < L; l++) sums[l] = 0;
-    for (int64_t start = from; start < to; start += GROUP) {
-        int n = to - start < GROUP ? (int)(to - start) : GROUP;
+    for (int64_t first = from; first < to; first += GROUP) {
+        int n = to - first < GROUP ? (int)(to - first) : GROUP;
         const float *g[GROUP];
-        for (int r = 0; r < GROUP; r++) g[r] = G + (start + (r < n ? r : 0)) * width;
+        for (int r = 0; r < GROUP; r++) g[r] = G + (first + (r < n ? r : 0)) * width;
         for (int b = 0; b < blocks; b++) {
             float acc[GROUP][LANES] ALIGNED_LANES = {{0}};
-            for (int k = 0; k < K; k++) {
+            for (int64_t j = start[b]; j < start[b + 1]; j++) {
+                int32_t k = classes[j];
                 const float *p = P + k * L + b * LANES;
                 for (int r = 0; r < GROUP; r++) PMB_LANES(l, LANES) acc[r][l] += g[r][k] * p[l];
             }
             for (int r = 0; r < n; r++) {
-                double w = weight ? weight[start + r] : 1;
-                memcpy(out + (start + r) * L + b * LANES, acc[r], sizeof acc[r]);
+                double w = weight ? weight[first + r] : 1;
+                memcpy(out + (first + r) * L + b * LANES, acc[r], sizeof acc[r]);
                 PMB_LANES(l, LANES) sums[b * LANES + l] += w * (double)fabsf(acc[r][l]);
             }
         }
@@ -338,6 +349,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G, cons
 
 #undef FN
 #undef GROUP
+#undef SPAN
 #undef EXP
 #undef VPICK
 #undef ALIGNED_LANES

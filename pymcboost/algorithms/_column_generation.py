@@ -213,7 +213,7 @@ def l1_norm(ensemble):
 
 
 def sparsity(ensemble, history, per_learner):
-    """Counts of the learners of an ensemble and of their coefficients, so many for each learner."""
+    """Counts of the learners of an ensemble and of their coefficients, of which each learner has ``per_learner``."""
     leaves = [np.abs(leaf[0]) for *_, leaf, _, _ in ensemble.each_tree()]
     coefficients = np.array(leaves).reshape(-1, per_learner)
     return {
@@ -381,7 +381,8 @@ class ColumnGeneration(BinaryBooster):
         if not self.stagewise and len(builder):
             self.objective = weights.refresh(builder.columns())
         found = self.learner.fit(weights.gradient())
-        found = found if isinstance(found, list) else [found] if found else []
+        if self.shared:
+            found = [found] if found else []
         edge = max((one.edge for one in found), default=0.0)
         if edge <= weights.nu * (1 + SMALLEST_EDGE) or edge <= SMALLEST_EDGE * self.objective:
             return None

@@ -375,7 +375,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         ValueError
             For a parameter out of range, fewer than two classes, or features that are missing or infinite.
         MemoryError
-            Where the kernel would need more memory than is free; said before any of it is taken.
+            Where the kernel would need more memory than is free; raised before any of it is taken.
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """

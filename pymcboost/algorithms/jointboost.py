@@ -33,7 +33,7 @@ class JointBoost(ClassicBooster):
     def memory(self):
         """Two coded columns for every class, their edges, and the sums of all splits."""
         data, K = self.data, self.data.n_classes
-        missing = any(np.any(getattr(store, "missing", getattr(store, "n_missing", 0))) for store in data.stores)
+        missing = any(store.has_missing for store in data.stores)
         return [*memory.coded(data, 2 * K, 1), memory.edges(data, 2 * K, (4 if missing else 2) * K)]
 
     def prepare(self, previous):

@@ -1,7 +1,7 @@
 """SAMME: AdaBoost with weak learners that name one of K classes.
 
 Problem
-    minimise the sum over rows i of exp(-F_{y_i}(x_i)), F_k(x) = sum of the alpha of the learners that say k.
+    minimise the sum over rows i of exp(-F_{y_i}(x_i)), F_k(x) = sum of the alpha of the learners that predict k.
 Round
     err = share of the weight w that the learner gets wrong; alpha = log((1 - err) / err) + log(K - 1);
     w_i *= exp(alpha) where it is wrong. Stop when err >= 1 - 1/K. A stump names two different classes; the one with

@@ -23,7 +23,7 @@ from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.vector_trees import VectorTrees, columns_for, drawn_of, leaves_for
-from pymcboost.losses import check_own, loss_of
+from pymcboost.losses import LossName, check_own, loss_of
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
@@ -241,12 +241,12 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         "file has no such loss: elsewhere there are scores, and predictions. It is not calibrated.",
         "n_estimators": "Number of boosting rounds, that is of trees. Training stops earlier when the training loss "
         "has reached machine accuracy.",
-        "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 50 rows, from 31 to 500. Trees grow '
+        "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 25 rows, from 31 to 500. Trees grow '
         "best-first: the split with the largest gain comes next.",
         "max_features": "Share of the features that a node may be split on, drawn anew at every node, at least one; "
         '"auto": twice their number to the power of 0.4.',
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
-        'number; "auto": 0.5, and 0.6 of more than 2,000 rows. Leaf vectors are those of all rows.',
+        "number. Leaf vectors are those of all rows.",
         "scoring": PARAMETERS["scoring"].help + '\n\n"loss" is the mean of ``value`` of a loss that is given.\n\n'
         'With the logistic loss, "log_loss" is the mean over rows and labels of -log p or -log(1 - p), "error" the '
         'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
@@ -255,7 +255,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         "vectors alone.",
     }
 
-    loss: Literal["softmax", "exp", "log", "logistic"] | LossFunction | Callable[..., Any] = "softmax"
+    loss: LossName | LossFunction | Callable[..., Any] = "softmax"
     n_estimators: Rounds = 300
     scoring: LossScoring = "log_loss"
     learning_rate: float = 0.1
@@ -264,7 +264,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     min_samples_leaf: float = 1
     max_features: Share = "auto"
     max_features_tree: float = 1.0
-    subsample: Share = "auto"
+    subsample: float = 0.5
     l2_regularization: float = 0.0
     min_gain: float = 0.0
     min_relative_gain: float = 0.25

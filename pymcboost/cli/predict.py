@@ -94,7 +94,7 @@ def parse(argv):
 
 
 def information(model, path, note):
-    """The model's meta; one that cannot be read is said and left aside, as scores do not need it."""
+    """The model's meta; one that cannot be read is reported and ignored, as scores do not need it."""
     from pymcboost.model.file import ModelFormatError
 
     try:

@@ -4,7 +4,7 @@ import numpy as np
 
 from pymcboost.cli.answers import codes_of, losses
 
-# Classes up to which the matrix is printed; of more, so many of the largest confusions.
+# Most classes whose matrix is printed; for more, the number of the largest confusions.
 MATRIX, LARGEST = 20, 40
 
 

@@ -3,7 +3,7 @@
 from pymcboost.cli.answers import accuracy_line, answers, label_text, words
 from pymcboost.cli.console import importing, whole_file
 
-# Labels that the model does not know are named up to so many.
+# Most labels that a message names of those that the model does not know.
 NAMED = 6
 
 

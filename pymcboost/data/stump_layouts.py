@@ -27,6 +27,11 @@ class StumpLayout:
         """Numbers touched by one scan for one block of classes."""
         raise NotImplementedError
 
+    @property
+    def has_missing(self):
+        """Whether a column has missing values."""
+        return bool(np.any(self.missing))
+
     def search(self, gradient, sums, tie, scratch, result, n_threads):
         """Fill a `stumps.Target` with what the splits of all slots give for ``gradient`` (n_blocks, m, lanes)."""
         raise NotImplementedError
@@ -164,6 +169,11 @@ class Sorted(StumpLayout):
     def n_entries(self):
         """Numbers touched by one scan for one block of classes."""
         return self.order.size
+
+    @property
+    def has_missing(self):
+        """As `StumpLayout.has_missing`."""
+        return bool(np.any(self.n_missing))
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
         """As `StumpLayout.search`: histograms of the bytes."""

@@ -6,7 +6,7 @@ from pymcboost._kernels import svmtext
 from pymcboost.data import archives
 from pymcboost.data.svmlight import CompressedRows, intact, refusal
 
-# Up to so many features a row is filled up; a wider one is compressed.
+# Most features of rows that are filled up; wider ones are compressed.
 DENSE = 1 << 12
 
 

@@ -8,7 +8,7 @@ from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data.rows import LARGEST_THRESHOLD
 
 LANES = 16  # columns in a tile
-# Columns are bundled in data of at least so many rows.
+# Fewest rows of data whose columns are bundled.
 BUNDLE_ROWS = 512
 # Columns with at least this share of rows in one bin, and few others, may share a lane if they exclude each other.
 BUNDLED, BUNDLED_BINS, BUNDLES_TRIED = 0.6, 32, 64

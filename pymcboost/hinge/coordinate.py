@@ -23,7 +23,7 @@ EPOCHS, MOST_FREE, NEWTON_STEPS, RIDGE = 300, 500, 200, 1e-10
 # Entries of X that a solve may visit, each row with these more: a second or two. A step on the free variables counts as
 # many as take its time.
 MAX_VISITS, VISIT, NEWTON_VISIT = 2_000_000_000, 32, 1 / 16
-# Features are not scaled where one has a mean of so many of its deviations, or so many times the least deviation.
+# Features count as not scaled: a mean above FAR times its deviation, or a deviation above WIDE times the least.
 FAR, WIDE = 1e3, 1e5
 # Pairwise steps of a solve.
 MAX_STEPS = 10_000_000

@@ -1,6 +1,5 @@
 """Curves of models of stumps: such a model is the sum of a step function for every feature."""
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,17 +74,12 @@ def curve(model: Any, feature: int | str) -> Curve:
     """
     model = model_of(model)
     ensemble, j = sum_of_learners(model, "curves"), feature_number(model, feature)
-    if ensemble.KIND == 1:  # merging takes long where there are many
-        mine = np.asarray(ensemble.feature) == j
-        parts = {name: getattr(ensemble, name)[mine] for name in ("feature", "threshold", "nan_left", "right")}
-        left = None if ensemble.left is None else ensemble.left[mine]
-        ensemble = replace(ensemble, left=left, cover=None, **parts)
-    elif ensemble.KIND == 3 and (np.diff(ensemble.offset) > 1).any():
+    if not ensemble.additive and (ensemble.depths() > 1).any():
         raise ValueError(
             "curves are for stumps: this model has trees of two splits or more, so that what a feature adds depends on "
             "the other features of the row; see contributions"
         )
-    table = ensemble if ensemble.KIND == 2 else ensemble.merge()
+    table = ensemble.about(j).merge()  # merging all stumps takes long where there are many
     at = np.flatnonzero(table.feature == j)
     if not len(at):
         nothing = np.zeros((1, table.n_classes))

@@ -96,7 +96,7 @@ def _gain(subject, per_class, X):
             )
         return subject.feature_importances_
     ensemble = sum_of_learners(model, "gains")
-    if ensemble.KIND == 2:
+    if ensemble.no_stages is not None:
         raise ValueError("an interval table has no splits; give the model with layout='list'")
     if X is not None:
         ensemble = model.with_covers(X).ensemble
@@ -132,7 +132,7 @@ def explained(ensemble):
 
 def _split(model, per_class):
     ensemble = model.ensemble
-    if model.is_machine or ensemble.KIND == 2:
+    if ensemble.no_stages is not None:
         raise ValueError(f"split importance counts the splits of weak learners; this model has none ({ensemble.NAME})")
     found = np.zeros((model.n_features_in_, model.n_classes_))
     for tree in ensemble.each_tree():

@@ -188,13 +188,13 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
     rows = np.bincount(inside)
     inside = np.unique(inside, return_inverse=True)[1]
     rows = rows[rows > 0]
-    said, held = np.bincount(inside, top) / rows, np.bincount(inside, right) / rows
-    error = np.sqrt(np.maximum(held * (1 - held), 1 / (4 * rows)) / rows)
+    predicted, observed = np.bincount(inside, top) / rows, np.bincount(inside, right) / rows
+    error = np.sqrt(np.maximum(observed * (1 - observed), 1 / (4 * rows)) / rows)
     ax = _axes(ax, figsize=(4.6, 4.4))
-    low = max(0.0, min(float((held - error).min()), float(said.min())) - 0.05)
+    low = max(0.0, min(float((observed - error).min()), float(predicted.min())) - 0.05)
     ax.plot([low, 1], [low, 1], color="0.6", linewidth=1, linestyle="--")
-    ax.errorbar(said, held, yerr=error, marker="o", markersize=5, linewidth=1.6, elinewidth=1, capsize=2)
-    gap = float(np.average(np.abs(said - held), weights=rows))
+    ax.errorbar(predicted, observed, yerr=error, marker="o", markersize=5, linewidth=1.6, elinewidth=1, capsize=2)
+    gap = float(np.average(np.abs(predicted - observed), weights=rows))
     ax.set_title(f"{counted(len(p), 'row')}, mean gap {gap:.3f}", fontsize="medium")
     ax.set_xlabel("probability of the predicted class")
     ax.set_ylabel("share of right predictions")
@@ -213,7 +213,7 @@ def plot_tree(model: Any, tree: int = 0, *, classes: int = 3, precision: int = 3
         Of stumps or trees.
     tree : int, default=0
     classes : int, default=3
-        Leaves with a value for each class show so many of the largest.
+        Number of the largest values that are shown of leaves with a value for each class.
     precision : int, default=3
         Digits of thresholds and values.
     ax : matplotlib axes, optional

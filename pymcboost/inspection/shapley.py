@@ -103,7 +103,7 @@ def _contributions(model, X, background, only_used, n_threads):
         if not background.shape[0]:
             raise ValueError("background has no rows; give one or more")
         base = model.raw_scores(background, n_threads).mean(axis=0)
-        if ensemble.KIND != 3:
+        if ensemble.additive:
             _by_curves(compact, used, X, background, column, values)
             return Contributions(values, base, features)
     trees = covers.explainer(compact)
@@ -128,7 +128,7 @@ def _check_memory(m, n, k):
 
 def _by_curves(ensemble, used, X, background, column, values):
     """Add what stumps contribute: a curve's value less its mean over the background."""
-    table = ensemble if ensemble.KIND == 2 else ensemble.canonical().merge()
+    table = ensemble.canonical().merge()
     middle = np.zeros((len(table.feature), table.n_classes))
     for _, xt in covers.blocks(background, used):
         for i, j in enumerate(table.feature):
@@ -148,7 +148,7 @@ def _quadratures():
 
 def _by_covers(ensemble, trees):
     """Give the kernel the covers; the scores of the background, (K,)."""
-    cover, leaf = ensemble.cover, covers.leaves(ensemble).astype(np.float64)
+    cover, leaf = ensemble.cover, ensemble.leaves().astype(np.float64)
     begin = covers.first_leaves(ensemble)
     ends = covers.running_sums(cover)
     rows = np.diff(ends[begin])  # of every tree

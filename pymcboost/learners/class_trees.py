@@ -38,7 +38,7 @@ class ClassTrees:
     ):  # fmt: skip
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
         self._max_features = max_features
-        # One plane has no counts: h is what bounds a leaf, which is the weight in mart alone.
+        # Cells of one word have no counts: h is what bounds a leaf, which is the weight in mart alone.
         least = min_samples_leaf * min(data.weight_unit, data.weight.mean())
         bounded = least > data.weight.min() * (1 + 1e-9)
         cell_words = 2 if data.dtype == np.float64 or (bounded and not counts) else 1

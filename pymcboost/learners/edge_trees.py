@@ -49,10 +49,12 @@ class _EdgeTrees:
     a gradient have the sample weight ``data.least_weight`` at least, or the part ``drawn`` of it.
     """
 
+    shared = False
+
     def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0):
         self.data = data
         self.n_columns = data.n_classes if n_columns is None else n_columns
-        # One plane has no sums of the sample weights, which a bound is about.
+        # Cells of one word have no sums of the sample weights, which a bound is about.
         cell_words = 2 if data.dtype == np.float64 or data.least_weight > 0 else 1
         self._units = Quantiser(data, cell_words, 0.0, data.least_weight * drawn)
         self._limits = max_leaves, max_depth or 0, n_threads, min_share
@@ -98,6 +100,8 @@ class SharedTree(_EdgeTrees):
     max_depth : int or None
     n_threads : int
     """
+
+    shared = True
 
     def __init__(self, data, max_leaves, max_depth, n_threads):
         super().__init__(data, max_leaves, max_depth, n_threads)

@@ -42,7 +42,7 @@ class MarginStumps:
             of_class[c] = weight[rows].sum()
         edge, splits, total = self._search.edges(self._gradient)
         _splits.margin_gains(edge, splits, np.ascontiguousarray(total), self._search.tie, self._gain, self._at)
-        # A class that no split says anything about takes any.
+        # A class that no split separates takes any.
         self._at[self._at < 0] = self._at[np.argmax(self._gain)]
         if (self._at < 0).any():
             return None

@@ -34,14 +34,14 @@ class Resampled:
             self._drawn = aligned_zeros(gradient.shape, gradient.dtype)
         columns = [gradient[j // lanes, :, j % lanes] for j in range(P)]
         n = np.full(P, self._share * gradient.shape[1])
-        if not hasattr(self._learner, "outputs"):
+        if self._learner.shared:
             mass = np.array([np.abs(column).sum(dtype=np.float64) for column in columns])
             n *= mass / mass.mean()
         for j, column in enumerate(columns):
             counts = draw(np.abs(column), max(1, round(n[j])), generator)
             self._drawn[j // lanes, :, j % lanes] = counts * np.sign(column)
         found = self._learner.fit(self._drawn)
-        if not isinstance(found, list):
+        if self._learner.shared:
             return found
         if self._constants and len(found) < P:
             there = {one.cls for one in found}

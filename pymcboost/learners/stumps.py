@@ -55,6 +55,9 @@ class _StumpSearch:
         Columns of the gradient; one for every class if None.
     """
 
+    # Whether `fit` gives one stump for all columns, not a list.
+    shared = False
+
     def __init__(self, data, n_threads, n_columns=None):
         self.data = data
         self.n_threads = n_threads
@@ -148,6 +151,8 @@ class SharedStump(_StumpSearch):
     n_threads : int
     """
 
+    shared = True
+
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
         self._set_result(_stumps.Best(len(self._feature)))
@@ -175,6 +180,8 @@ class TotalStump(_StumpSearch):
     n_columns : int, optional
     squares : bool, default=False
     """
+
+    shared = True
 
     def __init__(self, data, n_threads, n_columns=None, squares=False):
         super().__init__(data, n_threads, n_columns)
@@ -250,7 +257,7 @@ class EveryStump(_StumpSearch):
 
 
 class ClassStump(_StumpSearch):
-    """Decision stumps that say one class on the left and another on the right: those with the fewest errors.
+    """Decision stumps that predict one class on the left and another on the right: those with the fewest errors.
 
     Parameters
     ----------
@@ -267,9 +274,9 @@ class ClassStump(_StumpSearch):
         self._h = aligned_zeros(data.n_rows, np.int8)
 
     def fit(self, weight):
-        """Best stump for ``weight`` (m,) and the classes (left, right) that it says; None where nothing can be split.
+        """Best stump for ``weight`` (m,) and the classes (left, right) that it predicts; None where there is no split.
 
-        Its ``edge`` is the weight of the rows of which it says the right class.
+        Its ``edge`` is the weight of the rows whose class it predicts.
         """
         start, lanes = self.data.class_start, self._gradient.shape[2]
         for c in range(self.data.n_classes):

@@ -12,12 +12,11 @@ from pymcboost._kernels import vtrees as _vtrees
 LARGEST_STEP = 4.0
 # "auto": rows for each leaf of a tree and the bounds of the leaves; features drawn at a node, as a multiple of a power
 # of their number. Chosen by cross-validation on training parts, see docs/reproduction.md.
-ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 50, 31, 500
+ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 25, 31, 500
 DRAWN, OF_POWER = 2, 0.4
-# "auto": share of the rows that splits are found on, up to so many rows and above.
-DRAWN_ROWS, FEW_ROWS, DRAWN_MORE = 0.5, 2000, 0.6
-# "auto": with more classes than these, splits are found in directions, as many as the root of their number.
-FEW_CLASSES = 9
+# "auto": with more classes than these, splits are found in directions, as many as the root of their number. From so
+# many lanes on, the directions and the weight fill them.
+FEW_CLASSES, LANES = 4, 16
 
 
 def leaves_for(n_rows):
@@ -28,13 +27,9 @@ def leaves_for(n_rows):
 def columns_for(split_columns, n_classes):
     """Directions of the classes that splits are found in; None for the classes themselves."""
     if split_columns == "auto":
-        split_columns = math.ceil(math.sqrt(n_classes)) if n_classes > FEW_CLASSES else None
+        root = math.ceil(math.sqrt(n_classes)) if n_classes > FEW_CLASSES else None
+        split_columns = LANES * round((root + 1) / LANES) - 1 if root and root >= LANES else root
     return split_columns if split_columns is not None and split_columns < n_classes else None
-
-
-def share_of(subsample, n_rows):
-    """Share of the rows that the splits of a tree are found on."""
-    return subsample if subsample != "auto" else DRAWN_ROWS if n_rows <= FEW_ROWS else DRAWN_MORE
 
 
 def drawn_of(max_features, n):
@@ -86,8 +81,7 @@ class VectorTrees:
         n_threads, split_columns=None, min_share=0.0, l2=0.0, min_gain=0.0, min_relative_gain=0.0, subsample=1.0,
         max_features_tree=1.0,
     ):  # fmt: skip
-        self.data, self.loss, self._min_share = data, loss, min_share
-        self._subsample = share_of(subsample, data.n_rows)
+        self.data, self.loss, self._min_share, self._subsample = data, loss, min_share, subsample
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
         self._l2, self._min_gain, self._min_relative_gain = l2, min_gain, min_relative_gain
         max_leaves = leaves_for(data.n_rows) if max_leaves == "auto" else max_leaves
@@ -100,7 +94,7 @@ class VectorTrees:
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
 
     def _new_grower(self, n_drawn, pool):
-        """A kernel that draws so many features for every tree, and of those for every node."""
+        """A kernel that draws features for every tree, and of these some for every node."""
         on = self._searched
         return _vtrees.Grower(
             self.data.columns, on.n_columns, on.lanes, on.blocks, *self._limits, n_drawn, True,

@@ -14,6 +14,8 @@ totally corrective solvers hold them class by class (`solvers.fcd`). Every layou
 scores or None for zeros, and has its negative gradient in ``gradient``.
 """
 
+from typing import Literal
+
 from pymcboost.losses import logistic, pairwise_exp, pairwise_log, softmax
 from pymcboost.losses.blocks import ColumnSums
 from pymcboost.losses.class_weights import ClassWeights
@@ -21,6 +23,8 @@ from pymcboost.losses.coded_exp import CodedExp
 from pymcboost.losses.loss import Loss
 from pymcboost.losses.own import OwnLoss, check_own
 
+# The names of `LOSSES`, for type checkers and as choices of a parameter.
+LossName = Literal["softmax", "exp", "log", "logistic"]
 LOSSES = {
     "softmax": softmax.Softmax(),
     "exp": pairwise_exp.PairwiseExp(),
@@ -34,4 +38,4 @@ def loss_of(given):
     return LOSSES[given] if isinstance(given, str) else OwnLoss(given)
 
 
-__all__ = ["LOSSES", "ClassWeights", "CodedExp", "ColumnSums", "Loss", "check_own", "loss_of"]
+__all__ = ["LOSSES", "ClassWeights", "CodedExp", "ColumnSums", "Loss", "LossName", "check_own", "loss_of"]

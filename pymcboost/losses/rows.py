@@ -151,7 +151,7 @@ class Rows(Integers):
         return on._quantise(self.weight, top, self.units)
 
     def directions(self, n_columns):
-        """The gradients in so many directions of the classes, for the search of splits alone."""
+        """The gradients in ``n_columns`` random directions of the classes, for the search of splits alone."""
         return Directions(self, n_columns)
 
     def mean_square(self):
@@ -214,6 +214,12 @@ class Directions(Integers):
         return loss.rounded(self, sums)
 
     def draw(self, key):
-        """Directions (K, width), 0 in unused lanes."""
-        signs = _vrows.half_signs if self.loss.shift_invariant else _vrows.any_signs
-        return signs(key, self.data.n_classes, self.n_columns, self.width)
+        """Directions (K, width), 0 in unused lanes. Where they fill several blocks, a class has signs in one."""
+        K, n = self.data.n_classes, self.n_columns
+        draw = _vrows.half_signs if self.loss.shift_invariant else _vrows.any_signs
+        signs = draw(key, K, n, self.width)
+        if n > self.lanes:
+            block = np.arange(n) // self.lanes
+            size = np.sqrt(n / np.bincount(block)[block], dtype=np.float32)
+            signs[:, :n] *= size * (block == _vrows.blocks_of(key, K, n, self.lanes)[:, None])
+        return signs

@@ -10,7 +10,6 @@ from pymcboost.model.rows import check_sparse
 
 # Bytes of the features of rows that are copied at once, and most rows: Ctrl-C is heard in between.
 BLOCK, MOST_ROWS = 1 << 25, 1 << 13
-STUMPS = 1
 # Different features that a path may ask about, as the kernel has it.
 MOST_FEATURES = 64
 
@@ -56,36 +55,21 @@ class Covers:
         return self._changed(replace(self.ensemble, cover=count(self.ensemble, X)))
 
 
-def leaves(ensemble):
-    """Values of the leaves of trees, or of the left and the right side of stumps in turn."""
-    if ensemble.KIND != STUMPS:
-        return ensemble.leaf
-    values = np.empty((2 * len(ensemble), ensemble.n_classes), dtype=np.float32)
-    values[1::2] = ensemble.right
-    values[::2] = -ensemble.right if ensemble.left is None else ensemble.left
-    return values
-
-
 def explainer(ensemble):
     """`Explainer` of a compact list of stumps, or of trees (see `Kind.compact`)."""
     from pymcboost._kernels import contributions  # most programs only score
 
-    n, k, cls, base, code = len(ensemble), ensemble.n_classes, None, None, ensemble.code
-    leaf = leaves(ensemble)
-    if ensemble.KIND == STUMPS:
-        offset, right, depth = np.arange(n + 1), np.ones(n, dtype=np.int64), 1
-    else:
-        offset, right, depth = ensemble.offset, ensemble.right, int(ensemble.depths().max(initial=0))
-        cls, base = ensemble.cls, ensemble.base
+    n, k, cls, base, code = len(ensemble), ensemble.n_classes, ensemble.cls, ensemble.base, ensemble.code
+    offset, feature, threshold, nan_left, right = ensemble.splits()
     none = np.full(n, -1, dtype=np.int64)
     return contributions.Explainer(
         np.ascontiguousarray(offset, dtype=np.int64),
-        np.ascontiguousarray(ensemble.feature, dtype=np.int64),
+        np.ascontiguousarray(feature, dtype=np.int64),
         np.ascontiguousarray(right, dtype=np.int64),
-        np.ascontiguousarray(ensemble.threshold, dtype=np.float32),
-        np.ascontiguousarray(ensemble.nan_left).view(np.uint8),
-        depth,
-        np.ascontiguousarray(leaf, dtype=np.float32).reshape(-1, k if cls is None else 1),
+        np.ascontiguousarray(threshold, dtype=np.float32),
+        np.ascontiguousarray(nan_left).view(np.uint8),
+        int(ensemble.depths().max(initial=0)),
+        np.ascontiguousarray(ensemble.leaves(), dtype=np.float32).reshape(-1, k if cls is None else 1),
         none if cls is None else cls,
         none if base is None else base,
         np.zeros((0, k), dtype=np.float32) if code is None else np.ascontiguousarray(code, dtype=np.float32),
@@ -117,7 +101,7 @@ def count(ensemble, X):
 
 def first_leaves(ensemble):
     """Number of the first leaf of every tree, and of all leaves: int64 (T + 1,)."""
-    offset = np.arange(len(ensemble) + 1) if ensemble.KIND == STUMPS else ensemble.offset
+    offset = ensemble.splits()[0]
     return offset + np.arange(len(offset))
 
 

@@ -31,6 +31,7 @@ class Intervals(Kind):
 
     KIND, NAME = 2, "interval table"
     no_stages = f"{MERGED}: it has no stages"
+    additive = True
 
     feature: np.ndarray
     offset: np.ndarray
@@ -62,6 +63,10 @@ class Intervals(Kind):
             raise ValueError(
                 f"{MERGED}: no other layout can be had from it; save that from the estimator or the original file"
             )
+        return self
+
+    def merge(self):
+        """The same."""
         return self
 
     def sections(self):

@@ -8,6 +8,7 @@ KIND, NAME                   its number in a file, and its name
 no_stages                    why its first rounds are no model; None if they are one
 allows_missing               whether rows may hold NaN
 share_of                     what the shares of `used_features` are parts of; None if there are no shares
+additive                     whether each weak learner asks about one feature, so that scores are sums of curves
 laid_out(layout, leaves)     the same model checked, in the one form that is saved
 sections()                   its sections of a file; the bias, the labels and the meta text are common to all kinds
 from_sections(...)           the model over the sections of a file
@@ -51,6 +52,7 @@ class Kind:
     no_stages: str | None = None
     allows_missing = True
     share_of: str | None = "what moves the scores"
+    additive = False
     # Of a model whose sums of columns are decoded: the name of the decoder, and the code.
     decoder: str = "linear"
     code: np.ndarray | None = None
@@ -104,7 +106,7 @@ class Kind:
         return "float32"
 
     def used_features(self):
-        """Features that occur, increasing, and a number for each that says how much: int64 and float64 (n_used,)."""
+        """Features that occur, increasing, and how much each of them counts: int64 and float64 (n_used,)."""
         raise NotImplementedError
 
     def summary(self, staged):
@@ -134,12 +136,20 @@ class Kind:
         """Rows in the leaves of every tree, from left to right, or None for ever where the model does not hold them."""
         if self.cover is None:
             return repeat(None)
-        offset = getattr(self, "offset", np.arange(len(self) + 1))
+        offset = self.splits()[0]
         return np.split(self.cover, (offset + np.arange(len(offset)))[1:-1]) if len(self) else []
 
     def shifted(self, by):
         """The same model with numbers (K,) added to the scores of all rows, rounded to float32 with the bias."""
         return replace(self, bias=per_class("bias", self.bias.astype(np.float64) + by))
+
+    def form(self):
+        """What models must have in common for the rounds of one to be added to the other."""
+        return type(self), self.n_classes, self.n_features
+
+    def about(self, feature):
+        """A model with the weak learners that ask about a feature, and maybe others."""
+        return self
 
     def round_ends(self):
         """0 and the number of weak learners after every round, where there are rounds."""

@@ -34,6 +34,8 @@ class Stumps(Kind):
     """
 
     KIND, NAME = 1, "list of stumps"
+    additive = True
+    cls = base = None  # see `Trees`
 
     feature: np.ndarray
     threshold: np.ndarray
@@ -74,6 +76,23 @@ class Stumps(Kind):
     def splits(self):
         n = len(self)
         return np.arange(n + 1), self.feature, self.threshold, self.nan_left, np.ones(n, dtype=np.int64)
+
+    def depths(self):
+        """See `Trees.depths`."""
+        return np.ones(len(self), dtype=np.int64)
+
+    def leaves(self):
+        """Values of the left and the right side in turn: float32 (2 M, K)."""
+        values = np.empty((2 * len(self), self.n_classes), dtype=np.float32)
+        values[1::2] = self.right
+        values[::2] = -self.right if self.left is None else self.left
+        return values
+
+    def about(self, feature):
+        """The stumps of a feature."""
+        mine = np.asarray(self.feature) == feature
+        parts = {name: getattr(self, name)[mine] for name in ("feature", "threshold", "nan_left", "right")}
+        return replace(self, left=None if self.left is None else self.left[mine], cover=None, **parts)
 
     def round_ends(self):
         return np.arange(len(self) + 1)

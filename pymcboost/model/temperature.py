@@ -22,7 +22,7 @@ from pymcboost.model import file
 
 # Bounds of the temperature. Scores of machines depend on the units of their features.
 LEAST, MOST = 2.0**-16, 2.0**16
-# The temperature is rounded to so many binary digits: sums that differ in their last bits give the same bytes.
+# Binary digits that the temperature is rounded to: sums that differ in their last bits give the same bytes.
 BITS = 12
 # Newton's steps square the error: after one below this, what is left is below those digits.
 STEP = 1e-5

@@ -129,6 +129,14 @@ class Trees(Kind):
     def splits(self):
         return self.offset, self.feature, self.threshold, self.nan_left, self.right
 
+    def leaves(self):
+        """See ``leaf``."""
+        return self.leaf
+
+    def form(self):
+        """See `Kind`; and whether leaves are vectors."""
+        return *super().form(), np.ndim(self.leaf)
+
     def round_ends(self):
         return self.rounds
 

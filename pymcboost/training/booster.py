@@ -104,7 +104,7 @@ class Booster:
         """Go on from the scores (K,) that a model begins with, where they are the algorithm's own."""
 
     def hasten(self, n_rounds):
-        """Take larger steps where that changes the scores little; how many rounds do then for so many."""
+        """Take larger steps where scores hardly change by it; returns how many rounds then replace ``n_rounds``."""
         return n_rounds
 
     def layouts(self):
@@ -214,7 +214,7 @@ class Booster:
         """Refuse rounds of something else, which only a forged file has."""
         best = [] if previous.best_model is None else [Model.from_bytes(previous.best_model).ensemble]
         ensembles = [self.builder.freeze(), previous.model.ensemble, *best]
-        if len({(type(one), one.n_classes, one.n_features, np.ndim(getattr(one, "leaf", 0))) for one in ensembles}) > 1:
+        if len({one.form() for one in ensembles}) > 1:
             where = "init_model" if previous.how == "init_model" else "the checkpoint"
             raise ValueError(f"the rounds in {where} are not those of a {self.name}; begin anew without it")
 

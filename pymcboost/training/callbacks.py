@@ -166,7 +166,7 @@ class EarlyStopping(Callback):
 
 class _Silence:
     def update(self, n=1, known=None):
-        """Take in that so many rounds more are done, and what is known of the last."""
+        """Count further rounds as done, and keep the metrics of the last."""
 
     def close(self):
         """Take away what is shown."""
@@ -186,7 +186,7 @@ class _Bar(_Silence):
 
 
 class _Lines(_Silence):
-    """A line after every so many rounds, and after the last; ``done`` are there before."""
+    """A line at regular numbers of rounds, and after the last; ``done`` rounds are there before."""
 
     def __init__(self, name, n_rounds, every, done, at_most):
         self._name, self._n_rounds, self._every, self._at_most = name, n_rounds, every, "at most " * at_most

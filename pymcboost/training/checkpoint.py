@@ -193,7 +193,7 @@ class Checkpoint(Callback):
             self._next = time.monotonic() + self.every
 
     def close(self, state):
-        """After Ctrl-C, write the rounds that can be gone on from."""
+        """After Ctrl-C, write the rounds that a training can go on from."""
         if not state.interrupted or self._last is None:
             return
         rounds, *rest = self._last

@@ -223,7 +223,7 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         ValueError
             For a parameter out of range, fewer than two classes, infinite features or negative weights.
         MemoryError
-            Where the training would need more memory than is free; said before any of it is taken.
+            Where the training would need more memory than is free; raised before any of it is taken.
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """

@@ -251,7 +251,7 @@ class _Model:
 
 @contextmanager
 def _side_by_side(workers):
-    """A ``map`` over so many threads, and an event that is set when they shall end."""
+    """A ``map`` over these threads, and an event that is set when they shall end."""
     stop, pool = threading.Event(), ThreadPoolExecutor(workers) if workers > 1 else None
     try:
         yield (map if pool is None else pool.map), stop

@@ -76,7 +76,7 @@ def weights(data, n_columns, copies=1, passing=0):
 
 
 def tables(data, n_columns, kept=0.0, passing=0.0):
-    """Arrays of float64 (K, n_columns), so many of them."""
+    """Arrays of float64 (K, n_columns): the number that is kept, and of those needed for a moment."""
     K, size = data.n_classes, 8 * data.n_classes * n_columns
     return Part(f"tables of {K} x {n_columns} numbers", kept * size, NO_TABLES, passing * size)
 
@@ -110,7 +110,7 @@ def rows(data, scores=True, integers=True, curvature=False):
 
 
 def directions(data, n_columns):
-    """Gradients in so many directions and their integers: `losses.rows.Directions`."""
+    """Gradients in ``n_columns`` directions and their integers: `losses.rows.Directions`."""
     m, padded = data.n_rows, row_layout(n_columns)[2]
     return Part(f"the gradients of {m} rows in {n_columns} directions", 8 * m * padded, "fewer rows")
 
@@ -155,7 +155,7 @@ def trees(data, n_trees, max_leaves, n_threads, cell_words):
 
 
 def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
-    """Trees with vector leaves, their splits found on so many columns: `_kernels.vtrees.Grower`."""
+    """Trees with vector leaves, their splits found on ``n_columns`` columns: `_kernels.vtrees.Grower`."""
     columns, m = data.columns, data.n_rows
     lanes, _, padded = row_layout(n_columns)
     gathered = 4 * m * padded if columns.row_cell is None and n_drawn > GROUP else 0

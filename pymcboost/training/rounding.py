@@ -16,7 +16,7 @@ FIRST_ENTRIES, SECOND_ENTRIES = 512, 1 << 16
 NOISE, NEAR = 2.0**-42, 2.0**-10
 # Share of the different values that may merge, and of the neighbours that may be near.
 HARMLESS = 1 / 16
-# Integers of at most so many bytes are numbers of float32.
+# Most bytes of integers that are all numbers of float32.
 EXACT_BYTES = {"i": 2, "u": 2, "b": 1}
 # From here on float32 misses whole numbers; neighbours are at most so many of its steps apart, as a share of all.
 COARSE, STEPS, NEIGHBOURS = 2.0**24, 4, 0.5

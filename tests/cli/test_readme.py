@@ -122,7 +122,7 @@ def test_links_lead_somewhere(page):
 
 
 def test_the_example_in_python(folder):
-    assert run("python examples/digits.py", folder).endswith("error: 2.2%\n")
+    assert run("python examples/digits.py", folder).endswith("error: 1.3%\n")
 
 
 def test_the_example_in_shell(folder):

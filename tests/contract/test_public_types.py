@@ -1,6 +1,10 @@
-"""The public names: one registry, the block for type checkers that says the same, and types on all that users call."""
+"""The public names: one registry, the block for type checkers that says the same, and types on all that users call.
 
-import ast
+After a change of the registry, write the block again::
+
+    PYTHONPATH=.:tests python tests/contract/test_public_types.py
+"""
+
 import inspect
 import re
 from pathlib import Path
@@ -12,17 +16,18 @@ from pymcboost import callbacks
 from pymcboost.registry import ALGORITHMS, PUBLIC, get_class, load
 from pymcboost.training.callbacks import Callback
 
-SOURCE = ast.parse(Path(pymcboost.__file__).read_text(encoding="utf-8"))
+PACKAGE = Path(pymcboost.__file__)
+BLOCK = re.compile(r"(?<=a test compares\n)(?:    from .*\n)*")
 
 
-def typed_names():
-    """(name, module) of the block for type checkers."""
-    block = next(node for node in SOURCE.body if isinstance(node, ast.If))
-    return {(alias.asname, node.module) for node in block.body for alias in node.names if alias.asname == alias.name}
+def block():
+    """The imports for type checkers, in the order that ruff wants."""
+    names = sorted((entry.module, entry.name[0].islower(), entry.name.lower(), entry.name) for entry in PUBLIC)
+    return "".join(f"    from {module} import {name} as {name}\n" for module, *_, name in names)
 
 
 def test_the_block_for_type_checkers_is_the_registry():
-    assert typed_names() == {(entry.name, entry.module) for entry in PUBLIC}
+    assert BLOCK.search(PACKAGE.read_text(encoding="utf-8"))[0] == block(), "the top of this file says how to write it"
 
 
 def test_names_and_algorithms_stand_once():
@@ -79,3 +84,7 @@ def test_everything_a_user_calls_has_types(name, function):
     untyped = [p.name for p in given if p.annotation is p.empty]
     assert not untyped
     assert signature.return_annotation is not signature.empty or name.endswith("__init__")
+
+
+if __name__ == "__main__":
+    PACKAGE.write_text(BLOCK.sub(lambda _: block(), PACKAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -384,6 +384,19 @@ def test_directions_of_any_signs(K, n):
         assert (np.abs(shares - 0.5) < 0.07).all() and len(set(shares)) > 10
 
 
+@pytest.mark.parametrize(("K", "n"), [(5, 2), (20, 16), (20, 17), (20, 19), (300, 31), (1000, 40)])
+def test_a_class_has_directions_in_one_block(K, n):
+    rng = np.random.default_rng(0)
+    data = TreeData(rng.normal(size=(K, 1)), np.arange(K), K, np.ones(K), n_threads=1)
+    directions = LOSSES["softmax"].rows(data, 1).directions(n)
+    for key in (0, 2**64 - 1):
+        P = directions.draw(key)
+        np.testing.assert_array_equal(P, twin.directions(key, K, n, directions.width, directions.lanes))
+        used = (P.reshape(K, -1, directions.lanes) != 0).any(axis=2)
+        assert (used.sum(axis=1) == 1).all()
+        assert used[:, -(-n // directions.lanes) :].sum() == 0
+
+
 @pytest.mark.parametrize(("lanes", "blocks"), [(4, 1), (8, 1), (16, 2)])
 @pytest.mark.parametrize(("m", "K"), [(1, 2), (4097, 5), (9001, 70)])
 def test_gradients_in_directions(m, K, lanes, blocks):
@@ -391,6 +404,8 @@ def test_gradients_in_directions(m, K, lanes, blocks):
     rng = np.random.default_rng(m)
     G, P = (aligned_zeros(shape, np.float32) for shape in ((m, K + 5), (K, lanes * blocks)))
     G[:], P[:] = rng.normal(size=G.shape), rng.normal(size=P.shape)
+    P[rng.random(K) < 0.3, :lanes] = 0
+    P[rng.random(K) < 0.3, -lanes:] = 0
     expected = np.zeros((m, lanes * blocks), dtype=np.float32)
     for k in range(K):
         expected += G[:, k : k + 1] * P[k]
@@ -494,10 +509,10 @@ def test_a_root_that_drew_useless_features_draws_again():
 
 @pytest.mark.parametrize(
     "m, d, leaves, drawn",
-    [(60, 1, 31, 1), (60, 2, 31, 2), (1599, 5, 31, 4), (1600, 16, 32, 6), (2549, 9, 50, 5), (26000, 3, 500, 3)],
+    [(60, 1, 31, 1), (60, 2, 31, 2), (799, 5, 31, 4), (800, 16, 32, 6), (1274, 9, 50, 5), (13000, 3, 500, 3)],
 )
 def test_automatic_sizes_of_trees(m, d, leaves, drawn):
-    """One leaf for every 50 rows, from 31 to 500; 2 d^0.4 of the features, those that vary alone."""
+    """One leaf for every 25 rows, from 31 to 500; 2 d^0.4 of the features, those that vary alone."""
     rng = np.random.default_rng(m)
     X, y = rng.integers(0, 40, (m, d + 1)).astype(float), rng.integers(0, 3, m)
     X[:, 0] = 7.0
@@ -509,6 +524,31 @@ def test_automatic_sizes_of_trees(m, d, leaves, drawn):
     other = VectorTreeBoostClassifier(**how, max_leaf_nodes=leaves - 1, max_features=drawn / d).fit(X, y)
     if m > 60:
         assert not np.array_equal(auto.decision_function(X), other.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    "K, columns",
+    [
+        (2, None),
+        (4, None),
+        (5, 3),
+        (9, 3),
+        (10, 4),
+        (26, 6),
+        (196, 14),
+        (225, 15),
+        (256, 15),
+        (257, 15),
+        (484, 15),
+        (485, 31),
+        (1000, 31),
+        (65535, 255),
+    ],
+)
+def test_automatic_columns(K, columns):
+    """The root of the classes above 4, one less than a multiple of 16 above 256; never as many as there are classes."""
+    assert vector_trees.columns_for("auto", K) == columns
+    assert [vector_trees.columns_for(n, K) for n in (1, K - 1, K, K + 1, None)] == [1, K - 1, None, None, None]
 
 
 @pytest.mark.parametrize("K", [2, 5, 8, 10, 11, 16, 20])

@@ -156,7 +156,7 @@ CASES = [
     ("MCB_E_CLASSES", lambda: patch(LIST, 32, "I", 65536)),
     ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 0)),
     ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 1 << 31)),
-    *[("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind)) for kind in (0, 4, 7, 33, 0xFFFFFFFF)],
+    *[("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind)) for kind in (0, 4, 31, 33, 0xFFFFFFFF)],
     ("MCB_E_LINK", lambda: patch(LIST, 44, "I", 4)),
     ("MCB_E_DECODER", lambda: patch(LIST, 48, "I", 1)),
     ("MCB_E_DECODER", lambda: patch(TREES, 48, "I", 1)),

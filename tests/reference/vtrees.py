@@ -50,6 +50,18 @@ def any_signs(key, K, n, width):
     return signs
 
 
+def directions(key, K, n, width, lanes):
+    """Half signs; of more than one block of lanes, each class keeps those of one block."""
+    signs = half_signs(key, K, n, width)
+    for k in range(K if n > lanes else 0):
+        mine = (mix((mix(key & MASK) + (k + 4) * GOLDEN) & MASK) >> 32) * n >> 32
+        block = range(mine // lanes * lanes, min(mine // lanes * lanes + lanes, n))
+        kept = signs[k, block] * np.sqrt(np.float32(n / len(block)))
+        signs[k] = 0
+        signs[k, block] = kept
+    return signs
+
+
 def drawn_rows(key, share, m):
     """Rows that the splits of a tree are found on."""
     key, below = mix((key + 1) & MASK), int(share * 2.0**32)

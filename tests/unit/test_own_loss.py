@@ -265,7 +265,7 @@ WRONG = [
     (broken(start=None, value=3), "has no method start, value; a loss is"),
     (Softmax, r"loss=Softmax is a class; give an object of it, Softmax\(\)"),
     (object(), "has no method start, gradient_hessian, link, value"),
-    (3, r"loss=3 is not allowed; it must be one of 'softmax', 'exp', 'log' or a callable, or an object"),
+    (3, r"loss=3 is not allowed; it must be one of 'softmax', 'exp', 'log', 'logistic' or a callable, or an object"),
     (None, "loss=None is not allowed"),
     ("hinge", "loss='hinge' is not allowed"),
 ]

@@ -46,6 +46,10 @@ CHOSEN = {
     "subsample": 0.5, "min_samples_leaf": 1, "min_relative_gain": 0.0,
     "split_columns": None,
 }  # fmt: skip
+NOW = {
+    "n_estimators": 300, "learning_rate": 0.1, "max_leaf_nodes": "auto", "max_features": "auto", "subsample": "auto",
+    "min_relative_gain": 0.25, "split_columns": "auto",
+}  # fmt: skip
 SLOW = {"learning_rate": 0.1, "max_features": powers(2, 0.4)}
 PRUNED = {**SLOW, "min_relative_gain": 0.25}
 TREES = {"n_estimators": 200, "learning_rate": 0.1, "max_leaf_nodes": 20}
@@ -79,6 +83,14 @@ CANDIDATES = {
         "pruned, root columns, rows 0.6, n/25 leaves": {
             **PRUNED, "split_columns": "auto", "subsample": 0.6, "max_leaf_nodes": leaves(25),
         },
+        "now": NOW,
+        "now, n/33 leaves": {**NOW, "max_leaf_nodes": leaves(33)},
+        "now, n/25 leaves": {**NOW, "max_leaf_nodes": leaves(25)},
+        "now, n/25 leaves, gain 0.4": {**NOW, "max_leaf_nodes": leaves(25), "min_relative_gain": 0.4},
+        "now, n/25 leaves, rate 0.12, 250 rounds": {
+            **NOW, "max_leaf_nodes": leaves(25), "learning_rate": 0.12, "n_estimators": 250,
+        },
+        "now, n/25 leaves, rows 0.5": {**NOW, "max_leaf_nodes": leaves(25), "subsample": 0.5},
         "2 d^0.4 features": {"max_features": powers(2, 0.4)},
         "2 d^0.4 features, rows 0.7": {"max_features": powers(2, 0.4), "subsample": 0.7},
         "1 root": {"max_features": roots(1)},

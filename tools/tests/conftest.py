@@ -10,6 +10,7 @@ sys.path.append(str(ROOT / "tools"))
 _spec = importlib.util.spec_from_file_location("conftest_of_the_package", ROOT / "tests" / "conftest.py")
 package = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(package)
+collect_ignore = ["additions"]
 data_folder = package.data_folder
 pytest_collection_modifyitems = package.pytest_collection_modifyitems
 pytest_sessionfinish = package.pytest_sessionfinish

@@ -1,0 +1,104 @@
+"""Splits found on a few columns of many classes: loss, error and time beside those found on all classes."""
+
+import time
+
+import numpy as np
+from shared.datasets import coded, fold_rows, load_for_trees
+from shared.tables import markdown_table
+
+import pymcboost
+from reproduce.experiment import Experiment, Results, cross, select
+from reproduce.quality import measures_of
+
+# Fixed before the first run. Generated sets: classes and rows of each class.
+GENERATED = {"generated-355": (355, 60), "generated-1000": (1000, 30)}
+SETS = ("news20-bydate", "letter", "leaf", "sector", *GENERATED)
+SEEDS = 5
+WIDTH, CENTRES, SPREAD = 64, 2, 1.0
+# Named in full: defaults may change.
+PARAMS = {
+    "n_estimators": 100, "learning_rate": 0.1, "max_leaf_nodes": "auto", "max_features": "auto", "subsample": 0.6,
+    "min_relative_gain": 0.25, "calibrate": None, "n_jobs": 1,
+}  # fmt: skip
+COLUMNS = {"all": None, "auto": "auto"}
+CHOICES = {**COLUMNS, **{str(r): r for r in (5, 10, 20, 40, 80)}}
+FOLDS = 3
+MEASURES = "log_loss", "error", "cpu"
+
+
+def generate(n_classes, rows, seed=0):
+    """Rows of classes that are mixtures of Gaussians in 64 dimensions, three quarters to train on."""
+    rng = np.random.default_rng([n_classes, seed])
+    centres = SPREAD * rng.standard_normal((n_classes, CENTRES, WIDTH))
+    y = np.repeat(np.arange(n_classes), rows)
+    X = centres[y, rng.integers(CENTRES, size=len(y))] + rng.standard_normal((len(y), WIDTH))
+    order, cut = rng.permutation(len(y)), 3 * len(y) // 4
+    X, y = X[order].astype(np.float32), y[order]
+    return X[:cut], y[:cut], X[cut:], y[cut:]
+
+
+def parts_of(data, seed):
+    return coded(generate(*GENERATED[data], seed) if data in GENERATED else load_for_trees(data, seed))
+
+
+def measured(unit, X, y, X_test, truth):
+    """Fit and test one classifier."""
+    begin, cpu = time.perf_counter(), time.process_time()
+    model = pymcboost.VectorTreeBoostClassifier(
+        **PARAMS, split_columns=CHOICES[unit["columns"]], random_state=unit["seed"]
+    )
+    model.fit(X, y)
+    row = {"cpu": round(time.process_time() - cpu, 4)}
+    found = measures_of(model.predict_proba(X_test), truth)
+    row |= {name: found[name] for name in ("log_loss", "error")}
+    return {**unit, **row, "seconds": round(time.perf_counter() - begin, 4)}
+
+
+def fit_test_part(unit):
+    return measured(unit, *parts_of(unit["data"], unit["seed"]))
+
+
+def fit_fold(unit):
+    """A fold of the training part."""
+    X, y, _, _ = parts_of(unit["data"], 0)
+    train, held = fold_rows(y, unit["seed"], FOLDS)
+    return measured(unit, X[train], y[train], X[held], y[held])
+
+
+def plan(options, tests, choices):
+    """Folds of the training parts first, then the test parts."""
+    data = options.sets or SETS
+    yield 1, cross(data=data, columns=CHOICES, seed=range(FOLDS)), "split-columns-choice"
+    yield 0, cross(data=data, columns=COLUMNS, seed=range(SEEDS)), "split-columns"
+
+
+def cells(frame, data, columns):
+    """Mean of log loss and error with twice their standard errors, and mean CPU seconds."""
+    mine = select(frame, data=data, columns=columns)
+    spread = 2 * mine[["log_loss", "error"]].std() / np.sqrt(len(mine))
+    means = mine[[*MEASURES]].mean()
+    return [f"{means[name]:.4f} ± {spread[name]:.4f}" for name in ("log_loss", "error")] + [f"{means['cpu']:.1f}"]
+
+
+def text_of(tests, choices):
+    """Losses, errors and times, the folds below."""
+    if tests.empty and choices.empty:
+        return "No results yet."
+    parts = []
+    for frame, where in (tests, f"Test parts, {SEEDS} seeds"), (choices, f"Folds of the training parts, {FOLDS}"):
+        if frame.empty:
+            continue
+        lines = []
+        for data in (data for data in SETS if data in set(frame["data"])):
+            whole = select(frame, data=data, columns="all")["cpu"].mean()
+            for columns in (name for name in CHOICES if name in set(select(frame, data=data)["columns"])):
+                found = cells(frame, data, columns)
+                lines.append([data, columns, *found, f"{whole / float(found[-1]):.1f}"])
+        head = ["set", "columns", "log loss", "error %", "CPU seconds", "times faster than all"]
+        parts.append(f"{where}:\n\n{markdown_table(head, lines)}")
+    return "Vector trees, 100 rounds. ± is twice the standard error of the mean.\n\n" + "\n\n".join(parts)
+
+
+TESTS = Results("split-columns", "data columns seed", " ".join(MEASURES), fit_test_part, "columns")
+CHOSEN = Results("split-columns-choice", "data columns seed", " ".join(MEASURES), fit_fold, "columns")
+EXPERIMENTS = (Experiment("split-columns", "Splits on a few columns", (TESTS, CHOSEN), plan, text_of, sets=SETS),)
