@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from pymcboost.cli.console import UsageError, is_csv
 from pymcboost.threads import counted
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 20, 10
@@ -16,6 +17,17 @@ class Rows(NamedTuple):
     names: list | None = None
     label: str | None = None
     labels: Any = None  # of rows with any number of them: y is then their indicator
+
+
+def refuse_lists(arguments, weights):
+    """Refuse what is for one label a row."""
+    for given, flag in (
+        (is_csv(arguments.training_file, arguments.format), "a CSV file"),
+        (arguments.cross_validation, "-v"),
+        (weights, "-w<label>"),
+    ):
+        if given:
+            raise UsageError(f"--loss logistic reads LIBSVM text with lists of labels: {flag} is for one label a row")
 
 
 def read_lists(path, note, allows_missing, like=None, **how):
@@ -61,6 +73,17 @@ def read(path, note, allows_missing, **how):
         row = np.argmax(data.y != np.floor(data.y))
         raise ValueError(f"{path}: row {row + 1} has the label {data.y[row]:g}; class labels must be integers")
     return checked(path, Rows(data.X, data.y, data.base), note, allows_missing)
+
+
+def read_like(path, note, allows_missing, data):
+    """Rows of a validation file, read as those of the training file, ``data``, were."""
+    if data.names:
+        return read_csv(path, note, allows_missing, None, data)
+    layout = "csr" if hasattr(data.X, "indptr") else "dense"
+    how = {"base": data.base, "n_features": data.X.shape[1], "layout": layout}
+    if data.labels is not None:
+        return read_lists(path, note, allows_missing, data, **how)
+    return read(path, note, allows_missing, **how)
 
 
 def read_csv(path, note, allows_missing, label, like=None):

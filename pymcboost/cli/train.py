@@ -35,7 +35,7 @@ from pymcboost.cli.options import (
     option_of,
     take_class_weights,
 )
-from pymcboost.cli.rows import read, read_csv, read_lists
+from pymcboost.cli.rows import read, read_csv, read_like, read_lists, refuse_lists
 from pymcboost.cli.words import in_options
 from pymcboost.registry import ALGORITHMS, get_class
 from pymcboost.threads import counted
@@ -313,14 +313,7 @@ def run_training(arguments, estimator, weights, note):
         note(f"-c {estimator.C:g}, which is {arguments.libsvm_c:g} times {counted(len(y), 'row')}")
     validation = {}
     if arguments.validation_file:
-        layout = "csr" if hasattr(X, "indptr") else "dense"
-        how = {"base": data.base, "n_features": X.shape[1], "layout": layout}
-        if several:
-            held = read_lists(arguments.validation_file, note, missing, data, **how)
-        elif data.names:
-            held = read_csv(arguments.validation_file, note, missing, None, data)
-        else:
-            held = read(arguments.validation_file, note, missing, **how)
+        held = read_like(arguments.validation_file, note, missing, data)
         validation = {"X_val": held.X, "y_val": held.y}
 
     with warnings.catch_warnings():
@@ -332,17 +325,6 @@ def run_training(arguments, estimator, weights, note):
 
             return cross_validate(estimator, X, y, arguments)
         return fit_and_save(estimator, data, validation, arguments, note)
-
-
-def refuse_lists(arguments, weights):
-    """Refuse what is for one label a row."""
-    for given, flag in (
-        (is_csv(arguments.training_file, arguments.format), "a CSV file"),
-        (arguments.cross_validation, "-v"),
-        (weights, "-w<label>"),
-    ):
-        if given:
-            raise UsageError(f"--loss logistic reads LIBSVM text with lists of labels: {flag} is for one label a row")
 
 
 def model_bytes(estimator, data, layout):

@@ -14,6 +14,7 @@ from pymcboost.model import file
 from pymcboost.model.covers import Covers
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.kinds import KINDS
+from pymcboost.model.labels import Labels
 from pymcboost.model.rows import Rows
 from pymcboost.model.stages import Stages
 from pymcboost.model.temperature import Calibration
@@ -53,7 +54,7 @@ def load_model(path: "str | PathLike[str]") -> "Model":
     return Model(*file.read(path))
 
 
-class Model(Calibration, Covers, Stages):
+class Model(Calibration, Covers, Labels, Stages):
     """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
 
     A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
@@ -300,29 +301,6 @@ class Model(Calibration, Covers, Stages):
         self._need_probabilities()
         return self._rows.probabilities(X, n_jobs)
 
-    @property
-    def thresholds(self) -> NDArray[np.float64]:
-        """Scores above which rows are given the labels of a model with the link "sigmoid": (K,)."""
-        above = self._sections().get("ABOV")
-        return np.zeros(self.n_classes_) if above is None else above.astype(np.float64)
-
-    def with_thresholds(self, above: Any) -> Self:
-        """The same model with other thresholds of labels.
-
-        Parameters
-        ----------
-        above : float or array-like (K,)
-            Scores, not probabilities.
-        """
-        if self.link != "sigmoid":
-            raise ValueError("thresholds are for models with any number of labels a row, link 'sigmoid'")
-        above = np.broadcast_to(np.asarray(above, dtype=np.float64), (self.n_classes_,))
-        return self._changed(ABOV=dict(file.threshold_sections(above)).get("ABOV"))
-
-    def _given(self, scores):
-        """Indicator of the labels with these raw scores."""
-        return (scores > self.thresholds).astype(np.int64)
-
     def decode(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of the classes from those of the columns of the model's code.
 
@@ -385,11 +363,6 @@ class Model(Calibration, Covers, Stages):
         first = self.ensemble.truncate_rounds(index(t))
         calibration = {} if len(first) == self.n_learners else {"CALB": None}
         return self.from_bytes(self._encoded(first, "list", self.leaves, **calibration))
-
-    def relabelled(self, classes: Any) -> Self:
-        """The same model with other labels in the place of these: sorted integers or strings (K,)."""
-        labels = dict(file.label_sections(classes, self.n_classes_))
-        return self._changed(**{tag: labels.get(tag) for tag in ("LABI", "LABO", "LABS")})
 
     def with_meta(self, meta: dict[str, Any]) -> Self:
         """The same model with other information, see `meta`."""

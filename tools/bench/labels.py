@@ -17,11 +17,12 @@ ROUNDS, WIDTH, LABELS = 1000, 500, 983
 
 def read(part):
     """Rows and indicators of a part."""
+    from sklearn.preprocessing import MultiLabelBinarizer
+
     from pymcboost import load_svmlight
-    from pymcboost.data.svmlabels import indicator
 
     data = load_svmlight(data_folder() / f"delicious.{part}.libsvm.gz", multilabel=True, n_features=WIDTH)
-    return data.X, indicator(data.y, np.arange(1, LABELS + 1))[0]
+    return data.X, MultiLabelBinarizer(classes=range(1, LABELS + 1)).fit_transform(data.y)
 
 
 def figures(Y, P):
