@@ -86,7 +86,8 @@ def main():
     y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=len(X)), [-2, -1, 0, 1, 2])
     order = RankedProbability()
     for loss in ("softmax", FocalLoss(), order):
-        model = VectorTreeBoostClassifier(n_estimators=60, max_leaf_nodes=16, loss=loss, random_state=0).fit(X[::2], y[::2])
+        model = VectorTreeBoostClassifier(n_estimators=60, max_leaf_nodes=16, loss=loss, random_state=0)
+        model.fit(X[::2], y[::2])
         p = model.predict_proba(X[1::2])
         score = order.value(y[1::2], np.log(np.maximum(p, 1e-300))).mean()
         wrong = np.mean(model.predict(X[1::2]) != y[1::2])
