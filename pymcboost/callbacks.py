@@ -137,7 +137,8 @@ class TrainingLoss(Callback):
         held = _training_rows(inputs)
         given = booster.params.scoring if self.scoring is None else self.scoring
         given = given if isinstance(given, (list, tuple)) else [given]
-        self._metrics = [Metric(one, inputs.classes, booster.link) for one in given]
+        link, loss = booster.probabilities, booster.loss_value
+        self._metrics = [Metric(one, inputs.classes, link, loss) for one in given]
         for metric in self._metrics:
             metric.check(held)
             done = state.history.setdefault(f"train_{metric.name}", [])
@@ -164,7 +165,7 @@ def _training_rows(inputs: Inputs):
     rows = slice(None) if used.all() else np.flatnonzero(used)
     X, codes = inputs.X, inputs.codes[rows]
     X = X[rows].tocsc() if hasattr(X, "tocsc") else X[rows]
-    return Held.of("train", X, inputs.classes[codes], codes, inputs.weight[rows])
+    return Held.of("train", X, inputs.y(rows), codes, inputs.weight[rows])
 
 
 class LivePlot(Callback):

@@ -231,6 +231,12 @@ static int use(mcb_model *m) {
             continue;
         }
         for (i = 0; i < K; i++) NEED(isfinite(one[i]));
+        {
+            unsigned char *given = malloc(K);
+            NEED(given && mcb_labels_above(m, one, given) <= K);
+            for (i = 0; i < K; i++) NEED(given[i] == (given[i] != 0));
+            free(given);
+        }
         if (mcb_has_probabilities(m)) {
             NEED(mcb_probabilities(m, one) == MCB_OK);
             for (i = 0; i < K; i++) NEED(one[i] >= 0 && one[i] <= 1);

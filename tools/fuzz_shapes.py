@@ -13,7 +13,7 @@ COUNTS = (0, 0, 0, 1, 1, 2, 3, 5, 8, 9, 16, 17, 31, 33, 64, 65, 70)
 CLASSES = (2, 2, 2, 3, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 33, 65, 100)
 FEATURES = (1, 1, 2, 3, 7, 8, 9, 16, 17, 127, 128, 129, 513, 1030, 32_768, 70_000, 2**31 - 1)
 SPECIAL = (0.0, -0.0, 1e-45, -3.4e38, 3.4e38, 1.0, -1.0, math.nan, math.inf, -math.inf)
-TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"meta")
+TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"ABOV", b"meta")
 TAGS += (b"exit", b"pair", b"marg", b"rjct")
 # UTF-8 that is right, and that is not: cut short, overlong, a surrogate, above the last character.
 RIGHT = ("é", "中", "\U0001f600", "\u07ff", "\uffff", "\U0010ffff")
@@ -55,7 +55,7 @@ class Draft:
         if rng.random() < 0.002:
             self.K = rng.choice((255, 256, 65_535))
         self.counts = [n for n in COUNTS if n * self.K < 200_000]  # Python writes and reads slowly
-        self.link, self.decoder, self.reserved = rng.randrange(3), 0, [0, 0, 0]
+        self.link, self.decoder, self.reserved = rng.randrange(4), 0, [0, 0, 0]
         self.major, self.minor, self.flags = 1, rng.choice((0, 0, 7)), rng.choice((0, 0, 1 << 16))
         self.sections, self.gap = [], (0, 0)  # bytes too many before the section of this number
         self.used = {0, min(self.d, 300) - 1}  # features that may occur; rows must reach so far
@@ -67,6 +67,8 @@ class Draft:
         self.add("BIAS", 5, self.floats(self.K))
         if rng.random() < 0.3:
             self.add("CALB", 6, [rng.choice((1.0, 0.3, 1.7, 64.0, 5e-324, 1.7e308))])
+        if self.K <= 300 and rng.random() < (0.5 if self.link == 3 else 0.02):
+            self.add("ABOV", 6, [rng.choice((0.0, -1.5, 3.0, 1.7e308)) for _ in range(self.K)])
         self.labels()
         if rng.random() < 0.3:
             self.add("meta", 1, list("{}é".encode()[: rng.randrange(2, 4) * 2 - 2]))
@@ -229,7 +231,7 @@ class Draft:
         elif what == 2:
             self.kind = rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 31, 32, 2**32 - 1))
         elif what == 3:
-            self.link, self.decoder = rng.choice((0, 3, self.link)), rng.choice((0, 1, 2, 3))
+            self.link, self.decoder = rng.choice((0, 4, self.link)), rng.choice((0, 1, 2, 3))
         elif what == 4:
             choice = rng.randrange(3)
             if choice == 0:

@@ -249,6 +249,20 @@ def half_signs(key, int32_t n_classes, int32_t n, int width):
     return signs_
 
 
+def any_signs(key, int32_t n_classes, int32_t n, int width):
+    """As `half_signs`, each sign drawn by itself."""
+    cdef uint64_t number = key, of_column
+    cdef int32_t j, k
+    signs_ = np.zeros((n_classes, width), dtype=np.float32)
+    cdef float[:, ::1] signs = signs_
+    cdef float size = <float> (1 / np.sqrt(n))
+    for j in range(n):
+        of_column = pmb_mix(number - (<uint64_t> j + 1) * PMB_GOLDEN)
+        for k in range(n_classes):
+            signs[k, j] = size if pmb_mix(of_column + (<uint64_t> k + 4) * PMB_GOLDEN) >> 63 else -size
+    return signs_
+
+
 def blocks_of(key, int32_t n_classes, int32_t n, int lanes):
     """For each class a block of those that n directions fill, drawn by the number of directions in it."""
     cdef uint64_t number = key, of_class
@@ -320,8 +334,10 @@ def leaf_sums(const float[:, ::1] G, const double[::1] weight, int lanes, const 
     return out_
 
 
-def leaf_values(const double[:, ::1] step, double largest, double rate, int width):
+def leaf_values(const double[:, ::1] step, double largest, double rate, int width, bint centred=True):
     """Leaf vectors of the steps (n_leaves, K): cut at +-largest, less their mean, times the rate, as float32.
+
+    Without ``centred`` the mean stays.
 
     Returns
     -------
@@ -336,7 +352,7 @@ def leaf_values(const double[:, ::1] step, double largest, double rate, int widt
         for k in range(K):
             v = step[j, k]
             value[j, k] = largest if v > largest else -largest if v < -largest else v
-        mean = pmb_sum(&value[j, 0], K) / K
+        mean = pmb_sum(&value[j, 0], K) / K if centred else 0
         for k in range(K):
             value[j, k] = <float> ((value[j, k] - mean) * rate)
     return value_

@@ -13,22 +13,32 @@ MCBoost shares one weak learner among all classes and gives it one coefficient p
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from pymcboost._kernels import vtrees as _vtrees
+from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, group_bits, signs_of
 from pymcboost.learners.vector_trees import VectorTrees, columns_for, drawn_of, leaves_for
-from pymcboost.losses import LOSSES, LossName
+from pymcboost.losses import LossName, check_own, loss_of
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
-from pymcboost.training.estimator import EnsembleClassifier
-from pymcboost.training.parameters import Leaves, Parameter, Rounds, Share, estimator
+from pymcboost.training.labels import score_of
+from pymcboost.training.parameters import PARAMETERS, Leaves, LossFunction, Parameter, Rounds, Share, estimator
 
+LossScoring = (
+    Literal[
+        "log_loss", "error", "balanced_error", "auc_ovr", "loss", "hamming_loss", "precision_at_1", "precision_at_3",
+        "precision_at_5",
+    ]
+    | str
+    | Callable[..., float]
+)  # fmt: skip
 # Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
 HASTY_RATE = 0.2
 
@@ -40,9 +50,63 @@ class VectorTreeBoost(Booster):
     columns = {"n_leaves": "leaves of the tree"}
     refits = True
 
+    def check(self):
+        """A loss that is given has what one needs; it has no temperature, and no priors."""
+        p = self.params
+        if self.multilabel:
+            for name in ("restore_priors", "class_weight"):
+                if getattr(p, name):
+                    raise ValueError(f"{self.name}: {name} is for a class for each row, not for loss='logistic'")
+            # Thresholds come from the rows that a temperature would come from, which such models do not have.
+            p.calibrate = "thresholds" if p.decision_threshold == "f1" else None
+        elif p.decision_threshold != 0.5:
+            raise ValueError(f"{self.name}: decision_threshold is for loss='logistic'; leave it at 0.5")
+        if isinstance(p.loss, str):
+            return
+        check_own(self.name, p.loss)
+        if p.restore_priors:
+            raise ValueError(f"{self.name}: restore_priors is for the losses that have a name; set it to False")
+        p.calibrate = None
+
+    @property
+    def link(self):
+        """That of the loss."""
+        return self._loss.link
+
+    @property
+    def multilabel(self):
+        """Whether rows may have any number of labels."""
+        return isinstance(self.params.loss, str) and self.params.loss == "logistic"
+
+    @property
+    def threshold(self):
+        """See `Booster.threshold`."""
+        p = self.params.decision_threshold
+        return score_of(p) if self.multilabel and p not in ("f1", 0.5) else None
+
+    @property
+    def probabilities(self):
+        """See `Booster.probabilities`."""
+        loss = self._loss
+        return loss.log_probabilities if loss.gives_probabilities else loss.link
+
+    @property
+    def loss_value(self):
+        """See `Booster.loss_value`."""
+        return None if isinstance(self.params.loss, str) else self._loss.value
+
+    @cached_property
+    def _loss(self):
+        return loss_of(self.params.loss)
+
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for trees."""
-        return TreeData(X, codes, n_classes, weight, max_bins=self.params.max_bins, n_threads=n_threads)
+        more = {"max_bins": self.params.max_bins, "n_threads": n_threads}
+        if codes.ndim == 1:
+            return TreeData(X, codes, n_classes, weight, **more)
+        data = TreeData(X, np.zeros(len(codes), dtype=np.int64), n_classes, weight, **more)
+        data.labels = np.ascontiguousarray(codes[data.rows])
+        return data
 
     def new_builder(self):
         """Trees with a vector in each leaf."""
@@ -62,15 +126,15 @@ class VectorTreeBoost(Booster):
         fewer = columns_for(p.split_columns, K)
         drawn = drawn_of(p.max_features, pool)
         grower = memory.vectors(data, fewer or K, min(leaves, data.n_rows), drawn, self.n_threads)
-        newton = 7.5 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
-        found = [memory.rows(data, integers=fewer is None), grower, memory.tables(data, K, 0, newton)]
+        given = not isinstance(p.loss, str)
+        newton = 0 if given else 7.5 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
+        found = [memory.rows(data, integers=fewer is None, curvature=given), grower, memory.tables(data, K, 0, newton)]
         return found if fewer is None else [*found, memory.directions(data, fewer)]
 
     def prepare(self, previous):
         """Loss and grower."""
         p = self.params
-        self.link = LOSSES[p.loss].link
-        self.loss = LOSSES[p.loss].rows(self.data, self.n_threads)
+        self.loss = self._loss.rows(self.data, self.n_threads)
         d, pairs, signs = self.data.n_features, p.interaction_cst, p.monotonic_cst
         self.learner = VectorTrees(
             self.data,
@@ -93,8 +157,23 @@ class VectorTreeBoost(Booster):
         )
 
     def restart(self, scores):
-        """Take over these scores."""
-        self.loss.start(scores)
+        """Take over these scores, or those that the loss begins with."""
+        if scores is None and self._loss.begins:
+            self.begin_at(self._loss.first(self.data))
+        else:
+            self.loss.start(scores)
+
+    def begin_at(self, bias):
+        """See `Booster.begin_at`."""
+        if self._loss.begins:
+            self.builder.bias = bias.astype(np.float32)
+            self.loss.start(self.builder.bias)
+
+    def go_on(self, previous):
+        """See `Booster.go_on`."""
+        if self._loss.begins:
+            self.builder.bias = previous.model.ensemble.bias.copy()
+        return super().go_on(previous)
 
     def round(self):
         """The next tree."""
@@ -130,7 +209,7 @@ class VectorTreeBoost(Booster):
 
 
 @estimator
-class VectorTreeBoostClassifier(EnsembleClassifier):
+class VectorTreeBoostClassifier(EstimatorOfLosses):
     """Boosted trees with vector leaves: one tree per round for all classes.
 
     Examples
@@ -145,6 +224,12 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     algorithm = "vector-tree"
     booster = VectorTreeBoost
     own_parameters = {
+        "decision_threshold": Parameter(
+            "With the logistic loss: probability above which a row is given a label, one for all labels.\n\n"
+            '"f1": for each label the score at which its F1 is largest on rows that its model has not seen, those of '
+            "``X_val`` or early stopping, or of the folds of ``cv``. Thresholds are kept in the model file.",
+            low=0, open_low=True, high=1, open_high=True,
+        ),
         "leaf_step": Parameter(
             "With the softmax loss: whether leaf vectors are Newton steps with the diagonal of the Hessian or all of "
             "it. The pairwise losses use all of it."
@@ -162,7 +247,15 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
         ),
     }
     own_help = {
-        "loss": "Multinomial log-likelihood, or the exponential or logistic loss of the pairwise margins.",
+        "loss": "Multinomial log-likelihood, or the exponential or logistic loss of the pairwise margins; "
+        '"logistic": a sigmoid for each label, of which a row may have any number. y is then an indicator.\n\n'
+        "Or one in NumPy: a function of (y, scores), y (m,) positions in ``classes_`` and scores (m, K), that returns "
+        "the first and second derivatives of the loss of each row by its scores, two arrays (m, K), the second not "
+        "negative. Or an object with ``gradient_hessian(y, scores)``, which is this function, ``start(y, weight, "
+        "n_classes)``, the scores (K,) that all rows begin with, ``link(scores)``, the probabilities (m, K), and "
+        "``value(y, scores)``, the losses (m,). Rows come in parts and in an order of their own, without their "
+        "weights. ``shift_invariant = True`` says that the loss stays when all scores of a row are shifted. A model "
+        "file has no such loss: elsewhere there are scores, and predictions. It is not calibrated.",
         "n_estimators": "Number of boosting rounds, that is of trees. Training stops earlier when the training loss "
         "has reached machine accuracy.",
         "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 25 rows, from 31 to 500. Trees grow '
@@ -171,12 +264,17 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
         '"auto": twice their number to the power of 0.4.',
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
         "number. Leaf vectors are those of all rows.",
+        "scoring": PARAMETERS["scoring"].help + '\n\n"loss" is the mean of ``value`` of a loss that is given.\n\n'
+        'With the logistic loss, "log_loss" is the mean over rows and labels of -log p or -log(1 - p), "error" the '
+        'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
+        "and 5 are for it alone. Labels are given from probability 0.5 on.",
         "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
         "vectors alone.",
     }
 
-    loss: LossName = "softmax"
+    loss: LossName | LossFunction | Callable[..., Any] = "softmax"
     n_estimators: Rounds = 300
+    scoring: LossScoring = "log_loss"
     learning_rate: float = 0.1
     max_leaf_nodes: Leaves = "auto"
     max_depth: int | None = None
@@ -192,3 +290,4 @@ class VectorTreeBoostClassifier(EnsembleClassifier):
     calibrate: Literal["temperature"] | None = "temperature"
     interaction_cst: Any | None = None
     monotonic_cst: Mapping[int, Any] | None = None
+    decision_threshold: float | Literal["f1"] = 0.5

@@ -82,8 +82,10 @@ def _zsh():
     for program in PROGRAMS:
         for entry in _options(program):
             there = f"$service == {program}" + _algorithms(entry, " && $algorithm == ({})")
-            value = "" if entry.value is None else ":value:" + (
-                "_files" if entry.file else f"({' '.join(entry.choices)})" if entry.choices else " "
+            value = (
+                ""
+                if entry.value is None
+                else ":value:" + ("_files" if entry.file else f"({' '.join(entry.choices)})" if entry.choices else " ")
             )
             flags = entry.flags[0] if len(entry.flags) == 1 else "{" + ",".join(entry.flags) + "}"
             group = f"'({' '.join(entry.flags)})'"

@@ -149,6 +149,8 @@ def predict(argv):
         raise UsageError(f"{cause}: no early exit {arguments.early}; mcboost-convert --early adds it to a model")
     if arguments.probability and not model.has_probabilities:
         raise UsageError(f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores")
+    if model.link == "sigmoid":
+        refuse_of_lists(arguments)
     known = information(model, arguments.model_file, note).get("index_base")
     known = known if type(known) is int and known in (0, 1) else "auto"  # not true and false
     base = known if arguments.base == "auto" else int(arguments.base)
@@ -195,7 +197,8 @@ def read_rows(model, arguments, base, note):
     with importing():
         from pymcboost.data.svmlight import load_and_count
 
-    data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain")
+    several = model.link == "sigmoid"
+    data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain", multilabel=several)
     for notice in data.notices:
         note(in_options(notice.replace("n_features=", "the model's ")))
     if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):
@@ -206,9 +209,28 @@ def read_rows(model, arguments, base, note):
     return data
 
 
+def refuse_of_lists(arguments):
+    """Refuse what is for one label a row."""
+    table = table_kind(arguments.test_file, arguments.format)
+    for given, what in (
+        (table, "a CSV or Parquet file"),
+        (arguments.stream, "--stream"),
+        (arguments.report, "--report"),
+        (arguments.early, "--early"),
+    ):
+        if given:
+            raise UsageError(
+                f"{arguments.model_file} gives rows any number of labels and reads LIBSVM text: {what} is for one label"
+            )
+
+
 def answer_file(model, arguments, base, note):
     """Predict all rows of a file at once; the lines about the accuracy, or none."""
     data = read_rows(model, arguments, base, note)
+    if model.link == "sigmoid":
+        from pymcboost.cli.lists import answer_lists
+
+        return answer_lists(model, data, arguments)
     best, values = answers(model, data.X, arguments)
     with whole_file(arguments.output_file, "output file") as stream:
         write(stream, words(model), best, values)

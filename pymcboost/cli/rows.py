@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from pymcboost.cli.console import table_kind
+from pymcboost.cli.console import UsageError, table_kind
 from pymcboost.threads import counted
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 20, 10
@@ -16,6 +16,42 @@ class Rows(NamedTuple):
     base: int = 1
     names: list | None = None
     label: str | None = None
+    labels: Any = None  # of rows with any number of them: y is then their indicator
+
+
+def refuse_lists(arguments, weights):
+    """Refuse what is for one label a row."""
+    for given, flag in (
+        (table_kind(arguments.training_file, arguments.format), "a CSV or Parquet file"),
+        (arguments.cross_validation, "-v"),
+        (weights, "-w<label>"),
+    ):
+        if given:
+            raise UsageError(f"--loss logistic reads LIBSVM text with lists of labels: {flag} is for one label a row")
+
+
+def read_lists(path, note, allows_missing, like=None, **how):
+    """Rows of a LIBSVM file with lists of labels; those of ``like``, rows read before, are the labels there are."""
+    import numpy as np
+
+    from pymcboost.data.svmlabels import indicator
+    from pymcboost.data.svmlight import load_svmlight
+
+    data = load_svmlight(path, multilabel=True, **how)
+    path = "<stdin>" if path == "-" else path
+    for notice in data.notices:
+        note(notice)
+    Y, labels = indicator(data.y, None if like is None else like.labels)
+    if len(labels) < 2:
+        raise ValueError(f"{path}: the rows have fewer than 2 labels; lists of labels look like 3,17,201 1:0.5 ...")
+    dropped = sum(map(len, data.y)) - np.count_nonzero(Y)
+    if dropped:
+        note(f"{path}: {counted(int(dropped), 'label')} that the training file does not have, left out")
+    found = Rows(data.X, Y, data.base, labels=labels)
+    check_values(path, found, allows_missing)
+    m, d = data.X.shape
+    note(f"{path}: {counted(m, 'row')}, {counted(d, 'feature')}, {len(labels)} labels, {Y.sum() / m:.4g} a row")
+    return found
 
 
 def read(path, note, allows_missing, **how):
@@ -39,17 +75,33 @@ def read(path, note, allows_missing, **how):
     return checked(path, Rows(data.X, data.y, data.base), note, allows_missing)
 
 
-def read_training(arguments, note, allows_missing):
-    """Rows and labels of the training file, in its format."""
+def read_training(arguments, note, allows_missing, several=False):
+    """Rows and labels of the training file, in its format; ``several``: with lists of labels."""
     path, form = arguments.training_file, arguments.format
+    base = arguments.base if arguments.base == "auto" else int(arguments.base)
+    if several:
+        return read_lists(path, note, allows_missing, base=base, n_features=arguments.n_features)
     if table_kind(path, form):
         return read_table(path, form, note, allows_missing, arguments.label)
-    base = arguments.base if arguments.base == "auto" else int(arguments.base)
     return read(path, note, allows_missing, base=base, n_features=arguments.n_features)
+
+
+def read_like(arguments, note, allows_missing, data):
+    """Rows of the validation file, read as those of the training file, ``data``, were."""
+    path = arguments.validation_file
+    if data.names:
+        return read_table(path, arguments.format, note, allows_missing, like=data)
+    layout = "csr" if hasattr(data.X, "indptr") else "dense"
+    how = {"base": data.base, "n_features": data.X.shape[1], "layout": layout}
+    if data.labels is not None:
+        return read_lists(path, note, allows_missing, data, **how)
+    return read(path, note, allows_missing, **how)
 
 
 def set_weights(estimator, weights, y, note):
     """Give the estimator the weights of -w; labels that no row has are said."""
+    if not weights:
+        return
     unknown = sorted(set(weights) - set(y.tolist()))
     if unknown:
         note(f"no row has the label {', '.join(map(str, unknown))}; its weight is not used")

@@ -41,7 +41,7 @@ from pymcboost.cli.options import (
     option_of,
     take_class_weights,
 )
-from pymcboost.cli.rows import read, read_table, read_training, set_weights
+from pymcboost.cli.rows import read_like, read_training, refuse_lists, set_weights
 from pymcboost.cli.words import in_options
 from pymcboost.registry import get_class
 from pymcboost.threads import counted
@@ -224,8 +224,10 @@ def run_training(arguments, estimator, weights, note):
         check_target(arguments.model_file)
         if arguments.checkpoint:
             check_target(arguments.checkpoint, "checkpoint", streams=False)
-    missing = estimator.booster.allows_missing
-    data = read_training(arguments, note, missing)
+    missing, several = estimator.booster.allows_missing, getattr(estimator, "loss", None) == "logistic"
+    if several:
+        refuse_lists(arguments, weights)
+    data = read_training(arguments, note, missing, several)
     X, y = data.X, data.y
     set_weights(estimator, weights, y, note)
 
@@ -234,13 +236,7 @@ def run_training(arguments, estimator, weights, note):
         note(f"-c {estimator.C:g}, which is {arguments.libsvm_c:g} times {counted(len(y), 'row')}")
     validation = {}
     if arguments.validation_file:
-        layout = "csr" if hasattr(X, "indptr") else "dense"
-        how = {"base": data.base, "n_features": X.shape[1], "layout": layout}
-        held = (
-            read_table(arguments.validation_file, arguments.format, note, missing, like=data)
-            if data.names
-            else read(arguments.validation_file, note, missing, **how)
-        )
+        held = read_like(arguments, note, missing, data)
         validation = {"X_val": held.X, "y_val": held.y}
 
     with warnings.catch_warnings():
@@ -257,6 +253,8 @@ def run_training(arguments, estimator, weights, note):
 def model_bytes(estimator, data, layout):
     """The model file, with what a test file may not tell: that features begin at 0, and the names of columns."""
     model, more = estimator.model_, {} if data.base == 1 else {"index_base": data.base}
+    if data.labels is not None:
+        model = model.relabelled(data.labels)
     if data.names:
         more = {"feature_names": data.names, "label_column": data.label}
     if more:
@@ -348,6 +346,7 @@ def report(estimator, rows, validation, arguments, note, seconds):
     """Say how the training went."""
     from pymcboost.training.metrics import ERRORS
 
+    # Of lists of labels: the share of labels that are wrong.
     error = (estimator.model_.predict(rows.X) != rows.y).mean()
     rounds = estimator.n_estimators_
     found = getattr(estimator, "cv_results_", None)

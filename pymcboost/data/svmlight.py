@@ -8,6 +8,7 @@ import numpy as np
 
 from pymcboost._kernels import svmtext
 from pymcboost.data import archives
+from pymcboost.data.svmlabels import LabelLists
 from pymcboost.threads import available_memory, counted, in_words
 
 MAX_INDEX = 2**31 - 1
@@ -36,7 +37,8 @@ class SvmlightData(NamedTuple):
     ----------
     X : float32 ndarray (m, d), C-contiguous, or scipy.sparse.csr_matrix or CompressedRows of float32
     y : int64 ndarray (m,) if every label is an integer, else float64 ndarray (m,)
-        0 where the row has no label.
+        0 where the row has no label. Of text with lists of labels: an array of tuples (m,), as scikit-learn's
+        MultiLabelBinarizer takes it.
     labelled : bool ndarray (m,)
         False where the row has no label.
     base : int
@@ -52,7 +54,9 @@ class SvmlightData(NamedTuple):
     notices: list
 
     def __repr__(self):
-        labels = np.unique(self.y[self.labelled]).tolist()
+        several = self.y.dtype == object
+        labels = sorted({label for one in self.y for label in one}) if several else []
+        labels = labels or np.unique(self.y[self.labelled]).tolist()
         shown = ", ".join(map(str, labels[:LABELS_SHOWN])) + (", ..." if labels[LABELS_SHOWN:] else "")
         parts = [
             counted(self.X.shape[0], "row"),
@@ -166,7 +170,7 @@ def _explain(code, token, text, previous):
             "tr '\\r' '\\n' does"
         )
     if code == "multi label":
-        return f"label {token} lists several labels; multi-label files are not supported, keep one label per row"
+        return f"label {token} lists several labels; load_svmlight(..., multilabel=True) reads such files"
     if code == "no colon":
         return f"expected index:value but found {token}; entries look like 7:0.5 and comments start with #"
     if code == "index not number":
@@ -297,6 +301,7 @@ def load_svmlight(
     base: Literal["auto", 0, 1] = "auto",
     layout: Literal["auto", "dense", "csr", "plain"] = "auto",
     memory_limit: int | None = None,
+    multilabel: bool = False,
 ) -> "SvmlightData":
     r"""Read a file in LIBSVM format.
 
@@ -320,6 +325,9 @@ def load_svmlight(
         "plain" does the same with `CompressedRows` in place of a csr_matrix and needs no SciPy.
     memory_limit : int, default=None
         Bytes that the result and its making may take. None: what the system has available.
+    multilabel : bool, default=False
+        Rows begin with lists of whole numbers, ``3,17,201 1:0.5``, or, without labels, with a space. ``y`` has a tuple
+        for each row.
 
     Returns
     -------
@@ -345,17 +353,18 @@ def load_svmlight(
     >>> data.X.shape, data.y
     ((2, 3), array([1, 2]))
     """
-    return load_and_count(path, n_features, base, layout, memory_limit)[0]
+    return load_and_count(path, n_features, base, layout, memory_limit, multilabel)[0]
 
 
-def load_and_count(path, n_features=None, base="auto", layout="auto", memory_limit=None):
+def load_and_count(path, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False):
     """What `load_svmlight` returns, and as how many features the largest index in the file asks for (0: none)."""
     _checked(n_features, base, layout, memory_limit)
     stream, name, size, ours = archives.open_text(path)
     rows = _Rows(name, memory_limit)
+    text = LabelLists(stream, lambda *at: SvmlightError("{}:{}:{}: {}".format(name, *at))) if multilabel else stream
     try:
         with intact(name):
-            scanner = _scan(stream, name, size, base, rows)
+            scanner = _scan(text, name, size, base, rows)
     finally:
         if ours:
             stream.close()
@@ -376,7 +385,7 @@ def load_and_count(path, n_features=None, base="auto", layout="auto", memory_lim
         )
     where = f"largest index {largest} at line {line}, column {column}"
     X = _matrix(rows, scanner, int(n_features), layout, where, found > n_features)
-    y = rows.labels if scanner.fractions else rows.labels.astype(np.int64)
+    y = text.y() if multilabel else rows.labels if scanner.fractions else rows.labels.astype(np.int64)
     return SvmlightData(X, y, rows.labelled.view(np.bool_), int(base), notices), found
 
 

@@ -6,14 +6,14 @@ from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pymcboost import files
 from pymcboost.data import archives
+from pymcboost.data.svmlabels import lists_of
 from pymcboost.model.rows import check_sparse
 
 
-def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: ArrayLike, *, base: Literal[0, 1] = 1) -> None:
+def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: Any, *, base: Literal[0, 1] = 1) -> None:
     r"""Write a file in LIBSVM format.
 
     Values are cast to float32 and written with the fewest digits, at most 9, that `load_svmlight` reads back exactly;
@@ -27,7 +27,8 @@ def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: ArrayLike, *, ba
     X : array-like (m, d) or SciPy sparse matrix (m, d)
         Features.
     y : array-like (m,)
-        Numeric labels.
+        Numeric labels. Or labels of which a row may have any number: an indicator (m, K), dense or sparse, whose
+        columns count from 0, or a list of lists of whole numbers, as ``load_svmlight(..., multilabel=True)`` has them.
     base : {0, 1}, default=1
         Index of the first feature.
 
@@ -41,16 +42,21 @@ def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: ArrayLike, *, ba
     """
     if not (isinstance(base, (int, np.integer)) and not isinstance(base, bool) and base in (0, 1)):
         raise ValueError(f"base={base!r}: expected 0 or 1")
-    y = np.asarray(y)
-    if y.dtype.kind not in "buif":
+    several = _several(y)
+    y = y if several else np.asarray(y)
+    if not several and y.dtype.kind not in "buif":
         raise ValueError(f"y has type {y.dtype}; LIBSVM labels are numbers, encode them first")
     # As Python's numbers: a double takes 2^53 + 1 for 2^53.
-    if not np.isfinite(y).all() or (y.size and not -(2**53) <= y.min().item() <= y.max().item() <= 2**53):
+    if not several and (
+        not np.isfinite(y).all() or (y.size and not -(2**53) <= y.min().item() <= y.max().item() <= 2**53)
+    ):
         raise ValueError("y has a label that is not finite or beyond +-2^53, which no reader keeps")
     sparse = hasattr(X, "tocsr")
     check_sparse(X)
     X = X.tocsr().astype(np.float32) if sparse else np.asarray(X)
-    if X.ndim != 2 or y.shape != (X.shape[0],):
+    if several and X.ndim == 2:
+        y = lists_of(y, X.shape[0])
+    elif X.ndim != 2 or y.shape != (X.shape[0],):
         raise ValueError(f"X of shape {X.shape} and y of shape {y.shape}: expected (m, d) and (m,)")
     if sparse:
         X.sum_duplicates()
@@ -62,6 +68,13 @@ def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: ArrayLike, *, ba
         return
     with files.replacing(path, "file", streams=True) as file, archives.packed_text(file, path) as out:
         out.writelines(write)
+
+
+def _several(y):
+    """Whether labels are those of rows that may have any number."""
+    if hasattr(y, "toarray") or getattr(y, "ndim", 1) == 2:
+        return True
+    return len(y) > 0 and all(isinstance(one, (list, tuple, set, frozenset)) for one in y)
 
 
 def _decimals(values):
@@ -90,6 +103,9 @@ def _write_lines(X, y, base, sparse, block=1024):
         entries = [f" {index}:{value}" for index, value in pairs]
         stops = np.searchsorted(row, np.arange(rows + 1)).tolist()
         for i in range(rows):
-            label = y[first + i]
-            label = int(label) if y.dtype.kind in "bui" else format(float(label), ".17g")
-            yield f"{label}{''.join(entries[stops[i] : stops[i + 1]])}\n"
+            label, own = y[first + i], entries[stops[i] : stops[i + 1]]
+            if isinstance(label, list):  # a row of nothing would be a blank line
+                label, own = ",".join(map(str, label)), own or [f" {base}:0"] * (not label)
+            else:
+                label = int(label) if y.dtype.kind in "bui" else format(float(label), ".17g")
+            yield f"{label}{''.join(own)}\n"

@@ -41,6 +41,18 @@ class TreeData(TrainingRows):
         """The columns as `Tiled`, what trees of one class are grown on."""
         return tiles_of(self.columns)
 
+    # Of rows that may have any number of labels: ones and zeros (m, K); ``y`` is 0 then.
+    labels = None
+
+    def label_places(self, width):
+        """Where the labels of the rows are in a matrix (m, width), as numbers of its items."""
+        if self._places is None:
+            row, label = np.nonzero(self.labels)
+            self._places = row * width + label
+        return self._places
+
+    _places = None
+
     def store_bytes(self, X, n_threads):
         """Bytes of the columns, while they are made."""
         m, d = X.shape

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 
 from pymcboost._version import __version__
 from pymcboost.export.ctext import array, identifier, lines, number, string, type_of
+from pymcboost.export.forest import of_one_label
 from pymcboost.export.integers import Quantised
-from pymcboost.inspection.subject import model_of
 from pymcboost.model.arrays import narrow
 
 OTHERS = "C is written of stumps, trees, interval tables and linear machines, not of a {}; mcb.h scores it"
@@ -135,7 +135,7 @@ def to_c(
     -------
     str
     """
-    model = model_of(model)
+    model = of_one_label(model)
     identifier(name)
     ensemble, form = model.ensemble, None
     if model.kind not in (1, 2, 3, 5):

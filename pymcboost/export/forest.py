@@ -2,8 +2,18 @@
 
 import numpy as np
 
+from pymcboost.inspection.subject import model_of
+
 # Share of a sum of magnitudes by which a sum of float32 may be wrong for every term.
 PRECISION = 2.0**-23
+
+
+def of_one_label(model):
+    """The `Model` that is meant; refused if its rows have any number of labels."""
+    model = model_of(model)
+    if model.link == "sigmoid":
+        raise ValueError("exports answer with one label; rows of this model have any number of them (loss='logistic')")
+    return model
 
 
 def forest(model, target):

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymcboost._version import __version__
-from pymcboost.export.forest import error_of, forest, votes
-from pymcboost.inspection.subject import model_of
+from pymcboost.export.forest import error_of, forest, of_one_label, votes
 
 # Old enough for every runtime in use; trees are in the second.
 OPSETS = (("", 17), ("ai.onnx.ml", 3))
@@ -33,7 +32,7 @@ def to_onnx(model: Any) -> bytes:
     bytes
         What an .onnx file holds.
     """
-    model = model_of(model)
+    model = of_one_label(model)
     trees = None if model.kind == 5 else forest(model, "ONNX")
     try:
         from onnx import TensorProto, checker, helper, numpy_helper

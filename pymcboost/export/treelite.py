@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pymcboost.export.forest import error_of, forest, votes
-from pymcboost.inspection.subject import model_of
+from pymcboost.export.forest import error_of, forest, of_one_label, votes
 
 
 def to_treelite(model: Any) -> bytes:
@@ -25,7 +24,7 @@ def to_treelite(model: Any) -> bytes:
     bytes
         For ``treelite.Model.deserialize_bytes``, or a file for ``deserialize``.
     """
-    model = model_of(model)
+    model = of_one_label(model)
     trees, code = forest(model, "treelite's format")
     try:
         from treelite import model_builder as treelite

@@ -186,6 +186,7 @@ extern "C" {
     X(MCB_E_CODE, 54, "a number of the code is not finite")                                                            \
     X(MCB_E_CODE_COLUMNS, 55, "the code has no columns, or over 4096 of them and a decoder")                           \
     X(MCB_E_CALIBRATION, 56, "the factor of the calibration is not a finite number above 0")                           \
+    X(MCB_E_ABOVE, 60, "a threshold of a label is not finite, or is there without the link sigmoid")                   \
     X(MCB_E_EXIT, 61, "an early exit needs its checkpoints (section exit), and a model without a decoder")             \
     X(MCB_E_CHECKPOINT, 62, "the checkpoints do not increase from 1 learner or more to all but one or fewer")          \
     X(MCB_E_BOUND, 63, "a bound of the certified exit is not a number, or minus infinity")                             \
@@ -224,7 +225,8 @@ enum mcb_kind {
 /* How the scores of a code's columns become those of the classes; without a code, linear. */
 enum mcb_decoder { MCB_DECODER_LINEAR = 0, MCB_DECODER_HAMMING = 1, MCB_DECODER_EXP = 2 };
 enum mcb_kernel { MCB_KERNEL_LINEAR = 0, MCB_KERNEL_POLY = 1, MCB_KERNEL_RBF = 2, MCB_KERNEL_PERCEPTRON = 5 };
-enum mcb_link { MCB_LINK_NONE = 0, MCB_LINK_SOFTMAX = 1, MCB_LINK_SOFTMAX2 = 2 };
+/* Sigmoid: a row may have any number of labels, see mcb_labels_above. */
+enum mcb_link { MCB_LINK_NONE = 0, MCB_LINK_SOFTMAX = 1, MCB_LINK_SOFTMAX2 = 2, MCB_LINK_SIGMOID = 3 };
 enum mcb_dtype { MCB_U8 = 1, MCB_U16 = 2, MCB_U32 = 3, MCB_I64 = 4, MCB_F32 = 5, MCB_F64 = 6, MCB_F16 = 7 };
 
 /* Sections this reader knows; their place in mcb_model.section. */
@@ -258,6 +260,7 @@ enum mcb_slot {
     MCB_S_PAIR, /* at every other checkpoint to the last: bounds of what the other learners add to class j less class i */
     MCB_S_MARG, /* f64: rate, rows, rows that changed; then for every checkpoint a threshold of the lead */
     MCB_S_RJCT, /* f64: rate, rows, class; then for every checkpoint a threshold of the lead of this class */
+    MCB_S_ABOV, /* f64: scores above which a row has the labels, with the link sigmoid; absent: 0 */
     MCB_N_SLOTS
 };
 
@@ -512,6 +515,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"pair", 1u << MCB_F32 | 1u << MCB_F16, 0, MCB__STUMPS | MCB__TREES},
     {"marg", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
     {"rjct", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
+    {"ABOV", 1u << MCB_F64, 0, MCB__KINDS},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
@@ -596,6 +600,7 @@ static inline int mcb__check_shapes(mcb_model *m) {
     }
     if (s[MCB_S_CALB].data && (status = mcb__need_count(m, MCB_S_CALB, 1))) return status;
     if ((status = mcb__check_exit_shapes(m))) return status;
+    if (s[MCB_S_ABOV].data && (status = mcb__need_count(m, MCB_S_ABOV, K))) return status;
     if (s[MCB_S_LABI].data) return mcb__need_count(m, MCB_S_LABI, K);
     return mcb__need_count(m, MCB_S_LABO, K + 1);
 }
@@ -847,6 +852,12 @@ static inline int mcb__check_contents(mcb_model *m) {
         if (!(factor > 0 && factor <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_CALIBRATION, MCB_S_CALB, 0);
     }
     if ((status = mcb__check_exit(m))) return status;
+    if (s[MCB_S_ABOV].data && m->link != MCB_LINK_SIGMOID)
+        return mcb__fail(m, MCB_E_ABOVE, mcb__rules[MCB_S_ABOV].tag, 44);
+    for (i = 0; i < s[MCB_S_ABOV].count; i++) {
+        double above = mcb__f64(s[MCB_S_ABOV].data + 8 * i);
+        if (!(above >= -DBL_MAX && above <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_ABOVE, MCB_S_ABOV, i);
+    }
     if ((status = mcb__check_labels(m))) return status;
     return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);
 }
@@ -932,7 +943,7 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
     if (model->n_features < 1 || model->n_features > MCB_MAX_FEATURES)
         return mcb__fail_numbers(model, MCB_E_FEATURES, 0, 36, model->n_features, MCB_MAX_FEATURES);
     if (model->kind > 31 || !(MCB__KINDS >> model->kind & 1)) return mcb__fail(model, MCB_E_KIND, 0, 40);
-    if (model->link > MCB_LINK_SOFTMAX2) return mcb__fail(model, MCB_E_LINK, 0, 44);
+    if (model->link > MCB_LINK_SIGMOID) return mcb__fail(model, MCB_E_LINK, 0, 44);
     if (model->decoder != MCB_DECODER_LINEAR && (model->kind != MCB_KIND_TREES || model->decoder > MCB_DECODER_EXP))
         return mcb__fail(model, MCB_E_DECODER, 0, 48);
 
@@ -3155,13 +3166,20 @@ MCB_API int mcb_has_probabilities(const mcb_model *m) {
 }
 
 /* Turn the scores of one row into probabilities, in place: softmax of the scores, or of twice the scores (link 2), times
- * the factor of a calibrated model. MCB_E_NO_LINK, and scores untouched, if the model has neither link nor factor. */
+ * the factor of a calibrated model; 1 / (1 + exp(-score)) of each label (link 3). MCB_E_NO_LINK, and scores untouched, if the model has neither link nor factor. */
 MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
     uint32_t k, K = m->n_classes;
     double top, sum = 0, factor = mcb_calibration(m);
     if (!(factor > 0)) {
         if (m->link == MCB_LINK_NONE) return MCB_E_NO_LINK;
         factor = 1;
+    }
+    if (m->link == MCB_LINK_SIGMOID) {
+        for (k = 0; k < K; k++) {
+            double x = scores[k] * factor, e = mcb_exp(x < 0 ? x : -x);
+            scores[k] = (x < 0 ? e : 1.0) / (1.0 + e);
+        }
+        return MCB_OK;
     }
     top = scores[mcb_argmax(m, scores)];
     for (k = 0; k < K; k++) {
@@ -3172,6 +3190,18 @@ MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
     }
     for (k = 0; k < K; k++) scores[k] /= sum;
     return MCB_OK;
+}
+
+/* Labels of one row from its scores, of a model with link 3: given[k] is 1 where the score is above that label's
+ * threshold, else 0. Returns how many there are. Scores, not probabilities. */
+MCB_API uint32_t mcb_labels_above(const mcb_model *m, const double *scores, unsigned char *given) {
+    const unsigned char *above = m->section[MCB_S_ABOV].data;
+    uint32_t k, n = 0;
+    for (k = 0; k < m->n_classes; k++) {
+        given[k] = (unsigned char)(scores[k] > (above ? mcb__f64(above + 8 * (size_t)k) : 0.0));
+        n += given[k];
+    }
+    return n;
 }
 
 

@@ -138,7 +138,8 @@ class VectorTrees:
     def leaf_vectors(self, rows, leaf_start):
         """What is added to the scores of the rows of every leaf, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
         step = self.loss.leaf_steps(rows, leaf_start, self.leaf_step == "full", self._l2)
-        return _vrows.leaf_values(step, LARGEST_STEP, self.learning_rate, self.loss.width)
+        width, centred = self.loss.width, self.loss.shift_invariant
+        return _vrows.leaf_values(step, LARGEST_STEP, self.learning_rate, width, centred)
 
 
 class ClassificationTrees(VectorTrees):

@@ -16,18 +16,26 @@ scores or None for zeros, and has its negative gradient in ``gradient``.
 
 from typing import Literal
 
-from pymcboost.losses import pairwise_exp, pairwise_log, softmax
+from pymcboost.losses import logistic, pairwise_exp, pairwise_log, softmax
 from pymcboost.losses.blocks import ColumnSums
 from pymcboost.losses.class_weights import ClassWeights
 from pymcboost.losses.coded_exp import CodedExp
 from pymcboost.losses.loss import Loss
+from pymcboost.losses.own import OwnLoss, check_own
 
 # The names of `LOSSES`, for type checkers and as choices of a parameter.
-LossName = Literal["softmax", "exp", "log"]
+LossName = Literal["softmax", "exp", "log", "logistic"]
 LOSSES = {
     "softmax": softmax.Softmax(),
     "exp": pairwise_exp.PairwiseExp(),
     "log": pairwise_log.PairwiseLog(),
+    "logistic": logistic.Logistic(),
 }
 
-__all__ = ["LOSSES", "ClassWeights", "CodedExp", "ColumnSums", "Loss", "LossName"]
+
+def loss_of(given):
+    """The loss of this name, or one that is given."""
+    return LOSSES[given] if isinstance(given, str) else OwnLoss(given)
+
+
+__all__ = ["LOSSES", "ClassWeights", "CodedExp", "ColumnSums", "Loss", "LossName", "check_own", "loss_of"]

@@ -4,7 +4,7 @@ import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.losses.rows import UNUSED, Rows, row_layout
+from pymcboost.losses.rows import CHUNK, UNUSED, Rows, row_layout
 
 
 class Loss:
@@ -19,10 +19,22 @@ class Loss:
         How scores become probabilities: softmax(F), or softmax(2 F).
     scaled : bool
         Gradients are known up to a common factor, so that they may be as small as they like.
+    shift_invariant : bool
+        The loss stays the same when all scores of a row are shifted: its gradients have the sum 0.
+    begins : bool
+        Scores begin with numbers of the loss, see `first`.
     """
 
     link = "softmax"
     scaled = False
+    shift_invariant = True
+    begins = False
+    gives_probabilities = False
+    spare_lane = False  # whether scores have the lane of the weights, too
+
+    def first(self, data):
+        """Where scores begin (K,), with ``begins``."""
+        raise NotImplementedError
 
     def value(self, F, y):
         """Loss of every row (m,), without its weight."""
@@ -36,27 +48,32 @@ class Loss:
         """Second derivatives by each score alone (m, K); None: 1 for all, so that leaves have mean gradients."""
         return None
 
+    def derivatives(self, F, y):
+        """What `gradient` and `curvature` say of rows whose scores (m, K) may be overwritten."""
+        return self.gradient(F, y), self.curvature(F, y)
+
     def rows(self, data, n_threads=1):
         """The loss at work on training data, row after row."""
         return Rows(self, data, n_threads)
 
     def follow(self, rows, value, leaf):
-        """``rows.F`` += value[leaf], where there is any, and ``rows.gradient``; returns the sums of w |g| by lane."""
+        """``rows.F`` += value[leaf], where there is any, and ``rows.gradient``.
+
+        Returns the sums of w |g| by lane, or None where they are to be computed when they are needed.
+        """
         _vrows.add_leaves(rows.F, value, leaf, rows.data.y, rows.lanes, False, rows.n_threads)
-        K, y = rows.data.n_classes, rows.data.y
-        rows.gradient[:, :K] = self.gradient(rows.F[:, :K], y)
-        size = np.abs(rows.gradient, dtype=np.float64)
-        return rows.weight @ size if len(rows.weight) else size.sum(axis=0)
+        K = rows.data.n_classes
+        if rows.curvature is None:
+            rows.curvature = aligned_zeros(rows.gradient.shape, np.float32)
+        for part in rows.parts(CHUNK):
+            g, h = self.derivatives(rows.F[part, :K].copy(), rows.data.y[part])
+            rows.gradient[part, :K], rows.curvature[part, :K] = g, 1 if h is None else h
 
     def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
-        """Steps (n_leaves, K) along each score alone, times (K - 1) / K as K scores share the move."""
-        K, y = rows.data.n_classes, rows.data.y
-        g, h = rows.gradient[:, :K].astype(np.float64), self.curvature(rows.F[:, :K], y)
-        h = np.ones_like(g) if h is None else np.asarray(h, dtype=np.float64)
-        if len(rows.weight):
-            g, h = g * rows.weight[:, None], h * rows.weight[:, None]
-        G, H = (np.add.reduceat(part[leaf_rows], leaf_start[:-1]) for part in (g, h))
-        return (K - 1) / K * G / np.maximum(H + l2, 1e-30)
+        """Steps (n_leaves, K) along each score alone, times (K - 1) / K where K scores share the move."""
+        K = rows.data.n_classes
+        sums, curvature = rows.leaf_sums(leaf_rows, leaf_start), rows.curvature_sums(leaf_rows, leaf_start)
+        return ((K - 1) / K if self.shift_invariant else 1.0) * sums[:, 0] / np.maximum(curvature + l2, 1e-30)
 
 
 class CompiledLoss(Loss):

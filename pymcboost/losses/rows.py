@@ -12,6 +12,8 @@ SMALLEST_GRADIENT = 1e-12
 INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
 # Scores of more numbers than these are stored without many unused lanes.
 LARGE_SCORES = 1 << 20
+# Numbers that NumPy works on at once: they stay in the cache.
+CHUNK = 1 << 15
 # Score in the lanes of no class.
 UNUSED = -1e30
 # Share of the mean curvature that is added to every class's own, against classes that a leaf does not have.
@@ -86,14 +88,18 @@ class Rows(Integers):
         Empty where all are equal: they then count as 1.
     shift : float
         Gradients are divided by exp(shift), where the loss is scaled.
+    curvature : ndarray (m, width) float32, or None
+        Second derivatives, of losses in NumPy.
     """
 
     def __init__(self, loss, data, n_threads):
         super().__init__(data, n_threads)
         self.loss, self.link, self.shift = loss, loss.link, 0.0
+        self.shift_invariant, self.curvature = loss.shift_invariant, None
         K = data.n_classes
         # Large data do without unused lanes where these are many; rows of several blocks would not stay in the cache.
         compact = data.n_rows * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
+        compact = compact and not loss.spare_lane
         self.F = aligned_zeros((data.n_rows, K if compact else self.width), np.float64)
         uniform = bool((data.weight == data.weight[0]).all())
         self.weight = data.weight[:0] if uniform else data.weight
@@ -122,7 +128,20 @@ class Rows(Integers):
 
     def integers(self, key=None):
         """Gradients and weights as integers (blocks, m, lanes), or None where nothing is left to learn."""
-        return self.rounded(self, self._sums)
+        return self.rounded(self, self.sizes() if self._sums is None else self._sums)
+
+    def sizes(self):
+        """Sums of w |g| by lane, in a fixed order."""
+        sums = np.zeros(self.width)
+        for part in self.parts(CHUNK):
+            size = np.abs(self.gradient[part], dtype=np.float64)
+            sums += np.einsum("i,ij->j", self.weight[part], size) if len(self.weight) else np.einsum("ij->j", size)
+        return sums
+
+    def parts(self, n):
+        """Slices of the rows with about so many numbers each."""
+        m, step = self.data.n_rows, 1 + n // self.data.n_classes
+        return (slice(begin, min(begin + step, m)) for begin in range(0, m, step))
 
     def rounded(self, on, sums):
         """The gradients of ``on``, whose sums of w |g| these are by lane, as integers; None where they are rounding."""
@@ -149,6 +168,11 @@ class Rows(Integers):
         sums = _vrows.leaf_sums(self.gradient, self.weight, self.lanes, rows, leaf_start, self.n_threads)
         return sums[:, :, : self.data.n_classes]
 
+    def curvature_sums(self, rows, leaf_start):
+        """Sums of the curvature over the rows of every leaf: (n_leaves, K)."""
+        sums = _vrows.leaf_sums(self.curvature, self.weight, self.lanes, rows, leaf_start, self.n_threads)
+        return sums[:, 0, : self.data.n_classes]
+
     def leaf_newton(self, rows, start, stop):
         """Gradient (K,) and Hessian (K, K) of the loss of rows[start:stop], were one vector added to their scores."""
         return self.loss.leaf_newton(self, rows, start, stop)
@@ -169,9 +193,9 @@ class Directions(Integers):
     """The gradients of a loss in a few directions of the classes, drawn anew for every tree.
 
     A direction has a sign for each class, + for a random half of them; the gradient of a row in it is the signed sum
-    over the classes. Signs come in equal numbers because the gradients of a row have the sum 0: a direction of one sign
-    would be empty. See Iosipoi and Vakhrushev, "SketchBoost: fast gradient boosted decision tree for multioutput
-    problems", NeurIPS 2022.
+    over the classes. Signs come in equal numbers where the gradients of a row have the sum 0: a direction of one sign
+    would be empty. Where the loss changes with a shift of all scores, each sign is drawn by itself. See Iosipoi and
+    Vakhrushev, "SketchBoost: fast gradient boosted decision tree for multioutput problems", NeurIPS 2022.
 
     Parameters
     ----------
@@ -192,7 +216,8 @@ class Directions(Integers):
     def draw(self, key):
         """Directions (K, width), 0 in unused lanes. Where they fill several blocks, a class has signs in one."""
         K, n = self.data.n_classes, self.n_columns
-        signs = _vrows.half_signs(key, K, n, self.width)
+        draw = _vrows.half_signs if self.loss.shift_invariant else _vrows.any_signs
+        signs = draw(key, K, n, self.width)
         if n > self.lanes:
             block = np.arange(n) // self.lanes
             size = np.sqrt(n / np.bincount(block)[block], dtype=np.float32)

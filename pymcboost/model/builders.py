@@ -236,7 +236,7 @@ class TreesBuilder(_Builder):
         """The trees from number ``start`` on, as views that the next call of `add_tree` may outdate.
 
         Their rounds are the rest of the round that ``start`` lies in, and those after it; trees behind the last
-        `end_round` count as a round.
+        `end_round` count as a round. The bias is that of the first part.
         """
         if not 0 <= start <= self._n:
             raise ValueError(f"there is no tree number {start}; give a number from 0 to {self._n}")
@@ -255,7 +255,7 @@ class TreesBuilder(_Builder):
             None if self.vector else self._cls[start:n],
             None if self.vector or (base < 0).all() else base,
             np.array([0, *rounds], dtype=np.int64),
-            self.bias,
+            self.bias if start == 0 else np.zeros_like(self.bias),
             self.n_features,
             self.code,
             self.decoder,

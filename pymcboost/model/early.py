@@ -26,6 +26,7 @@ class EarlyExit:
 
     classes_: Any
     ensemble: Any
+    link: Any
     n_learners: Any
     predict_codes: Any
     to_bytes: Any
@@ -133,6 +134,8 @@ class EarlyExit:
             raise ValueError(f"way must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
         if self._kind.no_stages is not None:
             raise ValueError(f"an early exit leaves learners out; this model has none ({self._kind.NAME})")
+        if self.link == "sigmoid":
+            raise ValueError("an early exit gives one label; rows of this model have any number of them")
         if self.ensemble.decoder != "linear":
             raise ValueError(
                 "an early exit needs sums of learners for scores; this model decodes them from the columns of a code "

@@ -16,15 +16,16 @@ from pymcboost.model.arrays import narrow
 from pymcboost.threads import available_memory, in_words
 
 MAGIC = b"\x89MCB\r\n\x1a\n"
-LINKS = ("none", "softmax", "softmax2")
+LINKS = ("none", "softmax", "softmax2", "sigmoid")
 DECODERS = ("linear", "hamming", "exp")
 LEAVES = ("float32", "float16")
 # Sections of early exits: checkpoints, then those of each way.
 EARLY = ("exit", "pair", "marg", "rjct")
 # Sections that all kinds have in common, besides the bias; in the order of a file.
-COMMON = ("CALB", *EARLY, "LABI", "LABO", "LABS", "meta")
+COMMON = ("CALB", *EARLY, "ABOV", "LABI", "LABO", "LABS", "meta")
 # Sections that came after version 1.0, and the minor version they came with.
-MINOR = {"CALB": 1, "covr": 2, **dict.fromkeys(EARLY, 3)}
+MINOR = {"CALB": 1, "covr": 2, **dict.fromkeys(EARLY, 3), "ABOV": 5}
+SIGMOID_MINOR = 5
 LAYOUTS = ("list", "interval", "interval32")
 HEADER_BYTES = 64
 # What is read of a pipe at once.
@@ -292,6 +293,20 @@ def calibration_sections(temperature):
     return [("CALB", np.array([1 / temperature], dtype="<f8"))]
 
 
+def threshold_sections(above):
+    """Section of the scores (K,) above which labels are given, none where all are 0.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not a finite number.
+    """
+    above = np.asarray(above, dtype="<f8") + 0.0
+    if not np.isfinite(above).all():
+        raise ValueError("the thresholds of labels must be finite numbers")
+    return [("ABOV", above)] if above.any() else []
+
+
 def meta_of(sections):
     """What the section for information holds, as a new dictionary; {} where there is none."""
     section = sections.get("meta")
@@ -323,7 +338,7 @@ def encode(model, common, link="none"):
         Laid out, see `kind`.
     common : list of (tag, array)
         Sections of the calibration, of the labels and of what is there for information.
-    link : {"none", "softmax", "softmax2"}
+    link : {"none", "softmax", "softmax2", "sigmoid"}
 
     Returns
     -------
@@ -350,7 +365,7 @@ def _assemble(kind, n_classes, n_features, link, decoder, sections):
         )
         end = offset + len(data)
     table = b"".join(entries)
-    minor = max((MINOR.get(tag, 0) for tag, _ in sections), default=0)
+    minor = max([MINOR.get(tag, 0) for tag, _ in sections] + [SIGMOID_MINOR * (link == LINKS.index("sigmoid"))])
     header = struct.pack(
         "<8sHHIQIIIIIIII", MAGIC, 1, minor, 0, end, len(sections), 0, n_classes, n_features, kind, link, decoder, 0
     )

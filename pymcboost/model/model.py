@@ -15,6 +15,7 @@ from pymcboost.model.covers import Covers
 from pymcboost.model.early import Early, EarlyExit
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.kinds import KINDS
+from pymcboost.model.labels import Labels
 from pymcboost.model.rows import Rows
 from pymcboost.model.stages import Stages
 from pymcboost.model.temperature import Calibration
@@ -54,7 +55,7 @@ def load_model(path: "str | PathLike[str]") -> "Model":
     return Model(*file.read(path))
 
 
-class Model(Calibration, Covers, EarlyExit, Stages):
+class Model(Calibration, Covers, EarlyExit, Labels, Stages):
     """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
 
     A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
@@ -68,8 +69,9 @@ class Model(Calibration, Covers, EarlyExit, Stages):
     n_classes_, n_features_in_ : int
     kind : int
         1: list of stumps; 2: interval table; 3: trees; 5: linear machine; 6: kernel machine.
-    link : {"none", "softmax", "softmax2"}
-        How scores become probabilities: softmax of F, or of 2 F.
+    link : {"none", "softmax", "softmax2", "sigmoid"}
+        How scores become probabilities: softmax of F, or of 2 F; 1 / (1 + exp(-F)) of each label, of which a row may
+        have any number.
     n_learners : int or None
         Number of stumps or trees; None for an interval table, in which they are merged, and for machines.
     n_rounds : int or None
@@ -245,7 +247,7 @@ class Model(Calibration, Covers, EarlyExit, Stages):
         return self._rows.scores(X, n_jobs)
 
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
-        """Scores of the classes; for two classes, the score of the second minus that of the first.
+        """Scores of the classes; for two classes, the score of the second minus that of the first. All of labels.
 
         Parameters
         ----------
@@ -261,6 +263,8 @@ class Model(Calibration, Covers, EarlyExit, Stages):
     def predict(self, X: Any, n_jobs: int | None = None, early: Early | None = None) -> NDArray[Any]:
         """Label of the class with the highest score; ties go to the lowest class.
 
+        With the link "sigmoid", an indicator of the labels whose scores are above `thresholds`.
+
         Parameters
         ----------
         X, n_jobs
@@ -270,10 +274,12 @@ class Model(Calibration, Covers, EarlyExit, Stages):
 
         Returns
         -------
-        ndarray (m,) of labels
+        ndarray (m,) of labels, or of int64 (m, K)
         """
         if early is not None:
             return self.predict_early(X, early, n_jobs)[0]
+        if self.link == "sigmoid":
+            return self._given(self.raw_scores(X, n_jobs))
         return self.classes_[self.predict_codes(X, n_jobs)]
 
     def predict_codes(self, X: Any, n_jobs: int | None = None) -> NDArray[np.int64]:
@@ -414,7 +420,7 @@ class Model(Calibration, Covers, EarlyExit, Stages):
             raise ValueError(self.no_stages)
 
     def _decision(self, scores):
-        return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 else scores
+        return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 and self.link != "sigmoid" else scores
 
 
 def _unpickled(data, version):

@@ -40,8 +40,12 @@ class Stages:
         ValueError
             For an interval table, or a totally corrective model.
         """
+        return map(self._decision, self.staged_raw_scores(X))
+
+    def staged_raw_scores(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """Yield one score per class after 1, 2, ... n_rounds rounds: (m, K). See `staged_decision_function`."""
         self._need_stages()
-        return map(self._decision, self._stages(X))
+        return self._stages(X)
 
     def staged_predict_proba(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """Probabilities after 1, 2, ... n_rounds rounds; the last ones are those of `predict_proba`, but for rounding.

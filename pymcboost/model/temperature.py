@@ -157,6 +157,10 @@ class Calibration:
                 "temperature by calibrated(X, y)"
             )
 
+    def _refuse_labels(self, what):
+        if self.link == "sigmoid":
+            raise ValueError(f"{what} is for models of one class a row; this one has any number of labels")
+
     def predict_log_proba(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Logarithms of the probabilities, finite where these round to 0.
 
@@ -176,17 +180,23 @@ class Calibration:
         """
         self._need_probabilities()
         z = self._log_odds(self.raw_scores(X, n_jobs))
+        if self.link == "sigmoid":
+            return np.minimum(z, 0) - elementary.log(1 + elementary.exp(-np.abs(z)))
         return z - elementary.log(elementary.exp(z).sum(axis=1))[:, None]
 
     def _log_odds(self, scores):
         """Logarithms of the probabilities, but for a number for each row."""
         factor = self._sections().get("CALB")
-        z = _below_top(scores, self.link)
+        z = scores if self.link == "sigmoid" else _below_top(scores, self.link)
         return z if factor is None else z * float(factor[0])
 
     def _probabilities_of(self, scores):
         """Probabilities from raw scores (m, K)."""
-        e = elementary.exp(self._log_odds(scores))
+        z = self._log_odds(scores)
+        if self.link == "sigmoid":
+            e = elementary.exp(-np.abs(z))
+            return np.where(z < 0, e, 1) / (1 + e)
+        e = elementary.exp(z)
         return e / e.sum(axis=1, keepdims=True)
 
     def with_temperature(self, temperature: float | None) -> Self:
@@ -204,6 +214,8 @@ class Calibration:
         -------
         Model
         """
+        if temperature is not None:
+            self._refuse_labels("a temperature")
         return self._changed(CALB=dict(file.calibration_sections(temperature)).get("CALB"))
 
     def calibrated(self, X: Any, y: Any, sample_weight: Any = None, n_jobs: int | None = None) -> Self:
@@ -225,6 +237,7 @@ class Calibration:
         -------
         Model
         """
+        self._refuse_labels("a temperature")
         codes = codes_of(y, self.classes_)
         return self.with_temperature(fit_temperature(self.raw_scores(X, n_jobs), codes, sample_weight, self.link))
 
@@ -244,6 +257,7 @@ class Calibration:
         Model
         """
         self._need_probabilities()
+        self._refuse_labels("weights of classes")
         factors = np.asarray(factors, dtype=np.float64)
         if factors.shape != self.classes_.shape or not ((factors > 0) & np.isfinite(factors)).all():
             raise ValueError(f"factors must be {len(self.classes_)} finite numbers above 0, not {factors.tolist()}")

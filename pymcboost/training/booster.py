@@ -8,6 +8,7 @@ import numpy as np
 
 from pymcboost.model.model import Model
 from pymcboost.training import memory
+from pymcboost.training.meta import shown_loss
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,10 @@ class Booster:
     resumable = True
     # Whether several trainings may run in threads of one process.
     side_by_side = True
+    # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
+    multilabel = False
+    # Score above which every label is given, where that is not 0.
+    threshold: float | None = None
     # Whether leaves follow from the rows in them; there is a `refit_round` then.
     refits = False
     # What ends a training before its last round.
@@ -94,6 +99,9 @@ class Booster:
     def takes_sparse(self):
         """Whether X may be sparse."""
         return True
+
+    def begin_at(self, bias):
+        """Go on from the scores (K,) that a model begins with, where they are the algorithm's own."""
 
     def hasten(self, n_rounds):
         """Take larger steps where scores hardly change by it; returns how many rounds then replace ``n_rounds``."""
@@ -162,6 +170,14 @@ class Booster:
         """What the rounds take besides the rows, their columns and the model, in parts: see `training.memory`."""
         return []
 
+    @property
+    def probabilities(self):
+        """How metrics get probabilities: a link by name, or a function of the scores that gives their logarithms."""
+        return self.link
+
+    # The losses (m,) of rows by their scores and classes, where the metric "loss" asks for them.
+    loss_value: Any = None
+
     # -- what the loop calls -------------------------------------------------------------------------------------------
 
     def start(self, data, classes, n_threads, previous=None, n_validation=0):
@@ -187,9 +203,10 @@ class Booster:
         """Refuse to add to a model what is made of other weak learners, or for another loss."""
         was, now = previous.model.meta.get("params", {}), vars(self.params)
         for name in self.must_stay:
-            if name in was and was[name] != now[name]:
+            is_now = shown_loss(now[name]) if name == "loss" and name in was else now.get(name)
+            if name in was and was[name] != is_now:
                 raise ValueError(
-                    f"{previous.how}: the model so far has {name}={was[name]!r}, now it is {now[name]!r}; "
+                    f"{previous.how}: the model so far has {name}={was[name]!r}, now it is {is_now!r}; "
                     "keep to it, or begin anew"
                 )
 

@@ -4,6 +4,7 @@ from os import PathLike
 
 import numpy as np
 
+from pymcboost.losses import LOSSES
 from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model, load_model
 from pymcboost.threads import counted
@@ -19,10 +20,10 @@ def previous_of(init_model, estimator):
     ValueError, TypeError
         Where it is none of these, or of another algorithm, or has no rounds that others can be added to.
     """
-    params = estimator.get_params(deep=False)
-    if params["warm_start"]:
+    now = estimator.get_params(deep=False)
+    if now["warm_start"]:
         raise ValueError("warm_start adds rounds to the estimator's own model, init_model to the one given: use one")
-    if params["n_estimators"] == "auto":
+    if now["n_estimators"] == "auto":
         raise ValueError('n_estimators="auto" begins anew in every fold; give the rounds that init_model gets')
     source = load_model(init_model) if isinstance(init_model, (str, PathLike)) else init_model
     model = getattr(source, "model_", source)
@@ -36,7 +37,9 @@ def previous_of(init_model, estimator):
         )
     if not model.has_stages:
         raise ValueError(f"init_model: no rounds can be added to {model!r}, in which they are merged; begin anew")
-    if model.ensemble.bias.any() and not model.information.get("params", {}).get("restore_priors"):
+    params = model.information.get("params", {})
+    loss = LOSSES.get(params.get("loss", "softmax"))
+    if model.ensemble.bias.any() and not params.get("restore_priors") and loss is not None and not loss.begins:
         raise ValueError("init_model: its bias comes from reweighted(), and would be lost; give it as it was before")
     history, gain = getattr(source, "history_", {}), getattr(source, "gain_", np.zeros(model.n_features_in_))
     history = {name: values for name, values in history.items() if len(values) == model.n_rounds}

@@ -15,7 +15,7 @@ from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
-from pymcboost.training import basis, calibration, continuing, prediction, refit
+from pymcboost.training import basis, calibration, continuing, prediction, refit, thresholds
 from pymcboost.training.booster import Booster, Previous
 from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd, as_callback
 from pymcboost.training.folds import out_of_fold, refuse_mixed
@@ -23,6 +23,7 @@ from pymcboost.training.inputs import (
     Inputs,
     Validation,
     check_class_weight,
+    check_classes,
     check_file,
     given_sets,
     held_out,
@@ -31,6 +32,7 @@ from pymcboost.training.inputs import (
     validated,
     weights_of_classes,
 )
+from pymcboost.training.labels import indicator_of
 from pymcboost.training.loop import TrainingState, train
 from pymcboost.training.meta import meta_of
 from pymcboost.training.metrics import Held, Metric
@@ -159,6 +161,7 @@ class BoostingClassifier(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.booster(self.get_params(deep=False)).takes_sparse()
         tags.input_tags.allow_nan = self.booster.allows_missing
+        tags.classifier_tags.multi_label = self.booster(self.get_params(deep=False)).multilabel
         return tags
 
 
@@ -244,6 +247,7 @@ class _Training:
 
     def __init__(self, draft, callbacks):
         self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
+        self.thresholds = None
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         self.booster = draft._booster(lambda: int(basis.check_random_state(seed()).randint(2**31)))
@@ -270,7 +274,8 @@ class _Training:
         cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
         held = None if inputs.validation is None else inputs.validation.named("val")
         kept = inputs if params.calibrate and held is None else None
-        folds = calibration.check_rows(draft, inputs, held) if params.calibrate else None
+        several = booster.multilabel
+        folds = calibration.check_rows(draft, inputs, held) if params.calibrate and not several else None
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], resolve_n_jobs(params.n_jobs))
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
@@ -289,7 +294,12 @@ class _Training:
             # Rounds that a callback has cut off are cut off in the folds as well.
             rounds = self.state.n_rounds if self.state.stopped else params.n_estimators
             seed = booster.draw_seed()
-            self.temperature = calibration.temperature_of_folds(draft, kept, seed, rounds, found, folds, initial)
+            if several:
+                self.thresholds = thresholds.of_folds(draft, kept, seed, rounds, found, initial)
+            else:
+                self.temperature = calibration.temperature_of_folds(draft, kept, seed, rounds, found, folds, initial)
+        elif params.calibrate and several:
+            self.thresholds = thresholds.of_rows(self.state.model(), held)
         elif params.calibrate:
             self.temperature = calibration.temperature_of_rows(self.state.model(), held)
 
@@ -315,6 +325,9 @@ class _Training:
         draft.model_ = state.model()
         if self.temperature is not None:
             draft.model_ = draft.model_.with_temperature(self.temperature)
+        given = self.booster.threshold if self.thresholds is None else self.thresholds
+        if given is not None:
+            draft.model_ = draft.model_.with_thresholds(given)
         if self.priors is not None:
             draft.model_ = draft.model_.reweighted(self.priors)
         draft._ended, draft._kept = state.ended, self.booster.kept()
@@ -325,7 +338,7 @@ class _Training:
     def _own_callbacks(self, validation):
         found, params = [WarnOfNothingToAdd()], self.params
         if validation is not None:
-            metric = Metric(params.scoring, self.classes, self.booster.link)
+            metric = Metric(params.scoring, self.classes, self.booster.probabilities, self.booster.loss_value)
             for held in validation.sets:
                 metric.check(held)
             found.append(ValidationCurves(metric))
@@ -353,12 +366,18 @@ class _Training:
         draft, params = self.draft, self.params
         allow_nan, given = self.booster.allows_missing, X
         check_sparse(X)
-        X, y = validated(draft, X, y, accept_sparse="csr", allow_nan=allow_nan, reset=not continued)
-        basis.check_classification_targets(y)
+        how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued}
+        if self.booster.multilabel:
+            X = validated(draft, X, **how)
+            codes = indicator_of(y, X.shape[0], None if initial is None else len(initial.classes))
+            classes, y = np.arange(codes.shape[1]) if initial is None else initial.classes, codes.astype(int)
+        else:
+            X, y = validated(draft, X, y, **how)
+            basis.check_classification_targets(y)
+            classes, codes = np.unique(y, return_inverse=True)
         narrowed = X.dtype == np.float32 and hasattr(given, "__getitem__")
         warn_of_merged(given if narrowed else X, names_of(given), stacklevel=5)
         weight = basis._check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        classes, codes = np.unique(y, return_inverse=True)
         if continued and not np.array_equal(classes, draft.classes_):
             raise ValueError(
                 f"warm_start: y has the classes {classes!r}, the model so far has {draft.classes_!r}; "
@@ -366,17 +385,13 @@ class _Training:
             )
         if initial is not None:
             continuing.check_columns(X, given, initial.model)
-            classes, codes = continuing.codes_in(initial, classes, codes)
-            y = classes[codes]
+            if codes.ndim == 1:
+                classes, codes = continuing.codes_in(initial, classes, codes)
+                y = classes[codes]
         check_class_weight(type(draft), getattr(params, "class_weight", None))
         class_weight = weights_of_classes(params, classes, codes)
-        weight = weight * class_weight[codes]
-        n_present = len(np.unique(codes[weight > 0]))
-        if n_present < 2:
-            raise ValueError(
-                f"{type(draft).__name__} needs samples of at least 2 classes with positive weight; "
-                f"the data has {counted(n_present, 'class', 'classes')}"
-            )
+        weight = weight * class_weight[codes] if codes.ndim == 1 else weight
+        check_classes(type(draft), codes, weight)
         inputs = Inputs(
             X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
             None if groups is None else basis.column_or_1d(groups),

@@ -101,8 +101,8 @@ def out_of_fold(estimator, inputs, seed):
     parts = splits(estimator.cv, inputs, seed)
     workers, n_threads = _shares(estimator, inputs, len(parts))
     models = [_Model(estimator, inputs, *part, i, seed, MOST_ROUNDS, n_threads) for i, part in enumerate(parts)]
-    params, link = models[0].booster.params, models[0].booster.link
-    metric = Metric(estimator.scoring, inputs.classes, link)
+    first, params = models[0].booster, models[0].booster.params
+    metric = Metric(estimator.scoring, inputs.classes, first.probabilities, first.loss_value)
     for model in models:
         metric.check(model.held)
     curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
@@ -125,7 +125,7 @@ def out_of_fold(estimator, inputs, seed):
     more_rows = np.count_nonzero(inputs.weight) / np.mean([len(train) for train, _ in parts])
     n_estimators = round(best_round * float(np.sqrt(more_rows)))
     curves = np.array(curves).reshape(-1, len(models)).T
-    return OutOfFold(scores, fold, np.array(rounds, dtype=np.int64), curves, best_round, n_estimators, link)
+    return OutOfFold(scores, fold, np.array(rounds, dtype=np.int64), curves, best_round, n_estimators, first.link)
 
 
 def held_scores(estimator, inputs, seed, rounds, parts, previous=None):
@@ -171,10 +171,10 @@ def splits(cv, inputs, seed):
             raise ValueError(f"{shown}: there are only {counted(len(rows), 'row')}; use at most that many folds")
         groups = None if inputs.groups is None else inputs.groups[rows]
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-        data = np.zeros(len(rows)), codes[rows], groups
+        data = np.zeros(len(rows)), np.zeros(len(rows)) if codes.ndim == 2 else codes[rows], groups
         splitter = kind(cv, shuffle=True, random_state=seed)
     else:
-        rows, data, splitter = np.arange(n), (inputs.X, inputs.classes[codes], inputs.groups), check_cv(cv)
+        rows, data, splitter = np.arange(n), (inputs.X, inputs.y(), inputs.groups), check_cv(cv)
     try:
         with warnings.catch_warnings():  # classes of fewer rows than folds are in some of these
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
@@ -185,7 +185,7 @@ def splits(cv, inputs, seed):
     for i, (train, held) in enumerate(found):
         np.add.at(times, held, 1)
         train, held = train[used[train]], held[used[held]]
-        n_classes = len(np.unique(codes[train]))
+        n_classes = len(np.unique(codes[train])) if codes.ndim == 1 else 2
         if not len(held):
             raise ValueError(f"{shown}: fold {i} holds out no row of positive weight; use fewer folds")
         if n_classes < 2:
@@ -216,7 +216,7 @@ class _Model:
     def __init__(self, estimator, inputs, train, rows, number, seed, most, n_threads, previous=None, hasty=False):
         self.rows, X, K, codes = rows, inputs.X[rows], len(inputs.classes), inputs.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
-        self.held = Held.of(f"fold {number}", X, inputs.classes[codes], codes, inputs.weight[rows])
+        self.held = Held.of(f"fold {number}", X, inputs.y(rows), codes, inputs.weight[rows])
         self.validation = Validation([self.held], K)
         weight = np.zeros(len(inputs.weight))
         weight[train] = inputs.weight[train]

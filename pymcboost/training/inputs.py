@@ -13,6 +13,7 @@ from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse, own
 from pymcboost.threads import counted
 from pymcboost.training.basis import _check_sample_weight, compute_class_weight, validate_data
+from pymcboost.training.labels import indicator_of
 from pymcboost.training.metrics import Held
 
 TYPES = [np.float32, np.float64]
@@ -30,7 +31,7 @@ class Inputs:
     classes : ndarray (K,)
         Labels, sorted.
     codes : ndarray of int (n,)
-        Positions of the rows' labels in ``classes``.
+        Positions of the rows' labels in ``classes``; an indicator (n, K) where rows have any number of labels.
     weight : ndarray of float64 (n,)
         0 for rows that are not trained on.
     class_weight : ndarray of float64 (K,)
@@ -56,6 +57,11 @@ class Inputs:
     continued: bool
     groups: np.ndarray | None = None
 
+    def y(self, rows=slice(None)):
+        """Labels of rows, or their indicator."""
+        codes = self.codes[rows]
+        return self.classes[codes] if codes.ndim == 1 else codes.astype(int)
+
 
 class Validation:
     """Scores of the rows of all validation sets, kept up to date round by round.
@@ -68,7 +74,7 @@ class Validation:
 
     def __init__(self, sets, n_classes):
         self.sets, self.X = sets, _stacked([held.X for held in sets])
-        self.codes = np.concatenate([held.codes for held in sets])
+        self.codes = np.concatenate([held.codes for held in sets])  # or indicators
         self.scores = np.zeros((self.X.shape[0], n_classes))
         self.n_learners = 0
         self._sums = None
@@ -149,9 +155,15 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
 
 def held_set(estimator, name, X, y, weight, inputs, allow_nan):
     """A validation set after checking it; the weights of the classes count in it as in training."""
+    several = inputs.codes.ndim == 2
     try:
         check_sparse(X)
-        X, y = validated(estimator, X, y, accept_sparse="csc", allow_nan=allow_nan, reset=False)
+        if several:
+            X = validated(estimator, X, accept_sparse="csc", allow_nan=allow_nan, reset=False)
+            codes = indicator_of(y, X.shape[0], len(inputs.classes))
+            y = codes.astype(int)
+        else:
+            X, y = validated(estimator, X, y, accept_sparse="csc", allow_nan=allow_nan, reset=False)
         weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:
         raise ValueError(f"validation set {name!r}: {error}") from error
@@ -163,6 +175,8 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
             f"{_shown(name, 'X')} holds a value beyond the float32 range, up to 3.4e38: features are rounded to "
             "float32; scale them"
         )
+    if several:
+        return Held.of(name, X, y, codes, weight)
     codes = _encode(name, y, inputs.classes)
     with np.errstate(over="ignore"):
         weight = weight * np.where(codes < 0, 1.0, inputs.class_weight[codes])
@@ -174,6 +188,7 @@ def held_out(codes, weight, fraction, random_state):
     from sklearn.model_selection import train_test_split
 
     used = np.flatnonzero(weight > 0)
+    codes = codes if codes.ndim == 1 else np.zeros(len(codes), dtype=np.int64)
     counts = np.bincount(codes[used])
     lone = counts[codes[used]] == 1
     try:
@@ -220,10 +235,22 @@ def _encode(name, y, classes):
 
 def weights_of_classes(params, classes, codes):
     """Weights of the classes by the parameter ``class_weight``, 1 for those without rows: float64 (K,)."""
+    if codes.ndim == 2:
+        return np.ones(len(classes))
     found, present = np.ones(len(classes)), np.flatnonzero(np.bincount(codes))
     given = getattr(params, "class_weight", None)
     found[present] = compute_class_weight(given, classes=classes[present], y=classes[codes])
     return found
+
+
+def check_classes(cls, codes, weight):
+    """Refuse rows of fewer than two classes, or none of positive weight."""
+    n_present = len(np.unique(codes[weight > 0])) if codes.ndim == 1 else 2 * bool((weight > 0).any())
+    if n_present < 2:
+        raise ValueError(
+            f"{cls.__name__} needs samples of at least 2 classes with positive weight; "
+            f"the data has {counted(n_present, 'class', 'classes')}"
+        )
 
 
 def check_class_weight(cls, class_weight):

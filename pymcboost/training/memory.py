@@ -102,10 +102,10 @@ def coded(data, n_columns, kept=0.0, passing=0.0):
     return [weights(data, n_columns, 1, 16), sums(data, n_columns), loss]
 
 
-def rows(data, scores=True, integers=True):
-    """Scores, gradients and integers row after row: `losses.rows`."""
+def rows(data, scores=True, integers=True, curvature=False):
+    """Scores, gradients and integers row after row, curvature of losses in NumPy: `losses.rows`."""
     m, padded = data.n_rows, row_layout(data.n_classes)[2]
-    size = m * padded * (4 + 8 * scores + 4 * integers)
+    size = m * padded * (4 + 8 * scores + 4 * integers + 4 * curvature)
     return Part(f"the scores and gradients of {m} rows and {data.n_classes} classes", size, "fewer rows or classes")
 
 

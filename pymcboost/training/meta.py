@@ -7,16 +7,22 @@ from numbers import Real
 import numpy as np
 
 from pymcboost._version import __version__
+from pymcboost.losses.own import shown as shown_loss
 
 # Parameters that do not change the model, and so are not written into it; and those that are where they are set.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
-WHERE_SET = {"scoring", "min_delta", "cv", "calibrate", "restore_priors", "interaction_cst", "monotonic_cst"}
+WHERE_SET = {
+    "scoring", "min_delta", "cv", "calibrate", "restore_priors", "interaction_cst", "monotonic_cst",
+    "decision_threshold",
+}  # fmt: skip
 
 
 def meta_of(estimator):
     """Algorithm, parameters, version and feature names: a dictionary that JSON keeps."""
     params, defaults = estimator.get_params(deep=False), {field.name: field.default for field in fields(estimator)}
     shown = {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL}
+    if "loss" in shown:
+        shown["loss"] = shown_loss(params["loss"])
     for name in WHERE_SET & {*shown}:
         if shown[name] == defaults[name]:
             del shown[name]

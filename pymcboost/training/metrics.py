@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pymcboost._kernels import elementary
+from pymcboost.training import labels
 
 # The least probability that counts, as in scikit-learn's log_loss; that of a label that training has not seen.
 LEAST = np.finfo(np.float64).eps
@@ -31,7 +32,7 @@ class Held:
     y : ndarray (n,)
         Labels.
     codes : ndarray of int (n,)
-        Their positions in the classes; -1 for labels that training has not seen.
+        Their positions in the classes; -1 for labels that training has not seen. Or an indicator (n, K) of labels.
     weight : ndarray of float64 (n,) or None
         None where all rows count the same.
     """
@@ -63,6 +64,10 @@ class Held:
 
 def log_probabilities(scores, link):
     """Logarithms of the probabilities (n, K), the same bits on every CPU."""
+    if callable(link):
+        return link(scores)
+    if link == "sigmoid":
+        return labels.log_sigmoids(scores)
     shifted = scores * FACTORS[link]
     shifted -= shifted.max(axis=1, keepdims=True)
     shifted -= elementary.log(elementary.exp(shifted).sum(axis=1))[:, None]
@@ -72,6 +77,9 @@ def log_probabilities(scores, link):
 def log_loss(scores, held, link):
     """Mean of -log p of the rows' own classes, 1 / p the sum of exp(F_k - F_own), p at least ``LEAST``."""
     lost, rows = np.empty(len(scores)), np.arange(len(scores))
+    if callable(link):
+        lost = np.where(held.codes < 0, np.inf, -link(scores)[rows, held.codes])
+        return held.mean(np.minimum(lost, -np.log(LEAST)))
     step = 1 + CHUNK // scores.shape[1]
     for begin in range(0, len(scores), step):
         part = slice(begin, begin + step)
@@ -103,8 +111,9 @@ def auc_ovr(scores, held, link):
 
     Rows are ordered by the probability of the class, or by its score where there are no probabilities.
     """
-    columns = scores if link == "none" else log_probabilities(scores, link)
-    return float(np.mean([_area(columns[:, k], held.codes == k, held.weight) for k in _two_sided(held)]))
+    columns = scores if link in ("none", "sigmoid") else log_probabilities(scores, link)
+    inside = held.codes.T == 1 if held.codes.ndim == 2 else held.codes == np.arange(scores.shape[1])[:, None]
+    return float(np.mean([_area(columns[:, k], inside[k], held.weight) for k in _two_sided(held)]))
 
 
 def _area(column, inside, weight):
@@ -118,12 +127,17 @@ def _area(column, inside, weight):
 
 
 def _two_sided(held):
+    if held.codes.ndim == 2:
+        has = held.codes[slice(None) if held.weight is None else held.weight > 0] > 0
+        return np.flatnonzero(has.any(axis=0) & ~has.all(axis=0))
     total = held.totals()
     return np.flatnonzero((total[1:] > 0) & (total.sum() - total[1:] > 0))
 
 
 METRICS = {"log_loss": log_loss, "error": error, "balanced_error": balanced_error, "auc_ovr": auc_ovr}
-ERRORS = ("log_loss", "error", "balanced_error")
+# Of rows with any number of labels.
+LABEL_METRICS = {**labels.METRICS, "auc_ovr": auc_ovr}
+ERRORS = ("log_loss", "error", "balanced_error", "loss", "hamming_loss")
 
 
 class Metric:
@@ -134,7 +148,10 @@ class Metric:
     scoring : str or callable
         See the parameter ``scoring`` of the estimators.
     classes : ndarray (K,)
-    link : {"none", "softmax", "softmax2"}
+    link : {"none", "softmax", "softmax2"} or callable
+        That of the model, or a function of the scores that gives the logarithms of the probabilities.
+    loss : callable, optional
+        Losses (n,) from scores and class codes, for the metric "loss".
 
     Attributes
     ----------
@@ -144,11 +161,18 @@ class Metric:
         1 where smaller is better.
     """
 
-    def __init__(self, scoring, classes, link):
+    def __init__(self, scoring, classes, link, loss=None):
         self.classes, self.link = classes, link
         self.name = scoring if isinstance(scoring, str) else "score"
         self.sign = 1 if scoring in ERRORS else -1
-        self._own = METRICS.get(self.name)
+        self._own = (LABEL_METRICS if link == "sigmoid" else METRICS).get(self.name)
+        if self._own is None and self.name in (labels.ONLY if link != "sigmoid" else METRICS):
+            of = "a class for each row" if link == "sigmoid" else "rows with any number of labels, loss='logistic'"
+            raise ValueError(f"scoring={scoring!r} is for {of}; use 'log_loss' or another")
+        if self.name == "loss":
+            if loss is None:
+                raise ValueError("scoring='loss' is for a loss that is given as an object; use 'log_loss' or another")
+            self._own = lambda scores, held, link: held.mean(loss(scores, held.codes))
         self._scorer = None if self._own else _scorer(scoring)
         self._log_probabilities = None if link == "none" else partial(log_probabilities, link=link)
         if self.name == "log_loss" and link == "none":
@@ -159,6 +183,11 @@ class Metric:
 
     def check(self, held):
         """Refuse rows on which the metric has no value; warn of weights that it leaves out."""
+        if self.name == "loss" and (held.codes < 0).any():
+            raise ValueError(
+                f"the validation set {held.name!r} has labels that the training has not, which have no loss; leave "
+                "them out, or use another scoring"
+            )
         if self.name == "auc_ovr" and not len(_two_sided(held)):
             raise ValueError(
                 f"the validation set {held.name!r} has rows of one class only, for which auc_ovr has no value; give "
@@ -186,7 +215,8 @@ class Metric:
 
         weights = {} if held.weight is None or not self._weighted() else {"sample_weight": held.weight}
         try:
-            value = self._scorer(RoundView(scores, self.classes, self._log_probabilities), held.X, held.y, **weights)
+            view = RoundView(scores, self.classes, self._log_probabilities, self.link == "sigmoid")
+            value = self._scorer(view, held.X, held.y, **weights)
         except (ValueError, AttributeError) as error:
             raise ValueError(f"scoring: {self._scorer!r} fails on the validation set {held.name!r}: {error}") from error
         if not isinstance(value, numbers.Real) or np.isnan(value):

@@ -33,6 +33,13 @@ class Splitter(Protocol):
         """Rows to train on and rows held out, by fold."""
 
 
+class LossFunction(Protocol):
+    """A loss in NumPy, see `VectorTreeBoostClassifier`."""
+
+    def gradient_hessian(self, y: Any, scores: Any) -> tuple[Any, Any]:
+        """First and second derivatives of the loss of every row by its scores."""
+
+
 Folds = int | Splitter | Iterable[tuple[Any, Any]]
 Class = TypeVar("Class", bound=type)
 
@@ -54,6 +61,7 @@ def of_type(row, annotation):
         dicts=Mapping in origins,
         generators=np.random.RandomState in parts,
         splitters=Splitter in parts,
+        losses=LossFunction in parts,
     )
 
 

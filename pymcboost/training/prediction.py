@@ -35,8 +35,13 @@ class Predicts:
         return self.model_.decision_function(X, n_jobs=self.n_jobs)
 
     def predict(self, X: Features) -> NDArray[Any]:
-        """Labels of the classes with the largest scores (the first one where they tie): (n_samples,)."""
+        """Labels of the classes with the largest scores (the first one where they tie): (n_samples,).
+
+        Of rows with any number of labels: their indicator, (n_samples, n_labels).
+        """
         X = self._check_X(X)
+        if self.model_.link == "sigmoid":
+            return self.model_.predict(X, n_jobs=self.n_jobs)
         return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs)]
 
     def staged_decision_function(self, X: Features) -> Iterator[NDArray[np.float64]]:
@@ -46,6 +51,8 @@ class Predicts:
 
     def staged_predict(self, X: Features) -> Iterator[NDArray[Any]]:
         """Yield `predict` after every round."""
+        if self.model_.link == "sigmoid":
+            return map(self.model_._given, self.staged_decision_function(X))
         return (
             self.classes_[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
             for scores in self.staged_decision_function(X)

@@ -29,6 +29,7 @@ class Parameter(NamedTuple):
     generators: bool = False
     splitters: bool = False
     bools: bool = False
+    losses: bool = False
 
     def describe(self, text=False):
         """Allowed values in words; with ``text`` those that the command line takes."""
@@ -36,6 +37,7 @@ class Parameter(NamedTuple):
             words = "one of " + ", ".join(repr(choice) for choice in self.choices)
             words += ", a name that sklearn.metrics.get_scorer_names() lists" if self.scorers else ""
             words += " or a callable" if self.callables and not text else ""
+            words += ", or an object with the methods of a loss" if self.losses and not text else ""
         elif self.kind is bool:
             words = "True or False"
         else:
@@ -59,6 +61,7 @@ class Parameter(NamedTuple):
             words += ", splitter or iterable of (train, held) rows" if self.splitters else ""
         words = "dict" if self.dicts and self.kind is object else words + ", dict" * self.dicts
         words += ", RandomState instance" if self.generators else ""
+        words += ", object with the methods of a loss" if self.losses else ""
         words += " or callable" if self.callables else ""
         words += " or list of lists of int" if self.lists else ""
         return words + (" or None" if self.none else "")
@@ -78,6 +81,8 @@ class Parameter(NamedTuple):
             return all(isinstance(part, (list, tuple)) and all(map(_is_whole, part)) for part in value) and bool(value)
         if self.choices and isinstance(value, str):
             return value in self.choices or (self.scorers and value in _scorers())
+        if self.losses and not isinstance(value, (str, numbers.Number)):
+            return True  # checked by the algorithm
         if self.splitters and not isinstance(value, str) and (hasattr(value, "split") or hasattr(value, "__iter__")):
             return True
         others = (self.callables and callable(value)) or (self.dicts and isinstance(value, dict))

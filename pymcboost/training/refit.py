@@ -10,6 +10,7 @@ from pymcboost.model.temperature import codes_of
 from pymcboost.threads import resolve_n_jobs, threads_for
 from pymcboost.training import basis
 from pymcboost.training.inputs import weights_of_classes
+from pymcboost.training.labels import indicator_of
 
 
 class RefitsLeaves:
@@ -55,9 +56,11 @@ class RefitsLeaves:
         if not 0 <= decay <= 1:
             raise ValueError(f"{name}: decay={decay!r} is not allowed; it must be a number from 0 to 1")
         X, booster = self._check_X(X), self._booster(lambda: 0)
-        codes = codes_of(y, self.classes_, "give")
+        several, K = booster.multilabel, len(self.classes_)
+        codes = indicator_of(y, X.shape[0], K) if several else codes_of(y, self.classes_, "give")
         weight = basis._check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        weight = weight * weights_of_classes(booster.params, self.classes_, codes)[codes]
+        if not several:
+            weight = weight * weights_of_classes(booster.params, self.classes_, codes)[codes]
         if not weight.any():
             raise ValueError(f"{name}: refit_leaves needs rows of positive weight")
         booster.check()
@@ -65,6 +68,7 @@ class RefitsLeaves:
         data = booster.rows(X, codes, len(self.classes_), weight, n_threads, None)
         booster.start(data, self.classes_, n_threads)
         ensemble = self.model_.ensemble
+        booster.begin_at(ensemble.bias)
         leaf = np.array(ensemble.leaf, dtype=np.float32)
         ends = (ensemble.offset + np.arange(len(ensemble.offset))).tolist()
         for at, begin, end in zip(self.model_.staged_apply(X), ensemble.rounds[:-1], ensemble.rounds[1:], strict=True):

@@ -9,19 +9,20 @@ from pymcboost._kernels import elementary
 class RoundView(ClassifierMixin, BaseEstimator):
     """What scorers see of a round: a fitted classifier that knows the scores of its rows, whatever X it is given."""
 
-    def __init__(self, scores=None, classes=None, log_probabilities=None):
-        self.scores, self.classes_, self.log_probabilities = scores, classes, log_probabilities
+    def __init__(self, scores=None, classes=None, log_probabilities=None, labels=False):
+        self.scores, self.classes_, self.log_probabilities, self.labels = scores, classes, log_probabilities, labels
 
     def predict(self, X):
         """Labels of the largest scores."""
-        return self.classes_[self.scores.argmax(axis=1)]
+        return (self.scores > 0).astype(int) if self.labels else self.classes_[self.scores.argmax(axis=1)]
 
     def decision_function(self, X):
         """Scores, for two classes their difference."""
-        return self.scores[:, 1] - self.scores[:, 0] if self.scores.shape[1] == 2 else self.scores
+        two = self.scores.shape[1] == 2 and not self.labels
+        return self.scores[:, 1] - self.scores[:, 0] if two else self.scores
 
     @available_if(lambda self: self.log_probabilities is not None)
     def predict_proba(self, X):
         """Probabilities."""
         found = elementary.exp(self.log_probabilities(self.scores))
-        return found / found.sum(axis=1, keepdims=True)
+        return found if self.labels else found / found.sum(axis=1, keepdims=True)

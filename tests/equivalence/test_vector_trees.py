@@ -374,6 +374,16 @@ def test_directions_are_half_of_one_sign_and_half_of_the_other(K, n):
     assert (_vrows.half_signs(1, K, n, n) != _vrows.half_signs(2, K, n, n)).any() or K == 2
 
 
+@pytest.mark.parametrize(("K", "n"), [(2, 1), (3, 2), (40, 16), (1000, 33)])
+def test_directions_of_any_signs(K, n):
+    for key in (0, 5, 2**64 - 1):
+        signs = _vrows.any_signs(key, K, n, n + 3)
+        np.testing.assert_array_equal(signs, twin.any_signs(key, K, n, n + 3))
+    if K == 1000:
+        shares = (signs[:, :n] > 0).mean(axis=0)
+        assert (np.abs(shares - 0.5) < 0.07).all() and len(set(shares)) > 10
+
+
 @pytest.mark.parametrize(("K", "n"), [(5, 2), (20, 16), (20, 17), (20, 19), (300, 31), (1000, 40)])
 def test_a_class_has_directions_in_one_block(K, n):
     rng = np.random.default_rng(0)
@@ -571,6 +581,8 @@ def test_leaf_values(K):
     expected = ((cut - cut.sum(axis=1, keepdims=True) / K) * 0.15).astype(np.float32)
     np.testing.assert_array_equal(value[:, :K], expected)
     assert not value[:, K:].any()
+    value = _vrows.leaf_values(step, 4.0, 0.15, K + 3, False)
+    np.testing.assert_array_equal(value[:, :K], (cut * 0.15).astype(np.float32))
 
 
 @pytest.mark.parametrize("loss", ["softmax", "log"])

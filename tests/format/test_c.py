@@ -103,6 +103,8 @@ def check_bits(program, tmp_path):
             check_model(program, tmp_path, model.with_temperature(0.3), random_rows(37, n_features), cut)
             for n in (1, 3, 4, 16, 17) if mode == "code" and cut is None else ():
                 check_model(program, tmp_path, model, random_rows(n, n_features), cut)
+    model = Model.from_ensemble(random_trees(20, 9, 7, "vector"), range(7), link="sigmoid")
+    check_model(program, tmp_path, model, random_rows(37, 9), None)
     for i, machine in enumerate(machines()):
         model = Model.from_ensemble(machine, range(machine.n_classes), link=("none", "softmax2")[i % 2])
         check_model(program, tmp_path, model, finite_rows(37, machine.n_features), None)
@@ -130,7 +132,7 @@ def check_model(program, tmp_path, model, X, cut):
     )
     assert run.returncode == 0, run.stderr
     lines = [line.split() for line in run.stdout.splitlines()]
-    assert [line[0] for line in lines] == [str(label) for label in wanted.predict(X)]
+    assert [line[0] for line in lines] == [str(label) for label in wanted.classes_[wanted.predict_codes(X)]]
     numbers = np.array([[float.fromhex(value) for value in line[1:]] for line in lines])
     assert numbers[:, :k].tobytes() == wanted.raw_scores(X).tobytes()
     assert numbers.shape[1] == (2 * k if wanted.has_probabilities else k)

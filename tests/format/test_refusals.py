@@ -42,6 +42,8 @@ LINEAR = Model.from_ensemble(random_linear(7, 3), [1, 2, 9], link="softmax").to_
 KERNEL = Model.from_ensemble(random_kernel(5, 7, 3, "poly", scaled=True), [1, 2, 9]).to_bytes()
 CODE = np.ones((MOST_DECODED + 1, 3))
 MANY_COLUMNS = Model.from_ensemble(replace(random_trees(5, 7, 3, splits=(2, 9)), code=CODE), [1, 2, 9]).to_bytes()
+SIGMOIDS = Model.from_ensemble(random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], link="sigmoid")
+LABELS = SIGMOIDS.with_thresholds([0.5, -1.0, 0.0]).to_bytes()
 CALIBRATED = Model.from_bytes(TREES).with_temperature(2.5).to_bytes()
 EXITS = (
     Model.from_bytes(VECTOR)
@@ -165,7 +167,7 @@ CASES = [
     ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 0)),
     ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 1 << 31)),
     *[("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind)) for kind in (0, 4, 31, 33, 0xFFFFFFFF)],
-    ("MCB_E_LINK", lambda: patch(LIST, 44, "I", 3)),
+    ("MCB_E_LINK", lambda: patch(LIST, 44, "I", 4)),
     ("MCB_E_DECODER", lambda: patch(LIST, 48, "I", 1)),
     ("MCB_E_DECODER", lambda: patch(TREES, 48, "I", 1)),
     ("MCB_E_DECODER", lambda: patch(CODED, 48, "I", 3)),
@@ -327,6 +329,13 @@ CASES = [
         for data in (TABLE, SINGLE, LINEAR, KERNEL)
         for tag in (b"exit", b"marg")
     ],
+    *[
+        ("MCB_E_ABOVE", lambda value=value: edited(LABELS, b"ABOV", "d", put(1, value)))
+        for value in (np.nan, np.inf, -np.inf)
+    ],
+    ("MCB_E_ABOVE", lambda: with_section(VECTOR, b"ABOV", 6, struct.pack("<3d", 0, 0, 0))),
+    ("MCB_E_SHAPE", lambda: edited(LABELS, b"ABOV", "d", lambda values: [1.0, 1.0])),
+    ("MCB_E_DTYPE", lambda: with_section(VECTOR, b"ABOV", 5, struct.pack("<3f", 0, 0, 0))),
     ("MCB_E_META_SIZE", lambda: big_meta()),
     ("MCB_E_END", lambda: with_tail(LIST)),
     *[("MCB_E_MISSING", lambda tag=tag: without(LIST, tag)) for tag in (b"FEAT", b"THRS", b"COEF", b"BIAS")],
@@ -507,7 +516,7 @@ def test_refused(name, make, tmp_path):
 
 def test_every_refusal_is_tested():
     refusals = {name for name, (number, _) in STATUSES.items() if 0 < number < 100}
-    assert len(refusals) == 60
+    assert len(refusals) == 61
     assert {name for name, _ in CASES} == refusals
 
 
@@ -519,7 +528,7 @@ def test_where_is_said():
 
 
 def test_tampering_twin_writes_the_same_bytes():
-    for data in (LIST, TEXT, TABLE, SINGLE, TREES, VECTOR, LINEAR, KERNEL, RBF, CODED, CALIBRATED, EXITS):
+    for data in (LIST, TEXT, TABLE, SINGLE, TREES, VECTOR, LINEAR, KERNEL, RBF, CODED, CALIBRATED, EXITS, LABELS):
         assert parse(data).to_bytes() == data
 
 

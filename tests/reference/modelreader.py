@@ -40,6 +40,7 @@ RULES = {
     b"pair": ({5, 7}, set(), {STUMPS, TREES}),
     b"marg": ({6}, set(), {STUMPS, TREES}),
     b"rjct": ({6}, set(), {STUMPS, TREES}),
+    b"ABOV": ({6}, set(), EVERY),
     b"LABI": ({4}, set(), EVERY),
     b"LABO": (NARROW, set(), EVERY),
     b"LABS": ({1}, set(), EVERY),
@@ -100,7 +101,7 @@ class File:
         need(2 <= self.K <= 65535, 9)
         need(1 <= self.d <= 2**31 - 1, 10)
         need(self.kind in EVERY, 11)
-        need(self.link <= 2, 12)
+        need(self.link <= 3, 12)
         need(self.decoder == 0 or (self.decoder <= 2 and self.kind == TREES), 13)
         self.data, self.items, self.types, self.meta = data, {}, {}, b""
         entries = [data[64 + 32 * i : 96 + 32 * i] for i in range(count)]
@@ -157,7 +158,7 @@ class File:
     def shapes(self):
         """Numbers of items against each other."""
         K, d, n = self.K, self.d, self.count
-        wanted = {b"BIAS": K, b"CALB": 1, b"LABI": K, b"LABO": K + 1}
+        wanted = {b"BIAS": K, b"CALB": 1, b"ABOV": K, b"LABI": K, b"LABO": K + 1}
         if self.kind == STUMPS:
             M = n(b"FEAT")
             wanted |= {b"THRS": M, b"COEF": M * K, b"COEL": M * K}
@@ -213,6 +214,8 @@ class File:
         self.finite(b"BIAS", 37)
         need(all(0 < factor < math.inf for factor in self.items.get(b"CALB", ())), 56)
         self.exits()
+        need(self.link == 3 or not self.has(b"ABOV"), 60)
+        self.finite(b"ABOV", 60)
         self.labels()
         need(is_text(self.meta), 40)
 
@@ -441,6 +444,8 @@ class File:
         if (self.link == 0 and not self.has(b"CALB")) or math.isnan(F[0]):
             return None
         factor = self.items.get(b"CALB", [1.0])[0]
+        if self.link == 3:
+            return [(exp(f * factor) if f < 0 else 1) / (1 + exp(-abs(f * factor))) for f in F]
         parts = [exp((2 if self.link == 2 else 1) * (f - max(F)) * factor) for f in F]
         total = 0.0
         for part in parts:

@@ -40,6 +40,16 @@ def half_signs(key, K, n, width):
     return signs
 
 
+def any_signs(key, K, n, width):
+    """Directions (K, width): +1 or -1 for each class by itself, by 1 / sqrt(n)."""
+    signs = np.zeros((K, width), dtype=np.float32)
+    for j in range(n):
+        of_column = mix((key - (j + 1) * GOLDEN) & MASK)
+        for k in range(K):
+            signs[k, j] = (1 if mix((of_column + (k + 4) * GOLDEN) & MASK) >> 63 else -1) / np.sqrt(n)
+    return signs
+
+
 def directions(key, K, n, width, lanes):
     """Half signs; of more than one block of lanes, each class keeps those of one block."""
     signs = half_signs(key, K, n, width)

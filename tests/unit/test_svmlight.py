@@ -79,7 +79,7 @@ REFUSALS = {
     "carriage returns only, no labels": ("1:1\r2:1\r3:1\r", "1:4", "a carriage return within the line", {}),
     "carriage return in a comment": ("1 1:1\n# a\r2 1:2\n", "2:4", "a carriage return within the line", {}),
     "carriage return in an empty line": ("1 1:1\n \r\t\r\n", "2:2", "a carriage return within the line", {}),
-    "several labels": ("1,2 1:1\n", "1:1", "label '1,2' lists several labels; multi-label files are not", {}),
+    "several labels": ("1,2 1:1\n", "1:1", "label '1,2' lists several labels; load_svmlight(", {}),
     "several labels, no features": ("1 1:1\n1,2\n", "2:1", "label '1,2' lists several labels", {}),
     "CSV": ("5.1,3.5,1.4,0.2,0\n", "1:1", "'5.1,3.5,1.4,0.2,0' looks like comma-separated values; expected LIBSVM", {}),
     "CSV with blanks": ("5.1, 3.5, 0\n", "1:1", "as scikit-learn's dump_svmlight_file or pymcboost's dump_svm", {}),

@@ -181,6 +181,12 @@ static inline int mcb__check_contents(mcb_model *m) {
         if (!(factor > 0 && factor <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_CALIBRATION, MCB_S_CALB, 0);
     }
     if ((status = mcb__check_exit(m))) return status;
+    if (s[MCB_S_ABOV].data && m->link != MCB_LINK_SIGMOID)
+        return mcb__fail(m, MCB_E_ABOVE, mcb__rules[MCB_S_ABOV].tag, 44);
+    for (i = 0; i < s[MCB_S_ABOV].count; i++) {
+        double above = mcb__f64(s[MCB_S_ABOV].data + 8 * i);
+        if (!(above >= -DBL_MAX && above <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_ABOVE, MCB_S_ABOV, i);
+    }
     if ((status = mcb__check_labels(m))) return status;
     return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);
 }

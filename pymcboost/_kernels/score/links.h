@@ -14,13 +14,20 @@ MCB_API int mcb_has_probabilities(const mcb_model *m) {
 }
 
 /* Turn the scores of one row into probabilities, in place: softmax of the scores, or of twice the scores (link 2), times
- * the factor of a calibrated model. MCB_E_NO_LINK, and scores untouched, if the model has neither link nor factor. */
+ * the factor of a calibrated model; 1 / (1 + exp(-score)) of each label (link 3). MCB_E_NO_LINK, and scores untouched, if the model has neither link nor factor. */
 MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
     uint32_t k, K = m->n_classes;
     double top, sum = 0, factor = mcb_calibration(m);
     if (!(factor > 0)) {
         if (m->link == MCB_LINK_NONE) return MCB_E_NO_LINK;
         factor = 1;
+    }
+    if (m->link == MCB_LINK_SIGMOID) {
+        for (k = 0; k < K; k++) {
+            double x = scores[k] * factor, e = mcb_exp(x < 0 ? x : -x);
+            scores[k] = (x < 0 ? e : 1.0) / (1.0 + e);
+        }
+        return MCB_OK;
     }
     top = scores[mcb_argmax(m, scores)];
     for (k = 0; k < K; k++) {
@@ -31,4 +38,16 @@ MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
     }
     for (k = 0; k < K; k++) scores[k] /= sum;
     return MCB_OK;
+}
+
+/* Labels of one row from its scores, of a model with link 3: given[k] is 1 where the score is above that label's
+ * threshold, else 0. Returns how many there are. Scores, not probabilities. */
+MCB_API uint32_t mcb_labels_above(const mcb_model *m, const double *scores, unsigned char *given) {
+    const unsigned char *above = m->section[MCB_S_ABOV].data;
+    uint32_t k, n = 0;
+    for (k = 0; k < m->n_classes; k++) {
+        given[k] = (unsigned char)(scores[k] > (above ? mcb__f64(above + 8 * (size_t)k) : 0.0));
+        n += given[k];
+    }
+    return n;
 }

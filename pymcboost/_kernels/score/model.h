@@ -10,7 +10,8 @@ enum mcb_kind {
 /* How the scores of a code's columns become those of the classes; without a code, linear. */
 enum mcb_decoder { MCB_DECODER_LINEAR = 0, MCB_DECODER_HAMMING = 1, MCB_DECODER_EXP = 2 };
 enum mcb_kernel { MCB_KERNEL_LINEAR = 0, MCB_KERNEL_POLY = 1, MCB_KERNEL_RBF = 2, MCB_KERNEL_PERCEPTRON = 5 };
-enum mcb_link { MCB_LINK_NONE = 0, MCB_LINK_SOFTMAX = 1, MCB_LINK_SOFTMAX2 = 2 };
+/* Sigmoid: a row may have any number of labels, see mcb_labels_above. */
+enum mcb_link { MCB_LINK_NONE = 0, MCB_LINK_SOFTMAX = 1, MCB_LINK_SOFTMAX2 = 2, MCB_LINK_SIGMOID = 3 };
 enum mcb_dtype { MCB_U8 = 1, MCB_U16 = 2, MCB_U32 = 3, MCB_I64 = 4, MCB_F32 = 5, MCB_F64 = 6, MCB_F16 = 7 };
 
 /* Sections this reader knows; their place in mcb_model.section. */
@@ -44,6 +45,7 @@ enum mcb_slot {
     MCB_S_PAIR, /* at every other checkpoint to the last: bounds of what the other learners add to class j less class i */
     MCB_S_MARG, /* f64: rate, rows, rows that changed; then for every checkpoint a threshold of the lead */
     MCB_S_RJCT, /* f64: rate, rows, class; then for every checkpoint a threshold of the lead of this class */
+    MCB_S_ABOV, /* f64: scores above which a row has the labels, with the link sigmoid; absent: 0 */
     MCB_N_SLOTS
 };
 

@@ -70,6 +70,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"pair", 1u << MCB_F32 | 1u << MCB_F16, 0, MCB__STUMPS | MCB__TREES},
     {"marg", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
     {"rjct", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
+    {"ABOV", 1u << MCB_F64, 0, MCB__KINDS},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {

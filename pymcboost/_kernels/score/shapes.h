@@ -75,6 +75,7 @@ static inline int mcb__check_shapes(mcb_model *m) {
     }
     if (s[MCB_S_CALB].data && (status = mcb__need_count(m, MCB_S_CALB, 1))) return status;
     if ((status = mcb__check_exit_shapes(m))) return status;
+    if (s[MCB_S_ABOV].data && (status = mcb__need_count(m, MCB_S_ABOV, K))) return status;
     if (s[MCB_S_LABI].data) return mcb__need_count(m, MCB_S_LABI, K);
     return mcb__need_count(m, MCB_S_LABO, K + 1);
 }

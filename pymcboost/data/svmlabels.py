@@ -1,0 +1,107 @@
+"""LIBSVM text whose rows begin with lists of labels: `3,17,201 1:0.5 ...`; a row without labels begins with a space."""
+
+import numpy as np
+
+from pymcboost.data import archives
+
+# Bytes of lines that are taken at once.
+STEP = 1 << 16
+LARGEST = 2**53
+
+
+class LabelLists:
+    """A stream of `archives.open_text` with 0 in the place of each list, which it keeps.
+
+    Columns of what follows stay where they are, for messages.
+
+    Parameters
+    ----------
+    stream : binary stream
+    refuse : callable
+        Makes the error of a line, a column and a reason.
+
+    Attributes
+    ----------
+    lists : list of tuple of int
+        Labels of the rows so far, increasing.
+    """
+
+    def __init__(self, stream, refuse):
+        self._lines, self._refuse = archives.buffered(stream), refuse
+        self._rest, self._number, self.lists = b"", 0, []
+
+    def readinto(self, buffer):
+        """Fill a buffer as far as there is text; the number of bytes."""
+        if not self._rest:
+            self._rest = b"".join(map(self._row, self._lines.readlines(min(STEP, len(buffer)))))
+        part = self._rest[: len(buffer)]
+        buffer[: len(part)] = part
+        self._rest = self._rest[len(part) :]
+        return len(part)
+
+    def _row(self, line):
+        self._number += 1
+        if self._number == 1 and line.startswith(b"\xef\xbb\xbf"):
+            line = b"   " + line[3:]
+        first = line.partition(b"#")[0].split(None, 1)[:1]
+        if not first:
+            return line
+        if b":" in first[0]:
+            self.lists.append(())
+            return line
+        at, size = line.index(first[0]), len(first[0])
+        self.lists.append(self._labels(first[0], at + 1))
+        return line[:at] + b"0".ljust(size) + line[at + size :]
+
+    def _labels(self, text, column):
+        found = []
+        for part in text.split(b","):
+            digits = part[1:] if part[:1] == b"-" else part
+            shown = part.decode("utf-8", "backslashreplace")[:40]
+            if not digits.isdigit() or len(digits) > 16 or int(digits) > LARGEST:
+                reason = f"label {shown!r} is no whole number within +-2^53; lists of labels look like 3,17,201"
+                raise self._refuse(self._number, column, reason)
+            if int(part) in found:
+                raise self._refuse(self._number, column, f"label {shown} occurs twice in the list; name it once")
+            found.append(int(part))
+            column += len(part) + 1
+        return tuple(sorted(found))
+
+    def y(self):
+        """The lists as an array of objects (m,)."""
+        y = np.empty(len(self.lists), dtype=object)
+        y[:] = self.lists
+        return y
+
+
+def indicator(lists, labels=None):
+    """Indicator uint8 (m, K) of lists, and the labels (K,), those of all lists where None; others are left out."""
+    size = [len(one) for one in lists]
+    found = np.array([label for one in lists for label in one], dtype=np.int64)
+    labels = np.unique(found) if labels is None else np.asarray(labels)
+    Y = np.zeros((len(lists), len(labels)), dtype=np.uint8)
+    at = np.searchsorted(labels, found).clip(0, max(len(labels) - 1, 0))
+    known = labels[at] == found if len(labels) else np.zeros(0, dtype=bool)
+    Y[np.repeat(np.arange(len(lists)), size)[known], at[known]] = 1
+    return Y, labels
+
+
+def lists_of(y, n_rows):
+    """Labels of every row, increasing: from an indicator, whose columns they number from 0, or from lists."""
+    if hasattr(y, "toarray"):
+        y = y.toarray()
+    if not (isinstance(y, np.ndarray) and y.ndim == 2):
+        try:
+            found = [sorted({int(label) for label in one}) for one in y]
+            ok = all(len(one) == len(given) for one, given in zip(found, y, strict=True))
+        except (TypeError, ValueError):
+            found, ok = [], False
+        if not ok or len(found) != n_rows or any(one and max(map(abs, one)) > LARGEST for one in found):
+            raise ValueError(
+                f"y must be an indicator matrix, or a list for each of the {n_rows} rows with its labels, different "
+                "whole numbers within +-2^53"
+            )
+        return found
+    if len(y) != n_rows or y.dtype.kind not in "buif" or not ((y == 0) | (y == 1)).all():
+        raise ValueError(f"the indicator y of shape {y.shape} must have {n_rows} rows of 0 and 1 alone")
+    return [np.flatnonzero(row).tolist() for row in y]

@@ -1,0 +1,44 @@
+"""A logistic loss for each label k, of which a row may have any number: log(1 + exp(-F_k)), or of F_k without it."""
+
+import numpy as np
+
+from pymcboost._kernels import vrows as _vrows
+from pymcboost.losses.loss import Loss
+
+
+class Logistic(Loss):
+    """One sigmoid p_k = 1 / (1 + exp(-F_k)) for every label; the negative gradient is [has k] - p_k.
+
+    ``y`` are the labels of the rows, ones and zeros (m, K).
+    """
+
+    link = "sigmoid"
+    shift_invariant = False
+    begins = True
+    spare_lane = True
+
+    def first(self, data):
+        """Logarithms of the odds of every label, as if half a row more had it, and half a row not."""
+        has = np.einsum("i,ij->j", data.weight, data.labels) + 0.5
+        return np.log(has / (data.weight.sum() + 1 - has))
+
+    def value(self, F, y):
+        """See `Loss.value`: mean over the labels."""
+        return np.logaddexp(0, np.where(y > 0, -F, F)).mean(axis=1)
+
+    def follow(self, rows, value, leaf):
+        """See `Loss.follow`. By the kernel of pairwise margins, with a class of score 0 in the lane of the weights."""
+        data, K = rows.data, rows.data.n_classes
+        rows.F[:, K] = 0
+        own = np.full(data.n_rows, K, dtype=np.int32)
+        _vrows.gradient(
+            rows.F, value, leaf, own, rows.weight, _vrows.LOSS_CODES["log"], 0.0, rows.lanes, rows.gradient,
+            rows.n_threads,
+        )  # fmt: skip
+        rows.gradient[:, K] = 0
+        rows.gradient.ravel()[data.label_places(rows.width)] += 1
+
+    def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
+        """See `Loss.leaf_steps`."""
+        sums = rows.leaf_sums(leaf_rows, leaf_start)
+        return sums[:, 0] / np.maximum(sums[:, 1] + l2, 1e-30)

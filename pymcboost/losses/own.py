@@ -1,0 +1,138 @@
+"""A loss that the user gives: a function, or an object with methods."""
+
+import pickle
+import zlib
+
+import numpy as np
+
+from pymcboost._kernels import elementary
+from pymcboost.losses.loss import Loss
+
+METHODS = ("start", "gradient_hessian", "link", "value")
+# What the gradients of a row may add up to, as a share of their sizes, where the loss is said not to change by a shift.
+ROUNDING = 1e-4
+# Scores and probabilities that are as good as infinite, 0 or 1.
+LARGEST, LEAST = 1e30, np.finfo(np.float64).eps
+
+
+class OwnLoss(Loss):
+    """What a training asks of a loss that is given, each answer checked.
+
+    Parameters
+    ----------
+    given : callable or object
+        See the parameter ``loss`` of `VectorTreeBoostClassifier`.
+    """
+
+    link = "none"
+
+    def __init__(self, given):
+        self.given, self.begins = given, hasattr(given, "gradient_hessian")
+        self.name = name_of(given)
+        self.shift_invariant = bool(getattr(given, "shift_invariant", False))
+        self._call = given.gradient_hessian if self.begins else given
+        self._begun = False
+        self._says = f"{self.name}.gradient_hessian" if self.begins else self.name
+
+    def first(self, data):
+        """See `Loss.first`."""
+        found = self.given.start(data.y.copy(), data.weight.copy(), data.n_classes)
+        return _numbers(found, (data.n_classes,), f"{self.name}.start", "one score for each class")
+
+    def follow(self, rows, value, leaf):
+        """See `Loss.follow`."""
+        self._begun = False
+        return super().follow(rows, value, leaf)
+
+    def derivatives(self, F, y):
+        """See `Loss.derivatives`."""
+        shape, says = F.shape, self._says
+        found = self._call(y.copy(), F)
+        if not isinstance(found, (tuple, list)) or len(found) != 2:
+            raise ValueError(f"loss: {says} must return (gradient, hessian), not {type(found).__name__}")
+        gradient, hessian = (
+            _numbers(part, shape, f"the {what} of {says}", "a row for each sample, a column for each class")
+            for part, what in zip(found, ("gradient", "hessian"), strict=True)
+        )
+        if hessian.min() < 0:
+            raise ValueError(
+                f"loss: the hessian of {says} has the negative number {hessian.min():g}; bound it from below, as by "
+                "numpy.maximum(hessian, 1e-6)"
+            )
+        if self.shift_invariant and not self._begun:  # the first rows stand for all
+            over = np.abs(np.einsum("ij->i", gradient)) - ROUNDING * np.einsum("ij->i", np.abs(gradient))
+            if over.max(initial=0) > LEAST:
+                raise ValueError(
+                    f"loss: {self.name} says shift_invariant, but gradients of a row of {says} do not add up to 0; set "
+                    "shift_invariant = False"
+                )
+        self._begun = True
+        return -gradient, hessian
+
+    def value(self, F, y):
+        """See `Loss.value`."""
+        if not self.begins:
+            raise ValueError(f"scoring='loss': the function {self.name} has no value; give an object that has one")
+        return _numbers(self.given.value(y.copy(), F.copy()), (len(F),), f"{self.name}.value", "one for each sample")
+
+    @property
+    def gives_probabilities(self):
+        """Whether there are `probabilities`, which no link of a file gives."""
+        return self.begins
+
+    def probabilities(self, scores):
+        """Probabilities (m, K) of the scores."""
+        found = _numbers(self.given.link(scores.copy()), scores.shape, f"{self.name}.link", "probabilities of classes")
+        if found.min(initial=0) < -1e-9 or found.max(initial=0) > 1 + 1e-9:
+            raise ValueError(f"loss: {self.name}.link has probabilities outside of 0 and 1")
+        return found
+
+    def log_probabilities(self, scores):
+        """Logarithms of the probabilities, which are at least ``LEAST``."""
+        return elementary.log(np.clip(self.probabilities(scores), LEAST, 1.0))
+
+
+def _numbers(found, shape, what, means):
+    """A float64 array of that shape; an error in words for anything else."""
+    try:
+        found = np.asarray(found, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"loss: {what} must be an array of numbers, not {type(found).__name__} ({error})") from error
+    if found.shape != shape:
+        raise ValueError(f"loss: {what} has the shape {found.shape}; it must be {shape}, {means}")
+    if not (found.size == 0 or (found.max() < LARGEST and found.min() > -LARGEST)):
+        bad = found[~(np.abs(found) < LARGEST)]
+        raise ValueError(
+            f"loss: {what} holds {bad[0]:g}; it must hold finite numbers. Bound scores before their exponential is "
+            "taken, and probabilities before their logarithm"
+        )
+    return found
+
+
+def check_own(name, given):
+    """Refuse what is no loss; ``name``: the estimator's."""
+    if isinstance(given, type):
+        raise ValueError(f"{name}: loss={given.__name__} is a class; give an object of it, {given.__name__}()")
+    if callable(given) and not hasattr(given, "gradient_hessian"):
+        return
+    missing = [method for method in METHODS if not callable(getattr(given, method, None))]
+    if missing:
+        raise ValueError(
+            f"{name}: loss={given!r} has no method {', '.join(missing)}; a loss is a function of (y, scores) that "
+            f"returns (gradient, hessian), or an object with the methods {', '.join(METHODS)}"
+        )
+
+
+def name_of(given):
+    """Name of a loss that is given."""
+    return getattr(given, "__name__", type(given).__name__)
+
+
+def shown(given):
+    """What a model file says of a loss: the name of one of ours, or the name and a checksum of one that is given."""
+    if isinstance(given, str):
+        return given
+    try:
+        return f"{name_of(given)} with the checksum {zlib.crc32(pickle.dumps(given, 4)):08x}"
+    except Exception:  # whatever pickling may raise: a name alone is enough to read
+        return name_of(given)

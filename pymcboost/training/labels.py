@@ -1,0 +1,133 @@
+"""Rows that may have any number of labels: indicators, metrics and thresholds.
+
+An indicator is a matrix (n, K) of ones and zeros. A row is given the labels whose scores are above their thresholds.
+"""
+
+import numpy as np
+
+from pymcboost._kernels import elementary
+
+BINARIZER = "sklearn.preprocessing.MultiLabelBinarizer makes one of lists of labels"
+# Labels that the precision counts.
+FIRST = (1, 3, 5)
+
+
+def indicator_of(y, n_rows, n_labels=None):
+    """Indicator as uint8 (n, K), after checking it; ``n_labels``: those that a training has."""
+    if hasattr(y, "toarray"):
+        y = y.toarray()
+    try:
+        y = np.asarray(y)
+    except ValueError:  # lists of different lengths
+        y = np.empty(0, dtype=object)
+    if y.ndim != 2 or y.dtype.kind not in "buif":
+        raise ValueError(
+            "loss='logistic' is for rows with any number of labels: y must be an indicator matrix of shape (n_samples, "
+            f"n_labels), dense or sparse, not {y.dtype} of shape {y.shape}; {BINARIZER}"
+        )
+    if len(y) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, the indicator y has {len(y)}; they must have the same")
+    if n_labels is None and y.shape[1] < 2:
+        raise ValueError("the indicator y has fewer than 2 columns; give a vector of classes, and another loss")
+    if n_labels not in (None, y.shape[1]):
+        raise ValueError(f"the indicator y has {y.shape[1]} columns; the training has {n_labels} labels")
+    wrong = np.argwhere((y != 0) & (y != 1))
+    if len(wrong):
+        row, label = wrong[0].tolist()
+        raise ValueError(f"y[{row}, {label}] is {y[row, label]}; an indicator holds 0 and 1 alone; {BINARIZER}")
+    return np.ascontiguousarray(y, dtype=np.uint8)
+
+
+def log_sigmoids(scores):
+    """Logarithms of 1 / (1 + exp(-F)), the same bits on every CPU."""
+    e = elementary.exp(-np.abs(scores))
+    return np.minimum(scores, 0) - elementary.log(1 + e)
+
+
+def sigmoids(scores):
+    """1 / (1 + exp(-F)), the same bits on every CPU."""
+    e = elementary.exp(-np.abs(scores))
+    return np.where(scores >= 0, 1, e) / (1 + e)
+
+
+def cross_entropy(scores, held, link):
+    """Mean over rows and labels of -log p where the row has the label, and of -log(1 - p) elsewhere."""
+    return held.mean(np.einsum("ij->i", -log_sigmoids(np.where(held.codes > 0, scores, -scores))) / scores.shape[1])
+
+
+def hamming_loss(scores, held, link):
+    """Share of labels that are wrong."""
+    return held.mean((_given(scores) != held.codes).mean(axis=1))
+
+
+def error(scores, held, link):
+    """Share of the rows whose labels are not all right."""
+    return held.mean((_given(scores) != held.codes).any(axis=1))
+
+
+def _given(scores):
+    return scores > 0
+
+
+def f1_micro(scores, held, link):
+    """2 TP / (2 TP + FP + FN) over all rows and labels; 0 where there are none."""
+    right, sizes = _counts(scores, held)
+    return float(2 * right.sum() / max(sizes.sum(), 1e-300))
+
+
+def f1_macro(scores, held, link):
+    """Mean over the labels of 2 TP / (2 TP + FP + FN), 0 for a label that no row has and none is given."""
+    right, sizes = _counts(scores, held)
+    return float(np.mean(2 * right / np.maximum(sizes, 1e-300)))
+
+
+def _counts(scores, held):
+    """Sums of the weights, by label, of rows where it is right, and of those that have it and that are given it."""
+    weight = np.ones(len(scores)) if held.weight is None else held.weight
+    given, has = _given(scores), held.codes > 0
+    return np.einsum("i,ij->j", weight, given & has), np.einsum("i,ij->j", weight, given.astype(float) + has)
+
+
+def precision_at(k):
+    """Metric: share of right ones among the k labels of the highest scores, the lower label first where they tie."""
+
+    def precision(scores, held, link):
+        first = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return held.mean(np.take_along_axis(held.codes, first, axis=1).mean(axis=1))
+
+    return precision
+
+
+METRICS = {
+    "log_loss": cross_entropy,
+    "error": error,
+    "hamming_loss": hamming_loss,
+    "f1_micro": f1_micro,
+    "f1_macro": f1_macro,
+    **{f"precision_at_{k}": precision_at(k) for k in FIRST},
+}
+ONLY = [name for name in METRICS if name not in ("log_loss", "error", "f1_micro", "f1_macro")]
+
+
+def best_thresholds(scores, labels, weight):
+    """Score of every label (K,) above which giving it has the largest F1 on these rows; 0 where no row has the label.
+
+    It is the middle of two scores that differ; of equal F1, the highest.
+    """
+    found = np.zeros(scores.shape[1])
+    for k in range(scores.shape[1]):
+        order = np.argsort(-scores[:, k], kind="stable")
+        column, has, w = scores[order, k], labels[order, k] > 0, weight[order]
+        total = w[has].sum()
+        if not total:
+            continue
+        f1 = 2 * np.cumsum(w * has) / (np.cumsum(w) + total)
+        ends = np.flatnonzero(np.append(column[1:] < column[:-1], True))
+        at = ends[f1[ends].argmax()]
+        found[k] = (column[at] + column[at + 1]) / 2 if at + 1 < len(column) else column[at] - 1
+    return found
+
+
+def score_of(probability):
+    """Score of a label with this probability."""
+    return float(elementary.log(probability) - elementary.log(1 - probability))

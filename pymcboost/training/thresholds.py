@@ -1,0 +1,31 @@
+"""Thresholds of labels by rows that a model has not seen: those of early stopping or ``X_val``, or of folds."""
+
+import warnings
+
+import numpy as np
+
+from pymcboost.training.folds import held_scores, splits
+from pymcboost.training.labels import best_thresholds
+
+
+def of_rows(model, held):
+    """Thresholds (K,) of the largest F1 on validation rows (`Held`)."""
+    weight = np.ones(len(held.codes)) if held.weight is None else held.weight
+    return best_thresholds(model.raw_scores(held.X), held.codes, weight)
+
+
+def of_folds(estimator, inputs, seed, rounds, found=None, previous=None):
+    """Thresholds (K,) from models of the folds of ``cv``, arguments as of `calibration.temperature_of_folds`.
+
+    None, with a warning, where the rows or the memory are too small for folds: the model is there already.
+    """
+    try:
+        if found is None:
+            scores, _ = held_scores(estimator, inputs, seed, rounds, splits(estimator.cv, inputs, seed), previous)
+        else:
+            scores = found.scores
+    except (ValueError, MemoryError) as error:
+        warnings.warn(f"all labels keep the threshold 0.5: {error}", stacklevel=6)
+        return None
+    used = np.isfinite(scores[:, 0])
+    return best_thresholds(scores[used], inputs.codes[used], inputs.weight[used])

@@ -1,0 +1,149 @@
+"""Rows with any number of labels: LIBSVM text in and out, and both programs."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from cli.programs import call
+from sklearn import metrics
+from sklearn.datasets import load_svmlight_file, make_multilabel_classification
+
+from pymcboost import VectorTreeBoostClassifier, dump_svmlight, load_model, load_svmlight
+from pymcboost.data.svmlight import SvmlightError
+
+NAMES = np.array([-3, 1, 4, 10, 700])
+TRAIN = ["-a", "vector-tree", "--loss", "logistic", "-n", 20, "--random-state", 0]
+
+
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory):
+    """Folder with train.svm and test.svm, and their rows and indicators."""
+    folder = tmp_path_factory.mktemp("lists")
+    X, Y = make_multilabel_classification(300, 6, n_classes=5, random_state=0)
+    X = X.astype(np.float32)
+    for name, rows in (("train", slice(200)), ("test", slice(200, 300))):
+        dump_svmlight(folder / f"{name}.svm", X[rows], [NAMES[row > 0].tolist() for row in Y[rows]])
+    return folder, X, Y
+
+
+def test_text_is_read_as_it_was_written(lists, tmp_path):
+    folder, X, Y = lists
+    data = load_svmlight(folder / "train.svm", multilabel=True)
+    np.testing.assert_array_equal(data.X, X[:200])
+    assert [list(one) for one in data.y] == [NAMES[row > 0].tolist() for row in Y[:200]]
+    np.testing.assert_array_equal(data.labelled, Y[:200].any(axis=1))
+    assert "5 labels (-3, 1, 4, 10, 700)" in repr(data)
+    theirs = load_svmlight_file(str(folder / "train.svm"), multilabel=True)
+    assert [tuple(map(int, sorted(one))) for one in theirs[1]] == list(data.y)
+    for form in (Y, scipy.sparse.csr_matrix(Y), scipy.sparse.coo_array(Y)):
+        dump_svmlight(tmp_path / "t.svm.gz", scipy.sparse.csr_matrix(X), form, base=0)
+        again = load_svmlight(tmp_path / "t.svm.gz", multilabel=True, base=0, n_features=6, layout="csr")
+        assert [list(one) for one in again.y] == [np.flatnonzero(row).tolist() for row in Y]
+        np.testing.assert_array_equal(again.X.toarray(), X)
+
+
+def test_rows_of_nothing_stay(tmp_path):
+    dump_svmlight(tmp_path / "t.svm", [[0.0, 0.0], [0.0, 1.0]], np.array([[0, 0], [1, 0]]))
+    assert (tmp_path / "t.svm").read_text() == " 1:0\n0 2:1\n"
+    data = load_svmlight(tmp_path / "t.svm", multilabel=True)
+    assert data.X.shape == (2, 2) and list(data.y) == [(), (0,)] and data.labelled.tolist() == [False, True]
+
+
+def test_spaces_comments_and_long_files(tmp_path):
+    (tmp_path / "t.svm").write_bytes(b"\xef\xbb\xbf\t2,1 qid:3 1:1 # 9,9\r\n\n# 1,1\n 1:2\n5")
+    data = load_svmlight(tmp_path / "t.svm", multilabel=True)
+    assert list(data.y) == [(1, 2), (), (5,)] and data.X.ravel().tolist() == [1, 2, 0]
+    long = "".join(f"{i},{i + 1} 1:{i}\n" for i in range(1, 60000))
+    (tmp_path / "t.svm").write_text(long)
+    data = load_svmlight(tmp_path / "t.svm", multilabel=True)
+    assert len(data.y) == 59999 and data.y[-1] == (59999, 60000) and data.X[-1, 0] == 59999
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1:1\n3,1,3 1:1\n", ":2:5: label 3 occurs twice in the list; name it once"),
+        ("1,,2 1:1\n", ":1:3: label '' is no whole number"),
+        (" 1,x 1:1\n", ":1:4: label 'x' is no whole number"),
+        ("1.5 1:1\n", ":1:1: label '1.5' is no whole number"),
+        ("1,99999999999999999 1:1\n", r":1:3: label '99999999999999999' is no whole number within \+-2\^53"),
+        ("10,11 1:1 1:2\n", ":1:11: feature index 1 occurs twice"),
+        ("1,2 1:1\n7,8 1:x\n", ":2:7: value 'x' is not a number"),
+    ],
+)
+def test_wrong_text(tmp_path, text, message):
+    (tmp_path / "t.svm").write_text(text)
+    with pytest.raises(SvmlightError, match=message):
+        load_svmlight(tmp_path / "t.svm", multilabel=True)
+
+
+@pytest.mark.parametrize(
+    "y", [[[1, 1]], [["a"]], [[1], [2]], [[2**53 + 1]], np.array([[2, 0]]), np.array([[0, 1]] * 2)]
+)
+def test_wrong_labels_to_write(tmp_path, y):
+    with pytest.raises(ValueError, match="y must be an indicator matrix, or a list|the indicator y of shape"):
+        dump_svmlight(tmp_path / "t.svm", [[1.0]], y)
+    assert not (tmp_path / "t.svm").exists()
+
+
+def test_programs_do_what_python_does(lists, tmp_path):
+    folder, X, Y = lists
+    more = ["--decision-threshold", 0.4, "--metric", "hamming_loss"]
+    done = call("train", *TRAIN, *more, "-P", folder / "test.svm", folder / "train.svm", tmp_path / "m.mcb")
+    assert done.returncode == 0, done.stderr
+    assert "200 rows, 6 features, 5 labels" in done.stderr and "best validation hamming_loss" in done.stderr
+    model = load_model(tmp_path / "m.mcb")
+    ours = VectorTreeBoostClassifier(loss="logistic", n_estimators=20, random_state=0, decision_threshold=0.4)
+    ours.fit(X[:200], Y[:200])
+    assert model.classes_.tolist() == NAMES.tolist() and model.link == "sigmoid"
+    np.testing.assert_array_equal(model.raw_scores(X), ours.decision_function(X))
+    done = call("predict", folder / "test.svm", tmp_path / "m.mcb", tmp_path / "out")
+    given = ours.predict(X[200:])
+    assert (tmp_path / "out").read_text() == "".join(f"{','.join(map(str, NAMES[row > 0]))}\n" for row in given)
+    facts = dict(line.split(" = ") for line in done.stdout.splitlines())
+    whole = (given == Y[200:]).all(axis=1).sum()
+    assert facts["Exact match"] == f"{whole}% ({whole}/100)"
+    np.testing.assert_allclose(float(facts["Hamming loss"]), metrics.hamming_loss(Y[200:], given), rtol=1e-5)
+    for average in ("micro", "macro"):
+        value = metrics.f1_score(Y[200:], given, average=average, zero_division=0)
+        np.testing.assert_allclose(float(facts[f"{average.title()} F1"]), value, rtol=1e-5)
+    first = ours.decision_function(X[200:]).argmax(axis=1)
+    np.testing.assert_allclose(float(facts["Precision at 1"]), Y[200:][np.arange(100), first].mean(), rtol=1e-5)
+    for option, values in (("-b", ours.predict_proba(X[200:])), ("-d", ours.decision_function(X[200:]))):
+        call("predict", option, 1, folder / "test.svm", tmp_path / "m.mcb", tmp_path / "out")
+        head, *rows = (tmp_path / "out").read_text().splitlines()
+        assert head == "labels -3 1 4 10 700"
+        found = np.array([[float(value) for value in row.split(" ")[1:]] for row in rows])
+        np.testing.assert_array_equal(found, values)
+    info = call("info", tmp_path / "m.mcb")
+    assert "p = 1 / (1 + exp(-F)) of each label" in info.stdout
+
+
+def test_labels_that_a_model_does_not_know(lists, tmp_path):
+    folder, _, _ = lists
+    (tmp_path / "new.svm").write_text("4,5,6 1:1\n 2:1\n")
+    done = call("train", *TRAIN, "-P", tmp_path / "new.svm", folder / "train.svm", tmp_path / "m.mcb")
+    assert done.returncode == 0 and "2 labels that the training file does not have, left out" in done.stderr
+    done = call("predict", tmp_path / "new.svm", tmp_path / "m.mcb", tmp_path / "out")
+    assert "Exact match = " in done.stdout and "(2/2)" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["-v", 3], "-v is for one label a row"), (["-w4", 2], "-w<label> is for one label a row")],
+)
+def test_what_is_for_one_label(lists, arguments, message):
+    done = call("train", *TRAIN, *arguments, lists[0] / "train.svm", cwd=lists[0])
+    assert done.returncode and message in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--stream", "--report"])
+def test_answers_that_are_for_one_label(lists, tmp_path, option):
+    folder, _, _ = lists
+    assert call("train", *TRAIN, folder / "train.svm", tmp_path / "m.mcb").returncode == 0
+    done = call("predict", option, folder / "test.svm", tmp_path / "m.mcb", "-")
+    assert done.returncode and f"{option} is for one label" in done.stderr
+    (tmp_path / "one.svm").write_text("1 1:1\n2 1:2\n")
+    done = call("train", "-a", "vector-tree", folder / "train.svm", tmp_path / "n.mcb")
+    assert done.returncode and "lists several labels" in done.stderr
+    done = call("train", *TRAIN, "-v", 0, tmp_path / "one.svm", tmp_path / "n.mcb")
+    assert done.returncode

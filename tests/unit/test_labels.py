@@ -1,0 +1,314 @@
+"""Rows with any number of labels: trees against a twin, metrics, thresholds, going on, and wrong indicators."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from reference import vtrees as twin
+from sklearn import metrics
+from sklearn.datasets import make_multilabel_classification
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.utils.estimator_checks import check_classifier_multioutput
+
+from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
+from pymcboost.callbacks import TrainingLoss
+from pymcboost.export import to_c
+from pymcboost.losses import LOSSES
+from pymcboost.losses.rows import row_layout
+from pymcboost.training import labels
+from pymcboost.training.metrics import Held, Metric
+
+BARE = {"subsample": 1.0, "max_features": 1.0, "min_relative_gain": 0.0, "split_columns": None}
+
+
+def data(m=400, K=5, d=8, seed=0):
+    X, Y = make_multilabel_classification(m, d, n_classes=K, random_state=seed)
+    return X + 0.01 * np.random.default_rng(seed).normal(size=X.shape), Y
+
+
+def model(n=8, **params):
+    return VectorTreeBoostClassifier(loss="logistic", n_estimators=n, random_state=0, **params)
+
+
+def sigmoid(F):
+    return 1 / (1 + np.exp(-F))
+
+
+def cross_entropy(Y, P):
+    return -np.log(np.where(Y > 0, P, 1 - P)).mean()
+
+
+def one_vs_rest(X, Y, weight, rounds, rate, max_leaves, l2):
+    """Twin: logistic trees of all labels with shared splits; the scores after all rounds."""
+    m, K = Y.shape
+    lanes, _, width = row_layout(K)
+    bins = np.array([np.unique(x, return_inverse=True)[1] for x in X.T.astype(np.float32)])
+    n_bins, missing = bins.max(axis=1) + 1, np.zeros(len(bins), dtype=bool)
+    has = weight @ Y + 0.5
+    F = np.tile(np.log(has / (weight.sum() + 1 - has)).astype(np.float32).astype(float), (m, 1))
+    for _ in range(rounds):
+        g, p = Y - sigmoid(F), sigmoid(F)
+        A = np.zeros((m, width), dtype=np.int64)
+        A[:, :K] = np.rint(g * weight[:, None] * 2.0**16)
+        A[:, K] = np.rint(weight * 2.0**10)
+        _, leaf = twin.grow(bins, n_bins, missing, A, lanes, K, 0, len(bins), max_leaves, None, 1)
+        for j in range(leaf.max() + 1):
+            w = weight[leaf == j, None]
+            step = (w * g[leaf == j]).sum(axis=0) / ((w * (p * (1 - p))[leaf == j]).sum(axis=0) + l2)
+            F[leaf == j] += (rate * np.clip(step, -4, 4)).astype(np.float32)
+    return F
+
+
+@pytest.mark.parametrize("one_label", [True, False])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_trees_are_those_of_one_against_the_rest_with_shared_splits(one_label, weighted):
+    rng = np.random.default_rng(0)
+    X, Y = data(150)
+    if one_label:
+        Y = np.eye(5, dtype=int)[rng.integers(0, 5, len(X))]
+    weight = np.round(rng.random(len(X)) * 8 + 1) / 8 if weighted else np.ones(len(X))
+    found = model(5, l2_regularization=0.3, max_leaf_nodes=6, learning_rate=0.3, **BARE)
+    found.fit(X, Y, sample_weight=weight if weighted else None)
+    expected = one_vs_rest(X, Y, weight, 5, 0.3, 6, 0.3)
+    np.testing.assert_allclose(found.decision_function(X), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.predict_proba(X), sigmoid(expected), atol=1e-5)
+    np.testing.assert_array_equal(found.predict(X), (found.decision_function(X) > 0).astype(int))
+
+
+@pytest.mark.parametrize("K", [2, 15, 16, 40])
+def test_gradients_are_derivatives_of_the_value(K):
+    loss, rng, step = LOSSES["logistic"], np.random.default_rng(K), 1e-5
+    F, Y = 3 * rng.normal(size=(20, K)), rng.integers(0, 2, (20, K))
+    X, labels_of = rng.normal(size=(20, 2)), Y.astype(np.uint8)
+    booster = model()._booster(lambda: 0)
+    rows = loss.rows(booster.rows(X, labels_of, K, np.ones(20), 1, None), 1)
+    rows.start(F)
+    for k in range(K):
+        up, down = F.copy(), F.copy()
+        up[:, k] += step
+        down[:, k] -= step
+        slope = -K * (loss.value(up, Y) - loss.value(down, Y)) / (2 * step)
+        np.testing.assert_allclose(rows.gradient[:, k], slope, atol=1e-6)
+    assert not rows.gradient[:, K:].any()
+
+
+def test_large_data_are_trained_like_small_ones():
+    """Above a million scores other losses are held without unused lanes, one of which this loss needs."""
+    X, Y = data(70000, 9, 3)
+    found = model(1, max_leaf_nodes=2, learning_rate=1.0, **BARE).fit(X, Y)
+    F = found.decision_function(X)
+    share = (Y.sum(axis=0) + 0.5) / (len(Y) + 1)
+    left = X[:, found.model_.ensemble.feature[0]].astype(np.float32) <= found.model_.ensemble.threshold[0]
+    for rows in (left, ~left):
+        step = (Y[rows] - share).mean(axis=0) / (share * (1 - share))
+        np.testing.assert_allclose(F[rows][0], np.log(share / (1 - share)) + step, rtol=1e-4, atol=1e-5)
+
+
+def test_conventions_of_scikit_learn():
+    check_classifier_multioutput("VectorTreeBoostClassifier", model(5))
+    assert model().__sklearn_tags__().classifier_tags.multi_label
+    assert not VectorTreeBoostClassifier().__sklearn_tags__().classifier_tags.multi_label
+    X, Y = data()
+    found = model().fit(X, Y)
+    assert found.classes_.tolist() == list(range(5)) and found.predict(X).dtype.kind == "i"
+    assert found.score(X, Y) == metrics.accuracy_score(Y, found.predict(X))
+    for form in (scipy.sparse.csr_matrix(Y), scipy.sparse.csc_array(Y), Y.astype(bool), Y.astype(float), Y.tolist()):
+        assert model().fit(X, form).model_.to_bytes() == found.model_.to_bytes()
+    sparse = model().fit(scipy.sparse.csr_matrix(np.round(X)), Y)
+    assert sparse.predict_proba(scipy.sparse.csr_matrix(np.round(X))).shape == (400, 5)
+
+
+def test_no_worse_than_a_model_for_each_label():
+    X, Y = data(1200, 6, 12, seed=3)
+    params = {"random_state": 0, "calibrate": None, "n_estimators": 60}
+    ours = model(60).fit(X[:800], Y[:800]).predict_proba(X[800:])
+    each = OneVsRestClassifier(VectorTreeBoostClassifier(**params)).fit(X[:800], Y[:800]).predict_proba(X[800:])
+    losses = [-np.log(np.where(Y[800:] > 0, P, 1 - P)).mean(axis=1) for P in (ours, each)]
+    difference = losses[0] - losses[1]
+    assert difference.mean() < 2 * difference.std() / np.sqrt(len(difference))
+
+
+def test_metrics_are_scikit_learns():
+    rng = np.random.default_rng(0)
+    Y, F, weight = rng.integers(0, 2, (60, 6)), rng.normal(size=(60, 6)), rng.random(60) + 0.1
+    Y[:, 4], Y[:, 5], F[:, 5] = 0, 1, 5.0
+    given, P = (F > 0).astype(int), sigmoid(F)
+    for w in (None, weight):
+        held = Held("val", None, Y, Y, w)
+        found = {name: Metric(name, np.arange(6), "sigmoid")(F, held) for name in (*labels.METRICS, "auc_ovr")}
+        per_row = -np.log(np.where(Y > 0, P, 1 - P)).mean(axis=1)
+        expected = {
+            "log_loss": np.average(per_row, weights=w),
+            "error": 1 - metrics.accuracy_score(Y, given, sample_weight=w),
+            "hamming_loss": metrics.hamming_loss(Y, given, sample_weight=w),
+            "f1_micro": metrics.f1_score(Y, given, average="micro", sample_weight=w),
+            "f1_macro": metrics.f1_score(Y, given, average="macro", sample_weight=w, zero_division=0),
+            "auc_ovr": np.mean([metrics.roc_auc_score(Y[:, k], F[:, k], sample_weight=w) for k in range(4)]),
+        }
+        for k in (1, 3, 5):
+            best = np.argsort(-F, axis=1)[:, :k]
+            share = np.array([row[at].mean() for row, at in zip(Y, best, strict=True)])
+            expected[f"precision_at_{k}"] = np.average(share, weights=w)
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("scoring", [*labels.METRICS, "auc_ovr", "roc_auc_ovr", "average_precision"])
+def test_curves(scoring):
+    X, Y = data()
+    found = model(scoring=scoring).fit(X[:300], Y[:300], X_val=X[300:], y_val=Y[300:], callbacks=[TrainingLoss()])
+    assert len(found.history_[f"val_{scoring}"]) == len(found.history_[f"train_{scoring}"]) == 8
+    if scoring == "log_loss":
+        last = cross_entropy(Y[300:], found.predict_proba(X[300:]))
+        np.testing.assert_allclose(found.history_["val_log_loss"][-1], last, rtol=1e-12)
+
+
+def test_early_stopping_and_rounds_that_are_found():
+    X, Y = data()
+    found = model(300, early_stopping=True, n_iter_no_change=5, learning_rate=0.4).fit(X, Y)
+    assert 0 < found.n_estimators_ < 300
+    auto = model("auto", cv=2, n_iter_no_change=3, learning_rate=0.4, decision_threshold="f1").fit(X, Y)
+    assert auto.n_estimators_ == auto.cv_results_["n_estimators"] and auto.model_.thresholds.any()
+
+
+def test_thresholds():
+    """Of every label the one with the largest F1 on rows that are given, or on folds; or one for all."""
+    X, Y = data(600, seed=1)
+    at = model(30, decision_threshold="f1").fit(X[:300], Y[:300], X_val=X[300:], y_val=Y[300:])
+    F = at.decision_function(X[300:])
+    for k in range(5):
+        best = max(metrics.f1_score(Y[300:, k], F[:, k] > t) for t in np.append(F[:, k] - 1e-9, F[:, k].max() + 1))
+        np.testing.assert_allclose(metrics.f1_score(Y[300:, k], F[:, k] > at.model_.thresholds[k]), best)
+    np.testing.assert_array_equal(at.predict(X), (at.decision_function(X) > at.model_.thresholds).astype(int))
+    folds = model(30, decision_threshold="f1").fit(X[:300], Y[:300])
+    plain = model(30).fit(X[:300], Y[:300])
+    new = [metrics.f1_score(Y[300:], one.predict(X[300:]), average="macro") for one in (plain, folds)]
+    assert new[1] > new[0] and not plain.model_.thresholds.any()
+    third = model(30, decision_threshold=0.3).fit(X[:300], Y[:300])
+    np.testing.assert_array_equal(third.predict(X), (third.predict_proba(X) > 0.3).astype(int))
+    np.testing.assert_array_equal(list(third.staged_predict(X))[-1], third.predict(X))
+    assert plain.model_.with_thresholds(third.model_.thresholds).predict(X).tolist() == third.predict(X).tolist()
+
+
+def test_thresholds_of_labels_that_no_row_has():
+    scores = np.array([[1.0, 2.0, 0.3], [0.0, 1.0, 0.3], [-1.0, 0.0, 0.3]])
+    has = np.array([[0, 1, 1], [0, 1, 0], [0, 1, 1]])
+    found = labels.best_thresholds(scores, has, np.ones(3))
+    np.testing.assert_allclose(found, [0.0, -1.0, -0.7])
+
+
+def test_labels_that_no_row_or_every_row_has_and_rows_without_any():
+    X, Y = data()
+    Y[:, 1], Y[:, 2], Y[:50] = 0, 1, 0
+    Y[:, 2] = 1
+    found = model(20).fit(X, Y)
+    P = found.predict_proba(X)
+    assert (P[:, 1] < 0.01).all() and (P[:, 2] > 0.99).all() and np.isfinite(found.decision_function(X)).all()
+    with pytest.warns(UserWarning, match="the model is constant"):
+        none = model(3).fit(X, np.zeros_like(Y))
+    assert not none.predict(X).any()
+
+
+def test_files_pickles_and_going_on(tmp_path):
+    X, Y = data()
+    whole = model(decision_threshold=0.3).fit(X, Y)
+    whole.save(tmp_path / "m.mcb")
+    file = load_model(tmp_path / "m.mcb")
+    assert file.link == "sigmoid" and file.to_bytes()[10] == 5
+    for name in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
+        np.testing.assert_array_equal(getattr(file, name)(X), getattr(whole, name)(X))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(whole)).predict(X), whole.predict(X))
+    np.testing.assert_allclose(file.predict_log_proba(X), np.log(file.predict_proba(X)), rtol=1e-12)
+    np.testing.assert_allclose(file.predict_proba(X), sigmoid(file.raw_scores(X)), rtol=1e-14)
+    *_, last = whole.staged_predict_proba(X)
+    np.testing.assert_allclose(last, whole.predict_proba(X), rtol=1e-14)
+    warm = model(3, warm_start=True, decision_threshold=0.3).fit(X, Y).set_params(n_estimators=8).fit(X, Y)
+    assert warm.model_.to_bytes() == whole.model_.to_bytes()
+    more = model(5).fit(X, Y, init_model=model(3).fit(X, Y))
+    np.testing.assert_array_equal(more.decision_function(X), whole.decision_function(X))
+    assert model(decision_threshold=0.3, n_jobs=3).fit(X, Y).model_.to_bytes() == whole.model_.to_bytes()
+    new = pickle.loads(pickle.dumps(whole)).refit_leaves(X, Y, decay=0.0)
+    np.testing.assert_allclose(new.decision_function(X), whole.decision_function(X), rtol=1e-5, atol=1e-6)
+
+    class Stop:
+        def after_round(self, state):
+            if state.n_rounds == 3:
+                raise KeyboardInterrupt
+
+    path = tmp_path / "part.mcb"
+    with pytest.raises(KeyboardInterrupt):
+        model().fit(X, Y, callbacks=[Checkpoint(path, every=0), Stop()])
+    with pytest.raises(ValueError, match="the labels differ"):
+        Checkpoint(path).fit(model(), X, 1 - Y)
+    assert Checkpoint(path).fit(model(), X, Y).model_.to_bytes() == model().fit(X, Y).model_.to_bytes()
+
+
+def test_what_a_model_of_labels_does_not_have():
+    X, Y = data()
+    found = model(2).fit(X, Y)
+    with pytest.raises(ValueError, match="not for loss='logistic'"):
+        found.calibrate_on(X, Y)
+    for call in (lambda: found.model_.with_temperature(2.0), lambda: found.model_.reweighted(np.ones(5))):
+        with pytest.raises(ValueError, match="is for models of one class a row"):
+            call()
+    other = VectorTreeBoostClassifier(n_estimators=2).fit(X, Y[:, 0])
+    with pytest.raises(ValueError, match="thresholds are for models with any number of labels"):
+        other.model_.with_thresholds(0.5)
+    for params, match in (
+        ({"class_weight": "balanced"}, "class_weight is for a class for each row"),
+        ({"restore_priors": True}, "restore_priors is for a class for each row"),
+        ({"scoring": "balanced_error"}, "scoring='balanced_error' is for a class for each row"),
+        ({"decision_threshold": 1.0}, "decision_threshold=1.0 is not allowed"),
+        ({"decision_threshold": "f2"}, "decision_threshold='f2' is not allowed"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            model(**params).fit(X, Y, X_val=X, y_val=Y)
+    for params, match in (
+        ({"decision_threshold": 0.3}, "decision_threshold is for loss='logistic'"),
+        ({"scoring": "hamming_loss"}, "scoring='hamming_loss' is for rows with any number of labels"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            VectorTreeBoostClassifier(**params).fit(X, Y[:, 0], X_val=X, y_val=Y[:, 0])
+
+
+WRONG = [
+    (lambda Y: Y[:, 0], "y must be an indicator matrix of shape .*, not int64 of shape"),
+    (lambda Y: [["a"], ["b", "c"]] * 200, "y must be an indicator matrix .*MultiLabelBinarizer makes one"),
+    (lambda Y: Y + 1, r"y\[\d+, \d+\] is 2; an indicator holds 0 and 1 alone"),
+    (lambda Y: Y * 0.5, r"y\[\d+, \d+\] is 0.5; an indicator"),
+    (lambda Y: np.where(Y, np.nan, 0), r"y\[\d+, \d+\] is nan; an indicator"),
+    (lambda Y: -Y, r"y\[\d+, \d+\] is -1; an indicator"),
+    (lambda Y: Y[:7], "X has 400 rows, the indicator y has 7"),
+    (lambda Y: Y[:, :1], "the indicator y has fewer than 2 columns"),
+    (lambda Y: Y.astype(str), "y must be an indicator matrix"),
+]
+
+
+@pytest.mark.parametrize(("change", "match"), WRONG)
+def test_wrong_indicators(change, match):
+    X, Y = data()
+    with pytest.raises(ValueError, match=match):
+        model().fit(X, change(Y))
+
+
+def test_other_rows_must_have_the_same_labels():
+    X, Y = data()
+    with pytest.raises(ValueError, match="validation set 'val': the indicator y has 3 columns; the training has"):
+        model().fit(X, Y, X_val=X, y_val=Y[:, :3])
+    with pytest.raises(ValueError, match="the indicator y has 3 columns; the training has 5 labels"):
+        model(2).fit(X, Y[:, :3], init_model=model(2).fit(X, Y))
+    with pytest.raises(ValueError, match="the indicator y has 3 columns"):
+        model(2).fit(X, Y).refit_leaves(X, Y[:, :3])
+    with pytest.raises(ValueError, match="must contain at least one non-zero number"):
+        model().fit(X, Y, sample_weight=np.zeros(len(X)))
+
+
+def test_one_answer_a_row_is_refused():
+    X, Y = make_multilabel_classification(60, 4, n_classes=3, random_state=0)
+    model = VectorTreeBoostClassifier(loss="logistic", n_estimators=2, random_state=0).fit(X, Y).model_
+    with pytest.raises(ValueError, match="any number of them"):
+        model.with_early_exit("certified")
+    with pytest.raises(ValueError, match="any number of them"):
+        to_c(model)

@@ -1,0 +1,295 @@
+"""Losses that are given: what they mean for trees and leaves, where they go on, and what is said of wrong ones."""
+
+import importlib.util
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
+from pymcboost.callbacks import TrainingLoss
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "losses.py"
+
+
+@pytest.fixture(scope="module")
+def examples():
+    spec = importlib.util.spec_from_file_location("losses_example", EXAMPLES)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Softmax:
+    """The softmax loss as a user writes it, with any start."""
+
+    shift_invariant = True
+
+    def __init__(self, first=0.0):
+        self.first = first
+
+    def start(self, y, weight, n_classes):
+        return np.full(n_classes, self.first)
+
+    def link(self, scores):
+        e = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    def value(self, y, scores):
+        return -np.log(self.link(scores)[np.arange(len(y)), y])
+
+    def gradient_hessian(self, y, scores):
+        p = self.link(scores)
+        return p - np.eye(scores.shape[1])[y], p * (1 - p)
+
+
+class Sigmoids(Softmax):
+    """One logistic loss for every class against the others: not invariant."""
+
+    shift_invariant = False
+
+    def start(self, y, weight, n_classes):
+        share = np.bincount(y, weight, n_classes) / weight.sum()
+        return np.log(share / (1 - share))
+
+    def link(self, scores):
+        return 1 / (1 + np.exp(-scores))
+
+    def value(self, y, scores):
+        own = np.eye(scores.shape[1])[y]
+        return np.logaddexp(0, np.where(own > 0, -scores, scores)).sum(axis=1)
+
+
+def softmax_function(y, scores):
+    return Softmax().gradient_hessian(y, scores)
+
+
+softmax_function.shift_invariant = True
+
+
+def blobs(m=400, K=4, seed=0, d=5):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, m)
+    return rng.normal(size=(m, d)) + 1.3 * rng.normal(size=(K, d))[y], y
+
+
+def model(loss, n=8, **params):
+    return VectorTreeBoostClassifier(loss=loss, n_estimators=n, random_state=0, **params)
+
+
+@pytest.mark.parametrize("K", [2, 4, 12])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_softmax_in_numpy_gives_the_trees_of_softmax(K, weighted):
+    X, y = blobs(K=K)
+    weight = np.random.default_rng(1).random(len(y)) + 0.1 if weighted else None
+    ours, given, function = (
+        model(loss, calibrate=None).fit(X, y, sample_weight=weight)
+        for loss in ("softmax", Softmax(), softmax_function)
+    )
+    for other in (given, function):
+        one, two = ours.model_.ensemble, other.model_.ensemble
+        np.testing.assert_array_equal(one.feature, two.feature)
+        np.testing.assert_array_equal(one.threshold, two.threshold)
+        np.testing.assert_allclose(one.leaf, two.leaf, rtol=2e-5, atol=1e-6)
+        assert other.model_.link == "none"
+    np.testing.assert_allclose(given.predict_proba(X), ours.predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(given.predict_log_proba(X), ours.predict_log_proba(X), atol=1e-4)
+    np.testing.assert_array_equal(given.predict(X), ours.predict(X))
+
+
+@pytest.mark.parametrize("name", ["FocalLoss", "RankedProbability"])
+def test_examples_have_the_derivatives_of_their_value(examples, name):
+    loss, rng, step = getattr(examples, name)(), np.random.default_rng(0), 1e-5
+    y, scores = rng.integers(0, 5, 40), rng.normal(size=(40, 5))
+    gradient, hessian = loss.gradient_hessian(y, scores.copy())
+    for k in range(5):
+        up, down = scores.copy(), scores.copy()
+        up[:, k] += step
+        down[:, k] -= step
+        slope = (loss.value(y, up) - loss.value(y, down)) / (2 * step)
+        np.testing.assert_allclose(gradient[:, k], slope, rtol=1e-5, atol=1e-8)
+    assert (hessian > 0).all()
+
+
+def test_the_loss_of_ordered_classes_is_lower_when_it_is_the_one_that_is_learnt(examples, capsys):
+    examples.main()
+    lines = capsys.readouterr().out.splitlines()
+    score = {line.split(":")[0].strip(): float(line.split()[-1]) for line in lines}
+    assert score["RankedProbability"] < min(score["softmax"], score["FocalLoss"]) - 0.003
+
+
+def test_one_leaf_is_a_newton_step_from_the_start():
+    """Without a shift of the leaves' mean and (K - 1) / K where the loss is not invariant, with both elsewhere."""
+    X, y = blobs()
+    X[:, 1:] = 0
+    for loss in (Sigmoids(), Softmax(0.5)):
+        found = model(loss, 1, max_leaf_nodes=2, subsample=1.0, l2_regularization=3.0, learning_rate=0.5).fit(X, y)
+        trees = found.model_.ensemble
+        start = loss.start(y, np.ones(len(y)), 4).astype(np.float32)
+        np.testing.assert_array_equal(trees.bias, start)
+        for side, rows in enumerate((X[:, 0] <= trees.threshold[0], X[:, 0] > trees.threshold[0])):
+            g, h = loss.gradient_hessian(y[rows], np.tile(start.astype(float), (rows.sum(), 1)))
+            step = -g.sum(axis=0) / (h.sum(axis=0) + 3)
+            step = 0.75 * step - (0.75 * step).mean() if loss.shift_invariant else step
+            np.testing.assert_allclose(trees.leaf[side], 0.5 * step, rtol=1e-5)
+
+
+def test_the_leaves_of_a_loss_that_is_not_invariant_have_any_sum():
+    """Also above 9 classes, where splits are found in random directions: signs in pairs would miss the sum."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    y = np.concatenate([np.arange(12), rng.integers(0, 12, 488)])
+
+    class Total(Softmax):
+        shift_invariant = False
+
+        def gradient_hessian(self, y, scores):  # all scores go where the row's number says
+            return scores - self.target[: len(y), None], np.ones_like(scores)
+
+    loss = Total()
+    loss.target = np.where(X[np.argsort(y, kind="stable"), 0] > 0, 1.0, -1.0)
+    found = model(loss, 1, subsample=1.0, max_features=1.0, max_leaf_nodes=2).fit(X, y)
+    assert found.model_.ensemble.feature.tolist() == [0] and abs(found.model_.ensemble.threshold[0]) < 0.05
+    assert found.n_estimators_ == 1 and (found.model_.ensemble.leaf.sum(axis=1) > 1).tolist() == [False, True]
+
+
+def test_scores_of_the_file_are_those_of_the_training(tmp_path):
+    X, y = blobs()
+    found = model(Sigmoids()).fit(X, y)
+    found.save(tmp_path / "m.mcb")
+    file = load_model(tmp_path / "m.mcb")
+    np.testing.assert_array_equal(file.raw_scores(X), found.decision_function(X))
+    np.testing.assert_array_equal(file.predict(X), found.predict(X))
+    np.testing.assert_array_equal(found.predict_proba(X), Sigmoids().link(file.raw_scores(X)))
+    *_, last = found.staged_predict_proba(X)
+    np.testing.assert_array_equal(last, found.predict_proba(X))
+    with pytest.raises(ValueError, match="no link from scores to probabilities"):
+        file.predict_proba(X)
+    assert file.meta["params"]["loss"].startswith("Sigmoids with the checksum ")
+
+
+def test_metrics_and_curves():
+    """The mean of `value` on validation rows, log loss by the loss's link, and the curves of training rows."""
+    X, y = blobs()
+    loss = Sigmoids()
+    for scoring in ("loss", "log_loss", "auc_ovr", "error", "accuracy", "neg_log_loss"):
+        found = model(loss, scoring=scoring)
+        found.fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2], callbacks=[TrainingLoss()])
+        name = "score" if scoring not in found.history_ and f"val_{scoring}" not in found.history_ else scoring
+        last = found.history_[f"val_{name}"][-1]
+        scores, own = found.decision_function(X[1::2]), found.predict_proba(X[1::2])[np.arange(200), y[1::2]]
+        if scoring == "loss":
+            np.testing.assert_allclose(last, loss.value(y[1::2], scores).mean(), rtol=1e-12)
+        if scoring == "log_loss":
+            np.testing.assert_allclose(last, -np.log(own).mean(), rtol=1e-12)
+        assert np.isfinite(last) and len(found.history_[f"train_{name}"]) == 8
+    with pytest.raises(ValueError, match="scoring='loss' is for a loss that is given"):
+        model("softmax", scoring="loss").fit(X, y, X_val=X, y_val=y)
+    with pytest.raises(ValueError, match="needs probabilities"):
+        model(softmax_function).fit(X, y, X_val=X, y_val=y)
+    with pytest.raises(ValueError, match="labels that the training has not"):
+        model(loss, scoring="loss").fit(X, y, X_val=X, y_val=y + 1)
+
+
+def test_early_stopping_and_rounds_that_are_found():
+    X, y = blobs(K=3)
+    found = model(Sigmoids(), 200, early_stopping=True, scoring="loss", n_iter_no_change=5, learning_rate=0.3)
+    assert found.fit(X, y).n_estimators_ < 200
+    auto = model(Sigmoids(), "auto", n_iter_no_change=3, learning_rate=0.5, cv=2).fit(X, y)
+    assert 0 < auto.n_estimators_ == auto.cv_results_["n_estimators"]
+    assert auto.model_.temperature is None
+
+
+def test_pickles_clones_and_going_on(tmp_path):
+    X, y = blobs()
+    whole = model(Sigmoids()).fit(X, y)
+    again = pickle.loads(pickle.dumps(whole))
+    np.testing.assert_array_equal(again.predict_proba(X), whole.predict_proba(X))
+    assert clone(whole).fit(X, y).model_.to_bytes() == whole.model_.to_bytes()
+    warm = model(Sigmoids(), 3, warm_start=True).fit(X, y).set_params(n_estimators=8).fit(X, y)
+    assert warm.model_.to_bytes() == whole.model_.to_bytes()
+    half = model(Sigmoids(), 3).fit(X, y)
+    more = model(Sigmoids(), 5).fit(X, y, init_model=half.model_)
+    np.testing.assert_array_equal(more.decision_function(X), whole.decision_function(X))
+    same = pickle.loads(pickle.dumps(whole)).refit_leaves(X, y, decay=1.0)
+    assert same.model_.to_bytes() == whole.model_.to_bytes()
+    new = pickle.loads(pickle.dumps(whole)).refit_leaves(X, y, decay=0.0)
+    np.testing.assert_allclose(new.decision_function(X), whole.decision_function(X), rtol=1e-6)
+    with pytest.raises(ValueError, match="the model so far has loss='Sigmoids with .*, now it is 'softmax"):
+        model("softmax", 5).fit(X, y, init_model=half.model_)
+    with pytest.raises(ValueError, match="the model so far has loss="):
+        model(Softmax(0.1), 5).fit(X, y, init_model=model(Softmax(0.2), 3).fit(X, y))
+
+
+def test_checkpoints(tmp_path):
+    X, y = blobs()
+
+    class Stop:
+        def after_round(self, state):
+            if state.n_rounds == 3:
+                raise KeyboardInterrupt
+
+    whole, path = model(Sigmoids()).fit(X, y), tmp_path / "part.mcb"
+    with pytest.raises(KeyboardInterrupt):
+        model(Sigmoids()).fit(X, y, callbacks=[Checkpoint(path, every=0), Stop()])
+    with pytest.raises(ValueError, match="loss was 'Sigmoids with the checksum .*', it is 'Softmax with"):
+        Checkpoint(path).fit(model(Softmax()), X, y)
+    found = Checkpoint(path).fit(model(Sigmoids()), X, y)
+    assert found.model_.to_bytes() == whole.model_.to_bytes()
+
+
+def test_threads_change_nothing():
+    X, y = load_digits(return_X_y=True)
+    models = [model(Sigmoids(), 3, n_jobs=n).fit(X, y).model_.to_bytes() for n in (1, 2, 5)]
+    assert models[0] == models[1] == models[2]
+
+
+def broken(**methods):
+    return type("Broken", (Softmax,), methods)()
+
+
+WRONG = [
+    (lambda y, F: F, r"loss: <lambda> must return \(gradient, hessian\), not ndarray"),
+    (lambda y, F: (F[:, :2], F), r"the gradient of <lambda> has the shape \(\d+, 2\); it must be \(\d+, 4\)"),
+    (lambda y, F: (F, F[0]), r"the hessian of <lambda> has the shape \(4,\)"),
+    (lambda y, F: (F * np.nan, F), "the gradient of <lambda> holds nan; it must hold finite numbers"),
+    (lambda y, F: (F, F + np.inf), "the hessian of <lambda> holds inf"),
+    (lambda y, F: (F, F - 1), "the hessian of <lambda> has the negative number -1; bound it from below"),
+    (lambda y, F: ("no", F), "the gradient of <lambda> must be an array of numbers, not str"),
+    (broken(gradient_hessian=lambda self, y, F: (F + 1, F)), "shift_invariant, but gradients .* do not add up to 0"),
+    (broken(start=lambda self, y, weight, K: 0.0), r"Broken.start has the shape \(\); it must be \(4,\)"),
+    (broken(link=None), "has no method link; a loss is a function of"),
+    (broken(start=None, value=3), "has no method start, value; a loss is"),
+    (Softmax, r"loss=Softmax is a class; give an object of it, Softmax\(\)"),
+    (object(), "has no method start, gradient_hessian, link, value"),
+    (3, r"loss=3 is not allowed; it must be one of 'softmax', 'exp', 'log', 'logistic' or a callable, or an object"),
+    (None, "loss=None is not allowed"),
+    ("hinge", "loss='hinge' is not allowed"),
+]
+
+
+@pytest.mark.parametrize(("loss", "message"), WRONG)
+def test_wrong_losses(loss, message):
+    X, y = blobs()
+    with pytest.raises(ValueError, match=message):
+        model(loss).fit(X, y)
+
+
+def test_what_a_loss_of_ones_own_does_not_have():
+    X, y = blobs()
+    function = model(softmax_function).fit(X, y)
+    for method in (function.predict_proba, function.predict_log_proba, function.staged_predict_proba):
+        with pytest.raises(ValueError, match="the loss softmax_function is a function, and has no probabilities"):
+            method(X)
+    with pytest.raises(ValueError, match="restore_priors is for the losses that have a name"):
+        model(Softmax(), restore_priors=True, class_weight="balanced").fit(X, y)
+    with pytest.raises(ValueError, match="no temperature"):
+        model(Softmax()).fit(X, y).calibrate_on(X, y)
+    found = model(Softmax()).fit(X, y)
+    for link, match in ((lambda F: F[0], "the shape"), (lambda F: 3 + 0 * F, "outside of 0 and 1")):
+        found.loss.link = link
+        with pytest.raises(ValueError, match=match):
+            found.predict_proba(X)
