@@ -51,6 +51,7 @@ class Predicts:
 
     def staged_predict(self, X: Features) -> Iterator[NDArray[Any]]:
         """Yield `predict` after every round."""
+        basis.check_is_fitted(self, "model_")
         if self.model_.link == "sigmoid":
             return map(self.model_._given, self.staged_decision_function(X))
         return (

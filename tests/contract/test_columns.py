@@ -196,7 +196,7 @@ def test_time_stamps_that_merge_are_named_with_a_remedy(cls):
     assert [one.filename for one in caught] == [__file__]
     frame["time"] -= 1700000000  # what the warning says
     assert not warnings_of(lambda: model.fit(frame, y))
-    assert cls is SAMMEClassifier or model.score(frame, y) > low + 0.05
+    assert cls is SAMMEClassifier or model.score(frame, y) > low + 0.03
 
 
 @pytest.mark.parametrize(

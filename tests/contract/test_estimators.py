@@ -767,7 +767,7 @@ def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(
     monkeypatch.setattr(algorithm.booster, "rows", lambda *args: pytest.fail("too late"))
     X, y = some_data()
     with pytest.raises(ValueError, match="feature names|meta"):
-        algorithm(n_estimators=2).fit(pandas.DataFrame(X, columns=names), y)
+        algorithm(n_estimators=2).fit(pandas.DataFrame(X, columns=pandas.Index(names, dtype=object)), y)
 
 
 def test_numpy_scalars_are_parameters_like_any_other(algorithm):

@@ -245,8 +245,9 @@ def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(
     pandas = pytest.importorskip("pandas")
     X, y = some_data()
     generator = np.random.RandomState(0)
+    columns = pandas.Index(["a", second, "c", "d"], dtype=object)
     with pytest.raises(ValueError, match="feature names|meta"):
-        MartClassifier(random_state=generator).fit(pandas.DataFrame(X, columns=["a", second, "c", "d"]), y)
+        MartClassifier(random_state=generator).fit(pandas.DataFrame(X, columns=columns), y)
     assert generator.randint(2**31) == np.random.RandomState(0).randint(2**31)
 
 

@@ -58,6 +58,11 @@ class RefusedError(Exception):
     """The number of the refusal is the only argument."""
 
 
+def whole(number, low, high):
+    """Whether a float is a whole number within bounds."""
+    return low <= number <= high and number == math.floor(number)
+
+
 def need(good, status):
     """Refuse unless."""
     if not good:
@@ -227,7 +232,7 @@ class File:
         for tag, top in zip(EXITS[1:], (2**32 - 1, self.K - 1), strict=True):
             if self.has(tag):
                 rate, rows, third, *thresholds = self.items[tag]
-                need(0 < rate < 1 and rows in range(1, 2**32) and third in range(top + 1), 64)
+                need(0 < rate < 1 and whole(rows, 1, 2**32 - 1) and whole(third, 0, top), 64)
                 need(all(threshold > -math.inf for threshold in thresholds), 64)
 
     def n_learners(self):
