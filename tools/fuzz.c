@@ -200,6 +200,18 @@ static size_t features_needed(const mcb_model *m) {
     return needed;
 }
 
+/* Labels above their thresholds: 0 or 1 for each, and their number. */
+static int use_labels(const mcb_model *m, const double *scores) {
+    uint32_t K = m->n_classes, k, n;
+    unsigned char *given = (unsigned char *)malloc(K);
+    if (!given) abort();
+    n = mcb_labels_above(m, scores, given);
+    for (k = 0; k < K; n -= given[k++]) NEED(given[k] <= 1);
+    NEED(n == 0);
+    free(given);
+    return 0;
+}
+
 /* Scores an accepted file in every way there is. */
 static int use(mcb_model *m) {
     size_t K = m->n_classes, stride = features_needed(m), i, r, length;
@@ -231,12 +243,7 @@ static int use(mcb_model *m) {
             continue;
         }
         for (i = 0; i < K; i++) NEED(isfinite(one[i]));
-        {
-            unsigned char *given = malloc(K);
-            NEED(given && mcb_labels_above(m, one, given) <= K);
-            for (i = 0; i < K; i++) NEED(given[i] == (given[i] != 0));
-            free(given);
-        }
+        if (use_labels(m, one)) return 1;
         if (mcb_has_probabilities(m)) {
             NEED(mcb_probabilities(m, one) == MCB_OK);
             for (i = 0; i < K; i++) NEED(one[i] >= 0 && one[i] <= 1);
