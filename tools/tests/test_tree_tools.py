@@ -14,8 +14,8 @@ from reproduce.journal import frame_of
 from shared import datasets, measure, peers
 
 
-def test_27_sets():
-    assert len(datasets.DATA) == 27
+def test_28_sets():
+    assert len(datasets.DATA) == 28
     assert [name for name in datasets.DATA if datasets.fixed_split(name)] == [
         "svmguide4", "vowel", "dna", "optdigits", "satimage", "usps", "sector", "pendigits", "news20-bydate", "letter",
         "shuttle", "mnist", "poker", "covtype",
