@@ -1,7 +1,7 @@
 """Arguments that mcboost-train and mcboost-tune share, and what is refused of them."""
 
-from pymcboost.cli.console import UsageError, add_format, bounded, check_table
-from pymcboost.cli.options import get_algorithm, option_flags
+from pymcboost.cli.console import Parser, UsageError, add_format, bounded, check_table
+from pymcboost.cli.options import get_algorithm, option_flags, take_class_weights
 from pymcboost.registry import ALGORITHMS
 
 
@@ -14,6 +14,21 @@ def add_algorithm(parser):
         default="mcboost",
         help="boosting algorithm; -a name --help shows its options (default: mcboost)",
     )
+
+
+def parsed(argv, program, usage, make_parser):
+    """The parser of the algorithm that -a names, the algorithm, the arguments, the parameters given, class weights."""
+    argv, weights = take_class_weights(argv)
+    first = Parser(program, usage, add_help=False)
+    add_algorithm(first)
+    first.add_common()
+    algorithm = get_algorithm(first.parse_known_args(argv)[0].algorithm)
+    parser = make_parser(algorithm)
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        refuse_unknown(parser, unknown, algorithm)
+    given = {name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)}
+    return parser, algorithm, arguments, given, weights
 
 
 def add_reading(group):

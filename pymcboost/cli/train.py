@@ -13,7 +13,7 @@ from pymcboost.cli.checks import (
     add_reading,
     check_parameters,
     check_reading,
-    refuse_unknown,
+    parsed,
 )
 from pymcboost.cli.console import (
     EXIT_CODES,
@@ -39,7 +39,6 @@ from pymcboost.cli.options import (
     add_algorithm_options,
     get_algorithm,
     option_of,
-    take_class_weights,
 )
 from pymcboost.cli.rows import read_like, read_training, refuse_lists, set_weights
 from pymcboost.cli.words import in_options
@@ -94,16 +93,7 @@ def make_parser(algorithm):
 
 def read_arguments(argv):
     """The arguments, the parameters they ask for, and the class weights; by the table alone."""
-    argv, weights = take_class_weights(argv)
-    first = Parser(PROGRAM, USAGE, add_help=False)
-    add_algorithm(first)
-    first.add_common()
-    algorithm = get_algorithm(first.parse_known_args(argv)[0].algorithm)
-    parser = make_parser(algorithm)
-    arguments, unknown = parser.parse_known_args(argv)
-    if unknown:
-        refuse_unknown(parser, unknown, algorithm)
-    given = {name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)}
+    parser, algorithm, arguments, given, weights = parsed(argv, PROGRAM, USAGE, make_parser)
     check_parameters(parser, arguments, algorithm, given, weights)
     _check_files(parser, arguments)
     if "n_iter_no_change" in given:

@@ -14,7 +14,7 @@ from pymcboost.cli.checks import (
     add_reading,
     check_parameters,
     check_reading,
-    refuse_unknown,
+    parsed,
 )
 from pymcboost.cli.console import (
     EXIT_CODES,
@@ -35,7 +35,6 @@ from pymcboost.cli.options import (
     add_algorithm_options,
     get_algorithm,
     option_of,
-    take_class_weights,
 )
 from pymcboost.cli.rows import read_training, set_weights
 from pymcboost.cli.space import SINGLE, Choices, Range, draws, grid, several
@@ -93,16 +92,7 @@ def make_parser(algorithm):
 
 def read_arguments(argv):
     """The arguments, what has one value, what is searched, the combinations, and the class weights."""
-    argv, weights = take_class_weights(argv)
-    first = Parser(PROGRAM, USAGE, add_help=False)
-    add_algorithm(first)
-    first.add_common()
-    algorithm = get_algorithm(first.parse_known_args(argv)[0].algorithm)
-    parser = make_parser(algorithm)
-    arguments, unknown = parser.parse_known_args(argv)
-    if unknown:
-        refuse_unknown(parser, unknown, algorithm)
-    given = {name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)}
+    parser, algorithm, arguments, given, weights = parsed(argv, PROGRAM, USAGE, make_parser)
     if getattr(arguments, "libsvm_c", None) is not None:
         given["libsvm_c"] = arguments.libsvm_c
     given = {name: one(value) for name, value in given.items()}
