@@ -84,7 +84,7 @@ def test_wheel_holds_what_runs_and_no_sources(wheel):
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     scripts = next(name for name in names if name.endswith(".dist-info/entry_points.txt"))
     text = zipfile.ZipFile(wheel).read(scripts).decode()
-    programs = [f"mcboost-{name}" for name in ("convert", "info", "predict", "train")]
+    programs = [f"mcboost-{name}" for name in ("convert", "info", "predict", "train", "tune")]
     assert re.findall(r"^(mcboost-\w+) = ", text, re.MULTILINE) == programs
 
 
