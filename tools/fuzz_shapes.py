@@ -14,7 +14,7 @@ CLASSES = (2, 2, 2, 3, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 33, 65, 100)
 FEATURES = (1, 1, 2, 3, 7, 8, 9, 16, 17, 127, 128, 129, 513, 1030, 32_768, 70_000, 2**31 - 1)
 SPECIAL = (0.0, -0.0, 1e-45, -3.4e38, 3.4e38, 1.0, -1.0, math.nan, math.inf, -math.inf)
 TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"ABOV", b"meta")
-TAGS += (b"exit", b"pair", b"marg", b"rjct")
+TAGS += (b"exit", b"pair", b"marg", b"rjct", b"CSET", b"CATF")
 # UTF-8 that is right, and that is not: cut short, overlong, a surrogate, above the last character.
 RIGHT = ("é", "中", "\U0001f600", "\u07ff", "\uffff", "\U0010ffff")
 WRONG = ("e4b8", "f09f9861", "e08080", "f0808080", "eda080", "f4908080", "ff", "c080")

@@ -50,6 +50,7 @@ typedef struct {
     int32_t feature, pos, nan_left; /* the best split */
     int32_t depth, left, right;         /* children, -1 where the rows have not been parted */
     int32_t is_split;                   /* else a leaf, even where the rows were parted ahead of their turn */
+    const uint64_t *set;                /* of a categorical feature: bits of the bins on the left, in place of pos */
 } pmb_node;
 
 typedef struct pmb_grower {
@@ -106,7 +107,7 @@ PMB_INLINE void pmb_sides(const pmb_columns *c, const pmb_node *node, uint8_t *s
         side += c->cell0[f];
     }
     for (int b = 0; b < bins + c->has_missing[f]; b++)
-        side[b] = (uint8_t)(b == bins ? node->nan_left : b <= node->pos);
+        side[b] = (uint8_t)(b == bins ? node->nan_left : node->set ? (int)(node->set[b >> 6] >> (b & 63) & 1) : b <= node->pos);
 }
 
 /* Stable partition of n row numbers by the side of their codes, through `right`. Returns how many are left. */

@@ -30,7 +30,7 @@ cdef extern from "mcb.h" nogil:
         uint32_t format_minor
         uint64_t n_learners
         uint64_t n_rounds
-        mcb_section section[29]
+        mcb_section section[36]
         int error
         int error_has_numbers
         char error_tag[5]
@@ -41,7 +41,7 @@ cdef extern from "mcb.h" nogil:
     ctypedef struct mcb__rule:
         unsigned char tag[5]
 
-    const mcb__rule mcb__rules[29]
+    const mcb__rule mcb__rules[36]
 
     int mcb_open(mcb_model *model, const void *bytes, size_t size)
     size_t mcb_prepared_size(const mcb_model *m)

@@ -130,7 +130,8 @@ PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
     PMB_SHARED(threads, n_tasks, pmb_vt_do(w, w->tasks + t, w->scratch + PMB_THREAD()));
     for (int c = 0; c < n_places; c++)
         if (w->places[c].node >= 0)
-            pmb_vt_choose(&w->d, w->places + c, w->g.nodes + w->places[c].node, w->its + w->places[c].node);
+            pmb_vt_choose(&w->d, w->places + c, w->g.nodes + w->places[c].node, w->its + w->places[c].node,
+                          w->sets + (size_t)w->places[c].node * (size_t)w->d.most_words);
 }
 
 /* Rows and sparse entries of a node to its two children, whose places were taken before. */
@@ -247,11 +248,13 @@ PMB_STATIC void pmb_vt_scratch_free(pmb_vt_scratch *s) {
     free(s->d2);
     free(s->d2_missing);
     free(s->runs);
+    free(s->level_key);
+    free(s->level_slot);
 }
 
 /* 0 where there is not enough memory. */
-PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_features, int lanes) {
-    size_t steps = (size_t)(cells + n_features + 1);
+PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_features, int lanes, int32_t levels) {
+    size_t steps = (size_t)(cells + n_features + 1), n = (size_t)levels + 1;
     s->memory = calloc((size_t)((cells + 1 + PMB_VT_ROWS) * lanes) + 16, sizeof(int32_t));
     s->gathered = PMB_ALIGNED(s->memory);
     s->hist = s->gathered + PMB_VT_ROWS * lanes;
@@ -266,9 +269,12 @@ PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_fe
     s->d2 = malloc(steps * sizeof(double));
     s->d2_missing = malloc(steps * sizeof(double));
     s->runs = malloc((size_t)(n_features + 1) * sizeof(pmb_vt_run));
-    if (!(s->memory && s->bits && s->occupied && s->numbers && s->its_count && s->its_first && s->slot && s->bin &&
+    s->level_key = malloc(2 * n * sizeof(uint64_t));
+    s->level_slot = malloc(2 * n * sizeof(int32_t));
+    if (!(s->memory && s->level_key && s->level_slot && s->bits && s->occupied && s->numbers && s->its_count && s->its_first && s->slot && s->bin &&
           s->left && s->d2 && s->d2_missing && s->runs))
         return 0;
+    s->level_bin = s->level_slot + n;
     for (size_t j = 0; j < steps; j++) s->numbers[j] = (int32_t)j;
     return 1;
 }
@@ -279,6 +285,7 @@ PMB_STATIC void pmb_vectors_free(pmb_vectors *w) {
     free(w->g.spare);
     pmb_grower_free(&w->g);
     free(w->its);
+    free(w->sets);
     free(w->totals);
     free(w->tasks);
     for (int j = 0; j < 2; j++) {
@@ -296,6 +303,8 @@ PMB_STATIC void pmb_vectors_free(pmb_vectors *w) {
 PMB_STATIC int pmb_vt_places_new(pmb_vectors *w) {
     size_t d = (size_t)w->d.c.n_features, lanes = (size_t)w->d.c.n_lanes, words = w->d.others ? ((size_t)w->d.c.m + 63) / 64 : 0;
     size_t one = d * (2 * sizeof(double) + sizeof(int32_t) + 2) + lanes * sizeof(int32_t) + words * sizeof(uint64_t);
+    size_t sets = (size_t)w->d.set_words;
+    one += sets * sizeof(uint64_t);
     one = (one + 63) / 64 * 64;
     char *at = w->memory[1] = malloc(PMB_VT_PLACES * one);
     for (int j = 0; at && j < PMB_VT_PLACES; j++, at += one) {
@@ -303,7 +312,8 @@ PMB_STATIC int pmb_vt_places_new(pmb_vectors *w) {
         p->score = (double *)at;
         p->left = p->score + d;
         p->in_node = words ? (uint64_t *)(p->left + d) : NULL;
-        p->code = (int32_t *)((uint64_t *)(p->left + d) + words);
+        p->sets = (uint64_t *)(p->left + d) + words;
+        p->code = (int32_t *)(p->sets + sets);
         p->lanes = p->code + d;
         p->chosen = (uint8_t *)(p->lanes + lanes);
         p->allowed = p->chosen + d;
@@ -340,6 +350,7 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
     w->g.ahead = pmb_vt_ahead;
     w->g.spare = malloc(m * sizeof(int32_t));
     w->its = malloc(nodes * sizeof(pmb_vt_node));
+    w->sets = malloc((nodes * (size_t)w->d.most_words + 1) * sizeof(uint64_t));
     w->totals = malloc(nodes * (size_t)w->d.blocks * lanes * sizeof(int32_t));
     w->tasks = malloc(sizeof(pmb_vt_task) * (PMB_VT_PLACES * ((size_t)c->n_lanes / PMB_GROUP + 2) + n / PMB_VT_CHUNK + 1));
     w->row_side = malloc(w->n_entries ? m : 1);
@@ -353,13 +364,14 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
     }
     w->scratch = calloc((size_t)w->o.threads, sizeof(pmb_vt_scratch));
     for (int t = 0; w->scratch && t < w->o.threads; t++)
-        there = pmb_vt_scratch_new(w->scratch + t, cells > sparse ? cells : sparse, c->n_features, w->d.lanes) && there;
+        there = pmb_vt_scratch_new(w->scratch + t, cells > sparse ? cells : sparse, c->n_features, w->d.lanes,
+                                   w->d.most_levels) && there;
     if (!w->n_entries && w->o.take > PMB_GROUP) { /* several groups read the rows of a node */
         w->memory[0] = malloc((size_t)w->d.blocks * m * lanes * sizeof(int32_t) + 64);
         w->gathered = PMB_ALIGNED(w->memory[0]);
         there = there && w->memory[0];
     }
-    return pmb_vt_places_new(w) && there && w->g.spare && w->its && w->totals && w->tasks && w->row_side && w->scratch;
+    return pmb_vt_places_new(w) && there && w->g.spare && w->its && w->sets && w->totals && w->tasks && w->row_side && w->scratch;
 }
 
 #endif

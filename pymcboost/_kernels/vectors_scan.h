@@ -43,6 +43,9 @@ typedef struct {
     const int32_t *cell_feature; /* of the sparse cells */
     const int32_t *skip;         /* by lane: code of most rows, which need not be counted; -1: none */
     const uint64_t *others;      /* (n_lanes, words of m bits) rows with other codes; NULL: no lane skips */
+    const int32_t *set_at;       /* by feature: words of sets before its own, -1: ordered; NULL: all are */
+    int32_t set_words, most_words, most_levels; /* words of all sets, of the largest one, and its bins */
+    const int64_t *least_level;  /* weights of levels in a node below which they go together, from 64 set_at[f] on */
 } pmb_vt_data;
 
 /* What the payload keeps of a node. */
@@ -67,6 +70,7 @@ typedef struct {
     double *score;     /* -1: no split */
     int32_t *code;     /* 2 pos + nan_left */
     double *left;      /* weight on the left */
+    uint64_t *sets;    /* levels on the left of categorical features */
 } pmb_vt_place;
 
 /* One feature in a group: its occupied value bins in order are steps [first, first + count). */
@@ -88,6 +92,8 @@ typedef struct {
     int32_t *slot, *bin;
     double *left, *d2, *d2_missing; /* of each step: weight on the left, squares, the same with missing rows on the left */
     pmb_vt_run *runs;
+    uint64_t *level_key;         /* of the levels of one feature, as the next two */
+    int32_t *level_slot, *level_bin;
     void *memory;
 } pmb_vt_scratch;
 
@@ -238,46 +244,46 @@ PMB_CLONES PMB_STATIC double pmb_vt_scores(const double *PMB_RESTRICT left, doub
     return top;
 }
 
-/* Best position of a run: first of equals, missing values to the right before left. */
-PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const pmb_vt_scratch *s, int64_t weight,
-                            int64_t least, int middle, double *score, int32_t *code, double *on_left) {
+/* Number of the best step of a run: first of equals, missing values to the right before left (side 1). -1: none. */
+PMB_INLINE int32_t pmb_vt_pick(const pmb_vt_run *run, const pmb_vt_scratch *s, int64_t weight, int64_t least,
+                               double *score, int32_t *side) {
     const double *left = s->left + run->first;
     double *d2 = s->d2 + run->first, *d2_missing = s->d2_missing + run->first, top;
     double total = (double)weight, low = (double)least;
-    const int32_t *bin = s->bin + run->first;
     int any_missing = run->missing != PMB_VT_NONE, cuts = run->count - !any_missing, turned = any_missing ? run->count - 1 : 0;
     top = pmb_vt_scores(left, d2, cuts, 0, total, low);
     if (turned) {
         double other = pmb_vt_scores(left, d2_missing, turned, (double)run->n_missing, total, low);
         top = other > top ? other : top;
     }
-    if (top < 0) return;
+    if (top < 0) return -1;
     for (int j = 0; j < cuts; j++) {
-        int side = d2[j] * PMB_VT_TIE < top, b = bin[j];
-        if (side && (j >= turned || d2_missing[j] * PMB_VT_TIE < top)) continue;
-        if (j + 1 == run->count) b = d->c.n_bins[run->feature] - 1;
-        else if (middle) b = (b + bin[j + 1] - 1) / 2;
-        *score = side ? d2_missing[j] : d2[j];
-        *code = 2 * b + side;
-        *on_left = left[j] + (side ? (double)run->n_missing : 0);
-        return;
+        int missing_left = d2[j] * PMB_VT_TIE < top;
+        if (missing_left && (j >= turned || d2_missing[j] * PMB_VT_TIE < top)) continue;
+        *score = missing_left ? d2_missing[j] : d2[j];
+        *side = missing_left;
+        return j;
     }
+    return -1;
 }
 
-/* Squares of all runs for one block of classes; after the last one, the best positions. */
-PMB_INLINE void pmb_vt_judge(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, int turn,
-                             int32_t n_runs, int64_t least, int middle, pmb_vt_scratch *s, const pmb_vt_place *to) {
-    for (int j = 0; j < n_runs; j++)
-        PMB_VT(d->lanes, pmb_vt_squares_, s->hist, s, s->runs + j, total, its->weight, turn > 0);
-    if (turn + 1 < d->blocks) return;
-    for (int j = 0; j < n_runs; j++) {
-        int f = s->runs[j].feature;
-        pmb_vt_best(d, s->runs + j, s, its->weight, least, middle, to->score + f, to->code + f, to->left + f);
-    }
+/* Best position of an ordered run. */
+PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const pmb_vt_scratch *s, int64_t weight,
+                            int64_t least, int middle, double *score, int32_t *code, double *on_left) {
+    const int32_t *bin = s->bin + run->first;
+    int32_t side, j = pmb_vt_pick(run, s, weight, least, score, &side), b;
+    if (j < 0) return;
+    b = bin[j];
+    if (j + 1 == run->count) b = d->c.n_bins[run->feature] - 1;
+    else if (middle) b = (b + bin[j + 1] - 1) / 2;
+    *code = 2 * b + side;
+    *on_left = s->left[run->first + j] + (side ? (double)run->n_missing : 0);
 }
 
-/* Best of the features: those within the tie tolerance of the best are equal, and the first column wins. */
-PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const pmb_vt_place *p, pmb_node *node, pmb_vt_node *its) {
+/* Best of the features: those within the tie tolerance of the best are equal, and the first column wins. set: room for
+ * the levels on the left. */
+PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const pmb_vt_place *p, pmb_node *node, pmb_vt_node *its,
+                              uint64_t *set) {
     double top = -1;
     for (int f = 0; f < d->c.n_features; f++) top = p->score[f] > top ? p->score[f] : top;
     if (top < 0) return;
@@ -288,6 +294,10 @@ PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const pmb_vt_place *p, pmb_n
             node->nan_left = p->code[f] & 1;
             node->gain = p->score[f] * (double)its->weight;
             its->left_weight = (int64_t)p->left[f];
+            if (d->set_at && d->set_at[f] >= 0) {
+                memcpy(set, p->sets + d->set_at[f], sizeof(uint64_t) * (size_t)((d->c.n_bins[f] + 63) / 64));
+                node->set = set;
+            }
             return;
         }
 }

@@ -2,7 +2,7 @@
 #ifndef PYMCBOOST_VECTORS_SEARCH_H
 #define PYMCBOOST_VECTORS_SEARCH_H
 
-#include "vectors_scan.h"
+#include "vectors_levels.h"
 
 #define PMB_VT_SHARED_WORK 60000 /* updates of histogram rows below which starting threads costs more than it saves */
 #define PMB_VT_CHUNK 8192        /* sparse cells of a node that one thread searches */
@@ -50,11 +50,27 @@ typedef struct {
     const uint64_t *groups; /* bits, by feature, of its groups: those of a path have one in common; or NULL */
     pmb_vt_waiting *waiting; /* (max_leaves + 1,) */
     int64_t *first_cell, *first_entry; /* of every sparse feature, where rows are left out */
+    uint64_t *sets;         /* (nodes, most_words) levels on the left */
     void *memory[2];        /* of gathered, and of the places */
 } pmb_vectors;
 
 PMB_INLINE int32_t *pmb_vt_totals(const pmb_vectors *w, int32_t at, int b) {
     return w->totals + ((int64_t)at * w->d.blocks + b) * w->d.lanes;
+}
+
+/* Squares of all runs for one block of classes; after the last one, the best positions. Where there are categories,
+ * there is one block. */
+PMB_INLINE void pmb_vt_judge(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, int turn,
+                             int32_t n_runs, int64_t least, int middle, pmb_vt_scratch *s, const pmb_vt_place *to) {
+    for (int j = 0; j < n_runs; j++)
+        if (d->set_at && d->set_at[s->runs[j].feature] >= 0) pmb_vt_levels(d, its, total, s->runs + j, least, s, to);
+        else PMB_VT(d->lanes, pmb_vt_squares_, s->hist, s, s->runs + j, total, its->weight, turn > 0);
+    if (turn + 1 < d->blocks) return;
+    for (int j = 0; j < n_runs; j++) {
+        int f = s->runs[j].feature;
+        if (d->set_at && d->set_at[f] >= 0) continue;
+        pmb_vt_best(d, s->runs + j, s, its->weight, least, middle, to->score + f, to->code + f, to->left + f);
+    }
 }
 
 /* Gradient rows of one block side by side, and added to `totals`. rows: read ahead of the last. */

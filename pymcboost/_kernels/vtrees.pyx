@@ -31,6 +31,7 @@ cdef extern from "vectors.h" nogil:
     ctypedef struct pmb_node:
         int32_t feature, pos, nan_left
         double gain
+        const uint64_t *set
     ctypedef struct pmb_grower:
         double min_gain
         pmb_node *nodes
@@ -44,6 +45,9 @@ cdef extern from "vectors.h" nogil:
         const int32_t *cell_feature
         const int32_t *skip
         const uint64_t *others
+        const int32_t *set_at
+        int32_t set_words, most_words, most_levels
+        const int64_t *least_level
     ctypedef struct pmb_vt_options:
         int32_t take, middle, threads
         int64_t least
@@ -104,9 +108,10 @@ def _others(data):
     if data.code_bytes > 1 or m < SKIP_ROWS:
         return skip, None
     others = np.zeros((data.n_lanes, (m + 63) // 64), dtype=np.uint64)
+    whole = {int(data.lane[f]) for f in data.levels}  # all levels of a category are counted
     codes, bits = data.codes, others
     for lane in range(data.n_lanes):
-        if data.lane_cells[lane]:
+        if data.lane_cells[lane] and lane not in whole:
             usual = np.bincount(data.codes[lane]).argmax()
             if 2 * pmb_vt_others(&codes[lane, 0], m, usual, &bits[lane, 0]) <= m:
                 skip[lane] = usual
@@ -128,14 +133,15 @@ cdef class Grower:
     middle : whether thresholds lie in the middle of the bins that are empty in a node, or directly above the left rows
     min_share : nodes are split only above this share of the root's weight
     groups : uint64 (features,) or None; the features of a path have a bit in common
+    least_levels : by categorical feature, weights of its levels in a node below which they go together
     """
 
     cdef pmb_vectors w
-    cdef object kept, rows, leaf_of_row
+    cdef object kept, rows, leaf_of_row, set_at, least
 
     def __cinit__(self, data, int n_classes, int lanes, int blocks, int max_leaves, int max_depth, int64_t least,
                   int take, bint middle, int n_threads, double min_share=0, double share=1, pool=None,
-                  groups=None):
+                  groups=None, least_levels=None):
         cdef pmb_vectors *w = &self.w
         w.d.c = columns_of(data)
         w.d.n_classes, w.d.lanes, w.d.blocks = n_classes, lanes, blocks
@@ -154,6 +160,7 @@ cdef class Grower:
         w.all_entries, w.all_cells = <const int32_t *> address(entries), <const pmb_vt_cell *> address(cells)
         w.n_entries, w.n_used_cells = len(entries), len(cells)
         w.o.take, w.o.middle, w.o.threads, w.o.least, w.o.min_share = take, middle, n_threads, least, min_share
+        self.set_sets(data, least_levels)
         w.o.share, w.o.pool = share, len(data.column) if pool is None else pool
         self.rows = np.zeros(data.n_rows + PMB_VT_FAR, dtype=np.int32)
         w.g.rows = <int32_t *> address(self.rows)
@@ -163,6 +170,22 @@ cdef class Grower:
 
     def __dealloc__(self):
         pmb_vectors_free(&self.w)
+
+    cdef set_sets(self, data, least_levels):
+        """Room for the levels of categorical features."""
+        cdef pmb_vt_data *d = &self.w.d
+        if not data.levels:
+            return
+        if d.blocks > 1:
+            raise ValueError(f"categories need columns in one block, not {d.n_classes}")
+        words = np.array([(len(data.levels[f]) + 63) // 64 if f in data.levels else 0 for f in range(len(data.column))])
+        self.set_at = np.where(words > 0, np.cumsum(words) - words, -1).astype(np.int32)
+        d.set_at, d.set_words, d.most_words = <const int32_t *> address(self.set_at), words.sum(), words.max()
+        d.most_levels = max(map(len, data.levels.values()))
+        self.least = np.zeros(64 * d.set_words, dtype=np.int64)
+        for f, least in least_levels.items():
+            self.least[64 * self.set_at[f] : 64 * self.set_at[f] + len(least)] = least
+        d.least_level = <const int64_t *> address(self.least)
 
     def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0):
         """Grow one tree on integer gradients A (blocks, m, lanes), by splits of more than the least gain.
@@ -177,6 +200,8 @@ cdef class Grower:
         leaf_start : ndarray of int64 (n_splits + 2,)
         leaf : ndarray of int32 (m,)
             Leaf of every row. Valid until the next tree.
+        sets : dict of int to ndarray of bool
+            Bins on the left of the splits of categorical features.
         """
         cdef const int32_t *data = &A[0, 0, 0]
         cdef uint64_t root_key = key
@@ -203,7 +228,22 @@ cdef class Grower:
             node = &self.w.g.nodes[lists[1, j]]
             to[0, j], to[1, j], to[2, j], to_gain[j] = node.feature, node.pos, node.nan_left, node.gain
         rows = self.rows[: leaf.shape[0]]
-        return splits[0], splits[1], splits[2] > 0, right[:n_splits], gain, rows, leaf_start, self.leaf_of_row
+        return (splits[0], splits[1], splits[2] > 0, right[:n_splits], gain, rows, leaf_start, self.leaf_of_row,
+                self.sets_of(splits[0], lists))
+
+    cdef sets_of(self, feature, const int32_t[:, ::1] lists):
+        """Bins on the left of the categorical splits among those in preorder."""
+        cdef int32_t f
+        cdef const uint64_t *bits
+        sets = {}
+        if self.set_at is None:
+            return sets
+        for j in np.flatnonzero(self.set_at[feature] >= 0).tolist():
+            f = feature[j]
+            bits = self.w.g.nodes[lists[1, j]].set
+            words = np.array([bits[w] for w in range((self.w.d.c.n_bins[f] + 63) // 64)], dtype="<u8")
+            sets[j] = np.unpackbits(words.view(np.uint8), bitorder="little")[: self.w.d.c.n_bins[f]].astype(bool)
+        return sets
 
 
 def round_key(uint32_t seed, uint32_t n):

@@ -41,6 +41,8 @@ LossScoring = (
 )  # fmt: skip
 # Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
 HASTY_RATE = 0.2
+# Columns that splits are found on where there are categories: one block of lanes, less that of the weight.
+MOST_SEARCHED = 15
 
 
 class VectorTreeBoost(Booster):
@@ -101,7 +103,8 @@ class VectorTreeBoost(Booster):
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for trees."""
-        more = {"max_bins": self.params.max_bins, "n_threads": n_threads}
+        categorical = () if self.categories is None else self.categories.feature
+        more = {"max_bins": self.params.max_bins, "n_threads": n_threads, "categorical": categorical}
         if codes.ndim == 1:
             return TreeData(X, codes, n_classes, weight, **more)
         data = TreeData(X, np.zeros(len(codes), dtype=np.int64), n_classes, weight, **more)
@@ -110,7 +113,21 @@ class VectorTreeBoost(Booster):
 
     def new_builder(self):
         """Trees with a vector in each leaf."""
-        return TreesBuilder(self.data.n_classes, self.data.n_features, vector=True)
+        K, d = self.data.n_classes, self.data.n_features
+        return TreesBuilder(K, d, vector=True, categories=self.categories)
+
+    def split_columns(self):
+        """The parameter; with categories, one block of columns."""
+        wanted, K = self.params.split_columns, self.data.n_classes
+        n = columns_for(wanted, K) or K
+        if self.categories is None or n <= MOST_SEARCHED:
+            return wanted
+        if wanted != "auto":
+            raise ValueError(
+                f"{self.name}: with categorical features, splits are found on at most {MOST_SEARCHED} columns; give "
+                f"split_columns='auto', or a number from 1 to {MOST_SEARCHED}, not {wanted!r}"
+            )
+        return MOST_SEARCHED
 
     def hasten(self, n_rounds):
         """Up to twice the learning rate."""
@@ -123,7 +140,7 @@ class VectorTreeBoost(Booster):
         data, p, K = self.data, self.params, self.data.n_classes
         leaves = leaves_for(data.n_rows) if p.max_leaf_nodes == "auto" else p.max_leaf_nodes
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
-        fewer = columns_for(p.split_columns, K)
+        fewer = columns_for(self.split_columns(), K)
         drawn = drawn_of(p.max_features, pool)
         grower = memory.vectors(data, fewer or K, min(leaves, data.n_rows), drawn, self.n_threads)
         given = not isinstance(p.loss, str)
@@ -136,6 +153,7 @@ class VectorTreeBoost(Booster):
         p = self.params
         self.loss = self._loss.rows(self.data, self.n_threads)
         d, pairs, signs = self.data.n_features, p.interaction_cst, p.monotonic_cst
+        categorical = [] if self.categories is None else self.categories.feature.tolist()
         self.learner = VectorTrees(
             self.data,
             self.loss,
@@ -150,9 +168,10 @@ class VectorTreeBoost(Booster):
             min_relative_gain=p.min_relative_gain,
             subsample=p.subsample,
             max_features_tree=p.max_features_tree,
-            split_columns=p.split_columns,
+            split_columns=self.split_columns(),
+            min_samples_category=p.min_samples_category,
             groups=None if pairs is None else group_bits(pairs, d),
-            ordered=None if signs is None else Ordered(signs_of(signs, self.classes, d)),
+            ordered=None if signs is None else Ordered(signs_of(signs, self.classes, d, categorical)),
             n_threads=self.n_threads,
         )
 
@@ -184,7 +203,8 @@ class VectorTreeBoost(Booster):
         vectors = tree.value[:, : self.data.n_classes].astype(np.float32)
         if not vectors.any():
             return None
-        self.builder.add_tree(tree.feature, tree.threshold, tree.nan_left, tree.right, vectors)
+        sets = {j: self.categories.packed(tree.feature[j], codes, tree.nan_left[j]) for j, codes in tree.sets.items()}
+        self.builder.add_tree(tree.feature, tree.threshold, tree.nan_left, tree.right, vectors, sets=sets)
         self.builder.end_round()
         np.add.at(self.gain, tree.feature, tree.gain)
         self.loss.add(tree.value, tree.leaf)
@@ -287,6 +307,8 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     min_relative_gain: float = 0.25
     leaf_step: Literal["diagonal", "full"] = "diagonal"
     split_columns: int | Literal["auto"] | None = "auto"
+    categorical_features: Any | None = "from_dtype"
+    min_samples_category: float = 15.0
     calibrate: Literal["temperature"] | None = "temperature"
     interaction_cst: Any | None = None
     monotonic_cst: Mapping[int, Any] | None = None

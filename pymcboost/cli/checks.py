@@ -1,6 +1,6 @@
 """Arguments that mcboost-train and mcboost-tune share, and what is refused of them."""
 
-from pymcboost.cli.console import Parser, UsageError, add_format, bounded, check_table
+from pymcboost.cli.console import Parser, UsageError, add_format, bounded, check_table, table_kind
 from pymcboost.cli.options import get_algorithm, option_flags, take_class_weights
 from pymcboost.registry import ALGORITHMS
 
@@ -35,6 +35,13 @@ def add_reading(group):
     """Add the options about the training file."""
     add_format(group)
     group.add_argument(
+        "--categorical-features",
+        metavar="a,b",
+        default=[],
+        type=lambda text: [name.strip() for name in text.split(",") if name.strip()],
+        help="columns of a CSV or Parquet file whose values, text or not, are categories (-a vector-tree)",
+    )
+    group.add_argument(
         "--base",
         choices=("auto", "0", "1"),
         default="auto",
@@ -67,6 +74,7 @@ def check_parameters(parser, arguments, algorithm, given, weights):
     """Refuse parameters that have no meaning for this algorithm, or exclude each other."""
     if given.get("n_jobs", 1) == 0:
         parser.error("argument -j/--n-jobs: 0 threads have no meaning; use 1 or more, -1 for all CPUs, or leave it out")
+    check_categories(parser, arguments, algorithm)
     if weights and "class_weight" not in algorithm.rows:
         parser.error(f"-w<label>: {arguments.algorithm} has no class weights")
     if arguments.checkpoint and not algorithm.resumable:
@@ -74,6 +82,19 @@ def check_parameters(parser, arguments, algorithm, given, weights):
     check_libsvm_c(parser, arguments, algorithm, given)
     if weights and given.get("class_weight"):
         parser.error("-w<label> and --class-weight exclude each other")
+
+
+def check_categories(parser, arguments, algorithm):
+    """Refuse categorical columns of files without names, and for algorithms that have no categories."""
+    if not arguments.categorical_features:
+        return
+    if not table_kind(arguments.training_file, arguments.format):
+        parser.error("--categorical-features are columns of a CSV or Parquet file; LIBSVM text has no names")
+    if "min_samples_category" not in algorithm.rows:
+        parser.error(
+            f"--categorical-features is for -a vector-tree; {algorithm.name} has no categories: use that, or number "
+            "the values"
+        )
 
 
 def check_libsvm_c(parser, arguments, algorithm, given):

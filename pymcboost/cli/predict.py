@@ -187,7 +187,12 @@ def read_table(model, arguments, meta):
             raise ValueError(f"there are {len(found)} columns of features, but the model needs {d} and has no names")
         return found, own
 
-    return load_table(arguments.test_file, arguments.format, choose)
+    categories = model.categories
+    as_text = None if categories is None else lambda names: categories.named()
+    data = load_table(arguments.test_file, arguments.format, choose, as_text)
+    if categories is not None:
+        categories.fill(data.X, data.texts)
+    return data
 
 
 def read_rows(model, arguments, base, note):

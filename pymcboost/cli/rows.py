@@ -16,6 +16,7 @@ class Rows(NamedTuple):
     base: int = 1
     names: list | None = None
     label: str | None = None
+    categories: Any = None
     labels: Any = None  # of rows with any number of them: y is then their indicator
 
 
@@ -82,7 +83,7 @@ def read_training(arguments, note, allows_missing, several=False):
     if several:
         return read_lists(path, note, allows_missing, base=base, n_features=arguments.n_features)
     if table_kind(path, form):
-        return read_table(path, form, note, allows_missing, arguments.label)
+        return read_table(path, form, note, allows_missing, arguments.label, None, arguments.categorical_features)
     return read(path, note, allows_missing, base=base, n_features=arguments.n_features)
 
 
@@ -109,22 +110,26 @@ def set_weights(estimator, weights, y, note):
         estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in set(y.tolist())})
 
 
-def load_table(path, form, choose):
+def load_table(path, form, choose, as_text=None):
     """Rows of a file whose columns have names; see `load_csv`."""
     if table_kind(path, form) == "parquet":
         from pymcboost.data.parquet import load_parquet
 
-        return load_parquet(path, choose)
+        return load_parquet(path, choose, as_text)
     from pymcboost.data.csvtext import load_csv
 
-    return load_csv(path, choose)
+    return load_csv(path, choose, as_text)
 
 
-def read_table(path, form, note, allows_missing, label=None, like=None):
-    """Rows and labels of a CSV or Parquet file, with the columns and the kind of labels of ``like``, read before."""
+def read_table(path, form, note, allows_missing, label=None, like=None, categorical=()):
+    """Rows and labels of a CSV or Parquet file, with the columns and the kind of labels of ``like``, read before.
+
+    ``categorical``: names of the columns whose values are categories.
+    """
     import numpy as np
 
     from pymcboost.data.csvtext import whole
+    from pymcboost.model.categories import of_texts
 
     def choose(head):
         own = like.label if like else head[0] if label is None else label
@@ -134,7 +139,16 @@ def read_table(path, form, note, allows_missing, label=None, like=None):
             raise ValueError("there is no column besides that of the labels")
         return names, own
 
-    data = load_table(path, form, choose)
+    def as_text(names):
+        if like and like.categories is not None:
+            return like.categories.feature.tolist()
+        need(names, categorical)
+        return sorted(map(names.index, categorical))
+
+    data = load_table(path, form, choose, as_text)
+    categories = like.categories if like else of_texts(data.texts, data.names)
+    if categories is not None:
+        categories.fill(data.X, data.texts)
     path = "<stdin>" if path == "-" else path
     if not data.labelled.all():
         row = np.argmin(data.labelled) + 1
@@ -145,7 +159,7 @@ def read_table(path, form, note, allows_missing, label=None, like=None):
     if not text and None in numbers:
         unlike = data.y[numbers.index(None)]
         raise ValueError(f"{path}: the label {unlike!r} is no integer, as those of the training file are")
-    return checked(path, Rows(data.X, y, 1, data.names, data.label), note, allows_missing)
+    return checked(path, Rows(data.X, y, 1, data.names, data.label, categories), note, allows_missing)
 
 
 def need(head, names):

@@ -218,6 +218,8 @@ def run_training(arguments, estimator, weights, note):
     if several:
         refuse_lists(arguments, weights)
     data = read_training(arguments, note, missing, several)
+    if data.categories is not None:
+        estimator.set_params(categorical_features=data.categories)
     X, y = data.X, data.y
     set_weights(estimator, weights, y, note)
 

@@ -198,6 +198,9 @@ def tune(argv):
     kept = {name: value for name, value in fixed.items() if name not in ("n_jobs", "verbose", "random_state")}
     words = ["-a", algorithm.name, *words_of(kept, options)]
     words += [part for label, weight in sorted(weights.items()) for part in (f"-w{label}", f"{weight:g}")]
+    if data.categories is not None:
+        params["categorical_features"] = data.categories
+        words += ["--categorical-features", ",".join(arguments.categorical_features)]
     words += [] if params["random_state"] == 0 else ["-S", str(params["random_state"])]
     done = journal.open(f"{shlex.join(words)} -v {len(folds)} ({digest(data.X, data.y)})")
     try:

@@ -31,6 +31,8 @@ class CsvData(NamedTuple):
         Of the features.
     label : str or None
         Name of the column of labels.
+    texts : dict of int to list
+        Values of the features that are read as text, None where missing; they are 0 in X.
     """
 
     X: np.ndarray
@@ -38,9 +40,10 @@ class CsvData(NamedTuple):
     labelled: np.ndarray
     names: list
     label: str | None
+    texts: dict
 
 
-def load_csv(path, choose):
+def load_csv(path, choose, as_text=None):
     """Read a file.
 
     Parameters
@@ -49,12 +52,14 @@ def load_csv(path, choose):
         As for `load_svmlight`.
     choose : callable
         Takes the names of the columns; returns those of the features, in their order, and that of the labels or None.
+    as_text : callable, optional
+        Takes the names of the features; returns the places of those to read as text.
     """
     stream, name, _, ours = archives.open_text(path)
     text = io.TextIOWrapper(archives.buffered(stream), encoding="utf-8-sig", newline="")
     try:
         with intact(name):
-            return _read(csv.reader(text, skipinitialspace=True), name, choose)
+            return _read(csv.reader(text, skipinitialspace=True), name, choose, as_text)
     except (csv.Error, UnicodeDecodeError) as error:
         raise CsvError(f"{name}: {error}; expected comma-separated values in UTF-8") from None
     finally:
@@ -63,13 +68,14 @@ def load_csv(path, choose):
             stream.close()
 
 
-def _read(lines, name, choose):
+def _read(lines, name, choose, as_text):
     head = [column.strip() for column in next(lines, [])]
     if not any(head) or len(set(head)) < len(head):
         what = "a column name occurs twice" if any(head) else "there is no line with the names of the columns"
         raise CsvError(f"{name}:1: {what}; the first line must name each column once")
     try:
         names, label = choose(head)
+        texts = {j: [] for j in (as_text(names) if as_text else ())}
     except ValueError as error:
         raise CsvError(f"{name}:1: {error}") from None
     at, to_label = [head.index(own) for own in names], None if label is None else head.index(label)
@@ -79,12 +85,17 @@ def _read(lines, name, choose):
             continue
         if len(row) != len(head):
             raise CsvError(f"{name}:{lines.line_num}: {len(row)} values for {len(head)} columns")
-        values.append(_numbers([row[j] for j in at], names, f"{name}:{lines.line_num}"))
+        cells = [row[j] for j in at]
+        for j, column in texts.items():
+            cell = cells[j].strip()
+            column.append(None if cell.lower() in MISSING else cell)
+            cells[j] = "0"
+        values.append(_numbers(cells, names, f"{name}:{lines.line_num}"))
         labels.append("" if to_label is None else row[to_label].strip())
     if not values:
         raise CsvError(f"{name}: no row of data after the names of the columns")
     y = np.array(labels, dtype=object)
-    return CsvData(np.stack(values), y, y != "", names, label)
+    return CsvData(np.stack(values), y, y != "", names, label, texts)
 
 
 def _numbers(cells, names, where):
@@ -110,7 +121,7 @@ def _number(cell, column, where):
     except ValueError:
         raise CsvError(
             f"{where}: column {column!r} has the text {cell[:40]!r}; features must be numbers, or empty where missing: "
-            "number the values, or leave the column out"
+            f"name the column in --categorical-features {column} (vector-tree), number the values, or leave it out"
         ) from None
 
 

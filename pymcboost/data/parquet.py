@@ -12,7 +12,7 @@ class ParquetError(CsvError):
     """A Parquet file that cannot be read; the message names file, column and remedy."""
 
 
-def load_parquet(path, choose):
+def load_parquet(path, choose, as_text=None):
     """Read a file as `load_csv` does; the labels become text, features of whole numbers and truth values numbers."""
     name = "<stdin>" if path == "-" else path
     try:
@@ -29,18 +29,20 @@ def load_parquet(path, choose):
             if len(set(head)) < len(head):
                 raise ParquetError(f"{name}: a column name occurs twice; each column needs a name of its own")
             names, label = _chosen(head, choose, name)
+            texts = _chosen(names, as_text or (lambda names: ()), name)
             table = file.read(columns=[*names, *([] if label is None else [label])])
     except arrow.ArrowException as error:
         raise ParquetError(f"{name}: {str(error).rstrip('.')}; expected a Parquet file") from None
     if not table.num_rows:
         raise ParquetError(f"{name}: no row of data")
     X = np.empty((table.num_rows, len(names)), dtype=np.float32)
+    texts = {j: table.column(names[j]).to_pylist() for j in texts}
     for j, column in enumerate(names):
-        X[:, j] = _numbers(arrow, table.column(column), f"{name}: column {column!r}")
+        X[:, j] = 0 if j in texts else _numbers(arrow, table.column(column), f"{name}: column {column!r}")
     y = np.full(table.num_rows, "", dtype=object)
     if label is not None:
         y[:] = ["" if value is None or value != value else str(value) for value in table.column(label).to_pylist()]
-    return CsvData(X, y, y != "", names, label)
+    return CsvData(X, y, y != "", names, label, texts)
 
 
 def _chosen(head, choose, name):
@@ -56,8 +58,8 @@ def _numbers(arrow, column, where):
     fine = arrow.types.is_integer(kind) or arrow.types.is_floating(kind) or arrow.types.is_boolean(kind)
     if not (fine or arrow.types.is_decimal(kind) or arrow.types.is_null(kind)):
         raise ParquetError(
-            f"{where} is of the type {kind}; features must be numbers or truth values: number the values, or leave the "
-            "column out"
+            f"{where} is of the type {kind}; features must be numbers or truth values: name the column in "
+            "--categorical-features (vector-tree), number the values, or leave it out"
         )
     wide = column.cast(arrow.float64(), safe=False).to_numpy()
     with np.errstate(over="ignore"):

@@ -21,9 +21,17 @@ class TreeData(TrainingRows):
     ----------
     columns : Columns
         What trees with vector leaves are grown on.
+
+    Parameters
+    ----------
+    categorical : sequence of int
+        Columns of X that hold codes of categories, every one of which gets a bin.
     """
 
-    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, min_weight_fraction_leaf=0.0, n_threads=1):
+    def __init__(
+        self, X, y, n_classes, sample_weight, *, max_bins=256, min_weight_fraction_leaf=0.0, n_threads=1,
+        categorical=(),
+    ):  # fmt: skip
         super().__init__(
             X, y, n_classes, sample_weight, min_weight_fraction_leaf=min_weight_fraction_leaf, n_threads=n_threads
         )
@@ -32,9 +40,15 @@ class TreeData(TrainingRows):
             return
         bins = bin_dense(self, max_bins, n_threads)
         lossy = bins.lossy(max_bins)
-        if self.dtype == np.float64 and lossy.any():
-            bins = bin_exactly(self, bins, np.flatnonzero(lossy), n_threads)
-        self.columns = lanes_of(bins)
+        exact = lossy & ((self.dtype == np.float64) | np.isin(np.arange(self.n_features), categorical))
+        if exact.any():
+            bins = bin_exactly(self, bins, np.flatnonzero(exact), n_threads)
+        self.columns = lanes_of(bins, {int(f): self._levels(f) for f in categorical})
+
+    def _levels(self, f):
+        """Codes that occur in a column of categories."""
+        codes = np.unique(self.X[self.rows, f])
+        return codes[~np.isnan(codes)].astype(np.int64)
 
     @cached_property
     def tiles(self):

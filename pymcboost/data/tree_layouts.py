@@ -1,6 +1,6 @@
 """Layouts of binned columns that tree growers read: lanes of codes or sparse entries, and tiles of lanes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -44,6 +44,8 @@ class Columns:
         Sparse cells of every row, ascending.
     n_sparse : int
         Sparse cells.
+    levels : dict of int to ndarray of int64
+        Of the categorical features among the usable ones: the codes that their bins stand for, ascending.
     threshold : ndarray of float32
     threshold_ptr : ndarray of int64 (n_used + 1,)
         Thresholds of feature f begin at ``threshold_ptr[f]``: position b sends bins up to b to the left.
@@ -66,6 +68,7 @@ class Columns:
     n_sparse: int = 0
     threshold: np.ndarray
     threshold_ptr: np.ndarray
+    levels: dict = field(default_factory=dict)
 
     @property
     def n_lanes(self):
@@ -157,13 +160,13 @@ def _features(column, n_bins, has_missing, usual, cuts):
     }
 
 
-def lanes_of(bins):
-    """`Columns` in lanes, from dense `Bins`."""
+def lanes_of(bins, levels):
+    """`Columns` in lanes, from dense `Bins`; ``levels``: codes of the categorical columns of X."""
     m = bins.codes.shape[1]
     used = np.flatnonzero(((bins.n_bins > 1) & (bins.missing < m)) | ((bins.missing > 0) & (bins.missing < m)))
     its = _features(used, bins.n_bins[used], bins.missing[used] > 0, bins.mode[used], [bins.cuts[f] for f in used])
     n, cells = len(used), its["n_bins"] + its["has_missing"]
-    lanes = _plan(bins.codes, its, bins.mode_rows[used])
+    lanes = _plan(bins.codes, its, bins.mode_rows[used], levels)
     lane, cell0, mode = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)
     codes = np.zeros((len(lanes), m), dtype=bins.codes.dtype)
     for at, features in enumerate(lanes):
@@ -184,14 +187,15 @@ def lanes_of(bins):
         n_rows=m, codes=codes, lane=lane, cell0=cell0, mode=mode, lane_cells=lane_cells,
         lane_ptr=np.concatenate(([0], np.cumsum([len(features) for features in lanes]))).astype(np.int32),
         lane_feature=np.array([f for features in lanes for f in features], dtype=np.int32), **its,
+        levels={f: levels[at] for f, at in enumerate(used.tolist()) if at in levels},
     )  # fmt: skip
 
 
-def _plan(codes, its, mode_rows):
+def _plan(codes, its, mode_rows, levels):
     """The features of every lane. Lanes of one tile lie beside each other, so that it can skip rows."""
     m, small = codes.shape[1], codes.itemsize == 1
     has_missing, n_bins = its["has_missing"], its["n_bins"]
-    bundles = _bundles(codes, its, mode_rows) if small and m >= BUNDLE_ROWS else []
+    bundles = _bundles(codes, its, mode_rows, levels) if small and m >= BUNDLE_ROWS else []
     bundled = {f for bundle in bundles for f in bundle}
     plain = [f for f in range(len(n_bins)) if f not in bundled]
     skewed = [f for f in plain if mode_rows[f] >= ALIKE * m and not has_missing[f]]
@@ -206,10 +210,11 @@ def _plan(codes, its, mode_rows):
     return lanes + missing + bundles
 
 
-def _bundles(codes, its, mode_rows):
+def _bundles(codes, its, mode_rows, levels):
     """Lists of features (with few bins, mostly in one) of which no row has two outside their modes."""
     m, cells = codes.shape[1], its["n_bins"] + its["has_missing"]
-    candidates = np.flatnonzero((mode_rows >= BUNDLED * m) & (cells <= BUNDLED_BINS))
+    ordered = ~np.isin(its["column"], list(levels))
+    candidates = np.flatnonzero((mode_rows >= BUNDLED * m) & (cells <= BUNDLED_BINS) & ordered)
     candidates = candidates[np.argsort(mode_rows[candidates], kind="stable")]
     bundles, taken, room = [], [], []
     for f in candidates:

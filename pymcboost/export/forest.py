@@ -9,10 +9,11 @@ PRECISION = 2.0**-23
 
 
 def of_one_label(model):
-    """The `Model` that is meant; refused if its rows have any number of labels."""
+    """The `Model` that is meant; refused if its rows have any number of labels, or splits sets of categories."""
     model = model_of(model)
     if model.link == "sigmoid":
         raise ValueError("exports answer with one label; rows of this model have any number of them (loss='logistic')")
+    model.ensemble.need_thresholds("exports", "; mcb.h scores it as it is")
     return model
 
 

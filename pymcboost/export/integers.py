@@ -51,6 +51,7 @@ class Quantised:
             raise ValueError(
                 f"scores in integers are those of stumps and trees whose leaves are added up, not of a {what}"
             )
+        ensemble.need_thresholds("scores in integers")
         code = ensemble.code
         if code is not None and (code != np.rint(code)).any():
             raise ValueError("scores in integers need a code of integers; that of this model has fractions")

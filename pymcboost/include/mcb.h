@@ -3,7 +3,7 @@
  *
  *     #include "mcb.h"
  *
- *     mcb_model model;                                    // about 800 bytes, points into the file's bytes
+ *     mcb_model model;                                    // about 1000 bytes, points into the file's bytes
  *     int status = mcb_open(&model, bytes, size);         // checks every byte before anything is used
  *     if (status != MCB_OK) {
  *         fprintf(stderr, "%s (section %s, byte %lu)\n", mcb_strerror(status), model.error_tag,
@@ -21,6 +21,8 @@
  *     size_t room = mcb_prepared_size(&model);            // 0 for stumps, which need no preparation
  *     void *memory = malloc(room);                        // to be kept as long as the model
  *     if (memory) mcb_prepare(&model, memory, room);
+ *
+ * Values of categorical features are codes; mcb_level_code finds that of a text.
  *
  * Rows of a linear machine that are mostly 0 are scored by mcb_scores_sparse, after the same preparation.
  *
@@ -77,6 +79,7 @@ extern "C" {
 #define MCB_MAX_SECTIONS 64u
 #define MCB_MAX_META (16u << 20)
 #define MCB_MAX_LABEL 4096u
+#define MCB_MAX_LEVELS 65535u /* of a categorical feature */
 #define MCB_MAX_DEGREE 1000
 #define MCB_MAX_COLUMNS 4096 /* of a code with a decoder other than linear */
 
@@ -191,6 +194,9 @@ extern "C" {
     X(MCB_E_CHECKPOINT, 62, "the checkpoints do not increase from 1 learner or more to all but one or fewer")          \
     X(MCB_E_BOUND, 63, "a bound of the certified exit is not a number, or minus infinity")                             \
     X(MCB_E_EXIT_NUMBER, 64, "a rate, a count, the class or a threshold of an early exit is out of range")             \
+    X(MCB_E_CATEGORIES, 65, "sections of categories are missing: CSET, COFF, CBIT, CATF, CATN, CATO, CATS go together") \
+    X(MCB_E_SET, 66, "a split's set of categories is not there, or the sets do not fill CBIT, up to 8192 bytes each")  \
+    X(MCB_E_LEVELS, 67, "a category has no level or over 65535, or its names are too long, not ascending, or too few") \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \
@@ -256,6 +262,13 @@ enum mcb_slot {
     MCB_S_SCAL, /* kernel: offsets of the features, then factors; absent: rows are taken as they are */
     MCB_S_CODE, /* trees: columns x n_classes; TCLS is then a column, and its row times the leaf goes to the scores */
     MCB_S_CALB, /* f64: the factor of scores on their way to probabilities, 1 / temperature */
+    MCB_S_CSET, /* trees: number of the set that a split asks for, from 1 on; 0 where it has a threshold */
+    MCB_S_COFF, /* trees: where the sets begin in CBIT */
+    MCB_S_CBIT, /* trees: bits of the codes that go left */
+    MCB_S_CATF, /* categorical features, increasing; the top bit of the type says that their levels have names */
+    MCB_S_CATN, /* how many levels each has */
+    MCB_S_CATO, /* where the names of the levels begin in CATS */
+    MCB_S_CATS, /* names of the levels: UTF-8, increasing for each feature */
     MCB_S_EXIT, /* learners before each checkpoint, at which the others may be left out */
     MCB_S_PAIR, /* at every other checkpoint to the last: bounds of what the other learners add to class j less class i */
     MCB_S_MARG, /* f64: rate, rows, rows that changed; then for every checkpoint a threshold of the lead */
@@ -511,6 +524,13 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"SCAL", 1u << MCB_F32, 0, MCB__KERNEL},
     {"CODE", 1u << MCB_F32, 0, MCB__TREES},
     {"CALB", 1u << MCB_F64, 0, MCB__KINDS},
+    {"CSET", MCB__UINTS, 0, MCB__TREES},
+    {"COFF", MCB__UINTS, 0, MCB__TREES},
+    {"CBIT", 1u << MCB_U8, 0, MCB__TREES},
+    {"CATF", MCB__UINTS, 0, MCB__TREES},
+    {"CATN", MCB__UINTS, 0, MCB__TREES},
+    {"CATO", MCB__UINTS, 0, MCB__TREES},
+    {"CATS", 1u << MCB_U8, 0, MCB__TREES},
     {"exit", MCB__UINTS, 0, MCB__STUMPS | MCB__TREES},
     {"pair", 1u << MCB_F32 | 1u << MCB_F16, 0, MCB__STUMPS | MCB__TREES},
     {"marg", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
@@ -537,6 +557,17 @@ static inline int mcb__need_product(mcb_model *m, int slot, uint64_t a, uint64_t
     if (s->count % b == 0 && s->count / b == a) return MCB_OK;
     return mcb__fail_numbers(m, MCB_E_SHAPE, mcb__rules[slot].tag, (uint64_t)(s->data - m->data), s->count,
                              a > UINT64_MAX / b ? UINT64_MAX : a * b);
+}
+
+static inline int mcb__check_category_shapes(mcb_model *m, uint64_t S) {
+    const mcb_section *s = m->section;
+    int slot, status;
+    for (slot = MCB_S_CSET; slot <= MCB_S_CATS; slot++) {
+        if (!s[slot].data != !s[MCB_S_CSET].data) return mcb__fail(m, MCB_E_CATEGORIES, mcb__rules[slot].tag, 64);
+    }
+    if (!s[MCB_S_CSET].data) return MCB_OK;
+    if ((status = mcb__need_count(m, MCB_S_CSET, S))) return status;
+    return mcb__need_count(m, MCB_S_CATN, s[MCB_S_CATF].count);
 }
 
 /* Sections of the early exit: a threshold for every checkpoint, bounds of all pairs for every other one. */
@@ -582,6 +613,7 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_product(m, MCB_S_CODE, P, K))) return status;
         if (s[MCB_S_TCLS].data && (status = mcb__need_count(m, MCB_S_TCLS, T))) return status;
         if (s[MCB_S_TBAS].data && (status = mcb__need_count(m, MCB_S_TBAS, T))) return status;
+        if ((status = mcb__check_category_shapes(m, S))) return status;
         if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) return status;
         m->n_learners = T;
         m->n_rounds = s[MCB_S_RNDS].count;
@@ -728,6 +760,68 @@ static inline int mcb__check_tree(mcb_model *m, uint64_t begin, uint64_t end) {
     return MCB_OK;
 }
 
+/* Sets of codes, and the splits that ask for them. */
+static inline int mcb__check_sets(mcb_model *m) {
+    const mcb_section *s = m->section, *offset = &s[MCB_S_COFF];
+    uint64_t i, begin = 0;
+    for (i = 0; i < offset->count; i++) {
+        uint64_t end = mcb__uint(offset, i);
+        if (i == 0 ? end != 0 : end <= begin || end - begin > (MCB_MAX_LEVELS + 1) / 8 || end > s[MCB_S_CBIT].count)
+            return mcb__wrong_item(m, MCB_E_SET, MCB_S_COFF, i);
+        begin = end;
+    }
+    if (!offset->count || begin != s[MCB_S_CBIT].count) return mcb__wrong_item(m, MCB_E_SET, MCB_S_COFF, offset->count);
+    for (i = 0; i < s[MCB_S_CSET].count; i++) {
+        if (mcb__uint(&s[MCB_S_CSET], i) >= offset->count) return mcb__wrong_item(m, MCB_E_SET, MCB_S_CSET, i);
+    }
+    return MCB_OK;
+}
+
+/* The name of a level from `begin` to `end` in CATS, after that of the same feature from `before` on, if that is not
+ * `begin`. */
+static inline int mcb__check_level(mcb_model *m, uint64_t before, uint64_t begin, uint64_t end) {
+    const unsigned char *text = m->section[MCB_S_CATS].data;
+    uint64_t a = begin - before, b = end - begin, j;
+    if (b > MCB_MAX_LABEL) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATS, begin);
+    for (j = begin; j < end; j++) {
+        if (!text[j]) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATS, j);
+    }
+    if (before != begin) {
+        int order = memcmp(text + before, text + begin, (size_t)(a < b ? a : b));
+        if (order > 0 || (order == 0 && a >= b)) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATS, begin);
+    }
+    return mcb__check_text(m, MCB_S_CATS, begin, end);
+}
+
+/* Categorical features and the names of their levels. A name is never empty but where it comes first. */
+static inline int mcb__check_categories(mcb_model *m) {
+    const mcb_section *f = &m->section[MCB_S_CATF], *levels = &m->section[MCB_S_CATN], *names = &m->section[MCB_S_CATO];
+    uint32_t top = f->dtype == MCB_U8 ? 7 : f->dtype == MCB_U16 ? 15 : 31, before = 0, n, l;
+    uint64_t c, at = 0, begin = 0, end;
+    int status;
+    if (!names->count || mcb__uint(names, 0)) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATO, 0);
+    for (c = 0; c < f->count; c++) {
+        uint32_t feature = mcb__uint(f, c) & ((1u << top) - 1);
+        uint64_t last;
+        if (feature >= m->n_features || (c > 0 && feature <= before))
+            return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_CATF, c);
+        before = feature;
+        n = mcb__uint(levels, c);
+        if (n < 1 || n > MCB_MAX_LEVELS) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATN, c);
+        if (!(mcb__uint(f, c) >> top)) continue;
+        for (l = 0, last = begin; l < n; l++, last = begin, begin = end) {
+            if (++at >= names->count) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATO, at);
+            end = mcb__uint(names, at);
+            if (end < begin || end > m->section[MCB_S_CATS].count || (l > 0 && end == begin))
+                return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATO, at);
+            if ((status = mcb__check_level(m, l ? last : begin, begin, end))) return status;
+        }
+    }
+    if (at + 1 != names->count || begin != m->section[MCB_S_CATS].count)
+        return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATO, at);
+    return MCB_OK;
+}
+
 static inline int mcb__check_trees(mcb_model *m) {
     const mcb_section *s = m->section;
     uint64_t T = s[MCB_S_TSIZ].count, t, begin = 0;
@@ -741,6 +835,10 @@ static inline int mcb__check_trees(mcb_model *m) {
         uint64_t end = begin + mcb__uint(&s[MCB_S_TSIZ], t);
         if ((status = mcb__check_tree(m, begin, end))) return status;
         begin = end;
+    }
+    if (s[MCB_S_CSET].data) {
+        if ((status = mcb__check_sets(m))) return status;
+        if ((status = mcb__check_categories(m))) return status;
     }
     for (t = 0; t < s[MCB_S_TCLS].count; t++) {
         uint32_t column = mcb__uint(&s[MCB_S_TCLS], t);
@@ -1040,6 +1138,92 @@ MCB_API int mcb_truncate_rounds(mcb_model *m, uint64_t n_rounds) {
 /* Numbers that a row's learners add to: one for every class, or for every column of a code that is decoded later. */
 MCB_API uint32_t mcb_score_width(const mcb_model *m) {
     return m->decoder ? (uint32_t)(m->section[MCB_S_CODE].count / m->n_classes) : m->n_classes;
+}
+
+/* ------------------------------------------------------------------------------------------------------- categories */
+
+/* Place of a feature among the categorical ones; their number if it is none of them. */
+static inline uint64_t mcb__category(const mcb_model *m, uint32_t feature) {
+    const mcb_section *s = &m->section[MCB_S_CATF];
+    uint32_t low = s->dtype == MCB_U8 ? 0x7fu : s->dtype == MCB_U16 ? 0x7fffu : 0x7fffffffu;
+    uint64_t from = 0, to = s->count;
+    while (from < to) {
+        uint64_t middle = from + (to - from) / 2;
+        if ((mcb__uint(s, middle) & low) < feature) from = middle + 1;
+        else to = middle;
+    }
+    return from < s->count && (mcb__uint(s, from) & low) == feature ? from : s->count;
+}
+
+/* Whether the levels of a category have names, which are the numbers from *first on in CATO. */
+static inline int mcb__named(const mcb_model *m, uint64_t category, uint64_t *first) {
+    const mcb_section *s = &m->section[MCB_S_CATF];
+    uint32_t top = s->dtype == MCB_U8 ? 7 : s->dtype == MCB_U16 ? 15 : 31;
+    uint64_t c;
+    *first = 0;
+    if (category >= s->count) return 0;
+    for (c = 0; c < category; c++) {
+        if (mcb__uint(s, c) >> top) *first += mcb__uint(&m->section[MCB_S_CATN], c);
+    }
+    return (int)(mcb__uint(s, category) >> top);
+}
+
+/* Number of levels of a categorical feature, whose values in a row are their codes 0, 1, ...; 0 for any other feature. A
+ * code that is not one of them counts as missing. */
+MCB_API uint32_t mcb_levels(const mcb_model *m, uint32_t feature) {
+    uint64_t c = mcb__category(m, feature);
+    return c < m->section[MCB_S_CATF].count ? mcb__uint(&m->section[MCB_S_CATN], c) : 0;
+}
+
+/* Name of a level: UTF-8, *length bytes, not ended by a zero. Null if there is none: the feature's values are its codes. */
+MCB_API const char *mcb_level_text(const mcb_model *m, uint32_t feature, uint32_t code, size_t *length) {
+    const mcb_section *s = &m->section[MCB_S_CATO];
+    uint64_t first;
+    uint32_t begin;
+    *length = 0;
+    if (!mcb__named(m, mcb__category(m, feature), &first) || code >= mcb_levels(m, feature)) return 0;
+    begin = mcb__uint(s, first + code);
+    *length = mcb__uint(s, first + code + 1) - begin;
+    return (const char *)m->section[MCB_S_CATS].data + begin;
+}
+
+/* Value in a row of a categorical feature that the text, of `length` bytes in UTF-8, names: its code, or NaN for a text
+ * that the training did not have. */
+MCB_API float mcb_level_code(const mcb_model *m, uint32_t feature, const char *text, size_t length) {
+    uint32_t from = 0, to = mcb_levels(m, feature);
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        size_t n;
+        const char *name = mcb_level_text(m, feature, middle, &n);
+        int order;
+        if (!name) break;
+        order = memcmp(name, text, n < length ? n : length);
+        if (order == 0 && n == length) return (float)middle;
+        if (order < 0 || (order == 0 && n < length)) from = middle + 1;
+        else to = middle;
+    }
+    return (float)mcb__f64_of(UINT64_C(0x7ff8000000000000));
+}
+
+/* Whether a code is among the first `codes`, of which those with a bit go left; another one is missing. */
+MCB__INLINE int mcb__goes_left(const unsigned char *bits, float codes, float code, int missing) {
+    uint32_t c;
+    if (!(code >= 0 && code < codes)) return missing;
+    c = (uint32_t)code;
+    return (float)c == code ? bits[c >> 3] >> (c & 7) & 1 : missing;
+}
+
+/* Bits of set number q, counted from 1, and the number of codes that they cover. */
+MCB__INLINE const unsigned char *mcb__set(const mcb_section *offset, const unsigned char *bits, uint32_t q, float *codes) {
+    uint32_t begin = mcb__uint(offset, q - 1);
+    *codes = 8.0f * (float)(mcb__uint(offset, q) - begin);
+    return bits + begin;
+}
+
+static inline int mcb__in_set(const mcb_section *offset, const unsigned char *bits, uint32_t q, float code, int missing) {
+    float codes;
+    bits = mcb__set(offset, bits, q, &codes);
+    return mcb__goes_left(bits, codes, code, missing);
 }
 
 /* ----------------------------------------------------------------------------------------------- vectors of doubles */
@@ -1592,9 +1776,10 @@ static inline uint64_t mcb__tree_begin(const mcb_model *m, uint64_t tree) {
     return begin;
 }
 
-/* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. */
-static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, uint64_t begin,
-                                      double *scores) {
+/* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. sets: whether splits
+ * may ask for sets, a constant. */
+MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const float *x, uint64_t from, uint64_t to, uint64_t begin,
+                                      int sets, double *scores) {
     const mcb_section *feat = &m->section[MCB_S_FEAT], *right = &m->section[MCB_S_RGHT], *cls = &m->section[MCB_S_TCLS];
     const mcb_section *base = &m->section[MCB_S_TBAS], *leaf = &m->section[MCB_S_LEAF];
     const mcb_section *code = m->decoder ? base : &m->section[MCB_S_CODE]; /* there is no base beside a code */
@@ -1606,8 +1791,10 @@ static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64
         begin = end;
         while (i < end) {
             uint32_t f = mcb__uint(feat, i), r = mcb__uint(right, i);
+            uint32_t q = sets ? mcb__uint(&m->section[MCB_S_CSET], i) : 0;
             float v = x[f & ((1u << top) - 1)];
-            if (v <= mcb__f32(thrs + 4 * i) || (v != v && f >> top)) {
+            if (q ? mcb__in_set(&m->section[MCB_S_COFF], m->section[MCB_S_CBIT].data, q, v, (int)(f >> top))
+                  : v <= mcb__f32(thrs + 4 * i) || (v != v && f >> top)) {
                 end = i + r;
                 i++;
             } else {
@@ -1627,6 +1814,12 @@ static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64
             if (base->data && mcb__uint(base, t) < K) scores[mcb__uint(base, t)] -= value;
         }
     }
+}
+
+static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, uint64_t begin,
+                                      double *scores) {
+    if (m->section[MCB_S_CSET].data) mcb__add_trees_inner(m, x, from, to, begin, 1, scores);
+    else mcb__add_trees_inner(m, x, from, to, begin, 0, scores);
 }
 
 /* --------------------------------------------------------------------------------------------------- prepared trees */
@@ -1832,10 +2025,11 @@ static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, m
 static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
- * over 10,000 splits, or one with over 1024 different features. */
+ * over 10,000 splits, or one with over 1024 different features, or splits on sets of categories. */
 MCB_API size_t mcb_prepared_size(const mcb_model *m) {
     uint64_t n_blocks, n_columns, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
     if (m->kind == MCB_KIND_LINEAR) return mcb__room(m->section[MCB_S_WMAT].count, sizeof(float));
+    if (m->section[MCB_S_COFF].count > 1) return 0; /* the way to a leaf passes few of the sets */
     if (m->kind != MCB_KIND_TREES || !mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)) return 0;
     return mcb__room(1, sizeof(mcb__prepared)) + mcb__room(n_blocks + 1, sizeof(mcb__block)) +
            mcb__room(n_columns, sizeof(mcb__column)) + mcb__room(T + 1, sizeof(mcb__tree)) +

@@ -79,6 +79,7 @@ def curve(model: Any, feature: int | str) -> Curve:
             "curves are for stumps: this model has trees of two splits or more, so that what a feature adds depends on "
             "the other features of the row; see contributions"
         )
+    ensemble.need_thresholds("curves")
     table = ensemble.about(j).merge()  # merging all stumps takes long where there are many
     at = np.flatnonzero(table.feature == j)
     if not len(at):

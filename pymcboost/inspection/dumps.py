@@ -58,7 +58,8 @@ def to_frame(model: Any) -> Any:
           None where there is none;
         - feature (None for a leaf), threshold, missing ("left" or "right"), left, right: the split, and its children;
         - value: of a leaf; one column "value LABEL" for each class where leaves have a value for each;
-        - cover: rows in the node, where the model holds covers.
+        - cover: rows in the node, where the model holds covers;
+        - levels: those that go left, in place of a threshold, where the model has categories.
 
     Examples
     --------
@@ -84,6 +85,7 @@ def to_frame(model: Any) -> Any:
     vector = len(rows) > 0 and rows[0]["class"] is None
     columns += [f"value {label}" for label in labels] if vector else ["value"]
     columns += ["cover"] if model.has_covers else []
+    columns += ["levels"] if model.categories is not None else []
     frame = pandas.DataFrame(rows, columns=columns)
     for name in ("feature", "missing", "class", "base"):
         frame[name] = frame[name].astype(object).where(frame[name].notna(), None)

@@ -273,7 +273,12 @@ def _places(nodes):
 def _question(model, node, precision):
     missing = "or missing" if node["missing"] == "left" else ""
     name = _short(name_of(model, node["feature"]), 16)
-    return f"{name}\n≤ {node['threshold']:.{precision}g}" + (f"\n{missing}" if missing else "")
+    asked = f"≤ {node['threshold']:.{precision}g}" if "threshold" in node else f"in {_short(_listed(node['levels']))}"
+    return f"{name}\n{asked}" + (f"\n{missing}" if missing else "")
+
+
+def _listed(levels):
+    return f"{{{', '.join(map(str, levels))}}}"
 
 
 def _leaf(model, tree, node, classes, precision):

@@ -41,13 +41,18 @@ def _check_column(name, column, n_features):
         raise ValueError(f"{name}: {column!r} is no column; columns are numbers from 0 to {n_features - 1}")
 
 
-def signs_of(given, classes, n_features):
-    """Constraints by column: a dict of int to (class code, sign)."""
+def signs_of(given, classes, n_features, categorical=()):
+    """Constraints by column: a dict of int to (class code, sign). ``categorical``: columns that have no order."""
     found, labels = {}, classes.tolist()
     if not isinstance(given, Mapping):
         raise ValueError(f"monotonic_cst={given!r} is not allowed; it must be {{column: (class label, +1 or -1)}}")
     for column, one in given.items():
         _check_column("monotonic_cst", column, n_features)
+        if column in categorical:
+            raise ValueError(
+                f"monotonic_cst: column {column} has categories, which have no order; take it out of monotonic_cst, or "
+                "out of categorical_features"
+            )
         label, sign = (labels[-1], one) if isinstance(one, Integral) else one if _is_pair(one) else (None, None)
         shown = f"monotonic_cst={{{column!r}: {one!r}}}"
         if isinstance(one, Integral) and len(labels) > 2:

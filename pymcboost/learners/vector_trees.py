@@ -18,6 +18,9 @@ DRAWN, OF_POWER = 2, 0.4
 # many lanes on, the directions and the weight fill them.
 FEW_CLASSES, LANES = 4, 16
 
+# A level has a place of its own in a node with this share of its drawn rows, if these are not fewer.
+OF_LEVEL, FEWEST_OF_LEVEL = 0.7, 3
+
 
 def leaves_for(n_rows):
     """Leaves of a tree where they are "auto"."""
@@ -40,7 +43,10 @@ def drawn_of(max_features, n):
 
 @dataclass(frozen=True)
 class VectorTree:
-    """One tree: splits in preorder and leaf vectors (see `ensemble.Trees`), and the leaf of every training row."""
+    """One tree: splits in preorder and leaf vectors (see `ensemble.Trees`), and the leaf of every training row.
+
+    ``sets``: codes on the left of the splits of categorical features, by the number of the split.
+    """
 
     feature: np.ndarray
     threshold: np.ndarray
@@ -49,6 +55,7 @@ class VectorTree:
     gain: np.ndarray
     value: np.ndarray
     leaf: np.ndarray
+    sets: dict
 
 
 class VectorTrees:
@@ -72,6 +79,8 @@ class VectorTrees:
         Directions of the classes that splits are found in; None: the classes themselves.
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
+    min_samples_category : float, default=15
+        Categories of less weight in a node go with others of that kind.
     l2, min_gain, min_relative_gain, subsample, max_features_tree : float, optional
         As in the estimators.
     groups : ndarray of uint64 (n_features,), optional
@@ -83,7 +92,7 @@ class VectorTrees:
     def __init__(
         self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate,
         n_threads, split_columns=None, min_share=0.0, l2=0.0, min_gain=0.0, min_relative_gain=0.0, subsample=1.0,
-        max_features_tree=1.0, groups=None, ordered=None,
+        max_features_tree=1.0, groups=None, ordered=None, min_samples_category=15.0,
     ):  # fmt: skip
         self.data, self.loss, self._min_share, self._subsample = data, loss, min_share, subsample
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
@@ -94,6 +103,7 @@ class VectorTrees:
         self._groups = None if groups is None else groups[data.columns.column]
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool)
+        self._least_levels = {f: self._least_of(f, min_samples_category) for f in data.columns.levels}
         n_columns = columns_for(split_columns, data.n_classes)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
@@ -103,8 +113,16 @@ class VectorTrees:
         on = self._searched
         return _vtrees.Grower(
             self.data.columns, on.n_columns, on.lanes, on.blocks, *self._limits, n_drawn, True,
-            self.n_threads, self._min_share, self._subsample, pool, self._groups,
+            self.n_threads, self._min_share, self._subsample, pool, self._groups, self._least_levels,
         )  # fmt: skip
+
+    def _least_of(self, f, most):
+        """Weights of the levels of feature f in a node below which they go together."""
+        its = self.data.columns.codes[self.data.columns.lane[f]]
+        weight = np.bincount(its, self.loss.weight if len(self.loss.weight) else None)
+        weight = weight[: len(self.data.columns.levels[f])]
+        least = np.clip(weight * self._subsample * OF_LEVEL, min(FEWEST_OF_LEVEL, most), most)
+        return np.ceil(least * self.loss.units * (1 - 1e-9)).astype(np.int64)
 
     def fit(self, key):
         """Next tree, or None where no split is left. ``key``: 64 bits that decide about the random features.
@@ -120,15 +138,17 @@ class VectorTrees:
         grown = self._grower.grow(A, key, least)
         if not len(grown[0]) and self._n_drawn < self._n_used:
             grown = self._new_grower(self._n_used, self._n_used).grow(A, key, least)
-        feature, pos, nan_left, right, gain, rows, leaf_start, leaf = grown
+        feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = grown
         if not len(feature):
             return None
         value = self.leaf_vectors(rows, leaf_start)
         threshold, column = self.data.threshold_of(feature, pos), self.data.columns.column[feature]
+        threshold[list(sets)] = 0
+        sets = {j: self.data.columns.levels[feature[j]][bins] for j, bins in sets.items()}
         if self.ordered is not None:
             K = self.data.n_classes
             value[:, :K] = self.ordered(value[:, :K], column, right, np.diff(leaf_start))
-        return VectorTree(column, threshold, nan_left, right, gain, value, leaf)
+        return VectorTree(column, threshold, nan_left, right, gain, value, leaf, sets)
 
     def _least_gain(self):
         if not self._min_relative_gain:

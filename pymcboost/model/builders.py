@@ -132,10 +132,14 @@ class TreesBuilder(_Builder):
     code : ndarray (P, n_classes), optional
         Trees are of columns, see `Trees`.
     decoder : {"linear", "hamming", "exp"}, default="linear"
+    categories : Categories, optional
     """
 
-    def __init__(self, n_classes, n_features, vector=False, code=None, decoder="linear"):
+    def __init__(self, n_classes, n_features, vector=False, code=None, decoder="linear", categories=None):
         super().__init__(n_classes, n_features)
+        self.categories = categories
+        self._subset = None if categories is None else np.empty(64, dtype=np.int64)
+        self._sets, self._first_set = [], [0]  # bits of every set; those before each tree
         self.decoder = decoder
         self.code = None if code is None else np.array(code, dtype=np.float32)
         self.vector = bool(vector)
@@ -154,7 +158,7 @@ class TreesBuilder(_Builder):
         """Number of rounds that have been ended."""
         return len(self._rounds) - 1
 
-    def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
+    def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None):
         """Append a tree to the round that has not been ended yet.
 
         Parameters
@@ -167,6 +171,8 @@ class TreesBuilder(_Builder):
             Class whose score gets the leaf's value; needed unless leaves have a value for each class.
         base : int
             Class whose score loses it, -1 for none.
+        sets : dict of int to ndarray of uint8, optional
+            Bits of the codes that splits send left, by the number of the split.
         """
         s = len(feature)
         if self.vector != (cls < 0):
@@ -175,6 +181,19 @@ class TreesBuilder(_Builder):
             raise ValueError(f"a tree of {s} splits cannot have leaves of shape {np.shape(leaf)}")
         end = int(self._offset[self._n]) + s
         self._append(1, end, end, feature, threshold, nan_left, right, leaf, cls, base)
+        if self._subset is not None:
+            asked = np.zeros(s, dtype=np.int64)
+            asked[sorted(sets)] = np.arange(1, len(sets) + 1)
+            self._add_sets(asked, [sets[j] for j in sorted(sets)], [len(sets)])
+
+    def _add_sets(self, asked, sets, counts):
+        """Sets of the trees just appended: their numbers by split, from 1 on, and how many each tree has."""
+        del self._sets[self._first_set[-1] :]
+        end = int(self._offset[self._n])
+        self._room("_subset", end)
+        self._subset[end - len(asked) : end] = np.where(asked > 0, asked + len(self._sets), 0)
+        self._sets += sets
+        self._first_set += (self._first_set[-1] + np.cumsum(counts)).tolist()
 
     def add_trees(self, n_splits, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
         """Append n trees: `add_tree` for many at once.
@@ -226,10 +245,17 @@ class TreesBuilder(_Builder):
         if trees.code is not None:
             self.code = np.array(trees.code, dtype=np.float32)
         first, none = self._n, -1
+        if (trees.subset is None) != (self._subset is None):
+            raise ValueError("the rounds so far and these differ in whether features are categories; begin anew")
         self.add_trees(
             np.diff(trees.offset), trees.feature, trees.threshold, trees.nan_left, trees.right, trees.leaf,
             none if trees.cls is None else trees.cls, none if trees.base is None else trees.base,
         )  # fmt: skip
+        if self._subset is not None:
+            start, ends = trees.subset_start, trees.offset
+            counts = np.diff(np.concatenate(([0], np.cumsum(trees.subset > 0)))[ends])
+            sets = [trees.subset_bits[a:b] for a, b in zip(start, start[1:], strict=False)]
+            self._add_sets(trees.subset, sets, counts)
         self._rounds += (first + trees.rounds[1:]).tolist()
 
     def tail(self, start):
@@ -259,7 +285,20 @@ class TreesBuilder(_Builder):
             self.n_features,
             self.code,
             self.decoder,
+            None,
+            *self._tail_sets(start, begin, end),
         )
+
+    def _tail_sets(self, start, begin, end):
+        """Sets of the trees from number ``start`` on, whose splits are those from ``begin`` to ``end``."""
+        if self._subset is None:
+            return None, None, None, None
+        first = self._first_set[start]
+        sets = self._sets[first : self._first_set[self._n]]
+        asked = self._subset[begin:end]
+        starts = np.concatenate(([0], np.cumsum([len(bits) for bits in sets]))).astype(np.int64)
+        bits = np.concatenate([np.zeros(0, dtype=np.uint8), *sets])
+        return np.where(asked > 0, asked - first, 0), starts, bits, self.categories
 
     def rounds(self):
         """Models that add up to the one so far: its rounds that have trees."""
@@ -274,3 +313,4 @@ class TreesBuilder(_Builder):
         check_rounds(n, self.n_rounds)
         del self._rounds[n + 1 :]
         self._n = self._rounds[-1]
+        del self._first_set[self._n + 1 :]

@@ -59,6 +59,7 @@ def explainer(ensemble):
     """`Explainer` of a compact list of stumps, or of trees (see `Kind.compact`)."""
     from pymcboost._kernels import contributions  # most programs only score
 
+    ensemble.need_thresholds("contributions and covers", ", or measure importances by permutation")
     n, k, cls, base, code = len(ensemble), ensemble.n_classes, ensemble.cls, ensemble.base, ensemble.code
     offset, feature, threshold, nan_left, right = ensemble.splits()
     none = np.full(n, -1, dtype=np.int64)

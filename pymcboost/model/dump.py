@@ -59,6 +59,13 @@ def as_text(model):
             yield from _LINES[name](number, item, names)
 
 
+def asked(node):
+    """What a split asks of its feature, in words."""
+    if "levels" not in node:
+        return f"<= {node['threshold']!r}"
+    return f"in {{{', '.join(json.dumps(level, ensure_ascii=False) for level in node['levels'])}}}"
+
+
 class _Names:
     """Words for features, by their names or their numbers in the training file, and for the columns of scores."""
 
@@ -81,7 +88,7 @@ def _tree(number, tree, names):
         if "value" in node:
             yield f"  {at}: {_numbers(node['value'])}{rows}\n"
         else:
-            split = f"{names.feature(node['feature'])} <= {node['threshold']!r}"
+            split = f"{names.feature(node['feature'])} {asked(node)}"
             yield f"  {at}: {split} ? {node['left']} : {node['right']}, missing {node[node['missing']]}{rows}\n"
 
 

@@ -36,6 +36,7 @@ the weak learners from number ``start`` on), ``rounds()`` (models that add up to
 
 from dataclasses import replace
 from itertools import islice, repeat
+from typing import Any
 
 import numpy as np
 
@@ -58,6 +59,8 @@ class Kind:
     code: np.ndarray | None = None
     # Rows that fall into each leaf, where that is known.
     cover: np.ndarray | None = None
+    # Categorical features, where there are any.
+    categories: Any = None
 
     @property
     def n_classes(self):
@@ -130,7 +133,25 @@ class Kind:
         """
         yield "code", None if self.code is None else self.code.tolist()
         yield "rounds", np.diff(self.round_ends()).tolist()
-        yield "trees", map(_tree, self.each_tree(), self._covers())
+        if self.categories is not None:
+            yield "categories", self.categories.dump()
+        yield "trees", map(_tree, self.each_tree(), self._covers(), self._shown_sets())
+
+    def sets(self):
+        """(number, start, bits) of the sets that splits ask for, see `Trees`; None if all have thresholds."""
+        return None
+
+    def need_thresholds(self, what, remedy=""):
+        """Refuse splits on sets of categories, naming what needs thresholds."""
+        if self.sets() is not None:
+            raise ValueError(
+                f"{what} need thresholds in all splits, and this model has categories; train it with "
+                f"categorical_features=None on columns of numbers (OrdinalEncoder, TargetEncoder){remedy}"
+            )
+
+    def _shown_sets(self):
+        """For every tree the levels that its splits send left, or None for ever."""
+        return repeat(None)
 
     def _covers(self):
         """Rows in the leaves of every tree, from left to right, or None for ever where the model does not hold them."""
@@ -159,7 +180,8 @@ class Kind:
         """The features that occur, at least one, and the same model over these alone."""
         used, feature = np.unique(self.feature, return_inverse=True)
         used = used if len(used) else np.zeros(1, dtype=np.int64)
-        return used, replace(self, feature=feature, n_features=len(used))
+        fewer = {} if self.categories is None else {"categories": self.categories.of(used)}
+        return used, replace(self, feature=feature, n_features=len(used), **fewer)
 
     # -- what a training asks --------------------------------------------------------------------------------------
 
@@ -200,10 +222,10 @@ class Kind:
 
 def tree_of(ensemble, number):
     """Tree ``number`` of an ensemble as a dump has it."""
-    return next(islice(map(_tree, ensemble.each_tree(), ensemble._covers()), number, None))
+    return next(islice(map(_tree, ensemble.each_tree(), ensemble._covers(), ensemble._shown_sets()), number, None))
 
 
-def _tree(tree, cover):
+def _tree(tree, cover, sets):
     """A tree (see `Trees.each_tree`) as a dictionary whose nodes are in preorder, children by their numbers."""
     feature, threshold, nan_left, right, leaf, cls, base = tree
     rows = None if cover is None else [0, *np.cumsum(cover).tolist()]
@@ -217,7 +239,9 @@ def _tree(tree, cover):
             nodes.append({"value": (leaf[at] + np.float32(0)).tolist(), **covered})  # without -0
             continue
         missing, step = "left" if nan_left[i] else "right", int(right[i])
-        node = {"feature": int(feature[i]), "threshold": float(threshold[i]), "missing": missing, **covered}
+        ordered = sets is None or sets[i] is None
+        test = {"threshold": float(threshold[i])} if ordered else {"levels": sets[i]}
+        node = {"feature": int(feature[i]), **test, "missing": missing, **covered}
         parts.append((i + step, end, at + step, len(nodes), "right"))
         parts.append((i + 1, i + step, at, len(nodes), "left"))
         nodes.append(node)

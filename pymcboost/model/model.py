@@ -1,6 +1,6 @@
 """Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
 
-from functools import partial
+from functools import cache, partial
 from operator import index
 from os import PathLike
 from typing import Any, Literal, Self
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pymcboost import files
 from pymcboost._version import __version__
 from pymcboost.model import file
+from pymcboost.model.categories import Categories
 from pymcboost.model.covers import Covers
 from pymcboost.model.early import Early, EarlyExit
 from pymcboost.model.file import ModelFormatError
@@ -89,7 +90,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         self._header = header = file.header(scorer)
         self._kind = KINDS[header.kind]
         self._names = partial(file.feature_names, data, scorer)
-        self._rows = Rows(scorer, self._kind.allows_missing, self._names)
+        categories = cache(partial(_categories, data, scorer))
+        self._rows = Rows(scorer, self._kind.allows_missing, self._names, categories)
+        self._categories = categories
         self.n_classes_, self.n_features_in_ = header.n_classes, header.n_features
         self.kind, self.link = header.kind, header.link
         merged = self._kind.no_stages is not None
@@ -172,6 +175,11 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         """Names of the columns that the training read, None if it read no frame: frames are put in this order."""
         names = self._names()
         return None if names is None else list(names)
+
+    @property
+    def categories(self) -> Categories | None:
+        """Categorical features and the names of their levels; None if all features are ordered."""
+        return self._categories()
 
     @property
     def information(self):
@@ -421,6 +429,10 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
 
     def _decision(self, scores):
         return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 and self.link != "sigmoid" else scores
+
+
+def _categories(data, scorer):
+    return Categories.from_sections(file.arrays(data, scorer))
 
 
 def _unpickled(data, version):

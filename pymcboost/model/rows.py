@@ -37,11 +37,14 @@ class Rows:
         False: rows with NaN or infinite numbers are refused.
     names : callable, optional
         Gives the names of the columns, or None: what frames are put in order by.
+    categories : callable, optional
+        Gives the `Categories`, or None: by which the columns of frames become codes.
     """
 
-    __slots__ = ("_scorer", "_allows_missing", "_n_classes", "_n_features", "_names")
+    __slots__ = ("_scorer", "_allows_missing", "_n_classes", "_n_features", "_names", "_categories")
 
-    def __init__(self, scorer, allows_missing, names=None):
+    def __init__(self, scorer, allows_missing, names=None, categories=None):
+        self._categories = categories
         self._scorer, self._allows_missing, self._names = scorer, allows_missing, names
         self._n_classes, self._n_features = scorer.header[:2]
 
@@ -73,6 +76,8 @@ class Rows:
             return X
         if hasattr(X, "columns") or hasattr(X, "column_names"):
             X = X if self._names is None else in_order(X, self._names)
+            categories = None if self._categories is None else self._categories()
+            X = X if categories is None else categories.encoded(X)
             refuse_dates(X)
         given = X = own(X)
         try:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pymcboost.model.categories import in_sets
 from pymcboost.model.rows import check_sparse
 
 # Pairs of a row and a tree that are worked on at once.
@@ -88,7 +89,7 @@ class Stages:
             For an interval table or a machine, in which weak learners are merged.
         """
         X, ensemble = self._over_used(X)
-        return _leaves(ensemble.splits(), X)
+        return _leaves(ensemble.splits(), X, ensemble.sets())
 
     def staged_apply(self, X: Any) -> Iterator[NDArray[np.int32]]:
         """Yield `apply` of the weak learners of every round: (m, learners of the round).
@@ -102,7 +103,9 @@ class Stages:
         ends = ensemble.round_ends()
         for begin, end in zip(ends, ends[1:], strict=False):
             part = slice(offset[begin], offset[end])
-            yield _leaves((offset[begin : end + 1] - offset[begin], *(array[part] for array in arrays)), X)
+            sets = ensemble.sets()
+            sets = None if sets is None else (sets[0][part], *sets[1:])
+            yield _leaves((offset[begin : end + 1] - offset[begin], *(array[part] for array in arrays)), X, sets)
 
     def paths(self, X: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Nodes that rows pass in all weak learners.
@@ -126,7 +129,7 @@ class Stages:
         X, ensemble = self._over_used(X)
         splits = ensemble.splits()
         first = 2 * splits[0] + np.arange(len(ensemble) + 1)
-        found = [(row, first[tree] + above + at) for row, tree, above, at in _descent(splits, X)]
+        found = [(row, first[tree] + above + at) for row, tree, above, at in _descent(splits, X, ensemble.sets())]
         row, node = (np.concatenate([pair[i] for pair in found] or [np.zeros(0, np.int64)]) for i in (0, 1))
         return row, node, first
 
@@ -145,15 +148,15 @@ class Stages:
         return rows.stages(X, ensemble.round_ends() if ends is None else ends)
 
 
-def _leaves(splits, X):
+def _leaves(splits, X, sets):
     """Leaf of every row in every tree: int32 (m, T)."""
     leaf = np.zeros((X.shape[0], len(splits[0]) - 1), dtype=np.int32)
-    for row, tree, _, at in _descent(splits, X):
+    for row, tree, _, at in _descent(splits, X, sets):
         leaf[row, tree] = at  # that of the deepest node comes last
     return leaf
 
 
-def _descent(splits, X):
+def _descent(splits, X, sets):
     """Yield (row, tree, above, at) of the nodes that rows come to, level after level from the roots.
 
     ``above`` is the number of splits of the tree before the node in preorder, ``at`` that of leaves. See `Trees`.
@@ -170,4 +173,8 @@ def _descent(splits, X):
             row, tree, i, end, at = (array[inner] for array in (row, tree, i, end, at))
             x, jump = part[row, feature[i]], right[i]
             left = (x <= threshold[i]) | (np.isnan(x) & nan_left[i])
+            if sets is not None:
+                asked = np.flatnonzero(sets[0][i])
+                its = i[asked]
+                left[asked] = in_sets(sets[0][its], *sets[1:], x[asked], nan_left[its])
             i, end, at = np.where(left, i + 1, i + jump), np.where(left, i + jump, end), np.where(left, at, at + jump)

@@ -4,11 +4,13 @@ F(x) = bias + sum over the trees, in order, of the value of the leaf that x fall
 """
 
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import numpy as np
 
 from pymcboost.model import arrays
 from pymcboost.model.arrays import check_rounds, finite, integers, narrow, rising, running_sums
+from pymcboost.model.categories import Categories
 from pymcboost.model.file import DECODERS
 from pymcboost.model.intervals import merged
 from pymcboost.model.kind import Kind
@@ -58,6 +60,13 @@ class Trees(Kind):
         of its column goes to the scores.
     cover : ndarray of int (S + T,) or None
         Rows that fall into each leaf, see `Model.with_covers`.
+    subset : ndarray of int64 (S,) or None
+        Number of the set of codes that a split sends left, 0 where it has a threshold. Sets are numbered from 1 on in
+        the order of their splits.
+    subset_start, subset_bits : ndarray or None
+        Where the sets begin, (n_sets + 1,), and their bits, uint8.
+    categories : Categories or None
+        Those of the features; None if all are ordered.
     """
 
     KIND, NAME = 3, "trees"
@@ -77,6 +86,10 @@ class Trees(Kind):
     code: np.ndarray | None = None
     decoder: str = "linear"
     cover: np.ndarray | None = None
+    subset: np.ndarray | None = None
+    subset_start: np.ndarray | None = None
+    subset_bits: np.ndarray | None = None
+    categories: Categories | None = None
 
     def __len__(self):
         return len(self.offset) - 1
@@ -103,7 +116,32 @@ class Trees(Kind):
             base=None if self.base is None else self.base[:trees],
             rounds=self.rounds[: n + 1],
             cover=None if self.cover is None else self.cover[: splits + trees],
+            **self._first_sets(splits),
         )
+
+    def _first_sets(self, splits):
+        """The sets of so many splits, as fields."""
+        if self.subset is None:
+            return {}
+        subset = self.subset[:splits]
+        start = self.subset_start[: int(subset.max(initial=0)) + 1]
+        return {"subset": subset, "subset_start": start, "subset_bits": self.subset_bits[: start[-1]]}
+
+    def sets(self):
+        return None if self.subset is None else (self.subset, self.subset_start, self.subset_bits)
+
+    def _shown_sets(self):
+        if self.subset is None:
+            return repeat(None)
+        return (self._sets_of(int(a), int(b)) for a, b in zip(self.offset, self.offset[1:], strict=False))
+
+    def _sets_of(self, begin, end):
+        """Levels that each split sends left, None where it has a threshold."""
+        start, found = self.subset_start, []
+        for feature, q in zip(self.feature[begin:end].tolist(), self.subset[begin:end].tolist(), strict=True):
+            bits = self.subset_bits[start[q - 1] : start[q]] if q else None
+            found.append(None if bits is None else self.categories.shown(feature, bits))
+        return found
 
     def columns(self):
         """The same trees with a score for every column of the code, in place of every class; at least two."""
@@ -208,10 +246,21 @@ class Trees(Kind):
         rounds = rising("rounds", self.rounds, t)
         result = Trees(
             offset, feature, threshold, nan_left, right, leaf, cls, base, rounds, bias, int(self.n_features), code,
-            self.decoder, arrays.covers(self.cover, s + t),
+            self.decoder, arrays.covers(self.cover, s + t), *self._canonical_sets(s),
         )  # fmt: skip
         result.depths()
         return result
+
+    def _canonical_sets(self, s):
+        """Sets of the s splits and the categories, checked."""
+        if self.subset is None:
+            return None, None, None, None
+        subset = integers("subset", self.subset, s)
+        numbers = subset[subset > 0]
+        if not np.array_equal(numbers, np.arange(1, len(numbers) + 1)) or len(self.subset_start) != len(numbers) + 1:
+            raise ValueError("subset must number the sets from 1 on, in the order of their splits")
+        bits = np.ascontiguousarray(self.subset_bits, dtype=np.uint8)
+        return subset, rising("subset_start", self.subset_start, len(bits)), bits, self.categories
 
     def _canonical_classes(self, t, k):
         """Code, classes and base classes of the t trees, checked."""
@@ -248,6 +297,8 @@ class Trees(Kind):
     def merge(self):
         """The same function as a table of intervals per feature (see `Intervals`), where no tree has two splits."""
         splits = np.diff(self.offset)
+        if self.subset is not None:
+            raise ValueError("an interval table has no categories; save the model as a list (layout='list')")
         if (splits > 1).any():
             raise ValueError(
                 "an interval table is for stumps; trees with more than one split can only be saved as a list "
@@ -306,6 +357,9 @@ class Trees(Kind):
         if self.base is not None:
             sections.append(("TBAS", narrow(np.where(self.base < 0, self.n_classes, self.base))))
         sections.append(("RNDS", narrow(np.diff(self.rounds))))
+        if self.subset is not None:
+            sections += [("CSET", narrow(self.subset)), ("COFF", narrow(self.subset_start)), ("CBIT", self.subset_bits)]
+            sections += self.categories.sections()
         return sections if self.cover is None else [*sections, ("covr", narrow(self.cover))]
 
     @classmethod
@@ -335,6 +389,9 @@ class Trees(Kind):
             sections["CODE"].reshape(-1, k) if "CODE" in sections else None,
             header.decoder,
             arrays.covers(sections.get("covr"), len(leaf)),
+            *(sections[tag].astype(np.int64) if tag in sections else None for tag in ("CSET", "COFF")),
+            sections.get("CBIT"),
+            Categories.from_sections(sections),
         )
 
     @classmethod

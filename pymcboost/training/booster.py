@@ -80,6 +80,8 @@ class Booster:
     restart_every: int | None = None
     # What the model file says besides the parameters.
     link = "softmax"
+    # Categorical features of the rows, where there are any.
+    categories = None
     # Parameters that a warm start must keep.
     must_stay: ClassVar[tuple[str, ...]] = ("weak_learner", "loss", "code", "decoder")
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pymcboost._version import __version__
+from pymcboost.model.categories import find as find_categories
 from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
@@ -278,6 +279,7 @@ class _Training:
         folds = calibration.check_rows(draft, inputs, held) if params.calibrate and not several else None
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], resolve_n_jobs(params.n_jobs))
+        booster.categories = inputs.categories
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
         validation = inputs.validation
         del inputs  # the training data have what they need of it
@@ -364,8 +366,12 @@ class _Training:
 
     def _inputs(self, X, y, sample_weight, sets, groups, continued, initial):
         draft, params = self.draft, self.params
-        allow_nan, given = self.booster.allows_missing, X
+        allow_nan = self.booster.allows_missing
         check_sparse(X)
+        known = draft.model_ if continued else None if initial is None else initial.model
+        wanted = getattr(params, "categorical_features", None)
+        categories = known.categories if known else find_categories(wanted, X)
+        X = given = X if categories is None else categories.encoded(X)
         how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued}
         if self.booster.multilabel:
             X = validated(draft, X, **how)
@@ -375,6 +381,7 @@ class _Training:
             X, y = validated(draft, X, y, **how)
             basis.check_classification_targets(y)
             classes, codes = np.unique(y, return_inverse=True)
+        X = X if categories is None or not known else categories.bounded(X)
         narrowed = X.dtype == np.float32 and hasattr(given, "__getitem__")
         warn_of_merged(given if narrowed else X, names_of(given), stacklevel=5)
         weight = basis._check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -394,7 +401,7 @@ class _Training:
         check_classes(type(draft), codes, weight)
         inputs = Inputs(
             X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
-            None if groups is None else basis.column_or_1d(groups),
+            None if groups is None else basis.column_or_1d(groups), categories,
         )  # fmt: skip
         basis.check_consistent_length(X, groups)
         found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]

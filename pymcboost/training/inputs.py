@@ -44,6 +44,8 @@ class Inputs:
         Whether it goes on from the estimator's own model.
     groups : ndarray (n,) or None
         Rows of one group are in one fold.
+    categories : Categories or None
+        Of the columns of X, which holds their codes.
     """
 
     X: Any
@@ -56,6 +58,7 @@ class Inputs:
     n_estimators: int | str
     continued: bool
     groups: np.ndarray | None = None
+    categories: Any = None
 
     def y(self, rows=slice(None)):
         """Labels of rows, or their indicator."""
@@ -158,6 +161,7 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
     several = inputs.codes.ndim == 2
     try:
         check_sparse(X)
+        X = X if inputs.categories is None else inputs.categories.encoded(X)
         if several:
             X = validated(estimator, X, accept_sparse="csc", allow_nan=allow_nan, reset=False)
             codes = indicator_of(y, X.shape[0], len(inputs.classes))

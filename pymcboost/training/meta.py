@@ -8,12 +8,13 @@ import numpy as np
 
 from pymcboost._version import __version__
 from pymcboost.losses.own import shown as shown_loss
+from pymcboost.model.categories import Categories
 
 # Parameters that do not change the model, and so are not written into it; and those that are where they are set.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
 WHERE_SET = {
     "scoring", "min_delta", "cv", "calibrate", "restore_priors", "interaction_cst", "monotonic_cst",
-    "decision_threshold",
+    "decision_threshold", "categorical_features", "min_samples_category",
 }  # fmt: skip
 
 
@@ -40,6 +41,8 @@ def _plain(value):
         return value
     if hasattr(value, "split"):
         return repr(value)
+    if isinstance(value, Categories):
+        return value.feature.tolist()
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

@@ -102,6 +102,18 @@ PARAMETERS = {
         'vectors are those of all classes.',
         low=1,
     ),
+    "categorical_features": Parameter(
+        'Columns whose values are categories: a mask, numbers or names of columns, or None. "from_dtype": those of a '
+        "data frame that have the type of a category (pandas, polars, pyarrow).\n\nSplits send any set of categories "
+        "to either side. Text and categories of a frame go by their names; columns of numbers hold codes, integers "
+        "from 0 to 65534. Categories that the training did not have count as missing.",
+        python_only=True,
+    ),
+    "min_samples_category": Parameter(
+        "Categories with less sample weight in a node, and less than seven tenths of what the rows drawn have of them, "
+        "go to one side together.",
+        low=0,
+    ),
     "l2_regularization": Parameter("Added to the curvature of every leaf.", low=0, high=1e12),
     "min_gain": Parameter(
         "Splits must gain more than this: the decrease of the squared error of the gradients, in sample weights.", low=0

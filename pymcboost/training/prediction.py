@@ -27,6 +27,7 @@ class Predicts:
         basis.check_is_fitted(self, "model_")
         if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
             check_sparse(X)
+        X = X if self.model_.categories is None else self.model_.categories.encoded(X)
         return validated(self, X, accept_sparse="csr", allow_nan=self.booster.allows_missing, reset=False)
 
     def decision_function(self, X: Features) -> NDArray[np.float64]:

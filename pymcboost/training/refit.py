@@ -64,6 +64,8 @@ class RefitsLeaves:
         if not weight.any():
             raise ValueError(f"{name}: refit_leaves needs rows of positive weight")
         booster.check()
+        booster.categories = self.model_.categories
+        X = X if booster.categories is None else booster.categories.bounded(X)
         n_threads = threads_for(X.shape[0] * X.shape[1], resolve_n_jobs(self.n_jobs))
         data = booster.rows(X, codes, len(self.classes_), weight, n_threads, None)
         booster.start(data, self.classes_, n_threads)

@@ -1,12 +1,13 @@
 """CSV with a header as input: the models are those of the same numbers as LIBSVM text."""
 
 import gzip
+import re
 
 import numpy as np
 import pytest
 from cli.programs import call, run
 
-from pymcboost import MCBoostClassifier, load_model, load_svmlight
+from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier, load_model, load_svmlight
 
 NAMES = ["a", "b b", "c", "d", "e"]
 UNLABELLED = "mcboost-predict: 60 of 60 rows have no label: predicted, not counted in the accuracy\n"
@@ -151,3 +152,42 @@ def test_other_refusals(tmp_path, data):
     (tmp_path / "t.csv").write_bytes(b"y,a\n1,\xff\n")
     done = call("train", "t.csv", cwd=tmp_path)
     assert (done.returncode, "expected comma-separated values in UTF-8" in done.stderr) == (2, True)
+
+
+def test_categories_score_as_in_python(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    colour, size = np.array(["red", "green", "blue", "odd one"])[rng.integers(0, 4, 200)], rng.integers(0, 30, 200)
+    X = pandas.DataFrame({"colour": colour, "size": size, "weight": rng.integers(0, 9, 200) / 2})
+    y = ((colour == "red") + (size % 3 == 1)).astype(int)
+    X.assign(kind=y).to_csv(tmp_path / "t.csv", index=False)
+    options = ["-q", "-a", "vector-tree", "-n", 5, "--label", "kind", "--categorical-features", "colour,size"]
+    done = call("train", *options, "-P", "t.csv", "t.csv", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    model = load_model(tmp_path / "m.mcb")
+    assert model.categories.names[0] == ["blue", "green", "odd one", "red"]
+    X.loc[:9, "colour"] = ["mauve", None] * 5
+    X.to_csv(tmp_path / "new.csv", index=False)
+    found = call("predict", "-d", 1, "new.csv", "m.mcb", "-", cwd=tmp_path)
+    scores = [[float(value) for value in line.split()[1:]] for line in found.stdout.splitlines()[1:]]
+    assert np.array(scores).tobytes() == model.raw_scores(X).tobytes()
+    python = VectorTreeBoostClassifier(n_estimators=5, random_state=0, categorical_features=["colour", "size"])
+    rows = pandas.read_csv(tmp_path / "t.csv")
+    rows["size"] = rows["size"].astype("category")
+    python.fit(rows.drop(columns=["kind"]), y, None, rows.drop(columns=["kind"]), y)
+    assert python.decision_function(X.astype({"size": "category"})).tobytes() == (
+        model.decision_function(X).tobytes()
+    )
+
+
+def test_wrong_categories_are_explained(tmp_path, files):
+    (tmp_path / "t.csv").write_text("kind,a,b\n1,x,2\n2,y,3\n")
+    for arguments, message in (
+        (["-a", "mart", "t.csv", "--categorical-features", "a"], "--categorical-features is for -a vector-tree; mart"),
+        (["-a", "vector-tree", files / "train.svm", "--categorical-features", "a"], "of a CSV or Parquet file; LIBSVM"),
+        (["-a", "vector-tree", "t.csv", "--categorical-features", "c"], "there is no column 'c'; there are 'a', 'b'"),
+        (["-a", "vector-tree", "t.csv"], "'a' has the text 'x'; .* name the column in --categorical-features a"),
+    ):
+        done = call("train", *arguments, cwd=tmp_path)
+        assert done.returncode in (1, 2)
+        assert re.search(message, done.stderr), done.stderr

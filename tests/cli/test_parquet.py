@@ -83,6 +83,30 @@ def test_standard_input_and_validation_file(tmp_path, columns):
     assert (tmp_path / "p.mcb").read_bytes() == (tmp_path / "q.mcb").read_bytes()
 
 
+def test_categories_are_those_of_csv(tmp_path, columns):
+    texts = arrow.array([None if i % 11 == 0 else ("red", "green", "blue")[i % 3] for i in range(240)])
+    made = {**columns, "a": texts, "whole": columns["whole"]}
+    write(tmp_path / "t.parquet", made)
+    write(tmp_path / "dictionary.parquet", {**made, "a": texts.dictionary_encode()})
+    as_csv(tmp_path / "t.csv", made)
+    options = ["-q", "-a", "vector-tree", "-n", 4, "--min-samples-category", 2, "--categorical-features", "whole,a"]
+    for name in ("t.parquet", "dictionary.parquet", "t.csv"):
+        done = call("train", *options, "-P", name, name, f"{name}.mcb", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    found = {(tmp_path / f"{name}.mcb").read_bytes() for name in ("t.parquet", "dictionary.parquet", "t.csv")}
+    assert len(found) == 1
+    model = load_model(tmp_path / "t.csv.mcb")
+    assert model.categories.feature.tolist() == [0, 3] and model.ensemble.subset.any()
+    assert model.categories.names[0] == ["blue", "green", "red"]
+    outs = [call("predict", "-b", 1, name, "t.csv.mcb", "-", cwd=tmp_path).stdout for name in ("t.csv", "t.parquet")]
+    assert outs[0] == outs[1] != ""
+    done = call("train", "-a", "vector-tree", "t.parquet", cwd=tmp_path)
+    assert done.returncode == 2 and "is of the type string; " in done.stderr
+    assert "--categorical-features (vector-tree)" in done.stderr
+    arguments = [*options, "--categorical-features", "c,d", "t.parquet", "m.mcb"]
+    assert "there is no column 'd'" in call("train", *arguments, cwd=tmp_path).stderr
+
+
 def test_what_is_refused(tmp_path, columns):
     write(tmp_path / "t.parquet", columns)
     (tmp_path / "text.parquet").write_text("a,b\n1,2\n")

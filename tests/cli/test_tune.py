@@ -13,6 +13,7 @@ from cli.programs import call, run, start
 
 from pymcboost.cli.space import Choices, Range, draws, grid, several
 from pymcboost.cli.tune import main, read_arguments
+from pymcboost.model.model import load_model
 
 GRID = ["-q", "-p", 1, "-n", "3,6", "-r", "0.2,1", "-v", 3]
 
@@ -36,6 +37,23 @@ def table(text):
             words = line.split()
             found.append((words[0], words[1], words[2], words[3], " ".join(words[6:])))
     return found
+
+
+def test_categories_are_those_of_a_table(tmp_path):
+    colours = [("red", "green", "blue")[i % 3] for i in range(120)]
+    lines = [f"{i * 7 % 3 != 1:d},{colour},{i % 5}" for i, colour in enumerate(colours)]
+    (tmp_path / "t.csv").write_text("kind,colour,size\n" + "\n".join(lines) + "\n")
+    options = ["-a", "vector-tree", "-n", 4, "--categorical-features", "colour,size", "-v", 3]
+    done = call("tune", "-q", "-p", 1, "-r", "0.2,1", *options, "t.csv", "j.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    best = done.stdout.splitlines()[-1]
+    assert "--categorical-features colour,size" in best
+    printed = call("train", "-q", "-r", "1.0", *options, "t.csv", cwd=tmp_path).stdout
+    error = next(row[0] for row in table(done.stdout) if row[-1] == "--learning-rate 1.0")
+    accuracy = float(re.search(r"Cross Validation Accuracy = ([\d.]+)%", printed)[1])
+    assert accuracy == pytest.approx(100 - 100 * float(error), abs=0.01)
+    assert call("train", *shlex.split(best)[2:], "m.mcb", cwd=tmp_path).returncode == 0
+    assert load_model(tmp_path / "m.mcb").categories.names == (["blue", "green", "red"], ["0", "1", "2", "3", "4"])
 
 
 def test_results_are_those_of_cross_validation_best_first(folder):

@@ -78,8 +78,9 @@ def grown(data, loss, trees, key):
     on = trees._searched
     A = on.integers(key)
     least = trees._least_gain() / on.gain_unit
-    feature, pos, nan_left, right, gain, rows, leaf_start, leaf = trees._grower.grow(A, key, least)
-    splits = list(zip(feature.tolist(), pos.tolist(), nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
+    feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = trees._grower.grow(A, key, least)
+    pos = [frozenset(np.flatnonzero(sets[j]).tolist()) if j in sets else p for j, p in enumerate(pos.tolist())]
+    splits = list(zip(feature.tolist(), pos, nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
     for j in range(len(leaf_start) - 1):
         np.testing.assert_array_equal(rows[leaf_start[j] : leaf_start[j + 1]], np.flatnonzero(leaf == j))
     return splits, leaf.copy(), np.concatenate(list(A), axis=1)
@@ -92,8 +93,8 @@ def least_gain(loss, settings):
     return max(settings.get("min_gain", 0.0), settings.get("min_relative_gain", 0.0) * mean)
 
 
-def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), **options):
-    data = TreeData(X, y, K, np.ones(len(y)) if weight is None else weight)
+def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categorical=(), **options):
+    data = TreeData(X, y, K, np.ones(len(y)) if weight is None else weight, categorical=categorical)
     learners = [learner(data, name, n_threads=n, rng=np.random.default_rng(seed), **options) for n in n_threads]
     loss = learners[0][0]
     settings = {"max_leaves": 12, "max_depth": None, "min_samples_leaf": 2, "max_features": 0.5, **options}
@@ -108,7 +109,7 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), **option
             bins, data.columns.n_bins, data.columns.has_missing, A, on.lanes, on.n_columns, key, take,
             settings["max_leaves"],
             settings["max_depth"], loss.least(settings["min_samples_leaf"]), settings.get("subsample", 1.0), pool,
-            least_gain(loss, settings) / on.gain_unit,
+            least_gain(loss, settings) / on.gain_unit, learners[0][1]._least_levels,
         )  # fmt: skip
         for splits, leaf, _ in results:
             assert splits == expected
@@ -609,3 +610,41 @@ def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
         found.append((F, G, sums))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("few", [0, 15, 1e9, None])
+@pytest.mark.parametrize(("K", "levels"), [(2, 9), (3, 4), (5, 300), (12, 40)])
+def test_sets_of_categories(K, levels, few):
+    options = {"subsample": 0.6} if few is None else {"min_samples_category": few}
+    rng = np.random.default_rng(K + levels)
+    X = rng.integers(0, [levels, 2, levels, 7], (600, 4)).astype(np.float64)
+    X[rng.random(X.shape) < [0.1, 0, 0, 0.3]] = np.nan
+    y = (np.nan_to_num(X[:, 0], nan=3) * 7 % K + rng.integers(0, 2, 600)).astype(int) % K
+    weight = rng.integers(1, 4, 600) / 2.0 if levels == 40 else None
+    _, splits = check(X, y, K, weight=weight, categorical=(0, 1, 2), n_threads=(1, 3), max_features=1.0, **options)
+    assert any(isinstance(split[1], frozenset) for split in splits)
+
+
+def test_the_best_of_all_sets_of_two_classes():
+    rng = np.random.default_rng(5)
+    for levels in range(2, 11):
+        X, y = rng.integers(0, levels, (400, 1)).astype(np.float64), rng.integers(0, 2, 400)
+        data = TreeData(X, y, 2, np.ones(400), categorical=(0,))
+        loss, trees = learner(data, "softmax", max_leaves=2, max_features=1.0, min_samples_category=0, rng=rng)
+        splits, _, A = grown(data, loss, trees, 1)
+        cells = np.array([A[data.columns.codes[0] == b].sum(axis=0) for b in range(levels)], dtype=np.float64)
+        n, best = cells[:, 2], 0.0
+        for bits in range(1, 1 << (levels - 1)):
+            left = np.array([bits >> b & 1 for b in range(levels)], dtype=bool)
+            if min(n[left].sum(), n[~left].sum()) >= loss.least(2):
+                sums = [cells[side].sum(axis=0) for side in (left, ~left, np.ones(levels, dtype=bool))]
+                gains = [(one[:2] ** 2).sum() / one[2] for one in sums]
+                best = max(best, gains[0] + gains[1] - gains[2])
+        assert splits[0][4] == pytest.approx(best, rel=1e-9)
+
+
+def test_categories_of_many_columns_of_scores_are_refused():
+    X, y = np.arange(200.0).reshape(-1, 1) % 20, np.arange(200) % 20
+    model = VectorTreeBoostClassifier(n_estimators=1, categorical_features=[0], split_columns=None, calibrate=None)
+    with pytest.raises(ValueError, match="at most 15 columns; give split_columns='auto'"):
+        model.fit(X, y)

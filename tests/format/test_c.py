@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 from cli.programs import call
 from reference.scoring import (
+    exits_of_sets,
     finite_rows,
     random_kernel,
     random_linear,
     random_rows,
+    random_sets,
     random_stumps,
     random_trees,
+    with_codes,
 )
 
 import pymcboost
@@ -103,12 +106,88 @@ def check_bits(program, tmp_path):
             check_model(program, tmp_path, model.with_temperature(0.3), random_rows(37, n_features), cut)
             for n in (1, 3, 4, 16, 17) if mode == "code" and cut is None else ():
                 check_model(program, tmp_path, model, random_rows(n, n_features), cut)
+    for n_classes, n_features in ((3, 4), (20, 9)):
+        model = Model.from_ensemble(random_sets(9, n_features, n_classes), range(n_classes), link="softmax")
+        for n, cut in ((1, None), (17, None), (37, 5)):
+            check_model(program, tmp_path, model, with_codes(random_rows(n, n_features)), cut)
     model = Model.from_ensemble(random_trees(20, 9, 7, "vector"), range(7), link="sigmoid")
     check_model(program, tmp_path, model, random_rows(37, 9), None)
     for i, machine in enumerate(machines()):
         model = Model.from_ensemble(machine, range(machine.n_classes), link=("none", "softmax2")[i % 2])
         check_model(program, tmp_path, model, finite_rows(37, machine.n_features), None)
         check_model(program, tmp_path, model.with_temperature(9.9), finite_rows(37, machine.n_features), None)
+
+
+LEVELS = """
+#include "mcb.h"
+#include <stdio.h>
+static unsigned char bytes[1 << 16];
+int main(int argc, char **argv) {
+    mcb_model m;
+    FILE *file = fopen(argv[1], "rb");
+    size_t size = fread(bytes, 1, sizeof bytes, file), n;
+    int i;
+    fclose(file);
+    if (mcb_open(&m, bytes, size)) return 1;
+    printf("%u %u %u\\n", mcb_levels(&m, 0), mcb_levels(&m, 1), mcb_levels(&m, 3));
+    for (i = 2; i < argc; i++) printf("%g\\n", (double)mcb_level_code(&m, 3, argv[i], strlen(argv[i])));
+    printf("%d %d\\n", mcb_level_text(&m, 1, 0, &n) == 0, mcb_level_text(&m, 3, 11, &n) == 0);
+    return fwrite(mcb_level_text(&m, 3, 10, &n), 1, 10, stdout) != n;
+}
+"""
+
+
+EARLY = """
+#include "mcb.h"
+#include <stdio.h>
+static unsigned char bytes[1 << 20];
+int main(int argc, char **argv) {
+    mcb_model m;
+    FILE *file = fopen(argv[1], "rb"), *rows = fopen(argv[2], "rb");
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    float x[9];
+    double scores[5];
+    int way = argv[3][0] - '0';
+    fclose(file);
+    if (argc != 4 || mcb_open(&m, bytes, size) || !mcb_has_early(&m, way)) return 1;
+    while (fread(x, sizeof *x, m.n_features, rows) == m.n_features) {
+        uint64_t learners;
+        uint32_t k;
+        if (mcb_predict_early(&m, way, x, scores, &k, &learners)) return 2;
+        printf("%u %u\\n", k, (unsigned)learners);
+    }
+    return fclose(rows);
+}
+"""
+
+
+def test_early_exits_of_sets_of_categories_in_c(tmp_path):
+    model, X = exits_of_sets(5), with_codes(random_rows(60, 9))
+    model.save(tmp_path / "m.mcb")
+    X.tofile(tmp_path / "rows")
+    (tmp_path / "early.c").write_text(EARLY)
+    program = str(tmp_path / "early")
+    flags = ["-std=c99", "-O1", *STRICT, f"-I{pymcboost.get_include()}"]
+    subprocess.run(["gcc", *flags, str(tmp_path / "early.c"), "-o", program], check=True)
+    for number, way in enumerate(("certified", "calibrated", "rejection")):
+        arguments = [program, str(tmp_path / "m.mcb"), str(tmp_path / "rows"), str(number)]
+        run = subprocess.run(arguments, capture_output=True, text=True, check=True)
+        codes, learners = model._early_codes(X, way)
+        assert [line.split() for line in run.stdout.splitlines()] == [
+            [str(code), str(n)] for code, n in zip(codes.tolist(), learners.tolist(), strict=True)
+        ]
+        assert learners.min() < model.n_learners
+
+
+def test_levels_are_looked_up_in_c(tmp_path):
+    Model.from_ensemble(random_sets(3, 4, 2), range(2)).save(tmp_path / "m.mcb")
+    (tmp_path / "levels.c").write_text(LEVELS.replace("\\\\", "\\"))
+    program = str(tmp_path / "levels")
+    flags = ["-std=c99", "-O1", *STRICT, "-Wno-unused-parameter", f"-I{pymcboost.get_include()}"]
+    subprocess.run(["gcc", *flags, str(tmp_path / "levels.c"), "-o", program], check=True)
+    asked = ["level 0 \u00e9", "level 9 \u00e9", "", "level", "level 99", "zebra"]
+    run = subprocess.run([program, str(tmp_path / "m.mcb"), *asked], capture_output=True, text=True, check=True)
+    assert run.stdout.split("\n") == ["0 300 11", "1", "10", "0", "nan", "nan", "nan", "1 1", "level 9 \u00e9"]
 
 
 def machines():

@@ -53,7 +53,16 @@ def test_there_are_golden_files():
 
 
 def write_missing():
-    from reference.scoring import finite_rows, random_kernel, random_linear, random_rows, random_stumps, random_trees
+    from reference.scoring import (
+        finite_rows,
+        random_kernel,
+        random_linear,
+        random_rows,
+        random_sets,
+        random_stumps,
+        random_trees,
+        with_codes,
+    )  # fmt: skip
 
     from pymcboost.model.model import Model
 
@@ -115,6 +124,9 @@ def write_missing():
             model = Model.from_ensemble(trees, classes, link="sigmoid")
             write(f"v1-trees-{k}-labels", model, random_rows(8, 6))
             write(f"v1-trees-{k}-thresholds", model.with_thresholds([0.25, 0.0, -0.5]), random_rows(8, 6))
+        if k == 3:
+            model = Model.from_ensemble(random_sets(20, 6, k, seed=k), classes, link="softmax")
+            write(f"v1-trees-{k}-categories", with_exits(model), with_codes(random_rows(20, 6)))
         machines = {f"linear-{k}": random_linear({3: 21, 2: 4, 11: 515}[k], k, seed=k)}
         for kernel, scaled in {
             3: (("poly", True), ("linear", False)),

@@ -12,7 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference.scoring import random_kernel, random_linear, random_right, random_stumps, random_trees
+from reference.scoring import (
+    random_kernel,
+    random_linear,
+    random_right,
+    random_sets,
+    random_stumps,
+    random_trees,
+)
 
 import pymcboost
 from pymcboost.cli.info import main
@@ -45,6 +52,7 @@ MANY_COLUMNS = Model.from_ensemble(replace(random_trees(5, 7, 3, splits=(2, 9)),
 SIGMOIDS = Model.from_ensemble(random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], link="sigmoid")
 LABELS = SIGMOIDS.with_thresholds([0.5, -1.0, 0.0]).to_bytes()
 CALIBRATED = Model.from_bytes(TREES).with_temperature(2.5).to_bytes()
+SETS = Model.from_ensemble(random_sets(4, 5, 3), [1, 2, 9]).to_bytes()
 EXITS = (
     Model.from_bytes(VECTOR)
     ._changed(
@@ -292,6 +300,33 @@ CASES = [
         ("MCB_E_CALIBRATION", lambda data=data: with_section(data, b"CALB", 6, bytes(8)))
         for data in (LIST, TABLE, SINGLE, VECTOR, CODED, LINEAR, KERNEL)
     ],
+    *[
+        ("MCB_E_CATEGORIES", lambda tag=tag: without(SETS, tag))
+        for tag in (b"CSET", b"COFF", b"CBIT", b"CATF", b"CATN", b"CATO", b"CATS")
+    ],
+    ("MCB_E_CATEGORIES", lambda: with_section(VECTOR, b"CSET", 1, bytes(9))),
+    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"CSET", 1, bytes(5))),
+    ("MCB_E_DTYPE", lambda: with_section(without(SETS, b"CBIT"), b"CBIT", 2, bytes(8))),
+    ("MCB_E_SHAPE", lambda: edited(SETS, b"CSET", "B", lambda values: values[:-1])),
+    ("MCB_E_SHAPE", lambda: edited(SETS, b"CATN", "H", lambda values: values[:-1])),
+    ("MCB_E_SET", lambda: edited(SETS, b"CSET", "B", put(0, 200))),
+    ("MCB_E_SET", lambda: edited(SETS, b"COFF", "H", put(0, 1))),
+    ("MCB_E_SET", lambda: edited(SETS, b"COFF", "H", put(1, 0))),
+    ("MCB_E_SET", lambda: edited(SETS, b"COFF", "H", put(-1, 1))),
+    ("MCB_E_SET", lambda: edited(SETS, b"COFF", "H", lambda values: [])),
+    ("MCB_E_SET", lambda: edited(SETS, b"CBIT", "B", lambda values: [*values, 0])),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(SETS, b"CATF", "B", put(0, 3))),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(SETS, b"CATF", "B", put(1, 0x85))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATN", "H", put(0, 0))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATN", "H", put(1, 10))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATN", "H", put(1, 12))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATO", "B", put(0, 1))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATO", "B", put(2, 1))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATO", "B", put(11, 255))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATS", "B", lambda values: [*values, 65])),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATS", "B", put(1, 0))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATS", "B", put(6, 90))),
+    ("MCB_E_UTF8", lambda: edited(SETS, b"CATS", "B", put(-1, 65))),
     *[("MCB_E_EXIT", lambda tag=tag: without(without(EXITS, b"exit"), tag)) for tag in (b"pair", b"marg", b"rjct")],
     ("MCB_E_EXIT", lambda: with_section(patch(CODED, 48, "I", 1), b"exit", 1, b"\1")),
     *[
@@ -516,7 +551,7 @@ def test_refused(name, make, tmp_path):
 
 def test_every_refusal_is_tested():
     refusals = {name for name, (number, _) in STATUSES.items() if 0 < number < 100}
-    assert len(refusals) == 61
+    assert len(refusals) == 64
     assert {name for name, _ in CASES} == refusals
 
 
@@ -528,7 +563,10 @@ def test_where_is_said():
 
 
 def test_tampering_twin_writes_the_same_bytes():
-    for data in (LIST, TEXT, TABLE, SINGLE, TREES, VECTOR, LINEAR, KERNEL, RBF, CODED, CALIBRATED, EXITS, LABELS):
+    every = (
+        LIST, TEXT, TABLE, SINGLE, TREES, VECTOR, LINEAR, KERNEL, RBF, CODED, CALIBRATED, EXITS, LABELS, SETS,
+    )  # fmt: skip
+    for data in every:
         assert parse(data).to_bytes() == data
 
 

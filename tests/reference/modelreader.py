@@ -36,6 +36,8 @@ RULES = {
     b"KPAR": ({5}, {KERNEL}, {KERNEL}),
     b"SCAL": ({5}, set(), {KERNEL}),
     b"CALB": ({6}, set(), EVERY),
+    **{tag: (NARROW, set(), {TREES}) for tag in (b"CSET", b"COFF", b"CATF", b"CATN", b"CATO")},
+    **{tag: ({1}, set(), {TREES}) for tag in (b"CBIT", b"CATS")},
     b"exit": (NARROW, set(), {STUMPS, TREES}),
     b"pair": ({5, 7}, set(), {STUMPS, TREES}),
     b"marg": ({6}, set(), {STUMPS, TREES}),
@@ -48,10 +50,11 @@ RULES = {
 }
 
 
+CATEGORIES = (b"CSET", b"COFF", b"CBIT", b"CATF", b"CATN", b"CATO", b"CATS")
 EXITS = (b"pair", b"marg", b"rjct")
 
 # Faults that are looked for in one pass over a file: which of these is found first is left open.
-TOGETHER = ({13, 29, 46, 53, 55, 61}, {32, 33, 34}, {38, 39, 40, 41})
+TOGETHER = ({13, 29, 46, 53, 55, 61, 65}, {32, 33, 34}, {38, 39, 40, 41}, {31, 40, 67})
 
 
 class RefusedError(Exception):
@@ -176,6 +179,9 @@ class File:
             need(self.has(b"TCLS") or not self.has(b"TBAS"), 46)
             need(not self.has(b"CODE") or (self.has(b"TCLS") and not self.has(b"TBAS")), 53)
             need(self.has(b"CODE") or not self.decoder, 13)
+            there = [self.has(tag) for tag in CATEGORIES]
+            need(all(there) or not any(there), 65)
+            wanted |= {b"CSET": S, b"CATN": n(b"CATF")}
             need(not self.has(b"CODE") or (P >= 1 and (P <= 4096 or not self.decoder)), 55)
         elif self.kind == LINEAR:
             wanted |= {b"WMAT": K * d}
@@ -270,6 +276,8 @@ class File:
                 if first < end:
                     need(1 <= right[first] <= end - first, 43)
                     parts += [(first + 1, first + right[first]), (first + right[first], end)]
+        if self.has(b"CSET"):
+            self.categories()
         columns = self.count(b"CODE") // self.K if self.has(b"CODE") else self.K
         classes = self.items.get(b"TCLS", ())
         need(all(c < columns and c < 65536 for c in classes), 44)
@@ -277,6 +285,35 @@ class File:
         need(all(b <= self.K and b != c for b, c in zip(bases, classes, strict=False)), 45)
         self.finite(b"CODE", 54)
         self.finite(b"LEAF", 47)
+
+    def categories(self):
+        """Sets of codes, categorical features, levels and their names."""
+        ends = self.items[b"COFF"]
+        need(ends and ends[0] == 0 and ends[-1] == self.count(b"CBIT"), 66)
+        need(all(0 < b - a <= 8192 for a, b in zip(ends, ends[1:], strict=False)), 66)
+        need(all(q < len(ends) for q in self.items[b"CSET"]), 66)
+        top, at = self.top(b"CATF"), self.items[b"CATO"]
+        features = [item % top for item in self.items[b"CATF"]]
+        need(all(a < b for a, b in zip(features, features[1:], strict=False)), 31)
+        need(all(feature < self.d for feature in features), 31)
+        levels, text, done = self.items[b"CATN"], bytes(self.items[b"CATS"]), 0
+        need(all(1 <= n <= 65535 for n in levels), 67)
+        named = [n for n, item in zip(levels, self.items[b"CATF"], strict=True) if item >= top]
+        need(at and at[0] == 0 and len(at) == sum(named) + 1 and at[-1] == len(text), 67)
+        need(all(a <= b for a, b in zip(at, at[1:], strict=False)), 67)
+        for n in named:
+            names = [text[a:b] for a, b in zip(at[done : done + n], at[done + 1 : done + n + 1], strict=True)]
+            done += n
+            need(all(len(name) <= 4096 and 0 not in name for name in names), 67)
+            need(all(a < b for a, b in zip(names, names[1:], strict=False)), 67)
+            need(all(map(is_text, names)), 40)
+
+    def in_set(self, q, x, nan_left):
+        """Whether a code goes left by set number q."""
+        begin, end = self.items[b"COFF"][q - 1 : q + 1]
+        if not 0 <= x < 8 * (end - begin) or x != int(x):
+            return nan_left
+        return self.items[b"CBIT"][begin + int(x) // 8] >> int(x) % 8 & 1
 
     def kernel(self):
         """Kernel, parameters, scaling, support vectors, coefficients."""
@@ -368,8 +405,8 @@ class File:
         i, end, at = begin, begin + size, begin + t
         while i < end:
             feature, nan_left = features[i]
-            x = row[feature]
-            if x <= cuts[i] or (x != x and nan_left):
+            x, q = row[feature], self.items[b"CSET"][i] if self.has(b"CSET") else 0
+            if self.in_set(q, x, nan_left) if q else x <= cuts[i] or (x != x and nan_left):
                 i, end = i + 1, i + right[i]
             else:
                 at, i = at + right[i], i + right[i]

@@ -1,13 +1,16 @@
 """Slow twin of the scorer."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from pymcboost._kernels import score
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
+from pymcboost.model.categories import Categories
 from pymcboost.model.kernel import KernelMachine
 from pymcboost.model.linear import LinearMachine
+from pymcboost.model.model import Model
 from pymcboost.model.scale import Scale
 from pymcboost.model.trees import Trees
 
@@ -224,6 +227,46 @@ def random_trees(n_rounds, n_features, n_classes, mode="scalar", seed=0, few_thr
             )
         builder.end_round()
     return builder.freeze()
+
+
+def random_sets(n_rounds, n_features, n_classes, seed=0):
+    """Random trees over features of which number 1 has 300 categories and number 3 has 11 with names."""
+    rng = np.random.default_rng(seed)
+    names = ["", *sorted(f"level {j} \u00e9" for j in range(10))]
+    categories = Categories(np.array([1, 3]), np.array([300, 11]), (None, names))
+    builder = TreesBuilder(n_classes, n_features, True, categories=categories)
+    for _ in range(n_rounds):
+        s = int(rng.integers(0, 40))
+        feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
+        threshold, sets = rng.normal(size=s), {}
+        for j in np.flatnonzero(np.isin(feature, [1, 3])).tolist():
+            n, threshold[j] = 300 if feature[j] == 1 else 11, 0
+            sets[j] = categories.packed(feature[j], np.flatnonzero(rng.random(n) < 0.4), nan_left[j])
+        leaf = rng.normal(size=(s + 1, n_classes))
+        builder.add_tree(feature, threshold, nan_left, random_right(s, rng), leaf, sets=sets)
+        builder.end_round()
+    return builder.freeze()
+
+
+def exits_of_sets(n_classes, n_features=9):
+    """A model of such trees, which weigh less and less, with every early exit; some of its rows leave early."""
+    trees = random_sets(40, n_features, n_classes)
+    weight = np.repeat(0.8 ** np.arange(40), np.diff(trees.offset) + 1)[:, None]
+    trees = replace(trees, leaf=(trees.leaf * weight).astype(np.float32))
+    model = Model.from_ensemble(trees, range(n_classes), link="softmax")
+    X = with_codes(random_rows(400, n_features, seed=7), seed=8)
+    model = model.with_early_exit("certified").with_early_exit("calibrated", X, rate=0.1)
+    return model.with_early_exit("rejection", X, rate=0.1, background=0)
+
+
+def with_codes(X, seed=2):
+    """Rows for `random_sets`: codes, and values that are none, in the categorical features."""
+    rng = np.random.default_rng(seed)
+    X = np.array(X)
+    for j, n in ((1, 300), (3, 11)):
+        codes = rng.integers(0, n + 12, len(X)).astype(np.float32)
+        X[:, j] = np.where(rng.random(len(X)) < 0.8, codes, X[:, j])
+    return X
 
 
 def random_rows(n_rows, n_features, seed=1):

@@ -120,8 +120,101 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least):
     return score[at], *codes[at]
 
 
+def leading(sums, weights):
+    """Direction in which the means of levels, sums (n, K) over weights (n,), are spread most."""
+    n, K = sums.shape
+    spread = [[0.0] * K for _ in range(K)]
+    for row, weight in zip(sums.tolist(), weights.tolist(), strict=True):
+        one = 1.0 / weight
+        for k in range(K):
+            for j in range(k + 1):
+                spread[k][j] += row[k] * row[j] * one
+                spread[j][k] = spread[k][j]
+    u = [0.0] * K
+    u[max(range(K), key=lambda k: (spread[k][k], -k))] = 1.0
+    for _ in range(8):
+        following = []
+        for k in range(K):
+            total = 0.0
+            for j in range(K):
+                total += spread[k][j] * u[j]
+            following.append(total)
+        top = max(map(abs, following))
+        if not top > 0:
+            break
+        u = [value / top for value in following]
+    return u
+
+
+def order_of(sums, weights, u, rare):
+    """Levels by their means in direction u, those that are rare by their common one."""
+    key, together, weight = [], 0.0, 0
+    for row, n, alone in zip(sums.tolist(), weights.tolist(), (~rare).tolist(), strict=True):
+        total = 0.0
+        for k, value in enumerate(row):
+            total += u[k] * value
+        key.append(np.float32(total / n))
+        if not alone:
+            together, weight = together + total, weight + n
+    key = [np.float32(together / weight) if few else one for one, few in zip(key, rare.tolist(), strict=True)]
+    return sorted(range(len(key)), key=lambda j: (key[j], j))
+
+
+def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_levels):
+    """(score, bins on the left, nan_left) of one categorical feature at a node, or None."""
+    G = A.sum(axis=0)
+    weight = float(G[n_classes])
+    mean = G / weight
+    gone = bins == n_bins if has_missing else np.zeros(len(bins), dtype=bool)
+    levels = np.unique(bins[~gone])
+    cells, missing = np.array([A[bins == b].sum(axis=0) for b in levels]), A[gone].sum(axis=0)
+    if len(levels) + gone.any() < 2:
+        return None
+    weights = cells[:, n_classes]
+    sums = cells[:, :n_classes] - weights[:, None] * mean[:n_classes]
+    rare = weights < np.asarray(least_levels)[levels]
+    u, best = leading(sums, weights), None
+    for _ in range(5):
+        order = order_of(sums, weights, u, rare)
+        L, tries = np.cumsum(cells[order], axis=0), []
+        for j in range(len(order) - (not gone.any())):
+            inside = j + 1 < len(order) and rare[order[j]] and rare[order[j + 1]]
+            for side in (False, True) if gone.any() and j + 1 < len(order) else (False,):
+                tries.append((L[j] + side * missing, j, side, inside))
+        sides = np.array([one[0] for one in tries]).reshape(-1, A.shape[1])
+        left = sides[:, n_classes].astype(np.float64)
+        d2, right = squares_of(sides, lanes, n_classes, mean, left), weight - left
+        fine = (left >= least) & (right >= least) & (d2 > 1) & ~np.array([one[3] for one in tries], dtype=bool)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            score = np.where(fine, d2 / (left * right), -1)
+        top = score.max(initial=-1)
+        at = int(np.flatnonzero(score * TIE >= top)[0]) if top >= 0 else -1
+        if top < 0 or (best is not None and score[at] <= best[0] * TIE):
+            break
+        best = score[at], {int(levels[j]) for j in order[: tries[at][1] + 1]}, tries[at][2], left[at]
+        inside = np.isin(levels, list(best[1]))
+        if len(levels) < 3 or inside.all():
+            break
+        across = []
+        for k in range(n_classes):
+            means = []
+            for side in (False, True):
+                total = 0.0
+                for value in sums[inside == side, k].tolist():
+                    total += value
+                means.append(total / float(weights[inside == side].sum()))
+            across.append(means[0] - means[1])
+        u = across
+    if best is None:
+        return None
+    score, subset, side, left = best
+    if 2 * left > weight:
+        subset, side = set(levels.tolist()) - subset, bool(gone.any()) and not side
+    return score, frozenset(subset), bool(side)
+
+
 def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least, share=1.0,
-         pool=None, min_gain=0.0):  # fmt: skip
+         pool=None, min_gain=0.0, least_levels=None):  # fmt: skip
     """One tree on integers A (m, width): (splits in preorder, leaf of every row).
 
     bins: (d, m), n_bins for missing rows. A split is (feature, position, nan_left, right, gain).
@@ -136,7 +229,8 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
             return found
         best = []
         for f in (features[j] for j in sample(key, len(features), take)):
-            split = best_of_feature(bins[f][rows], n_bins[f], has_missing[f], A[rows], lanes, n_classes, least)
+            part = bins[f][rows], n_bins[f], has_missing[f], A[rows], lanes, n_classes, least
+            split = best_subset(*part, least_levels[f]) if f in (least_levels or ()) else best_of_feature(*part)
             if split is not None:
                 best.append((f, *split))
         if best:
@@ -149,7 +243,8 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
         f, position, nan_left = at["split"]
         b = bins[f][rows]
         missing = (b == n_bins[f]) & bool(has_missing[f])
-        return np.where(missing, nan_left, b <= position)
+        left = np.isin(b, list(position)) if isinstance(position, frozenset) else b <= position
+        return np.where(missing, nan_left, left)
 
     root = node(drawn_rows(key, share, m), key, 0)
     leaves, n_splits = [root], 0

@@ -21,6 +21,7 @@ from shared.measure import environment
 from shared.tables import put_between, write_json
 
 from bench import (  # noqa: F401
+    categories,
     classic,
     early,
     hinge,

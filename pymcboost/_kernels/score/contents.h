@@ -57,6 +57,68 @@ static inline int mcb__check_tree(mcb_model *m, uint64_t begin, uint64_t end) {
     return MCB_OK;
 }
 
+/* Sets of codes, and the splits that ask for them. */
+static inline int mcb__check_sets(mcb_model *m) {
+    const mcb_section *s = m->section, *offset = &s[MCB_S_COFF];
+    uint64_t i, begin = 0;
+    for (i = 0; i < offset->count; i++) {
+        uint64_t end = mcb__uint(offset, i);
+        if (i == 0 ? end != 0 : end <= begin || end - begin > (MCB_MAX_LEVELS + 1) / 8 || end > s[MCB_S_CBIT].count)
+            return mcb__wrong_item(m, MCB_E_SET, MCB_S_COFF, i);
+        begin = end;
+    }
+    if (!offset->count || begin != s[MCB_S_CBIT].count) return mcb__wrong_item(m, MCB_E_SET, MCB_S_COFF, offset->count);
+    for (i = 0; i < s[MCB_S_CSET].count; i++) {
+        if (mcb__uint(&s[MCB_S_CSET], i) >= offset->count) return mcb__wrong_item(m, MCB_E_SET, MCB_S_CSET, i);
+    }
+    return MCB_OK;
+}
+
+/* The name of a level from `begin` to `end` in CATS, after that of the same feature from `before` on, if that is not
+ * `begin`. */
+static inline int mcb__check_level(mcb_model *m, uint64_t before, uint64_t begin, uint64_t end) {
+    const unsigned char *text = m->section[MCB_S_CATS].data;
+    uint64_t a = begin - before, b = end - begin, j;
+    if (b > MCB_MAX_LABEL) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATS, begin);
+    for (j = begin; j < end; j++) {
+        if (!text[j]) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATS, j);
+    }
+    if (before != begin) {
+        int order = memcmp(text + before, text + begin, (size_t)(a < b ? a : b));
+        if (order > 0 || (order == 0 && a >= b)) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATS, begin);
+    }
+    return mcb__check_text(m, MCB_S_CATS, begin, end);
+}
+
+/* Categorical features and the names of their levels. A name is never empty but where it comes first. */
+static inline int mcb__check_categories(mcb_model *m) {
+    const mcb_section *f = &m->section[MCB_S_CATF], *levels = &m->section[MCB_S_CATN], *names = &m->section[MCB_S_CATO];
+    uint32_t top = f->dtype == MCB_U8 ? 7 : f->dtype == MCB_U16 ? 15 : 31, before = 0, n, l;
+    uint64_t c, at = 0, begin = 0, end;
+    int status;
+    if (!names->count || mcb__uint(names, 0)) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATO, 0);
+    for (c = 0; c < f->count; c++) {
+        uint32_t feature = mcb__uint(f, c) & ((1u << top) - 1);
+        uint64_t last;
+        if (feature >= m->n_features || (c > 0 && feature <= before))
+            return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_CATF, c);
+        before = feature;
+        n = mcb__uint(levels, c);
+        if (n < 1 || n > MCB_MAX_LEVELS) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATN, c);
+        if (!(mcb__uint(f, c) >> top)) continue;
+        for (l = 0, last = begin; l < n; l++, last = begin, begin = end) {
+            if (++at >= names->count) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATO, at);
+            end = mcb__uint(names, at);
+            if (end < begin || end > m->section[MCB_S_CATS].count || (l > 0 && end == begin))
+                return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATO, at);
+            if ((status = mcb__check_level(m, l ? last : begin, begin, end))) return status;
+        }
+    }
+    if (at + 1 != names->count || begin != m->section[MCB_S_CATS].count)
+        return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATO, at);
+    return MCB_OK;
+}
+
 static inline int mcb__check_trees(mcb_model *m) {
     const mcb_section *s = m->section;
     uint64_t T = s[MCB_S_TSIZ].count, t, begin = 0;
@@ -70,6 +132,10 @@ static inline int mcb__check_trees(mcb_model *m) {
         uint64_t end = begin + mcb__uint(&s[MCB_S_TSIZ], t);
         if ((status = mcb__check_tree(m, begin, end))) return status;
         begin = end;
+    }
+    if (s[MCB_S_CSET].data) {
+        if ((status = mcb__check_sets(m))) return status;
+        if ((status = mcb__check_categories(m))) return status;
     }
     for (t = 0; t < s[MCB_S_TCLS].count; t++) {
         uint32_t column = mcb__uint(&s[MCB_S_TCLS], t);

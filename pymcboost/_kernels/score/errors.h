@@ -65,6 +65,9 @@
     X(MCB_E_CHECKPOINT, 62, "the checkpoints do not increase from 1 learner or more to all but one or fewer")          \
     X(MCB_E_BOUND, 63, "a bound of the certified exit is not a number, or minus infinity")                             \
     X(MCB_E_EXIT_NUMBER, 64, "a rate, a count, the class or a threshold of an early exit is out of range")             \
+    X(MCB_E_CATEGORIES, 65, "sections of categories are missing: CSET, COFF, CBIT, CATF, CATN, CATO, CATS go together") \
+    X(MCB_E_SET, 66, "a split's set of categories is not there, or the sets do not fill CBIT, up to 8192 bytes each")  \
+    X(MCB_E_LEVELS, 67, "a category has no level or over 65535, or its names are too long, not ascending, or too few") \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \

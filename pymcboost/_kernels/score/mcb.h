@@ -2,7 +2,7 @@
  *
  *     #include "mcb.h"
  *
- *     mcb_model model;                                    // about 800 bytes, points into the file's bytes
+ *     mcb_model model;                                    // about 1000 bytes, points into the file's bytes
  *     int status = mcb_open(&model, bytes, size);         // checks every byte before anything is used
  *     if (status != MCB_OK) {
  *         fprintf(stderr, "%s (section %s, byte %lu)\n", mcb_strerror(status), model.error_tag,
@@ -20,6 +20,8 @@
  *     size_t room = mcb_prepared_size(&model);            // 0 for stumps, which need no preparation
  *     void *memory = malloc(room);                        // to be kept as long as the model
  *     if (memory) mcb_prepare(&model, memory, room);
+ *
+ * Values of categorical features are codes; mcb_level_code finds that of a text.
  *
  * Rows of a linear machine that are mostly 0 are scored by mcb_scores_sparse, after the same preparation.
  *
@@ -78,6 +80,7 @@ extern "C" {
 #include "contents.h"
 #include "open.h"
 #include "access.h"
+#include "categories.h"
 #include "vectors.h"
 #include "stumps_row.h"
 #include "stumps_batch.h"

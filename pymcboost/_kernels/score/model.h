@@ -41,6 +41,13 @@ enum mcb_slot {
     MCB_S_SCAL, /* kernel: offsets of the features, then factors; absent: rows are taken as they are */
     MCB_S_CODE, /* trees: columns x n_classes; TCLS is then a column, and its row times the leaf goes to the scores */
     MCB_S_CALB, /* f64: the factor of scores on their way to probabilities, 1 / temperature */
+    MCB_S_CSET, /* trees: number of the set that a split asks for, from 1 on; 0 where it has a threshold */
+    MCB_S_COFF, /* trees: where the sets begin in CBIT */
+    MCB_S_CBIT, /* trees: bits of the codes that go left */
+    MCB_S_CATF, /* categorical features, increasing; the top bit of the type says that their levels have names */
+    MCB_S_CATN, /* how many levels each has */
+    MCB_S_CATO, /* where the names of the levels begin in CATS */
+    MCB_S_CATS, /* names of the levels: UTF-8, increasing for each feature */
     MCB_S_EXIT, /* learners before each checkpoint, at which the others may be left out */
     MCB_S_PAIR, /* at every other checkpoint to the last: bounds of what the other learners add to class j less class i */
     MCB_S_MARG, /* f64: rate, rows, rows that changed; then for every checkpoint a threshold of the lead */

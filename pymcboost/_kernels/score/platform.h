@@ -7,6 +7,7 @@
 #define MCB_MAX_SECTIONS 64u
 #define MCB_MAX_META (16u << 20)
 #define MCB_MAX_LABEL 4096u
+#define MCB_MAX_LEVELS 65535u /* of a categorical feature */
 #define MCB_MAX_DEGREE 1000
 #define MCB_MAX_COLUMNS 4096 /* of a code with a decoder other than linear */
 

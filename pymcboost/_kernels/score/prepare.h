@@ -201,10 +201,11 @@ static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, m
 static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
- * over 10,000 splits, or one with over 1024 different features. */
+ * over 10,000 splits, or one with over 1024 different features, or splits on sets of categories. */
 MCB_API size_t mcb_prepared_size(const mcb_model *m) {
     uint64_t n_blocks, n_columns, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
     if (m->kind == MCB_KIND_LINEAR) return mcb__room(m->section[MCB_S_WMAT].count, sizeof(float));
+    if (m->section[MCB_S_COFF].count > 1) return 0; /* the way to a leaf passes few of the sets */
     if (m->kind != MCB_KIND_TREES || !mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)) return 0;
     return mcb__room(1, sizeof(mcb__prepared)) + mcb__room(n_blocks + 1, sizeof(mcb__block)) +
            mcb__room(n_columns, sizeof(mcb__column)) + mcb__room(T + 1, sizeof(mcb__tree)) +

@@ -14,6 +14,17 @@ static inline int mcb__need_product(mcb_model *m, int slot, uint64_t a, uint64_t
                              a > UINT64_MAX / b ? UINT64_MAX : a * b);
 }
 
+static inline int mcb__check_category_shapes(mcb_model *m, uint64_t S) {
+    const mcb_section *s = m->section;
+    int slot, status;
+    for (slot = MCB_S_CSET; slot <= MCB_S_CATS; slot++) {
+        if (!s[slot].data != !s[MCB_S_CSET].data) return mcb__fail(m, MCB_E_CATEGORIES, mcb__rules[slot].tag, 64);
+    }
+    if (!s[MCB_S_CSET].data) return MCB_OK;
+    if ((status = mcb__need_count(m, MCB_S_CSET, S))) return status;
+    return mcb__need_count(m, MCB_S_CATN, s[MCB_S_CATF].count);
+}
+
 /* Sections of the early exit: a threshold for every checkpoint, bounds of all pairs for every other one. */
 static inline int mcb__check_exit_shapes(mcb_model *m) {
     const mcb_section *s = m->section;
@@ -57,6 +68,7 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_product(m, MCB_S_CODE, P, K))) return status;
         if (s[MCB_S_TCLS].data && (status = mcb__need_count(m, MCB_S_TCLS, T))) return status;
         if (s[MCB_S_TBAS].data && (status = mcb__need_count(m, MCB_S_TBAS, T))) return status;
+        if ((status = mcb__check_category_shapes(m, S))) return status;
         if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) return status;
         m->n_learners = T;
         m->n_rounds = s[MCB_S_RNDS].count;

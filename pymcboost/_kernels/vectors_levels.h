@@ -1,0 +1,172 @@
+/* Trees with vector leaves: splits of categorical features, whose levels go to either side in any combination.
+ *
+ * The levels in a node are put in the order of their mean gradients in a direction, and the order is scanned as that of
+ * values is. The first direction is the leading one, in which the levels' means are spread most; the next ones lead from
+ * the mean of one side to that of the other, as long as the split gains more: the best subset of all is an order of that
+ * kind. With two columns of scores the first order has the best subset. Levels of little weight in the node, whose means
+ * are noise, stay together and take the place of their common mean.
+ */
+#ifndef PYMCBOOST_VECTORS_LEVELS_H
+#define PYMCBOOST_VECTORS_LEVELS_H
+
+#include "bins.h"
+#include "vectors_scan.h"
+
+#define PMB_VT_WORDS 1024 /* of most levels */
+#define PMB_VT_POWERS 8   /* steps towards the leading direction */
+#define PMB_VT_REFINED 4  /* most orders from side to side */
+#define PMB_VT_COLUMNS 15 /* most of one block, without that of the weight */
+
+/* The best subset so far: bits of the levels on the left, and whether missing rows are there. */
+typedef struct {
+    double score, left;
+    int32_t side;
+    uint64_t *set;
+} pmb_vt_subset;
+
+PMB_INLINE const int32_t *pmb_vt_level(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot) {
+    return s->hist + (int64_t)slot * d->lanes;
+}
+
+/* Whether a node has too little of a level for a place of its own. */
+PMB_INLINE int pmb_vt_rare(const pmb_vt_data *d, const pmb_vt_scratch *s, int f, int32_t slot, int32_t bin) {
+    return pmb_vt_level(d, s, slot)[d->n_classes] < d->least_level[(int64_t)d->set_at[f] * 64 + bin];
+}
+
+/* A level's sum of gradients less their mean. */
+PMB_INLINE void pmb_vt_level_sum(const pmb_vt_data *d, const int32_t *cell, const double *mean, double *sum) {
+    for (int k = 0; k < d->n_classes; k++) sum[k] = cell[k] - cell[d->n_classes] * mean[k];
+}
+
+/* Put the levels of a run in the order of their means in direction u, lower bins first among equals. */
+PMB_STATIC void pmb_vt_order(const pmb_vt_data *d, const pmb_vt_run *run, const double *mean, const double *u,
+                             pmb_vt_scratch *s) {
+    int32_t n = run->count, *slot = s->slot + run->first, *bin = s->bin + run->first;
+    double *left = s->left + run->first, sum[PMB_VT_COLUMNS], at = 0, rare = 0, rare_weight = 0;
+    for (int32_t j = 0; j < n; j++) {
+        const int32_t *cell = pmb_vt_level(d, s, s->level_slot[j]);
+        double all = 0;
+        pmb_vt_level_sum(d, cell, mean, sum);
+        for (int k = 0; k < d->n_classes; k++) all += u[k] * sum[k];
+        s->level_key[j] = pmb_key((float)(all / cell[d->n_classes]), (uint32_t)j);
+        if (!pmb_vt_rare(d, s, run->feature, s->level_slot[j], s->level_bin[j])) continue;
+        rare += all;
+        rare_weight += cell[d->n_classes];
+    }
+    for (int32_t j = 0; j < n && rare_weight > 0; j++)
+        if (pmb_vt_rare(d, s, run->feature, s->level_slot[j], s->level_bin[j]))
+            s->level_key[j] = pmb_key((float)(rare / rare_weight), (uint32_t)j);
+    pmb_sort_keys(s->level_key, s->level_key + n, n);
+    for (int32_t j = 0; j < n; j++) {
+        uint32_t level = (uint32_t)s->level_key[j];
+        slot[j] = s->level_slot[level];
+        bin[j] = s->level_bin[level];
+        at += pmb_vt_level(d, s, slot[j])[d->n_classes];
+        left[j] = at;
+    }
+}
+
+/* Scan the order that is there; returns whether its best subset is better than the one before. */
+PMB_STATIC int pmb_vt_try(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, const pmb_vt_run *run,
+                          int64_t least, pmb_vt_scratch *s, pmb_vt_subset *best) {
+    const int32_t *bin = s->bin + run->first;
+    double score;
+    int32_t at, side;
+    PMB_VT(d->lanes, pmb_vt_squares_, s->hist, s, run, total, its->weight, 0);
+    for (int32_t j = 0, rare = 0, next; j < run->count; j++, rare = next) {
+        next = pmb_vt_rare(d, s, run->feature, s->slot[run->first + j], bin[j]);
+        if (j && rare && next) s->d2[run->first + j - 1] = s->d2_missing[run->first + j - 1] = 0;
+    }
+    at = pmb_vt_pick(run, s, its->weight, least, &score, &side);
+    if (at < 0 || score <= best->score * PMB_VT_TIE) return 0;
+    best->score = score;
+    best->side = side;
+    best->left = s->left[run->first + at] + (side ? (double)run->n_missing : 0);
+    memset(best->set, 0, sizeof(uint64_t) * (size_t)((d->c.n_bins[run->feature] + 63) / 64));
+    for (int32_t j = 0; j <= at; j++) best->set[bin[j] >> 6] |= (uint64_t)1 << (bin[j] & 63);
+    return 1;
+}
+
+/* Direction in which the means of the levels, by their weights, are spread most: by the power method from the column
+ * that varies most. */
+PMB_STATIC void pmb_vt_leading(const pmb_vt_data *d, int32_t n, const double *mean, const pmb_vt_scratch *s, double *u) {
+    double all[PMB_VT_COLUMNS][PMB_VT_COLUMNS], next[PMB_VT_COLUMNS], sum[PMB_VT_COLUMNS];
+    int K = d->n_classes, first = 0;
+    memset(all, 0, sizeof all);
+    for (int32_t j = 0; j < n; j++) {
+        const int32_t *cell = pmb_vt_level(d, s, s->level_slot[j]);
+        double one = 1.0 / cell[K];
+        pmb_vt_level_sum(d, cell, mean, sum);
+        for (int k = 0; k < K; k++)
+            for (int l = 0; l <= k; l++) all[k][l] += sum[k] * sum[l] * one;
+    }
+    for (int k = 0; k < K; k++) {
+        u[k] = 0;
+        if (all[k][k] > all[first][first]) first = k;
+    }
+    u[first] = 1;
+    for (int step = 0; step < PMB_VT_POWERS; step++) {
+        double top = 0;
+        for (int k = 0; k < K; k++) {
+            next[k] = 0;
+            for (int l = 0; l < K; l++) next[k] += (l <= k ? all[k][l] : all[l][k]) * u[l];
+            top = fabs(next[k]) > top ? fabs(next[k]) : top;
+        }
+        if (!(top > 0)) return;
+        for (int k = 0; k < K; k++) u[k] = next[k] / top;
+    }
+}
+
+/* From the mean of one side of a subset to that of the other, without missing rows; 0 where a side is empty. */
+PMB_STATIC int pmb_vt_across(const pmb_vt_data *d, int32_t n, const double *mean, const uint64_t *set,
+                             const pmb_vt_scratch *s, double *u) {
+    double sum[2][PMB_VT_COLUMNS], weight[2] = {0, 0}, one[PMB_VT_COLUMNS];
+    memset(sum, 0, sizeof sum);
+    for (int32_t j = 0; j < n; j++) {
+        const int32_t *cell = pmb_vt_level(d, s, s->level_slot[j]);
+        int bin = s->level_bin[j], left = (int)(set[bin >> 6] >> (bin & 63) & 1);
+        pmb_vt_level_sum(d, cell, mean, one);
+        for (int k = 0; k < d->n_classes; k++) sum[left][k] += one[k];
+        weight[left] += cell[d->n_classes];
+    }
+    if (!(weight[0] > 0 && weight[1] > 0)) return 0;
+    for (int k = 0; k < d->n_classes; k++) u[k] = sum[0][k] / weight[0] - sum[1][k] / weight[1];
+    return 1;
+}
+
+/* The heavier side of a subset becomes the right one, where levels go that the node does not have. */
+PMB_STATIC void pmb_vt_turn(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_vt_run *run,
+                            const pmb_vt_scratch *s, pmb_vt_subset *best) {
+    uint64_t present[PMB_VT_WORDS];
+    int32_t words = (d->c.n_bins[run->feature] + 63) / 64;
+    if (2 * best->left <= (double)its->weight) return;
+    memset(present, 0, sizeof(uint64_t) * (size_t)words);
+    for (int32_t j = 0; j < run->count; j++) present[s->level_bin[j] >> 6] |= (uint64_t)1 << (s->level_bin[j] & 63);
+    for (int32_t w = 0; w < words; w++) best->set[w] = present[w] & ~best->set[w];
+    best->left = (double)its->weight - best->left;
+    best->side = run->missing != PMB_VT_NONE && !best->side;
+}
+
+/* The best subset that is found of a run's levels. */
+PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, const pmb_vt_run *run,
+                              int64_t least, pmb_vt_scratch *s, const pmb_vt_place *to) {
+    int f = run->feature;
+    double mean[PMB_VT_COLUMNS], u[PMB_VT_COLUMNS];
+    pmb_vt_subset best = {-1, 0, 0, to->sets + d->set_at[f]};
+    for (int k = 0; k < d->n_classes; k++) mean[k] = (double)total[k] / (double)its->weight;
+    memcpy(s->level_slot, s->slot + run->first, sizeof(int32_t) * (size_t)run->count);
+    memcpy(s->level_bin, s->bin + run->first, sizeof(int32_t) * (size_t)run->count);
+    pmb_vt_leading(d, run->count, mean, s, u);
+    for (int j = 0; j <= PMB_VT_REFINED; j++) {
+        pmb_vt_order(d, run, mean, u, s);
+        if (!pmb_vt_try(d, its, total, run, least, s, &best) || run->count < 3) break;
+        if (!pmb_vt_across(d, run->count, mean, best.set, s, u)) break;
+    }
+    if (best.score < 0) return;
+    pmb_vt_turn(d, its, run, s, &best);
+    to->score[f] = best.score;
+    to->code[f] = best.side;
+    to->left[f] = best.left;
+}
+
+#endif

@@ -1,0 +1,369 @@
+"""Categorical features: from frames to sets of levels in a model file, and the same scores everywhere."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from reference.modelreader import File
+from reference.scoring import exits_of_sets, random_rows, random_sets, with_codes
+
+from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier, load_model
+from pymcboost.callbacks import Checkpoint
+from pymcboost.export import integer_labels, to_c, to_onnx, to_treelite
+from pymcboost.inspection import contributions, curve, importance, plot_importance, plot_tree, to_frame
+from pymcboost.model.builders import TreesBuilder
+from pymcboost.model.categories import find, text_of
+from pymcboost.model.dump import as_text
+from pymcboost.model.model import Model
+
+pandas = pytest.importorskip("pandas")
+
+SMALL = {"n_estimators": 6, "random_state": 0, "n_jobs": 1, "calibrate": None, "min_samples_category": 2}
+COLOURS = np.array(["red", "green", "blue", "violet", "ochre"])
+
+
+def frame(m=300, seed=0):
+    """Text, a category of numbers, codes and a number, with missing values; and classes that depend on all."""
+    rng = np.random.default_rng(seed)
+    colour, size, code = COLOURS[rng.integers(0, 5, m)], rng.integers(1, 5, m) * 10, rng.integers(0, 40, m)
+    number = rng.normal(size=m)
+    y = ((colour == "red") + 2 * (size == 20) + (code % 3 == 1) + (number > 0)) % 3
+    X = pandas.DataFrame({"colour": colour, "size": size, "code": code.astype(float), "number": number})
+    X["size"] = X["size"].astype("category")
+    X.loc[rng.random(m) < 0.1, "colour"] = None
+    X.loc[rng.random(m) < 0.1, "code"] = np.nan
+    return X, y
+
+
+class Stop:
+    """Ctrl-C after four rounds."""
+
+    def after_round(self, state):
+        if state.n_rounds == 4:
+            raise KeyboardInterrupt
+
+
+WANTED = ["colour", "size", "code"]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = frame()
+    return VectorTreeBoostClassifier(**SMALL, categorical_features=WANTED).fit(X, y)
+
+
+@pytest.mark.parametrize(("d", "n_classes"), [(4, 3), (9, 2), (700, 18)])
+def test_scores_of_sets_equal_the_twin(d, n_classes):
+    trees = random_sets(9, d, n_classes)
+    model = Model.from_ensemble(trees, range(n_classes), link="softmax")
+    X = with_codes(random_rows(21, d))
+    reader = File(model.to_bytes())
+    expected = np.array([reader.scores(row) for row in X.tolist()])
+    for n in (1, 3, 4, 17, 21):
+        assert model.raw_scores(X[:n]).tobytes() == expected[:n].tobytes()
+    leaves, ends = model.apply(X), trees.offset + np.arange(len(trees.offset))
+    sums = np.tile(trees.bias.astype(np.float64), (len(X), 1))
+    for t in range(len(trees)):
+        sums += trees.leaf[ends[t] + leaves[:, t]]
+    assert sums.tobytes() == expected.tobytes()
+    for rounds, scores in enumerate(model.staged_decision_function(X), 1):
+        part = model.truncate(rounds)
+        assert part.decision_function(X).tobytes() == scores.tobytes()
+        assert part.ensemble.subset.max(initial=0) == len(part.ensemble.subset_start) - 1
+
+
+def test_trees_too_large_to_be_prepared_score_alike():
+    trees = random_sets(1, 4, 2)
+    builder = TreesBuilder(2, 4, True, categories=trees.categories)
+    s = 1500  # a chain of sets that all differ
+    rng = np.random.default_rng(0)
+    sets = {j: trees.categories.packed(1, np.flatnonzero(rng.random(300) < 0.5), False) for j in range(s)}
+    builder.add_tree([1] * s, [0] * s, [False] * s, [1] * s, rng.normal(size=(s + 1, 2)), sets=sets)
+    builder.end_round()
+    model = Model.from_ensemble(builder.freeze(), range(2))
+    X = with_codes(random_rows(40, 4))
+    reader = File(model.to_bytes())
+    assert model.raw_scores(X).tolist() == [reader.scores(row) for row in X.tolist()]
+
+
+def test_a_frame_is_learnt_and_scored_alike_everywhere(fitted, tmp_path):
+    X, y = frame(200, 1)
+    assert fitted.score(*frame()) > 0.85
+    fitted.save(tmp_path / "m.mcb")
+    model = load_model(tmp_path / "m.mcb")
+    scores = fitted.decision_function(X)
+    codes = model.categories.encoded(X).to_numpy(np.float32)
+    again = pickle.loads(pickle.dumps(fitted))
+    turned = X[["number", "code", "size", "colour"]]
+    others = (model.raw_scores(X), model.raw_scores(codes), model.raw_scores(turned), again.decision_function(X))
+    for other in others:
+        assert other.tobytes() == scores.tobytes()
+    assert model.categories.names == (sorted(COLOURS), ["10", "20", "30", "40"], None)
+    assert model.categories.levels.tolist() == [5, 4, 40]
+    assert model.meta["feature_names"] == list(X.columns)
+
+
+def test_values_that_were_not_seen_are_missing(fitted):
+    X, _ = frame(50, 1)
+    others = ("colour", "mauve", None), ("size", 15, None), ("code", 40.0, np.nan), ("code", 1.5, np.nan)
+    for name, new, none in others:
+        new, none = X.assign(**{name: new}), X.assign(**{name: none})
+        assert fitted.decision_function(new).tobytes() == fitted.decision_function(none).tobytes()
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_other_frames(library, fitted):
+    other = pytest.importorskip(library)
+    X, y = frame()
+    X["size"] = X["size"].astype(str).astype("category")
+    if library == "polars":
+        given = other.from_pandas(X).with_columns(other.col("colour").cast(other.Categorical))
+    else:
+        given = other.Table.from_pandas(X)
+        given = given.set_column(0, "colour", given.column("colour").dictionary_encode())
+    twin = VectorTreeBoostClassifier(**SMALL, categorical_features=["colour", "size"]).fit(X, y)
+    model = VectorTreeBoostClassifier(**SMALL, categorical_features=["colour", "size"]).fit(given, y)
+    assert model.model_.to_bytes() == twin.model_.to_bytes()
+    assert model.decision_function(given).tobytes() == twin.decision_function(X).tobytes()
+    assert twin.model_.raw_scores(given).tobytes() == twin.decision_function(X).tobytes()
+    by_type = VectorTreeBoostClassifier(**SMALL).fit(given, y)
+    assert by_type.model_.categories.feature.tolist() == [0, 1]
+
+
+def test_which_columns_are_categories():
+    X, _ = frame()
+    for wanted, columns in (
+        ("from_dtype", [1]), (["code", "colour"], [0, 2]), ([2, 0], [0, 2]), ([True, True, False, False], [0, 1]),
+        ([-1, 1], None),
+    ):  # fmt: skip
+        if columns is None:
+            with pytest.raises(ValueError, match="'number' holds -?[0-9.]+; categories that are numbers must be codes"):
+                find(wanted, X)
+        else:
+            assert find(wanted, X).feature.tolist() == columns
+    assert find(None, X) is None
+    assert find([], X) is None
+    assert find("from_dtype", X.drop(columns=["size"])) is None
+    assert [text_of(value) for value in (3, 3.0, 0.5, "a", None, np.nan)] == ["3", "3", "0.5", "a", None, None]
+
+
+def test_wrong_input_is_explained():
+    X, y = frame()
+    for wanted, message in (
+        (["shape"], "there is no column 'shape'; there are 'colour', 'size', 'code', 'number'"),
+        ([4], "there is no column 4; X has 4, from 0 on"),
+        ([True, False], "must be 'from_dtype', None, a mask of 4 columns, or numbers or names of columns"),
+        ([3], "column 'number' holds .*; categories that are numbers must be codes: integers from 0 to 65534"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            VectorTreeBoostClassifier(**SMALL, categorical_features=wanted).fit(X, y)
+    with pytest.raises(ValueError, match="column 'colour': .* is text .*categorical_features"):
+        VectorTreeBoostClassifier(**SMALL).fit(X, y)
+    with pytest.raises(ValueError, match="column 'empty' is missing in all rows; leave it out"):
+        VectorTreeBoostClassifier(**SMALL, categorical_features=["empty"]).fit(X.assign(empty=None), y)
+    many = pandas.DataFrame({"many": [str(j) for j in range(70_000)]})
+    with pytest.raises(ValueError, match="column 'many' has 70000 levels, and at most 65535 go"):
+        find(["many"], many)
+    with pytest.raises(ValueError, match="dense arrays or data frames; give X.toarray"):
+        VectorTreeBoostClassifier(categorical_features=[0]).fit(scipy.sparse.csr_array(np.eye(4)), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="text in an array; give X as a data frame"):
+        VectorTreeBoostClassifier(categorical_features=[0]).fit(np.array([["a"], ["b"]], dtype=object), [0, 1])
+    with pytest.raises(TypeError, match="categorical_features"):
+        MCBoostClassifier(categorical_features=[0])
+
+
+def test_trainings_go_on_to_the_same_bytes(fitted, tmp_path):
+    X, y = frame()
+    options = {**SMALL, "categorical_features": WANTED}
+    part = VectorTreeBoostClassifier(**{**options, "n_estimators": 3}, warm_start=True).fit(X, y)
+    part.set_params(n_estimators=6).fit(X, y)
+    assert part.decision_function(X).tobytes() == fitted.decision_function(X).tobytes()
+    stopped = VectorTreeBoostClassifier(**options)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit(X, y, callbacks=[Checkpoint(tmp_path / "c", every=0), Stop()])
+    resumed = VectorTreeBoostClassifier(**options)
+    Checkpoint(tmp_path / "c", every=0).fit(resumed, X, y)
+    assert resumed.model_.to_bytes() == fitted.model_.to_bytes()
+    more = VectorTreeBoostClassifier(**{**options, "n_estimators": 3}).fit(X, y)
+    going_on = VectorTreeBoostClassifier(**{**options, "n_estimators": 3}).fit(*frame(80, 3), init_model=more)
+    assert going_on.model_.n_rounds == 6
+    assert going_on.model_.categories.names == fitted.model_.categories.names
+
+
+def test_early_stopping_calibration_and_threads(fitted):
+    X, y = frame()
+    options = {**SMALL, "categorical_features": WANTED, "n_estimators": 20}
+    first = VectorTreeBoostClassifier(**options, early_stopping=True, n_iter_no_change=3)
+    first.fit(X, y, None, *frame(100, 5))
+    assert "val_log_loss" in first.history_
+    options = {**options, "n_estimators": 5, "calibrate": "temperature"}
+    one = VectorTreeBoostClassifier(**options).fit(X, y)
+    two = VectorTreeBoostClassifier(**{**options, "n_jobs": 2}).fit(X, y)
+    assert one.model_.temperature is not None
+    assert one.model_.to_bytes() == two.model_.to_bytes()
+    before = fitted.decision_function(X)
+    again = pickle.loads(pickle.dumps(fitted)).refit_leaves(X, y, decay=0.0)
+    assert again.decision_function(X).tobytes() == before.tobytes()
+    again.refit_leaves(*frame(100, 5))
+    assert again.decision_function(X).tobytes() != before.tobytes()
+
+
+def test_what_is_seen_of_sets(fitted):
+    model = fitted.model_
+    lines = "".join(as_text(model))
+    assert '"colour" in {"' in lines
+    assert '"code" in {' in lines
+    shown = to_frame(model)
+    asked = shown[shown["levels"].notna()]
+    assert set(asked["feature"]) <= set(WANTED)
+    assert asked["threshold"].isna().all()
+    X = model.categories.encoded(frame()[0])
+    for explain in (lambda: contributions(model, X, X), lambda: model.with_covers(X)):
+        with pytest.raises(ValueError, match="this model has categories; train it with categorical_features=None"):
+            explain()
+    with pytest.raises(ValueError, match="no categories; save the model as a list"):
+        model.save("never.mcb", layout="interval")
+
+
+def test_models_without_categories_have_no_sections_of_them():
+    X, y = frame()
+    model = VectorTreeBoostClassifier(**SMALL).fit(X[["number"]], y).model_
+    assert model.categories is None
+    assert not {"CSET", "CATF"} & set(model._sections())
+    assert model.to_bytes()[10] < 4
+    assert "categorical_features" not in model.meta["params"]
+
+
+@pytest.mark.parametrize("name", ["to_c", "to_onnx", "to_treelite", "integer_labels", "curve", "gain", "shap"])
+def test_what_needs_thresholds_refuses_sets(fitted, name):
+    model = fitted.model_
+    X = model.categories.encoded(frame(30, 1)[0]).to_numpy(np.float32)
+    asked = {
+        "to_c": lambda: to_c(model),
+        "to_onnx": lambda: to_onnx(model),
+        "to_treelite": lambda: to_treelite(model),
+        "integer_labels": lambda: integer_labels(model, "int16", X),
+        "curve": lambda: curve(stump, "colour"),
+        "gain": lambda: importance(model, "gain", X=X),
+        "shap": lambda: importance(model, "shap", X=X),
+    }
+    stump = VectorTreeBoostClassifier(**SMALL, categorical_features=WANTED, max_leaf_nodes=2).fit(*frame())
+    with pytest.raises(ValueError, match="need thresholds in all splits, and this model has categories; train it with"):
+        asked[name]()
+
+
+def test_importances_and_pictures(fitted):
+    X, y = frame()
+    split, shuffled = importance(fitted, "split"), importance(fitted, "permutation", X=X, y=y)
+    assert split.shape == (4,) and split.sum() == pytest.approx(1)
+    assert split[:3].min() > 0 < shuffled[:2].min()
+    assert importance(fitted).tolist() == fitted.feature_importances_.tolist()
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    plot_importance(fitted)
+    texts = [text.get_text() for text in plot_tree(fitted).texts]
+    assert any("in {" in text for text in texts)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_early_exits_of_sets(n_classes):
+    model, X = exits_of_sets(n_classes), with_codes(random_rows(200, 9))
+    reader, again = File(model.to_bytes()), Model.from_bytes(model.to_bytes())
+    for number, way in enumerate(("certified", "calibrated", "rejection")):
+        labels, learners = again.predict_early(X, way)
+        assert list(zip(labels.tolist(), learners.tolist(), strict=True)) == [
+            reader.early(row, number) for row in X.tolist()
+        ]
+        assert learners.min() < model.n_learners
+        if way == "certified":
+            assert labels.tolist() == model.predict(X).tolist()
+    assert model.to_bytes()[10] == 4
+
+
+def paths(trees):
+    """Columns of the paths to all leaves."""
+    found = []
+    for begin, end in zip(trees.offset.tolist(), trees.offset[1:].tolist(), strict=False):
+        waiting = [(begin, end, frozenset())]
+        while waiting:
+            first, last, above = waiting.pop()
+            if first == last:
+                found.append(above)
+                continue
+            here, middle = above | {int(trees.feature[first])}, first + int(trees.right[first])
+            waiting += [(first + 1, middle, here), (middle, last, here)]
+    return found
+
+
+def test_constraints():
+    X, y = frame()
+    options = {**SMALL, "categorical_features": WANTED, "max_features": 1.0}
+    groups = [[0, 3], [1, 2]]
+    model = VectorTreeBoostClassifier(**options, interaction_cst=groups).fit(X, y).model_
+    found = paths(model.ensemble)
+    assert all(path <= {0, 3} or path <= {1, 2} for path in found)
+    assert {0, 3} in found and {1, 2} in found
+    free = paths(VectorTreeBoostClassifier(**options).fit(X, y).model_.ensemble)
+    assert not all(path <= {0, 3} or path <= {1, 2} for path in free)
+    rising = VectorTreeBoostClassifier(**options, monotonic_cst={3: (1, +1)}).fit(X, y)
+    rows = X.iloc[:40]
+    low, high = (rising.predict_proba(rows.assign(number=value))[:, 1] for value in (-3.0, 3.0))
+    assert (high >= low - 1e-12).all() and (high > low).any()
+    with pytest.raises(ValueError, match="monotonic_cst: column 2 has categories, which have no order; take it out"):
+        VectorTreeBoostClassifier(**options, monotonic_cst={2: (1, +1)}).fit(X, y)
+
+
+def test_any_number_of_labels_a_row():
+    X, y = frame()
+    Y = np.column_stack([y == 0, y == 1, (y == 2) | (X["colour"] == "red").to_numpy()]).astype(int)
+    options = {**SMALL, "loss": "logistic", "categorical_features": WANTED, "n_estimators": 30}
+    one, two = (VectorTreeBoostClassifier(**{**options, "n_jobs": n}).fit(X, Y) for n in (1, 2))
+    assert one.model_.to_bytes() == two.model_.to_bytes()
+    assert one.model_.ensemble.subset.any()
+    assert (one.predict(X) == Y).mean() > 0.9
+    codes = one.model_.categories.encoded(X).to_numpy(np.float32)
+    reader = File(one.model_.to_bytes())
+    assert one.model_.raw_scores(X).tolist() == [reader.scores(row) for row in codes.tolist()]
+    assert one.model_.to_bytes()[10] == 5
+
+
+class Softmax:
+    """The softmax loss as a user writes it."""
+
+    shift_invariant = True
+
+    def start(self, y, weight, n_classes):
+        return np.zeros(n_classes)
+
+    def link(self, scores):
+        power = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return power / power.sum(axis=1, keepdims=True)
+
+    def value(self, y, scores):
+        return -np.log(self.link(scores)[np.arange(len(y)), y])
+
+    def gradient_hessian(self, y, scores):
+        p = self.link(scores)
+        return p - np.eye(scores.shape[1])[y], p * (1 - p)
+
+
+def test_a_loss_of_ones_own():
+    X, y = frame()
+    options = {**SMALL, "categorical_features": WANTED, "n_estimators": 30}
+    own = VectorTreeBoostClassifier(**options, loss=Softmax()).fit(X, y)
+    plain = VectorTreeBoostClassifier(**options).fit(X, y)
+    assert own.model_.ensemble.subset.any()
+    np.testing.assert_allclose(own.model_.raw_scores(X), plain.model_.raw_scores(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("n_classes", [15, 16, 40])
+def test_many_classes(n_classes):
+    rng = np.random.default_rng(n_classes)
+    y = np.arange(40 * n_classes) % n_classes
+    X = np.column_stack([(7 * y + rng.integers(0, 2, len(y))) % (2 * n_classes), rng.normal(size=len(y))])
+    options = {**SMALL, "n_estimators": 12, "min_samples_leaf": 1}
+    model = VectorTreeBoostClassifier(**options, categorical_features=[0]).fit(X, y)
+    ordered = VectorTreeBoostClassifier(**options).fit(X, y)
+    assert model.model_.ensemble.subset.any()
+    assert model.score(X, y) > max(0.8, ordered.score(X, y) - 0.05)
