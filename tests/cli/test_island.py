@@ -121,7 +121,7 @@ def test_trainings_that_load_scikit_learn_later(files, tmp_path, options):
 
 
 def test_sparse_rows_and_cross_validation_alone(tmp_path):
-    lines = [f"{i % 3} {i % 7 + 1}:{i % 3 + 1} {i % 5 + 20}:1 {'9000000:1' if i == 5 else ''}\n" for i in range(90)]
+    lines = [f"{i % 3} {i % 7 + 1}:{i % 3 + 1} {i % 5 + 20}:1 {'900000:1' if i == 5 else ''}\n" for i in range(90)]
     (tmp_path / "t.svm").write_text("".join(lines))
     assert "(sparse)" in run("train", "-n", 6, "t.svm", "m.mcb", cwd=tmp_path).stderr
     assert call("train", "-n", 6, "t.svm", "same.mcb", cwd=tmp_path).returncode == 0
