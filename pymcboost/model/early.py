@@ -198,6 +198,23 @@ class EarlyExit:
         return self._stages(X, np.concatenate([[0], at]))
 
 
+def facts(model):
+    """Facts about the early exits of a model, as dicts that JSON can hold."""
+    sections = model._sections()
+    for way, tag in zip(WAYS, EARLY[1:], strict=True):
+        if tag not in sections:
+            continue
+        fact = {"way": way, "checkpoints": len(sections[EARLY[0]])}
+        if way != "certified":
+            fact["rate"], rows, third = sections[tag][:3].tolist()
+            fact["rows"] = int(rows)
+            if way == "calibrated":
+                fact["changed"] = int(third)
+            else:
+                fact["background"] = model.classes_.tolist()[int(third)]
+        yield fact
+
+
 def _lead(scores, code):
     return scores[:, code] - np.delete(scores, code, axis=1).max(axis=1)
 
