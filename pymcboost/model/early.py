@@ -121,7 +121,9 @@ class EarlyExit:
         codes, n_learners = self.predict_early_codes(X, way, n_jobs)
         return self.classes_[codes], n_learners
 
-    def predict_early_codes(self, X, way, n_jobs=None):
+    def predict_early_codes(
+        self, X: Any, way: Early = "certified", n_jobs: int | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions in ``classes_`` of the labels, and learners of each row; parameters as in `predict_early`."""
         if way not in WAYS:
             raise ValueError(f"early must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
