@@ -60,7 +60,7 @@ docs: $(VENV)/.stamp-docs $(VENV)/.stamp-build
 
 man: $(VENV)/.stamp-build
 	mkdir -p build/man
-	for name in train tune predict info; do \
+	for name in train tune predict convert info; do \
 	  $(BIN)/python -m pymcboost --man mcboost-$$name > build/man/mcboost-$$name.1 || exit 1; done
 	@echo "man -l build/man/mcboost-train.1"
 

@@ -118,10 +118,10 @@ class EarlyExit:
         n_learners : ndarray of int64 (m,)
             Their mean divided by that of the model is the share of learners that are evaluated.
         """
-        codes, n_learners = self._early_codes(X, way, n_jobs)
+        codes, n_learners = self.predict_early_codes(X, way, n_jobs)
         return self.classes_[codes], n_learners
 
-    def _early_codes(self, X, way, n_jobs=None):
+    def predict_early_codes(self, X, way, n_jobs=None):
         """Positions in ``classes_`` of the labels, and learners of each row; parameters as in `predict_early`."""
         if way not in WAYS:
             raise ValueError(f"early must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
