@@ -15,21 +15,21 @@
 enum { CHANNELS = 8, GREY = 7, WINDOW = 24, STEP = 4, N_FEATURES = 2048, MAX_LEVELS = 24 };
 /* Windows with less magnitude than this in a pixel are flat: nothing is in them. */
 enum { FLAT = 10 };
-/* Hits that share more than this part of their union are one object. */
-#define SAME_OBJECT 0.4
+/* Hits that share more than this part of the smaller one are one object: a 0 in a 9 is none. */
+#define SAME_OBJECT 0.6
 
 typedef struct {
     int width, height;
     double scale; /* pixels of the frame in one of the level */
     uint8_t *grey;
-    int32_t *sum;         /* (height + 1, width + 1, CHANNELS): sums of all pixels above and left */
     int32_t (*corner)[5]; /* of every feature's rectangle: places in sum behind that of the window, and its area */
 } level;
 
 typedef struct {
     int width, height, n_levels;
     level levels[MAX_LEVELS];
-    int *row; /* magnitudes and orientations of a row, places and weights of a reduction */
+    int32_t *sum; /* (height + 1, width + 1, CHANNELS) of one level: sums of all pixels above and left */
+    int *row;     /* magnitudes and orientations of a row, places and weights of a reduction */
 } pyramid;
 
 typedef struct {
@@ -85,9 +85,9 @@ static void pyramid_free(pyramid *p) {
     int i;
     for (i = 0; i < p->n_levels; i++) {
         free(p->levels[i].grey);
-        free(p->levels[i].sum);
         free(p->levels[i].corner);
     }
+    free(p->sum);
     free(p->row);
     memset(p, 0, sizeof *p);
 }
@@ -98,9 +98,8 @@ static int level_make(level *l, int width, int height, double scale) {
     l->height = height;
     l->scale = scale;
     l->grey = malloc((size_t)width * height);
-    l->sum = calloc(stride * (size_t)(height + 1), sizeof *l->sum);
     l->corner = malloc(N_FEATURES * sizeof *l->corner);
-    if (!l->grey || !l->sum || !l->corner) return 0;
+    if (!l->grey || !l->corner) return 0;
     for (f = 0; f < N_FEATURES; f++) {
         int r[4], i;
         rectangle_of((uint32_t)f, r);
@@ -117,13 +116,15 @@ static int pyramid_make(pyramid *p, int width, int height) {
     memset(p, 0, sizeof *p);
     p->width = width;
     p->height = height;
-    p->row = malloc((size_t)(width > 0 ? width : 1) * 2 * sizeof *p->row);
-    for (; p->row && p->n_levels < MAX_LEVELS; scale *= 1.25) {
+    if (width < 2 * WINDOW || height < 2 * WINDOW) return 0;
+    p->row = malloc((size_t)width * 2 * sizeof *p->row);
+    p->sum = malloc((size_t)(width / 2 + 1) * (height / 2 + 1) * CHANNELS * sizeof *p->sum);
+    for (; p->row && p->sum && p->n_levels < MAX_LEVELS; scale *= 1.25) {
         int w = (int)(width / scale), h = (int)(height / scale);
-        if (w < WINDOW || h < WINDOW) return p->n_levels > 0;
+        if (w < WINDOW || h < WINDOW) return 1;
         if (!level_make(&p->levels[p->n_levels++], w, h, scale)) return 0;
     }
-    return p->row != NULL;
+    return p->row && p->sum;
 }
 
 static void halve(const uint8_t *frame, int width, level *to) {
@@ -165,14 +166,16 @@ static const int32_t GOES_TO[6][CHANNELS] = {
 };
 
 /* Sums of all channels, in integers: tangents of 30 and 60 degrees are 37/64 and 111/64. */
-static void integrate(level *l, int *row) {
+static void integrate(const level *l, int32_t *sum, int *row) {
     int w = l->width, x, y, c;
     int *magnitude = row, *orientation = row + w;
     size_t stride = (size_t)(w + 1) * CHANNELS;
+    memset(sum, 0, stride * sizeof *sum);
     for (y = 0; y < l->height; y++) {
         const uint8_t *g = l->grey + (size_t)y * w, *up = y ? g - w : g, *down = y + 1 < l->height ? g + w : g;
-        const int32_t *above = l->sum + stride * y + CHANNELS;
-        int32_t *out = l->sum + stride * (y + 1) + CHANNELS, s[CHANNELS] = {0};
+        const int32_t *above = sum + stride * y + CHANNELS;
+        int32_t *out = sum + stride * (y + 1) + CHANNELS, s[CHANNELS] = {0};
+        memset(out - CHANNELS, 0, CHANNELS * sizeof *out);
         magnitude[0] = magnitude[w - 1] = orientation[0] = orientation[w - 1] = 0;
         for (x = 1; x < w - 1; x++) {
             int dx = g[x + 1] - g[x - 1], dy = down[x] - up[x];
@@ -191,21 +194,21 @@ static void integrate(level *l, int *row) {
     }
 }
 
-/* All levels of a frame of the pyramid's size. */
-static void pyramid_fill(pyramid *p, const uint8_t *frame) {
-    int i;
-    for (i = 0; i < p->n_levels; i++) {
-        level *l = &p->levels[i];
-        if (i == 0) halve(frame, p->width, l);
-        else reduce(l - 1, l, p->row);
-        integrate(l, p->row);
-    }
+/* Pixels and sums of a level of the frame. Levels come one after the other: their sums share their memory. */
+static const level *level_fill(pyramid *p, int i, const uint8_t *frame) {
+    level *l = &p->levels[i];
+    if (i == 0)
+        halve(frame, p->width, l);
+    else
+        reduce(l - 1, l, p->row);
+    integrate(l, p->sum, p->row);
+    return l;
 }
 
-/* The window at a place of a level; 0 if it is flat. */
-static int window_at(window *w, const level *l, int x, int y) {
+/* The window at a place of the last level that was filled; 0 if it is flat. */
+static int window_at(window *w, const pyramid *p, const level *l, int x, int y) {
     size_t stride = (size_t)(l->width + 1) * CHANNELS;
-    const int32_t *a = l->sum + stride * y + (size_t)x * CHANNELS, *b = a + stride * WINDOW;
+    const int32_t *a = p->sum + stride * y + (size_t)x * CHANNELS, *b = a + stride * WINDOW;
     int right = WINDOW * CHANNELS, total = b[right] - b[0] - a[right] + a[0];
     w->sum = a;
     w->corner = (const int32_t(*)[5])l->corner;
@@ -245,20 +248,20 @@ static int keep(detector *d, const level *l, place at, uint32_t label, double sc
     return 1;
 }
 
-/* All windows whose class leads the background by the threshold. 0 where there is no memory. */
-static int scan(detector *d, const pyramid *p) {
+/* All windows of a frame whose class leads the background by the threshold. 0 where there is no memory. */
+static int scan(detector *d, pyramid *p, const uint8_t *frame) {
     const mcb_model *m = d->model;
     place at;
     d->n_hits = 0;
     for (at.level = 0; at.level < p->n_levels; at.level++) {
-        const level *l = &p->levels[at.level];
+        const level *l = level_fill(p, at.level, frame);
         for (at.y = 0; at.y + WINDOW <= l->height; at.y += STEP) {
             for (at.x = 0; at.x + WINDOW <= l->width; at.x += STEP) {
                 window w;
                 uint32_t label, k;
                 uint64_t n = m->n_learners;
                 double best;
-                if (!window_at(&w, l, at.x, at.y)) continue;
+                if (!window_at(&w, p, l, at.x, at.y)) continue;
                 memset(d->known, 0, sizeof d->known);
                 if (d->early) {
                     mcb_predict_early_lazy(m, MCB_EARLY_REJECTION, feature_of, &w, d->row, d->known, d->scores, &label,
@@ -287,20 +290,21 @@ static int by_score(const void *a, const void *b) {
     return s->x < t->x ? -1 : s->x > t->x;
 }
 
-static double overlap(const hit *a, const hit *b) {
+/* What two hits share, as a part of the smaller one. */
+static double shared(const hit *a, const hit *b) {
     double left = a->x > b->x ? a->x : b->x, top = a->y > b->y ? a->y : b->y;
     double w = (a->x + a->size < b->x + b->size ? a->x + a->size : b->x + b->size) - left;
     double h = (a->y + a->size < b->y + b->size ? a->y + a->size : b->y + b->size) - top;
-    double both = w > 0 && h > 0 ? w * h : 0;
-    return both / ((double)a->size * a->size + (double)b->size * b->size - both);
+    double least = a->size < b->size ? a->size : b->size;
+    return w > 0 && h > 0 ? w * h / (least * least) : 0;
 }
 
 /* The best hit of every object: non-maximum suppression over all classes. */
 static void suppress(detector *d) {
     size_t i, j, n = 0;
-    qsort(d->hits, d->n_hits, sizeof *d->hits, by_score);
+    if (d->n_hits) qsort(d->hits, d->n_hits, sizeof *d->hits, by_score);
     for (i = 0; i < d->n_hits; i++) {
-        for (j = 0; j < n && overlap(&d->hits[i], &d->hits[j]) <= SAME_OBJECT; j++) {
+        for (j = 0; j < n && shared(&d->hits[i], &d->hits[j]) <= SAME_OBJECT; j++) {
         }
         if (j == n) d->hits[n++] = d->hits[i];
     }

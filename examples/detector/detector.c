@@ -74,8 +74,7 @@ static void print_boxes(const detector *d, uint64_t number, double ms) {
 
 /* All boxes of a frame. */
 static int detect(detector *d, pyramid *p, const uint8_t *frame) {
-    pyramid_fill(p, frame);
-    if (!scan(d, p)) return 0;
+    if (!scan(d, p, frame)) return 0;
     suppress(d);
     return 1;
 }
@@ -252,19 +251,25 @@ static int live(detector *d, int width, int height, int every) {
 
 /* ------------------------------------------------------------------------------------------------ for the trainer */
 
-/* Features (n, N_FEATURES) of windows, given as level, x, y; filled is 0 for a flat one. -1 where the frame is too small. */
+/* Features (n, N_FEATURES) of windows, given as level, x, y; filled is 0 for a flat one. -1 for a small frame. */
 int frame_features(const uint8_t *frame, int width, int height, int n, const int *places, float *features,
                    uint8_t *filled) {
     pyramid p;
-    int i;
+    int i, j;
     uint32_t f;
-    if (!pyramid_make(&p, width, height)) return -1;
-    pyramid_fill(&p, frame);
-    for (i = 0; i < n; i++) {
-        const int *at = places + 3 * (size_t)i;
-        window w;
-        filled[i] = (uint8_t)window_at(&w, &p.levels[at[0]], at[1], at[2]);
-        for (f = 0; f < N_FEATURES; f++) features[(size_t)i * N_FEATURES + f] = filled[i] ? feature_of(&w, f) : 0;
+    if (!pyramid_make(&p, width, height)) {
+        pyramid_free(&p);
+        return -1;
+    }
+    for (j = 0; j < p.n_levels; j++) {
+        const level *l = level_fill(&p, j, frame);
+        for (i = 0; i < n; i++) {
+            const int *at = places + 3 * (size_t)i;
+            window w;
+            if (at[0] != j) continue;
+            filled[i] = (uint8_t)window_at(&w, &p, l, at[1], at[2]);
+            for (f = 0; f < N_FEATURES; f++) features[(size_t)i * N_FEATURES + f] = filled[i] ? feature_of(&w, f) : 0;
+        }
     }
     pyramid_free(&p);
     return 1;
@@ -279,12 +284,9 @@ int frame_hits(const void *model, size_t size, const uint8_t *frame, int width, 
     pyramid p;
     int i, n = -1;
     if (mcb_open(&m, model, size) != MCB_OK || !detector_make(&d, &m, early, threshold)) return -1;
-    if (pyramid_make(&p, width, height)) {
-        pyramid_fill(&p, frame);
-        if (scan(&d, &p)) {
-            if (single) suppress(&d);
-            n = (int)d.n_hits;
-        }
+    if (pyramid_make(&p, width, height) && scan(&d, &p, frame)) {
+        if (single) suppress(&d);
+        n = (int)d.n_hits;
     }
     for (i = 0; i < n && i < room; i++, hits += 8) {
         const hit *h = &d.hits[i];
@@ -311,11 +313,12 @@ int main(int argc, char **argv) {
         if (!strcmp(argv[i], "--full")) early = 0;
         else if (!strcmp(argv[i], "--every")) every = 1;
         else if (!strcmp(argv[i], "--png") && i + 1 < argc) png_path = argv[++i];
-        else if (!strcmp(argv[i], "--threshold") && i + 1 < argc && sscanf(argv[i + 1], "%lf%c", &threshold, &rest) == 1)
+        else if (!strcmp(argv[i], "--threshold") && i + 1 < argc &&
+                 sscanf(argv[i + 1], "%lf%c", &threshold, &rest) == 1)
             i++;
         else if (!strcmp(argv[i], "--live") && i + 1 < argc &&
-                 sscanf(argv[i + 1], "%dx%d%c", &width, &height, &rest) == 2 && width > 0 && height > 0 && width < 32768 &&
-                 height < 32768)
+                 sscanf(argv[i + 1], "%dx%d%c", &width, &height, &rest) == 2 && width > 0 && width < 32768 &&
+                 height > 0 && height < 32768)
             i++;
         else if (argv[i][0] != '-' && !model_path) model_path = argv[i];
         else if (argv[i][0] != '-' && !picture) picture = argv[i];

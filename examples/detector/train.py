@@ -360,13 +360,15 @@ def measure(library, model, labels, scenes, n_scenes, early, seed):
     score, of, right = (np.array(column) for column in zip(*rows, strict=True))
     each = [average_precision(score[of == k], right[of == k], n_of[k])[0] for k in range(len(names))]
     total, recall, precision = average_precision(score, right, n_of.sum())
-    wrong = np.cumsum(~right[np.argsort(-score, kind="stable")]) / n_scenes
+    order = np.argsort(-score, kind="stable")
+    wrong = np.cumsum(~right[order]) / n_scenes
     at = {f"misses_at_{limit:g}": 1 - float(recall[wrong <= limit].max(initial=0)) for limit in (0.1, 1, 10)}
+    at["threshold_at_1"] = float(score[order][wrong <= 1].min(initial=np.inf))
     curve = np.linspace(0, len(recall) - 1, 50).astype(int)
     return {
         "average_precision": total, "mean_of_classes": float(np.mean(each)), **at,
         "of_each": dict(zip(names, np.round(each, 4).tolist(), strict=True)),
-        "learners_per_window": counts[1] / counts[0], "windows_per_frame": counts[0] / n_scenes,
+        "learners_per_window": float(counts[1] / counts[0]), "windows_per_frame": float(counts[0] / n_scenes),
         "recall": recall[curve].tolist(), "precision": precision[curve].tolist(),
         "false_positives_per_image": wrong[curve].tolist(),
     }  # fmt: skip
@@ -417,15 +419,17 @@ def main(arguments=None):
     report = {"classes": len(scenes.names), "bytes": len(code)}
     for way, early in (("early", True), ("full", False)):
         report[way] = measure(library, code, labels, test, options.test_scenes, early, options.seed)
-    report["live"] = speed(options, path, test)
+    report["live"], report["live_full"] = speed(options, path, test), speed(options, path, test, "--full")
     (options.out / "report.json").write_text(json.dumps(report, indent=1))
     frame, _ = test.draw(np.random.default_rng([options.seed, 3]), 10)
     write_pgm(options.out / "scene.pgm", frame)
-    command = [options.out / "detector", "--png", options.out / "boxes.png", path, options.out / "scene.pgm"]
-    print(subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip())
+    threshold = str(min(100, report["early"]["threshold_at_1"]))
+    command = [options.out / "detector", "--threshold", threshold, "--png", options.out / "boxes.png", path]
+    found = subprocess.run([*command, options.out / "scene.pgm"], capture_output=True, check=True, text=True)
+    print(found.stdout.strip())
     for way in ("early", "full"):
         print(way, {name: value for name, value in report[way].items() if not isinstance(value, list)})
-    print("model:", len(code), "bytes;", "live:", report["live"])
+    print("model:", len(code), "bytes", *(f"\n{way}: {report[way]}" for way in ("live", "live_full")))
 
 
 if __name__ == "__main__":
