@@ -20,6 +20,7 @@ from pymcboost import (
     AdaBoostECCClassifier,
     AdaBoostERPClassifier,
     AdaBoostMHClassifier,
+    AdaBoostMLClassifier,
     AdaBoostMOClassifier,
     AdaBoostOCClassifier,
     GentleBoostClassifier,
@@ -33,6 +34,7 @@ from pymcboost._kernels import splits as split_kernel
 from pymcboost._kernels import trees as tree_kernel
 from pymcboost._kernels import weights as weight_kernel
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.algorithms.adaboost_ml import logistic_step, own_slopes
 from pymcboost.data.rows import LARGEST_THRESHOLD
 from pymcboost.data.stump_data import TrainingData, layout
 from pymcboost.data.tree_data import Grown, TreeData
@@ -947,6 +949,45 @@ def test_samme(K, seed):
     np.testing.assert_allclose(model.model_.raw_scores(X), F, atol=1e-4)
 
 
+@pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_adaboost_ml(K, seed):
+    X, y = several(K, seed)
+    expected, F = twin.adaboost_ml(X, y, K, 25)
+    model = AdaBoostMLClassifier(n_estimators=25).fit(X, y)
+    assert splits_of(model) == as_float([one[0] for one in expected])
+    np.testing.assert_allclose(2 * model.model_.raw_scores(X), F, atol=1e-4)
+    if K == 2:  # the softmax of half margin vectors is then the source's 1 + exp(F), in proportion
+        exact = (1 + np.exp(F)) / (1 + np.exp(F)).sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(model.predict_proba(X), exact, atol=1e-4)
+
+
+@pytest.mark.parametrize("K", [2, 3, 17])
+@pytest.mark.parametrize("far", [0.0, 30.0, 2000.0, -2000.0])
+def test_logistic_steps_are_where_the_slope_is_0(K, far):
+    rng = np.random.default_rng(K)
+    margin, weight, wrong = far + rng.normal(size=400), rng.random(400), rng.random(400) < 0.1
+    of_class = np.where(wrong, -1 / (K - 1), 1.0)
+    step = logistic_step(margin, weight, wrong, K, 20.0)
+
+    def slope(t):
+        w = own_slopes(margin + t * of_class) * weight
+        return (w * of_class).sum() / w.sum()
+
+    assert 0 < step <= 20
+    assert abs(slope(step)) < 1e-6 or (step > 20 * (1 - 1e-6) and slope(20.0) > 0)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_weights_of_rows_are_copies_of_them_in_adaboost_ml(seed):
+    X, y = several(3, seed)
+    copies = np.random.default_rng(seed).integers(1, 4, len(y))
+    weighted = AdaBoostMLClassifier(n_estimators=10).fit(X, y, sample_weight=copies)
+    repeated = AdaBoostMLClassifier(n_estimators=10).fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    assert splits_of(weighted) == splits_of(repeated)
+    np.testing.assert_allclose(weighted.model_.raw_scores(X), repeated.model_.raw_scores(X), atol=1e-5)
+
+
 @pytest.mark.parametrize("K", [3, 5])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_adaboost_mh(K, seed):
@@ -1201,6 +1242,7 @@ VARIANTS = [
     (cls, {"weak_learner": learner, "subsample": share})
     for cls in (
         SAMMEClassifier,
+        AdaBoostMLClassifier,
         AdaBoostMHClassifier,
         AdaBoostECCClassifier,
         AdaBoostERPClassifier,
