@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import layout
 from pymcboost.data.tree_data import POOL_BYTES, Grown
 from pymcboost.losses.rows import row_layout
@@ -161,7 +162,7 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     gathered = 4 * m * padded if columns.row_cell is None and n_drawn > GROUP else 0
     entries = 0 if columns.row_cell is None else 24 * len(columns.row_cell)
     cells = GROUP * int(max(columns.lane_cells, default=0)) + 256
-    gathered += columns.n_lanes * m // 8 if columns.row_cell is None else 0
+    gathered += columns.n_lanes * m // 8 if columns.row_cell is None and not isinstance(columns.codes, Mapped) else 0
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
     gathered += 8 * (4 * max_leaves * max(words, default=0) + 32 * sum(words))
     size = 16 * m + gathered + entries + n_threads * cells * (4 * lanes + 48) + max_leaves * padded * 40
