@@ -134,7 +134,7 @@ class _Reading:
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError("y holds NaN or an infinite value; leave these rows out")
         self.weighted, self.text = self.weighted or [], self.text or []
-        self._alike(self.weighted, weight is not None, "a sample_weight")
+        self._alike(self.weighted, weight is not None, "sample_weight")
         if len(y):
             self._alike(self.text, y.dtype.kind in "OSU", "labels of text")
         return X, y, weight
@@ -144,7 +144,7 @@ class _Reading:
         known.append(now)
         del known[1:-1]
         if known[0] != now:
-            raise ValueError(f"it has {'' if now else 'no '}{what}, other than the first block; all need the same kind")
+            raise ValueError(f"it has {'' if now else 'no '}{what}, unlike the first block; all must be alike")
 
     def _columns(self, X):
         """X as an array, or as a frame with its columns in the order of the first block's."""
