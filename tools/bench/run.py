@@ -22,6 +22,7 @@ from shared.tables import put_between, write_json
 
 from bench import (  # noqa: F401
     categories,
+    chunks,
     classic,
     early,
     hinge,
@@ -53,6 +54,7 @@ def make_parser():
     add("--into", metavar="FILE",
         help="with --markdown: put the tables into this file, between the marks with the name of the results file",
     )  # fmt: skip
+    add("--rows", type=int, nargs="+", help="chunks: rows (default 2,000,000)")
     add = parser.add_argument_group("benchmarks of trees (names that begin with trees), and fcd").add_argument
     add("--data", nargs="+", metavar="SET", help="data sets; poker is the generated one")
     add("--algorithms", nargs="+", metavar="NAME", help=f"ours: {', '.join(trees.ALGORITHMS)}")
