@@ -63,6 +63,8 @@ class VectorTreeBoost(Booster):
             p.calibrate = "thresholds" if p.decision_threshold == "f1" else None
         elif p.decision_threshold != 0.5:
             raise ValueError(f"{self.name}: decision_threshold is for loss='logistic'; leave it at 0.5")
+        if p.max_leaf_entries is not None and p.monotonic_cst is not None:
+            raise ValueError(f"{self.name}: monotonic_cst needs all numbers of leaves; set max_leaf_entries to None")
         if isinstance(p.loss, str):
             return
         check_own(self.name, p.loss)
@@ -114,7 +116,8 @@ class VectorTreeBoost(Booster):
     def new_builder(self):
         """Trees with a vector in each leaf."""
         K, d = self.data.n_classes, self.data.n_features
-        return TreesBuilder(K, d, vector=True, categories=self.categories)
+        entries = self.params.max_leaf_entries is not None
+        return TreesBuilder(K, d, vector=True, categories=self.categories, entries=entries)
 
     def split_columns(self):
         """The parameter; with categories, one block of columns."""
@@ -171,6 +174,7 @@ class VectorTreeBoost(Booster):
             split_columns=self.split_columns(),
             min_samples_category=p.min_samples_category,
             groups=None if pairs is None else group_bits(pairs, d),
+            max_entries=p.max_leaf_entries,
             ordered=None if signs is None else Ordered(signs_of(signs, self.classes, d, categorical)),
             n_threads=self.n_threads,
         )
@@ -214,6 +218,8 @@ class VectorTreeBoost(Booster):
         """See `Booster`; the leaves that have rows."""
         if self.learner.ordered is not None:
             raise ValueError("refit_leaves does not keep monotonic_cst; train anew")
+        if self.params.max_leaf_entries is not None:
+            raise ValueError("refit_leaves does not keep max_leaf_entries; train anew")
         leaf = np.ascontiguousarray(at[:, 0], dtype=np.int32)
         count = np.bincount(leaf, minlength=len(leaves[0]))
         used = np.flatnonzero(count)
@@ -307,6 +313,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     min_relative_gain: float = 0.25
     leaf_step: Literal["diagonal", "full"] = "diagonal"
     split_columns: int | Literal["auto"] | None = "auto"
+    max_leaf_entries: int | None = None
     categorical_features: Any | None = "from_dtype"
     min_samples_category: float = 15.0
     calibrate: Literal["temperature"] | None = "temperature"
