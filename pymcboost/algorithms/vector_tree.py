@@ -25,7 +25,10 @@ from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, group_bits, signs_of
 from pymcboost.learners.vector_trees import VectorTrees, columns_for, drawn_of, leaves_for
 from pymcboost.losses import LossName, check_own, loss_of
+from pymcboost.losses.narrow import NarrowRows
+from pymcboost.losses.rows import Rows
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.model.model import Model
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.labels import score_of
@@ -132,6 +135,13 @@ class VectorTreeBoost(Booster):
             )
         return MOST_SEARCHED
 
+    @property
+    def narrow(self):
+        """Whether scores alone are held, in single precision."""
+        p = self.params
+        known = p.max_leaf_entries is not None and p.loss == "softmax" and p.leaf_step == "diagonal"
+        return known and columns_for(self.split_columns(), self.data.n_classes) is not None
+
     def hasten(self, n_rounds):
         """Up to twice the learning rate."""
         times = min(max(HASTY_RATE / self.params.learning_rate, 1.0), 2.0)
@@ -148,13 +158,15 @@ class VectorTreeBoost(Booster):
         grower = memory.vectors(data, fewer or K, min(leaves, data.n_rows), drawn, self.n_threads)
         given = not isinstance(p.loss, str)
         newton = 0 if given else 7.5 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
+        if self.narrow:
+            return [memory.narrow(data, min(leaves, data.n_rows)), grower, memory.directions(data, fewer)]
         found = [memory.rows(data, integers=fewer is None, curvature=given), grower, memory.tables(data, K, 0, newton)]
         return found if fewer is None else [*found, memory.directions(data, fewer)]
 
     def prepare(self, previous):
         """Loss and grower."""
         p = self.params
-        self.loss = self._loss.rows(self.data, self.n_threads)
+        self.loss = (NarrowRows if self.narrow else Rows)(self._loss, self.data, self.n_threads)
         d, pairs, signs = self.data.n_features, p.interaction_cst, p.monotonic_cst
         categorical = [] if self.categories is None else self.categories.feature.tolist()
         self.learner = VectorTrees(
@@ -181,10 +193,28 @@ class VectorTreeBoost(Booster):
 
     def restart(self, scores):
         """Take over these scores, or those that the loss begins with."""
-        if scores is None and self._loss.begins:
+        if self.narrow:
+            self.loss.start()
+            self.replay()
+        elif scores is None and self._loss.begins:
             self.begin_at(self._loss.first(self.data))
         else:
             self.loss.start(scores)
+
+    def replay(self):
+        """Add the trees so far to the scores, one by one, as they were added when they were found."""
+        trees, K = self.builder.freeze(), self.data.n_classes
+        if not len(trees):
+            return
+        leaves = Model.from_ensemble(trees, range(K)).staged_apply(self.data.X)
+        begin = trees.offset + np.arange(len(trees) + 1)
+        t = 0
+        for at in leaves:  # of a round
+            for leaf in at[self.data.rows].T:
+                value = np.zeros((begin[t + 1] - begin[t], self.loss.width))
+                value[:, :K] = trees.leaf[begin[t] : begin[t + 1]]
+                self.loss.add(value, np.ascontiguousarray(leaf, dtype=np.int32))
+                t += 1
 
     def begin_at(self, bias):
         """See `Booster.begin_at`."""
@@ -196,6 +226,9 @@ class VectorTreeBoost(Booster):
         """See `Booster.go_on`."""
         if self._loss.begins:
             self.builder.bias = previous.model.ensemble.bias.copy()
+        if self.narrow:
+            self.builder.extend(previous.model.ensemble)
+            return None
         return super().go_on(previous)
 
     def round(self):
