@@ -10,7 +10,8 @@ from pymcboost.losses.rows import LANES, UNUSED, Directions, Integers, Rows
 class NarrowRows(Rows):
     """The softmax loss at work on training rows, for trees whose splits are found in directions.
 
-    Gradients are made from the scores where they are needed, for some rows at a time. Leaves add entries of few
+    Gradients are made from the scores where they are needed, for some rows at a time: all of them when they are
+    projected, and once more for the sums over the rows of the leaves. Leaves add entries of few
     classes. A score is a sum in single precision, in the order of the trees; that of the model is one in double
     precision. They differ by about 6e-8 of the largest score for each tree.
 
@@ -28,6 +29,7 @@ class NarrowRows(Rows):
         self.blocks = data.n_classes // LANES + 1
         self.width = LANES * self.blocks
         self.F = aligned_zeros((data.n_rows, self.width), np.float32)
+        self.norm = np.empty((data.n_rows, 3), dtype=np.float32)
         self._weigh()
 
     def start(self, scores=None):
@@ -52,7 +54,7 @@ class NarrowRows(Rows):
 
     def leaf_sums(self, rows, leaf_start):
         """See `Rows`."""
-        sums = _srows.leaf_sums(self.F, self.data.y, self.weight, rows, leaf_start, self.n_threads)
+        sums = _srows.leaf_sums(self.F, self.norm, self.data.y, self.weight, rows, leaf_start, self.n_threads)
         return sums[:, :, : self.data.n_classes]
 
 
@@ -63,6 +65,7 @@ class NarrowDirections(Directions):
         """See `Directions`."""
         loss = self.loss
         sums, loss.square = _srows.project(
-            loss.F, loss.data.y, loss.weight, self.draw(key), self.lanes, self.gradient, self.n_threads
-        )
+            loss.F, loss.data.y, loss.weight, self.draw(key), self.lanes, self.gradient, loss.norm,
+            self.n_threads,
+        )  # fmt: skip
         return loss.rounded(self, sums)

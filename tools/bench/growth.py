@@ -14,7 +14,7 @@ CLASSES = 10, 100, 1000, 10000
 ROWS, TEST_ROWS, WIDTH, ROUNDS = 100000, 10000, 64, 100
 # Asked: at most so many times the time of 10 classes; and bytes at 10,000 classes.
 TIMES, MOST_MB = {1000: 10, 10000: 120}, 8e3
-VARIANTS = {"all entries": {}}
+VARIANTS = {"all entries": {}, "100 entries": {"max_leaf_entries": 100}}
 
 
 def generate(n_classes, rows, seed=0):
