@@ -627,6 +627,7 @@ def test_gradient_of_coded_losses(name, apart):
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("signs", [False, True])
 @pytest.mark.parametrize("m", [150, 9000])
+@pytest.mark.part(3)
 def test_multiplied_weights_are_those_of_the_scores(name, apart, signs, m):
     """Shared and own outputs, one step for both sides or two; then the same from the scores at once."""
     code = CODES[name]
@@ -1097,6 +1098,7 @@ def test_adaboost_mo(code, seed):
 
 @pytest.mark.parametrize("K", [2, 3, 5])
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.part(2)
 def test_gentleboost(K, seed):
     X, y = several(K, seed)
     X, y = X[:80], y[:80]
@@ -1109,6 +1111,7 @@ def test_gentleboost(K, seed):
 
 @pytest.mark.parametrize("K", [2, 4])
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.part(2)
 def test_jointboost(K, seed):
     X, y = several(K, seed)
     X, y = X[::2, :3], y[::2]
@@ -1215,6 +1218,7 @@ def parts_of(leaf):
 
 @pytest.mark.parametrize(("K", "J"), [(2, 2), (3, 2), (2, 6), (3, 6), (6, 10)])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.part(3)
 def test_samme_with_trees_is_scikit_learns(K, J, weighted):
     X, y = blobs(600, 4, K, seed=J)
     weight = np.random.default_rng(J).integers(1, 2**10, 600) / 2.0**7 if weighted else np.ones(600)
@@ -1267,6 +1271,7 @@ def whole(cls, n, options, **more):
 
 
 @pytest.mark.parametrize(("cls", "options"), VARIANTS)
+@pytest.mark.part(2)
 def test_any_number_of_threads_gives_the_same_bytes(cls, options, monkeypatch):
     """More rows than a chunk has, float32, columns of every kind of store."""
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
@@ -1278,6 +1283,7 @@ def test_any_number_of_threads_gives_the_same_bytes(cls, options, monkeypatch):
 
 @pytest.mark.parametrize(("cls", "options"), VARIANTS)
 @pytest.mark.parametrize("repeats", [1, 14])
+@pytest.mark.part(3)
 def test_ten_rounds_and_ten_more(cls, options, repeats):
     """A training that goes on does what it would have done, random draws included; float64 and float32."""
     X, y = blobs(300, 4, 5)
@@ -1298,6 +1304,7 @@ def test_ten_rounds_and_ten_more(cls, options, repeats):
 
 
 @pytest.mark.parametrize(("cls", "options"), [one for one in VARIANTS if one[0].booster.restart_every])
+@pytest.mark.part(3)
 def test_restarts_change_nothing(cls, options, monkeypatch):
     X, y = blobs(300, 4, 5)
     plain = whole(cls, 25, options).fit(X, y)
@@ -1308,6 +1315,7 @@ def test_restarts_change_nothing(cls, options, monkeypatch):
 
 
 @pytest.mark.parametrize(("cls", "options"), VARIANTS)
+@pytest.mark.part(3)
 def test_stages_and_cut_models(cls, options):
     X, y = blobs(200, 3, 4)
     if options.get("separators") == [[0, 1], [2]]:

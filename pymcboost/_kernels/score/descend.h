@@ -166,6 +166,12 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
     for (k = 0; k < K; k++) scores[k] += value * (double)code[k];
 }
 
+/* The entries of a leaf. */
+MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *scores) {
+    uint32_t e, end = p->first[leaf + 1];
+    for (e = p->first[leaf]; e < end; e++) scores[p->entry[e]] += (double)p->leaf[e];
+}
+
 #define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
     MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const void *x,   \
                                            int values, uint64_t from, uint64_t to, double *scores) {                  \
@@ -184,7 +190,10 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
                     const mcb__tree *tree = p->tree + t + i;                                              \
                     if (vector) {                                                                         \
                         size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);           \
-                        mcb__add_vector_##W(p->leaf + leaf * K, K, scores);                               \
+                        if (p->first)                                                                     \
+                            mcb__add_entries(p, leaf, scores);                                            \
+                        else                                                                              \
+                            mcb__add_vector_##W(p->leaf + leaf * K, K, scores);                           \
                     } else if (p->code) {                                                                 \
                         mcb__add_code(p->code + tree->cls * K, (double)found[i], K, scores);              \
                     } else {                                                                              \
@@ -210,8 +219,9 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
             mcb__copy_columns(p, block, x, values, n_rows, stride, MCB__GROUP, v);                        \
             for (; t < end; t++) {                                                                        \
                 const mcb__tree *tree = p->tree + t;                                                      \
-                const float *value = p->leaf + (tree->split + (size_t)t) * (vector ? K : 1);              \
+                const float *value = p->leaf;                                                             \
                 size_t cls = tree->cls, base = tree->base;                                                \
+                if (!p->first) value += (tree->split + (size_t)t) * (vector ? K : 1);                     \
                 if (!MCB__ASK_ALL(W, p, t, v, leaf)) {                                                    \
                     const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                                \
                     mcb__descend_rows(node, tree->depth, v);                                              \
@@ -221,7 +231,10 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
                     }                                                                                     \
                     if (!vector) value = own;                                                             \
                 }                                                                                         \
-                if (vector) {                                                                             \
+                if (p->first) {                                                                           \
+                    for (r = 0; r < n_rows; r++)                                                          \
+                        mcb__add_entries(p, tree->split + (size_t)t + leaf[r], scores + r * K);           \
+                } else if (vector) {                                                                      \
                     for (r = 0; r < n_rows; r++)                                                          \
                         mcb__add_vector_##W(value + leaf[r] * K, K, scores + r * K);                      \
                 } else if (p->code) {                                                                     \
