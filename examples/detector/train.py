@@ -28,8 +28,8 @@ NEAR, FAR, MATCH = 0.58, 0.48, 0.5
 
 def build(folder):
     """Compile the program, and the same as a library for the training."""
-    flags = ["-std=c99", "-O3", "-D_POSIX_C_SOURCE=200809L", f"-I{pymcboost.get_include()}", HERE / "detector.c"]
-    compiler = os.environ.get("CC", "cc").split()
+    flags = ["-std=c99", "-D_POSIX_C_SOURCE=200809L", f"-I{pymcboost.get_include()}", HERE / "detector.c"]
+    compiler = os.environ.get("CC", "cc").split() + os.environ.get("CFLAGS", "-O3").split()
     for more in (["-o", folder / "detector"], ["-shared", "-fPIC", "-o", folder / "detector.so"]):
         subprocess.run([*compiler, *flags, *more, "-lpthread", "-lm"], check=True)
     return loaded(folder)
