@@ -13,6 +13,8 @@ INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
 LARGE_SCORES = 1 << 20
 # Numbers that NumPy works on at once: they stay in the cache.
 CHUNK = 1 << 15
+# Lanes of a block of many classes.
+LANES = 16
 # Score in the lanes of no class.
 UNUSED = -1e30
 # Share of the mean curvature that is added to every class's own, against classes that a leaf does not have.
@@ -40,6 +42,8 @@ class Integers:
     n_threads : int
     n_columns : int, optional
         Columns of the gradients, where these are not those of the classes.
+    rows : int, optional
+        Rows of ``gradient``; 0 where it is not held.
 
     Attributes
     ----------
@@ -51,10 +55,10 @@ class Integers:
         What a gain of 1 in the last integers is in gradients squared per weight.
     """
 
-    def __init__(self, data, n_threads, n_columns=None):
+    def __init__(self, data, n_threads, n_columns=None, rows=None):
         self.data, self.n_threads, self.n_columns = data, n_threads, n_columns or data.n_classes
         self.lanes, self.blocks, self.width = row_layout(self.n_columns)
-        self.gradient = data.zeros((data.n_rows, self.width), np.float32)
+        self.gradient = data.zeros((data.n_rows if rows is None else rows, self.width), np.float32)
         self._integers = None  # splits may be found on others
 
     def _quantise(self, weight, top, units):
@@ -100,6 +104,10 @@ class Rows(Integers):
         compact = data.n_rows * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
         compact = compact and not loss.spare_lane
         self.F = data.zeros((data.n_rows, K if compact else self.width), np.float64)
+        self._weigh()
+
+    def _weigh(self):
+        data = self.data
         uniform = bool((data.weight == data.weight[0]).all())
         self.weight = data.weight[:0] if uniform else data.weight
         self.total = float(data.n_rows if uniform else data.weight.sum())

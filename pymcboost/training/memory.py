@@ -115,6 +115,14 @@ def rows(data, scores=True, integers=True, curvature=False):
     return Part(f"the scores and gradients of {m} rows and {data.n_classes} classes", size, "fewer rows or classes")
 
 
+def narrow(data, max_leaves):
+    """Scores in single precision, and the sums, steps and vectors of a tree's leaves: `losses.narrow`."""
+    m, padded = data.n_rows, 16 * (data.n_classes // 16 + 1)
+    return Part(
+        f"the scores of {m} rows and {data.n_classes} classes", 4 * m * padded, FEWER, max_leaves * padded * 56
+    )
+
+
 def directions(data, n_columns):
     """Gradients in ``n_columns`` directions and their integers: `losses.rows.Directions`."""
     m, padded = data.n_rows, row_layout(n_columns)[2]

@@ -30,6 +30,7 @@ class Options:
     algorithms: list | None = None
     peers: list | None = None
     rounds: int | None = None
+    rows: int | None = None
     threads: list = field(default_factory=lambda: [1])
     leaves: int = 20
     learning_rate: float = 0.1

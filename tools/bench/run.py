@@ -25,6 +25,7 @@ from bench import (  # noqa: F401
     chunks,
     classic,
     early,
+    growth,
     hinge,
     imported,
     inspection,
@@ -60,6 +61,7 @@ def make_parser():
     add("--algorithms", nargs="+", metavar="NAME", help=f"ours: {', '.join(trees.ALGORITHMS)}")
     add("--peers", nargs="*", choices=peers.PEERS, help="other libraries (default: all)")
     add("--rounds", type=int, help="rounds of boosting (default 100; vector trees 200)")
+    add("--rows", type=int, help="rows of the benchmark growth (default 100,000)")
     add("--threads", type=int, nargs="+", default=[1], help="threads, one table for each (default 1)")
     add("--leaves", type=int, default=20, help="leaves of a tree (default 20)")
     add("--learning-rate", type=float, default=0.1, help="learning rate (default 0.1)")
@@ -73,8 +75,9 @@ def check(parser, options):
         parser.error(f"unknown benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     if options.repeat < 1:
         parser.error("--repeat must be at least 1")
-    if (options.rounds is not None and options.rounds < 1) or options.leaves < 2 or min(options.threads) < 1:
-        parser.error("--rounds and --threads must be at least 1, --leaves at least 2")
+    counts = [n for n in (options.rounds, options.rows, *options.threads) if n is not None]
+    if min(counts) < 1 or options.leaves < 2:
+        parser.error("--rounds, --rows and --threads must be at least 1, --leaves at least 2")
     try:
         trees.check(options.data or (), options.algorithms or ())
     except ValueError as error:

@@ -1,12 +1,17 @@
 /* ------------------------------------------------------------------------------------------- prepared trees: scores */
 
 /* Copy the columns of a block of n_rows rows, `step` apart in v. */
-MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *block, const float *x, size_t n_rows,
-                                   size_t stride, size_t step, float *v) {
+MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *block, const void *x, int values,
+                                   size_t n_rows, size_t stride, size_t step, float *v) {
     size_t n = (size_t)(block[1].column - block->column), c, r;
     const mcb__column *column = p->column + block->column;
     for (r = 0; r < step; r++) {
-        const float *row = x + (r < n_rows ? r : n_rows - 1) * stride;
+        const void *from = mcb__later(x, values, (r < n_rows ? r : n_rows - 1) * stride);
+        const float *row = (const float *)from;
+        if (values != MCB_VALUES_F32) {
+            for (c = 0; c < n; c++) v[c * step + r] = mcb__value(from, values, column[c].feature);
+            continue;
+        }
         for (c = 0; c < n; c++) {
             float value = row[column[c].feature];
             v[c * step + r] = value != value ? column[c].missing : value;
@@ -161,9 +166,15 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
     for (k = 0; k < K; k++) scores[k] += value * (double)code[k];
 }
 
+/* The entries of a leaf. */
+MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *scores) {
+    uint32_t e, end = p->first[leaf + 1];
+    for (e = p->first[leaf]; e < end; e++) scores[p->entry[e]] += (double)p->leaf[e];
+}
+
 #define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
-    MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const float *x,  \
-                                           uint64_t from, uint64_t to, double *scores) {                  \
+    MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const void *x,   \
+                                           int values, uint64_t from, uint64_t to, double *scores) {                  \
         float v[MCB__COLUMNS];                                                                            \
         uint64_t b;                                                                                       \
         size_t i, n;                                                                                      \
@@ -171,7 +182,7 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
             const mcb__block *block = p->block + b;                                                       \
             uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
             if (t >= end) continue;                                                                       \
-            mcb__copy_columns(p, block, x, 1, 0, 1, v);                                                   \
+            mcb__copy_columns(p, block, x, values, 1, 0, 1, v);                                           \
             for (; t < end; t += n) {                                                                     \
                 float found[MCB__SORTED];                                                                 \
                 n = mcb__find_leaves(p, block, t, end, v, found);                                         \
@@ -179,7 +190,10 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
                     const mcb__tree *tree = p->tree + t + i;                                              \
                     if (vector) {                                                                         \
                         size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);           \
-                        mcb__add_vector_##W(p->leaf + leaf * K, K, scores);                               \
+                        if (p->first)                                                                     \
+                            mcb__add_entries(p, leaf, scores);                                            \
+                        else                                                                              \
+                            mcb__add_vector_##W(p->leaf + leaf * K, K, scores);                           \
                     } else if (p->code) {                                                                 \
                         mcb__add_code(p->code + tree->cls * K, (double)found[i], K, scores);              \
                     } else {                                                                              \
@@ -191,7 +205,7 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
         }                                                                                                 \
     }                                                                                                     \
     ATTRIBUTE MCB__APART void mcb__rows_of_trees_##W(const mcb__prepared *p, size_t K, int vector,        \
-                                                     const float *x, size_t n_rows, size_t stride,        \
+                                                     const void *x, int values, size_t n_rows, size_t stride, \
                                                      uint64_t from, uint64_t to, double *scores) {        \
         MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];                                                  \
         MCB__ALIGNED uint32_t leaf[MCB__GROUP];                                                           \
@@ -202,11 +216,12 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
             const mcb__block *block = p->block + b;                                                       \
             uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
             if (t >= end) continue;                                                                       \
-            mcb__copy_columns(p, block, x, n_rows, stride, MCB__GROUP, v);                                \
+            mcb__copy_columns(p, block, x, values, n_rows, stride, MCB__GROUP, v);                        \
             for (; t < end; t++) {                                                                        \
                 const mcb__tree *tree = p->tree + t;                                                      \
-                const float *value = p->leaf + (tree->split + (size_t)t) * (vector ? K : 1);              \
+                const float *value = p->leaf;                                                             \
                 size_t cls = tree->cls, base = tree->base;                                                \
+                if (!p->first) value += (tree->split + (size_t)t) * (vector ? K : 1);                     \
                 if (!MCB__ASK_ALL(W, p, t, v, leaf)) {                                                    \
                     const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                                \
                     mcb__descend_rows(node, tree->depth, v);                                              \
@@ -216,7 +231,10 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
                     }                                                                                     \
                     if (!vector) value = own;                                                             \
                 }                                                                                         \
-                if (vector) {                                                                             \
+                if (p->first) {                                                                           \
+                    for (r = 0; r < n_rows; r++)                                                          \
+                        mcb__add_entries(p, tree->split + (size_t)t + leaf[r], scores + r * K);           \
+                } else if (vector) {                                                                      \
                     for (r = 0; r < n_rows; r++)                                                          \
                         mcb__add_vector_##W(value + leaf[r] * K, K, scores + r * K);                      \
                 } else if (p->code) {                                                                     \
@@ -231,18 +249,18 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
             }                                                                                             \
         }                                                                                                 \
     }                                                                                                     \
-    ATTRIBUTE static inline MCB__UNUSED void mcb__add_prepared_##W(const mcb_model *m, const float *x, size_t n_rows, \
-                                                                   size_t stride, uint64_t from, uint64_t to, \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_prepared_##W(const mcb_model *m, const void *x, int values,     \
+                                                                   size_t n_rows, size_t stride, uint64_t from, uint64_t to, \
                                                                    double *scores) {                      \
         const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                      \
         size_t K = mcb_score_width(m), n;                                                                 \
         int vector = !m->section[MCB_S_TCLS].data;                                                        \
-        for (; n_rows; n_rows -= n, x += n * stride, scores += n * K) {                                   \
+        for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * K) {             \
             n = n_rows < 4 ? 1 : n_rows < MCB__GROUP ? n_rows : (size_t)MCB__GROUP;                       \
             if (n == 1)                                                                                   \
-                mcb__row_of_trees_##W(p, K, vector, x, from, to, scores);                                 \
+                mcb__row_of_trees_##W(p, K, vector, x, values, from, to, scores);                         \
             else                                                                                          \
-                mcb__rows_of_trees_##W(p, K, vector, x, n, stride, from, to, scores);                     \
+                mcb__rows_of_trees_##W(p, K, vector, x, values, n, stride, from, to, scores);             \
         }                                                                                                 \
     }
 
@@ -254,21 +272,22 @@ MCB__DEFINE_TREES(4, MCB__AVX2)
 MCB__DEFINE_TREES(8, MCB__AVX512)
 #endif
 
-static inline void mcb__add_trees(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
-                                  uint64_t to, double *scores) {
+static inline void mcb__add_trees(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
+                                  uint64_t from, uint64_t to, double *scores) {
     uint64_t begin;
     size_t r;
-    if (m->prepared) {
+    if (m->prepared && values != MCB__VALUES_LAZY) {
 #if MCB__VECTOR
-        MCB__DISPATCH(mcb__add_prepared_8(m, x, n_rows, stride, from, to, scores),
-                      mcb__add_prepared_4(m, x, n_rows, stride, from, to, scores),
-                      mcb__add_prepared_2(m, x, n_rows, stride, from, to, scores));
+        MCB__DISPATCH(mcb__add_prepared_8(m, x, values, n_rows, stride, from, to, scores),
+                      mcb__add_prepared_4(m, x, values, n_rows, stride, from, to, scores),
+                      mcb__add_prepared_2(m, x, values, n_rows, stride, from, to, scores));
 #else
-        mcb__add_prepared_2(m, x, n_rows, stride, from, to, scores);
+        mcb__add_prepared_2(m, x, values, n_rows, stride, from, to, scores);
 #endif
         return;
     }
     begin = mcb__tree_begin(m, from);
     for (r = 0; r < n_rows; r++)
-        mcb__add_trees_row(m, x + r * stride, from, to, begin, scores + r * (size_t)mcb_score_width(m));
+        mcb__add_trees_row(m, mcb__later(x, values, r * stride), values, from, to, begin,
+                           scores + r * (size_t)mcb_score_width(m));
 }

@@ -53,6 +53,8 @@ typedef struct {
     const mcb__node *node;
     const float *leaf;
     const float *code; /* null if the trees have none */
+    const uint32_t *first; /* where the entries of each leaf begin; null if leaves have all classes */
+    const uint16_t *entry; /* their classes */
     const mcb__walk *early[2]; /* for early exits: sorted from checkpoint to checkpoint, all of them or those with bounds */
     const uint16_t *used;      /* columns of its block that a tree and those before it use */
 } mcb__prepared;
@@ -213,6 +215,8 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(2 * S + T, sizeof(mcb__node)) +
            mcb__room(m->section[MCB_S_LEAF].count, sizeof(float)) +
            mcb__room(m->section[MCB_S_CODE].count, sizeof(float)) +
+           mcb__room(m->section[MCB_S_LOFF].count, sizeof(uint32_t)) +
+           mcb__room(m->section[MCB_S_LCLS].count, sizeof(uint16_t)) +
            (m->section[MCB_S_EXIT].data ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t)) : 0);
 }
 
@@ -235,7 +239,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     mcb__node *node;
     float *leaf, *code;
     mcb__walk *early[2];
-    uint16_t *used;
+    uint32_t *first;
+    uint16_t *used, *entry;
     size_t needed = mcb_prepared_size(m);
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
@@ -261,6 +266,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(node, mcb__node, 2 * S + T);
     MCB__TAKE(leaf, float, s[MCB_S_LEAF].count);
     MCB__TAKE(code, float, s[MCB_S_CODE].count);
+    MCB__TAKE(first, uint32_t, s[MCB_S_LOFF].count);
+    MCB__TAKE(entry, uint16_t, s[MCB_S_LCLS].count);
     MCB__TAKE(early[0], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
@@ -268,12 +275,14 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
     for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__real(&s[MCB_S_LEAF], i);
     for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
+    for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
+    for (i = 0; i < s[MCB_S_LCLS].count; i++) entry[i] = (uint16_t)mcb__uint(&s[MCB_S_LCLS], i);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
         tree[t].split = (uint32_t)begin;
         tree[t].cls = (uint16_t)(s[MCB_S_TCLS].data ? mcb__uint(&s[MCB_S_TCLS], t) : 0);
         tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
-        tree[t].depth = mcb__build_tree(m, begin, n, leaf + begin + t, split + begin, node + 2 * begin + t);
+        tree[t].depth = mcb__build_tree(m, begin, n, s[MCB_S_TCLS].data ? leaf + begin + t : leaf, split + begin, node + 2 * begin + t);
         begin += n;
     }
     tree[T].split = (uint32_t)begin;
@@ -294,6 +303,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->node = node;
     p->leaf = leaf;
     p->code = s[MCB_S_CODE].data && !m->decoder ? code : 0;
+    p->first = s[MCB_S_LOFF].data ? first : 0;
+    p->entry = entry;
     p->early[0] = early[0];
     p->early[1] = early[1];
     p->used = used;
