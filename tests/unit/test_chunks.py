@@ -60,6 +60,7 @@ def test_bytes_do_not_depend_on_blocks(n, weighted):
         {"class_weight": "balanced", "loss": "exp", "split_columns": 2},
         {"categorical_features": [1]},
         {"max_bins": 5},
+        {"max_leaf_entries": 2, "split_columns": 1},
     ],
     ids=str,
 )
