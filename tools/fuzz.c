@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "fuzz_damage.h"
+#include "fuzz_rows.h"
 
 enum { MAX_BASE = 128, N_STATUS = 200 };
 
@@ -37,8 +38,6 @@ static int agree(const mcb_model *m, const float *x, size_t n_rows, size_t strid
     if (wrong) printf("failed: the build %s gives other scores\n", wrong);
     return wrong != 0;
 }
-
-enum { ROWS = 21 };
 
 /* Trees give the same bits prepared, for one row and many, from any learner to any other. */
 static int use_prepared(const mcb_model *plain, const float *x, size_t stride, const double *scores) {
@@ -71,73 +70,6 @@ static int use_prepared(const mcb_model *plain, const float *x, size_t stride, c
     }
     free(one);
     free(two);
-    free(memory);
-    return 0;
-}
-
-/* Early exits are the same for trees that are prepared; the sums are those of the first learners. */
-static int use_early(const mcb_model *plain, const float *x, size_t stride) {
-    size_t K = plain->n_classes, need = mcb_prepared_size(plain), r;
-    double *one = (double *)malloc(K * sizeof *one), *two = (double *)malloc(K * sizeof *two);
-    void *memory = malloc(need ? need : 1);
-    mcb_model m = *plain;
-    uint64_t n = 0, other = 0;
-    uint32_t label = 0, same = 0;
-    int way;
-    if (!one || !two || !memory) abort();
-    NEED(mcb_prepare(&m, memory, need) == MCB_OK);
-    NEED(!mcb_has_early(&m, -1) && !mcb_has_early(&m, 3));
-    NEED(mcb_predict_early(&m, 3, x, one, &label, &n) == MCB_E_EARLY);
-    for (way = 0; way < 3; way++) {
-        for (r = 0; r < ROWS && mcb_has_early(&m, way); r++) {
-            NEED(mcb_predict_early(plain, way, x + r * stride, one, &label, &n) == MCB_OK);
-            NEED(mcb_predict_early(&m, way, x + r * stride, two, &same, &other) == MCB_OK);
-            NEED(label == same && n == other && label < K && n <= m.n_learners);
-            NEED(memcmp(one, two, K * sizeof *one) == 0);
-            mcb_start_scores(&m, 1, two);
-            NEED(mcb_add_learners(plain, x + r * stride, 1, stride, 0, n, two) == MCB_OK);
-            NEED(memcmp(one, two, K * sizeof *one) == 0);
-        }
-    }
-    free(one);
-    free(two);
-    free(memory);
-    return 0;
-}
-
-static int is_machine(const mcb_model *m) { return m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL; }
-
-/* A linear machine gives the same bits without the features that are 0; wrong indices are refused. */
-static int use_sparse(const mcb_model *plain, const float *x, size_t stride, const double *scores) {
-    size_t K = plain->n_classes, d = plain->n_features, need = mcb_prepared_size(plain), j, n = 0, r;
-    double *one = (double *)malloc(K * sizeof *one);
-    uint32_t *index = (uint32_t *)malloc(d * sizeof *index);
-    float *value = (float *)malloc(d * sizeof *value);
-    void *memory = malloc(need);
-    mcb_model m = *plain;
-    if (!one || !index || !value || !memory) abort();
-    NEED(mcb_scores_sparse(&m, 0, 0, 0, one) == MCB_E_ARGUMENT);
-    NEED(mcb_prepare(&m, memory, need) == MCB_OK);
-    for (r = 0; r < ROWS; r++, n = 0) {
-        for (j = 0; j < d; j++) {
-            if (x[r * stride + j] == 0) continue;
-            index[n] = (uint32_t)j;
-            value[n++] = x[r * stride + j];
-        }
-        NEED(mcb_scores_sparse(&m, n, index, value, one) == MCB_OK);
-        NEED(memcmp(one, scores + r * K, K * sizeof *one) == 0);
-        mcb_scores(&m, x + r * stride, one);
-        NEED(memcmp(one, scores + r * K, K * sizeof *one) == 0);
-    }
-    index[0] = (uint32_t)d;
-    NEED(mcb_scores_sparse(&m, 1, index, value, one) == MCB_E_ARGUMENT);
-    if (d > 1) {
-        index[0] = index[1] = 0;
-        NEED(mcb_scores_sparse(&m, 2, index, value, one) == MCB_E_ARGUMENT);
-    }
-    free(one);
-    free(index);
-    free(value);
     free(memory);
     return 0;
 }
@@ -261,7 +193,7 @@ static int use(mcb_model *m) {
     if (agree(m, x, ROWS, stride, scores) || misuse(m, x)) return 1;
     if (m->kind == MCB_KIND_TREES && use_prepared(m, x, stride, scores)) return 1;
     if (m->kind == MCB_KIND_LINEAR && use_sparse(m, x, stride, scores)) return 1;
-    if (use_early(m, x, stride)) return 1;
+    if (use_early(m, x, stride) || use_lazy(m, x, stride, scores) || use_integers(m, stride)) return 1;
     if (mcb_has_learners(m)) {
         double *columns = malloc(mcb_score_width(m) * sizeof *columns);
         t = below(m->n_learners + 1);

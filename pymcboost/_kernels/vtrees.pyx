@@ -12,22 +12,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
+from pymcboost._kernels.columns cimport address, columns_of, pmb_columns
+
 cdef extern from "vectors.h" nogil:
     enum:
         PMB_VT_FAR
-    ctypedef struct pmb_columns:
-        int64_t m
-        int32_t n_lanes, n_features, code_bytes
-        const void *codes
-        const int32_t *column
-        const int32_t *lane
-        const int32_t *cell0
-        const int32_t *n_bins
-        const int32_t *has_missing
-        const int32_t *mode
-        const int32_t *lane_ptr
-        const int32_t *lane_feature
-        const int32_t *lane_cells
     ctypedef struct pmb_node:
         int32_t feature, pos, nan_left
         double gain
@@ -76,29 +65,6 @@ cdef enum:
     SKIP_ROWS = 4096    # in data of at least so many rows, large nodes count only the rows outside the usual code
 
 
-cdef const void *address(array):
-    """Where the array's numbers are; the caller keeps it alive."""
-    cdef const uint8_t[::1] view
-    if array is None or array.size == 0:
-        return NULL
-    view = array.reshape(-1).view(np.uint8)
-    return <const void *> &view[0]
-
-
-cdef pmb_columns columns_of(data):
-    """Where `Columns` are, which the caller keeps alive."""
-    cdef pmb_columns c
-    c.m, c.n_lanes, c.n_features, c.code_bytes = data.n_rows, data.n_lanes, len(data.column), data.code_bytes
-    c.codes = address(data.codes)
-    c.column, c.lane = <const int32_t *> address(data.column), <const int32_t *> address(data.lane)
-    c.cell0, c.n_bins = <const int32_t *> address(data.cell0), <const int32_t *> address(data.n_bins)
-    c.has_missing, c.mode = <const int32_t *> address(data.has_missing), <const int32_t *> address(data.mode)
-    c.lane_ptr = <const int32_t *> address(data.lane_ptr)
-    c.lane_feature = <const int32_t *> address(data.lane_feature)
-    c.lane_cells = <const int32_t *> address(data.lane_cells)
-    return c
-
-
 def _others(data):
     """Lanes with a code that most rows have: that code (-1: none), and the bits of the rows with other codes."""
     cdef const uint8_t[:, ::1] codes
@@ -107,7 +73,7 @@ def _others(data):
     skip = np.full(data.n_lanes, -1, dtype=np.int32)
     if data.code_bytes > 1 or m < SKIP_ROWS:
         return skip, None
-    others = np.zeros((data.n_lanes, (m + 63) // 64), dtype=np.uint64)
+    others = data.zeros((data.n_lanes, (m + 63) // 64), np.uint64)
     whole = {int(data.lane[f]) for f in data.levels}  # all levels of a category are counted
     codes, bits = data.codes, others
     for lane in range(data.n_lanes):

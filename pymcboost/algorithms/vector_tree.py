@@ -57,6 +57,7 @@ class VectorTreeBoost(Booster):
     ends_when = "no tree lowers the training loss any more"
     columns = {"n_leaves": "leaves of the tree"}
     refits = True
+    takes_chunks = True
 
     def check(self):
         """A loss that is given has what one needs; it has no temperature, and no priors."""

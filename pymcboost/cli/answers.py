@@ -7,7 +7,7 @@ from pymcboost.threads import counted
 def answers(model, X, arguments):
     """Positions of the predicted classes, and the probabilities or scores that the arguments ask for, or None."""
     if arguments.early:
-        best, learners = model._early_codes(X, arguments.early, arguments.n_jobs)
+        best, learners = model.predict_early_codes(X, arguments.early, arguments.n_jobs)
         arguments.tally.rows += len(best)
         arguments.tally.learners += int(learners.sum())
         return best, None

@@ -32,6 +32,13 @@
  *     if (mcb_has_early(&model, MCB_EARLY_CERTIFIED))     // the label of all learners, without some of them
  *         mcb_predict_early(&model, MCB_EARLY_CERTIFIED, row, scores, &k, &learners);
  *
+ * A program that computes features when they are asked for keeps a row and a bit for each of its features:
+ *
+ *     memset(known, 0, (model.n_features + 7) / 8);       // before each row
+ *     mcb_scores_lazy(&model, get_feature, context, row, known, scores);         // or mcb_predict_early_lazy
+ *
+ * Rows of 8-bit or 16-bit integers need not be converted: mcb_scores_values.
+ *
  * What it promises
  *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model
  *     may be used by any number of threads. Only <float.h>, <stddef.h>, <stdint.h> and <string.h> are included.
@@ -1338,6 +1345,44 @@ MCB__INLINE int mcb__width(void) {
 
 #endif /* MCB__VECTOR */
 
+/* ------------------------------------------------------------------------------------------------ values of features */
+
+/* What the features of a row are stored as. Integers of 8 and 16 bits are exact in float32, so that x <= threshold has the
+ * same answer for them. */
+enum mcb_values { MCB_VALUES_F32 = 0, MCB_VALUES_U8 = 1, MCB_VALUES_I16 = 2, MCB__VALUES_LAZY = 3 };
+
+/* The value of a feature (counted from 0) of the row that the context stands for; NaN if it is missing. */
+typedef float (*mcb_feature)(void *context, uint32_t feature);
+
+typedef struct {
+    mcb_feature get;
+    void *context;
+    float *row;
+    unsigned char *known;
+} mcb__lazy;
+
+MCB__INLINE float mcb__ask(const mcb__lazy *s, uint32_t f) {
+    unsigned char bit = (unsigned char)(1u << (f & 7));
+    if (!(s->known[f >> 3] & bit)) {
+        s->row[f] = s->get(s->context, f);
+        s->known[f >> 3] = (unsigned char)(s->known[f >> 3] | bit);
+    }
+    return s->row[f];
+}
+
+/* Feature f of a row. values (enum mcb_values) is a constant in loops. */
+MCB__INLINE float mcb__value(const void *x, int values, size_t f) {
+    if (values == MCB_VALUES_U8) return (float)((const uint8_t *)x)[f];
+    if (values == MCB_VALUES_I16) return (float)((const int16_t *)x)[f];
+    if (values == MCB__VALUES_LAZY) return mcb__ask((const mcb__lazy *)x, (uint32_t)f);
+    return ((const float *)x)[f];
+}
+
+/* Where a later row begins, `items` features behind x. */
+MCB__INLINE const void *mcb__later(const void *x, int values, size_t items) {
+    return (const unsigned char *)x + items * (values == MCB_VALUES_U8 ? 1 : values == MCB_VALUES_I16 ? 2 : sizeof(float));
+}
+
 /* -------------------------------------------------------------------------------------------------- stumps: one row */
 
 /* A learner's side is held as a mask: 0 for right; for left the sign bit when the left value is minus the right one,
@@ -1370,6 +1415,26 @@ MCB__INLINE void mcb__row_masks(const mcb_model *m, const float *x, uint64_t j, 
             break;
     }
 #undef MCB__MASKS
+}
+
+/* One row without vectors. */
+static inline void mcb__add_stumps_plain(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,
+                                         double *scores) {
+    const mcb_section *feat = &m->section[MCB_S_FEAT];
+    const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;
+    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31;
+    size_t K = m->n_classes, k;
+    uint64_t j;
+    for (j = from; j < to; j++) {
+        uint32_t f = mcb__uint(feat, j);
+        float v = mcb__value(x, values, f & ((1u << top) - 1));
+        int left = v <= mcb__f32(m->section[MCB_S_THRS].data + 4 * j) || (v != v && f >> top);
+        const unsigned char *value = (left && coel ? coel : coef) + 4 * (size_t)j * K;
+        for (k = 0; k < K; k++) {
+            double add = (double)mcb__f32(value + 4 * k);
+            scores[k] += left && !coel ? -add : add;
+        }
+    }
 }
 
 #if !MCB__VECTOR
@@ -1682,7 +1747,7 @@ MCB__INLINE int64_t mcb__order(uint32_t bits) { return (int32_t)(bits ^ ((0 - (b
 /* Offsets in TABL, in rows, of the features i to i + n (at most 32) of an interval table.
  * The interval of x is the number of thresholds below it. All searches of a call take the same number of steps and are
  * done with integers, without comparisons: a mispredicted jump costs more than the rest of a search. */
-MCB__INLINE void mcb__table_rows(const mcb_model *m, const float *x, uint64_t i, size_t n, uint64_t *at) {
+MCB__INLINE void mcb__table_rows(const mcb_model *m, const void *x, int values, uint64_t i, size_t n, uint64_t *at) {
     const mcb_section *fidx = &m->section[MCB_S_FIDX], *ioff = &m->section[MCB_S_IOFF];
     const unsigned char *thrs = m->section[MCB_S_THRS].data;
     uint64_t end[MCB__ROW_CHUNK + 1], most = 1;
@@ -1693,7 +1758,7 @@ MCB__INLINE void mcb__table_rows(const mcb_model *m, const float *x, uint64_t i,
     for (j = 0; j < n; j++) {
         const unsigned char *mine = thrs + 4 * end[j];
         size_t left = (size_t)(end[j + 1] - end[j]), below = 0, row = left + 1;
-        float value = x[mcb__uint(fidx, i + j)];
+        float value = mcb__value(x, values, mcb__uint(fidx, i + j));
         uint32_t bits;
         int64_t order;
         memcpy(&bits, &value, sizeof bits);
@@ -1711,18 +1776,23 @@ MCB__INLINE void mcb__table_rows(const mcb_model *m, const float *x, uint64_t i,
     }
 }
 
-#if !MCB__VECTOR
-
-static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, double *scores) {
+/* One row without vectors. */
+static inline void mcb__add_intervals_plain(const mcb_model *m, const void *x, int values, double *scores) {
     const mcb_section *table = &m->section[MCB_S_TABL];
     size_t K = m->n_classes, k;
     uint64_t at, i;
     for (i = 0; i < m->section[MCB_S_FIDX].count; i++) {
-        mcb__table_rows(m, x, i, 1, &at);
+        mcb__table_rows(m, x, values, i, 1, &at);
         for (k = 0; k < K; k++)
             scores[k] += table->dtype == MCB_F32 ? mcb__f32(table->data + 4 * ((size_t)at * K + k))
                                                  : mcb__f64(table->data + 8 * ((size_t)at * K + k));
     }
+}
+
+#if !MCB__VECTOR
+
+static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, double *scores) {
+    mcb__add_intervals_plain(m, x, MCB_VALUES_F32, scores);
 }
 
 #else
@@ -1760,7 +1830,7 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
         uint64_t row[MCB__ROW_CHUNK], i, used = m->section[MCB_S_FIDX].count;                                         \
         for (i = 0; i < used; i += n) {                                                                               \
             n = used - i < MCB__ROW_CHUNK ? (size_t)(used - i) : (size_t)MCB__ROW_CHUNK;                              \
-            mcb__table_rows(m, x, i, n, row);                                                                         \
+            mcb__table_rows(m, x, MCB_VALUES_F32, i, n, row);                                                         \
             for (pass = 0; pass < passes; pass++) {                                                                   \
                 size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                   \
                 first *= W;                                                                                           \
@@ -1810,10 +1880,10 @@ static inline uint64_t mcb__tree_begin(const mcb_model *m, uint64_t tree) {
     return begin;
 }
 
-/* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. sets: whether splits
- * may ask for sets, a constant. */
-MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const float *x, uint64_t from, uint64_t to, uint64_t begin,
-                                      int sets, double *scores) {
+/* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. values and sets,
+ * whether splits may ask for sets, are constants where rows are floats. */
+MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,
+                                      uint64_t begin, int sets, double *scores) {
     const mcb_section *feat = &m->section[MCB_S_FEAT], *right = &m->section[MCB_S_RGHT], *cls = &m->section[MCB_S_TCLS];
     const mcb_section *base = &m->section[MCB_S_TBAS], *leaf = &m->section[MCB_S_LEAF];
     const mcb_section *first = &m->section[MCB_S_LOFF];
@@ -1827,7 +1897,7 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const float *x, uint64
         while (i < end) {
             uint32_t f = mcb__uint(feat, i), r = mcb__uint(right, i);
             uint32_t q = sets ? mcb__uint(&m->section[MCB_S_CSET], i) : 0;
-            float v = x[f & ((1u << top) - 1)];
+            float v = mcb__value(x, values, f & ((1u << top) - 1));
             if (q ? mcb__in_set(&m->section[MCB_S_COFF], m->section[MCB_S_CBIT].data, q, v, (int)(f >> top))
                   : v <= mcb__f32(thrs + 4 * i) || (v != v && f >> top)) {
                 end = i + r;
@@ -1855,10 +1925,12 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const float *x, uint64
     }
 }
 
-static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, uint64_t begin,
-                                      double *scores) {
-    if (m->section[MCB_S_CSET].data) mcb__add_trees_inner(m, x, from, to, begin, 1, scores);
-    else mcb__add_trees_inner(m, x, from, to, begin, 0, scores);
+static inline void mcb__add_trees_row(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,
+                                      uint64_t begin, double *scores) {
+    int sets = m->section[MCB_S_CSET].data != 0;
+    if (values != MCB_VALUES_F32) mcb__add_trees_inner(m, x, values, from, to, begin, sets, scores);
+    else if (sets) mcb__add_trees_inner(m, x, MCB_VALUES_F32, from, to, begin, 1, scores);
+    else mcb__add_trees_inner(m, x, MCB_VALUES_F32, from, to, begin, 0, scores);
 }
 
 /* --------------------------------------------------------------------------------------------------- prepared trees */
@@ -2185,12 +2257,17 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
 /* ------------------------------------------------------------------------------------------- prepared trees: scores */
 
 /* Copy the columns of a block of n_rows rows, `step` apart in v. */
-MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *block, const float *x, size_t n_rows,
-                                   size_t stride, size_t step, float *v) {
+MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *block, const void *x, int values,
+                                   size_t n_rows, size_t stride, size_t step, float *v) {
     size_t n = (size_t)(block[1].column - block->column), c, r;
     const mcb__column *column = p->column + block->column;
     for (r = 0; r < step; r++) {
-        const float *row = x + (r < n_rows ? r : n_rows - 1) * stride;
+        const void *from = mcb__later(x, values, (r < n_rows ? r : n_rows - 1) * stride);
+        const float *row = (const float *)from;
+        if (values != MCB_VALUES_F32) {
+            for (c = 0; c < n; c++) v[c * step + r] = mcb__value(from, values, column[c].feature);
+            continue;
+        }
         for (c = 0; c < n; c++) {
             float value = row[column[c].feature];
             v[c * step + r] = value != value ? column[c].missing : value;
@@ -2376,8 +2453,8 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
 }
 
 #define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
-    MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const float *x,  \
-                                           uint64_t from, uint64_t to, double *scores) {                  \
+    MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const void *x,   \
+                                           int values, uint64_t from, uint64_t to, double *scores) {                  \
         float v[MCB__COLUMNS];                                                                            \
         uint64_t b;                                                                                       \
         size_t i, n;                                                                                      \
@@ -2385,7 +2462,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
             const mcb__block *block = p->block + b;                                                       \
             uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
             if (t >= end) continue;                                                                       \
-            mcb__copy_columns(p, block, x, 1, 0, 1, v);                                                   \
+            mcb__copy_columns(p, block, x, values, 1, 0, 1, v);                                           \
             for (; t < end; t += n) {                                                                     \
                 float found[MCB__SORTED];                                                                 \
                 n = mcb__find_leaves(p, block, t, end, v, found);                                         \
@@ -2409,7 +2486,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
         }                                                                                                 \
     }                                                                                                     \
     ATTRIBUTE MCB__APART void mcb__rows_of_trees_##W(const mcb__prepared *p, size_t K, int vector,        \
-                                                     const float *x, size_t n_rows, size_t stride,        \
+                                                     const void *x, int values, size_t n_rows, size_t stride, \
                                                      uint64_t from, uint64_t to, double *scores) {        \
         MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];                                                  \
         MCB__ALIGNED uint32_t leaf[MCB__GROUP];                                                           \
@@ -2420,7 +2497,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
             const mcb__block *block = p->block + b;                                                       \
             uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
             if (t >= end) continue;                                                                       \
-            mcb__copy_columns(p, block, x, n_rows, stride, MCB__GROUP, v);                                \
+            mcb__copy_columns(p, block, x, values, n_rows, stride, MCB__GROUP, v);                        \
             for (; t < end; t++) {                                                                        \
                 const mcb__tree *tree = p->tree + t;                                                      \
                 const float *value = p->leaf;                                                             \
@@ -2453,18 +2530,18 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
             }                                                                                             \
         }                                                                                                 \
     }                                                                                                     \
-    ATTRIBUTE static inline MCB__UNUSED void mcb__add_prepared_##W(const mcb_model *m, const float *x, size_t n_rows, \
-                                                                   size_t stride, uint64_t from, uint64_t to, \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_prepared_##W(const mcb_model *m, const void *x, int values,     \
+                                                                   size_t n_rows, size_t stride, uint64_t from, uint64_t to, \
                                                                    double *scores) {                      \
         const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                      \
         size_t K = mcb_score_width(m), n;                                                                 \
         int vector = !m->section[MCB_S_TCLS].data;                                                        \
-        for (; n_rows; n_rows -= n, x += n * stride, scores += n * K) {                                   \
+        for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * K) {             \
             n = n_rows < 4 ? 1 : n_rows < MCB__GROUP ? n_rows : (size_t)MCB__GROUP;                       \
             if (n == 1)                                                                                   \
-                mcb__row_of_trees_##W(p, K, vector, x, from, to, scores);                                 \
+                mcb__row_of_trees_##W(p, K, vector, x, values, from, to, scores);                         \
             else                                                                                          \
-                mcb__rows_of_trees_##W(p, K, vector, x, n, stride, from, to, scores);                     \
+                mcb__rows_of_trees_##W(p, K, vector, x, values, n, stride, from, to, scores);             \
         }                                                                                                 \
     }
 
@@ -2476,23 +2553,24 @@ MCB__DEFINE_TREES(4, MCB__AVX2)
 MCB__DEFINE_TREES(8, MCB__AVX512)
 #endif
 
-static inline void mcb__add_trees(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
-                                  uint64_t to, double *scores) {
+static inline void mcb__add_trees(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
+                                  uint64_t from, uint64_t to, double *scores) {
     uint64_t begin;
     size_t r;
-    if (m->prepared) {
+    if (m->prepared && values != MCB__VALUES_LAZY) {
 #if MCB__VECTOR
-        MCB__DISPATCH(mcb__add_prepared_8(m, x, n_rows, stride, from, to, scores),
-                      mcb__add_prepared_4(m, x, n_rows, stride, from, to, scores),
-                      mcb__add_prepared_2(m, x, n_rows, stride, from, to, scores));
+        MCB__DISPATCH(mcb__add_prepared_8(m, x, values, n_rows, stride, from, to, scores),
+                      mcb__add_prepared_4(m, x, values, n_rows, stride, from, to, scores),
+                      mcb__add_prepared_2(m, x, values, n_rows, stride, from, to, scores));
 #else
-        mcb__add_prepared_2(m, x, n_rows, stride, from, to, scores);
+        mcb__add_prepared_2(m, x, values, n_rows, stride, from, to, scores);
 #endif
         return;
     }
     begin = mcb__tree_begin(m, from);
     for (r = 0; r < n_rows; r++)
-        mcb__add_trees_row(m, x + r * stride, from, to, begin, scores + r * (size_t)mcb_score_width(m));
+        mcb__add_trees_row(m, mcb__later(x, values, r * stride), values, from, to, begin,
+                           scores + r * (size_t)mcb_score_width(m));
 }
 
 /* ------------------------------------------------------------------------------------------------ exp, log and sqrt */
@@ -3139,21 +3217,22 @@ MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, 
     if (!mcb_has_learners(m)) return MCB_E_TRUNCATE;
     if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_TREES)
-        mcb__add_trees(m, x, n_rows, stride, from, to, scores);
+        mcb__add_trees(m, x, MCB_VALUES_F32, n_rows, stride, from, to, scores);
     else if (from < to)
         mcb__add_stumps_batch(m, x, n_rows, stride, from, to, scores);
     return MCB_OK;
 }
 
 /* Groups of rows whose scores of columns fit on the stack: 32 KB. */
-static inline void mcb__scores_decoded(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+static inline void mcb__scores_decoded(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
+                                       double *scores) {
     double columns[MCB_MAX_COLUMNS];
     size_t r, n, P = mcb_score_width(m);
-    for (; n_rows; n_rows -= n, x += n * stride, scores += n * m->n_classes) {
+    for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * m->n_classes) {
         n = MCB_MAX_COLUMNS / P < n_rows ? MCB_MAX_COLUMNS / P : n_rows;
         if (n > 16) n = 16;
         mcb_start_scores(m, n, columns);
-        mcb__add_trees(m, x, n, stride, 0, m->n_learners, columns);
+        mcb__add_trees(m, x, values, n, stride, 0, m->n_learners, columns);
         for (r = 0; r < n; r++) mcb_decode(m, columns + r * P, scores + r * m->n_classes);
     }
 }
@@ -3161,14 +3240,14 @@ static inline void mcb__scores_decoded(const mcb_model *m, const float *x, size_
 /* Scores of one row: x has n_features floats, scores room for n_classes doubles. */
 MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
     if (m->decoder) {
-        mcb__scores_decoded(m, x, 1, 0, scores);
+        mcb__scores_decoded(m, x, MCB_VALUES_F32, 1, 0, scores);
         return;
     }
     mcb_start_scores(m, 1, scores);
     if (m->kind == MCB_KIND_STUMPS)
         mcb__add_stumps_row(m, x, 0, m->n_learners, scores);
     else if (m->kind == MCB_KIND_TREES)
-        mcb__add_trees(m, x, 1, 0, 0, m->n_learners, scores);
+        mcb__add_trees(m, x, MCB_VALUES_F32, 1, 0, 0, m->n_learners, scores);
     else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL)
         mcb__add_machine(m, x, 1, 0, scores);
     else
@@ -3180,14 +3259,14 @@ MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
 MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
     size_t r;
     if (m->decoder) {
-        mcb__scores_decoded(m, x, n_rows, stride, scores);
+        mcb__scores_decoded(m, x, MCB_VALUES_F32, n_rows, stride, scores);
         return;
     }
     mcb_start_scores(m, n_rows, scores);
     if (m->kind == MCB_KIND_STUMPS) {
         if (m->n_learners) mcb__add_stumps_batch(m, x, n_rows, stride, 0, m->n_learners, scores);
     } else if (m->kind == MCB_KIND_TREES) {
-        mcb__add_trees(m, x, n_rows, stride, 0, m->n_learners, scores);
+        mcb__add_trees(m, x, MCB_VALUES_F32, n_rows, stride, 0, m->n_learners, scores);
     } else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL) {
         mcb__add_machine(m, x, n_rows, stride, scores);
     } else {
@@ -3265,12 +3344,13 @@ MCB_API int mcb_has_early(const mcb_model *m, int way) {
 
 /* A row on its way through the learners. */
 typedef struct {
-    const float *x;
+    const void *x;
     double *scores;
     uint64_t learner, split; /* the next ones */
     uint32_t top, rival;     /* the class that leads, and one that has kept it from being certain */
     int width;               /* of vectors */
-    const mcb__walk *walk;
+    int values;
+    const mcb__walk *walk;   /* null if the trees are not prepared */
     const mcb__block *block;
     size_t copied;           /* columns of the block */
 } mcb__passage;
@@ -3313,7 +3393,7 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
 #define MCB__DEFINE_PASS(W, ATTRIBUTE)                                                                                \
     ATTRIBUTE MCB__APART void mcb__pass_##W(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {            \
         const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                                  \
-        const float *x = s->x;                                                                                        \
+        const float *x = (const float *)s->x;                                                                                        \
         size_t K = m->n_classes, i, n;                                                                                \
         for (; s->learner < end; s->learner += n) {                                                                   \
             uint64_t t = s->learner, stop;                                                                            \
@@ -3361,9 +3441,12 @@ MCB__DEFINE_PASS(8, MCB__AVX512)
 /* Add the learners up to `end`. v: room for the columns of a block. */
 static inline void mcb__pass(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {
     if (m->kind == MCB_KIND_STUMPS) {
-        mcb__add_stumps_row(m, s->x, s->learner, end, s->scores);
-    } else if (!m->prepared) {
-        mcb__add_trees_row(m, s->x, s->learner, end, s->split, s->scores);
+        if (s->values == MCB_VALUES_F32)
+            mcb__add_stumps_row(m, (const float *)s->x, s->learner, end, s->scores);
+        else
+            mcb__add_stumps_plain(m, s->x, s->values, s->learner, end, s->scores);
+    } else if (!s->walk) {
+        mcb__add_trees_row(m, s->x, s->values, s->learner, end, s->split, s->scores);
         for (; s->learner < end; s->learner++) s->split += mcb__uint(&m->section[MCB_S_TSIZ], s->learner);
     } else {
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
@@ -3443,11 +3526,8 @@ static inline int mcb__may_exit(const mcb_model *m, mcb__passage *s, int way, ui
     return s->scores[s->top] - other > threshold;
 }
 
-/* Class of one row, which may leave the last learners out (enum mcb_early). scores (room for n_classes doubles) receives
- * the sums so far, n_learners how many learners they have. After mcb_prepare it is several times as fast. MCB_E_EARLY,
- * and nothing is written, unless mcb_has_early. */
-MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
-                              uint64_t *n_learners) {
+static inline int mcb__predict_early(const mcb_model *m, int way, const void *x, int values, double *scores,
+                                     uint32_t *label, uint64_t *n_learners) {
     const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
     const mcb__prepared *p = (const mcb__prepared *)m->prepared;
     float v[MCB__COLUMNS];
@@ -3456,11 +3536,12 @@ MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, doubl
     if (!mcb_has_early(m, way)) return MCB_E_EARLY;
     memset(&s, 0, sizeof s);
     s.x = x;
+    s.values = values;
     s.scores = scores;
 #if MCB__VECTOR
     s.width = mcb__width();
 #endif
-    if (p) {
+    if (p && values == MCB_VALUES_F32) {
         s.block = p->block;
         s.walk = p->early[way == MCB_EARLY_CERTIFIED];
     }
@@ -3475,6 +3556,87 @@ MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, doubl
     }
     *label = s.top;
     *n_learners = s.learner;
+    return MCB_OK;
+}
+
+/* Class of one row, which may leave the last learners out (enum mcb_early). scores (room for n_classes doubles) receives
+ * the sums so far, n_learners how many learners they have. After mcb_prepare it is several times as fast. MCB_E_EARLY,
+ * and nothing is written, unless mcb_has_early. */
+MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
+                              uint64_t *n_learners) {
+    return mcb__predict_early(m, way, x, MCB_VALUES_F32, scores, label, n_learners);
+}
+
+/* ----------------------------------------------------------------------------------------- lazy features, integers */
+
+/* Scores of rows that are not floats. */
+static inline void mcb__scores_of(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
+                                  double *scores) {
+    size_t r, K = m->n_classes;
+    if (m->decoder) {
+        mcb__scores_decoded(m, x, values, n_rows, stride, scores);
+        return;
+    }
+    mcb_start_scores(m, n_rows, scores);
+    if (m->kind == MCB_KIND_TREES) {
+        mcb__add_trees(m, x, values, n_rows, stride, 0, m->n_learners, scores);
+        return;
+    }
+    for (r = 0; r < n_rows; r++) {
+        const void *row = mcb__later(x, values, r * stride);
+        if (m->kind == MCB_KIND_STUMPS)
+            mcb__add_stumps_plain(m, row, values, 0, m->n_learners, scores + r * K);
+        else
+            mcb__add_intervals_plain(m, row, values, scores + r * K);
+    }
+}
+
+/* Scores of one row whose features are computed when a learner asks for them, each at most once. get(context, feature)
+ * gives the value of one, NaN if it is missing.
+ *
+ * row has room for n_features floats and known for (n_features + 7) / 8 bytes: bit f mod 8 of byte f / 8 says that row
+ * has feature f. Clear them before a row, but for features that are there already; afterwards they say what was
+ * computed. The same bits as mcb_scores gives for the whole row. Linear and kernel machines ask for everything. */
+MCB_API void mcb_scores_lazy(const mcb_model *m, mcb_feature get, void *context, float *row, unsigned char *known,
+                             double *scores) {
+    mcb__lazy s;
+    uint32_t f;
+    s.get = get;
+    s.context = context;
+    s.row = row;
+    s.known = known;
+    if (m->kind != MCB_KIND_LINEAR && m->kind != MCB_KIND_KERNEL) {
+        mcb__scores_of(m, &s, MCB__VALUES_LAZY, 1, 0, scores);
+        return;
+    }
+    for (f = 0; f < m->n_features; f++) mcb__ask(&s, f);
+    mcb_scores(m, row, scores);
+}
+
+/* mcb_predict_early with features that are computed as for mcb_scores_lazy: those of learners that are left out are not. */
+MCB_API int mcb_predict_early_lazy(const mcb_model *m, int way, mcb_feature get, void *context, float *row,
+                                   unsigned char *known, double *scores, uint32_t *label, uint64_t *n_learners) {
+    mcb__lazy s;
+    s.get = get;
+    s.context = context;
+    s.row = row;
+    s.known = known;
+    return mcb__predict_early(m, way, &s, MCB__VALUES_LAZY, scores, label, n_learners);
+}
+
+/* Scores of rows of uint8_t, int16_t or float (enum mcb_values), without a converted copy. Rows begin stride numbers
+ * apart, which may be fewer than n_features: windows of a signal. The same bits as for the same numbers in float32.
+ * MCB_E_ARGUMENT for other values, and for integers with a linear or kernel machine. */
+MCB_API int mcb_scores_values(const mcb_model *m, int values, const void *x, size_t n_rows, size_t stride,
+                              double *scores) {
+    if (values == MCB_VALUES_F32) {
+        mcb_scores_batch(m, (const float *)x, n_rows, stride, scores);
+        return MCB_OK;
+    }
+    if ((values != MCB_VALUES_U8 && values != MCB_VALUES_I16) || m->kind == MCB_KIND_LINEAR ||
+        m->kind == MCB_KIND_KERNEL)
+        return MCB_E_ARGUMENT;
+    mcb__scores_of(m, x, values, n_rows, stride, scores);
     return MCB_OK;
 }
 

@@ -3,7 +3,6 @@
 import numpy as np
 
 from pymcboost._kernels import srows as _srows
-from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.losses.rows import LANES, UNUSED, Directions, Integers, Rows
 
 
@@ -28,7 +27,7 @@ class NarrowRows(Rows):
         self.lanes, self.curvature = LANES, None
         self.blocks = data.n_classes // LANES + 1
         self.width = LANES * self.blocks
-        self.F = aligned_zeros((data.n_rows, self.width), np.float32)
+        self.F = data.zeros((data.n_rows, self.width), np.float32)
         self.norm = np.empty((data.n_rows, 3), dtype=np.float32)
         self._weigh()
 

@@ -152,6 +152,7 @@ TABLES = {
     "adaboost-ecc": CLASSIC,
     "adaboost-erp": {**CLASSIC, "n_repartitions": [("--n-repartitions 0", 0), ("", 1)]},
     "adaboost-mh": CLASSIC,
+    "adaboost-ml": CLASSIC,
     "adaboost-mo": {**CLASSIC, **CODE},
     "adaboost-oc": CLASSIC,
     "gentleboost": CLASSIC,

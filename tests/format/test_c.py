@@ -178,7 +178,7 @@ def test_early_exits_of_sets_of_categories_in_c(tmp_path):
     for number, way in enumerate(("certified", "calibrated", "rejection")):
         arguments = [program, str(tmp_path / "m.mcb"), str(tmp_path / "rows"), str(number)]
         run = subprocess.run(arguments, capture_output=True, text=True, check=True)
-        codes, learners = model._early_codes(X, way)
+        codes, learners = model.predict_early_codes(X, way)
         assert [line.split() for line in run.stdout.splitlines()] == [
             [str(code), str(n)] for code, n in zip(codes.tolist(), learners.tolist(), strict=True)
         ]

@@ -51,7 +51,8 @@ def work(task):
 @benchmark("growth")
 def bench_growth(options):
     """Vector trees of 10 to 10,000 classes on 100,000 generated rows of 64 features."""
-    rounds, rows = options.rounds or options.size(3, ROUNDS), options.rows or options.size(500, ROWS)
+    rounds = options.rounds or options.size(3, ROUNDS)
+    rows = options.rows[0] if options.rows else options.size(500, ROWS)
     threads = max(options.threads)
     report = Report({"data": f"{rows} rows of normal clouds, {WIDTH} features, seed 0", "trees": rounds,
                      "threads": threads})  # fmt: skip

@@ -26,10 +26,10 @@ class Options:
     quick: bool = False
     limits: object = None
     data: list | None = None
+    rows: list | None = None
     algorithms: list | None = None
     peers: list | None = None
     rounds: int | None = None
-    rows: int | None = None
     threads: list = field(default_factory=lambda: [1])
     leaves: int = 20
     learning_rate: float = 0.1

@@ -22,6 +22,7 @@ from shared.tables import put_between, write_json
 
 from bench import (  # noqa: F401
     categories,
+    chunks,
     classic,
     early,
     growth,
@@ -54,12 +55,12 @@ def make_parser():
     add("--into", metavar="FILE",
         help="with --markdown: put the tables into this file, between the marks with the name of the results file",
     )  # fmt: skip
+    add("--rows", type=int, nargs="+", help="rows of chunks (default 2,000,000) and growth (default 100,000)")
     add = parser.add_argument_group("benchmarks of trees (names that begin with trees), and fcd").add_argument
     add("--data", nargs="+", metavar="SET", help="data sets; poker is the generated one")
     add("--algorithms", nargs="+", metavar="NAME", help=f"ours: {', '.join(trees.ALGORITHMS)}")
     add("--peers", nargs="*", choices=peers.PEERS, help="other libraries (default: all)")
     add("--rounds", type=int, help="rounds of boosting (default 100; vector trees 200)")
-    add("--rows", type=int, help="rows of the benchmark growth (default 100,000)")
     add("--threads", type=int, nargs="+", default=[1], help="threads, one table for each (default 1)")
     add("--leaves", type=int, default=20, help="leaves of a tree (default 20)")
     add("--learning-rate", type=float, default=0.1, help="learning rate (default 0.1)")
@@ -73,7 +74,7 @@ def check(parser, options):
         parser.error(f"unknown benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     if options.repeat < 1:
         parser.error("--repeat must be at least 1")
-    counts = [n for n in (options.rounds, options.rows, *options.threads) if n is not None]
+    counts = [n for n in (options.rounds, *(options.rows or ()), *options.threads) if n is not None]
     if min(counts) < 1 or options.leaves < 2:
         parser.error("--rounds, --rows and --threads must be at least 1, --leaves at least 2")
     try:

@@ -1,12 +1,17 @@
 /* ------------------------------------------------------------------------------------------- prepared trees: scores */
 
 /* Copy the columns of a block of n_rows rows, `step` apart in v. */
-MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *block, const float *x, size_t n_rows,
-                                   size_t stride, size_t step, float *v) {
+MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *block, const void *x, int values,
+                                   size_t n_rows, size_t stride, size_t step, float *v) {
     size_t n = (size_t)(block[1].column - block->column), c, r;
     const mcb__column *column = p->column + block->column;
     for (r = 0; r < step; r++) {
-        const float *row = x + (r < n_rows ? r : n_rows - 1) * stride;
+        const void *from = mcb__later(x, values, (r < n_rows ? r : n_rows - 1) * stride);
+        const float *row = (const float *)from;
+        if (values != MCB_VALUES_F32) {
+            for (c = 0; c < n; c++) v[c * step + r] = mcb__value(from, values, column[c].feature);
+            continue;
+        }
         for (c = 0; c < n; c++) {
             float value = row[column[c].feature];
             v[c * step + r] = value != value ? column[c].missing : value;
@@ -192,8 +197,8 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
 }
 
 #define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
-    MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const float *x,  \
-                                           uint64_t from, uint64_t to, double *scores) {                  \
+    MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const void *x,   \
+                                           int values, uint64_t from, uint64_t to, double *scores) {                  \
         float v[MCB__COLUMNS];                                                                            \
         uint64_t b;                                                                                       \
         size_t i, n;                                                                                      \
@@ -201,7 +206,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
             const mcb__block *block = p->block + b;                                                       \
             uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
             if (t >= end) continue;                                                                       \
-            mcb__copy_columns(p, block, x, 1, 0, 1, v);                                                   \
+            mcb__copy_columns(p, block, x, values, 1, 0, 1, v);                                           \
             for (; t < end; t += n) {                                                                     \
                 float found[MCB__SORTED];                                                                 \
                 n = mcb__find_leaves(p, block, t, end, v, found);                                         \
@@ -225,7 +230,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
         }                                                                                                 \
     }                                                                                                     \
     ATTRIBUTE MCB__APART void mcb__rows_of_trees_##W(const mcb__prepared *p, size_t K, int vector,        \
-                                                     const float *x, size_t n_rows, size_t stride,        \
+                                                     const void *x, int values, size_t n_rows, size_t stride, \
                                                      uint64_t from, uint64_t to, double *scores) {        \
         MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];                                                  \
         MCB__ALIGNED uint32_t leaf[MCB__GROUP];                                                           \
@@ -236,7 +241,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
             const mcb__block *block = p->block + b;                                                       \
             uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
             if (t >= end) continue;                                                                       \
-            mcb__copy_columns(p, block, x, n_rows, stride, MCB__GROUP, v);                                \
+            mcb__copy_columns(p, block, x, values, n_rows, stride, MCB__GROUP, v);                        \
             for (; t < end; t++) {                                                                        \
                 const mcb__tree *tree = p->tree + t;                                                      \
                 const float *value = p->leaf;                                                             \
@@ -269,18 +274,18 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
             }                                                                                             \
         }                                                                                                 \
     }                                                                                                     \
-    ATTRIBUTE static inline MCB__UNUSED void mcb__add_prepared_##W(const mcb_model *m, const float *x, size_t n_rows, \
-                                                                   size_t stride, uint64_t from, uint64_t to, \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_prepared_##W(const mcb_model *m, const void *x, int values,     \
+                                                                   size_t n_rows, size_t stride, uint64_t from, uint64_t to, \
                                                                    double *scores) {                      \
         const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                      \
         size_t K = mcb_score_width(m), n;                                                                 \
         int vector = !m->section[MCB_S_TCLS].data;                                                        \
-        for (; n_rows; n_rows -= n, x += n * stride, scores += n * K) {                                   \
+        for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * K) {             \
             n = n_rows < 4 ? 1 : n_rows < MCB__GROUP ? n_rows : (size_t)MCB__GROUP;                       \
             if (n == 1)                                                                                   \
-                mcb__row_of_trees_##W(p, K, vector, x, from, to, scores);                                 \
+                mcb__row_of_trees_##W(p, K, vector, x, values, from, to, scores);                         \
             else                                                                                          \
-                mcb__rows_of_trees_##W(p, K, vector, x, n, stride, from, to, scores);                     \
+                mcb__rows_of_trees_##W(p, K, vector, x, values, n, stride, from, to, scores);             \
         }                                                                                                 \
     }
 
@@ -292,21 +297,22 @@ MCB__DEFINE_TREES(4, MCB__AVX2)
 MCB__DEFINE_TREES(8, MCB__AVX512)
 #endif
 
-static inline void mcb__add_trees(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
-                                  uint64_t to, double *scores) {
+static inline void mcb__add_trees(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
+                                  uint64_t from, uint64_t to, double *scores) {
     uint64_t begin;
     size_t r;
-    if (m->prepared) {
+    if (m->prepared && values != MCB__VALUES_LAZY) {
 #if MCB__VECTOR
-        MCB__DISPATCH(mcb__add_prepared_8(m, x, n_rows, stride, from, to, scores),
-                      mcb__add_prepared_4(m, x, n_rows, stride, from, to, scores),
-                      mcb__add_prepared_2(m, x, n_rows, stride, from, to, scores));
+        MCB__DISPATCH(mcb__add_prepared_8(m, x, values, n_rows, stride, from, to, scores),
+                      mcb__add_prepared_4(m, x, values, n_rows, stride, from, to, scores),
+                      mcb__add_prepared_2(m, x, values, n_rows, stride, from, to, scores));
 #else
-        mcb__add_prepared_2(m, x, n_rows, stride, from, to, scores);
+        mcb__add_prepared_2(m, x, values, n_rows, stride, from, to, scores);
 #endif
         return;
     }
     begin = mcb__tree_begin(m, from);
     for (r = 0; r < n_rows; r++)
-        mcb__add_trees_row(m, x + r * stride, from, to, begin, scores + r * (size_t)mcb_score_width(m));
+        mcb__add_trees_row(m, mcb__later(x, values, r * stride), values, from, to, begin,
+                           scores + r * (size_t)mcb_score_width(m));
 }

@@ -16,12 +16,13 @@ MCB_API int mcb_has_early(const mcb_model *m, int way) {
 
 /* A row on its way through the learners. */
 typedef struct {
-    const float *x;
+    const void *x;
     double *scores;
     uint64_t learner, split; /* the next ones */
     uint32_t top, rival;     /* the class that leads, and one that has kept it from being certain */
     int width;               /* of vectors */
-    const mcb__walk *walk;
+    int values;
+    const mcb__walk *walk;   /* null if the trees are not prepared */
     const mcb__block *block;
     size_t copied;           /* columns of the block */
 } mcb__passage;
@@ -64,7 +65,7 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
 #define MCB__DEFINE_PASS(W, ATTRIBUTE)                                                                                \
     ATTRIBUTE MCB__APART void mcb__pass_##W(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {            \
         const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                                  \
-        const float *x = s->x;                                                                                        \
+        const float *x = (const float *)s->x;                                                                                        \
         size_t K = m->n_classes, i, n;                                                                                \
         for (; s->learner < end; s->learner += n) {                                                                   \
             uint64_t t = s->learner, stop;                                                                            \
@@ -112,9 +113,12 @@ MCB__DEFINE_PASS(8, MCB__AVX512)
 /* Add the learners up to `end`. v: room for the columns of a block. */
 static inline void mcb__pass(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {
     if (m->kind == MCB_KIND_STUMPS) {
-        mcb__add_stumps_row(m, s->x, s->learner, end, s->scores);
-    } else if (!m->prepared) {
-        mcb__add_trees_row(m, s->x, s->learner, end, s->split, s->scores);
+        if (s->values == MCB_VALUES_F32)
+            mcb__add_stumps_row(m, (const float *)s->x, s->learner, end, s->scores);
+        else
+            mcb__add_stumps_plain(m, s->x, s->values, s->learner, end, s->scores);
+    } else if (!s->walk) {
+        mcb__add_trees_row(m, s->x, s->values, s->learner, end, s->split, s->scores);
         for (; s->learner < end; s->learner++) s->split += mcb__uint(&m->section[MCB_S_TSIZ], s->learner);
     } else {
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
@@ -194,11 +198,8 @@ static inline int mcb__may_exit(const mcb_model *m, mcb__passage *s, int way, ui
     return s->scores[s->top] - other > threshold;
 }
 
-/* Class of one row, which may leave the last learners out (enum mcb_early). scores (room for n_classes doubles) receives
- * the sums so far, n_learners how many learners they have. After mcb_prepare it is several times as fast. MCB_E_EARLY,
- * and nothing is written, unless mcb_has_early. */
-MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
-                              uint64_t *n_learners) {
+static inline int mcb__predict_early(const mcb_model *m, int way, const void *x, int values, double *scores,
+                                     uint32_t *label, uint64_t *n_learners) {
     const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
     const mcb__prepared *p = (const mcb__prepared *)m->prepared;
     float v[MCB__COLUMNS];
@@ -207,11 +208,12 @@ MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, doubl
     if (!mcb_has_early(m, way)) return MCB_E_EARLY;
     memset(&s, 0, sizeof s);
     s.x = x;
+    s.values = values;
     s.scores = scores;
 #if MCB__VECTOR
     s.width = mcb__width();
 #endif
-    if (p) {
+    if (p && values == MCB_VALUES_F32) {
         s.block = p->block;
         s.walk = p->early[way == MCB_EARLY_CERTIFIED];
     }
@@ -227,4 +229,12 @@ MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, doubl
     *label = s.top;
     *n_learners = s.learner;
     return MCB_OK;
+}
+
+/* Class of one row, which may leave the last learners out (enum mcb_early). scores (room for n_classes doubles) receives
+ * the sums so far, n_learners how many learners they have. After mcb_prepare it is several times as fast. MCB_E_EARLY,
+ * and nothing is written, unless mcb_has_early. */
+MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
+                              uint64_t *n_learners) {
+    return mcb__predict_early(m, way, x, MCB_VALUES_F32, scores, label, n_learners);
 }

@@ -6,7 +6,7 @@ MCB__INLINE int64_t mcb__order(uint32_t bits) { return (int32_t)(bits ^ ((0 - (b
 /* Offsets in TABL, in rows, of the features i to i + n (at most 32) of an interval table.
  * The interval of x is the number of thresholds below it. All searches of a call take the same number of steps and are
  * done with integers, without comparisons: a mispredicted jump costs more than the rest of a search. */
-MCB__INLINE void mcb__table_rows(const mcb_model *m, const float *x, uint64_t i, size_t n, uint64_t *at) {
+MCB__INLINE void mcb__table_rows(const mcb_model *m, const void *x, int values, uint64_t i, size_t n, uint64_t *at) {
     const mcb_section *fidx = &m->section[MCB_S_FIDX], *ioff = &m->section[MCB_S_IOFF];
     const unsigned char *thrs = m->section[MCB_S_THRS].data;
     uint64_t end[MCB__ROW_CHUNK + 1], most = 1;
@@ -17,7 +17,7 @@ MCB__INLINE void mcb__table_rows(const mcb_model *m, const float *x, uint64_t i,
     for (j = 0; j < n; j++) {
         const unsigned char *mine = thrs + 4 * end[j];
         size_t left = (size_t)(end[j + 1] - end[j]), below = 0, row = left + 1;
-        float value = x[mcb__uint(fidx, i + j)];
+        float value = mcb__value(x, values, mcb__uint(fidx, i + j));
         uint32_t bits;
         int64_t order;
         memcpy(&bits, &value, sizeof bits);
@@ -35,18 +35,23 @@ MCB__INLINE void mcb__table_rows(const mcb_model *m, const float *x, uint64_t i,
     }
 }
 
-#if !MCB__VECTOR
-
-static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, double *scores) {
+/* One row without vectors. */
+static inline void mcb__add_intervals_plain(const mcb_model *m, const void *x, int values, double *scores) {
     const mcb_section *table = &m->section[MCB_S_TABL];
     size_t K = m->n_classes, k;
     uint64_t at, i;
     for (i = 0; i < m->section[MCB_S_FIDX].count; i++) {
-        mcb__table_rows(m, x, i, 1, &at);
+        mcb__table_rows(m, x, values, i, 1, &at);
         for (k = 0; k < K; k++)
             scores[k] += table->dtype == MCB_F32 ? mcb__f32(table->data + 4 * ((size_t)at * K + k))
                                                  : mcb__f64(table->data + 8 * ((size_t)at * K + k));
     }
+}
+
+#if !MCB__VECTOR
+
+static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, double *scores) {
+    mcb__add_intervals_plain(m, x, MCB_VALUES_F32, scores);
 }
 
 #else
@@ -84,7 +89,7 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
         uint64_t row[MCB__ROW_CHUNK], i, used = m->section[MCB_S_FIDX].count;                                         \
         for (i = 0; i < used; i += n) {                                                                               \
             n = used - i < MCB__ROW_CHUNK ? (size_t)(used - i) : (size_t)MCB__ROW_CHUNK;                              \
-            mcb__table_rows(m, x, i, n, row);                                                                         \
+            mcb__table_rows(m, x, MCB_VALUES_F32, i, n, row);                                                         \
             for (pass = 0; pass < passes; pass++) {                                                                   \
                 size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                   \
                 first *= W;                                                                                           \

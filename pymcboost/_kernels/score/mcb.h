@@ -31,6 +31,13 @@
  *     if (mcb_has_early(&model, MCB_EARLY_CERTIFIED))     // the label of all learners, without some of them
  *         mcb_predict_early(&model, MCB_EARLY_CERTIFIED, row, scores, &k, &learners);
  *
+ * A program that computes features when they are asked for keeps a row and a bit for each of its features:
+ *
+ *     memset(known, 0, (model.n_features + 7) / 8);       // before each row
+ *     mcb_scores_lazy(&model, get_feature, context, row, known, scores);         // or mcb_predict_early_lazy
+ *
+ * Rows of 8-bit or 16-bit integers need not be converted: mcb_scores_values.
+ *
  * What it promises
  *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model
  *     may be used by any number of threads. Only <float.h>, <stddef.h>, <stdint.h> and <string.h> are included.
@@ -82,6 +89,7 @@ extern "C" {
 #include "access.h"
 #include "categories.h"
 #include "vectors.h"
+#include "values.h"
 #include "stumps_row.h"
 #include "stumps_batch.h"
 #include "intervals.h"
@@ -94,6 +102,7 @@ extern "C" {
 #include "sparse.h"
 #include "scores.h"
 #include "early.h"
+#include "lazy.h"
 #include "links.h"
 
 #ifdef __cplusplus

@@ -45,21 +45,22 @@ MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, 
     if (!mcb_has_learners(m)) return MCB_E_TRUNCATE;
     if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_TREES)
-        mcb__add_trees(m, x, n_rows, stride, from, to, scores);
+        mcb__add_trees(m, x, MCB_VALUES_F32, n_rows, stride, from, to, scores);
     else if (from < to)
         mcb__add_stumps_batch(m, x, n_rows, stride, from, to, scores);
     return MCB_OK;
 }
 
 /* Groups of rows whose scores of columns fit on the stack: 32 KB. */
-static inline void mcb__scores_decoded(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+static inline void mcb__scores_decoded(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
+                                       double *scores) {
     double columns[MCB_MAX_COLUMNS];
     size_t r, n, P = mcb_score_width(m);
-    for (; n_rows; n_rows -= n, x += n * stride, scores += n * m->n_classes) {
+    for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * m->n_classes) {
         n = MCB_MAX_COLUMNS / P < n_rows ? MCB_MAX_COLUMNS / P : n_rows;
         if (n > 16) n = 16;
         mcb_start_scores(m, n, columns);
-        mcb__add_trees(m, x, n, stride, 0, m->n_learners, columns);
+        mcb__add_trees(m, x, values, n, stride, 0, m->n_learners, columns);
         for (r = 0; r < n; r++) mcb_decode(m, columns + r * P, scores + r * m->n_classes);
     }
 }
@@ -67,14 +68,14 @@ static inline void mcb__scores_decoded(const mcb_model *m, const float *x, size_
 /* Scores of one row: x has n_features floats, scores room for n_classes doubles. */
 MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
     if (m->decoder) {
-        mcb__scores_decoded(m, x, 1, 0, scores);
+        mcb__scores_decoded(m, x, MCB_VALUES_F32, 1, 0, scores);
         return;
     }
     mcb_start_scores(m, 1, scores);
     if (m->kind == MCB_KIND_STUMPS)
         mcb__add_stumps_row(m, x, 0, m->n_learners, scores);
     else if (m->kind == MCB_KIND_TREES)
-        mcb__add_trees(m, x, 1, 0, 0, m->n_learners, scores);
+        mcb__add_trees(m, x, MCB_VALUES_F32, 1, 0, 0, m->n_learners, scores);
     else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL)
         mcb__add_machine(m, x, 1, 0, scores);
     else
@@ -86,14 +87,14 @@ MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
 MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
     size_t r;
     if (m->decoder) {
-        mcb__scores_decoded(m, x, n_rows, stride, scores);
+        mcb__scores_decoded(m, x, MCB_VALUES_F32, n_rows, stride, scores);
         return;
     }
     mcb_start_scores(m, n_rows, scores);
     if (m->kind == MCB_KIND_STUMPS) {
         if (m->n_learners) mcb__add_stumps_batch(m, x, n_rows, stride, 0, m->n_learners, scores);
     } else if (m->kind == MCB_KIND_TREES) {
-        mcb__add_trees(m, x, n_rows, stride, 0, m->n_learners, scores);
+        mcb__add_trees(m, x, MCB_VALUES_F32, n_rows, stride, 0, m->n_learners, scores);
     } else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL) {
         mcb__add_machine(m, x, n_rows, stride, scores);
     } else {

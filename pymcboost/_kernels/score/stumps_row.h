@@ -32,6 +32,26 @@ MCB__INLINE void mcb__row_masks(const mcb_model *m, const float *x, uint64_t j, 
 #undef MCB__MASKS
 }
 
+/* One row without vectors. */
+static inline void mcb__add_stumps_plain(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,
+                                         double *scores) {
+    const mcb_section *feat = &m->section[MCB_S_FEAT];
+    const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;
+    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31;
+    size_t K = m->n_classes, k;
+    uint64_t j;
+    for (j = from; j < to; j++) {
+        uint32_t f = mcb__uint(feat, j);
+        float v = mcb__value(x, values, f & ((1u << top) - 1));
+        int left = v <= mcb__f32(m->section[MCB_S_THRS].data + 4 * j) || (v != v && f >> top);
+        const unsigned char *value = (left && coel ? coel : coef) + 4 * (size_t)j * K;
+        for (k = 0; k < K; k++) {
+            double add = (double)mcb__f32(value + 4 * k);
+            scores[k] += left && !coel ? -add : add;
+        }
+    }
+}
+
 #if !MCB__VECTOR
 
 static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, double *scores) {

@@ -7,10 +7,10 @@ static inline uint64_t mcb__tree_begin(const mcb_model *m, uint64_t tree) {
     return begin;
 }
 
-/* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. sets: whether splits
- * may ask for sets, a constant. */
-MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const float *x, uint64_t from, uint64_t to, uint64_t begin,
-                                      int sets, double *scores) {
+/* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. values and sets,
+ * whether splits may ask for sets, are constants where rows are floats. */
+MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,
+                                      uint64_t begin, int sets, double *scores) {
     const mcb_section *feat = &m->section[MCB_S_FEAT], *right = &m->section[MCB_S_RGHT], *cls = &m->section[MCB_S_TCLS];
     const mcb_section *base = &m->section[MCB_S_TBAS], *leaf = &m->section[MCB_S_LEAF];
     const mcb_section *first = &m->section[MCB_S_LOFF];
@@ -24,7 +24,7 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const float *x, uint64
         while (i < end) {
             uint32_t f = mcb__uint(feat, i), r = mcb__uint(right, i);
             uint32_t q = sets ? mcb__uint(&m->section[MCB_S_CSET], i) : 0;
-            float v = x[f & ((1u << top) - 1)];
+            float v = mcb__value(x, values, f & ((1u << top) - 1));
             if (q ? mcb__in_set(&m->section[MCB_S_COFF], m->section[MCB_S_CBIT].data, q, v, (int)(f >> top))
                   : v <= mcb__f32(thrs + 4 * i) || (v != v && f >> top)) {
                 end = i + r;
@@ -52,8 +52,10 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const float *x, uint64
     }
 }
 
-static inline void mcb__add_trees_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, uint64_t begin,
-                                      double *scores) {
-    if (m->section[MCB_S_CSET].data) mcb__add_trees_inner(m, x, from, to, begin, 1, scores);
-    else mcb__add_trees_inner(m, x, from, to, begin, 0, scores);
+static inline void mcb__add_trees_row(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,
+                                      uint64_t begin, double *scores) {
+    int sets = m->section[MCB_S_CSET].data != 0;
+    if (values != MCB_VALUES_F32) mcb__add_trees_inner(m, x, values, from, to, begin, sets, scores);
+    else if (sets) mcb__add_trees_inner(m, x, MCB_VALUES_F32, from, to, begin, 1, scores);
+    else mcb__add_trees_inner(m, x, MCB_VALUES_F32, from, to, begin, 0, scores);
 }

@@ -1,0 +1,162 @@
+/* Ways to score rows that must agree with each other, for fuzz.c. */
+enum { ROWS = 21 };
+
+/* Early exits are the same for trees that are prepared; the sums are those of the first learners. */
+static int use_early(const mcb_model *plain, const float *x, size_t stride) {
+    size_t K = plain->n_classes, need = mcb_prepared_size(plain), r;
+    double *one = (double *)malloc(K * sizeof *one), *two = (double *)malloc(K * sizeof *two);
+    void *memory = malloc(need ? need : 1);
+    mcb_model m = *plain;
+    uint64_t n = 0, other = 0;
+    uint32_t label = 0, same = 0;
+    int way;
+    if (!one || !two || !memory) abort();
+    NEED(mcb_prepare(&m, memory, need) == MCB_OK);
+    NEED(!mcb_has_early(&m, -1) && !mcb_has_early(&m, 3));
+    NEED(mcb_predict_early(&m, 3, x, one, &label, &n) == MCB_E_EARLY);
+    for (way = 0; way < 3; way++) {
+        for (r = 0; r < ROWS && mcb_has_early(&m, way); r++) {
+            NEED(mcb_predict_early(plain, way, x + r * stride, one, &label, &n) == MCB_OK);
+            NEED(mcb_predict_early(&m, way, x + r * stride, two, &same, &other) == MCB_OK);
+            NEED(label == same && n == other && label < K && n <= m.n_learners);
+            NEED(memcmp(one, two, K * sizeof *one) == 0);
+            mcb_start_scores(&m, 1, two);
+            NEED(mcb_add_learners(plain, x + r * stride, 1, stride, 0, n, two) == MCB_OK);
+            NEED(memcmp(one, two, K * sizeof *one) == 0);
+        }
+    }
+    free(one);
+    free(two);
+    free(memory);
+    return 0;
+}
+
+static int is_machine(const mcb_model *m) { return m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL; }
+
+/* A linear machine gives the same bits without the features that are 0; wrong indices are refused. */
+static int use_sparse(const mcb_model *plain, const float *x, size_t stride, const double *scores) {
+    size_t K = plain->n_classes, d = plain->n_features, need = mcb_prepared_size(plain), j, n = 0, r;
+    double *one = (double *)malloc(K * sizeof *one);
+    uint32_t *index = (uint32_t *)malloc(d * sizeof *index);
+    float *value = (float *)malloc(d * sizeof *value);
+    void *memory = malloc(need);
+    mcb_model m = *plain;
+    if (!one || !index || !value || !memory) abort();
+    NEED(mcb_scores_sparse(&m, 0, 0, 0, one) == MCB_E_ARGUMENT);
+    NEED(mcb_prepare(&m, memory, need) == MCB_OK);
+    for (r = 0; r < ROWS; r++, n = 0) {
+        for (j = 0; j < d; j++) {
+            if (x[r * stride + j] == 0) continue;
+            index[n] = (uint32_t)j;
+            value[n++] = x[r * stride + j];
+        }
+        NEED(mcb_scores_sparse(&m, n, index, value, one) == MCB_OK);
+        NEED(memcmp(one, scores + r * K, K * sizeof *one) == 0);
+        mcb_scores(&m, x + r * stride, one);
+        NEED(memcmp(one, scores + r * K, K * sizeof *one) == 0);
+    }
+    index[0] = (uint32_t)d;
+    NEED(mcb_scores_sparse(&m, 1, index, value, one) == MCB_E_ARGUMENT);
+    if (d > 1) {
+        index[0] = index[1] = 0;
+        NEED(mcb_scores_sparse(&m, 2, index, value, one) == MCB_E_ARGUMENT);
+    }
+    free(one);
+    free(index);
+    free(value);
+    free(memory);
+    return 0;
+}
+
+/* A row whose features are asked for, each at most once, and how many were. */
+typedef struct {
+    const float *row;
+    size_t stride, n;
+    int again; /* a feature was asked for twice, or is not there */
+    unsigned char *asked;
+} lazy_row;
+
+static float lazy_feature(void *context, uint32_t f) {
+    lazy_row *row = (lazy_row *)context;
+    if (f >= row->stride || row->asked[f]++) row->again = 1;
+    row->n++;
+    return row->again ? 0 : row->row[f];
+}
+
+/* Lazy features give the bits of the whole row, and the early exits those of mcb_predict_early, with no more features. */
+static int use_lazy(const mcb_model *m, const float *x, size_t stride, const double *scores) {
+    size_t K = m->n_classes, bits = (stride + 7) / 8, r, most = 0;
+    double *one = (double *)malloc(K * sizeof *one), *two = (double *)malloc(K * sizeof *two);
+    float *row = (float *)malloc(stride * sizeof *row);
+    unsigned char *known = (unsigned char *)malloc(bits);
+    lazy_row lazy;
+    int way;
+    lazy.stride = stride;
+    lazy.asked = (unsigned char *)malloc(stride);
+    if (!one || !two || !row || !known || !lazy.asked) abort();
+    for (r = 0; r < ROWS; r += 4) {
+        for (way = -1; way < 3; way++) {
+            uint64_t n, other;
+            uint32_t label, same;
+            if (way >= 0 && !mcb_has_early(m, way)) continue;
+            memset(known, 0, bits);
+            memset(lazy.asked, 0, stride);
+            lazy.row = x + r * stride;
+            lazy.n = 0;
+            lazy.again = 0;
+            if (way < 0) {
+                mcb_scores_lazy(m, lazy_feature, &lazy, row, known, two);
+                NEED(memcmp(scores + r * K, two, K * sizeof *two) == 0 || (is_machine(m) && isnan(two[0])));
+                most = lazy.n;
+            } else {
+                NEED(mcb_predict_early(m, way, lazy.row, one, &label, &n) == MCB_OK);
+                NEED(mcb_predict_early_lazy(m, way, lazy_feature, &lazy, row, known, two, &same, &other) == MCB_OK);
+                NEED(label == same && n == other && memcmp(one, two, K * sizeof *one) == 0);
+                NEED(lazy.n <= most);
+            }
+            NEED(!lazy.again);
+        }
+    }
+    free(one);
+    free(two);
+    free(row);
+    free(known);
+    free(lazy.asked);
+    return 0;
+}
+
+/* Rows of integers, some of which overlap, give the bits of the same numbers in float32, prepared or not. */
+static int use_integers(const mcb_model *plain, size_t stride) {
+    size_t K = plain->n_classes, need = mcb_prepared_size(plain), numbers = stride + 2 * (ROWS - 1), i, step = 1 + below(2);
+    double *one = (double *)malloc(ROWS * K * sizeof *one), *two = (double *)malloc(ROWS * K * sizeof *two);
+    uint8_t *bytes = (uint8_t *)malloc(numbers);
+    int16_t *shorts = (int16_t *)malloc(numbers * sizeof *shorts);
+    float *floats = (float *)malloc(2 * numbers * sizeof *floats);
+    void *memory = malloc(need + 1);
+    mcb_model m = *plain;
+    if (!one || !two || !bytes || !shorts || !floats || !memory) abort();
+    for (i = 0; i < numbers; i++) {
+        bytes[i] = (uint8_t)draw();
+        shorts[i] = (int16_t)(below(2) ? draw() : draw() % 5);
+        floats[i] = bytes[i];
+        floats[numbers + i] = shorts[i];
+    }
+    for (i = 0; i < 2 && !is_machine(&m); i++) {
+        mcb_scores_batch(&m, floats, ROWS, step, one);
+        NEED(mcb_scores_values(&m, MCB_VALUES_U8, bytes, ROWS, step, two) == MCB_OK);
+        NEED(memcmp(one, two, ROWS * K * sizeof *one) == 0);
+        mcb_scores_batch(&m, floats + numbers, ROWS, step, one);
+        NEED(mcb_scores_values(&m, MCB_VALUES_I16, shorts, ROWS, step, two) == MCB_OK);
+        NEED(memcmp(one, two, ROWS * K * sizeof *one) == 0);
+        NEED(mcb_prepare(&m, memory, need) == MCB_OK || m.kind == MCB_KIND_LINEAR);
+    }
+    NEED(mcb_scores_values(&m, 3, bytes, ROWS, step, two) == MCB_E_ARGUMENT);
+    NEED(!is_machine(&m) || mcb_scores_values(&m, MCB_VALUES_U8, bytes, ROWS, step, two) == MCB_E_ARGUMENT);
+    free(one);
+    free(two);
+    free(bytes);
+    free(shorts);
+    free(floats);
+    free(memory);
+    return 0;
+}
