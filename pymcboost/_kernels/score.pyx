@@ -149,12 +149,10 @@ cdef class Scorer:
         cdef uint32_t[::1] top = np.empty(max(n, 1), dtype=np.uint32)
         if not 1 <= n <= scores.shape[1] or scores.shape[1] != self.model.n_classes:
             raise ValueError("the arrays do not fit the model")
-        with nogil:
-            for r in range(scores.shape[0]):
-                mcb_top(&self.model, &scores[r, 0], n, &top[0])
-                for j in range(n):
-                    best[r, j] = top[j]
-                    highest[r, j] = scores[r, top[j]]
+        for r in range(scores.shape[0]):
+            mcb_top(&self.model, &scores[r, 0], n, &top[0])
+            for j in range(n):
+                best[r, j], highest[r, j] = top[j], scores[r, top[j]]
 
     def add(self, const float[:, ::1] X, Py_ssize_t begin, Py_ssize_t end, double[:, ::1] scores):
         """Add the learners ``begin <= j < end`` to scores (m, width); ``begin == -1`` sets them to the biases first."""

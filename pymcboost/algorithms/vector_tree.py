@@ -14,6 +14,7 @@ MCBoost shares one weak learner among all classes and gives it one coefficient p
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -44,6 +45,8 @@ LossScoring = (
 )  # fmt: skip
 # Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
 HASTY_RATE = 0.2
+# With more classes than these, few entries in leaves are the remedy for want of memory.
+MANY_CLASSES = 100
 # Columns that splits are found on where there are categories: one block of lanes, less that of the weight.
 MOST_SEARCHED = 15
 
@@ -139,8 +142,13 @@ class VectorTreeBoost(Booster):
     @property
     def narrow(self):
         """Whether scores alone are held, in single precision."""
+        return self.params.max_leaf_entries is not None and self.could_be_narrow
+
+    @property
+    def could_be_narrow(self):
+        """Whether they would be, were the entries of leaves few."""
         p = self.params
-        known = p.max_leaf_entries is not None and p.loss == "softmax" and p.leaf_step == "diagonal"
+        known = isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal"
         return known and columns_for(self.split_columns(), self.data.n_classes) is not None
 
     def hasten(self, n_rounds):
@@ -161,7 +169,10 @@ class VectorTreeBoost(Booster):
         newton = 0 if given else 7.5 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
         if self.narrow:
             return [memory.narrow(data, min(leaves, data.n_rows)), grower, memory.directions(data, fewer)]
-        found = [memory.rows(data, integers=fewer is None, curvature=given), grower, memory.tables(data, K, 0, newton)]
+        held = memory.rows(data, integers=fewer is None, curvature=given)
+        if K > MANY_CLASSES and self.could_be_narrow:
+            held = replace(held, remedy=f"max_leaf_entries=100, {held.remedy}")
+        found = [held, grower, memory.tables(data, K, 0, newton)]
         return found if fewer is None else [*found, memory.directions(data, fewer)]
 
     def prepare(self, previous):

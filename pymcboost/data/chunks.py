@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymcboost.data.mapped import PIECE, mapped
-from pymcboost.model.categories import find
+from pymcboost.model.categories import find, is_frame
 from pymcboost.model.columns import in_order, names_of, refuse_dates, wrong_value
 from pymcboost.model.rows import own
 
@@ -62,8 +62,8 @@ class Chunks:
         first = _Reading(self)
         labels, weights = [], []
         for _, y, weight in first:
-            labels.append(y)
-            weights += [] if weight is None else [weight]
+            labels.append(y.copy())  # it may be a column of its block, which goes
+            weights += [] if weight is None else [weight.copy()]
         if not first.n_rows:
             raise ValueError("Chunks: the blocks have no rows")
         y = np.concatenate(labels)
@@ -149,10 +149,10 @@ class _Reading:
     def _columns(self, X):
         """X as an array, or as a frame with its columns in the order of the first block's."""
         names = names_of(X)
-        if names is None:
-            X = X if isinstance(X, np.ndarray) else np.asarray(own(X))
-        elif find("from_dtype", X) is not None:
+        if is_frame(X) and find("from_dtype", X) is not None:
             raise ValueError("X has columns of categories; give their codes, and their numbers as categorical_features")
+        if names is None and not isinstance(X, np.ndarray):
+            X = np.asarray(own(X))
         if len(X.shape) != 2:
             raise ValueError(f"X must be two-dimensional, but has shape {X.shape}")
         if self.n_features is None:
@@ -163,7 +163,7 @@ class _Reading:
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} columns, the first block has {self.n_features}")
         if self.head is None and len(X):
-            self.head = X.iloc[:1] if hasattr(X, "iloc") else X[:1]
+            self.head = X.iloc[:1].copy() if hasattr(X, "iloc") else np.array(X[:1]) if names is None else X[:1]
         return X
 
     def _values(self, X):

@@ -2135,6 +2135,16 @@ static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, m
     }
 }
 
+/* What leaves add: values, the code, where entries begin and their classes. */
+static inline void mcb__copy_leaves(const mcb_model *m, float *leaf, float *code, uint32_t *first, uint16_t *entry) {
+    const mcb_section *s = m->section;
+    uint64_t i;
+    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__real(&s[MCB_S_LEAF], i);
+    for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
+    for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
+    for (i = 0; i < s[MCB_S_LCLS].count; i++) entry[i] = (uint16_t)mcb__uint(&s[MCB_S_LCLS], i);
+}
+
 static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
@@ -2208,10 +2218,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
 #undef MCB__TAKE
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
-    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__real(&s[MCB_S_LEAF], i);
-    for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
-    for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
-    for (i = 0; i < s[MCB_S_LCLS].count; i++) entry[i] = (uint16_t)mcb__uint(&s[MCB_S_LCLS], i);
+    mcb__copy_leaves(m, leaf, code, first, entry);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
         tree[t].split = (uint32_t)begin;
@@ -2221,8 +2228,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
         begin += n;
     }
     tree[T].split = (uint32_t)begin;
-    tree[T].cls = tree[T].base = 0;
-    tree[T].depth = 0;
+    tree[T].depth = tree[T].cls = tree[T].base = 0;
     for (i = 0; i < n_blocks; i++) {
         for (t = block[i].tree; t < block[i + 1].tree; t += MCB__SORTED) {
             uint64_t n = block[i + 1].tree - t;
@@ -2416,6 +2422,30 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
     for (k = 0; k < K; k++) scores[k] += value * (double)code[k];
 }
 
+MCB__INLINE size_t mcb__leaf_of(const mcb__prepared *p, uint64_t t, float found) {
+    return p->tree[t].split + (size_t)t + mcb__leaf_number(found);
+}
+
+/* Bring the entries of a leaf nearer, some of the n trees before they are added, and before that where they begin. */
+enum { MCB__AHEAD = 8 };
+MCB__INLINE void mcb__fetch_entries(const mcb__prepared *p, uint64_t t, const float *found, size_t n) {
+#if MCB__VECTOR
+    if (n > 2 * MCB__AHEAD)
+        __builtin_prefetch(p->first + mcb__leaf_of(p, t + 2 * MCB__AHEAD, found[2 * MCB__AHEAD]));
+    if (n > MCB__AHEAD) {
+        size_t leaf = mcb__leaf_of(p, t + MCB__AHEAD, found[MCB__AHEAD]);
+        uint32_t e, end = p->first[leaf + 1];
+        for (e = p->first[leaf]; e < end; e += 16) __builtin_prefetch(p->leaf + e);
+        for (e = p->first[leaf]; e < end; e += 32) __builtin_prefetch(p->entry + e);
+    }
+#else
+    (void)p;
+    (void)t;
+    (void)found;
+    (void)n;
+#endif
+}
+
 /* The entries of a leaf. */
 MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *scores) {
     uint32_t e, end = p->first[leaf + 1];
@@ -2438,6 +2468,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
                 n = mcb__find_leaves(p, block, t, end, v, found);                                         \
                 for (i = 0; i < n; i++) {                                                                 \
                     const mcb__tree *tree = p->tree + t + i;                                              \
+                    if (p->first) mcb__fetch_entries(p, t + i, found + i, n - i);                         \
                     if (vector) {                                                                         \
                         size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);           \
                         if (p->first)                                                                     \

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost.model.arrays import finite, integers, rising
+from pymcboost.model.arrays import finite, integers, narrow, rising
 
 
 class LeafEntries:
@@ -114,6 +114,30 @@ class GrowingEntries:
     def __getitem__(self, part):
         """Entries of a slice of the leaves."""
         return LeafEntries(self._start[: part.stop + 1], self._cls, self._value, self.n_classes)[part]
+
+
+def checked(leaf, shape):
+    """Numbers of leaves of a shape as they are saved."""
+    entries = isinstance(leaf, LeafEntries) and len(shape) == 2
+    return leaf.canonical(*shape) if entries else finite("leaf", leaf, shape)
+
+
+def halved(leaf):
+    """Numbers of leaves as float16."""
+    entries = isinstance(leaf, LeafEntries)
+    with np.errstate(over="ignore"):  # adding 0 turns the -0 of what was too small into +0
+        half = leaf.of_type(np.float16) if entries else leaf.astype(np.float16) + np.float16(0)
+    if not np.isfinite(half.value if entries else half).all():
+        largest = np.abs(leaf.value if entries else leaf).max()
+        raise ValueError(f"leaves='float16' cannot hold a leaf of {largest:g}: the largest number is 65504")
+    return half
+
+
+def leaf_sections(leaf):
+    """Sections of a file with the numbers of leaves, as (tag, array)."""
+    if not isinstance(leaf, LeafEntries):
+        return [("LEAF", leaf)]
+    return [("LEAF", leaf.value), ("LOFF", narrow(leaf.start)), ("LCLS", narrow(leaf.cls))]
 
 
 def roomy(array, n):

@@ -11,7 +11,7 @@ import numpy as np
 from pymcboost.model import arrays
 from pymcboost.model.arrays import check_rounds, finite, integers, narrow, rising, running_sums
 from pymcboost.model.categories import Categories
-from pymcboost.model.entries import LeafEntries
+from pymcboost.model.entries import LeafEntries, checked, halved, leaf_sections
 from pymcboost.model.file import DECODERS
 from pymcboost.model.intervals import merged
 from pymcboost.model.kind import Kind
@@ -242,10 +242,7 @@ class Trees(Kind):
         threshold = finite("threshold", self.threshold, (s,))
         right = integers("right", self.right, s)
         vector = self.cls is None
-        if vector and isinstance(self.leaf, LeafEntries):
-            leaf = self.leaf.canonical(s + t, k)
-        else:
-            leaf = finite("leaf", self.leaf, (s + t, k) if vector else (s + t,))
+        leaf = checked(self.leaf, (s + t, k) if vector else (s + t,))
         code, cls, base = self._canonical_classes(t, k)
         rounds = rising("rounds", self.rounds, t)
         result = Trees(
@@ -338,14 +335,7 @@ class Trees(Kind):
 
     def half(self):
         """The same trees with leaves of float16."""
-        leaf, entries = self.leaf, isinstance(self.leaf, LeafEntries)
-        with np.errstate(over="ignore"):  # adding 0 turns the -0 of what was too small into +0
-            half = leaf.of_type(np.float16) if entries else leaf.astype(np.float16) + np.float16(0)
-        if not np.isfinite(half.value if entries else half).all():
-            raise ValueError(
-                f"leaves='float16' cannot hold a leaf of {np.abs(leaf).max():g}: the largest number is 65504"
-            )
-        return replace(self, leaf=half)
+        return replace(self, leaf=halved(self.leaf))
 
     def dense(self):
         """The same trees with a number for each class in a leaf."""
@@ -357,11 +347,8 @@ class Trees(Kind):
             ("FEAT", narrow(self.feature, self.nan_left)),
             ("THRS", self.threshold),
             ("RGHT", narrow(self.right)),
+            *leaf_sections(self.leaf),
         ]
-        if isinstance(self.leaf, LeafEntries):
-            sections += [("LEAF", self.leaf.value), ("LOFF", narrow(self.leaf.start)), ("LCLS", narrow(self.leaf.cls))]
-        else:
-            sections.append(("LEAF", self.leaf))
         if self.cls is not None:
             sections.append(("TCLS", narrow(self.cls)))
         if self.code is not None:

@@ -119,8 +119,9 @@ def narrow(data, max_leaves):
     """Scores in single precision, and the sums, steps and vectors of a tree's leaves: `losses.narrow`."""
     m, padded = data.n_rows, 16 * (data.n_classes // 16 + 1)
     return Part(
-        f"the scores of {m} rows and {data.n_classes} classes", 4 * m * padded, FEWER, max_leaves * padded * 56
-    )
+        f"the scores of {m} rows and {data.n_classes} classes", 4 * m * padded * _in_memory(data), FEWER,
+        max_leaves * padded * 56,
+    )  # fmt: skip
 
 
 def directions(data, n_columns):

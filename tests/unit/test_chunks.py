@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -59,6 +60,7 @@ def test_bytes_do_not_depend_on_blocks(n, weighted):
         {"class_weight": "balanced", "loss": "exp", "split_columns": 2},
         {"categorical_features": [1]},
         {"max_bins": 5},
+        {"max_leaf_entries": 2, "split_columns": 1},
     ],
     ids=str,
 )
@@ -144,6 +146,7 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
         ([(FRAME, Y100), (FRAME.rename(columns={"b": "d"}), Y100)], "block 1: the columns of X are not those"),
         ([(FRAME, Y100), (X100[:, :2], Y100)], "block 1: X is a data frame in some blocks and an array in others"),
         ([(FRAME.astype({"a": "category"}), Y100)], "block 0: X has columns of categories"),
+        ([(pd.DataFrame(X100.round()).astype({0: "category"}), Y100)], "block 0: X has columns of categories"),
         ([(FRAME.assign(b="blue"), Y100)], "block 0: column 'b': 'blue' is text (row 0)"),
         ([(X100, Y100), (INFINITE, Y100)], "block 1: row 103 (from 0, of all blocks), column 2: the value is infinite"),
         ([(X100, Y100[1:])], "block 0: X has 100 rows, y and the weights have the shapes [(99,)]"),
@@ -199,6 +202,33 @@ def test_files_have_no_names(tmp_path):
     X, y, _ = made()
     trees().fit(Chunks(cut([5], X, y), tmp_path), callbacks=[Look()])
     assert seen == [([], {"Mapped"})] * 4
+
+
+def test_blocks_go():
+    """Labels that are a column of their block do not keep it."""
+    tables, alive = [], []
+
+    def blocks():
+        for part in range(6):
+            X, y, _ = made(100, part)
+            table = np.column_stack([X, y == "low"])
+            tables.append(weakref.ref(table))
+            alive.append(sum(table() is not None for table in tables))
+            yield table[:, :-1], table[:, -1]
+
+    Chunks(blocks).gathered()
+    assert len(alive) == 12
+    assert max(alive) == 2
+
+
+def test_room_without_fallocate(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    monkeypatch.setattr(mapped, "PIECE", 7)
+    array = mapped.mapped((3, 5), np.int32, tmp_path)
+    assert array.flags.writeable
+    assert not array.any()
+    array[:] = 3
+    assert array.sum() == 45
 
 
 def test_files_count_as_free_memory_of_a_control_group(tmp_path, monkeypatch):

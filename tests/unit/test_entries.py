@@ -12,6 +12,7 @@ from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
 from pymcboost.export import to_c
 from pymcboost.inspection import contributions, importance
 from pymcboost.learners.vector_trees import sparse_leaves
+from pymcboost.model import rows
 from pymcboost.model.entries import LeafEntries
 from pymcboost.model.model import Model
 
@@ -95,10 +96,10 @@ def test_all_that_reads_leaves():
     trees = [list(dict(one.ensemble.dump())["trees"]) for one in (model, full)]
     assert trees[0] == trees[1]
     assert to_c(model).split("{", 1)[1] == to_c(full).split("{", 1)[1]
-    rows = np.nan_to_num(X, nan=np.nan, posinf=9, neginf=-9)
-    for found, expected in zip(*(contributions(one, rows, background=rows) for one in (model, full)), strict=True):
+    some = np.nan_to_num(X, nan=np.nan, posinf=9, neginf=-9)
+    for found, expected in zip(*(contributions(one, some, background=some) for one in (model, full)), strict=True):
         np.testing.assert_array_equal(found, expected)
-    model, full = model.with_covers(rows), full.with_covers(rows)
+    model, full = model.with_covers(some), full.with_covers(some)
     np.testing.assert_array_equal(importance(model), importance(full))
     assert model.with_early_exit("certified").predict(X).tolist() == full.predict(X).tolist()
     half = Model.from_bytes(model.to_bytes(leaves="float16"))
@@ -107,8 +108,9 @@ def test_all_that_reads_leaves():
     assert model.ensemble.describe("float32")["trees"]["entries"] == len(model.ensemble.leaf.cls)
 
 
-def test_the_first_labels():
+def test_the_first_labels(monkeypatch):
     X, y = data(K=9)
+    monkeypatch.setattr(rows, "TOP_NUMBERS", 900)  # some rows at once
     names = np.array(list("ihgfedcba"))[y]
     model = classifier(max_leaf_entries=3).fit(X, names)
     F = model.decision_function(X)

@@ -166,6 +166,30 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
     for (k = 0; k < K; k++) scores[k] += value * (double)code[k];
 }
 
+MCB__INLINE size_t mcb__leaf_of(const mcb__prepared *p, uint64_t t, float found) {
+    return p->tree[t].split + (size_t)t + mcb__leaf_number(found);
+}
+
+/* Bring the entries of a leaf nearer, some of the n trees before they are added, and before that where they begin. */
+enum { MCB__AHEAD = 8 };
+MCB__INLINE void mcb__fetch_entries(const mcb__prepared *p, uint64_t t, const float *found, size_t n) {
+#if MCB__VECTOR
+    if (n > 2 * MCB__AHEAD)
+        __builtin_prefetch(p->first + mcb__leaf_of(p, t + 2 * MCB__AHEAD, found[2 * MCB__AHEAD]));
+    if (n > MCB__AHEAD) {
+        size_t leaf = mcb__leaf_of(p, t + MCB__AHEAD, found[MCB__AHEAD]);
+        uint32_t e, end = p->first[leaf + 1];
+        for (e = p->first[leaf]; e < end; e += 16) __builtin_prefetch(p->leaf + e);
+        for (e = p->first[leaf]; e < end; e += 32) __builtin_prefetch(p->entry + e);
+    }
+#else
+    (void)p;
+    (void)t;
+    (void)found;
+    (void)n;
+#endif
+}
+
 /* The entries of a leaf. */
 MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *scores) {
     uint32_t e, end = p->first[leaf + 1];
@@ -188,6 +212,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
                 n = mcb__find_leaves(p, block, t, end, v, found);                                         \
                 for (i = 0; i < n; i++) {                                                                 \
                     const mcb__tree *tree = p->tree + t + i;                                              \
+                    if (p->first) mcb__fetch_entries(p, t + i, found + i, n - i);                         \
                     if (vector) {                                                                         \
                         size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);           \
                         if (p->first)                                                                     \

@@ -200,6 +200,16 @@ static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, m
     }
 }
 
+/* What leaves add: values, the code, where entries begin and their classes. */
+static inline void mcb__copy_leaves(const mcb_model *m, float *leaf, float *code, uint32_t *first, uint16_t *entry) {
+    const mcb_section *s = m->section;
+    uint64_t i;
+    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__real(&s[MCB_S_LEAF], i);
+    for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
+    for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
+    for (i = 0; i < s[MCB_S_LCLS].count; i++) entry[i] = (uint16_t)mcb__uint(&s[MCB_S_LCLS], i);
+}
+
 static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
@@ -273,10 +283,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
 #undef MCB__TAKE
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
-    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__real(&s[MCB_S_LEAF], i);
-    for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
-    for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
-    for (i = 0; i < s[MCB_S_LCLS].count; i++) entry[i] = (uint16_t)mcb__uint(&s[MCB_S_LCLS], i);
+    mcb__copy_leaves(m, leaf, code, first, entry);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
         tree[t].split = (uint32_t)begin;
@@ -286,8 +293,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
         begin += n;
     }
     tree[T].split = (uint32_t)begin;
-    tree[T].cls = tree[T].base = 0;
-    tree[T].depth = 0;
+    tree[T].depth = tree[T].cls = tree[T].base = 0;
     for (i = 0; i < n_blocks; i++) {
         for (t = block[i].tree; t < block[i + 1].tree; t += MCB__SORTED) {
             uint64_t n = block[i + 1].tree - t;
