@@ -404,7 +404,7 @@ def main(arguments=None):
         ("seed", 0, "start of the random numbers"),
     ):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default: {default})")
-    parser.add_argument("--rate", type=float, default=0.1, help="share of objects' windows that the exit may lose")
+    parser.add_argument("--rate", type=float, default=0.05, help="share of objects' windows that the exit may lose")
     parser.add_argument("--learning-rate", type=float, default=0.3)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)

@@ -77,8 +77,9 @@ class AdaBoostMLClassifier(ClassicClassifier):
 
     Notes
     -----
-    The source gives the loss, margin vectors, and one classifier and one step a round. Chosen here: stumps as
-    classifiers (they name two different classes), steps of at most 20, and ``sample_weight`` as a factor of the loss.
+    The source gives the loss, margin vectors, and that each round adds one classifier with a step. Its listing was not
+    at hand: weights and step are derived from the loss. Chosen here: stumps as classifiers (they name two different
+    classes), steps of at most 20, and ``sample_weight`` as a factor of the loss.
     The length of a margin vector does not matter, as the step scales it.
 
     The loss is least where the probability of class k is in proportion to 1 + exp(F_k). Models have F / 2, and
