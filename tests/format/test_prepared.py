@@ -41,7 +41,7 @@ def has_avx512():
 
 
 def check(program, folder, trees, ranked, rows=3):
-    """The program's scores are those of the slow twin; ``ranked``: whether ranks are used where the processor has them."""
+    """Compare with the slow twin; ``ranked``: whether ranks are used where the processor has them."""
     X = random_rows(40, trees.n_features)
     X[0], X[1, ::2], X[2] = np.nan, np.inf, -np.inf
     Model.from_ensemble(trees, range(trees.n_classes)).save(folder / "m.mcb")
