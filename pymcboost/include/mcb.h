@@ -1945,6 +1945,13 @@ typedef struct {
  * is more than any rank, and 0 for the way. */
 enum { MCB__R_COLUMNS = 64, MCB__R_CUTS = 8191, MCB__R_SPLITS = 2047, MCB__R_LEAST = 1000, MCB__R_LANES = 32 };
 
+/* An order of trees in which groups of up to MCB__SORTED go from shallow to deep. Arrays of 32 bits have MCB__R_LANES more. */
+typedef struct {
+    uint32_t *root, *first; /* node and leaf that are the first of a tree */
+    uint16_t *depth;
+    uint16_t *place;        /* of a tree in its group */
+} mcb__sorted;
+
 typedef struct {
     uint32_t feature[MCB__R_COLUMNS]; /* those that are not there are like the first */
     float missing[MCB__R_COLUMNS];
@@ -1952,8 +1959,7 @@ typedef struct {
     uint32_t n_columns, most;                            /* most: the largest power of 2 within thresholds of a column */
     const float *cut;       /* thresholds of each column, increasing */
     const uint32_t *node;   /* the root of a tree is where it is in the other layout */
-    const uint32_t *root, *first; /* of the trees' nodes and leaves, sorted like mcb__walk, and MCB__R_LANES more */
-    const uint16_t *place;  /* of a tree among those sorted */
+    mcb__sorted all, early;  /* early: in the groups of mcb__ahead, if the file has early exits */
 } mcb__ranks;
 
 typedef struct {
@@ -1992,10 +1998,17 @@ static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t 
 #endif
 }
 
+static inline size_t mcb__order_size(uint64_t T) {
+    return 2 * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) + 2 * mcb__room(T, sizeof(uint16_t));
+}
+
+/* Trees to descend together from number t on where a row may exit soon: 32, then those up to 128, then 128 each. */
+MCB__INLINE uint64_t mcb__ahead(uint64_t t) { return t == 0 ? 32 : t == 32 ? 96 : 128; }
+
 static inline size_t mcb__ranks_size(const mcb_model *m) {
     uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
     return mcb__room(1, sizeof(mcb__ranks)) + mcb__room(S, sizeof(float)) + mcb__room(2 * S + T, sizeof(uint32_t)) +
-           2 * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) + mcb__room(T, sizeof(uint16_t));
+           (m->section[MCB_S_EXIT].data ? 2 : 1) * mcb__order_size(T);
 }
 
 /* Heap sort. */
@@ -2068,22 +2081,45 @@ static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint
     }
 }
 
+/* Sort trees t to t + n from shallow to deep. */
+static inline void mcb__order_trees(const mcb__tree *tree, uint64_t t, uint64_t n, const mcb__sorted *out) {
+    uint64_t i, j;
+    for (i = 0; i < n; i++) { /* root holds the trees' numbers for now */
+        uint32_t *number = out->root + t;
+        for (j = i; j && tree[number[j - 1]].depth > tree[t + i].depth; j--) number[j] = number[j - 1];
+        number[j] = (uint32_t)(t + i);
+    }
+    for (i = t; i < t + n; i++) {
+        uint32_t number = out->root[i];
+        out->place[number] = (uint16_t)(i - t);
+        out->depth[i] = (uint16_t)tree[number].depth;
+        out->first[i] = tree[number].split + number;
+        out->root[i] = 2 * tree[number].split + number;
+    }
+}
+
+static inline unsigned char *mcb__place_order(unsigned char *at, uint64_t T, mcb__sorted *out) {
+    out->root = (uint32_t *)(void *)at;
+    out->first = (uint32_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *out->root));
+    out->depth = (uint16_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *out->first));
+    out->place = (uint16_t *)(void *)(at += mcb__room(T, sizeof *out->depth));
+    memset(out->root + T, 0, MCB__R_LANES * sizeof *out->root);
+    memset(out->first + T, 0, MCB__R_LANES * sizeof *out->first);
+    return at + mcb__room(T, sizeof *out->place);
+}
+
 /* Lay trees out in ranks, behind `ranks`. */
 static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mcb__node *from, mcb__ranks *ranks) {
-    uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t;
+    uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n;
     unsigned char *at = (unsigned char *)ranks + mcb__room(1, sizeof *ranks);
     float *cut = (float *)(void *)at;
-    uint32_t *node = (uint32_t *)(void *)(at += mcb__room(S, sizeof *cut));
-    uint32_t *root = (uint32_t *)(void *)(at += mcb__room(2 * S + T, sizeof *node)), c;
-    uint32_t *first = (uint32_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *root));
-    uint16_t *place = (uint16_t *)(void *)(at + mcb__room(T + MCB__R_LANES, sizeof *root));
+    uint32_t *node = (uint32_t *)(void *)(at += mcb__room(S, sizeof *cut)), c;
     memset(ranks, 0, sizeof *ranks);
+    at = mcb__place_order(at + mcb__room(2 * S + T, sizeof *node), T, &ranks->all);
+    if (m->section[MCB_S_EXIT].data) mcb__place_order(at, T, &ranks->early);
     ranks->n_columns = (uint32_t)p->block[1].column;
     ranks->cut = cut;
     ranks->node = node;
-    ranks->root = root;
-    ranks->first = first;
-    ranks->place = place;
     for (c = 0; c < MCB__R_COLUMNS; c++) {
         ranks->feature[c] = p->column[c < ranks->n_columns ? c : 0].feature;
         ranks->missing[c] = p->column[c < ranks->n_columns ? c : 0].missing;
@@ -2091,13 +2127,16 @@ static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mc
     if (!mcb__collect_cuts(m, p, ranks, cut)) return 0;
     for (t = 0; t < T; t++) {
         size_t begin = 2 * (size_t)p->tree[t].split + t;
-        uint64_t sorted = t - t % MCB__SORTED + p->walk[t].number; /* the tree that comes at t */
         mcb__rank_tree(ranks, from + begin, p->tree[t + 1].split - p->tree[t].split, node + begin);
-        root[t] = p->walk[t].root;
-        first[t] = (uint32_t)(p->tree[sorted].split + sorted);
-        place[sorted] = (uint16_t)(t % MCB__SORTED);
     }
-    for (c = 0; c < MCB__R_LANES; c++) root[T + c] = first[T + c] = 0;
+    for (t = 0; t < T; t += n) {
+        n = T - t < MCB__SORTED ? T - t : (uint64_t)MCB__SORTED;
+        mcb__order_trees(p->tree, t, n, &ranks->all);
+    }
+    for (t = 0; t < T && m->section[MCB_S_EXIT].data; t += n) {
+        n = T - t < mcb__ahead(t) ? T - t : mcb__ahead(t);
+        mcb__order_trees(p->tree, t, n, &ranks->early);
+    }
     return 1;
 }
 
@@ -2378,7 +2417,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
 
 typedef uint32_t mcb__u16x __attribute__((vector_size(64)));
 typedef int32_t mcb__s16x __attribute__((vector_size(64)));
-typedef uint16_t mcb__w16x __attribute__((vector_size(32), may_alias));
+typedef uint16_t mcb__w16x __attribute__((vector_size(32)));
+typedef uint16_t mcb__wm16x __attribute__((vector_size(32), aligned(1), may_alias));
 typedef float mcb__f16x __attribute__((vector_size(64)));
 typedef uint32_t mcb__um16x __attribute__((vector_size(64), aligned(1), may_alias));
 typedef float mcb__fm16x __attribute__((vector_size(64), aligned(1), may_alias));
@@ -2423,7 +2463,7 @@ MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values, 
         MCB__GATHER(cut, p->cut, middle);                                                     \
         found##i += ((mcb__u16x)((mcb__f16x)cut < value##i) & inside) & half;                 \
     }
-#define MCB__R_FOUND(i) *(mcb__w16x *)(void *)(rank + 16 * i) = __builtin_convertvector(found##i - from##i, mcb__w16x);
+#define MCB__R_FOUND(i) *(mcb__wm16x *)(void *)(rank + 16 * i) = __builtin_convertvector(found##i - from##i, mcb__w16x);
 #define MCB__R_EACH2(X) X(0) X(1)
 #define MCB__R_EACH3(X) MCB__R_EACH2(X) X(2)
 #define MCB__R_EACH4(X) MCB__R_EACH3(X) X(3)
@@ -2431,16 +2471,13 @@ MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values, 
 #define MCB__R_EACH6(X) MCB__R_EACH5(X) X(5)
 #define MCB__R_EACH7(X) MCB__R_EACH6(X) X(6)
 #define MCB__R_EACH8(X) MCB__R_EACH7(X) X(7)
-MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, mcb__u16x *ranks) {
-    MCB__ALIGNED uint16_t rank[MCB__R_COLUMNS];
+MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, uint16_t *rank) {
     uint32_t half;
     MCB__R_EACH4(MCB__R_VALUES)
     for (half = p->most; half; half >>= 1) {
         MCB__R_EACH4(MCB__R_SEARCH)
     }
     MCB__R_EACH4(MCB__R_FOUND)
-    ranks[0] = *(const mcb__um16x *)(const void *)rank;
-    ranks[1] = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);
 }
 
 /* One step of 16 descents: a node's column is its lowest 6 bits, and chooses among 64 ranks. */
@@ -2448,10 +2485,10 @@ MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, m
 #define MCB__R_LOAD(i) MCB__GATHER(node##i, p->node, at##i);
 #define MCB__R_STEP(i)                                                                             \
     {                                                                                              \
-        mcb__u16x rank = node##i;                                                                  \
-        __asm__("vpermi2w %2, %1, %0" : "+v"(rank) : "v"(low), "v"(high));                         \
-        rank &= 0xffffu;                                                                           \
-        at##i += (node##i >> 20) - (mcb__u16x)(rank > ((node##i >> 6) & 0x3fffu));                 \
+        mcb__u16x mine = node##i;                                                                  \
+        __asm__("vpermi2w %2, %1, %0" : "+v"(mine) : "v"(low), "v"(high));                         \
+        mine &= 0xffffu;                                                                           \
+        at##i += (node##i >> 20) - (mcb__u16x)(mine > ((node##i >> 6) & 0x3fffu));                 \
         MCB__R_LOAD(i)                                                                             \
     }
 #define MCB__R_MORE(i) more |= node##i;
@@ -2459,10 +2496,11 @@ MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, m
     *(mcb__um16x *)(leaf + 16 * i) = *(const mcb__um16x *)(first + 16 * i) + ((node##i >> 6) & (uint32_t)MCB__R_CUTS);
 /* Leaves of 16 n trees from number t of those sorted on, of which the deepest has `depth` splits. */
 #define MCB__DEFINE_RANKED(n)                                                                                   \
-    MCB__AVX512 MCB__APART void mcb__ranked_##n(const mcb__ranks *p, uint64_t t, uint32_t depth,                \
-                                                const mcb__u16x *ranks, uint32_t *leaf) {                       \
-        const uint32_t *root = p->root + t, *first = p->first + t;                                              \
-        mcb__u16x low = ranks[0], high = ranks[1], more;                                                        \
+    MCB__AVX512 MCB__APART void mcb__ranked_##n(const mcb__ranks *p, const mcb__sorted *order, uint64_t t,       \
+                                                uint32_t depth, const uint16_t *rank, uint32_t *leaf) {         \
+        const uint32_t *root = order->root + t, *first = order->first + t;                                      \
+        mcb__u16x low = *(const mcb__um16x *)(const void *)rank, more;                                          \
+        mcb__u16x high = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);                        \
         uint32_t steps, i;                                                                                      \
         MCB__R_EACH##n(MCB__R_BEGIN)                                                                            \
         MCB__R_EACH##n(MCB__R_LOAD)                                                                             \
@@ -2486,13 +2524,12 @@ MCB__DEFINE_RANKED(6)
 MCB__DEFINE_RANKED(7)
 MCB__DEFINE_RANKED(8)
 
-#define MCB__RANKED(n) mcb__ranked_##n(q, t + i, p->walk[t + last - 1].depth, ranks, leaf + i); break;
+#define MCB__RANKED(n) mcb__ranked_##n(p, order, t + i, order->depth[t + last - 1], rank, leaf + i); break;
 
 /* Leaves of a row in trees t to t + n, which were sorted together. */
-MCB__AVX512 MCB__APART void mcb__find_ranked(const mcb__prepared *p, uint64_t t, size_t n, const mcb__u16x *ranks,
-                                             size_t *row) {
-    const mcb__ranks *q = p->ranks;
-    const uint16_t *place = q->place + t;
+MCB__AVX512 MCB__APART void mcb__find_ranked(const mcb__ranks *p, const mcb__sorted *order, uint64_t t, size_t n,
+                                             const uint16_t *rank, size_t *row) {
+    const uint16_t *place = order->place + t;
     uint32_t leaf[MCB__SORTED + 2 * 16];
     size_t i, vectors, parts, last;
     for (i = 0; i < n; i += 16 * vectors) { /* parts of equal size */
@@ -2787,14 +2824,14 @@ MCB__INLINE size_t mcb__at_a_time(const mcb__prepared *p, int ranked, size_t n_r
 MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, int vector, const void *x, int values,
                                               double *scores) {
     uint64_t t, end = p->block[1].tree;
-    mcb__u16x ranks[2];
+    uint16_t rank[MCB__R_COLUMNS];
     size_t i, n;
-    mcb__rank_row(p->ranks, x, values, ranks);
+    mcb__rank_row(p->ranks, x, values, rank);
     for (t = 0; t < end; t += n) {
         size_t row[MCB__SORTED];
         float value[MCB__SORTED];
         n = end - t < MCB__SORTED ? (size_t)(end - t) : (size_t)MCB__SORTED;
-        mcb__find_ranked(p, t, n, ranks, row);
+        mcb__find_ranked(p->ranks, &p->ranks->all, t, n, rank, row);
         for (i = 0; i < n && !vector; i++) value[i] = p->leaf[row[i]];
         if (vector) mcb__add_rows_8(p, row, n, K, scores);
         else mcb__add_values(p, t, value, n, K, scores);
@@ -3657,6 +3694,10 @@ typedef struct {
     const mcb__walk *walk;   /* null if the trees are not prepared */
     const mcb__block *block;
     size_t copied;           /* columns of the block */
+    uint64_t begin, found;   /* trees whose leaves are known, in ranks */
+    size_t row[MCB__SORTED / 2];
+    uint16_t rank[MCB__R_COLUMNS];
+    double sums[48];         /* where scores are whole vectors, so that they need no copies */
 } mcb__passage;
 
 /* Leaves of 8 trees for one row, where there are no 16. */
@@ -3739,6 +3780,38 @@ MCB__DEFINE_PASS(4, MCB__AVX2)
 MCB__DEFINE_PASS(8, MCB__AVX512)
 #endif
 
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+/* The same for trees in ranks. More of them are descended at a time than lie between two checkpoints. */
+MCB__AVX512 MCB__APART void mcb__pass_ranked(const mcb_model *m, mcb__passage *s, uint64_t end) {
+    const mcb__prepared *p = (const mcb__prepared *)m->prepared;
+    size_t K = m->n_classes, i, n;
+    if (!s->found) mcb__rank_row(p->ranks, s->x, s->values, s->rank);
+    for (; s->learner < end; s->learner += n) {
+        const size_t *row;
+        float value[MCB__SORTED / 2];
+        if (s->learner == s->found) {
+            uint64_t rest = m->n_learners - s->found, ahead = mcb__ahead(s->found);
+            n = (size_t)(rest < ahead ? rest : ahead);
+            mcb__find_ranked(p->ranks, &p->ranks->early, s->found, n, s->rank, s->row);
+            s->begin = s->found;
+            s->found += n;
+        }
+        row = s->row + (s->learner - s->begin);
+        n = (size_t)((end < s->found ? end : s->found) - s->learner);
+        if (s->scores == s->sums) {
+            const size_t first = 0;
+            double *all = s->sums;
+            switch (p->step / 4) { MCB__CASES12(MCB__SUM_CASE_4) }
+        } else if (!m->section[MCB_S_TCLS].data) {
+            mcb__add_rows_8(p, row, n, K, s->scores);
+        } else {
+            for (i = 0; i < n; i++) value[i] = p->leaf[row[i]];
+            mcb__add_values(p, s->learner, value, n, K, s->scores);
+        }
+    }
+}
+#endif
+
 /* Add the learners up to `end`. v: room for the columns of a block. */
 static inline void mcb__pass(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {
     if (m->kind == MCB_KIND_STUMPS) {
@@ -3752,7 +3825,8 @@ static inline void mcb__pass(const mcb_model *m, mcb__passage *s, uint64_t end, 
     } else {
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
         if (s->width == 8) {
-            mcb__pass_8(m, s, end, v);
+            if (((const mcb__prepared *)m->prepared)->ranks) mcb__pass_ranked(m, s, end);
+            else mcb__pass_8(m, s, end, v);
             return;
         }
 #endif
@@ -3839,6 +3913,7 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
     s.x = x;
     s.values = values;
     s.scores = scores;
+    if (p && values == MCB_VALUES_F32 && p->ranks && p->step % 4 == 0 && p->step <= 48) s.scores = s.sums;
 #if MCB__VECTOR
     s.width = mcb__width();
 #endif
@@ -3846,15 +3921,16 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
         s.block = p->block;
         s.walk = p->early[way == MCB_EARLY_CERTIFIED];
     }
-    mcb_start_scores(m, 1, scores);
+    mcb_start_scores(m, 1, s.scores);
     for (c = mcb__first_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c += step) {
         mcb__pass(m, &s, mcb__uint(checkpoint, c), v);
         if (mcb__may_exit(m, &s, way, c)) break;
     }
     if (c >= checkpoint->count) {
         mcb__pass(m, &s, m->n_learners, v);
-        s.top = mcb_argmax(m, scores);
+        s.top = mcb_argmax(m, s.scores);
     }
+    if (s.scores != scores) memcpy(scores, s.scores, m->n_classes * sizeof *scores);
     *label = s.top;
     *n_learners = s.learner;
     return MCB_OK;

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reference import modelreader
 from reference.scoring import random_rows, random_trees, raw_scores
 
 import pymcboost
@@ -82,6 +83,23 @@ def test_what_ranks_cannot_hold_is_scored_otherwise(compiled, tmp_path):
     check(compiled("simd"), tmp_path, chains(5, 2047), False, rows=1)  # over 8,191 thresholds
     same = replace(chains(5, 2047), threshold=np.tile(np.linspace(-1, 1, 2047, dtype=np.float32), 5))
     check(compiled("simd"), tmp_path, same, True, rows=1)  # of which only 2,047 are different
+
+
+@pytest.mark.parametrize("mode", ["vector", "base", "code"])
+def test_early_exits_of_trees_in_ranks(mode):
+    """Classes and numbers of learners are those of the slow reader; Python scores prepared trees."""
+    trees = random_trees(100, 9, 4, mode, splits=(20, 20))
+    weight = np.repeat(0.97 ** np.arange(len(trees)), 21)
+    trees = replace(trees, leaf=(trees.leaf.T * weight).T.astype(np.float32))
+    X = random_rows(300, 9, seed=3)
+    model = Model.from_ensemble(trees, range(4)).with_early_exit("certified")
+    model = model.with_early_exit("calibrated", X, rate=0.1).with_early_exit("rejection", X, rate=0.1, background=1)
+    file, learners = modelreader.File(model.to_bytes()), set()
+    for number, way in enumerate(("certified", "calibrated", "rejection")):
+        found = list(zip(*model.predict_early_codes(X[:15], way), strict=True))
+        assert found == [file.early(row, number) for row in X[:15].tolist()]
+        learners |= {n for _, n in found}
+    assert len(learners) > 5
 
 
 def chains(n_trees, n_splits):

@@ -3,8 +3,8 @@
  *     score_latency passes model.mcb rows.bin rows_a_call cold
  *
  * rows.bin (written by tools/bench.py): int32 n, d, then float rows[n,d]. With cold not 0, 8 MB of other memory are written
- * before each call. Prints "p50 p99 p99.9 least", nanoseconds a row: each row counts once, with the least time of its
- * passes, in p50 and least; all calls count in the others. */
+ * before each call. Prints "ns p50 p99 p99.9 least", nanoseconds a row: least is the median of the least time of each
+ * row; all calls count in the others. */
 #define _POSIX_C_SOURCE 200112L
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
     }
     qsort(times, calls * passes, sizeof *times, ascending);
     qsort(best, calls, sizeof *best, ascending);
-    printf("%.1f %.1f %.1f %.1f\n", times[calls * passes / 2], times[calls * passes * 99 / 100],
+    printf("ns %.1f %.1f %.1f %.1f\n", times[calls * passes / 2], times[calls * passes * 99 / 100],
            times[calls * passes * 999 / 1000], best[calls / 2]);
     return 0;
 }

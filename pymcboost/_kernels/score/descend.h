@@ -269,14 +269,14 @@ MCB__INLINE size_t mcb__at_a_time(const mcb__prepared *p, int ranked, size_t n_r
 MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, int vector, const void *x, int values,
                                               double *scores) {
     uint64_t t, end = p->block[1].tree;
-    mcb__u16x ranks[2];
+    uint16_t rank[MCB__R_COLUMNS];
     size_t i, n;
-    mcb__rank_row(p->ranks, x, values, ranks);
+    mcb__rank_row(p->ranks, x, values, rank);
     for (t = 0; t < end; t += n) {
         size_t row[MCB__SORTED];
         float value[MCB__SORTED];
         n = end - t < MCB__SORTED ? (size_t)(end - t) : (size_t)MCB__SORTED;
-        mcb__find_ranked(p, t, n, ranks, row);
+        mcb__find_ranked(p->ranks, &p->ranks->all, t, n, rank, row);
         for (i = 0; i < n && !vector; i++) value[i] = p->leaf[row[i]];
         if (vector) mcb__add_rows_8(p, row, n, K, scores);
         else mcb__add_values(p, t, value, n, K, scores);

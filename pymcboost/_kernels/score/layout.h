@@ -49,6 +49,13 @@ typedef struct {
  * is more than any rank, and 0 for the way. */
 enum { MCB__R_COLUMNS = 64, MCB__R_CUTS = 8191, MCB__R_SPLITS = 2047, MCB__R_LEAST = 1000, MCB__R_LANES = 32 };
 
+/* An order of trees in which groups of up to MCB__SORTED go from shallow to deep. Arrays of 32 bits have MCB__R_LANES more. */
+typedef struct {
+    uint32_t *root, *first; /* node and leaf that are the first of a tree */
+    uint16_t *depth;
+    uint16_t *place;        /* of a tree in its group */
+} mcb__sorted;
+
 typedef struct {
     uint32_t feature[MCB__R_COLUMNS]; /* those that are not there are like the first */
     float missing[MCB__R_COLUMNS];
@@ -56,8 +63,7 @@ typedef struct {
     uint32_t n_columns, most;                            /* most: the largest power of 2 within thresholds of a column */
     const float *cut;       /* thresholds of each column, increasing */
     const uint32_t *node;   /* the root of a tree is where it is in the other layout */
-    const uint32_t *root, *first; /* of the trees' nodes and leaves, sorted like mcb__walk, and MCB__R_LANES more */
-    const uint16_t *place;  /* of a tree among those sorted */
+    mcb__sorted all, early;  /* early: in the groups of mcb__ahead, if the file has early exits */
 } mcb__ranks;
 
 typedef struct {

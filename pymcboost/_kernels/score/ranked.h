@@ -4,7 +4,8 @@
 
 typedef uint32_t mcb__u16x __attribute__((vector_size(64)));
 typedef int32_t mcb__s16x __attribute__((vector_size(64)));
-typedef uint16_t mcb__w16x __attribute__((vector_size(32), may_alias));
+typedef uint16_t mcb__w16x __attribute__((vector_size(32)));
+typedef uint16_t mcb__wm16x __attribute__((vector_size(32), aligned(1), may_alias));
 typedef float mcb__f16x __attribute__((vector_size(64)));
 typedef uint32_t mcb__um16x __attribute__((vector_size(64), aligned(1), may_alias));
 typedef float mcb__fm16x __attribute__((vector_size(64), aligned(1), may_alias));
@@ -49,7 +50,7 @@ MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values, 
         MCB__GATHER(cut, p->cut, middle);                                                     \
         found##i += ((mcb__u16x)((mcb__f16x)cut < value##i) & inside) & half;                 \
     }
-#define MCB__R_FOUND(i) *(mcb__w16x *)(void *)(rank + 16 * i) = __builtin_convertvector(found##i - from##i, mcb__w16x);
+#define MCB__R_FOUND(i) *(mcb__wm16x *)(void *)(rank + 16 * i) = __builtin_convertvector(found##i - from##i, mcb__w16x);
 #define MCB__R_EACH2(X) X(0) X(1)
 #define MCB__R_EACH3(X) MCB__R_EACH2(X) X(2)
 #define MCB__R_EACH4(X) MCB__R_EACH3(X) X(3)
@@ -57,16 +58,13 @@ MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values, 
 #define MCB__R_EACH6(X) MCB__R_EACH5(X) X(5)
 #define MCB__R_EACH7(X) MCB__R_EACH6(X) X(6)
 #define MCB__R_EACH8(X) MCB__R_EACH7(X) X(7)
-MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, mcb__u16x *ranks) {
-    MCB__ALIGNED uint16_t rank[MCB__R_COLUMNS];
+MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, uint16_t *rank) {
     uint32_t half;
     MCB__R_EACH4(MCB__R_VALUES)
     for (half = p->most; half; half >>= 1) {
         MCB__R_EACH4(MCB__R_SEARCH)
     }
     MCB__R_EACH4(MCB__R_FOUND)
-    ranks[0] = *(const mcb__um16x *)(const void *)rank;
-    ranks[1] = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);
 }
 
 /* One step of 16 descents: a node's column is its lowest 6 bits, and chooses among 64 ranks. */
@@ -74,10 +72,10 @@ MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, m
 #define MCB__R_LOAD(i) MCB__GATHER(node##i, p->node, at##i);
 #define MCB__R_STEP(i)                                                                             \
     {                                                                                              \
-        mcb__u16x rank = node##i;                                                                  \
-        __asm__("vpermi2w %2, %1, %0" : "+v"(rank) : "v"(low), "v"(high));                         \
-        rank &= 0xffffu;                                                                           \
-        at##i += (node##i >> 20) - (mcb__u16x)(rank > ((node##i >> 6) & 0x3fffu));                 \
+        mcb__u16x mine = node##i;                                                                  \
+        __asm__("vpermi2w %2, %1, %0" : "+v"(mine) : "v"(low), "v"(high));                         \
+        mine &= 0xffffu;                                                                           \
+        at##i += (node##i >> 20) - (mcb__u16x)(mine > ((node##i >> 6) & 0x3fffu));                 \
         MCB__R_LOAD(i)                                                                             \
     }
 #define MCB__R_MORE(i) more |= node##i;
@@ -85,10 +83,11 @@ MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, m
     *(mcb__um16x *)(leaf + 16 * i) = *(const mcb__um16x *)(first + 16 * i) + ((node##i >> 6) & (uint32_t)MCB__R_CUTS);
 /* Leaves of 16 n trees from number t of those sorted on, of which the deepest has `depth` splits. */
 #define MCB__DEFINE_RANKED(n)                                                                                   \
-    MCB__AVX512 MCB__APART void mcb__ranked_##n(const mcb__ranks *p, uint64_t t, uint32_t depth,                \
-                                                const mcb__u16x *ranks, uint32_t *leaf) {                       \
-        const uint32_t *root = p->root + t, *first = p->first + t;                                              \
-        mcb__u16x low = ranks[0], high = ranks[1], more;                                                        \
+    MCB__AVX512 MCB__APART void mcb__ranked_##n(const mcb__ranks *p, const mcb__sorted *order, uint64_t t,       \
+                                                uint32_t depth, const uint16_t *rank, uint32_t *leaf) {         \
+        const uint32_t *root = order->root + t, *first = order->first + t;                                      \
+        mcb__u16x low = *(const mcb__um16x *)(const void *)rank, more;                                          \
+        mcb__u16x high = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);                        \
         uint32_t steps, i;                                                                                      \
         MCB__R_EACH##n(MCB__R_BEGIN)                                                                            \
         MCB__R_EACH##n(MCB__R_LOAD)                                                                             \
@@ -112,13 +111,12 @@ MCB__DEFINE_RANKED(6)
 MCB__DEFINE_RANKED(7)
 MCB__DEFINE_RANKED(8)
 
-#define MCB__RANKED(n) mcb__ranked_##n(q, t + i, p->walk[t + last - 1].depth, ranks, leaf + i); break;
+#define MCB__RANKED(n) mcb__ranked_##n(p, order, t + i, order->depth[t + last - 1], rank, leaf + i); break;
 
 /* Leaves of a row in trees t to t + n, which were sorted together. */
-MCB__AVX512 MCB__APART void mcb__find_ranked(const mcb__prepared *p, uint64_t t, size_t n, const mcb__u16x *ranks,
-                                             size_t *row) {
-    const mcb__ranks *q = p->ranks;
-    const uint16_t *place = q->place + t;
+MCB__AVX512 MCB__APART void mcb__find_ranked(const mcb__ranks *p, const mcb__sorted *order, uint64_t t, size_t n,
+                                             const uint16_t *rank, size_t *row) {
+    const uint16_t *place = order->place + t;
     uint32_t leaf[MCB__SORTED + 2 * 16];
     size_t i, vectors, parts, last;
     for (i = 0; i < n; i += 16 * vectors) { /* parts of equal size */

@@ -16,10 +16,17 @@ static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t 
 #endif
 }
 
+static inline size_t mcb__order_size(uint64_t T) {
+    return 2 * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) + 2 * mcb__room(T, sizeof(uint16_t));
+}
+
+/* Trees to descend together from number t on where a row may exit soon: 32, then those up to 128, then 128 each. */
+MCB__INLINE uint64_t mcb__ahead(uint64_t t) { return t == 0 ? 32 : t == 32 ? 96 : 128; }
+
 static inline size_t mcb__ranks_size(const mcb_model *m) {
     uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
     return mcb__room(1, sizeof(mcb__ranks)) + mcb__room(S, sizeof(float)) + mcb__room(2 * S + T, sizeof(uint32_t)) +
-           2 * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) + mcb__room(T, sizeof(uint16_t));
+           (m->section[MCB_S_EXIT].data ? 2 : 1) * mcb__order_size(T);
 }
 
 /* Heap sort. */
@@ -92,22 +99,45 @@ static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint
     }
 }
 
+/* Sort trees t to t + n from shallow to deep. */
+static inline void mcb__order_trees(const mcb__tree *tree, uint64_t t, uint64_t n, const mcb__sorted *out) {
+    uint64_t i, j;
+    for (i = 0; i < n; i++) { /* root holds the trees' numbers for now */
+        uint32_t *number = out->root + t;
+        for (j = i; j && tree[number[j - 1]].depth > tree[t + i].depth; j--) number[j] = number[j - 1];
+        number[j] = (uint32_t)(t + i);
+    }
+    for (i = t; i < t + n; i++) {
+        uint32_t number = out->root[i];
+        out->place[number] = (uint16_t)(i - t);
+        out->depth[i] = (uint16_t)tree[number].depth;
+        out->first[i] = tree[number].split + number;
+        out->root[i] = 2 * tree[number].split + number;
+    }
+}
+
+static inline unsigned char *mcb__place_order(unsigned char *at, uint64_t T, mcb__sorted *out) {
+    out->root = (uint32_t *)(void *)at;
+    out->first = (uint32_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *out->root));
+    out->depth = (uint16_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *out->first));
+    out->place = (uint16_t *)(void *)(at += mcb__room(T, sizeof *out->depth));
+    memset(out->root + T, 0, MCB__R_LANES * sizeof *out->root);
+    memset(out->first + T, 0, MCB__R_LANES * sizeof *out->first);
+    return at + mcb__room(T, sizeof *out->place);
+}
+
 /* Lay trees out in ranks, behind `ranks`. */
 static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mcb__node *from, mcb__ranks *ranks) {
-    uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t;
+    uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n;
     unsigned char *at = (unsigned char *)ranks + mcb__room(1, sizeof *ranks);
     float *cut = (float *)(void *)at;
-    uint32_t *node = (uint32_t *)(void *)(at += mcb__room(S, sizeof *cut));
-    uint32_t *root = (uint32_t *)(void *)(at += mcb__room(2 * S + T, sizeof *node)), c;
-    uint32_t *first = (uint32_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *root));
-    uint16_t *place = (uint16_t *)(void *)(at + mcb__room(T + MCB__R_LANES, sizeof *root));
+    uint32_t *node = (uint32_t *)(void *)(at += mcb__room(S, sizeof *cut)), c;
     memset(ranks, 0, sizeof *ranks);
+    at = mcb__place_order(at + mcb__room(2 * S + T, sizeof *node), T, &ranks->all);
+    if (m->section[MCB_S_EXIT].data) mcb__place_order(at, T, &ranks->early);
     ranks->n_columns = (uint32_t)p->block[1].column;
     ranks->cut = cut;
     ranks->node = node;
-    ranks->root = root;
-    ranks->first = first;
-    ranks->place = place;
     for (c = 0; c < MCB__R_COLUMNS; c++) {
         ranks->feature[c] = p->column[c < ranks->n_columns ? c : 0].feature;
         ranks->missing[c] = p->column[c < ranks->n_columns ? c : 0].missing;
@@ -115,12 +145,15 @@ static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mc
     if (!mcb__collect_cuts(m, p, ranks, cut)) return 0;
     for (t = 0; t < T; t++) {
         size_t begin = 2 * (size_t)p->tree[t].split + t;
-        uint64_t sorted = t - t % MCB__SORTED + p->walk[t].number; /* the tree that comes at t */
         mcb__rank_tree(ranks, from + begin, p->tree[t + 1].split - p->tree[t].split, node + begin);
-        root[t] = p->walk[t].root;
-        first[t] = (uint32_t)(p->tree[sorted].split + sorted);
-        place[sorted] = (uint16_t)(t % MCB__SORTED);
     }
-    for (c = 0; c < MCB__R_LANES; c++) root[T + c] = first[T + c] = 0;
+    for (t = 0; t < T; t += n) {
+        n = T - t < MCB__SORTED ? T - t : (uint64_t)MCB__SORTED;
+        mcb__order_trees(p->tree, t, n, &ranks->all);
+    }
+    for (t = 0; t < T && m->section[MCB_S_EXIT].data; t += n) {
+        n = T - t < mcb__ahead(t) ? T - t : mcb__ahead(t);
+        mcb__order_trees(p->tree, t, n, &ranks->early);
+    }
     return 1;
 }
