@@ -38,7 +38,7 @@ def bench_rows(options):
                 rows.tofile(file)
             for build, flags in BUILDS.items():
                 for group, cold in ((1, 0), (2, 0), (4, 0), (8, 0), (16, 0), (1, 1)):
-                    words = [options.size(2, 40), saved, stored, group, cold]
+                    words = [options.size(2, 40) if not cold else 2, saved, stored, group, cold]
                     found = run_c("score_latency.c", folder, flags, words)["ns"]
                     p50, p99, p999, best = (1e-3 * float(number) for number in found)
                     what = f"{name}, {build}: {'cold, ' if cold else ''}{group} a call"
