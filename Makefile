@@ -8,12 +8,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # A process for each CPU; `make test PYTEST_ARGS="-n 0"` has one in all.
 PYTEST = $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
+FUZZ_COUNT ?= 20000
 APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-tools tables docs man wheel lint types imports format clean check-system scorer fuzz-coverage
+.PHONY: help demo test test-long test-tools tables docs man wheel lint types imports format clean check-system scorer fuzz fuzz-coverage
 .DELETE_ON_ERROR:
 
 help:
@@ -25,7 +26,7 @@ help:
 	@echo "make man        manual pages of the programs, in build/man;  make wheel: a wheel for Linux, tested, in dist"
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
 	@echo "make tables     write again what follows from registry and parameters: blocks of imports, options, tables of pages"
-	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz-coverage: what the fuzzer reaches of it"
+	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz: damage models, FUZZ_COUNT=$(FUZZ_COUNT);  make fuzz-coverage"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
 	@echo "Variables: PYTHON=$(PYTHON) (>= 3.11), VENV=$(VENV), CC, PYTEST_ARGS"
 
@@ -50,6 +51,11 @@ tables: $(VENV)/.stamp-build
 
 scorer:
 	$(PYTHON) tools/amalgamate.py
+
+fuzz: $(VENV)/.stamp-build
+	$(BIN)/python tools/fuzz.py --count $(FUZZ_COUNT)
+	$(BIN)/python tools/fuzz.py --count $(FUZZ_COUNT) --repaired
+	$(BIN)/python tools/fuzz.py --count $(FUZZ_COUNT) --shapes
 
 fuzz-coverage: $(VENV)/.stamp-build
 	$(BIN)/python tools/fuzz.py --coverage --count 5000

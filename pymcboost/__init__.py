@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
     from pymcboost.algorithms.adaboost_ecc import AdaBoostECCClassifier as AdaBoostECCClassifier
     from pymcboost.algorithms.adaboost_erp import AdaBoostERPClassifier as AdaBoostERPClassifier
     from pymcboost.algorithms.adaboost_mh import AdaBoostMHClassifier as AdaBoostMHClassifier
+    from pymcboost.algorithms.adaboost_ml import AdaBoostMLClassifier as AdaBoostMLClassifier
     from pymcboost.algorithms.adaboost_mo import AdaBoostMOClassifier as AdaBoostMOClassifier
     from pymcboost.algorithms.adaboost_oc import AdaBoostOCClassifier as AdaBoostOCClassifier
     from pymcboost.algorithms.gentleboost import GentleBoostClassifier as GentleBoostClassifier

@@ -27,6 +27,7 @@ PUBLIC = (
     Entry("AdaBoostECCClassifier", "pymcboost.algorithms.adaboost_ecc", "adaboost-ecc"),
     Entry("AdaBoostERPClassifier", "pymcboost.algorithms.adaboost_erp", "adaboost-erp"),
     Entry("AdaBoostMHClassifier", "pymcboost.algorithms.adaboost_mh", "adaboost-mh"),
+    Entry("AdaBoostMLClassifier", "pymcboost.algorithms.adaboost_ml", "adaboost-ml"),
     Entry("AdaBoostMOClassifier", "pymcboost.algorithms.adaboost_mo", "adaboost-mo"),
     Entry("AdaBoostOCClassifier", "pymcboost.algorithms.adaboost_oc", "adaboost-oc"),
     Entry("GentleBoostClassifier", "pymcboost.algorithms.gentleboost", "gentleboost"),

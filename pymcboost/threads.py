@@ -121,7 +121,10 @@ def _read_memory():
         pass
     try:
         group = Path("/sys/fs/cgroup")
-        limits.append(max(0, int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())))
-    except (OSError, ValueError):
+        used = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        files = int(used["file"]) - int(used["shmem"])  # which the system gives up as memory gets short
+        room = int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
+        limits.append(max(0, room + files))
+    except (OSError, ValueError, KeyError):
         pass
     return min(limits, default=None)

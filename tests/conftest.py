@@ -1,6 +1,7 @@
 """Options, markers and fixtures that all tests share."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ def pytest_addoption(parser):
 
 def pytest_collection_modifyitems(config, items):
     if not (config.option.long or config.option.markexpr):
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        slow = [*(item for item in items if item.get_closest_marker("slow")), *_left_out(items)]
+        gone = set(slow)
+        items[:] = [item for item in items if item not in gone]
         config.stash[N_SLOW] = len(slow)
         if slow:
             config.hook.pytest_deselected(items=slow)
@@ -31,6 +33,17 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("needs_data") or "data_folder" in item.fixturenames:
                 item.add_marker(pytest.mark.skip(reason=NO_DATA))
+
+
+def _left_out(items):
+    """Cases of the tests marked part(n) that are not every n-th one of their function."""
+    seen = Counter()
+    for item in items:
+        if marker := item.get_closest_marker("part"):
+            function = item.nodeid.partition("[")[0]
+            if seen[function] % marker.args[0]:
+                yield item
+            seen[function] += 1
 
 
 def pytest_sessionfinish(session):
@@ -45,7 +58,7 @@ def pytest_testnodedown(node):
 
 def pytest_terminal_summary(terminalreporter, config):
     if count := config.stash.get(N_SLOW, 0):
-        terminalreporter.write_line(f"{count} tests marked slow were left out; --long (make test-long) runs them")
+        terminalreporter.write_line(f"{count} tests were left out; --long (make test-long) runs them")
     count = sum(NO_DATA in str(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
     if count:
         terminalreporter.write_line(f"{count} tests need data sets and were skipped: {NO_DATA}")

@@ -30,7 +30,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tools")]
 
 import fuzz_shapes  # noqa: E402
 from reference import modelreader  # noqa: E402
-from reference.scoring import random_sets  # noqa: E402
+from reference.scoring import random_entries, random_sets  # noqa: E402
 
 from pymcboost.model import file as modelfile  # noqa: E402
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder  # noqa: E402
@@ -45,7 +45,7 @@ def base_models():
     rng = np.random.default_rng(0)
     yield from stump_models(rng)
     for classes in (range(2), ["a", "bb", "\u00e9"], range(11)):
-        for models in (tree_models, set_models, coded_models, linear_models, kernel_models):
+        for models in (tree_models, set_models, entry_models, coded_models, linear_models, kernel_models):
             yield from models(rng, classes, len(classes))
 
 
@@ -102,6 +102,14 @@ def set_models(rng, classes, k):
     """Trees with splits on sets of categories."""
     model = Model.from_ensemble(random_sets(5, 9, k, seed=k), classes, link="softmax")
     yield with_exits(model, rng, True) if k < 11 else model
+
+
+def entry_models(rng, classes, k):
+    """Trees whose leaves have numbers of some classes alone."""
+    for n_features, most, leaves in ((5, 9, "float32"), (300, 90, "float16")):
+        trees = random_entries(5, n_features, k, 0.4, splits=(0, most), seed=k)
+        model = Model.from_ensemble(trees, classes, link="softmax", leaves=leaves)
+        yield with_exits(model, rng, True) if k < 11 else model
 
 
 def with_exits(model, rng, bounds):

@@ -14,7 +14,7 @@ CLASSES = (2, 2, 2, 3, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 33, 65, 100)
 FEATURES = (1, 1, 2, 3, 7, 8, 9, 16, 17, 127, 128, 129, 513, 1030, 32_768, 70_000, 2**31 - 1)
 SPECIAL = (0.0, -0.0, 1e-45, -3.4e38, 3.4e38, 1.0, -1.0, math.nan, math.inf, -math.inf)
 TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"ABOV", b"meta")
-TAGS += (b"exit", b"pair", b"marg", b"rjct", b"CSET", b"CATF")
+TAGS += (b"exit", b"pair", b"marg", b"rjct", b"CSET", b"CATF", b"LOFF", b"LCLS")
 # UTF-8 that is right, and that is not: cut short, overlong, a surrogate, above the last character.
 RIGHT = ("é", "中", "\U0001f600", "\u07ff", "\uffff", "\U0010ffff")
 WRONG = ("e4b8", "f09f9861", "e08080", "f0808080", "eda080", "f4908080", "ff", "c080")
@@ -138,11 +138,15 @@ class Draft:
         self.features(S)
         self.add("THRS", 5, self.floats(S))
         self.add("RGHT", 0, [r for size in sizes for r in self.tree(size)])
-        form = rng.choice(("vector", "class", "base", "base", "code", "code", "code"))
-        form = "class" if form == "vector" and (S + T) * K > 1 << 20 else form
-        leaves = self.floats((S + T) * (K if form == "vector" else 1))
+        form = rng.choice(("vector", "entries", "class", "base", "base", "code", "code", "code"))
+        form = "class" if form in ("vector", "entries") and (S + T) * K > 1 << 20 else form
+        ends, classes = self.entries(S + T if form == "entries" else 0)
+        leaves = self.floats(len(classes) if form == "entries" else (S + T) * (K if form == "vector" else 1))
         self.add("LEAF", rng.choice((5, 7)), [max(-6e4, min(6e4, v)) for v in leaves])
-        if form == "code":
+        if form == "entries":
+            self.add("LOFF", 0, ends)
+            self.add("LCLS", 0, classes)
+        elif form == "code":
             P = rng.choice([p for p in (0, 1, 2, 3, 7, 20, 70) if p * K < 1 << 20])
             self.decoder = rng.choice((0, 1, 2))
             if rng.random() < 0.01:
@@ -159,6 +163,14 @@ class Draft:
                 self.add("TBAS", 0, [rng.choice([b for b in (K, 0, 1, K - 1) if b != c]) for c in classes])
         ends = sorted(rng.choices(range(T + 1), k=rng.choice((0, 1, 3)))) + [T]
         self.add("RNDS", 0, [b - a for a, b in zip([0, *ends], ends, strict=False)])
+
+    def entries(self, n):
+        """Where the entries of n leaves begin, and their classes."""
+        ends, classes = [0], []
+        for _ in range(n):
+            classes += sorted(self.rng.sample(range(self.K), min(self.K, self.rng.choice((0, 1, 1, 2, 5)))))
+            ends.append(len(classes))
+        return ends, classes
 
     def exits(self):
         """Checkpoints, and some of the sections that go with them."""

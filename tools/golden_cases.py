@@ -92,6 +92,7 @@ VARIANTS = {
     "adaboost-ecc": by_learner(),
     "adaboost-erp": by_learner(default={}, more={"n_repartitions": 3}),
     "adaboost-mh": by_learner(),
+    "adaboost-ml": by_learner(),
     "adaboost-mo": by_learner(
         **{f"{code}-exp": {"code": code} for code in CODES},
         **{f"dense-{decoder}": {"code": "dense", "decoder": decoder} for decoder in ("linear", "hamming")},

@@ -53,6 +53,7 @@ cdef extern from "mcb.h" nogil:
     int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value, double *scores)
     void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores)
     void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores)
+    void mcb_top(const mcb_model *m, const double *scores, uint32_t n, uint32_t *top)
     uint32_t mcb_argmax(const mcb_model *m, const double *scores)
     int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
                           uint64_t *n_learners)

@@ -143,6 +143,17 @@ cdef class Scorer:
         for r in range(columns.shape[0]):
             mcb_decode(&self.model, &columns[r, 0], &scores[r, 0])
 
+    def top(self, const double[:, ::1] scores, int64_t[:, ::1] best, double[:, ::1] highest):
+        """The classes with the highest of the scores (m, K), from the highest on, and these scores: (m, n) each."""
+        cdef Py_ssize_t r, j, n = best.shape[1]
+        cdef uint32_t[::1] top = np.empty(max(n, 1), dtype=np.uint32)
+        if not 1 <= n <= scores.shape[1] or scores.shape[1] != self.model.n_classes:
+            raise ValueError("the arrays do not fit the model")
+        for r in range(scores.shape[0]):
+            mcb_top(&self.model, &scores[r, 0], n, &top[0])
+            for j in range(n):
+                best[r, j], highest[r, j] = top[j], scores[r, top[j]]
+
     def add(self, const float[:, ::1] X, Py_ssize_t begin, Py_ssize_t end, double[:, ::1] scores):
         """Add the learners ``begin <= j < end`` to scores (m, width); ``begin == -1`` sets them to the biases first."""
         cdef Py_ssize_t m = X.shape[0]

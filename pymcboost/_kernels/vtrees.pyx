@@ -73,7 +73,7 @@ def _others(data):
     skip = np.full(data.n_lanes, -1, dtype=np.int32)
     if data.code_bytes > 1 or m < SKIP_ROWS:
         return skip, None
-    others = np.zeros((data.n_lanes, (m + 63) // 64), dtype=np.uint64)
+    others = data.zeros((data.n_lanes, (m + 63) // 64), np.uint64)
     whole = {int(data.lane[f]) for f in data.levels}  # all levels of a category are counted
     codes, bits = data.codes, others
     for lane in range(data.n_lanes):

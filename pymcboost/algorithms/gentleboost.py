@@ -8,7 +8,7 @@ Round
     Stumps of all classes come from one scan of the classes' weights.
 
 Paper: H. Zou, J. Zhu and T. Hastie, New multicategory boosting algorithms based on multicategory Fisher-consistent
-losses, Algorithm 2.
+losses, Algorithm 1.
 """
 
 import numpy as np

@@ -61,11 +61,26 @@ class SAMME(ClassicBooster):
         """After a learner without mistakes, or without an edge."""
         return NO_MISTAKES if self.finished else "no weak learner is better than chance any more"
 
-    def round(self):
-        """A learner that names a class, with a vote of alpha."""
-        y, K = self.data.y, self.data.n_classes
+    def weights(self):
+        """Weights (m,) of the rows, up to a factor."""
         log_weight = self.log_weight - self.margin
-        weight = np.exp(log_weight - log_weight.max())
+        return np.exp(log_weight - log_weight.max())
+
+    def votes(self, error, wrong):
+        """Values of all classes where a learner of this error names a class (K, K)."""
+        K, alpha = self.data.n_classes, 2 * LARGEST_COEFFICIENT
+        if error > 0:
+            alpha = min(alpha, np.log((1 - error) / error) + np.log(K - 1))
+        return np.float32(alpha) * np.eye(K, dtype=np.float32)
+
+    def move(self, values):
+        """Add the values (m,) of the own classes to the margins."""
+        self.margin += values
+
+    def round(self):
+        """A learner that names a class, with a vote for it."""
+        y, K = self.data.y, self.data.n_classes
+        weight = self.weights()
         weight *= self.data.n_rows / weight.sum()
         for attempt in () if self.finished else self.tries():
             found = self.learner.fit(self.drawn(weight, attempt))
@@ -75,23 +90,20 @@ class SAMME(ClassicBooster):
                 stump, (left, right) = found
                 named = np.where(stump.h > 0, right, left)
             else:
-                named = found.value.argmax(axis=1)[found.leaf]
+                of_leaf = found.value[:, :K].argmax(axis=1)
+                named = of_leaf[found.leaf]
             wrong = named != y
             error = float(weight[wrong].sum() / weight.sum())
             if error < (1 - 1 / K) * (1 - 1e-9):
                 break
         else:
             return None
-        alpha = 2 * LARGEST_COEFFICIENT
-        if error > 0:
-            alpha = min(alpha, np.log((1 - error) / error) + np.log(K - 1))
-        alpha = np.float32(alpha)
+        votes = self.votes(error, wrong)
         self.finished = error == 0
-        self.margin[~wrong] += float(alpha)
-        votes = alpha * np.eye(K, dtype=np.float32)
+        self.move(votes[named, y])
         if self.stumps:
             return self.add_round(stump, votes[right], votes[left]) | {"error": error}
-        self.builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, alpha * found.value[:, :K])
+        self.builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, votes[of_leaf])
         self.builder.end_round()
         self.add_gain(found)
         return {"error": error}

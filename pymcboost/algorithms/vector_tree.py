@@ -14,6 +14,7 @@ MCBoost shares one weak learner among all classes and gives it one coefficient p
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -25,7 +26,10 @@ from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, group_bits, signs_of
 from pymcboost.learners.vector_trees import VectorTrees, columns_for, drawn_of, leaves_for
 from pymcboost.losses import LossName, check_own, loss_of
+from pymcboost.losses.narrow import NarrowRows
+from pymcboost.losses.rows import Rows
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.model.model import Model
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.labels import score_of
@@ -41,6 +45,8 @@ LossScoring = (
 )  # fmt: skip
 # Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
 HASTY_RATE = 0.2
+# With more classes than these, few entries in leaves are the remedy for want of memory.
+MANY_CLASSES = 100
 # Columns that splits are found on where there are categories: one block of lanes, less that of the weight.
 MOST_SEARCHED = 15
 
@@ -51,6 +57,7 @@ class VectorTreeBoost(Booster):
     ends_when = "no tree lowers the training loss any more"
     columns = {"n_leaves": "leaves of the tree"}
     refits = True
+    takes_chunks = True
 
     def check(self):
         """A loss that is given has what one needs; it has no temperature, and no priors."""
@@ -63,6 +70,8 @@ class VectorTreeBoost(Booster):
             p.calibrate = "thresholds" if p.decision_threshold == "f1" else None
         elif p.decision_threshold != 0.5:
             raise ValueError(f"{self.name}: decision_threshold is for loss='logistic'; leave it at 0.5")
+        if p.max_leaf_entries is not None and p.monotonic_cst is not None:
+            raise ValueError(f"{self.name}: monotonic_cst needs all numbers of leaves; set max_leaf_entries to None")
         if isinstance(p.loss, str):
             return
         check_own(self.name, p.loss)
@@ -114,7 +123,8 @@ class VectorTreeBoost(Booster):
     def new_builder(self):
         """Trees with a vector in each leaf."""
         K, d = self.data.n_classes, self.data.n_features
-        return TreesBuilder(K, d, vector=True, categories=self.categories)
+        entries = self.params.max_leaf_entries is not None
+        return TreesBuilder(K, d, vector=True, categories=self.categories, entries=entries)
 
     def split_columns(self):
         """The parameter; with categories, one block of columns."""
@@ -128,6 +138,18 @@ class VectorTreeBoost(Booster):
                 f"split_columns='auto', or a number from 1 to {MOST_SEARCHED}, not {wanted!r}"
             )
         return MOST_SEARCHED
+
+    @property
+    def narrow(self):
+        """Whether scores alone are held, in single precision."""
+        return self.params.max_leaf_entries is not None and self.could_be_narrow
+
+    @property
+    def could_be_narrow(self):
+        """Whether they would be, were the entries of leaves few."""
+        p = self.params
+        known = isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal"
+        return known and columns_for(self.split_columns(), self.data.n_classes) is not None
 
     def hasten(self, n_rounds):
         """Up to twice the learning rate."""
@@ -145,13 +167,18 @@ class VectorTreeBoost(Booster):
         grower = memory.vectors(data, fewer or K, min(leaves, data.n_rows), drawn, self.n_threads)
         given = not isinstance(p.loss, str)
         newton = 0 if given else 7.5 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
-        found = [memory.rows(data, integers=fewer is None, curvature=given), grower, memory.tables(data, K, 0, newton)]
+        if self.narrow:
+            return [memory.narrow(data, min(leaves, data.n_rows)), grower, memory.directions(data, fewer)]
+        held = memory.rows(data, integers=fewer is None, curvature=given)
+        if K > MANY_CLASSES and self.could_be_narrow:
+            held = replace(held, remedy=f"max_leaf_entries=100, {held.remedy}")
+        found = [held, grower, memory.tables(data, K, 0, newton)]
         return found if fewer is None else [*found, memory.directions(data, fewer)]
 
     def prepare(self, previous):
         """Loss and grower."""
         p = self.params
-        self.loss = self._loss.rows(self.data, self.n_threads)
+        self.loss = (NarrowRows if self.narrow else Rows)(self._loss, self.data, self.n_threads)
         d, pairs, signs = self.data.n_features, p.interaction_cst, p.monotonic_cst
         categorical = [] if self.categories is None else self.categories.feature.tolist()
         self.learner = VectorTrees(
@@ -171,16 +198,35 @@ class VectorTreeBoost(Booster):
             split_columns=self.split_columns(),
             min_samples_category=p.min_samples_category,
             groups=None if pairs is None else group_bits(pairs, d),
+            max_entries=p.max_leaf_entries,
             ordered=None if signs is None else Ordered(signs_of(signs, self.classes, d, categorical)),
             n_threads=self.n_threads,
         )
 
     def restart(self, scores):
         """Take over these scores, or those that the loss begins with."""
-        if scores is None and self._loss.begins:
+        if self.narrow:
+            self.loss.start()
+            self.replay()
+        elif scores is None and self._loss.begins:
             self.begin_at(self._loss.first(self.data))
         else:
             self.loss.start(scores)
+
+    def replay(self):
+        """Add the trees so far to the scores, one by one, as they were added when they were found."""
+        trees, K = self.builder.freeze(), self.data.n_classes
+        if not len(trees):
+            return
+        leaves = Model.from_ensemble(trees, range(K)).staged_apply(self.data.X)
+        begin = trees.offset + np.arange(len(trees) + 1)
+        t = 0
+        for at in leaves:  # of a round
+            for leaf in at[self.data.rows].T:
+                value = np.zeros((begin[t + 1] - begin[t], self.loss.width))
+                value[:, :K] = trees.leaf[begin[t] : begin[t + 1]]
+                self.loss.add(value, np.ascontiguousarray(leaf, dtype=np.int32))
+                t += 1
 
     def begin_at(self, bias):
         """See `Booster.begin_at`."""
@@ -192,6 +238,9 @@ class VectorTreeBoost(Booster):
         """See `Booster.go_on`."""
         if self._loss.begins:
             self.builder.bias = previous.model.ensemble.bias.copy()
+        if self.narrow:
+            self.builder.extend(previous.model.ensemble)
+            return None
         return super().go_on(previous)
 
     def round(self):
@@ -214,6 +263,8 @@ class VectorTreeBoost(Booster):
         """See `Booster`; the leaves that have rows."""
         if self.learner.ordered is not None:
             raise ValueError("refit_leaves does not keep monotonic_cst; train anew")
+        if self.params.max_leaf_entries is not None:
+            raise ValueError("refit_leaves does not keep max_leaf_entries; train anew")
         leaf = np.ascontiguousarray(at[:, 0], dtype=np.int32)
         count = np.bincount(leaf, minlength=len(leaves[0]))
         used = np.flatnonzero(count)
@@ -307,6 +358,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     min_relative_gain: float = 0.25
     leaf_step: Literal["diagonal", "full"] = "diagonal"
     split_columns: int | Literal["auto"] | None = "auto"
+    max_leaf_entries: int | None = None
     categorical_features: Any | None = "from_dtype"
     min_samples_category: float = 15.0
     calibrate: Literal["temperature"] | None = "temperature"

@@ -22,6 +22,8 @@ def main(argv=None):
 
 def describe(model, path):
     """Facts about a model as a dict that JSON can hold; what the training left for information is taken as it comes."""
+    from pymcboost.model import early
+
     meta, ensemble = model.information, model.ensemble
     names = meta.get("feature_names")
     names = names if isinstance(names, list) and len(names) == model.n_features_in_ else None
@@ -38,9 +40,11 @@ def describe(model, path):
         "classes": model.classes_.tolist(),
         "n_features": model.n_features_in_,
         "n_features_used": len(features),
+        "n_categorical": 0 if model.categories is None else len(model.categories.feature),
         "n_learners": model.n_learners,
         "n_rounds": model.n_rounds,
         "totally_corrective": model.totally_corrective,
+        "early_exits": list(early.facts(model)),
         "meta": meta,
         "top_features": [
             {"column": column, "name": str(names[column] if names else column + base), "importance": share}
@@ -60,12 +64,16 @@ def lines(facts, kind):
     if "algorithm" in meta:
         yield "algorithm", f"{word(str(meta['algorithm']))} (pymcboost {word(str(meta.get('version')))})"
     yield "classes", f"{len(classes)}: {shown}"
-    yield "features", f"{facts['n_features']}, {facts['n_features_used']} of them used"
+    categorical = f", {facts['n_categorical']} categorical" if facts["n_categorical"] else ""
+    yield "features", f"{facts['n_features']}, {facts['n_features_used']} of them used{categorical}"
     yield from kind.lines(facts)
     without = facts["link"] == "none" and facts["temperature"] is not None
     yield "link", "none: the temperature gives p = softmax(F)" if without else LINKS[facts["link"]]
     if facts["temperature"] is not None:
         yield "temperature", f"{facts['temperature']:.4g}, by which F is divided"
+    for fact in facts["early_exits"]:
+        more = [f"{name} {word(str(value))}" for name, value in fact.items() if name != "way"]
+        yield "early exit", f"{fact['way']} ({', '.join(more)})"
     if isinstance(params, dict):
         yield "parameters", " ".join(f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items()))
     if facts["top_features"]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymcboost._kernels import bins as _bins
+from pymcboost.data.mapped import zeros_beside
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class SparseBins:
 def bin_dense(data, max_bins, n_threads):
     """Bin the columns of ``data`` (`TrainingRows`), at most ``max_bins`` each, missing values included."""
     X, m, d = data.X, data.n_rows, data.n_features
-    codes = np.empty((d, m), dtype=np.uint8)
+    codes = zeros_beside(X, (d, m), np.uint8)
     cuts = np.empty((d, 255), dtype=np.float32)
     n_bins, mode = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
     distinct, missing, mode_rows, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
@@ -130,7 +131,8 @@ def bin_dense(data, max_bins, n_threads):
 
 def bin_exactly(data, bins, columns, n_threads):
     """``bins`` with a bin for every distinct value of these columns; codes take two bytes."""
-    codes, cuts, n_bins = bins.codes.astype(np.uint16), list(bins.cuts), bins.n_bins.copy()
+    codes, cuts, n_bins = zeros_beside(bins.codes, bins.codes.shape, np.uint16), list(bins.cuts), bins.n_bins.copy()
+    codes[:] = bins.codes
     for f in columns:
         found = sort_dense(data, np.array([f]), 0.0, n_threads)
         ends = found.order < 0

@@ -3,6 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.data.mapped import Mapped, mapped
 from pymcboost.threads import available_memory, in_words
 
 # Gradients of up to this many numbers are small data: they are kept in float64, and searched exactly in presorted
@@ -92,6 +93,10 @@ class TrainingRows:
         """Aligned zeros (n_blocks, m, lanes) for a gradient or weights of that many columns, one per class if None."""
         lanes, n_blocks = layout(self.n_classes if n_columns is None else n_columns)
         return aligned_zeros((n_blocks, self.n_rows, lanes), self.dtype)
+
+    def zeros(self, shape, dtype):
+        """Zeros that start on a cache line, in a file where X is in one."""
+        return mapped(shape, dtype, self.X.folder) if isinstance(self.X, Mapped) else aligned_zeros(shape, dtype)
 
     def refuse_infinite(self, bad):
         """Refuse columns in which row ``bad`` of the training rows is infinite (-1: none)."""

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from pymcboost.data.binning import bin_dense, bin_exactly, bin_sparse
+from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import TrainingRows
 from pymcboost.data.tree_layouts import entries_of, lanes_of, tiles_of
 
@@ -72,7 +73,7 @@ class TreeData(TrainingRows):
         m, d = X.shape
         if self.is_sparse:
             return X.nnz * 60 + 40 * d
-        per_entry = 2 if self.dtype == np.float32 else 18
+        per_entry = 0 if isinstance(X, Mapped) else 2 if self.dtype == np.float32 else 18
         return m * d * per_entry + 1100 * d + m * (60 + 50 * n_threads)
 
     @property

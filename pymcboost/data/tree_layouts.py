@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.data.mapped import zeros_beside
 from pymcboost.data.rows import LARGEST_THRESHOLD
 
 LANES = 16  # columns in a tile
@@ -85,6 +86,10 @@ class Columns:
         """Numbers touched by one scan of all rows."""
         sparse = 0 if self.row_cell is None else len(self.row_cell)
         return self.n_rows * int((self.lane_cells > 0).sum()) + sparse
+
+    def zeros(self, shape, dtype):
+        """Zeros, in a file where the codes are in one."""
+        return zeros_beside(self.codes, shape, dtype)
 
     def by_cell(self):
         """Sparse entries cell after cell, as trees with vector leaves take them.
@@ -168,7 +173,7 @@ def lanes_of(bins, levels):
     n, cells = len(used), its["n_bins"] + its["has_missing"]
     lanes = _plan(bins.codes, its, bins.mode_rows[used], levels)
     lane, cell0, mode = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)
-    codes = np.zeros((len(lanes), m), dtype=bins.codes.dtype)
+    codes = zeros_beside(bins.codes, (len(lanes), m), bins.codes.dtype)
     for at, features in enumerate(lanes):
         if len(features) == 1:
             lane[features[0]] = at
@@ -216,7 +221,8 @@ def _bundles(codes, its, mode_rows, levels):
     ordered = ~np.isin(its["column"], list(levels))
     candidates = np.flatnonzero((mode_rows >= BUNDLED * m) & (cells <= BUNDLED_BINS) & ordered)
     candidates = candidates[np.argsort(mode_rows[candidates], kind="stable")]
-    bundles, taken, room = [], [], []
+    bundles, room = [], []
+    taken = zeros_beside(codes, (len(candidates), m), bool)
     for f in candidates:
         rows = np.flatnonzero(codes[its["column"][f]] != its["usual"][f])
         for b in range(max(0, len(bundles) - BUNDLES_TRIED), len(bundles)):
@@ -225,7 +231,6 @@ def _bundles(codes, its, mode_rows, levels):
         else:
             b = len(bundles)
             bundles.append([])
-            taken.append(np.zeros(m, dtype=bool))
             room.append(254)  # code 0, and one for the missing values of the tile
         bundles[b].append(int(f))
         taken[b][rows] = True

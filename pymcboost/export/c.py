@@ -138,6 +138,8 @@ def to_c(
     model = of_one_label(model)
     identifier(name)
     ensemble, form = model.ensemble, None
+    if ensemble.KIND == 3:
+        ensemble = ensemble.dense()
     if model.kind not in (1, 2, 3, 5):
         raise ValueError(OTHERS.format(ensemble.NAME))
     if ensemble.decoder == "exp":

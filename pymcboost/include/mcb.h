@@ -204,6 +204,9 @@ extern "C" {
     X(MCB_E_CATEGORIES, 65, "sections of categories are missing: CSET, COFF, CBIT, CATF, CATN, CATO, CATS go together") \
     X(MCB_E_SET, 66, "a split's set of categories is not there, or the sets do not fill CBIT, up to 8192 bytes each")  \
     X(MCB_E_LEVELS, 67, "a category has no level or over 65535, or its names are too long, not ascending, or too few") \
+    X(MCB_E_ENTRIES, 70, "LOFF and LCLS, the entries of leaves, go together, and without TCLS")                        \
+    X(MCB_E_ENTRY_OFFSETS, 71, "the entries of the leaves do not begin at 0, rise, and end at the size of LCLS")       \
+    X(MCB_E_ENTRY_CLASS, 72, "the class of an entry is not below the number of classes, or those of a leaf do not increase") \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \
@@ -281,6 +284,8 @@ enum mcb_slot {
     MCB_S_MARG, /* f64: rate, rows, rows that changed; then for every checkpoint a threshold of the lead */
     MCB_S_RJCT, /* f64: rate, rows, class; then for every checkpoint a threshold of the lead of this class */
     MCB_S_ABOV, /* f64: scores above which a row has the labels, with the link sigmoid; absent: 0 */
+    MCB_S_LOFF, /* trees: where the entries of each leaf begin in LEAF and LCLS; absent: leaves have all classes */
+    MCB_S_LCLS, /* trees: classes of the entries, increasing in a leaf; the other classes of a leaf get nothing */
     MCB_N_SLOTS
 };
 
@@ -543,6 +548,8 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"marg", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
     {"rjct", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
     {"ABOV", 1u << MCB_F64, 0, MCB__KINDS},
+    {"LOFF", MCB__UINTS, 0, MCB__TREES},
+    {"LCLS", MCB__UINTS, 0, MCB__TREES},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
@@ -621,7 +628,14 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if (s[MCB_S_TCLS].data && (status = mcb__need_count(m, MCB_S_TCLS, T))) return status;
         if (s[MCB_S_TBAS].data && (status = mcb__need_count(m, MCB_S_TBAS, T))) return status;
         if ((status = mcb__check_category_shapes(m, S))) return status;
-        if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) return status;
+        if (!s[MCB_S_LOFF].data != !s[MCB_S_LCLS].data || (s[MCB_S_LOFF].data && s[MCB_S_TCLS].data))
+            return mcb__fail(m, MCB_E_ENTRIES, mcb__rules[s[MCB_S_LOFF].data ? MCB_S_LOFF : MCB_S_LCLS].tag, 64);
+        if (s[MCB_S_LOFF].data) {
+            if ((status = mcb__need_count(m, MCB_S_LOFF, S + T + 1))) return status;
+            if ((status = mcb__need_count(m, MCB_S_LCLS, s[MCB_S_LEAF].count))) return status;
+        } else if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) {
+            return status;
+        }
         m->n_learners = T;
         m->n_rounds = s[MCB_S_RNDS].count;
     } else if (m->kind == MCB_KIND_LINEAR) {
@@ -829,6 +843,25 @@ static inline int mcb__check_categories(mcb_model *m) {
     return MCB_OK;
 }
 
+/* Entries of leaves: where those of each begin, and their classes. */
+static inline int mcb__check_entries(mcb_model *m) {
+    const mcb_section *first = &m->section[MCB_S_LOFF], *cls = &m->section[MCB_S_LCLS];
+    uint64_t leaf, e, begin = 0;
+    if (mcb__uint(first, 0) != 0) return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, 0);
+    for (leaf = 1; leaf < first->count; leaf++) {
+        uint64_t end = mcb__uint(first, leaf);
+        if (end < begin || end > cls->count) return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, leaf);
+        for (e = begin; e < end; e++) {
+            uint32_t k = mcb__uint(cls, e);
+            if (k >= m->n_classes || (e > begin && k <= mcb__uint(cls, e - 1)))
+                return mcb__wrong_item(m, MCB_E_ENTRY_CLASS, MCB_S_LCLS, e);
+        }
+        begin = end;
+    }
+    if (begin != cls->count) return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, first->count - 1);
+    return MCB_OK;
+}
+
 static inline int mcb__check_trees(mcb_model *m) {
     const mcb_section *s = m->section;
     uint64_t T = s[MCB_S_TSIZ].count, t, begin = 0;
@@ -858,6 +891,7 @@ static inline int mcb__check_trees(mcb_model *m) {
             return mcb__wrong_item(m, MCB_E_TREE_BASE, MCB_S_TBAS, t);
     }
     if ((status = mcb__finite_f32(m, MCB_S_CODE, MCB_E_CODE))) return status;
+    if (s[MCB_S_LOFF].data && (status = mcb__check_entries(m))) return status;
     return s[MCB_S_LEAF].dtype == MCB_F16 ? mcb__finite_f16(m, MCB_S_LEAF, MCB_E_LEAF)
                                           : mcb__finite_f32(m, MCB_S_LEAF, MCB_E_LEAF);
 }
@@ -1852,6 +1886,7 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int val
                                       uint64_t begin, int sets, double *scores) {
     const mcb_section *feat = &m->section[MCB_S_FEAT], *right = &m->section[MCB_S_RGHT], *cls = &m->section[MCB_S_TCLS];
     const mcb_section *base = &m->section[MCB_S_TBAS], *leaf = &m->section[MCB_S_LEAF];
+    const mcb_section *first = &m->section[MCB_S_LOFF];
     const mcb_section *code = m->decoder ? base : &m->section[MCB_S_CODE]; /* there is no base beside a code */
     const unsigned char *thrs = m->section[MCB_S_THRS].data;
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, k, K = m->n_classes;
@@ -1872,7 +1907,11 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int val
                 i += r;
             }
         }
-        if (!cls->data) {
+        if (first->data) {
+            uint32_t e, stop = mcb__uint(first, at + 1);
+            for (e = mcb__uint(first, at); e < stop; e++)
+                scores[mcb__uint(&m->section[MCB_S_LCLS], e)] += mcb__real(leaf, e);
+        } else if (!cls->data) {
             for (k = 0; k < K; k++) scores[k] += mcb__real(leaf, at * K + k);
         } else if (code->data) {
             uint64_t row = (uint64_t)mcb__uint(cls, t) * K;
@@ -1975,6 +2014,8 @@ typedef struct {
     size_t step; /* from a leaf of a vector to the next: the number of classes, or somewhat more */
     const mcb__ranks *ranks; /* null if the trees are not laid out that way, too */
     const float *code; /* null if the trees have none */
+    const uint32_t *first; /* where the entries of each leaf begin; null if leaves have all classes */
+    const uint16_t *entry; /* their classes */
     const mcb__walk *early[2]; /* for early exits: sorted from checkpoint to checkpoint, all of them or those with bounds */
     const uint16_t *used;      /* columns of its block that a tree and those before it use */
 } mcb__prepared;
@@ -1988,6 +2029,7 @@ static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t 
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
     const mcb_section *size = &m->section[MCB_S_TSIZ];
     uint64_t t, S = m->section[MCB_S_FEAT].count;
+    if (m->section[MCB_S_LOFF].data) return 0;
     if (mcb__width() < 8 || n_blocks != 1 || n_columns > MCB__R_COLUMNS || S < MCB__R_LEAST || S >= 1u << 29) return 0;
     for (t = 0; t < size->count; t++) {
         if (mcb__uint(size, t) > MCB__R_SPLITS) return 0;
@@ -2285,7 +2327,7 @@ static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, m
 
 /* Room between leaves: enough for whole vectors of up to 4, where there are not many of them. */
 static inline size_t mcb__leaf_step(const mcb_model *m) {
-    size_t K = m->section[MCB_S_TCLS].data ? 1 : m->n_classes, W = 1;
+    size_t K = m->section[MCB_S_TCLS].data || m->section[MCB_S_LOFF].data ? 1 : m->n_classes, W = 1;
 #if MCB__VECTOR
     W = mcb__width() < 4 ? 2 : 4;
 #endif
@@ -2293,7 +2335,21 @@ static inline size_t mcb__leaf_step(const mcb_model *m) {
 }
 
 static inline uint64_t mcb__n_leaf_values(const mcb_model *m) {
+    if (m->section[MCB_S_LOFF].data) return m->section[MCB_S_LEAF].count;
     return (m->section[MCB_S_FEAT].count + m->section[MCB_S_TSIZ].count) * mcb__leaf_step(m);
+}
+
+/* What leaves add: values, the code, where entries begin and their classes. */
+static inline void mcb__copy_leaves(const mcb_model *m, float *leaf, float *code, uint32_t *first, uint16_t *entry) {
+    const mcb_section *s = m->section;
+    uint64_t i;
+    size_t step = mcb__leaf_step(m), K = step > 1 ? m->n_classes : 1, k;
+    for (i = 0; i < mcb__n_leaf_values(m) / step; i++) {
+        for (k = 0; k < step; k++) leaf[i * step + k] = k < K ? (float)mcb__real(&s[MCB_S_LEAF], i * K + k) : 0;
+    }
+    for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
+    for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
+    for (i = 0; i < s[MCB_S_LCLS].count; i++) entry[i] = (uint16_t)mcb__uint(&s[MCB_S_LCLS], i);
 }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
@@ -2310,6 +2366,8 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(mcb__n_leaf_values(m), sizeof(float)) +
            (mcb__can_rank(m, n_blocks, n_columns) ? mcb__ranks_size(m) : 0) +
            mcb__room(m->section[MCB_S_CODE].count, sizeof(float)) +
+           mcb__room(m->section[MCB_S_LOFF].count, sizeof(uint32_t)) +
+           mcb__room(m->section[MCB_S_LCLS].count, sizeof(uint16_t)) +
            (m->section[MCB_S_EXIT].data ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t)) : 0);
 }
 
@@ -2342,7 +2400,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     mcb__node *node;
     float *leaf, *code;
     mcb__walk *early[2];
-    uint16_t *used;
+    uint32_t *first;
+    uint16_t *used, *entry;
     mcb__ranks *ranks;
     size_t needed = mcb_prepared_size(m);
     if (!needed) return MCB_OK;
@@ -2361,29 +2420,26 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(node, mcb__node, 2 * S + T);
     MCB__TAKE(leaf, float, mcb__n_leaf_values(m));
     MCB__TAKE(code, float, s[MCB_S_CODE].count);
+    MCB__TAKE(first, uint32_t, s[MCB_S_LOFF].count);
+    MCB__TAKE(entry, uint16_t, s[MCB_S_LCLS].count);
     MCB__TAKE(early[0], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
 #undef MCB__TAKE
     ranks = mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
-    for (i = 0; i < S + T; i++) {
-        size_t step = mcb__leaf_step(m), K = s[MCB_S_TCLS].data ? 1 : m->n_classes, k;
-        for (k = 0; k < step; k++) leaf[i * step + k] = k < K ? (float)mcb__real(&s[MCB_S_LEAF], i * K + k) : 0;
-    }
-    for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
+    mcb__copy_leaves(m, leaf, code, first, entry);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
         tree[t].split = (uint32_t)begin;
         tree[t].cls = (uint16_t)(s[MCB_S_TCLS].data ? mcb__uint(&s[MCB_S_TCLS], t) : 0);
         tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
-        tree[t].depth = mcb__build_tree(m, begin, n, leaf + begin + t, split + begin, node + 2 * begin + t);
+        tree[t].depth = mcb__build_tree(m, begin, n, s[MCB_S_TCLS].data ? leaf + begin + t : leaf, split + begin, node + 2 * begin + t);
         begin += n;
         large += n < MCB__FEW ? 0 : n;
     }
     tree[T].split = (uint32_t)begin;
-    tree[T].cls = tree[T].base = 0;
-    tree[T].depth = 0;
+    tree[T].depth = tree[T].cls = tree[T].base = 0;
     for (i = 0; i < n_blocks; i++) {
         for (t = block[i].tree; t < block[i + 1].tree; t += MCB__SORTED) {
             uint64_t n = block[i + 1].tree - t;
@@ -2402,6 +2458,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->step = mcb__leaf_step(m);
     p->ranks = 0;
     p->code = s[MCB_S_CODE].data && !m->decoder ? code : 0;
+    p->first = s[MCB_S_LOFF].data ? first : 0;
+    p->entry = entry;
     p->early[0] = early[0];
     p->early[1] = early[1];
     p->used = used;
@@ -2792,6 +2850,36 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
     for (k = 0; k < K; k++) scores[k] += value * (double)code[k];
 }
 
+MCB__INLINE size_t mcb__leaf_of(const mcb__prepared *p, uint64_t t, float found) {
+    return p->tree[t].split + (size_t)t + mcb__leaf_number(found);
+}
+
+/* Bring the entries of a leaf nearer, some of the n trees before they are added, and before that where they begin. */
+enum { MCB__AHEAD = 8 };
+MCB__INLINE void mcb__fetch_entries(const mcb__prepared *p, uint64_t t, const float *found, size_t n) {
+#if MCB__VECTOR
+    if (n > 2 * MCB__AHEAD)
+        __builtin_prefetch(p->first + mcb__leaf_of(p, t + 2 * MCB__AHEAD, found[2 * MCB__AHEAD]));
+    if (n > MCB__AHEAD) {
+        size_t leaf = mcb__leaf_of(p, t + MCB__AHEAD, found[MCB__AHEAD]);
+        uint32_t e, end = p->first[leaf + 1];
+        for (e = p->first[leaf]; e < end; e += 16) __builtin_prefetch(p->leaf + e);
+        for (e = p->first[leaf]; e < end; e += 32) __builtin_prefetch(p->entry + e);
+    }
+#else
+    (void)p;
+    (void)t;
+    (void)found;
+    (void)n;
+#endif
+}
+
+/* The entries of a leaf. */
+MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *scores) {
+    uint32_t e, end = p->first[leaf + 1];
+    for (e = p->first[leaf]; e < end; e++) scores[p->entry[e]] += (double)p->leaf[e];
+}
+
 /* Add the values of the leaves of n trees from t on. */
 MCB__INLINE void mcb__add_values(const mcb__prepared *p, uint64_t t, const float *value, size_t n, size_t K,
                                  double *scores) {
@@ -2860,8 +2948,12 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
                 float found[MCB__SORTED];                                                                 \
                 size_t row[MCB__SORTED];                                                                  \
                 n = mcb__find_leaves(p, block, t, end, v, found);                                         \
-                for (i = 0; i < n && vector; i++)                                                         \
-                    row[i] = p->tree[t + i].split + (size_t)t + i + mcb__leaf_number(found[i]);           \
+                for (i = 0; i < n && p->first; i++) {                                                     \
+                    mcb__fetch_entries(p, t + i, found + i, n - i);                                       \
+                    mcb__add_entries(p, mcb__leaf_of(p, t + i, found[i]), scores);                        \
+                }                                                                                         \
+                if (p->first) continue;                                                                   \
+                for (i = 0; i < n && vector; i++) row[i] = mcb__leaf_of(p, t + i, found[i]);              \
                 if (vector) mcb__add_rows_##W(p, row, n, K, scores);                                      \
                 else mcb__add_values(p, t, found, n, K, scores);                                          \
             }                                                                                             \
@@ -2882,8 +2974,9 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
             mcb__copy_columns(p, block, x, values, n_rows, stride, MCB__GROUP, v);                        \
             for (; t < end; t++) {                                                                        \
                 const mcb__tree *tree = p->tree + t;                                                      \
-                const float *value = p->leaf + (tree->split + (size_t)t) * step;                          \
+                const float *value = p->leaf;                                                             \
                 size_t cls = tree->cls, base = tree->base;                                                \
+                if (!p->first) value += (tree->split + (size_t)t) * step;                                 \
                 if (!MCB__ASK_ALL(W, p, t, v, leaf)) {                                                    \
                     const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                                \
                     mcb__descend_rows(node, tree->depth, v);                                              \
@@ -2893,7 +2986,10 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
                     }                                                                                     \
                     if (!vector) value = own;                                                             \
                 }                                                                                         \
-                if (vector) {                                                                             \
+                if (p->first) {                                                                           \
+                    for (r = 0; r < n_rows; r++)                                                          \
+                        mcb__add_entries(p, tree->split + (size_t)t + leaf[r], scores + r * K);           \
+                } else if (vector) {                                                                      \
                     for (r = 0; r < n_rows; r++)                                                          \
                         mcb__add_vector_##W(value + leaf[r] * step, K, scores + r * K);                       \
                 } else if (p->code) {                                                                     \
@@ -3652,6 +3748,21 @@ MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows,
     }
 }
 
+MCB__INLINE int mcb__before(const double *scores, uint32_t a, uint32_t b) {
+    return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
+}
+
+/* Where class k belongs in a heap of n without its top. */
+static inline uint32_t mcb__sift(const double *scores, uint32_t *heap, uint32_t n, uint32_t k) {
+    uint32_t i = 0, child;
+    for (; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && mcb__before(scores, heap[child], heap[child + 1])) child++;
+        if (!mcb__before(scores, k, heap[child])) break;
+        heap[i] = heap[child];
+    }
+    return i;
+}
+
 /* Class with the highest score; ties go to the lowest index. */
 MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
     uint32_t k, best = 0;
@@ -3659,6 +3770,28 @@ MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
         if (scores[k] > scores[best]) best = k;
     }
     return best;
+}
+
+/* The n classes with the highest scores, from the highest on; of equal scores the lowest class comes first. n is from 1 to
+ * n_classes; top has room for n numbers. Takes n_classes steps, and about n log(n) more for each new one among the n. */
+MCB_API void mcb_top(const mcb_model *m, const double *scores, uint32_t n, uint32_t *top) {
+    uint32_t k, kept = 0, i, child;
+    for (k = 0; k < m->n_classes; k++) { /* a heap, its last in order on top */
+        if (kept == n && !(scores[k] > scores[top[0]])) continue;
+        if (kept < n) {
+            for (i = kept++; i && mcb__before(scores, top[(i - 1) / 2], k); i = (i - 1) / 2) top[i] = top[(i - 1) / 2];
+        } else {
+            i = mcb__sift(scores, top, n, k);
+        }
+        top[i] = k;
+    }
+    while (kept > 1) { /* the last goes to the end */
+        child = top[--kept];
+        k = top[0];
+        i = mcb__sift(scores, top, kept, child);
+        top[i] = child;
+        top[kept] = k;
+    }
 }
 
 /* Class of one row; scores (room for n_classes doubles) receives its scores. */
@@ -3761,7 +3894,10 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
                 const mcb__tree *tree = p->tree + t + i;                                                              \
                 if (!m->section[MCB_S_TCLS].data) {                                                                   \
                     size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);                           \
-                    mcb__add_vector_##W(p->leaf + leaf * p->step, K, s->scores);                                      \
+                    if (p->first)                                                                                     \
+                        mcb__add_entries(p, leaf, s->scores);                                                         \
+                    else                                                                                              \
+                        mcb__add_vector_##W(p->leaf + leaf * p->step, K, s->scores);                                  \
                 } else if (p->code) {                                                                                 \
                     mcb__add_code(p->code + tree->cls * K, (double)found[i], K, s->scores);                           \
                 } else {                                                                                              \

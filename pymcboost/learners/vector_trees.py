@@ -17,6 +17,8 @@ DRAWN, OF_POWER = 2, 0.4
 # "auto": with more classes than these, splits are found in directions, as many as the root of their number. From so
 # many lanes on, the directions and the weight fill them.
 FEW_CLASSES, LANES = 4, 16
+# Leaves whose entries are chosen at once: their numbers stay in the cache.
+FEW_LEAVES = 16
 
 # A level has a place of its own in a node with this share of its drawn rows, if these are not fewer.
 OF_LEVEL, FEWEST_OF_LEVEL = 0.7, 3
@@ -87,13 +89,16 @@ class VectorTrees:
         Columns on one path have a bit in common.
     ordered : Ordered, optional
         Moves the leaf vectors to where constraints hold.
+    max_entries : int, optional
+        Most classes that have a number in a leaf, see `sparse_leaves`.
     """
 
     def __init__(
         self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate,
         n_threads, split_columns=None, min_share=0.0, l2=0.0, min_gain=0.0, min_relative_gain=0.0, subsample=1.0,
-        max_features_tree=1.0, groups=None, ordered=None, min_samples_category=15.0,
+        max_features_tree=1.0, groups=None, ordered=None, min_samples_category=15.0, max_entries=None,
     ):  # fmt: skip
+        self._max_entries = max_entries
         self.data, self.loss, self._min_share, self._subsample = data, loss, min_share, subsample
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
         self._l2, self._min_gain, self._min_relative_gain = l2, min_gain, min_relative_gain
@@ -145,6 +150,8 @@ class VectorTrees:
         threshold, column = self.data.threshold_of(feature, pos), self.data.columns.column[feature]
         threshold[list(sets)] = 0
         sets = {j: self.data.columns.levels[feature[j]][bins] for j, bins in sets.items()}
+        if self._max_entries is not None:
+            sparse_leaves(value[:, : self.data.n_classes], self._max_entries, self.loss.shift_invariant)
         if self.ordered is not None:
             K = self.data.n_classes
             value[:, :K] = self.ordered(value[:, :K], column, right, np.diff(leaf_start))
@@ -160,6 +167,29 @@ class VectorTrees:
         step = self.loss.leaf_steps(rows, leaf_start, self.leaf_step == "full", self._l2)
         width, centred = self.loss.width, self.loss.shift_invariant
         return _vrows.leaf_values(step, LARGEST_STEP, self.learning_rate, width, centred)
+
+
+def sparse_leaves(value, most, invariant):
+    """Keep the ``most`` numbers of each leaf vector (n_leaves, K) that matter; the others become 0, in place.
+
+    Where a loss is ``invariant`` to a shift of all scores, most classes do not occur in a leaf and have about the same
+    number below 0. Those that differ most from the mean of the numbers below 0 are kept; each vector is shifted so that
+    the mean of the others is 0. Otherwise the largest are kept. Ties go to the lower class.
+    """
+    K = value.shape[1]
+    for begin in range(0, len(value) if most < K else 0, FEW_LEAVES):
+        part = value[begin : begin + FEW_LEAVES]
+        common = np.zeros((len(part), 1))
+        if invariant:
+            below = part < 0
+            common = np.where(below, part, 0).sum(axis=1, keepdims=True) / np.maximum(below.sum(axis=1), 1)[:, None]
+        far = np.abs(part - common)
+        least = np.partition(far, K - most, axis=1)[:, [K - most]]
+        keep, ties = far > least, far == least
+        keep |= ties & (np.cumsum(ties, axis=1) <= most - keep.sum(axis=1)[:, None])
+        if invariant:
+            common = np.where(keep, 0, part).sum(axis=1, keepdims=True) / (K - most)
+        part[:] = np.where(keep, part - common, 0).astype(np.float32)
 
 
 class ClassificationTrees(VectorTrees):

@@ -4,7 +4,6 @@ import numpy as np
 
 from pymcboost._kernels import elementary
 from pymcboost._kernels import vrows as _vrows
-from pymcboost._kernels.aligned import aligned_zeros
 
 # Gradients whose sum is below this share of the weights are rounding.
 SMALLEST_GRADIENT = 1e-12
@@ -14,6 +13,8 @@ INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
 LARGE_SCORES = 1 << 20
 # Numbers that NumPy works on at once: they stay in the cache.
 CHUNK = 1 << 15
+# Lanes of a block of many classes.
+LANES = 16
 # Score in the lanes of no class.
 UNUSED = -1e30
 # Share of the mean curvature that is added to every class's own, against classes that a leaf does not have.
@@ -41,6 +42,8 @@ class Integers:
     n_threads : int
     n_columns : int, optional
         Columns of the gradients, where these are not those of the classes.
+    rows : int, optional
+        Rows of ``gradient``; 0 where it is not held.
 
     Attributes
     ----------
@@ -52,10 +55,10 @@ class Integers:
         What a gain of 1 in the last integers is in gradients squared per weight.
     """
 
-    def __init__(self, data, n_threads, n_columns=None):
+    def __init__(self, data, n_threads, n_columns=None, rows=None):
         self.data, self.n_threads, self.n_columns = data, n_threads, n_columns or data.n_classes
         self.lanes, self.blocks, self.width = row_layout(self.n_columns)
-        self.gradient = aligned_zeros((data.n_rows, self.width), np.float32)
+        self.gradient = data.zeros((data.n_rows if rows is None else rows, self.width), np.float32)
         self._integers = None  # splits may be found on others
 
     def _quantise(self, weight, top, units):
@@ -64,7 +67,7 @@ class Integers:
         units = scale if units is None else units
         self.gain_unit = units / scale**2
         if self._integers is None:
-            self._integers = aligned_zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
+            self._integers = self.data.zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
         _vrows.quantise(
             self.gradient, weight, self.n_columns, scale, units, self._integers, self.n_threads
         )  # fmt: skip
@@ -100,7 +103,11 @@ class Rows(Integers):
         # Large data do without unused lanes where these are many; rows of several blocks would not stay in the cache.
         compact = data.n_rows * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
         compact = compact and not loss.spare_lane
-        self.F = aligned_zeros((data.n_rows, K if compact else self.width), np.float64)
+        self.F = data.zeros((data.n_rows, K if compact else self.width), np.float64)
+        self._weigh()
+
+    def _weigh(self):
+        data = self.data
         uniform = bool((data.weight == data.weight[0]).all())
         self.weight = data.weight[:0] if uniform else data.weight
         self.total = float(data.n_rows if uniform else data.weight.sum())

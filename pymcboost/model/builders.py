@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from pymcboost.model.arrays import check_rounds
+from pymcboost.model.entries import GrowingEntries, LeafEntries, roomy
 from pymcboost.model.stumps import Stumps
 from pymcboost.model.trees import Trees
 
@@ -22,10 +23,8 @@ class _Builder:
 
     def _room(self, name, n):
         array = getattr(self, name)
-        if array is not None and n > len(array):
-            new = np.empty((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
-            new[: len(array)] = array
-            setattr(self, name, new)
+        if array is not None:
+            setattr(self, name, roomy(array, n))
 
     def freeze(self):
         """The model so far as read-only copies; the builder can go on growing.
@@ -38,6 +37,8 @@ class _Builder:
         arrays = {name: array.copy() for name, array in vars(model).items() if isinstance(array, np.ndarray)}
         for array in arrays.values():
             array.flags.writeable = False
+        if isinstance(getattr(model, "leaf", None), LeafEntries):
+            arrays["leaf"] = model.leaf.copy()
         return replace(model, **arrays)
 
 
@@ -133,10 +134,15 @@ class TreesBuilder(_Builder):
         Trees are of columns, see `Trees`.
     decoder : {"linear", "hamming", "exp"}, default="linear"
     categories : Categories, optional
+    entries : bool, default=False
+        Of the value for each class, leaves keep those that are not 0.
     """
 
-    def __init__(self, n_classes, n_features, vector=False, code=None, decoder="linear", categories=None):
+    def __init__(
+        self, n_classes, n_features, vector=False, code=None, decoder="linear", categories=None, entries=False
+    ):
         super().__init__(n_classes, n_features)
+        self._entries = GrowingEntries(self.n_classes) if entries else None
         self.categories = categories
         self._subset = None if categories is None else np.empty(64, dtype=np.int64)
         self._sets, self._first_set = [], [0]  # bits of every set; those before each tree
@@ -149,7 +155,7 @@ class TreesBuilder(_Builder):
         self._threshold = np.empty(64, dtype=np.float32)
         self._nan_left = np.empty(64, dtype=bool)
         self._right = np.empty(64, dtype=np.int64)
-        self._leaf = np.empty((64, self.n_classes) if vector else 64, dtype=np.float32)
+        self._leaf = np.empty((64, 0 if entries else self.n_classes) if vector else 64, dtype=np.float32)
         self._cls = np.empty(16, dtype=np.int64)
         self._base = np.empty(16, dtype=np.int64)
 
@@ -226,7 +232,10 @@ class TreesBuilder(_Builder):
         splits, trees = slice(begin, end), slice(t, t + n)
         self._feature[splits], self._threshold[splits] = feature, threshold
         self._nan_left[splits], self._right[splits] = nan_left, right
-        self._leaf[begin + t : end + t + n] = leaf
+        if self._entries is None:
+            self._leaf[begin + t : end + t + n] = leaf
+        else:
+            self._entries.put(begin + t, leaf)
         self._cls[trees], self._base[trees] = cls, base
         self._offset[t + 1 : t + n + 1] = ends
         self._n = t + n
@@ -277,7 +286,7 @@ class TreesBuilder(_Builder):
             self._threshold[begin:end],
             self._nan_left[begin:end],
             self._right[begin:end],
-            self._leaf[begin + start : end + n],
+            (self._leaf if self._entries is None else self._entries)[begin + start : end + n],
             None if self.vector else self._cls[start:n],
             None if self.vector or (base < 0).all() else base,
             np.array([0, *rounds], dtype=np.int64),

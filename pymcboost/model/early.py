@@ -121,7 +121,9 @@ class EarlyExit:
         codes, n_learners = self.predict_early_codes(X, way, n_jobs)
         return self.classes_[codes], n_learners
 
-    def predict_early_codes(self, X, way, n_jobs=None):
+    def predict_early_codes(
+        self, X: Any, way: Early = "certified", n_jobs: int | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions in ``classes_`` of the labels, and learners of each row; parameters as in `predict_early`."""
         if way not in WAYS:
             raise ValueError(f"early must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
@@ -196,6 +198,23 @@ class EarlyExit:
     def _at(self, X, at):
         """Scores at the checkpoints."""
         return self._stages(X, np.concatenate([[0], at]))
+
+
+def facts(model):
+    """Facts about the early exits of a model, as dicts that JSON can hold."""
+    sections = model._sections()
+    for way, tag in zip(WAYS, EARLY[1:], strict=True):
+        if tag not in sections:
+            continue
+        fact = {"way": way, "checkpoints": len(sections[EARLY[0]])}
+        if way != "certified":
+            fact["rate"], rows, third = sections[tag][:3].tolist()
+            fact["rows"] = int(rows)
+            if way == "calibrated":
+                fact["changed"] = int(third)
+            else:
+                fact["background"] = model.classes_.tolist()[int(third)]
+        yield fact
 
 
 def _lead(scores, code):

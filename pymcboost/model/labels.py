@@ -1,5 +1,6 @@
-"""What a model says of its labels: other names for them, and thresholds where a row may have any number."""
+"""What a model says of its labels: the first of them, other names, and thresholds where a row may have any number."""
 
+from operator import index
 from typing import Any, Self
 
 import numpy as np
@@ -9,10 +10,12 @@ from pymcboost.model import file
 
 
 class Labels:
-    """Thresholds of labels, and other labels: a base of classes that have classes, a link and sections."""
+    """The first labels, thresholds, and other labels: a base of classes that have classes, a link and sections."""
 
     link: Any
     n_classes_: Any
+    classes_: Any
+    _rows: Any
     _sections: Any
     _changed: Any
 
@@ -34,6 +37,33 @@ class Labels:
             raise ValueError("thresholds are for models with any number of labels a row, link 'sigmoid'")
         above = np.broadcast_to(np.asarray(above, dtype=np.float64), (self.n_classes_,))
         return self._changed(ABOV=dict(file.threshold_sections(above)).get("ABOV"))
+
+    def predict_top(self, X: Any, k: int, n_jobs: int | None = None) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """The labels of the highest scores; those of all rows are never held at once.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (m, n_features_in_)
+        k : int
+            How many, from 1 to all classes.
+        n_jobs : int, optional
+            Threads.
+
+        Returns
+        -------
+        labels : ndarray (m, k)
+            From the highest score on; where scores tie, the class that comes first.
+        scores : ndarray of float64 (m, k)
+        """
+        best, scores = self._top(X, k, n_jobs)
+        return self.classes_[best], scores
+
+    def _top(self, X, k, n_jobs):
+        """As `predict_top`, with positions of the classes."""
+        k = index(k)
+        if not 1 <= k <= self.n_classes_:
+            raise ValueError(f"k must be from 1 to {self.n_classes_}, the number of classes, not {k}")
+        return self._rows.top(X, k, n_jobs)
 
     def _given(self, scores):
         """Indicator of the labels with these raw scores."""

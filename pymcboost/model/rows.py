@@ -8,6 +8,8 @@ from pymcboost.threads import counted, resolve_n_jobs
 
 # Below this many rows, one thread unless more are asked for.
 SERIAL_ROWS = 10_000
+# Scores that the highest of rows are chosen from at once.
+TOP_NUMBERS = 1 << 22
 
 
 def check_sparse(X):
@@ -108,6 +110,16 @@ class Rows:
         """Positions of the classes, and the learners evaluated, with the early exit of this number: int64 (m,)."""
         found = self._run(X, n_jobs, score.EARLY + way)
         return found & 0xFFFF, found >> 16
+
+    def top(self, X, n, n_jobs=None):
+        """Positions of the n classes with the highest scores, from the highest on, and these scores: (m, n) each."""
+        X = self.checked(X)
+        best, scores = np.empty((X.shape[0], n), dtype=np.int64), np.empty((X.shape[0], n))
+        step = max(64, TOP_NUMBERS // self._n_classes)
+        for begin in range(0, X.shape[0], step):
+            part = slice(begin, begin + step)
+            self._scorer.top(self.scores(X[part], n_jobs), best[part], scores[part])
+        return best, scores
 
     def decode(self, sums):
         """Scores of the classes (m, K) from sums of columns (m, width)."""

@@ -11,6 +11,7 @@ import numpy as np
 from pymcboost.model import arrays
 from pymcboost.model.arrays import check_rounds, finite, integers, narrow, rising, running_sums
 from pymcboost.model.categories import Categories
+from pymcboost.model.entries import LeafEntries, checked, halved, leaf_sections
 from pymcboost.model.file import DECODERS
 from pymcboost.model.intervals import merged
 from pymcboost.model.kind import Kind
@@ -43,7 +44,7 @@ class Trees(Kind):
     nan_left : ndarray of bool (S,)
         NaN goes left.
     right : ndarray of int64 (S,)
-    leaf : ndarray of float32 (S + T,) or (S + T, K)
+    leaf : ndarray of float32 (S + T,) or (S + T, K), or LeafEntries
         Values of the leaves, from left to right, tree after tree: one number, or one for each class.
     cls : ndarray of int64 (T,) or None
         The class whose score gets the leaf's value; None if leaves have a value for each class.
@@ -77,7 +78,7 @@ class Trees(Kind):
     threshold: np.ndarray
     nan_left: np.ndarray
     right: np.ndarray
-    leaf: np.ndarray
+    leaf: np.ndarray | LeafEntries
     cls: np.ndarray | None
     base: np.ndarray | None
     rounds: np.ndarray
@@ -241,7 +242,7 @@ class Trees(Kind):
         threshold = finite("threshold", self.threshold, (s,))
         right = integers("right", self.right, s)
         vector = self.cls is None
-        leaf = finite("leaf", self.leaf, (s + t, k) if vector else (s + t,))
+        leaf = checked(self.leaf, (s + t, k) if vector else (s + t,))
         code, cls, base = self._canonical_classes(t, k)
         rounds = rising("rounds", self.rounds, t)
         result = Trees(
@@ -334,13 +335,11 @@ class Trees(Kind):
 
     def half(self):
         """The same trees with leaves of float16."""
-        with np.errstate(over="ignore"):
-            leaf = self.leaf.astype(np.float16) + np.float16(0)  # turns the -0 of what was too small into +0
-        if not np.isfinite(leaf).all():
-            raise ValueError(
-                f"leaves='float16' cannot hold a leaf of {np.abs(self.leaf).max():g}: the largest number is 65504"
-            )
-        return replace(self, leaf=leaf)
+        return replace(self, leaf=halved(self.leaf))
+
+    def dense(self):
+        """The same trees with a number for each class in a leaf."""
+        return replace(self, leaf=np.asarray(self.leaf))
 
     def sections(self):
         sections = [
@@ -348,7 +347,7 @@ class Trees(Kind):
             ("FEAT", narrow(self.feature, self.nan_left)),
             ("THRS", self.threshold),
             ("RGHT", narrow(self.right)),
-            ("LEAF", self.leaf),
+            *leaf_sections(self.leaf),
         ]
         if self.cls is not None:
             sections.append(("TCLS", narrow(self.cls)))
@@ -369,6 +368,8 @@ class Trees(Kind):
         own = base = None
         if "TCLS" in sections:
             own = sections["TCLS"].astype(np.int64)
+        elif "LOFF" in sections:
+            leaf = LeafEntries(sections["LOFF"].astype(np.int64), sections["LCLS"].astype(np.uint16), leaf, k)
         else:
             leaf = leaf.reshape(-1, k)
         if "TBAS" in sections:
@@ -415,6 +416,7 @@ class Trees(Kind):
                 "depth": int(depths.max(initial=0)),
                 "mean_depth": float(depths.mean()) if len(depths) else 0.0,
                 "leaf_values": self.n_classes if self.cls is None else 1,
+                **({"entries": len(self.leaf.cls)} if isinstance(self.leaf, LeafEntries) else {}),
                 "leaf_type": leaves,
                 "base_classes": self.base is not None,
             }
@@ -426,7 +428,8 @@ class Trees(Kind):
         rounds = ", totally corrective" if facts["totally_corrective"] else f" in {counted(facts['n_rounds'], 'round')}"
         yield "trees", f"{n}{rounds}" + (f", {facts['bytes'] / n:.4g} bytes each" if n else "")
         leaves = f"{trees['leaves']}" + (f", {trees['leaves'] / n:.4g} a tree" if n else "")
-        yield "leaves", f"{leaves}; {trees['leaf_values']} x {trees['leaf_type']}"
+        kept = f", {trees['entries']} of them kept" if "entries" in trees else ""
+        yield "leaves", f"{leaves}; {trees['leaf_values']} x {trees['leaf_type']}{kept}"
         yield "depth", f"at most {trees['depth']}, mean {trees['mean_depth']:.4g}"
 
     @property

@@ -68,6 +68,8 @@ class Booster:
     resumable = True
     # Whether several trainings may run in threads of one process.
     side_by_side = True
+    # Whether rows may be those of `Chunks`.
+    takes_chunks = False
     # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
     multilabel = False
     # Score above which every label is given, where that is not 0.

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pymcboost._version import __version__
+from pymcboost.data.mapped import rows_of
 from pymcboost.model.categories import find as find_categories
 from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model
-from pymcboost.model.rows import check_sparse
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training import basis, calibration, continuing, prediction, refit, thresholds
 from pymcboost.training.booster import Booster, Previous
@@ -30,6 +30,7 @@ from pymcboost.training.inputs import (
     held_out,
     held_set,
     labels_of_file,
+    rows_given,
     validated,
     weights_of_classes,
 )
@@ -178,7 +179,7 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
     def fit(
         self,
         X: Features,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         X_val: Features = None,
         y_val: ArrayLike | None = None,
@@ -194,10 +195,11 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training features, rounded to float32 once. NaN is a missing value; infinities are refused.
+        X : array-like or sparse matrix of shape (n_samples, n_features), or `Chunks`
+            Training features, rounded to float32 once. NaN is a missing value; infinities are refused. `Chunks` are for
+            vector trees alone.
         y : array-like of shape (n_samples,)
-            Class labels, integers or strings.
+            Class labels, integers or strings. Left out with `Chunks`.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights. Rows of weight 0 are left out altogether.
         X_val, y_val : array-like, default=None
@@ -367,12 +369,13 @@ class _Training:
     def _inputs(self, X, y, sample_weight, sets, groups, continued, initial):
         draft, params = self.draft, self.params
         allow_nan = self.booster.allows_missing
-        check_sparse(X)
+        X, y, sample_weight, head = rows_given(self.booster, X, y, sample_weight)
         known = draft.model_ if continued else None if initial is None else initial.model
         wanted = getattr(params, "categorical_features", None)
         categories = known.categories if known else find_categories(wanted, X)
-        X = given = X if categories is None else categories.encoded(X)
-        how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued}
+        X = X if categories is None else categories.encoded(X)
+        given = X if head is None else head
+        how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued, "head": head}
         if self.booster.multilabel:
             X = validated(draft, X, **how)
             codes = indicator_of(y, X.shape[0], None if initial is None else len(initial.classes))
@@ -382,7 +385,7 @@ class _Training:
             basis.check_classification_targets(y)
             classes, codes = np.unique(y, return_inverse=True)
         X = X if categories is None or not known else categories.bounded(X)
-        narrowed = X.dtype == np.float32 and hasattr(given, "__getitem__")
+        narrowed = X.dtype == np.float32 and hasattr(given, "__getitem__") and head is None
         warn_of_merged(given if narrowed else X, names_of(given), stacklevel=5)
         weight = basis._check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if continued and not np.array_equal(classes, draft.classes_):
@@ -408,7 +411,7 @@ class _Training:
         if params.early_stopping and "val" not in sets:
             random_state = _random_state(params.random_state, self.callbacks)
             rows = held_out(codes, weight, params.validation_fraction, random_state)
-            X_held = X[rows].tocsc() if hasattr(X, "tocsc") else X[rows]
+            X_held = X[rows].tocsc() if hasattr(X, "tocsc") else rows_of(X, rows)
             found.insert(0, Held.of("val", X_held, y[rows], codes[rows], weight[rows]))
             inputs.weight = weight.copy()
             inputs.weight[rows] = 0

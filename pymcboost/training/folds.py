@@ -13,6 +13,7 @@ from numbers import Integral
 
 import numpy as np
 
+from pymcboost.data.mapped import rows_of
 from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training.callbacks import Patience, progress
 from pymcboost.training.inputs import Validation
@@ -214,7 +215,7 @@ class _Model:
     """The model of one fold, and the scores of the rows held out."""
 
     def __init__(self, estimator, inputs, train, rows, number, seed, most, n_threads, previous=None, hasty=False):
-        self.rows, X, K, codes = rows, inputs.X[rows], len(inputs.classes), inputs.codes[rows]
+        self.rows, X, K, codes = rows, rows_of(inputs.X, rows), len(inputs.classes), inputs.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
         self.held = Held.of(f"fold {number}", X, inputs.y(rows), codes, inputs.weight[rows])
         self.validation = Validation([self.held], K)

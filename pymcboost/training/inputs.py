@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from pymcboost.data.chunks import Chunks
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.columns import refuse_dates, wrong_value
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse, own
 from pymcboost.threads import counted
-from pymcboost.training.basis import _check_sample_weight, compute_class_weight, validate_data
+from pymcboost.training.basis import _check_sample_weight, column_or_1d, compute_class_weight, validate_data
 from pymcboost.training.labels import indicator_of
 from pymcboost.training.metrics import Held
 
@@ -117,9 +118,24 @@ def _stacked(parts):
     return np.concatenate(parts)
 
 
-def validated(estimator, X, *y, allow_nan, **options):
-    """scikit-learn's `validate_data`; its errors name the column and the value."""
+def rows_given(booster, X, y, sample_weight):
+    """X, y and the weights as they are given, and None; of `Chunks` those of all blocks, and a row as it came."""
+    if not isinstance(X, Chunks):
+        check_sparse(X)
+        return X, y, sample_weight, None
+    if not booster.takes_chunks:
+        raise TypeError(f"{booster.name} takes no Chunks, VectorTreeBoostClassifier does; give X and y in memory")
+    if y is not None or sample_weight is not None:
+        raise TypeError(f"{booster.name}: Chunks have labels and weights in their blocks; give no y and sample_weight")
+    return X.gathered()
+
+
+def validated(estimator, X, *y, allow_nan, head=None, **options):
+    """scikit-learn's `validate_data`; its errors name the column and the value. Of `Chunks` it sees ``head`` alone."""
     finite = "allow-nan" if allow_nan else True
+    if head is not None:
+        validate_data(estimator, head, dtype=TYPES, ensure_all_finite=finite, **options)
+        return (X, *map(column_or_1d, y)) if y else X
     refuse_dates(X)
     X, y = own(X), map(own, y)
     try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import layout
 from pymcboost.data.tree_data import POOL_BYTES, Grown
 from pymcboost.losses.rows import row_layout
@@ -102,17 +103,32 @@ def coded(data, n_columns, kept=0.0, passing=0.0):
     return [weights(data, n_columns, 1, 16), sums(data, n_columns), loss]
 
 
+def _in_memory(data):
+    """Whether what there is for each row is not in files."""
+    return not isinstance(data.X, Mapped)
+
+
 def rows(data, scores=True, integers=True, curvature=False):
     """Scores, gradients and integers row after row, curvature of losses in NumPy: `losses.rows`."""
     m, padded = data.n_rows, row_layout(data.n_classes)[2]
-    size = m * padded * (4 + 8 * scores + 4 * integers + 4 * curvature)
+    size = m * padded * (_in_memory(data) * (4 + 8 * scores + 4 * integers) + 4 * curvature)
     return Part(f"the scores and gradients of {m} rows and {data.n_classes} classes", size, "fewer rows or classes")
+
+
+def narrow(data, max_leaves):
+    """Scores in single precision, and the sums, steps and vectors of a tree's leaves: `losses.narrow`."""
+    m, padded = data.n_rows, 16 * (data.n_classes // 16 + 1)
+    return Part(
+        f"the scores of {m} rows and {data.n_classes} classes", 4 * m * padded * _in_memory(data), FEWER,
+        max_leaves * padded * 56,
+    )  # fmt: skip
 
 
 def directions(data, n_columns):
     """Gradients in ``n_columns`` directions and their integers: `losses.rows.Directions`."""
     m, padded = data.n_rows, row_layout(n_columns)[2]
-    return Part(f"the gradients of {m} rows in {n_columns} directions", 8 * m * padded, "fewer rows")
+    size = 8 * m * padded * _in_memory(data)
+    return Part(f"the gradients of {m} rows in {n_columns} directions", size, "fewer rows")
 
 
 def outputs(data, n_columns, n_bytes=1):
@@ -161,7 +177,7 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     gathered = 4 * m * padded if columns.row_cell is None and n_drawn > GROUP else 0
     entries = 0 if columns.row_cell is None else 24 * len(columns.row_cell)
     cells = GROUP * int(max(columns.lane_cells, default=0)) + 256
-    gathered += columns.n_lanes * m // 8 if columns.row_cell is None else 0
+    gathered += columns.n_lanes * m // 8 if columns.row_cell is None and _in_memory(data) else 0
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
     gathered += 8 * (4 * max_leaves * max(words, default=0) + 32 * sum(words))
     size = 16 * m + gathered + entries + n_threads * cells * (4 * lanes + 48) + max_leaves * padded * 40

@@ -14,7 +14,7 @@ from pymcboost.model.categories import Categories
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
 WHERE_SET = {
     "scoring", "min_delta", "cv", "calibrate", "restore_priors", "interaction_cst", "monotonic_cst",
-    "decision_threshold", "categorical_features", "min_samples_category",
+    "decision_threshold", "categorical_features", "min_samples_category", "max_leaf_entries",
 }  # fmt: skip
 
 

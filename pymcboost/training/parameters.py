@@ -102,6 +102,12 @@ PARAMETERS = {
         'vectors are those of all classes.',
         low=1,
     ),
+    "max_leaf_entries": Parameter(
+        "Most classes that have a number of their own in a leaf: those whose numbers differ most from the common one, "
+        "which is shifted to 0. None: all. Of hundreds of classes, 100 lose little; the file has these numbers "
+        "alone.",
+        low=1,
+    ),
     "categorical_features": Parameter(
         'Columns whose values are categories: a mask, numbers or names of columns, or None. "from_dtype": those of a '
         "data frame that have the type of a category (pandas, polars, pyarrow).\n\nSplits send any set of categories "

@@ -45,6 +45,15 @@ class Predicts:
             return self.model_.predict(X, n_jobs=self.n_jobs)
         return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs)]
 
+    def predict_top(self, X: Features, k: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """The labels of the k highest scores and these scores, from the highest on: (n_samples, k) each.
+
+        The scores of all classes are held for some thousand rows at once.
+        """
+        X = self._check_X(X)
+        best, scores = self.model_._top(X, k, self.n_jobs)
+        return self.classes_[best], scores
+
     def staged_decision_function(self, X: Features) -> Iterator[NDArray[np.float64]]:
         """Yield `decision_function` after every round; the last equals it bit for bit."""
         X = self._check_X(X)

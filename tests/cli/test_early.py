@@ -1,5 +1,6 @@
 """Early exits on the command line: ``mcboost-convert --early`` and ``mcboost-predict --early``."""
 
+import json
 import re
 
 import pytest
@@ -70,3 +71,15 @@ def test_bounds_that_have_no_room_are_said(early, files, tmp_path, monkeypatch):
     assert done.stderr.startswith("mcboost-convert: no certified exit: the bounds of 6 pairs of classes take")
     assert load_model(tmp_path / "out.mcb").early_exits == ("calibrated",)
     assert call("convert", "-q", *arguments).stderr == ""
+
+
+def test_info_shows_the_exits(early):
+    shown = {name: call("info", early / name).stdout for name in ("trees.mcb", "exits.mcb", "reject.mcb")}
+    exits = {name: re.findall(r"^early exit    (.*)$", text, re.MULTILINE) for name, text in shown.items()}
+    assert exits["trees.mcb"] == []
+    certified, calibrated = exits["exits.mcb"]
+    assert re.fullmatch(r"certified \(checkpoints \d+\)", certified)
+    assert re.fullmatch(r"calibrated \(checkpoints \d+, rate 0\.1, rows \d+, changed \d+\)", calibrated)
+    assert re.fullmatch(r"rejection \(checkpoints \d+, rate 0\.3, rows \d+, background 2\)", exits["reject.mcb"][-1])
+    facts = json.loads(call("info", "--json", early / "reject.mcb").stdout)["early_exits"]
+    assert facts[-1]["way"] == "rejection" and facts[-1]["background"] == 2

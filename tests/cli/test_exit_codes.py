@@ -306,6 +306,7 @@ def test_4_a_checkpoint_that_cannot_be_removed_is_said(files, tmp_path, monkeypa
      ("sklearn.model_selection", "train -v 3 train.svm"), ("sklearn.model_selection", "train -E 3 train.svm m"),
      ("sklearn", "train --metric f1_macro -P test.svm train.svm m"), ("numpy", "predict test.svm model.mcb out")],
 )  # fmt: skip
+@pytest.mark.part(2)
 def test_130_interrupted_while_modules_are_imported(files, tmp_path, module, line):
     """Also where a module that is imported takes the exception for a failure of its own."""
     program, *arguments = line.split()

@@ -92,7 +92,9 @@ def test_json(capsys, tmp_path, known, layout):
         "n_features_used": 2,
         "n_learners": 3 if layout == "list" else None,
         "n_rounds": 3 if layout == "list" else None,
+        "n_categorical": 0,
         "totally_corrective": False,
+        "early_exits": [],
         "meta": meta,
     }
     assert [(row["column"], row["name"]) for row in top] == [(4, "e"), (1, "b")]

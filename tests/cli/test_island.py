@@ -92,18 +92,33 @@ SMALL = [
 ]
 
 
+WITHOUT = """
+from pymcboost.cli.train import main
+for number, options in enumerate({}):
+    sys.argv[1:] = ["-q", "-n", "6", "-a", *options, "train.svm", f"{{number}}.mcb"]
+    print(number, main(), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def without_scikit_learn(files, tmp_path_factory):
+    """A folder with models that one process has trained with NumPy only, named by number, and what it says."""
+    folder = tmp_path_factory.mktemp("without")
+    for name in ("train.svm", "test.svm"):
+        shutil.copy(files / name, folder)
+    code = blocker(["sklearn", "scipy", "joblib", "tqdm", "pandas"]) + WITHOUT.format(SMALL)
+    return folder, run_python(code, cwd=folder).stderr
+
+
 @pytest.mark.parametrize("options", SMALL, ids=" ".join)
-def test_trainings_without_scikit_learn(files, tmp_path, options):
+def test_trainings_without_scikit_learn(without_scikit_learn, options):
     """A program of its own needs NumPy only, and gives the bytes that it gives with scikit-learn."""
-    shutil.copy(files / "train.svm", tmp_path)
-    shutil.copy(files / "test.svm", tmp_path)
-    arguments = ["-n", "6", "-a", *options, "train.svm"]
-    names = ["sklearn", "scipy", "joblib", "tqdm", "pandas"]
-    start = f"from pymcboost.cli.train import main\nsys.argv[1:] = {[*arguments, 'm.mcb']}\nsys.exit(main())"
-    done = run_python(blocker(names) + start, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert call("train", *arguments, "same.mcb", cwd=tmp_path).returncode == 0
-    assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
+    folder, said = without_scikit_learn
+    number = SMALL.index(options)
+    assert f"{number} 0\n" in said
+    arguments = ["-n", 6, "-a", *options, "train.svm"]
+    assert call("train", *arguments, f"same-{number}.mcb", cwd=folder).returncode == 0
+    assert (folder / f"{number}.mcb").read_bytes() == (folder / f"same-{number}.mcb").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +136,7 @@ def test_trainings_that_load_scikit_learn_later(files, tmp_path, options):
 
 
 def test_sparse_rows_and_cross_validation_alone(tmp_path):
-    lines = [f"{i % 3} {i % 7 + 1}:{i % 3 + 1} {i % 5 + 20}:1 {'9000000:1' if i == 5 else ''}\n" for i in range(90)]
+    lines = [f"{i % 3} {i % 7 + 1}:{i % 3 + 1} {i % 5 + 20}:1 {'900000:1' if i == 5 else ''}\n" for i in range(90)]
     (tmp_path / "t.svm").write_text("".join(lines))
     assert "(sparse)" in run("train", "-n", 6, "t.svm", "m.mcb", cwd=tmp_path).stderr
     assert call("train", "-n", 6, "t.svm", "same.mcb", cwd=tmp_path).returncode == 0
@@ -135,6 +150,7 @@ def test_sparse_rows_and_cross_validation_alone(tmp_path):
     "arguments",
     ["--help", "--version", "--nonsense", "-n", "-n 0 t", "-t 2 t", "-S 5 -l hinge t", "t a b c d"],
 )
+@pytest.mark.part(3)
 def test_help_and_usage_errors_need_no_package_at_all(program, arguments):
     """They answer at once, as nothing is imported for them."""
     done = blocked(program, *arguments.split(), blocker=blocker(["numpy", "scipy", "sklearn", "pymcboost._kernels"]))

@@ -77,6 +77,7 @@ VECTOR = {
     "leaf_step": [("--leaf-step full", "full"), ("--leaf-step diagonal", "diagonal")],
     "min_relative_gain": [("--min-relative-gain 0", 0.0)],
     "split_columns": [("--split-columns 5", 5), ("--split-columns none", None)],
+    "max_leaf_entries": [("--max-leaf-entries 5", 5), ("--max-leaf-entries none", None)],
     "min_samples_category": [("--min-samples-category 3", 3.0), ("--min-samples-category 0", 0.0)],
     "decision_threshold": [
         ("--loss logistic --decision-threshold 0.3", 0.3),
@@ -151,6 +152,7 @@ TABLES = {
     "adaboost-ecc": CLASSIC,
     "adaboost-erp": {**CLASSIC, "n_repartitions": [("--n-repartitions 0", 0), ("", 1)]},
     "adaboost-mh": CLASSIC,
+    "adaboost-ml": CLASSIC,
     "adaboost-mo": {**CLASSIC, **CODE},
     "adaboost-oc": CLASSIC,
     "gentleboost": CLASSIC,

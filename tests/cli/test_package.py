@@ -132,6 +132,7 @@ echo "${{COMPREPLY[@]}}"
         ("mcboost-info --learn", []),
     ],
 )
+@pytest.mark.part(3)
 def test_bash_offers(line, offered):
     assert completed(*line.split(" ")) == offered
 

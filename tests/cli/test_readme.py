@@ -114,7 +114,10 @@ def test_readme_fits_on_its_screen():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{p.name}" for p in DOCS)])
+TEXTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", *sorted(f"docs/{page.name}" for page in DOCS)]
+
+
+@pytest.mark.parametrize("page", TEXTS)
 def test_links_lead_somewhere(page):
     folder = (ROOT / page).parent
     for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / page).read_text()):
@@ -133,7 +136,7 @@ def test_the_example_in_shell(folder):
 def c_example(tmp_path_factory):
     """The example in C, compiled with all warnings as errors and, where there is one, an address sanitizer."""
     folder = tmp_path_factory.mktemp("c")
-    strict = ["cc", "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I", pymcboost.get_include()]
+    strict = ["cc", "-std=c99", "-O0", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I", pymcboost.get_include()]
     for sanitizers in (["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"], []):
         command = [*strict, *sanitizers, str(C_PROGRAM), "-o", "score"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)

@@ -168,6 +168,7 @@ def test_runs_without_a_seed_agree(files, tmp_path, options):
 # Options, the rounds that are left of 40, and why.
 ENDINGS = [
     ("samme --weak-learner tree", 1, "the last weak learner makes no mistakes, so that no other is looked for"),
+    ("adaboost-ml --weak-learner tree", 1, "the last weak learner makes no mistakes, so that no other is looked for"),
     ("adaboost-mh --weak-learner tree", 1, "the last weak learner makes no mistakes, so that no other is looked for"),
     ("mart -r 1 --min-samples-leaf 0", None, "the training loss has reached machine accuracy"),
     ("mart --min-samples-leaf 1000", 0, "no tree lowers the training loss any more"),

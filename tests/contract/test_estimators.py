@@ -83,6 +83,7 @@ def test_parameters_out_of_range_are_refused_by_name(algorithm):
                 algorithm(**{name: value}).fit(X, y)
 
 
+@pytest.mark.part(2)
 def test_same_bytes_for_any_number_of_threads(algorithm, monkeypatch):
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
     X, y = some_data(K=12, m=3000, d=30)
@@ -355,6 +356,7 @@ def test_rows_split_off_carry_their_weights(algorithm):
         assert w_held is None
 
 
+@pytest.mark.part(3)
 def test_rounds_by_cross_validation(algorithm, monkeypatch):
     X, y = some_data(m=240)
     weights = {"class_weight": "balanced"} if "class_weight" in algorithm().get_params() else {}
@@ -508,6 +510,7 @@ def test_interrupt_inside_a_round_keeps_whole_rounds(algorithm, monkeypatch):
     np.testing.assert_array_equal(model.model_.raw_scores(X), same.model_.raw_scores(X))
 
 
+@pytest.mark.part(2)
 def test_pickle_clone_pipeline_grid(algorithm):
     X, y = load_wine(return_X_y=True)
     model = make_pipeline(StandardScaler(), algorithm(n_estimators=20)).fit(X, y)
@@ -598,6 +601,7 @@ def test_a_refused_fit_changes_nothing(algorithm):
         assert list(model.classes_) == [0, 1, 2, 3]
 
 
+@pytest.mark.part(3)
 def test_the_rows_go_when_a_fit_ends(algorithm):
     X, y = load_iris(return_X_y=True)
     algorithm(n_estimators=2).fit(X, y)
@@ -631,6 +635,7 @@ def unweighted_probabilities(algorithm, m):
 @of_ensembles
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e-8, 1e8, 1e30, 1e300])
 @pytest.mark.parametrize("m", [200, 12000])
+@pytest.mark.part(3)
 def test_the_scale_of_the_weights_does_not_matter(algorithm, scale, m):
     X, y = some_data(m=m)
     plain = unweighted_probabilities(algorithm, m)

@@ -15,11 +15,14 @@ from pymcboost.training import memory
 
 # What is used lies between 1 / NEAR and NEAR times what is counted, some odds and ends aside.
 NEAR, SMALL = 1.3, 4e6
-TREES = ("mcboost", "piboost", "samme", "adaboost-mh", "adaboost-mo", "adaboost-ecc", "gentleboost", "gradboost")
+TREES = (
+    "mcboost", "piboost", "samme", "adaboost-ml", "adaboost-mh", "adaboost-mo", "adaboost-ecc", "gentleboost",
+    "gradboost",
+)  # fmt: skip
 MORE = {
     "mcboost": [{"loss": "log"}],
     "multiboost": [{"solver": "lbfgs"}],
-    "vector-tree": [{"loss": "exp"}, {"leaf_step": "full"}, {"split_columns": None}],
+    "vector-tree": [{"loss": "exp"}, {"leaf_step": "full"}, {"split_columns": None}, {"max_leaf_entries": 30}],
     "hingeboost": [{"kernel": "rbf"}, {"kernel": "rbf", "solver": "coordinate"}],
 }
 FIXED = {"vector-tree": {"calibrate": None}}
@@ -145,6 +148,21 @@ def test_what_does_not_fit_is_refused_before_it_is_made(algorithm, monkeypatch):
         cls(n_estimators=2).fit(X, y)
     monkeypatch.setattr(memory, "available_memory", lambda: None)  # where the system does not say
     memory.refuse(type("Any", (), {"memory": lambda _: [memory.Part("all", 1e99, "less")]})())
+
+
+def test_ten_thousand_classes_fit_with_few_entries_or_are_refused(monkeypatch):
+    """100,000 rows: what is counted before anything is made."""
+    X, y = np.zeros((100_000, 2), dtype=np.float32), np.arange(100_000) % 10_000
+    X[:, 0] = y % 7
+    monkeypatch.setattr(memory, "available_memory", lambda: 8e9)
+    monkeypatch.setattr(VectorTreeBoostClassifier.booster, "prepare", lambda *_: pytest.fail("something was made"))
+    with pytest.raises(MemoryError, match=r"needs about 11\.\d GiB, .* Use max_leaf_entries=100, fewer rows"):
+        VectorTreeBoostClassifier(n_estimators=1).fit(X, y)
+    counted = []
+    monkeypatch.setattr(memory, "refuse", lambda booster: counted.append(memory.needed(booster.memory())) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        VectorTreeBoostClassifier(n_estimators=1, max_leaf_entries=100, calibrate=None).fit(X, y)
+    assert 4e9 < counted[0] < 5e9
 
 
 @pytest.mark.parametrize(

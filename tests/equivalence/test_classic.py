@@ -20,6 +20,7 @@ from pymcboost import (
     AdaBoostECCClassifier,
     AdaBoostERPClassifier,
     AdaBoostMHClassifier,
+    AdaBoostMLClassifier,
     AdaBoostMOClassifier,
     AdaBoostOCClassifier,
     GentleBoostClassifier,
@@ -33,6 +34,7 @@ from pymcboost._kernels import splits as split_kernel
 from pymcboost._kernels import trees as tree_kernel
 from pymcboost._kernels import weights as weight_kernel
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.algorithms.adaboost_ml import logistic_step, own_slopes
 from pymcboost.data.rows import LARGEST_THRESHOLD
 from pymcboost.data.stump_data import TrainingData, layout
 from pymcboost.data.tree_data import Grown, TreeData
@@ -625,6 +627,7 @@ def test_gradient_of_coded_losses(name, apart):
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("signs", [False, True])
 @pytest.mark.parametrize("m", [150, 9000])
+@pytest.mark.part(3)
 def test_multiplied_weights_are_those_of_the_scores(name, apart, signs, m):
     """Shared and own outputs, one step for both sides or two; then the same from the scores at once."""
     code = CODES[name]
@@ -946,6 +949,45 @@ def test_samme(K, seed):
     np.testing.assert_allclose(model.model_.raw_scores(X), F, atol=1e-4)
 
 
+@pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_adaboost_ml(K, seed):
+    X, y = several(K, seed)
+    expected, F = twin.adaboost_ml(X, y, K, 25)
+    model = AdaBoostMLClassifier(n_estimators=25).fit(X, y)
+    assert splits_of(model) == as_float([one[0] for one in expected])
+    np.testing.assert_allclose(2 * model.model_.raw_scores(X), F, atol=1e-4)
+    if K == 2:  # the softmax of half margin vectors is then the source's 1 + exp(F), in proportion
+        exact = (1 + np.exp(F)) / (1 + np.exp(F)).sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(model.predict_proba(X), exact, atol=1e-4)
+
+
+@pytest.mark.parametrize("K", [2, 3, 17])
+@pytest.mark.parametrize("far", [0.0, 30.0, 2000.0, -2000.0])
+def test_logistic_steps_are_where_the_slope_is_0(K, far):
+    rng = np.random.default_rng(K)
+    margin, weight, wrong = far + rng.normal(size=400), rng.random(400), rng.random(400) < 0.1
+    of_class = np.where(wrong, -1 / (K - 1), 1.0)
+    step = logistic_step(margin, weight, wrong, K, 20.0)
+
+    def slope(t):
+        w = own_slopes(margin + t * of_class) * weight
+        return (w * of_class).sum() / w.sum()
+
+    assert 0 < step <= 20
+    assert abs(slope(step)) < 1e-6 or (step > 20 * (1 - 1e-6) and slope(20.0) > 0)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_weights_of_rows_are_copies_of_them_in_adaboost_ml(seed):
+    X, y = several(3, seed)
+    copies = np.random.default_rng(seed).integers(1, 4, len(y))
+    weighted = AdaBoostMLClassifier(n_estimators=10).fit(X, y, sample_weight=copies)
+    repeated = AdaBoostMLClassifier(n_estimators=10).fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    assert splits_of(weighted) == splits_of(repeated)
+    np.testing.assert_allclose(weighted.model_.raw_scores(X), repeated.model_.raw_scores(X), atol=1e-5)
+
+
 @pytest.mark.parametrize("K", [3, 5])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_adaboost_mh(K, seed):
@@ -1056,6 +1098,7 @@ def test_adaboost_mo(code, seed):
 
 @pytest.mark.parametrize("K", [2, 3, 5])
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.part(2)
 def test_gentleboost(K, seed):
     X, y = several(K, seed)
     X, y = X[:80], y[:80]
@@ -1068,6 +1111,7 @@ def test_gentleboost(K, seed):
 
 @pytest.mark.parametrize("K", [2, 4])
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.part(2)
 def test_jointboost(K, seed):
     X, y = several(K, seed)
     X, y = X[::2, :3], y[::2]
@@ -1174,6 +1218,7 @@ def parts_of(leaf):
 
 @pytest.mark.parametrize(("K", "J"), [(2, 2), (3, 2), (2, 6), (3, 6), (6, 10)])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.part(3)
 def test_samme_with_trees_is_scikit_learns(K, J, weighted):
     X, y = blobs(600, 4, K, seed=J)
     weight = np.random.default_rng(J).integers(1, 2**10, 600) / 2.0**7 if weighted else np.ones(600)
@@ -1197,6 +1242,7 @@ VARIANTS = [
     (cls, {"weak_learner": learner, "subsample": share})
     for cls in (
         SAMMEClassifier,
+        AdaBoostMLClassifier,
         AdaBoostMHClassifier,
         AdaBoostECCClassifier,
         AdaBoostERPClassifier,
@@ -1225,6 +1271,7 @@ def whole(cls, n, options, **more):
 
 
 @pytest.mark.parametrize(("cls", "options"), VARIANTS)
+@pytest.mark.part(2)
 def test_any_number_of_threads_gives_the_same_bytes(cls, options, monkeypatch):
     """More rows than a chunk has, float32, columns of every kind of store."""
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
@@ -1236,6 +1283,7 @@ def test_any_number_of_threads_gives_the_same_bytes(cls, options, monkeypatch):
 
 @pytest.mark.parametrize(("cls", "options"), VARIANTS)
 @pytest.mark.parametrize("repeats", [1, 14])
+@pytest.mark.part(3)
 def test_ten_rounds_and_ten_more(cls, options, repeats):
     """A training that goes on does what it would have done, random draws included; float64 and float32."""
     X, y = blobs(300, 4, 5)
@@ -1256,6 +1304,7 @@ def test_ten_rounds_and_ten_more(cls, options, repeats):
 
 
 @pytest.mark.parametrize(("cls", "options"), [one for one in VARIANTS if one[0].booster.restart_every])
+@pytest.mark.part(3)
 def test_restarts_change_nothing(cls, options, monkeypatch):
     X, y = blobs(300, 4, 5)
     plain = whole(cls, 25, options).fit(X, y)
@@ -1266,6 +1315,7 @@ def test_restarts_change_nothing(cls, options, monkeypatch):
 
 
 @pytest.mark.parametrize(("cls", "options"), VARIANTS)
+@pytest.mark.part(3)
 def test_stages_and_cut_models(cls, options):
     X, y = blobs(200, 3, 4)
     if options.get("separators") == [[0, 1], [2]]:

@@ -108,6 +108,7 @@ def test_powers_of_the_polynomial_kernel(degree):
     np.testing.assert_allclose(kernel_block(X, X, "poly", 0.3, 1.0, degree), expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_models_do_not_depend_on_what_numpy_and_blas_know_of_the_cpu():
     found = [
         subprocess.run(

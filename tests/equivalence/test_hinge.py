@@ -71,6 +71,7 @@ def violation(K, sign, d, c, beta):
 @pytest.mark.parametrize("minority", [0.5, 1 / 11])
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "perceptron"])
 @pytest.mark.parametrize("solver", ["libsvm", "pairwise", "coordinate"])
+@pytest.mark.part(2)
 def test_every_solver_reaches_the_direct_solution(solver, kernel, minority, kind, C):
     if solver == "coordinate" and kernel != "linear":
         pytest.skip("coordinate steps on rows are for linear kernels")
@@ -489,6 +490,7 @@ def test_two_classes_are_one_svm_in_the_first_round(solver, kernel):
 @pytest.mark.parametrize("allow_zero", [False, True])
 @pytest.mark.parametrize("C", [1.0, 1000.0])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.part(3)
 def test_the_stage_objective_never_rises(init, allow_zero, C, kernel):
     traces = []
 
@@ -595,7 +597,7 @@ def test_expected_cost_falls_where_the_costs_are_known():
     y, y_test = rng.integers(0, 6, 600), rng.integers(0, 6, 4000)
     X = centre[y] + 2 * rng.normal(size=(600, 6))
     X_test = centre[y_test] + 2 * rng.normal(size=(4000, 6))
-    words = {"n_estimators": 50, "random_state": 0}
+    words = {"n_estimators": 20, "random_state": 0}
     paid = [
         cost[y_test, HingeBoostOCClassifier(C=10.0, cost_matrix=costs, **words).fit(X, y).predict(X_test)]
         for costs in (None, cost)
@@ -619,6 +621,7 @@ def test_the_model_does_not_depend_on_the_threads_of_blas(kernel, solver):
 
 @pytest.mark.parametrize("max_alternations", [1, 2])
 @pytest.mark.parametrize("C", [1.0, 1000.0])
+@pytest.mark.part(2)
 def test_a_round_ends_with_the_machine_of_its_column(max_alternations, C):
     X, y = blobs()
     rounds = []

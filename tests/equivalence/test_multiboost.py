@@ -94,6 +94,7 @@ def name_of(case):
 
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize("case", NASTY, ids=name_of)
+@pytest.mark.part(2)
 def test_sums_and_gradient(case, dtype):
     p = Problem(**case)
     rng = np.random.default_rng(1)
@@ -188,6 +189,7 @@ def test_closed_form(plus, minus, nu, cap):
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize("nu", [0.0, 1.0, 25.0])
 @pytest.mark.parametrize(("m", "K", "n", "shared"), [(300, 3, 30, False), (500, 5, 24, True), (900, 10, 100, False)])
+@pytest.mark.part(3)
 def test_same_objective_as_lbfgs(m, K, n, shared, nu, dtype):
     """On the same H; without regularisation where the classes cannot be separated."""
     p = Problem(m, K, n, shared, skill=0.6)
@@ -555,6 +557,7 @@ def test_cold_starts_repeat_learners_and_go_on_from_any_model():
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("loss", ["exp", "log"])
+@pytest.mark.part(2)
 def test_cold_starts_with_weights_threads_and_early_stopping(loss, K, weak_learner):
     X, y = blobs(120, 3, K, spread=2.0)
     weight = np.random.default_rng(1).integers(0, 3, 120).astype(float)

@@ -90,6 +90,7 @@ def check(X, data, blocks, a, exactly=False, n_threads=1):
 @pytest.mark.parametrize("K", [2, 3, 4, 5, 8, 10, 17, 40])
 @pytest.mark.parametrize("m", [20, 700, 3000])
 @pytest.mark.parametrize("integers", [True, False])
+@pytest.mark.part(3)
 def test_mixed_columns(K, m, integers):
     rng = np.random.default_rng(K * m)
     X = np.column_stack([column(kind, rng, m) for kind in KINDS])
@@ -205,6 +206,7 @@ def test_infinite_value_is_refused_by_place():
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("m", [40, 900, 6000])
+@pytest.mark.part(2)
 def test_either_side_of_a_split_has_its_share_of_the_weight(m, sparse):
     rng = np.random.default_rng(m)
     X = np.column_stack([column(kind, rng, m) for kind in KINDS[:8]])

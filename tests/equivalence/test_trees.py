@@ -238,6 +238,7 @@ def check(
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize(("m", "K"), [(40, 2), (300, 3), (700, 5)])
+@pytest.mark.part(2)
 def test_mixed_columns(real, cell_words, counts, m, K):
     rng = np.random.default_rng(m)
     X = mixture(m, rng)
@@ -406,6 +407,7 @@ REGULARISED = [
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("options", REGULARISED, ids=str)
+@pytest.mark.part(3)
 def test_regularised(real, cell_words, sparse, options):
     """Also what takes all splits away; every option changes the trees, and none depends on the pool or the threads."""
     rng = np.random.default_rng(27)
@@ -440,6 +442,7 @@ def test_each_kind_of_column_regularised(kind, real, cell_words):
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
 @pytest.mark.parametrize("spread", [1e-6, 8.0])
+@pytest.mark.part(2)
 def test_l2_far_above_and_far_below_the_second_derivatives(real, cell_words, spread):
     """Scores neither overflow nor lose their order where l2 is 10^20 times the sum of h, or rounding beside it."""
     rng = np.random.default_rng(29)
@@ -868,6 +871,7 @@ def test_plain_rounds_equal_the_twins(cls, K, bounds):
 @pytest.mark.parametrize("cls", BASED)
 @pytest.mark.parametrize("K", [3, 5])
 @pytest.mark.parametrize(("gap", "s", "warmup"), [(1, None, 0), (3, None, 0), (1, 2, 0), (2, 1, 1), (4, 2, 3)])
+@pytest.mark.part(2)
 def test_adaptive_rounds_equal_the_twins(cls, K, gap, s, warmup):
     """Searches written out: each base class, K - 1 trees for each, and copies of the scores."""
     X, y, weight = setting(200, 4, K, 21 + gap)
@@ -990,6 +994,7 @@ def leaf_weights(model, X, weight):
 
 @pytest.mark.parametrize("cls", PLAIN + BASED)
 @pytest.mark.parametrize("repeats", [1, 40])
+@pytest.mark.part(2)
 def test_leaves_weigh_enough(cls, repeats):
     """min_samples_leaf bounds sums of weights (over their mean where it is small), not of second derivatives."""
     X, y, _ = setting(300, 4, 3, 42)
@@ -1015,6 +1020,7 @@ def test_leaves_weigh_enough(cls, repeats):
 
 @pytest.mark.parametrize("cls", PLAIN + BASED)
 @pytest.mark.parametrize("repeats", [1, 40])
+@pytest.mark.part(2)
 def test_a_bound_below_all_weights_is_none(cls, repeats):
     X, y, weight = (np.concatenate([a] * repeats) for a in setting(300, 4, 3, 44))
     X = X + np.random.default_rng(44).normal(size=X.shape) * 0.1
@@ -1101,6 +1107,7 @@ VARIANTS = [
 @pytest.mark.parametrize("cls", PLAIN + BASED)
 @pytest.mark.parametrize("extra", VARIANTS, ids=str)
 @pytest.mark.parametrize("repeats", [1, 40])
+@pytest.mark.part(3)
 def test_warm_start_in_parts(cls, extra, repeats):
     """Cut in the middle of a gap; the bytes are those of one go."""
     X, y, weight = setting(300, 4, 4, 35)

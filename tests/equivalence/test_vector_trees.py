@@ -119,6 +119,7 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("m", "K"), [(40, 2), (600, 3), (900, 7), (700, 10), (500, 20), (300, 40)])
+@pytest.mark.part(2)
 def test_trees(kind, m, K):
     rng = np.random.default_rng(m + K)
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
@@ -165,6 +166,7 @@ def test_sparse_features_across_tasks():
 
 @pytest.mark.parametrize("kind", ["ties", "missing"])
 @pytest.mark.parametrize("n_threads", [1, 2, 8])
+@pytest.mark.part(2)
 def test_many_leaves_with_threads(kind, n_threads):
     """Enough work for threads, nodes that are split ahead, and histograms that large nodes keep."""
     rng = np.random.default_rng(5)
@@ -192,6 +194,7 @@ def test_options(options):
     {"subsample": 0.7, "max_features_tree": 0.6, "max_features": 0.7}, {"subsample": 1e-9}, {"min_gain": 2.0},
     {"max_features_tree": 1e-9}, {"min_relative_gain": 3.0}, {"min_relative_gain": 0.5, "min_gain": 1e-3},
 ])  # fmt: skip
+@pytest.mark.part(2)
 def test_parts_of_rows_and_features(kind, options, sparse):
     rng = np.random.default_rng(3)
     m = 300
@@ -358,6 +361,7 @@ def test_leaf_steps(name, K):
     {"split_columns": 1}, {"split_columns": 3}, {"split_columns": 9, "subsample": 0.6}, {"split_columns": "auto"},
     {"split_columns": 19, "min_relative_gain": 0.5}, {"split_columns": 20}, {"split_columns": 10**6},
 ])  # fmt: skip
+@pytest.mark.part(3)
 def test_splits_in_directions(kind, options):
     rng = np.random.default_rng(9)
     y = np.concatenate([np.arange(20), rng.integers(0, 20, 380)])

@@ -14,6 +14,7 @@ from cli.programs import call
 from reference.scoring import (
     exits_of_sets,
     finite_rows,
+    random_entries,
     random_kernel,
     random_linear,
     random_rows,
@@ -110,6 +111,11 @@ def check_bits(program, tmp_path):
         model = Model.from_ensemble(random_sets(9, n_features, n_classes), range(n_classes), link="softmax")
         for n, cut in ((1, None), (17, None), (37, 5)):
             check_model(program, tmp_path, model, with_codes(random_rows(n, n_features)), cut)
+    for n_classes, share, leaves in ((3, 0.5, "float32"), (40, 0.1, "float16")):
+        trees = random_entries(20, 9, n_classes, share, splits=(0, 40))
+        model = Model.from_ensemble(trees, range(n_classes), link="softmax", leaves=leaves)
+        for n, cut in ((1, None), (17, None), (37, 5)):
+            check_model(program, tmp_path, model, random_rows(n, 9), cut)
     model = Model.from_ensemble(random_trees(20, 9, 7, "vector"), range(7), link="sigmoid")
     check_model(program, tmp_path, model, random_rows(37, 9), None)
     for i, machine in enumerate(machines()):

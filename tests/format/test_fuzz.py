@@ -32,16 +32,16 @@ def test_every_change_is_refused():
 
 
 def test_repaired_files_are_harmless():
-    counts = fuzz("--repaired", "--count", "3000", "--alone")
-    assert sum(counts.values()) == 3000
-    assert counts[0] > 100
+    counts = fuzz("--repaired", "--count", "2000", "--alone")
+    assert sum(counts.values()) == 2000
+    assert counts[0] > 60
     assert len(counts) > 25
 
 
 def test_drawn_files_score_alike_in_all_builds_and_in_the_slow_twin():
-    counts = fuzz("--shapes", "--count", "1500", "--no-sanitizers")
-    assert sum(counts.values()) == 1500
-    assert counts[0] > 500
+    counts = fuzz("--shapes", "--count", "800", "--no-sanitizers")
+    assert sum(counts.values()) == 800
+    assert counts[0] > 250
     assert counts[55] > 0
     assert len(counts) > 25
 

@@ -55,6 +55,7 @@ def test_there_are_golden_files():
 def write_missing():
     from reference.scoring import (
         finite_rows,
+        random_entries,
         random_kernel,
         random_linear,
         random_rows,
@@ -125,6 +126,10 @@ def write_missing():
             write(f"v1-trees-{k}-labels", model, random_rows(8, 6))
             write(f"v1-trees-{k}-thresholds", model.with_thresholds([0.25, 0.0, -0.5]), random_rows(8, 6))
         if k == 3:
+            entries = random_entries(9, 6, k, seed=k, few_thresholds=True)
+            for leaves in ("float32", "float16"):  # of some classes alone
+                model = Model.from_ensemble(entries, classes, link="softmax", leaves=leaves)
+                write(f"v1-trees-{k}-entries-{leaves}", with_exits(model), random_rows(20, 6))
             model = Model.from_ensemble(random_sets(20, 6, k, seed=k), classes, link="softmax")
             write(f"v1-trees-{k}-categories", with_exits(model), with_codes(random_rows(20, 6)))
         machines = {f"linear-{k}": random_linear({3: 21, 2: 4, 11: 515}[k], k, seed=k)}

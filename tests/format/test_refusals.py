@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reference.scoring import (
+    random_entries,
     random_kernel,
     random_linear,
     random_right,
@@ -53,6 +54,7 @@ SIGMOIDS = Model.from_ensemble(random_trees(5, 7, 3, "vector", splits=(2, 9)), [
 LABELS = SIGMOIDS.with_thresholds([0.5, -1.0, 0.0]).to_bytes()
 CALIBRATED = Model.from_bytes(TREES).with_temperature(2.5).to_bytes()
 SETS = Model.from_ensemble(random_sets(4, 5, 3), [1, 2, 9]).to_bytes()
+ENTRIES = Model.from_ensemble(random_entries(5, 7, 3, 0.7, splits=(2, 9)), [1, 2, 9]).to_bytes()
 EXITS = (
     Model.from_bytes(VECTOR)
     ._changed(
@@ -442,6 +444,21 @@ CASES = [
         for half in (0x7C00, 0xFC00, 0x7E01)
     ],
     ("MCB_E_BIAS", lambda: edited(TREES, b"BIAS", "f", put(1, np.nan))),
+    *[("MCB_E_ENTRIES", lambda tag=tag: without(ENTRIES, tag)) for tag in (b"LOFF", b"LCLS")],
+    ("MCB_E_ENTRIES", lambda: with_section(with_section(TREES, b"LOFF", 1, b""), b"LCLS", 1, b"")),
+    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"LOFF", 1, bytes(5))),
+    ("MCB_E_DTYPE", lambda: with_section(without(ENTRIES, b"LCLS"), b"LCLS", 5, bytes(8))),
+    *[
+        ("MCB_E_SHAPE", lambda tag=tag, code=code: edited(ENTRIES, tag, code, lambda values: values[:-1]))
+        for tag, code in ((b"LOFF", "B"), (b"LCLS", "B"), (b"LEAF", "f"))
+    ],
+    *[
+        ("MCB_E_ENTRY_OFFSETS", lambda at=at, value=value: edited(ENTRIES, b"LOFF", "B", put(at, value)))
+        for at, value in ((0, 1), (3, 0), (2, 255), (-1, 3), (-1, 255))
+    ],
+    *[("MCB_E_ENTRY_CLASS", lambda k=k: edited(ENTRIES, b"LCLS", "B", put(0, k))) for k in (3, 255)],
+    ("MCB_E_ENTRY_CLASS", lambda: edited(ENTRIES, b"LCLS", "B", lambda values: [0] * len(values))),
+    ("MCB_E_LEAF", lambda: edited(ENTRIES, b"LEAF", "f", put(-1, np.inf))),
     *[("MCB_E_CODE", lambda value=value: edited(CODED, b"CODE", "f", put(-1, value))) for value in (np.inf, np.nan)],
     ("MCB_E_CODE_ALONE", lambda: without(CODED, b"TCLS")),
     ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, bytes(24))),
@@ -551,7 +568,7 @@ def test_refused(name, make, tmp_path):
 
 def test_every_refusal_is_tested():
     refusals = {name for name, (number, _) in STATUSES.items() if 0 < number < 100}
-    assert len(refusals) == 64
+    assert len(refusals) == 67
     assert {name for name, _ in CASES} == refusals
 
 

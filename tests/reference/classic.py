@@ -4,6 +4,7 @@ Steps are rounded to float32 before they move the weights, as those of a saved m
 """
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from sklearn.tree import DecisionTreeClassifier
 
 from .stumps import candidates, outputs
@@ -123,6 +124,26 @@ def samme(X, y, K, rounds):
         w /= w.sum()
         F[np.arange(len(y)), said] += alpha
         model.append((stumps.splits[j], left, right, alpha))
+    return model, F
+
+
+def adaboost_ml(X, y, K, rounds):
+    """AdaBoost.ML with stumps: (list of (split, left, right, step), F), F without float32's halves."""
+    stumps = AllStumps(X)
+    F, model = np.zeros((len(y), K)), []
+    code = (K * np.eye(K) - 1) / (K - 1)
+    for _ in range(rounds):
+        own = F[np.arange(len(y)), y]
+        w = 1 / (1 + np.exp(own))
+        j, left, right = fewest_errors(stumps, y, K, w / w.sum())
+        said = np.where(stumps.h[j] > 0, right, left)
+        if w[said != y].sum() / w.sum() >= 1 - 1 / K:
+            break
+        g = code[said, y]
+        loss = lambda step, own=own, g=g: np.logaddexp(0, -own - step * g).sum()  # noqa: E731
+        step = minimize_scalar(loss, bounds=(0, 20), method="bounded", options={"xatol": 1e-9}).x
+        F += step * code[said]
+        model.append((stumps.splits[j], left, right, step))
     return model, F
 
 

@@ -43,6 +43,8 @@ RULES = {
     b"marg": ({6}, set(), {STUMPS, TREES}),
     b"rjct": ({6}, set(), {STUMPS, TREES}),
     b"ABOV": ({6}, set(), EVERY),
+    b"LOFF": (NARROW, set(), {TREES}),
+    b"LCLS": (NARROW, set(), {TREES}),
     b"LABI": ({4}, set(), EVERY),
     b"LABO": (NARROW, set(), EVERY),
     b"LABS": ({1}, set(), EVERY),
@@ -54,7 +56,7 @@ CATEGORIES = (b"CSET", b"COFF", b"CBIT", b"CATF", b"CATN", b"CATO", b"CATS")
 EXITS = (b"pair", b"marg", b"rjct")
 
 # Faults that are looked for in one pass over a file: which of these is found first is left open.
-TOGETHER = ({13, 29, 46, 53, 55, 61, 65}, {32, 33, 34}, {38, 39, 40, 41}, {31, 40, 67})
+TOGETHER = ({13, 29, 46, 53, 55, 61, 65, 70}, {32, 33, 34}, {38, 39, 40, 41}, {31, 40, 67}, {71, 72})
 
 
 class RefusedError(Exception):
@@ -175,7 +177,10 @@ class File:
         elif self.kind == TREES:
             S, T, P = n(b"FEAT"), n(b"TSIZ"), n(b"CODE") // K
             each = 1 if self.has(b"TCLS") else K
-            wanted |= {b"THRS": S, b"RGHT": S, b"LEAF": (S + T) * each, b"TCLS": T, b"TBAS": T, b"CODE": P * K}
+            values = n(b"LCLS") if self.has(b"LCLS") else (S + T) * each
+            wanted |= {b"THRS": S, b"RGHT": S, b"LEAF": values, b"TCLS": T, b"TBAS": T, b"CODE": P * K}
+            wanted |= {b"LOFF": S + T + 1}
+            need(self.has(b"LOFF") == self.has(b"LCLS") and not self.has(b"LOFF", b"TCLS"), 70)
             need(self.has(b"TCLS") or not self.has(b"TBAS"), 46)
             need(not self.has(b"CODE") or (self.has(b"TCLS") and not self.has(b"TBAS")), 53)
             need(self.has(b"CODE") or not self.decoder, 13)
@@ -284,7 +289,18 @@ class File:
         bases = self.items.get(b"TBAS", ())
         need(all(b <= self.K and b != c for b, c in zip(bases, classes, strict=False)), 45)
         self.finite(b"CODE", 54)
+        if self.has(b"LOFF"):
+            self.entries()
         self.finite(b"LEAF", 47)
+
+    def entries(self):
+        """Where the entries of leaves begin, and their classes."""
+        ends, classes = self.items[b"LOFF"], self.items[b"LCLS"]
+        need(ends[0] == 0 and ends[-1] == len(classes), 71)
+        need(all(a <= b for a, b in zip(ends, ends[1:], strict=False)), 71)
+        need(all(k < self.K for k in classes), 72)
+        for begin, end in zip(ends, ends[1:], strict=False):
+            need(all(classes[e] < classes[e + 1] for e in range(begin, end - 1)), 72)
 
     def categories(self):
         """Sets of codes, categorical features, levels and their names."""
@@ -421,7 +437,10 @@ class File:
             self.note(t, F, so_far)
             at = self.leaf(row, begin, size, t, features)
             begin += size
-            if classes is None:
+            if self.has(b"LOFF"):
+                for e in range(*self.items[b"LOFF"][at : at + 2]):
+                    F[self.items[b"LCLS"][e]] += values[e]
+            elif classes is None:
                 for k in range(K):
                     F[k] += values[at * K + k]
             elif self.decoder:

@@ -8,6 +8,7 @@ import numpy as np
 from pymcboost._kernels import score
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.model.categories import Categories
+from pymcboost.model.entries import LeafEntries
 from pymcboost.model.kernel import KernelMachine
 from pymcboost.model.linear import LinearMachine
 from pymcboost.model.model import Model
@@ -227,6 +228,13 @@ def random_trees(n_rounds, n_features, n_classes, mode="scalar", seed=0, few_thr
             )
         builder.end_round()
     return builder.freeze()
+
+
+def random_entries(n_rounds, n_features, n_classes, share=0.3, **more):
+    """Random trees whose leaves keep a share of their numbers."""
+    trees = random_trees(n_rounds, n_features, n_classes, "vector", **more)
+    rng = np.random.default_rng(n_classes)
+    return replace(trees, leaf=LeafEntries.of(np.where(rng.random(trees.leaf.shape) < share, trees.leaf, 0)))
 
 
 def random_sets(n_rounds, n_features, n_classes, seed=0):

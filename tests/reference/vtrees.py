@@ -3,6 +3,8 @@
 It knows the rows' bins, not the lanes and cells that the kernel counts in.
 """
 
+import math
+
 import numpy as np
 
 MASK = (1 << 64) - 1
@@ -323,3 +325,16 @@ def hessian_of(F, y, name, weight):
                 e[label], e[r] = 1, -1
                 H += w * c[r] * np.outer(e, e)
     return H
+
+
+def sparse_leaf(vector, most, invariant):
+    """A leaf vector of which the ``most`` numbers that matter are kept, one class after the other."""
+    K, vector = len(vector), [float(v) for v in vector]
+    if most >= K:
+        return vector
+    below = [v for v in vector if v < 0]
+    common = math.fsum(below) / max(len(below), 1) if invariant else 0.0
+    kept = sorted(range(K), key=lambda k: (-abs(vector[k] - common), k))[:most]
+    rest = [vector[k] for k in range(K) if k not in kept]
+    common = math.fsum(rest) / len(rest) if invariant else 0.0
+    return [np.float32(vector[k] - common) if k in kept else 0.0 for k in range(K)]

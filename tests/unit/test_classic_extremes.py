@@ -10,6 +10,7 @@ import pymcboost
 from pymcboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
+    AdaBoostMLClassifier,
     AdaBoostMOClassifier,
     GentleBoostClassifier,
     PIBoostClassifier,
@@ -75,7 +76,7 @@ def test_the_refusal_of_too_many_class_subsets_is_short():
     "cls",
     [
         AdaBoostMOClassifier, AdaBoostECCClassifier, SAMMEClassifier, AdaBoostMHClassifier, GentleBoostClassifier,
-        PIBoostClassifier,
+        PIBoostClassifier, AdaBoostMLClassifier,
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])
@@ -124,6 +125,7 @@ def test_a_bound_on_leaves_is_about_the_rows_that_are_drawn(name, subsample):
     "cls, words",
     [
         (SAMMEClassifier, {"weak_learner": "tree"}),
+        (AdaBoostMLClassifier, {"weak_learner": "tree"}),
         (GentleBoostClassifier, {"weak_learner": "tree"}),
         (GentleBoostClassifier, {"subsample": 0.5}),
     ],

@@ -6,12 +6,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 SAMPLE = """
 import pytest
+
 
 def test_plain():
     pass
@@ -31,9 +33,14 @@ def test_with_marker():
 @pytest.mark.slow
 def test_slow_with_marker():
     pass
+
+@pytest.mark.parametrize("case", range(7))
+@pytest.mark.part(3)
+def test_in_part(case):
+    pass
 """
 
-INI = "[pytest]\nmarkers =\n    slow\n    needs_data\n"
+INI = "[pytest]\nmarkers =\n    slow\n    part(n)\n    needs_data\n"
 
 
 @pytest.fixture
@@ -54,11 +61,11 @@ def run(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "with_data", "closing", "waiting"),
     [
-        ([], False, "1 passed, 2 skipped, 2 deselected", 2),
-        (["--long"], False, "2 passed, 3 skipped", 3),
-        (["-m", "slow"], False, "1 passed, 1 skipped, 3 deselected", 1),
-        ([], True, "3 passed, 2 deselected", 0),
-        (["--long"], True, "5 passed", 0),
+        ([], False, "4 passed, 2 skipped, 6 deselected", 2),
+        (["--long"], False, "9 passed, 3 skipped", 3),
+        (["-m", "slow"], False, "1 passed, 1 skipped, 10 deselected", 1),
+        ([], True, "6 passed, 6 deselected", 0),
+        (["--long"], True, "12 passed", 0),
     ],
 )
 def test_slow_and_data_tests(run, tmp_path, arguments, with_data, closing, waiting):
@@ -67,32 +74,32 @@ def test_slow_and_data_tests(run, tmp_path, arguments, with_data, closing, waiti
     notice = [line for line in lines if "need data sets and were skipped" in line]
     assert len(notice) == (waiting > 0)
     assert all(line.startswith(f"{waiting} tests") for line in notice)
-    notice = [line for line in lines if "marked slow were left out" in line]
-    assert notice == (["2 tests marked slow were left out; --long (make test-long) runs them"] if not arguments else [])
+    notice = [line for line in lines if "were left out; --long" in line]
+    assert notice == (["6 tests were left out; --long (make test-long) runs them"] if not arguments else [])
 
 
 def test_tests_in_two_processes_are_counted_like_those_in_one(run):
     pytest.importorskip("xdist")
     lines = run("-n", "2")
-    assert "1 passed, 2 skipped in" in lines[-1]
+    assert "4 passed, 2 skipped in" in lines[-1]
     assert [line.partition(";")[0].partition(":")[0] for line in lines if re.match(r"\d+ tests", line)] == [
-        "2 tests marked slow were left out",
+        "6 tests were left out",
         "2 tests need data sets and were skipped",
     ]
 
 
 def test_folder_that_does_not_exist_counts_as_none(run, tmp_path):
-    assert "1 passed, 2 skipped" in run(data=tmp_path / "missing")[-1]
+    assert "4 passed, 2 skipped" in run(data=tmp_path / "missing")[-1]
 
 
 def slow_tests(path):
-    """Names of the tests of a file that have cases marked slow."""
+    """Names of the tests of a file that have cases which only the long run has."""
     body = ast.parse(path.read_text()).body
     marked = [node for node in body if "mark.slow" in ast.unparse(node) and not getattr(node, "decorator_list", ())]
     shared = {getattr(node, "name", None) or ast.unparse(node.targets[0]) for node in marked}
     for node in body:
         decorators = " ".join(map(ast.unparse, getattr(node, "decorator_list", ())))
-        if "mark.slow" in decorators or shared & set(re.findall(r"\w+", decorators)):
+        if re.search(r"mark\.(slow|part)", decorators) or shared & set(re.findall(r"\w+", decorators)):
             yield node.name
 
 
@@ -101,6 +108,8 @@ def test_docs_list_what_only_the_long_run_has():
     page = (tests.parent / "docs" / "development.md").read_text()
     section = re.search(r"### What only `make test-long` runs\n(.*?)\n###", page, re.DOTALL)[1]
     rows = re.findall(r"^\| `(\w+/\w+\.py)` \| (.*?) \|", section, re.MULTILINE)
-    listed = {file: set(re.findall(r"`(test_\w+)`", names)) for file, names in rows}
+    listed = defaultdict(set)
+    for file, names in rows:
+        listed[file] |= set(re.findall(r"`(test_\w+)`", names))
     found = {path.relative_to(tests).as_posix(): set(slow_tests(path)) for path in tests.glob("*/test_*.py")}
     assert {file: names for file, names in found.items() if names} == listed

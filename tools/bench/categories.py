@@ -112,7 +112,7 @@ def quality(p, y):
 @benchmark("categories")
 def bench_categories(options):
     """Error and log loss of categories: sets, codes, indicators, means; LightGBM and CatBoost; one thread."""
-    rounds, seeds = options.rounds or options.size(5, 100), options.size(1, 3)
+    rounds, seeds = options.rounds or options.size(5, 100), options.size(1, 5)
     report = Report(
         {
             "made": f"2 columns of 20 or 300 categories, {ROWS:,} rows, {CLASSES} classes, mean of {seeds} seeds",

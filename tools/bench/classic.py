@@ -1,5 +1,7 @@
 """The classic boosters with stumps against MCBoost and scikit-learn."""
 
+import itertools
+
 from shared.datasets import coded, load_official
 from shared.measure import race
 
@@ -35,6 +37,7 @@ ALGORITHMS = {
     "MCBoost exp": ("MCBoost", {"loss": "exp"}),
     "MCBoost log": ("MCBoost", {"loss": "log"}),
     "SAMME": ("SAMME", {}),
+    "AdaBoost.ML": ("AdaBoostML", {}),
     "AdaBoost.MH": ("AdaBoostMH", {}),
     "AdaBoost.MO, one-vs-all": ("AdaBoostMO", {"code": "one-vs-all"}),
     "AdaBoost.MO, dense": ("AdaBoostMO", {"code": "dense"}, dense_columns),
@@ -131,4 +134,19 @@ def bench_classic(options):
     for part, sets in ((bench_mh, SETS), (bench_samme, SETS[:1]), (bench_rounds, SETS)):
         for name in options.data or sets:
             part(options, report, name, coded(load_official(name)))
+    return report
+
+
+@benchmark("margin-vectors")
+def bench_margin_vectors(options):
+    """Errors of AdaBoost.ML beside those of SAMME, MCBoost and AdaBoost.ECC, after as many rounds."""
+    rounds = options.size(5, options.rounds or 500)
+    names = ("AdaBoost.ML", "SAMME", "MCBoost exp", "AdaBoost.ECC")
+    report = Report({"data": "official splits", "rounds": rounds, "trees": "20 leaves", "threads": 1})
+    for name in options.data or ("pendigits", "satimage", "usps", "letter"):
+        X, codes, X_test, truth = coded(load_official(name))
+        for what, learner in itertools.product(names, ("stump", "tree")):
+            made = fitted(what, rounds, X, codes, weak_learner=learner)
+            error = 100 * float((made.predict(X_test) != truth).mean())
+            report.add(f"{name}: {what}, {learner}s", round(error, 2), "%", rounds_kept=made.n_estimators_)
     return report

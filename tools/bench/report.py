@@ -26,6 +26,7 @@ class Options:
     quick: bool = False
     limits: object = None
     data: list | None = None
+    rows: list | None = None
     algorithms: list | None = None
     peers: list | None = None
     rounds: int | None = None

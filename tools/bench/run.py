@@ -22,8 +22,10 @@ from shared.tables import put_between, write_json
 
 from bench import (  # noqa: F401
     categories,
+    chunks,
     classic,
     early,
+    growth,
     hinge,
     imported,
     inspection,
@@ -54,6 +56,7 @@ def make_parser():
     add("--into", metavar="FILE",
         help="with --markdown: put the tables into this file, between the marks with the name of the results file",
     )  # fmt: skip
+    add("--rows", type=int, nargs="+", help="rows of chunks (default 2,000,000) and growth (default 100,000)")
     add = parser.add_argument_group("benchmarks of trees (names that begin with trees), and fcd").add_argument
     add("--data", nargs="+", metavar="SET", help="data sets; poker is the generated one")
     add("--algorithms", nargs="+", metavar="NAME", help=f"ours: {', '.join(trees.ALGORITHMS)}")
@@ -72,8 +75,9 @@ def check(parser, options):
         parser.error(f"unknown benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     if options.repeat < 1:
         parser.error("--repeat must be at least 1")
-    if (options.rounds is not None and options.rounds < 1) or options.leaves < 2 or min(options.threads) < 1:
-        parser.error("--rounds and --threads must be at least 1, --leaves at least 2")
+    counts = [n for n in (options.rounds, *(options.rows or ()), *options.threads) if n is not None]
+    if min(counts) < 1 or options.leaves < 2:
+        parser.error("--rounds, --rows and --threads must be at least 1, --leaves at least 2")
     try:
         trees.check(options.data or (), options.algorithms or ())
     except ValueError as error:

@@ -119,6 +119,25 @@ static inline int mcb__check_categories(mcb_model *m) {
     return MCB_OK;
 }
 
+/* Entries of leaves: where those of each begin, and their classes. */
+static inline int mcb__check_entries(mcb_model *m) {
+    const mcb_section *first = &m->section[MCB_S_LOFF], *cls = &m->section[MCB_S_LCLS];
+    uint64_t leaf, e, begin = 0;
+    if (mcb__uint(first, 0) != 0) return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, 0);
+    for (leaf = 1; leaf < first->count; leaf++) {
+        uint64_t end = mcb__uint(first, leaf);
+        if (end < begin || end > cls->count) return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, leaf);
+        for (e = begin; e < end; e++) {
+            uint32_t k = mcb__uint(cls, e);
+            if (k >= m->n_classes || (e > begin && k <= mcb__uint(cls, e - 1)))
+                return mcb__wrong_item(m, MCB_E_ENTRY_CLASS, MCB_S_LCLS, e);
+        }
+        begin = end;
+    }
+    if (begin != cls->count) return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, first->count - 1);
+    return MCB_OK;
+}
+
 static inline int mcb__check_trees(mcb_model *m) {
     const mcb_section *s = m->section;
     uint64_t T = s[MCB_S_TSIZ].count, t, begin = 0;
@@ -148,6 +167,7 @@ static inline int mcb__check_trees(mcb_model *m) {
             return mcb__wrong_item(m, MCB_E_TREE_BASE, MCB_S_TBAS, t);
     }
     if ((status = mcb__finite_f32(m, MCB_S_CODE, MCB_E_CODE))) return status;
+    if (s[MCB_S_LOFF].data && (status = mcb__check_entries(m))) return status;
     return s[MCB_S_LEAF].dtype == MCB_F16 ? mcb__finite_f16(m, MCB_S_LEAF, MCB_E_LEAF)
                                           : mcb__finite_f32(m, MCB_S_LEAF, MCB_E_LEAF);
 }

@@ -237,6 +237,36 @@ MCB__INLINE void mcb__add_code(const float *code, double value, size_t K, double
     for (k = 0; k < K; k++) scores[k] += value * (double)code[k];
 }
 
+MCB__INLINE size_t mcb__leaf_of(const mcb__prepared *p, uint64_t t, float found) {
+    return p->tree[t].split + (size_t)t + mcb__leaf_number(found);
+}
+
+/* Bring the entries of a leaf nearer, some of the n trees before they are added, and before that where they begin. */
+enum { MCB__AHEAD = 8 };
+MCB__INLINE void mcb__fetch_entries(const mcb__prepared *p, uint64_t t, const float *found, size_t n) {
+#if MCB__VECTOR
+    if (n > 2 * MCB__AHEAD)
+        __builtin_prefetch(p->first + mcb__leaf_of(p, t + 2 * MCB__AHEAD, found[2 * MCB__AHEAD]));
+    if (n > MCB__AHEAD) {
+        size_t leaf = mcb__leaf_of(p, t + MCB__AHEAD, found[MCB__AHEAD]);
+        uint32_t e, end = p->first[leaf + 1];
+        for (e = p->first[leaf]; e < end; e += 16) __builtin_prefetch(p->leaf + e);
+        for (e = p->first[leaf]; e < end; e += 32) __builtin_prefetch(p->entry + e);
+    }
+#else
+    (void)p;
+    (void)t;
+    (void)found;
+    (void)n;
+#endif
+}
+
+/* The entries of a leaf. */
+MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *scores) {
+    uint32_t e, end = p->first[leaf + 1];
+    for (e = p->first[leaf]; e < end; e++) scores[p->entry[e]] += (double)p->leaf[e];
+}
+
 /* Add the values of the leaves of n trees from t on. */
 MCB__INLINE void mcb__add_values(const mcb__prepared *p, uint64_t t, const float *value, size_t n, size_t K,
                                  double *scores) {
@@ -305,8 +335,12 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
                 float found[MCB__SORTED];                                                                 \
                 size_t row[MCB__SORTED];                                                                  \
                 n = mcb__find_leaves(p, block, t, end, v, found);                                         \
-                for (i = 0; i < n && vector; i++)                                                         \
-                    row[i] = p->tree[t + i].split + (size_t)t + i + mcb__leaf_number(found[i]);           \
+                for (i = 0; i < n && p->first; i++) {                                                     \
+                    mcb__fetch_entries(p, t + i, found + i, n - i);                                       \
+                    mcb__add_entries(p, mcb__leaf_of(p, t + i, found[i]), scores);                        \
+                }                                                                                         \
+                if (p->first) continue;                                                                   \
+                for (i = 0; i < n && vector; i++) row[i] = mcb__leaf_of(p, t + i, found[i]);              \
                 if (vector) mcb__add_rows_##W(p, row, n, K, scores);                                      \
                 else mcb__add_values(p, t, found, n, K, scores);                                          \
             }                                                                                             \
@@ -327,8 +361,9 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
             mcb__copy_columns(p, block, x, values, n_rows, stride, MCB__GROUP, v);                        \
             for (; t < end; t++) {                                                                        \
                 const mcb__tree *tree = p->tree + t;                                                      \
-                const float *value = p->leaf + (tree->split + (size_t)t) * step;                          \
+                const float *value = p->leaf;                                                             \
                 size_t cls = tree->cls, base = tree->base;                                                \
+                if (!p->first) value += (tree->split + (size_t)t) * step;                                 \
                 if (!MCB__ASK_ALL(W, p, t, v, leaf)) {                                                    \
                     const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                                \
                     mcb__descend_rows(node, tree->depth, v);                                              \
@@ -338,7 +373,10 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
                     }                                                                                     \
                     if (!vector) value = own;                                                             \
                 }                                                                                         \
-                if (vector) {                                                                             \
+                if (p->first) {                                                                           \
+                    for (r = 0; r < n_rows; r++)                                                          \
+                        mcb__add_entries(p, tree->split + (size_t)t + leaf[r], scores + r * K);           \
+                } else if (vector) {                                                                      \
                     for (r = 0; r < n_rows; r++)                                                          \
                         mcb__add_vector_##W(value + leaf[r] * step, K, scores + r * K);                       \
                 } else if (p->code) {                                                                     \

@@ -92,7 +92,10 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
                 const mcb__tree *tree = p->tree + t + i;                                                              \
                 if (!m->section[MCB_S_TCLS].data) {                                                                   \
                     size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);                           \
-                    mcb__add_vector_##W(p->leaf + leaf * p->step, K, s->scores);                                      \
+                    if (p->first)                                                                                     \
+                        mcb__add_entries(p, leaf, s->scores);                                                         \
+                    else                                                                                              \
+                        mcb__add_vector_##W(p->leaf + leaf * p->step, K, s->scores);                                  \
                 } else if (p->code) {                                                                                 \
                     mcb__add_code(p->code + tree->cls * K, (double)found[i], K, s->scores);                           \
                 } else {                                                                                              \

@@ -68,6 +68,9 @@
     X(MCB_E_CATEGORIES, 65, "sections of categories are missing: CSET, COFF, CBIT, CATF, CATN, CATO, CATS go together") \
     X(MCB_E_SET, 66, "a split's set of categories is not there, or the sets do not fill CBIT, up to 8192 bytes each")  \
     X(MCB_E_LEVELS, 67, "a category has no level or over 65535, or its names are too long, not ascending, or too few") \
+    X(MCB_E_ENTRIES, 70, "LOFF and LCLS, the entries of leaves, go together, and without TCLS")                        \
+    X(MCB_E_ENTRY_OFFSETS, 71, "the entries of the leaves do not begin at 0, rise, and end at the size of LCLS")       \
+    X(MCB_E_ENTRY_CLASS, 72, "the class of an entry is not below the number of classes, or those of a leaf do not increase") \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \

@@ -79,6 +79,8 @@ typedef struct {
     size_t step; /* from a leaf of a vector to the next: the number of classes, or somewhat more */
     const mcb__ranks *ranks; /* null if the trees are not laid out that way, too */
     const float *code; /* null if the trees have none */
+    const uint32_t *first; /* where the entries of each leaf begin; null if leaves have all classes */
+    const uint16_t *entry; /* their classes */
     const mcb__walk *early[2]; /* for early exits: sorted from checkpoint to checkpoint, all of them or those with bounds */
     const uint16_t *used;      /* columns of its block that a tree and those before it use */
 } mcb__prepared;

@@ -53,6 +53,8 @@ enum mcb_slot {
     MCB_S_MARG, /* f64: rate, rows, rows that changed; then for every checkpoint a threshold of the lead */
     MCB_S_RJCT, /* f64: rate, rows, class; then for every checkpoint a threshold of the lead of this class */
     MCB_S_ABOV, /* f64: scores above which a row has the labels, with the link sigmoid; absent: 0 */
+    MCB_S_LOFF, /* trees: where the entries of each leaf begin in LEAF and LCLS; absent: leaves have all classes */
+    MCB_S_LCLS, /* trees: classes of the entries, increasing in a leaf; the other classes of a leaf get nothing */
     MCB_N_SLOTS
 };
 

@@ -143,7 +143,7 @@ static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, m
 
 /* Room between leaves: enough for whole vectors of up to 4, where there are not many of them. */
 static inline size_t mcb__leaf_step(const mcb_model *m) {
-    size_t K = m->section[MCB_S_TCLS].data ? 1 : m->n_classes, W = 1;
+    size_t K = m->section[MCB_S_TCLS].data || m->section[MCB_S_LOFF].data ? 1 : m->n_classes, W = 1;
 #if MCB__VECTOR
     W = mcb__width() < 4 ? 2 : 4;
 #endif
@@ -151,7 +151,21 @@ static inline size_t mcb__leaf_step(const mcb_model *m) {
 }
 
 static inline uint64_t mcb__n_leaf_values(const mcb_model *m) {
+    if (m->section[MCB_S_LOFF].data) return m->section[MCB_S_LEAF].count;
     return (m->section[MCB_S_FEAT].count + m->section[MCB_S_TSIZ].count) * mcb__leaf_step(m);
+}
+
+/* What leaves add: values, the code, where entries begin and their classes. */
+static inline void mcb__copy_leaves(const mcb_model *m, float *leaf, float *code, uint32_t *first, uint16_t *entry) {
+    const mcb_section *s = m->section;
+    uint64_t i;
+    size_t step = mcb__leaf_step(m), K = step > 1 ? m->n_classes : 1, k;
+    for (i = 0; i < mcb__n_leaf_values(m) / step; i++) {
+        for (k = 0; k < step; k++) leaf[i * step + k] = k < K ? (float)mcb__real(&s[MCB_S_LEAF], i * K + k) : 0;
+    }
+    for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
+    for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
+    for (i = 0; i < s[MCB_S_LCLS].count; i++) entry[i] = (uint16_t)mcb__uint(&s[MCB_S_LCLS], i);
 }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
@@ -168,6 +182,8 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(mcb__n_leaf_values(m), sizeof(float)) +
            (mcb__can_rank(m, n_blocks, n_columns) ? mcb__ranks_size(m) : 0) +
            mcb__room(m->section[MCB_S_CODE].count, sizeof(float)) +
+           mcb__room(m->section[MCB_S_LOFF].count, sizeof(uint32_t)) +
+           mcb__room(m->section[MCB_S_LCLS].count, sizeof(uint16_t)) +
            (m->section[MCB_S_EXIT].data ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t)) : 0);
 }
 
@@ -200,7 +216,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     mcb__node *node;
     float *leaf, *code;
     mcb__walk *early[2];
-    uint16_t *used;
+    uint32_t *first;
+    uint16_t *used, *entry;
     mcb__ranks *ranks;
     size_t needed = mcb_prepared_size(m);
     if (!needed) return MCB_OK;
@@ -219,29 +236,26 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(node, mcb__node, 2 * S + T);
     MCB__TAKE(leaf, float, mcb__n_leaf_values(m));
     MCB__TAKE(code, float, s[MCB_S_CODE].count);
+    MCB__TAKE(first, uint32_t, s[MCB_S_LOFF].count);
+    MCB__TAKE(entry, uint16_t, s[MCB_S_LCLS].count);
     MCB__TAKE(early[0], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
 #undef MCB__TAKE
     ranks = mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
-    for (i = 0; i < S + T; i++) {
-        size_t step = mcb__leaf_step(m), K = s[MCB_S_TCLS].data ? 1 : m->n_classes, k;
-        for (k = 0; k < step; k++) leaf[i * step + k] = k < K ? (float)mcb__real(&s[MCB_S_LEAF], i * K + k) : 0;
-    }
-    for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
+    mcb__copy_leaves(m, leaf, code, first, entry);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
         tree[t].split = (uint32_t)begin;
         tree[t].cls = (uint16_t)(s[MCB_S_TCLS].data ? mcb__uint(&s[MCB_S_TCLS], t) : 0);
         tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
-        tree[t].depth = mcb__build_tree(m, begin, n, leaf + begin + t, split + begin, node + 2 * begin + t);
+        tree[t].depth = mcb__build_tree(m, begin, n, s[MCB_S_TCLS].data ? leaf + begin + t : leaf, split + begin, node + 2 * begin + t);
         begin += n;
         large += n < MCB__FEW ? 0 : n;
     }
     tree[T].split = (uint32_t)begin;
-    tree[T].cls = tree[T].base = 0;
-    tree[T].depth = 0;
+    tree[T].depth = tree[T].cls = tree[T].base = 0;
     for (i = 0; i < n_blocks; i++) {
         for (t = block[i].tree; t < block[i + 1].tree; t += MCB__SORTED) {
             uint64_t n = block[i + 1].tree - t;
@@ -260,6 +274,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->step = mcb__leaf_step(m);
     p->ranks = 0;
     p->code = s[MCB_S_CODE].data && !m->decoder ? code : 0;
+    p->first = s[MCB_S_LOFF].data ? first : 0;
+    p->entry = entry;
     p->early[0] = early[0];
     p->early[1] = early[1];
     p->used = used;

@@ -6,6 +6,7 @@ static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t 
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
     const mcb_section *size = &m->section[MCB_S_TSIZ];
     uint64_t t, S = m->section[MCB_S_FEAT].count;
+    if (m->section[MCB_S_LOFF].data) return 0;
     if (mcb__width() < 8 || n_blocks != 1 || n_columns > MCB__R_COLUMNS || S < MCB__R_LEAST || S >= 1u << 29) return 0;
     for (t = 0; t < size->count; t++) {
         if (mcb__uint(size, t) > MCB__R_SPLITS) return 0;

@@ -78,6 +78,8 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"marg", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
     {"rjct", 1u << MCB_F64, 0, MCB__STUMPS | MCB__TREES},
     {"ABOV", 1u << MCB_F64, 0, MCB__KINDS},
+    {"LOFF", MCB__UINTS, 0, MCB__TREES},
+    {"LCLS", MCB__UINTS, 0, MCB__TREES},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {

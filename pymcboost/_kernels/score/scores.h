@@ -102,6 +102,21 @@ MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows,
     }
 }
 
+MCB__INLINE int mcb__before(const double *scores, uint32_t a, uint32_t b) {
+    return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
+}
+
+/* Where class k belongs in a heap of n without its top. */
+static inline uint32_t mcb__sift(const double *scores, uint32_t *heap, uint32_t n, uint32_t k) {
+    uint32_t i = 0, child;
+    for (; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && mcb__before(scores, heap[child], heap[child + 1])) child++;
+        if (!mcb__before(scores, k, heap[child])) break;
+        heap[i] = heap[child];
+    }
+    return i;
+}
+
 /* Class with the highest score; ties go to the lowest index. */
 MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
     uint32_t k, best = 0;
@@ -109,6 +124,28 @@ MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
         if (scores[k] > scores[best]) best = k;
     }
     return best;
+}
+
+/* The n classes with the highest scores, from the highest on; of equal scores the lowest class comes first. n is from 1 to
+ * n_classes; top has room for n numbers. Takes n_classes steps, and about n log(n) more for each new one among the n. */
+MCB_API void mcb_top(const mcb_model *m, const double *scores, uint32_t n, uint32_t *top) {
+    uint32_t k, kept = 0, i, child;
+    for (k = 0; k < m->n_classes; k++) { /* a heap, its last in order on top */
+        if (kept == n && !(scores[k] > scores[top[0]])) continue;
+        if (kept < n) {
+            for (i = kept++; i && mcb__before(scores, top[(i - 1) / 2], k); i = (i - 1) / 2) top[i] = top[(i - 1) / 2];
+        } else {
+            i = mcb__sift(scores, top, n, k);
+        }
+        top[i] = k;
+    }
+    while (kept > 1) { /* the last goes to the end */
+        child = top[--kept];
+        k = top[0];
+        i = mcb__sift(scores, top, kept, child);
+        top[i] = child;
+        top[kept] = k;
+    }
 }
 
 /* Class of one row; scores (room for n_classes doubles) receives its scores. */

@@ -69,7 +69,14 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if (s[MCB_S_TCLS].data && (status = mcb__need_count(m, MCB_S_TCLS, T))) return status;
         if (s[MCB_S_TBAS].data && (status = mcb__need_count(m, MCB_S_TBAS, T))) return status;
         if ((status = mcb__check_category_shapes(m, S))) return status;
-        if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) return status;
+        if (!s[MCB_S_LOFF].data != !s[MCB_S_LCLS].data || (s[MCB_S_LOFF].data && s[MCB_S_TCLS].data))
+            return mcb__fail(m, MCB_E_ENTRIES, mcb__rules[s[MCB_S_LOFF].data ? MCB_S_LOFF : MCB_S_LCLS].tag, 64);
+        if (s[MCB_S_LOFF].data) {
+            if ((status = mcb__need_count(m, MCB_S_LOFF, S + T + 1))) return status;
+            if ((status = mcb__need_count(m, MCB_S_LCLS, s[MCB_S_LEAF].count))) return status;
+        } else if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) {
+            return status;
+        }
         m->n_learners = T;
         m->n_rounds = s[MCB_S_RNDS].count;
     } else if (m->kind == MCB_KIND_LINEAR) {

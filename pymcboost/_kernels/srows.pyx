@@ -1,0 +1,84 @@
+# cython: language_level=3
+"""Softmax on scores in single precision, for many classes: gradients are made for some rows at a time and not kept.
+
+Rows of scores F (m, blocks * 16) have -1e30 in the lanes of no class. The arithmetic is that of `vrows`. Sums are over
+blocks of rows in a fixed order, so that nothing depends on the number of threads.
+"""
+
+from cython.parallel cimport prange, threadid
+from libc.stdint cimport int32_t, int64_t, uint16_t
+
+from .aligned import aligned_zeros
+
+import numpy as np
+
+cdef extern from "srows.h" nogil:
+    ctypedef struct pmb_sr_norm:
+        float top, factor, own
+    void pmb_sr_add(float *F, int64_t width, const int64_t *start, const uint16_t *cls, const float *value,
+                    const int32_t *leaf, int64_t begin, int64_t end)
+    double pmb_sr_project(int lanes, const float *F, int64_t width, const int32_t *y, const double *weight,
+                          int64_t few, const float *P, const int32_t *classes, const int64_t *start, int blocks,
+                          int64_t begin, int64_t end, float *g, pmb_sr_norm *norm, float *out, double *sums)
+    void pmb_sr_leaf(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, const double *weight,
+                     const int32_t *rows, int64_t n, double *out)
+
+cdef enum:
+    BLOCK_ROWS = 4096
+    CACHED = 1 << 16    # gradients that are held at once
+
+
+cdef const double *or_null(const double[::1] weight) noexcept:
+    return &weight[0] if weight.shape[0] else NULL
+
+
+def add_entries(float[:, ::1] F, const int64_t[::1] start, const uint16_t[::1] cls, const float[::1] value,
+                const int32_t[::1] leaf, int n_threads):
+    """F += the entries of the rows' leaves; those of leaf j are start[j] <= e < start[j + 1]."""
+    cdef int64_t b, m = F.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    if not cls.shape[0]:
+        return
+    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_sr_add(&F[0, 0], F.shape[1], &start[0], &cls[0], &value[0], &leaf[0], b * BLOCK_ROWS,
+                   min(m, (b + 1) * BLOCK_ROWS))
+
+
+def project(const float[:, ::1] F, const int32_t[::1] y, const double[::1] weight, const float[:, ::1] P, int lanes,
+            float[:, ::1] out, float[:, ::1] norm, int n_threads):
+    """out = G P of the negative gradients G; returns the sums of w |out| by lane, and the sum of w g^2.
+
+    Parameters
+    ----------
+    F : IN (m, width); P : IN (K, blocks * lanes), 0 in unused lanes; out : OUT (m, blocks * lanes)
+        Blocks of a row of P that are 0 cost nothing.
+    norm : OUT (m, 3)
+        What `leaf_sums` needs of the rows.
+    """
+    cdef int64_t b, m = F.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS, few = max(8, CACHED // F.shape[1] // 8 * 8)
+    cdef int blocks = <int> out.shape[1] // lanes
+    cdef const double *w = or_null(weight)
+    cdef float[:, ::1] g = aligned_zeros((n_threads, few * F.shape[1]), np.float32)
+    used, of_block = np.nonzero(np.asarray(P).reshape(len(P), blocks, lanes).any(axis=2).T)
+    cdef int32_t[::1] classes = np.append(of_block, 0).astype(np.int32)
+    cdef int64_t[::1] start = np.searchsorted(used, np.arange(blocks + 1)).astype(np.int64)
+    sums_, squares_ = np.zeros((n, 2, out.shape[1])), np.empty(n)
+    cdef double[:, :, ::1] sums = sums_
+    cdef double[::1] squares = squares_
+    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        squares[b] = pmb_sr_project(
+            lanes, &F[0, 0], F.shape[1], &y[0], w, few, &P[0, 0], &classes[0], &start[0], blocks, b * BLOCK_ROWS,
+            min(m, (b + 1) * BLOCK_ROWS), &g[threadid(), 0], <pmb_sr_norm *> &norm[0, 0], &out[0, 0], &sums[b, 0, 0])
+    return sums_[:, 0].sum(axis=0), float(squares_.sum())
+
+
+def leaf_sums(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1] y, const double[::1] weight,
+              const int32_t[::1] rows, const int64_t[::1] leaf_start, int n_threads):
+    """Sums of w g and of w |g| (1 - |g|) over the rows of every leaf: (n_leaves, 2, width)."""
+    cdef int64_t j, n = leaf_start.shape[0] - 1
+    cdef const double *w = or_null(weight)
+    out_ = np.zeros((n, 2, F.shape[1]))
+    cdef double[:, :, ::1] out = out_
+    for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
+        pmb_sr_leaf(&F[0, 0], F.shape[1], <const pmb_sr_norm *> &norm[0, 0], &y[0], w, &rows[leaf_start[j]],
+                    leaf_start[j + 1] - leaf_start[j], &out[j, 0, 0])
+    return out_

@@ -1,0 +1,103 @@
+"""AdaBoost.ML: classifiers that name one of K classes, under the logistic loss of margin vectors.
+
+Problem
+    minimise the sum over rows i of log(1 + exp(-F_{y_i}(x_i))) over F with sum_k F_k = 0.
+Round
+    w_i = 1 / (1 + exp(F_{y_i}(x_i))); a classifier T with the fewest errors under these weights, as a margin vector
+    g: g_k = 1 for k = T(x), else -1 / (K - 1); gamma minimises the loss of F + gamma g; F += gamma g. Stop when the
+    error is at least 1 - 1/K, where gamma would be 0. The model has F / 2.
+
+Paper: H. Zou, J. Zhu and T. Hastie, New multicategory boosting algorithms based on multicategory Fisher-consistent
+losses, Algorithm 2.
+"""
+
+import numpy as np
+
+from pymcboost._kernels import elementary
+from pymcboost.algorithms._classic import FOR_STUMPS, ClassicClassifier
+from pymcboost.algorithms.samme import SAMME
+from pymcboost.solvers.roots import LARGEST_COEFFICIENT, MAX_ITERATIONS
+from pymcboost.training.parameters import estimator
+
+# Steps below this are no longer seen in a model, whose values are float32.
+TOLERANCE = 1e-10
+
+
+def own_slopes(margin):
+    """1 / (1 + exp(margin)) (m,) up to a factor, without which none is 0 where all margins are large."""
+    return elementary.exp(max(margin.min(), 0) - np.maximum(margin, 0)) / (1 + elementary.exp(-np.abs(margin)))
+
+
+def logistic_step(margin, weight, wrong, K, cap):
+    """The gamma in [0, cap] with the least loss, for weights (m,) of the rows and who is ``wrong``: safe Newton."""
+    of_class = np.where(wrong, -1 / (K - 1), 1.0)
+    low, high, step = 0.0, cap, 0.0
+    for _ in range(MAX_ITERATIONS):
+        moved = margin + step * of_class
+        down = weight * own_slopes(moved) * of_class
+        slope, bend = -down.sum(), (down * of_class / (1 + elementary.exp(-moved))).sum()
+        low, high = (step, high) if slope < 0 else (low, step)
+        last, step = step, step - slope / bend if bend > 0 else high
+        if not low < step < high:
+            step = (low + high) / 2
+        if abs(step - last) <= TOLERANCE * cap:
+            break
+    return step
+
+
+class AdaBoostML(SAMME):
+    """Rounds of AdaBoost.ML: SAMME's learners with other weights and steps."""
+
+    def restart(self, scores):
+        """Margins: twice the scores of the own classes."""
+        super().restart(scores)
+        self.margin *= 2
+
+    def weights(self):
+        """Slopes of the loss."""
+        return self.data.weight * own_slopes(self.margin)
+
+    def votes(self, error, wrong):
+        """Half of gamma g for each class (K, K)."""
+        K, step = self.data.n_classes, 2 * LARGEST_COEFFICIENT
+        if error > 0:
+            step = logistic_step(self.margin, self.data.weight, wrong, K, step)
+        return (step / 2 / (K - 1) * (K * np.eye(K) - 1)).astype(np.float32)
+
+    def move(self, values):
+        """Add the values (m,) of the own classes to the margins."""
+        self.margin += 2 * values.astype(np.float64)
+
+
+@estimator
+class AdaBoostMLClassifier(ClassicClassifier):
+    """AdaBoost.ML: learners that name one of K classes, under the logistic loss of margin vectors.
+
+    Rows with large negative margins weigh at most 1, where SAMME's weights grow without bound.
+
+    Notes
+    -----
+    The source gives the loss, margin vectors, and one classifier and one step a round. Chosen here: stumps as
+    classifiers (they name two different classes), steps of at most 20, and ``sample_weight`` as a factor of the loss.
+    The length of a margin vector does not matter, as the step scales it.
+
+    The loss is least where the probability of class k is in proportion to 1 + exp(F_k). Models have F / 2, and
+    ``predict_proba`` its softmax: the same for two classes, and close to it for small F. ``calibrate`` helps.
+
+    References
+    ----------
+    H. Zou, J. Zhu and T. Hastie, New multicategory boosting algorithms based on multicategory Fisher-consistent losses,
+    Annals of Applied Statistics 2, 2008.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import AdaBoostMLClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> AdaBoostMLClassifier(n_estimators=20).fit(X, y).predict(X[:2])
+    array([0, 0])
+    """
+
+    algorithm = "adaboost-ml"
+    booster = AdaBoostML
+    own_help = {"min_weight_fraction_leaf": FOR_STUMPS}

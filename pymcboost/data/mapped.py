@@ -1,0 +1,69 @@
+"""Arrays in files of their own, which the system writes to the disk and reads again as memory gets short."""
+
+import mmap
+import os
+import shutil
+import tempfile
+
+import numpy as np
+
+from pymcboost.threads import in_words
+
+# Bytes that are written or copied at once.
+PIECE = 1 << 24
+
+
+class Mapped(np.ndarray):
+    """An array in a file that has no name: it goes with the array, whatever ends the process."""
+
+    folder: str | None = None
+
+    def __array_finalize__(self, obj):
+        self.folder = getattr(obj, "folder", None)
+
+
+def mapped(shape, dtype, folder, order="C"):
+    """Zeros in a file in this folder; an error where it has no room for them."""
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    try:
+        with tempfile.TemporaryFile(prefix="pymcboost-", dir=folder) as file:
+            _reserve(file, size)
+            memory = mmap.mmap(file.fileno(), max(size, 1))
+    except OSError as error:
+        free = shutil.disk_usage(folder).free if os.path.isdir(folder) else 0
+        raise OSError(
+            error.errno,
+            f"a file of {in_words(size)} for the columns cannot be written ({error.strerror}); {in_words(free)} are "
+            "free. Make room, or give Chunks another folder",
+            os.fspath(folder),
+        ) from error
+    found = np.ndarray(shape, dtype, memory, order=order).view(Mapped)
+    found.folder = folder
+    return found
+
+
+def _reserve(file, size):
+    """Take the room now: a full disk is an error here, and would end the process later."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, max(size, 1))
+        return
+    zeros = bytes(PIECE)
+    for begin in range(0, max(size, 1), PIECE):
+        file.write(zeros[: max(size, 1) - begin])
+    file.flush()
+
+
+def zeros_beside(array, shape, dtype):
+    """Zeros: in a file where ``array`` is in one, else in memory."""
+    return mapped(shape, dtype, array.folder) if isinstance(array, Mapped) else np.zeros(shape, dtype)
+
+
+def rows_of(X, rows):
+    """``X[rows]``, in a file where X is in one."""
+    if not isinstance(X, Mapped):
+        return X[rows]
+    found = mapped((len(rows), X.shape[1]), X.dtype, X.folder)
+    step = max(1, PIECE // max(1, X.itemsize * X.shape[1]))
+    for begin in range(0, len(rows), step):
+        found[begin : begin + step] = X[rows[begin : begin + step]]
+    return found

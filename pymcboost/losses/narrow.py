@@ -1,0 +1,70 @@
+"""Softmax for many classes: scores in single precision are all that is held of the rows and classes."""
+
+import numpy as np
+
+from pymcboost._kernels import srows as _srows
+from pymcboost.losses.rows import LANES, UNUSED, Directions, Integers, Rows
+
+
+class NarrowRows(Rows):
+    """The softmax loss at work on training rows, for trees whose splits are found in directions.
+
+    Gradients are made from the scores where they are needed, for some rows at a time: all of them when they are
+    projected, and once more for the sums over the rows of the leaves. Leaves add entries of few
+    classes. A score is a sum in single precision, in the order of the trees; that of the model is one in double
+    precision. They differ by about 6e-8 of the largest score for each tree.
+
+    Parameters
+    ----------
+    data : TreeData
+    loss : Softmax
+    n_threads : int
+    """
+
+    def __init__(self, loss, data, n_threads):
+        Integers.__init__(self, data, n_threads, rows=0)
+        self.loss, self.link, self.shift, self.shift_invariant = loss, loss.link, 0.0, loss.shift_invariant
+        self.lanes, self.curvature = LANES, None
+        self.blocks = data.n_classes // LANES + 1
+        self.width = LANES * self.blocks
+        self.F = data.zeros((data.n_rows, self.width), np.float32)
+        self.norm = np.empty((data.n_rows, 3), dtype=np.float32)
+        self._weigh()
+
+    def start(self, scores=None):
+        """See `Rows`."""
+        self.F[:, : self.data.n_classes] = 0.0 if scores is None else scores
+        self.F[:, self.data.n_classes :] = UNUSED
+
+    def add(self, value, leaf):
+        """F += value[leaf], value (n_leaves, width), most of whose numbers are 0."""
+        row, column = np.nonzero(value)
+        start = np.searchsorted(row, np.arange(len(value) + 1)).astype(np.int64)
+        entries = column.astype(np.uint16), value[row, column].astype(np.float32)
+        _srows.add_entries(self.F, start, *entries, leaf, self.n_threads)
+
+    def directions(self, n_columns):
+        """See `Rows`."""
+        return NarrowDirections(self, n_columns)
+
+    def mean_square(self):
+        """Mean over the rows of w |g|^2, of the gradients that were projected last."""
+        return self.square / self.data.n_rows
+
+    def leaf_sums(self, rows, leaf_start):
+        """See `Rows`."""
+        sums = _srows.leaf_sums(self.F, self.norm, self.data.y, self.weight, rows, leaf_start, self.n_threads)
+        return sums[:, :, : self.data.n_classes]
+
+
+class NarrowDirections(Directions):
+    """`Directions` of gradients that are not held."""
+
+    def integers(self, key):
+        """See `Directions`."""
+        loss = self.loss
+        sums, loss.square = _srows.project(
+            loss.F, loss.data.y, loss.weight, self.draw(key), self.lanes, self.gradient, loss.norm,
+            self.n_threads,
+        )  # fmt: skip
+        return loss.rounded(self, sums)

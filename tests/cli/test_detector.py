@@ -1,0 +1,176 @@
+"""The detector of examples/detector: a small one is trained, and finds digits in pictures and in a stream of frames."""
+
+import importlib.util
+import json
+import struct
+import subprocess
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "detector"
+
+
+@pytest.fixture(scope="module")
+def trainer():
+    spec = importlib.util.spec_from_file_location("detector_train", EXAMPLE / "train.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:  # the bundled digits alone
+        patch.delenv("PYMCBOOST_DATA", raising=False)
+        patch.setenv("CFLAGS", "-O1 -Wall -Wextra -Werror")
+        patch.setattr(module, "load_photos", lambda: (None, {"train": [], "test": []}))
+        yield module
+
+
+@pytest.fixture(scope="module")
+def made(trainer, tmp_path_factory):
+    """A folder with the programs and a model of few trees, of the bundled digits on textures."""
+    folder = tmp_path_factory.mktemp("detector")
+    trainer.main([
+        "--out", str(folder), "--height", "240", "--width", "320", "--scenes", "50", "--trees", "40",
+        "--rounds", "2", "--test-scenes", "4", "--repeat", "1",
+    ])  # fmt: skip
+    return folder
+
+
+def scene(trainer, seed=0):
+    """A frame with three digits on a slope of grey, and its objects."""
+    digits = trainer.load_digits()[1]
+    scenes = trainer.Scenes(digits, None, [], (240, 320))
+    rng = np.random.default_rng(seed)
+    frame, boxes = np.tile(np.linspace(60, 110, 320), (240, 1)), []
+    for x, y, size, number in ((10, 20, 60, 3), (120, 120, 75, 0), (230, 60, 60, 7)):
+        part = frame[y : y + size, x : x + size]
+        part[...] = scenes.digit(rng, number, part)
+        boxes.append((x, y, size, number))
+    noisy = frame + rng.normal(size=frame.shape) * 2
+    return np.clip(noisy, 0, 255).astype(np.uint8), np.array(boxes, dtype=float)
+
+
+def run(made, *words, frames=b"", status=0):
+    command = [made / "detector", *map(str, words)]
+    done = subprocess.run(command, input=frames, capture_output=True, timeout=60)
+    assert done.returncode == status, done.stderr
+    return done.stderr.decode() if status else [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_digits_are_found_in_a_picture(trainer, made):
+    right = 0
+    for seed in range(4):
+        frame, boxes = scene(trainer, seed)
+        trainer.write_pgm(made / "scene.pgm", frame)
+        (line,) = run(made, "--threshold", "0.5", made / "detector.mcb", made / "scene.pgm")
+        found = line["boxes"]
+        assert len(found) < 12
+        for box in boxes:
+            shared = [
+                trainer.overlaps([[one["x"], one["y"], one["size"]]], [box])[0, 0] * (one["label"] == str(int(box[3])))
+                for one in found
+            ]
+            right += max(shared, default=0) > 0.5
+    assert right >= 10  # of 12
+
+
+def test_the_report_says_what_was_measured(made):
+    report = json.loads((made / "report.json").read_text())
+    early, full = report["early"], report["full"]
+    assert report["classes"] == 10
+    assert report["bytes"] == len((made / "detector.mcb").read_bytes()) < 30_000
+    assert early["learners_per_window"] < 0.7 * full["learners_per_window"]
+    assert full["learners_per_window"] == 40
+    assert abs(early["average_precision"] - full["average_precision"]) < 0.05
+    assert 0 < full["average_precision"] <= 1
+    assert np.all(np.diff(early["recall"]) >= 0)
+
+
+def test_average_precision_is_the_area_under_the_curve(trainer):
+    score, right = np.array([0.9, 0.8, 0.7, 0.6]), np.array([True, False, True, False])
+    area, recall, precision = trainer.average_precision(score, right, 4)
+    assert area == pytest.approx(0.25 * 1 + 0.25 * 2 / 3)
+    assert recall.tolist() == [0.25, 0.25, 0.5, 0.5]
+    assert precision == pytest.approx([1, 2 / 3, 2 / 3, 0.5])
+
+
+def test_an_object_is_found_once(trainer):
+    boxes = np.array([[0, 0, 10, 3.0]])
+    found = np.array([[0, 0, 10, 0.5, 3], [1, 0, 10, 0.9, 3], [0, 0, 10, 2.0, 4], [50, 50, 10, 0.1, 3]], dtype=float)
+    assert [bool(fits) for *_, fits in trainer.matched(found, boxes, np.arange(10))] == [False, True, False, False]
+
+
+def test_png_has_the_picture_and_its_boxes(trainer, made):
+    frame, _ = scene(trainer)
+    trainer.write_pgm(made / "scene.pgm", frame)
+    run(made, "--png", made / "boxes.png", made / "detector.mcb", made / "scene.pgm")
+    data, chunks, at = (made / "boxes.png").read_bytes(), {}, 8
+    while at < len(data):
+        size, tag = struct.unpack(">I4s", data[at : at + 8])
+        chunks[tag] = data[at + 8 : at + 8 + size]
+        assert struct.unpack(">I", data[at + 8 + size : at + 12 + size])[0] == zlib.crc32(tag + chunks[tag])
+        at += 12 + size
+    assert struct.unpack(">II", chunks[b"IHDR"][:8]) == (320, 240)
+    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), dtype=np.uint8).reshape(240, 961)
+    grey = (lines[:, 1:].reshape(240, 320, 3) == frame[:, :, None]).all(axis=2)
+    assert 0.8 < grey.mean() < 1
+
+
+def test_every_frame_of_a_stream_or_the_newest(trainer, made):
+    frame, _ = scene(trainer)
+    frames = frame.tobytes() * 40
+    *lines, last = run(made, "--every", "--live", "320x240", made / "detector.mcb", frames=frames + b"rest")
+    assert [line["frame"] for line in lines] == list(range(1, 41))
+    assert all(line["boxes"] == lines[0]["boxes"] for line in lines)
+    assert (last["frames"], last["done"], last["dropped"], last["rest_bytes"]) == (40, 40, 0, 4)
+    assert last["latency_ms"]["p50"] <= last["latency_ms"]["p99"] <= 1.01 * last["latency_ms"]["max"]
+    *lines, last = run(made, "--full", "--live", "320x240", made / "detector.mcb", frames=frames)
+    assert last["frames"] == 40 == last["done"] + last["dropped"]
+    assert len(lines) == last["done"] >= 1
+    assert lines[-1]["frame"] == 40  # the newest is never dropped
+
+
+def test_c_and_python_have_the_same_features_and_scores(trainer, made):
+    frame, boxes = scene(trainer)
+    library = trainer.loaded(made)
+    code = (made / "detector.mcb").read_bytes()
+    model = trainer.load_model(made / "detector.mcb")
+    found = trainer.hits(library, code, frame, False, False, -50.0)
+    values, filled = trainer.features(library, frame, found[:, 5:].astype(int))
+    assert filled.all()
+    scores = model.raw_scores(values)
+    background = model.classes_.tolist().index(trainer.BACKGROUND)
+    lead = np.delete(scores, background, axis=1).max(axis=1) - scores[:, background]
+    np.testing.assert_allclose(found[:, 3], lead, rtol=1e-6)
+    squares = trainer.squares(found[:, 5:].astype(int), frame.shape)
+    np.testing.assert_allclose(found[:, :3], squares, rtol=1e-6)
+
+
+BAD = [
+    (["--live", "0x5", "m"], "unknown or incomplete"),
+    (["--threshold", "x", "m", "p"], "unknown or incomplete"),
+    (["--nonsense"], "unknown or incomplete"),
+    ([], "usage"),
+    (["{model}"], "usage"),
+    (["nowhere.mcb", "{scene}"], "No such file"),
+    (["{scene}", "{scene}"], "scene.pgm: "),
+    (["{other}", "{scene}"], "is not a detector: 2048 features"),
+    (["{model}", "nowhere.pgm"], "cannot be read"),
+    (["{model}", "{model}"], "is not a binary PGM"),
+    (["{model}", "{cut}"], "ends too early"),
+    (["{model}", "{tiny}"], "smaller than a window"),
+    (["--live", "20x20", "{model}"], "smaller than a window"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), BAD)
+def test_bad_input_is_refused(trainer, made, words, message):
+    frame, _ = scene(trainer)
+    paths = {name: made / f"{name}.pgm" for name in ("scene", "cut", "tiny")}
+    trainer.write_pgm(paths["scene"], frame)
+    paths["cut"].write_bytes(paths["scene"].read_bytes()[:-1])
+    trainer.write_pgm(paths["tiny"], frame[:30, :30])
+    paths |= {"model": made / "detector.mcb", "other": made / "other.mcb"}
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    trainer.VectorTreeBoostClassifier(n_estimators=2, calibrate=None).fit(X, X[:, 0] > 0).save(paths["other"])
+    assert message in run(made, *(word.format(**paths) for word in words), status=1)

@@ -1,0 +1,105 @@
+"""``mcb.hpp`` in C++ programs: warnings, the bits of scores, ownership, and what is refused."""
+
+import subprocess
+
+import numpy as np
+import pytest
+from reference.scoring import exits_of_sets, random_rows, random_stumps, with_codes
+
+import pymcboost
+from pymcboost.model.model import Model
+
+STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-Wshadow"]
+PROGRAM = r"""
+#include "mcb.hpp"
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+/* MODEL ROWS: a line of class, scores and probabilities for each row, before and after the model is moved. */
+int main(int, char **argv) try {
+    mcb::model first = mcb::model::load(argv[1]), second = mcb::model::load(argv[1], false);
+    std::ifstream in(argv[2], std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    std::vector<float> rows(text.size() / sizeof(float));
+    std::memcpy(rows.data(), text.data(), text.size());
+    const std::size_t d = first.n_features(), k = first.n_classes(), n = rows.size() / d;
+    std::vector<double> scores(n * k), one(k);
+    for (int moved = 0; moved < 2; moved++) {
+        if (moved) {
+            second = std::move(first);
+        }
+        const mcb::model &model = second;
+        model.scores(rows.data(), n, d, scores.data());
+        for (std::size_t i = 0; i < n; i++) {
+            std::cout << model.label(model.predict(&rows[i * d], one.data()));
+            if (std::memcmp(one.data(), &scores[i * k], k * sizeof(double)) != 0) return 2;
+            for (double score : one) std::printf(" %a", score), std::fflush(stdout);
+            std::uint32_t early = 0;
+            std::uint64_t learners = 0;
+            if (model.predict_early(MCB_EARLY_CERTIFIED, &rows[i * d], one.data(), &early, &learners))
+                std::cout << " early " << early << ' ' << learners << " of " << model.n_learners();
+            std::cout << std::endl;
+        }
+    }
+    std::cout << second.meta() << '\n' << second.level(0, "zebra") << '\n';
+} catch (const mcb::error &problem) {
+    std::cout << problem.status() << ' ' << problem.what() << '\n';
+} catch (const std::runtime_error &problem) {
+    std::cout << problem.what() << '\n';
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """PROGRAM, compiled with an address sanitizer."""
+    folder = tmp_path_factory.mktemp("cpp")
+    (folder / "use.cpp").write_text(PROGRAM)
+    flags = ["-std=c++11", "-O0", "-DMCB_NO_VECTOR", "-fsanitize=address", *STRICT, f"-I{pymcboost.get_include()}"]
+    subprocess.run(["g++", *flags, str(folder / "use.cpp"), "-o", str(folder / "use")], check=True)
+    return folder / "use"
+
+
+def run(program, *arguments):
+    done = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("kind", ["trees", "stumps"])
+def test_the_bits_of_python_before_and_after_a_move(program, tmp_path, kind):
+    if kind == "trees":
+        model, X = exits_of_sets(5), with_codes(random_rows(20, 9))
+    else:
+        model, X = Model.from_ensemble(random_stumps(9, 7, 3), ["a", "z", "\u00e9"]), random_rows(20, 7)
+    model.save(tmp_path / "m.mcb")
+    X.astype(np.float32).tofile(tmp_path / "rows")
+    *lines, meta, level = run(program, tmp_path / "m.mcb", tmp_path / "rows")
+    scores, labels = model.raw_scores(X), model.predict(X).tolist()
+    early = zip(*model.predict_early_codes(X, "certified"), strict=True) if kind == "trees" else [None] * len(X)
+    wanted = [
+        [str(label), *(float(score).hex() for score in row), *([] if e is None else [int(e[0]), int(e[1])])]
+        for label, row, e in zip(labels, scores, early, strict=True)
+    ]
+    found = []
+    for line in lines:
+        words, _, exit_ = line.partition(" early ")
+        label, *values = words.split()
+        found.append([label, *(float.fromhex(value).hex() for value in values)])
+        found[-1] += [int(word) for word in exit_.split()[:2]]
+        assert not exit_ or exit_.endswith(f" of {model.n_learners}")
+    assert found == wanted * 2
+    assert (meta, level) == ("", "nan")
+
+
+def test_what_is_refused(program, tmp_path):
+    Model.from_ensemble(random_stumps(9, 7, 3), range(3)).save(tmp_path / "m.mcb")
+    data = bytearray((tmp_path / "m.mcb").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "bad.mcb").write_bytes(data)
+    (tmp_path / "empty.mcb").write_bytes(b"")
+    assert run(program, tmp_path / "bad.mcb", "x")[0].startswith(f"30 {tmp_path}/bad.mcb: the checksum of a section")
+    assert run(program, tmp_path / "empty.mcb", "x")[0].startswith(f"1 {tmp_path}/empty.mcb: ")
+    assert run(program, tmp_path / "none.mcb", "x") == [f"{tmp_path}/none.mcb: No such file or directory"]
+    assert run(program, tmp_path, "x") == [f"{tmp_path}: Is a directory"]

@@ -1,0 +1,239 @@
+"""Rows in blocks: the bytes of the fit in memory, whatever the blocks; wrong blocks; files that go."""
+
+import errno
+import os
+import re
+import weakref
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier, threads
+from pymcboost.data import Chunks, mapped
+
+N = 6000
+
+
+def made(n=N, seed=0):
+    """Columns of all kinds: many values, few, one, missing ones, mostly the same value, exclusive ones."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 8))
+    X[:, 1], X[:, 2] = rng.integers(0, 4, n), 7
+    X[:, 3] = np.where(rng.random(n) < 0.2, np.nan, X[:, 3])
+    X[:, 4:7] = np.arange(3) == rng.integers(0, 12, n)[:, None]
+    y = (X[:, 0] + X[:, 1] + 2 * X[:, 4] + rng.gumbel(size=n) > 1.5).astype(int) + (X[:, 7] > 1)
+    return X, np.array(["low", "middle", "high"])[y], rng.random(n) * (rng.random(n) < 0.9)
+
+
+def trees(**params):
+    return VectorTreeBoostClassifier(**{"n_estimators": 4, "calibrate": None, "random_state": 0, **params})
+
+
+def file_of(model):
+    return model.model_.to_bytes()
+
+
+def cut(at, *arrays):
+    return list(zip(*(np.split(array, at) for array in arrays), strict=True))
+
+
+@pytest.mark.parametrize("n", [200, N])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bytes_do_not_depend_on_blocks(n, weighted):
+    X, y, weight = made(n)
+    arrays = (X, y, weight)[: 2 + weighted]
+    expected = file_of(trees().fit(*arrays))
+    by_class = np.searchsorted(np.sort(y), np.unique(y))[1:]
+    for at in ([], [1, 1, 60], [n - 1], range(50, n, 50), by_class, [0, n]):  # empty blocks and blocks of one row, too
+        assert file_of(trees().fit(Chunks(cut(at, *arrays)))) == expected
+    assert file_of(trees(n_jobs=2).fit(Chunks(lambda: iter(cut([7], *arrays))))) == expected
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"calibrate": "temperature"},
+        {"early_stopping": True, "n_iter_no_change": 2},
+        {"n_estimators": "auto", "cv": 2, "n_iter_no_change": 1, "learning_rate": 1.0},
+        {"class_weight": "balanced", "loss": "exp", "split_columns": 2},
+        {"categorical_features": [1]},
+        {"max_bins": 5},
+        {"max_leaf_entries": 2, "split_columns": 1},
+    ],
+    ids=str,
+)
+def test_bytes_with_all_that_a_training_does(params):
+    X, y, weight = made()
+    assert file_of(trees(**params).fit(Chunks(cut([100], X, y, weight)))) == file_of(trees(**params).fit(X, y, weight))
+
+
+def test_rows_with_any_number_of_labels():
+    X, y, _ = made()
+    labels = np.column_stack([y == "low", X[:, 0] > 0]).astype(int)
+    model = trees(loss="logistic")
+    assert file_of(model.fit(Chunks(cut([100, 3000], X, labels)))) == file_of(model.fit(X, labels))
+
+
+def test_warm_start():
+    X, y, _ = made()
+    model, other = trees(n_estimators=2, warm_start=True), trees(n_estimators=2, warm_start=True)
+    for _ in range(2):
+        assert file_of(model.fit(Chunks(cut([9], X, y)))) == file_of(other.fit(X, y))
+        model.n_estimators = other.n_estimators = 4
+
+
+def test_sources(tmp_path):
+    """Memory maps, frames, Parquet by row groups, CSV in parts."""
+    X, y, _ = made(300)
+    names = [f"c{j}" for j in range(8)]
+    np.save(tmp_path / "X.npy", X)
+    assert file_of(trees().fit(Chunks([(np.load(tmp_path / "X.npy", mmap_mode="r"), y)]))) == file_of(trees().fit(X, y))
+    table = pd.DataFrame(X, columns=names)
+    expected = file_of(trees().fit(table, y))
+    frames = cut([100], X, y)
+    frames = [(pd.DataFrame(part, columns=names)[names[:: -1 if i else 1]], y) for i, (part, y) in enumerate(frames)]
+    assert file_of(trees().fit(Chunks(frames))) == expected  # by name, not by place
+    table.assign(label=y).to_csv(tmp_path / "rows.csv", index=False)
+
+    def parts():
+        for part in pd.read_csv(tmp_path / "rows.csv", chunksize=70):
+            yield part.drop(columns="label"), part["label"]
+
+    assert file_of(trees().fit(Chunks(parts))) == expected
+    pq = pytest.importorskip("pyarrow.parquet")
+    table.assign(label=y).to_parquet(tmp_path / "rows.parquet", row_group_size=70)
+
+    def groups():
+        file = pq.ParquetFile(tmp_path / "rows.parquet")
+        for group in range(file.num_row_groups):
+            part = file.read_row_group(group)
+            yield part.drop_columns("label"), part["label"]
+
+    model = trees().fit(Chunks(groups))
+    assert file_of(model) == expected
+    assert model.feature_names_in_.tolist() == names
+
+
+def changing():
+    """Blocks that differ at the second reading in one number."""
+    calls = []
+
+    def blocks():
+        calls.append(0)
+        X, y, _ = made(100)
+        X[50, 0] += len(calls)
+        return [(X, y)]
+
+    return blocks
+
+
+X100, Y100, W100 = made(100)
+INFINITE = X100.copy()
+INFINITE[3, 2] = 1e39
+ONCE = iter([(X100, Y100)])
+FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "words"),
+    [
+        ([], "the blocks have no rows"),
+        ([(X100[:0], Y100[:0])], "the blocks have no rows"),
+        ([X100], "block 0: it must be (X, y) or (X, y, sample_weight), not ndarray"),
+        ([(X100, Y100), (X100[:, :3], Y100)], "block 1: X has 3 columns, the first block has 8"),
+        ([(FRAME, Y100), (FRAME.rename(columns={"b": "d"}), Y100)], "block 1: the columns of X are not those"),
+        ([(FRAME, Y100), (X100[:, :2], Y100)], "block 1: X is a data frame in some blocks and an array in others"),
+        ([(FRAME.astype({"a": "category"}), Y100)], "block 0: X has columns of categories"),
+        ([(pd.DataFrame(X100.round()).astype({0: "category"}), Y100)], "block 0: X has columns of categories"),
+        ([(FRAME.assign(b="blue"), Y100)], "block 0: column 'b': 'blue' is text (row 0)"),
+        ([(X100, Y100), (INFINITE, Y100)], "block 1: row 103 (from 0, of all blocks), column 2: the value is infinite"),
+        ([(X100, Y100[1:])], "block 0: X has 100 rows, y and the weights have the shapes [(99,)]"),
+        ([(X100, Y100, W100), (X100, Y100)], "block 1: it has no sample_weight, unlike the first block"),
+        ([(X100, Y100), (X100, X100[:, 1])], "block 1: it has no labels of text, unlike the first block"),
+        ([(X100, X100[:, 3])], "block 0: y holds NaN"),
+        ([(X100[0], Y100)], "block 0: X must be two-dimensional, but has shape (8,)"),
+        ([(scipy.sparse.csr_array(FRAME), Y100)], "block 0: X is sparse; give X.toarray()"),
+        (changing(), "the second reading gave other rows than the first (100 rows after 100)"),
+        (lambda: ONCE, "the second reading gave other rows than the first (0 rows after 100)"),
+    ],
+)
+def test_wrong_blocks(blocks, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        trees().fit(Chunks(blocks))
+
+
+def test_wrong_use(tmp_path):
+    for source, words in ((iter([]), "an iterator can be read once"), (3, "must be an iterable or a function")):
+        with pytest.raises(TypeError, match=words):
+            Chunks(source)
+    with pytest.raises(NotADirectoryError, match="make it, or give another one"):
+        Chunks([], tmp_path / "none")
+    chunks = Chunks([(X100, Y100)])
+    with pytest.raises(TypeError, match="MCBoostClassifier takes no Chunks, VectorTreeBoostClassifier does"):
+        MCBoostClassifier().fit(chunks)
+    for more in ({"y": Y100}, {"sample_weight": W100}):
+        with pytest.raises(TypeError, match="Chunks have labels and weights in their blocks"):
+            trees().fit(chunks, **more)
+    with pytest.raises(ValueError, match="requires y"):
+        trees().fit(X100)
+
+
+def test_full_disk(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(mapped, "_reserve", full)
+    with pytest.raises(OSError, match=r"a file of 3\.1 KiB for .* cannot be written .*give Chunks another folder"):
+        trees().fit(Chunks([(X100, Y100)], tmp_path))
+
+
+def test_files_have_no_names(tmp_path):
+    """Nothing is left behind, even by a process that is killed: there is never anything to be seen."""
+    seen = []
+
+    class Look:
+        def after_round(self, state):
+            data = state.booster.data
+            kinds = [type(array) for array in (data.X, data.columns.codes, state.booster.loss.F)]
+            seen.append((os.listdir(tmp_path), {kind.__name__ for kind in kinds}))
+
+    X, y, _ = made()
+    trees().fit(Chunks(cut([5], X, y), tmp_path), callbacks=[Look()])
+    assert seen == [([], {"Mapped"})] * 4
+
+
+def test_blocks_go():
+    """Labels that are a column of their block do not keep it."""
+    tables, alive = [], []
+
+    def blocks():
+        for part in range(6):
+            X, y, _ = made(100, part)
+            table = np.column_stack([X, y == "low"])
+            tables.append(weakref.ref(table))
+            alive.append(sum(table() is not None for table in tables))
+            yield table[:, :-1], table[:, -1]
+
+    Chunks(blocks).gathered()
+    assert len(alive) == 12
+    assert max(alive) == 2
+
+
+def test_room_without_fallocate(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    monkeypatch.setattr(mapped, "PIECE", 7)
+    array = mapped.mapped((3, 5), np.int32, tmp_path)
+    assert array.flags.writeable
+    assert not array.any()
+    array[:] = 3
+    assert array.sum() == 45
+
+
+def test_files_count_as_free_memory_of_a_control_group(tmp_path, monkeypatch):
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("900\n")
+    (tmp_path / "memory.stat").write_text("anon 200\nfile 600\nshmem 50\n")
+    monkeypatch.setattr(threads, "Path", lambda _: tmp_path)
+    assert threads._read_memory() == 1000 - 900 + 600 - 50

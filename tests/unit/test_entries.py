@@ -1,0 +1,156 @@
+"""Leaves that keep the numbers of few classes: which ones, files, warm starts, everything that reads leaves."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from reference import vtrees as twin
+from reference.scoring import random_entries, random_rows, random_trees
+
+from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
+from pymcboost.export import to_c
+from pymcboost.inspection import contributions, importance
+from pymcboost.learners.vector_trees import sparse_leaves
+from pymcboost.model import rows
+from pymcboost.model.entries import LeafEntries
+from pymcboost.model.model import Model
+
+
+def data(m=600, K=12, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(m) % K)
+    return (2 * rng.normal(size=(K, d))[y] + rng.normal(size=(m, d))).astype(np.float32), y
+
+
+def classifier(n=6, **params):
+    return VectorTreeBoostClassifier(**{"n_estimators": n, "random_state": 0, "calibrate": None, **params})
+
+
+def dense(model):
+    return Model.from_ensemble(model.ensemble.dense(), model.classes_, link=model.link)
+
+
+@pytest.mark.parametrize("invariant", [True, False])
+@pytest.mark.parametrize("K", [2, 5, 40])
+def test_the_twin_keeps_the_same_numbers(K, invariant):
+    rng = np.random.default_rng(K)
+    value = rng.choice([-1.0, -0.9, 0.0, 2.0, 4.0], (50, K)) + (rng.random((50, K)) < 0.5) * rng.normal(size=(50, K))
+    value[0], value[1] = 0, 1
+    for most in {1, K // 2, K - 1, K, K + 3}:
+        found = value.copy()
+        sparse_leaves(found, most, invariant)
+        np.testing.assert_allclose(found, [twin.sparse_leaf(v, most, invariant) for v in value], rtol=1e-6, atol=1e-12)
+        assert (np.count_nonzero(found, axis=1) <= most).all()
+        np.testing.assert_array_equal(found, found.astype(np.float32) if most < K else found)
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"loss": "exp"}, {"loss": "log"}, {"leaf_step": "full"}, {"split_columns": None}]
+)
+def test_all_entries_are_the_dense_model_and_few_are_at_most_so_many(params):
+    X, y = data()
+    full = classifier(**params).fit(X, y).model_
+    same = classifier(**params, max_leaf_entries=12, n_jobs=2).fit(X, y).model_
+    few = classifier(**params, max_leaf_entries=3).fit(X, y)
+    assert isinstance(same.ensemble.leaf, LeafEntries)
+    np.testing.assert_allclose(same.raw_scores(X), full.raw_scores(X), rtol=1e-4, atol=1e-5)
+    leaf = few.model_.ensemble.leaf
+    assert np.diff(leaf.start).max() == 3
+    assert few.score(X, y) > 0.8
+    assert few.model_.raw_scores(X).tobytes() == dense(few.model_).raw_scores(X).tobytes()
+
+
+def test_labels_and_sparse_leaves():
+    X, y = data(K=6)
+    Y = np.eye(6, dtype=int)[y]
+    model = classifier(20, loss="logistic", max_leaf_entries=2).fit(X, Y)
+    assert (model.predict(X) == Y).mean() > 0.9
+    assert np.diff(model.model_.ensemble.leaf.start).max() <= 2
+
+
+def test_threads_warm_starts_checkpoints_and_pickles(tmp_path):
+    X, y = data()
+    params = {"max_leaf_entries": 4}
+    model = classifier(8, **params).fit(X, y)
+    assert classifier(8, **params, n_jobs=3).fit(X, y).model_.to_bytes() == model.model_.to_bytes()
+    warm = classifier(3, **params, warm_start=True).fit(X, y).set_params(n_estimators=8).fit(X, y)
+    assert warm.model_.to_bytes() == model.model_.to_bytes()
+    path = tmp_path / "c"
+    classifier(3, **params).fit(X, y, callbacks=[Checkpoint(path, every=1)])
+    gone_on = classifier(8, **params).fit(X, y, callbacks=[Checkpoint(path, every=1)])
+    assert gone_on.model_.to_bytes() == model.model_.to_bytes()
+    assert pickle.loads(pickle.dumps(model)).model_.to_bytes() == model.model_.to_bytes()
+    model.save(tmp_path / "m.mcb")
+    assert load_model(tmp_path / "m.mcb").to_bytes() == model.model_.to_bytes()
+    first = classifier(3, **params).fit(X, y).model_
+    assert model.model_.truncate(3).with_meta({}).to_bytes() == first.with_meta({}).to_bytes()
+    more = classifier(2).fit(X, y, init_model=model)  # from sparse leaves to full ones
+    assert more.model_.n_rounds == 10
+
+
+def test_all_that_reads_leaves():
+    """The same as of the model with all numbers."""
+    model = Model.from_ensemble(random_entries(6, 5, 4, splits=(1, 9)), range(4), link="softmax")
+    full, X = dense(model), random_rows(40, 5)
+    trees = [list(dict(one.ensemble.dump())["trees"]) for one in (model, full)]
+    assert trees[0] == trees[1]
+    assert to_c(model).split("{", 1)[1] == to_c(full).split("{", 1)[1]
+    some = np.nan_to_num(X, nan=np.nan, posinf=9, neginf=-9)
+    for found, expected in zip(*(contributions(one, some, background=some) for one in (model, full)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    model, full = model.with_covers(some), full.with_covers(some)
+    np.testing.assert_array_equal(importance(model), importance(full))
+    assert model.with_early_exit("certified").predict(X).tolist() == full.predict(X).tolist()
+    half = Model.from_bytes(model.to_bytes(leaves="float16"))
+    assert half.leaves == "float16"
+    np.testing.assert_allclose(half.raw_scores(X), full.raw_scores(X), atol=0.02)
+    assert model.ensemble.describe("float32")["trees"]["entries"] == len(model.ensemble.leaf.cls)
+
+
+def test_the_first_labels(monkeypatch):
+    X, y = data(K=9)
+    monkeypatch.setattr(rows, "TOP_NUMBERS", 900)  # some rows at once
+    names = np.array(list("ihgfedcba"))[y]
+    model = classifier(max_leaf_entries=3).fit(X, names)
+    F = model.decision_function(X)
+    order = np.argsort(-F, axis=1, kind="stable")
+    for k in (1, 4, 9):
+        found, scores = model.predict_top(X, k)
+        np.testing.assert_array_equal(found, model.classes_[order[:, :k]])
+        np.testing.assert_array_equal(scores, np.take_along_axis(F, order[:, :k], axis=1))
+        np.testing.assert_array_equal(model.model_.predict_top(X, k)[0], found)
+    np.testing.assert_array_equal(model.predict_top(X, 1)[0][:, 0], model.predict(X))
+    for k in (0, 10):
+        with pytest.raises(ValueError, match=f"k must be from 1 to 9, the number of classes, not {k}"):
+            model.predict_top(X, k)
+
+
+@pytest.mark.parametrize("K", [2, 3, 17])
+def test_ties_go_to_the_class_that_comes_first(K):
+    F = np.random.default_rng(K).integers(0, 4, (60, K)).astype(float)
+    scorer = Model.from_ensemble(random_trees(1, 3, K, "vector"), range(K))._scorer
+    for n in {1, K // 2, K}:
+        best, scores = np.empty((60, n), dtype=np.int64), np.empty((60, n))
+        scorer.top(F, best, scores)
+        np.testing.assert_array_equal(best, np.argsort(-F, axis=1, kind="stable")[:, :n])
+
+
+def test_wrong_use():
+    X, y = data()
+    for wrong in (0, -1, 2.5, "auto"):
+        with pytest.raises(ValueError, match="max_leaf_entries"):
+            classifier(max_leaf_entries=wrong).fit(X, y)
+    with pytest.raises(ValueError, match="monotonic_cst needs all numbers of leaves; set max_leaf_entries to None"):
+        classifier(max_leaf_entries=3, monotonic_cst={0: (0, 1)}).fit(X, y)
+    with pytest.raises(ValueError, match="refit_leaves does not keep max_leaf_entries; train anew"):
+        classifier(max_leaf_entries=3).fit(X, y).refit_leaves(X, y)
+    trees = random_entries(2, 3, 4)
+    leaf = trees.leaf
+    for wrong in (
+        LeafEntries(leaf.start, leaf.cls[::-1] + 3, leaf.value, 4),
+        LeafEntries(leaf.start[:-1], leaf.cls, leaf.value, 4),
+        LeafEntries(leaf.start, leaf.cls, leaf.value, 5),
+    ):
+        with pytest.raises(ValueError, match="entr"):
+            Model.from_ensemble(replace(trees, leaf=wrong), range(4))

@@ -1,0 +1,95 @@
+"""More rows than memory: vector trees from Chunks against the same rows in memory, each fit in a process of its own."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from bench.report import Report, benchmark
+
+TOOLS = Path(__file__).resolve().parents[1]
+FEATURES, CLASSES, BLOCK = 50, 5, 50_000
+
+
+def blocks(rows):
+    """Blocks of generated rows, always the same."""
+    for part, begin in enumerate(range(0, rows, BLOCK)):
+        rng = np.random.default_rng(part)
+        X = rng.normal(size=(min(BLOCK, rows - begin), FEATURES)).astype(np.float32)
+        scores = X[:, :CLASSES] + X[:, CLASSES : 2 * CLASSES] * X[:, :1]
+        yield X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+
+
+class Anonymous(threading.Thread):
+    """The most anonymous memory of this process, looked at a hundred times a second: bytes."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.most, self.least = 0, self.now()
+        self.start()
+
+    @staticmethod
+    def now():
+        with open("/proc/self/status", encoding="ascii") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+
+    def run(self):
+        while True:
+            self.most = max(self.most, self.now())
+            time.sleep(0.01)
+
+
+def work(how, rows, rounds, threads):
+    """One fit: what it took."""
+    from pymcboost import VectorTreeBoostClassifier
+    from pymcboost.data import Chunks
+
+    model = VectorTreeBoostClassifier(n_estimators=rounds, calibrate=None, random_state=0, n_jobs=threads)
+    seen = Anonymous()
+    start, cpu = time.perf_counter(), time.process_time()
+    if how == "chunks":
+        model.fit(Chunks(lambda: blocks(rows)))
+    else:
+        X, y = np.empty((rows, FEATURES), dtype=np.float32), np.empty(rows, dtype=np.int64)
+        for i, (part, labels) in enumerate(blocks(rows)):
+            X[i * BLOCK : i * BLOCK + len(part)], y[i * BLOCK : i * BLOCK + len(part)] = part, labels
+        model.fit(X, y)
+    found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
+    found |= {"anonymous_MB": (seen.most - seen.least) / 1e6}
+    return {**found, "sha256": hashlib.sha256(model.model_.to_bytes()).hexdigest()}
+
+
+@benchmark("chunks")
+def bench_chunks(options):
+    """Vector trees from chunks and from memory: seconds with the making of the rows, and anonymous memory."""
+    sizes = options.rows or [options.size(100_000, 2_000_000)]
+    rounds, threads = options.rounds or options.size(5, 20), options.threads[0]
+    report = Report({"features": FEATURES, "classes": CLASSES, "rounds": rounds, "threads": threads})
+    for rows in sizes:
+        runs = {"memory": [], "chunks": []}
+        for _ in range(options.repeat):
+            for how, found in runs.items():
+                command = [sys.executable, "-m", "bench.chunks", how, str(rows), str(rounds), str(threads)]
+                path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(TOOLS)]))
+                environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": path}
+                done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=TOOLS)
+                found.append(json.loads(done.stdout))
+        seconds = {how: min(one["seconds"] for one in found) for how, found in runs.items()}
+        for how, found in runs.items():
+            memory = max(one["anonymous_MB"] for one in found)
+            cpu = round(min(one["cpu"] for one in found), 1)
+            report.add(f"{rows} rows, {how}", seconds[how], "s", cpu_s=cpu, anonymous_MB=round(memory))
+        report.target(f"{rows} rows, chunks / memory", seconds["chunks"] / seconds["memory"], 2, at_most=True)
+        files = {one["sha256"] for found in runs.values() for one in found}
+        report.target(f"{rows} rows, different models", len(files), 1, at_most=True, unit="")
+    return report
+
+
+if __name__ == "__main__":
+    print(json.dumps(work(sys.argv[1], *map(int, sys.argv[2:]))))

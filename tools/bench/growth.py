@@ -1,0 +1,79 @@
+"""How vector trees grow with the number of classes: seconds, memory, bytes of the model and error."""
+
+import json
+import sys
+import time
+
+import numpy as np
+from shared.measure import error_percent, memory_mb, reset_peak
+
+from bench.process import run_process
+from bench.report import Report, benchmark
+
+CLASSES = 10, 100, 1000, 10000
+ROWS, TEST_ROWS, WIDTH, ROUNDS = 100000, 10000, 64, 100
+# Asked: at most so many times the time of 10 classes; and bytes at 10,000 classes.
+TIMES, MOST_MB = {1000: 10, 10000: 120}, 8e3
+VARIANTS = {"all entries": {}, "100 entries": {"max_leaf_entries": 100}}
+
+
+def generate(n_classes, rows, seed=0):
+    """Rows of classes that are normal clouds; their centres lie in groups, as many as the root of their number."""
+    rng = np.random.default_rng([n_classes, seed])
+    groups = 1.5 * rng.standard_normal((max(2, int(n_classes**0.5)), WIDTH))
+    centres = groups[rng.integers(len(groups), size=n_classes)] + rng.standard_normal((n_classes, WIDTH))
+    y = rng.permutation(np.arange(rows) % n_classes)
+    return (centres[y] + rng.standard_normal((rows, WIDTH))).astype(np.float32), y
+
+
+def work(task):
+    """Fit once in this process and say what it took."""
+    from pymcboost import VectorTreeBoostClassifier
+
+    m, n_test = task["rows"], min(TEST_ROWS, task["rows"])
+    X, y = generate(task["classes"], m + n_test)
+    model = VectorTreeBoostClassifier(
+        n_estimators=task["rounds"], random_state=0, calibrate=None, n_jobs=task["spec"]["threads"], **task["params"]
+    )
+    reset_peak()
+    before, _ = memory_mb()
+    begin, cpu = time.perf_counter(), time.process_time()
+    try:
+        model.fit(X[:m], y[:m])
+    except MemoryError as error:
+        return {"refused": str(error)}
+    found = {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu}
+    found["grown_MB"] = memory_mb()[1] - before
+    found["model_MB"] = len(model.model_.to_bytes()) / 1e6
+    return {**found, "error": error_percent(y[m:], model.predict(X[m:]))}
+
+
+@benchmark("growth")
+def bench_growth(options):
+    """Vector trees of 10 to 10,000 classes on 100,000 generated rows of 64 features."""
+    rounds = options.rounds or options.size(3, ROUNDS)
+    rows = options.rows[0] if options.rows else options.size(500, ROWS)
+    threads = max(options.threads)
+    report = Report({"data": f"{rows} rows of normal clouds, {WIDTH} features, seed 0", "trees": rounds,
+                     "threads": threads})  # fmt: skip
+    cpu = {}
+    for name, params in VARIANTS.items():
+        for n_classes in options.size((10, 100), CLASSES):
+            what = f"K={n_classes}, {name}"
+            task = {"rows": rows, "classes": n_classes, "rounds": rounds, "params": params}
+            found = run_process({**task, "spec": {"threads": threads}}, "bench.growth")
+            if "refused" in found:
+                report.notes.append(f"{what}: refused, {found['refused']}")
+                continue
+            cpu[name, n_classes] = found["cpu"]
+            report.add(what, found.pop("seconds"), "s", **{key: round(v, 3) for key, v in found.items()})
+            if n_classes in TIMES:
+                times = found["cpu"] / cpu[name, CLASSES[0]]
+                report.target(f"{what}: CPU time by that of K=10", times, TIMES[n_classes], at_most=True)
+            if n_classes == CLASSES[-1]:
+                report.target(f"{what}: memory", found["grown_MB"], MOST_MB, at_most=True, unit="MB")
+    return report
+
+
+if __name__ == "__main__":
+    print(json.dumps(work(json.load(sys.stdin))))
