@@ -80,6 +80,7 @@ def tree_models(rng, classes, k):
         (False, True, 2, 400, "float32"),
         (False, False, 1500, 700, "float32"),  # blocks of trees with up to 1024 columns
         (False, False, 9000, 2500, "float16"),  # trees with more
+        (True, False, 20, 900, "float16"),  # enough splits of few features for ranks
     ):
         builder = TreesBuilder(k, n_features, vector)
         builder.bias[:] = rng.normal(size=k)

@@ -1978,8 +1978,32 @@ typedef struct {
     uint16_t depth;
 } mcb__walk;
 
+/* The same trees for AVX-512: a row's values become ranks, the numbers of thresholds of their column that are below them,
+ * and a node takes 4 bytes. Two children lie side by side. From low to high a split has 6 bits of the column, 14 of the
+ * threshold's number and 12 of the way to its left child; a leaf has 2^13 + its number for the threshold's number, which
+ * is more than any rank, and 0 for the way. */
+enum { MCB__R_COLUMNS = 64, MCB__R_CUTS = 8191, MCB__R_SPLITS = 2047, MCB__R_LEAST = 1000, MCB__R_LANES = 32 };
+
+/* An order of trees in which groups of up to MCB__SORTED go from shallow to deep. Arrays of 32 bits have MCB__R_LANES more. */
+typedef struct {
+    uint32_t *root, *first; /* node and leaf that are the first of a tree */
+    uint16_t *depth;
+    uint16_t *place;        /* of a tree in its group */
+} mcb__sorted;
+
+typedef struct {
+    uint32_t feature[MCB__R_COLUMNS]; /* those that are not there are like the first */
+    float missing[MCB__R_COLUMNS];
+    uint32_t begin[MCB__R_COLUMNS], end[MCB__R_COLUMNS]; /* of a column in `cut` */
+    uint32_t n_columns, most;                            /* most: the largest power of 2 within thresholds of a column */
+    const float *cut;       /* thresholds of each column, increasing */
+    const uint32_t *node;   /* the root of a tree is where it is in the other layout */
+    mcb__sorted all, early;  /* early: in the groups of mcb__ahead, if the file has early exits */
+} mcb__ranks;
+
 typedef struct {
     uint64_t n_blocks;
+    int large; /* most splits are in trees of more than 32 leaves */
     const mcb__block *block;   /* n_blocks + 1 */
     const mcb__column *column;
     const mcb__tree *tree;     /* trees + 1 */
@@ -1987,12 +2011,178 @@ typedef struct {
     const mcb__split *split;
     const mcb__node *node;
     const float *leaf;
+    size_t step; /* from a leaf of a vector to the next: the number of classes, or somewhat more */
+    const mcb__ranks *ranks; /* null if the trees are not laid out that way, too */
     const float *code; /* null if the trees have none */
     const uint32_t *first; /* where the entries of each leaf begin; null if leaves have all classes */
     const uint16_t *entry; /* their classes */
     const mcb__walk *early[2]; /* for early exits: sorted from checkpoint to checkpoint, all of them or those with bounds */
     const uint16_t *used;      /* columns of its block that a tree and those before it use */
 } mcb__prepared;
+
+
+/* ------------------------------------------------------------------------------------------ prepared trees: ranks */
+
+static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
+
+static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t n_columns) {
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+    const mcb_section *size = &m->section[MCB_S_TSIZ];
+    uint64_t t, S = m->section[MCB_S_FEAT].count;
+    if (m->section[MCB_S_LOFF].data) return 0;
+    if (mcb__width() < 8 || n_blocks != 1 || n_columns > MCB__R_COLUMNS || S < MCB__R_LEAST || S >= 1u << 29) return 0;
+    for (t = 0; t < size->count; t++) {
+        if (mcb__uint(size, t) > MCB__R_SPLITS) return 0;
+    }
+    return 1;
+#else
+    return (void)m, (void)n_blocks, (void)n_columns, 0;
+#endif
+}
+
+static inline size_t mcb__order_size(uint64_t T) {
+    return 2 * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) + 2 * mcb__room(T, sizeof(uint16_t));
+}
+
+/* Trees to descend together from number t on where a row may exit soon: 32, then those up to 128, then 128 each. */
+MCB__INLINE uint64_t mcb__ahead(uint64_t t) { return t == 0 ? 32 : t == 32 ? 96 : 128; }
+
+static inline size_t mcb__ranks_size(const mcb_model *m) {
+    uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    return mcb__room(1, sizeof(mcb__ranks)) + mcb__room(S, sizeof(float)) + mcb__room(2 * S + T, sizeof(uint32_t)) +
+           (m->section[MCB_S_EXIT].data ? 2 : 1) * mcb__order_size(T);
+}
+
+/* Heap sort. */
+static inline void mcb__sort_floats(float *v, size_t n) {
+    size_t start = n / 2, end = n, i, child;
+    while (end > 1) {
+        float moved;
+        if (start) {
+            moved = v[--start];
+        } else {
+            moved = v[--end];
+            v[end] = v[0];
+        }
+        for (i = start; (child = 2 * i + 1) < end; i = child) {
+            if (child + 1 < end && v[child + 1] > v[child]) child++;
+            if (!(v[child] > moved)) break;
+            v[i] = v[child];
+        }
+        v[i] = moved;
+    }
+}
+
+/* Thresholds of each column, sorted, each once. False if a column has too many. */
+static inline int mcb__collect_cuts(const mcb_model *m, const mcb__prepared *p, mcb__ranks *ranks, float *cut) {
+    uint32_t at = 0, c, i, most = 0;
+    uint64_t j, S = m->section[MCB_S_FEAT].count;
+    for (j = 0; j < S; j++) ranks->end[p->split[j].column / MCB__GROUP]++;
+    for (c = 0; c < MCB__R_COLUMNS; c++) {
+        ranks->begin[c] = at;
+        at += ranks->end[c];
+        ranks->end[c] = ranks->begin[c];
+    }
+    for (j = 0; j < S; j++) cut[ranks->end[p->split[j].column / MCB__GROUP]++] = p->split[j].threshold;
+    for (c = 0; c < ranks->n_columns; c++) {
+        float *mine = cut + ranks->begin[c];
+        uint32_t n = ranks->end[c] - ranks->begin[c], distinct = 0;
+        mcb__sort_floats(mine, n);
+        for (i = 0; i < n; i++) {
+            if (!distinct || mine[distinct - 1] < mine[i]) mine[distinct++] = mine[i];
+        }
+        ranks->end[c] = ranks->begin[c] + distinct;
+        if (distinct > most) most = distinct;
+    }
+    for (ranks->most = 1; ranks->most <= most / 2;) ranks->most *= 2;
+    return most <= MCB__R_CUTS;
+}
+
+/* Nodes of a tree of n splits in ranks. The other layout's nodes lend 16 bits for their places here. */
+static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint32_t n, uint32_t *node) {
+    uint32_t o, leaf = 0, next = 1;
+    from[0].unused = 0;
+    for (o = 0; o <= 2 * n; o++) {
+        mcb__node *here = from + o, *right = here + here->jump[0] / (sizeof *here / 4);
+        uint32_t at = here->unused, low, high;
+        if (!here->jump[0]) {
+            node[at] = ((MCB__R_CUTS + 1) | leaf++) << 6;
+            continue;
+        }
+        low = ranks->begin[here->column];
+        high = ranks->end[here->column] - 1;
+        while (low < high) {
+            uint32_t middle = low + (high - low) / 2;
+            if (ranks->cut[middle] < here->threshold) low = middle + 1;
+            else high = middle;
+        }
+        node[at] = here->column | (low - ranks->begin[here->column]) << 6 | (next - at) << 20;
+        here[1].unused = (uint16_t)next;
+        right->unused = (uint16_t)(next + 1);
+        next += 2;
+    }
+}
+
+/* Sort trees t to t + n from shallow to deep. */
+static inline void mcb__order_trees(const mcb__tree *tree, uint64_t t, uint64_t n, const mcb__sorted *out) {
+    uint64_t i, j;
+    for (i = 0; i < n; i++) { /* root holds the trees' numbers for now */
+        uint32_t *number = out->root + t;
+        for (j = i; j && tree[number[j - 1]].depth > tree[t + i].depth; j--) number[j] = number[j - 1];
+        number[j] = (uint32_t)(t + i);
+    }
+    for (i = t; i < t + n; i++) {
+        uint32_t number = out->root[i];
+        out->place[number] = (uint16_t)(i - t);
+        out->depth[i] = (uint16_t)tree[number].depth;
+        out->first[i] = tree[number].split + number;
+        out->root[i] = 2 * tree[number].split + number;
+    }
+}
+
+static inline unsigned char *mcb__place_order(unsigned char *at, uint64_t T, mcb__sorted *out) {
+    out->root = (uint32_t *)(void *)at;
+    out->first = (uint32_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *out->root));
+    out->depth = (uint16_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *out->first));
+    out->place = (uint16_t *)(void *)(at += mcb__room(T, sizeof *out->depth));
+    memset(out->root + T, 0, MCB__R_LANES * sizeof *out->root);
+    memset(out->first + T, 0, MCB__R_LANES * sizeof *out->first);
+    return at + mcb__room(T, sizeof *out->place);
+}
+
+/* Lay trees out in ranks, behind `ranks`. */
+static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mcb__node *from, mcb__ranks *ranks) {
+    uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n;
+    unsigned char *at = (unsigned char *)ranks + mcb__room(1, sizeof *ranks);
+    float *cut = (float *)(void *)at;
+    uint32_t *node = (uint32_t *)(void *)(at += mcb__room(S, sizeof *cut)), c;
+    memset(ranks, 0, sizeof *ranks);
+    at = mcb__place_order(at + mcb__room(2 * S + T, sizeof *node), T, &ranks->all);
+    if (m->section[MCB_S_EXIT].data) mcb__place_order(at, T, &ranks->early);
+    ranks->n_columns = (uint32_t)p->block[1].column;
+    ranks->cut = cut;
+    ranks->node = node;
+    for (c = 0; c < MCB__R_COLUMNS; c++) {
+        ranks->feature[c] = p->column[c < ranks->n_columns ? c : 0].feature;
+        ranks->missing[c] = p->column[c < ranks->n_columns ? c : 0].missing;
+    }
+    if (!mcb__collect_cuts(m, p, ranks, cut)) return 0;
+    for (t = 0; t < T; t++) {
+        size_t begin = 2 * (size_t)p->tree[t].split + t;
+        mcb__rank_tree(ranks, from + begin, p->tree[t + 1].split - p->tree[t].split, node + begin);
+    }
+    for (t = 0; t < T; t += n) {
+        n = T - t < MCB__SORTED ? T - t : (uint64_t)MCB__SORTED;
+        mcb__order_trees(p->tree, t, n, &ranks->all);
+    }
+    for (t = 0; t < T && m->section[MCB_S_EXIT].data; t += n) {
+        n = T - t < mcb__ahead(t) ? T - t : mcb__ahead(t);
+        mcb__order_trees(p->tree, t, n, &ranks->early);
+    }
+    return 1;
+}
+
+/* ------------------------------------------------------------------------------------- prepared trees: the whole */
 
 /* Divide the trees into blocks. With split, column and block, write the columns of splits, the columns and the blocks;
  * without, count. False if a tree has too many columns or splits. */
@@ -2135,17 +2325,32 @@ static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, m
     }
 }
 
+/* Room between leaves: enough for whole vectors of up to 4, where there are not many of them. */
+static inline size_t mcb__leaf_step(const mcb_model *m) {
+    size_t K = m->section[MCB_S_TCLS].data || m->section[MCB_S_LOFF].data ? 1 : m->n_classes, W = 1;
+#if MCB__VECTOR
+    W = mcb__width() < 4 ? 2 : 4;
+#endif
+    return K > 2 && K <= 48 ? (K + W - 1) / W * W : K;
+}
+
+static inline uint64_t mcb__n_leaf_values(const mcb_model *m) {
+    if (m->section[MCB_S_LOFF].data) return m->section[MCB_S_LEAF].count;
+    return (m->section[MCB_S_FEAT].count + m->section[MCB_S_TSIZ].count) * mcb__leaf_step(m);
+}
+
 /* What leaves add: values, the code, where entries begin and their classes. */
 static inline void mcb__copy_leaves(const mcb_model *m, float *leaf, float *code, uint32_t *first, uint16_t *entry) {
     const mcb_section *s = m->section;
     uint64_t i;
-    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__real(&s[MCB_S_LEAF], i);
+    size_t step = mcb__leaf_step(m), K = step > 1 ? m->n_classes : 1, k;
+    for (i = 0; i < mcb__n_leaf_values(m) / step; i++) {
+        for (k = 0; k < step; k++) leaf[i * step + k] = k < K ? (float)mcb__real(&s[MCB_S_LEAF], i * K + k) : 0;
+    }
     for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
     for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
     for (i = 0; i < s[MCB_S_LCLS].count; i++) entry[i] = (uint16_t)mcb__uint(&s[MCB_S_LCLS], i);
 }
-
-static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
  * over 10,000 splits, or one with over 1024 different features, or splits on sets of categories. */
@@ -2158,11 +2363,21 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(n_columns, sizeof(mcb__column)) + mcb__room(T + 1, sizeof(mcb__tree)) +
            mcb__room(T, sizeof(mcb__walk)) + mcb__room(S, sizeof(mcb__split)) +
            mcb__room(2 * S + T, sizeof(mcb__node)) +
-           mcb__room(m->section[MCB_S_LEAF].count, sizeof(float)) +
+           mcb__room(mcb__n_leaf_values(m), sizeof(float)) +
+           (mcb__can_rank(m, n_blocks, n_columns) ? mcb__ranks_size(m) : 0) +
            mcb__room(m->section[MCB_S_CODE].count, sizeof(float)) +
            mcb__room(m->section[MCB_S_LOFF].count, sizeof(uint32_t)) +
            mcb__room(m->section[MCB_S_LCLS].count, sizeof(uint16_t)) +
            (m->section[MCB_S_EXIT].data ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t)) : 0);
+}
+
+static inline int mcb__prepare_linear(mcb_model *m, float *out) {
+    size_t k, j, K = m->n_classes, d = m->n_features;
+    for (j = 0; j < d; j++) {
+        for (k = 0; k < K; k++) out[j * K + k] = mcb__f32(m->section[MCB_S_WMAT].data + 4 * (k * d + j));
+    }
+    m->prepared = out;
+    return MCB_OK;
 }
 
 /* Lay trees out for speed, in the caller's memory; scores keep their bits and come several times as fast. Linear
@@ -2172,7 +2387,8 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
  * unchanged, while the model or a copy of it is used; there is nothing to undo. Without this call, or where there is
  * nothing to prepare, trees are scored from the bytes of the file. MCB_E_ARGUMENT if the memory does not do. */
 MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
-    uint64_t n_blocks, n_columns, t, i, begin = 0, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    uint64_t n_blocks, n_columns, t, i, begin = 0, large = 0, S = m->section[MCB_S_FEAT].count;
+    uint64_t T = m->section[MCB_S_TSIZ].count;
     unsigned char *at = (unsigned char *)memory;
     const mcb_section *s = m->section;
     mcb__prepared *p;
@@ -2186,18 +2402,11 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     mcb__walk *early[2];
     uint32_t *first;
     uint16_t *used, *entry;
+    mcb__ranks *ranks;
     size_t needed = mcb_prepared_size(m);
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
-    if (m->kind == MCB_KIND_LINEAR) {
-        size_t k, j, K = m->n_classes, d = m->n_features;
-        float *out = (float *)memory;
-        for (j = 0; j < d; j++) {
-            for (k = 0; k < K; k++) out[j * K + k] = mcb__f32(s[MCB_S_WMAT].data + 4 * (k * d + j));
-        }
-        m->prepared = memory;
-        return MCB_OK;
-    }
+    if (m->kind == MCB_KIND_LINEAR) return mcb__prepare_linear(m, (float *)memory);
     mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
 #define MCB__TAKE(pointer, type, count)          \
     pointer = (type *)(void *)at;                \
@@ -2209,7 +2418,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(walk, mcb__walk, T);
     MCB__TAKE(split, mcb__split, S);
     MCB__TAKE(node, mcb__node, 2 * S + T);
-    MCB__TAKE(leaf, float, s[MCB_S_LEAF].count);
+    MCB__TAKE(leaf, float, mcb__n_leaf_values(m));
     MCB__TAKE(code, float, s[MCB_S_CODE].count);
     MCB__TAKE(first, uint32_t, s[MCB_S_LOFF].count);
     MCB__TAKE(entry, uint16_t, s[MCB_S_LCLS].count);
@@ -2217,6 +2426,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
 #undef MCB__TAKE
+    ranks = mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
     mcb__copy_leaves(m, leaf, code, first, entry);
     for (t = 0; t < T; t++) {
@@ -2226,6 +2436,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
         tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
         tree[t].depth = mcb__build_tree(m, begin, n, s[MCB_S_TCLS].data ? leaf + begin + t : leaf, split + begin, node + 2 * begin + t);
         begin += n;
+        large += n < MCB__FEW ? 0 : n;
     }
     tree[T].split = (uint32_t)begin;
     tree[T].depth = tree[T].cls = tree[T].base = 0;
@@ -2236,6 +2447,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
         }
     }
     p->n_blocks = n_blocks;
+    p->large = large > S / 2;
     p->block = block;
     p->column = column;
     p->tree = tree;
@@ -2243,6 +2455,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->split = split;
     p->node = node;
     p->leaf = leaf;
+    p->step = mcb__leaf_step(m);
+    p->ranks = 0;
     p->code = s[MCB_S_CODE].data && !m->decoder ? code : 0;
     p->first = s[MCB_S_LOFF].data ? first : 0;
     p->entry = entry;
@@ -2250,9 +2464,152 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->early[1] = early[1];
     p->used = used;
     if (s[MCB_S_EXIT].data) mcb__sort_parts(m, p, early, used);
+    if (ranks && mcb__fill_ranks(m, p, node, ranks)) p->ranks = ranks;
     m->prepared = p;
     return MCB_OK;
 }
+
+/* ---------------------------------------------------------------------------------- prepared trees: descents in ranks */
+
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+
+typedef uint32_t mcb__u16x __attribute__((vector_size(64)));
+typedef int32_t mcb__s16x __attribute__((vector_size(64)));
+typedef uint16_t mcb__w16x __attribute__((vector_size(32)));
+typedef uint16_t mcb__wm16x __attribute__((vector_size(32), aligned(1), may_alias));
+typedef float mcb__f16x __attribute__((vector_size(64)));
+typedef uint32_t mcb__um16x __attribute__((vector_size(64), aligned(1), may_alias));
+typedef float mcb__fm16x __attribute__((vector_size(64), aligned(1), may_alias));
+#define MCB__ALL16(v) {v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v}
+
+/* 16 numbers of 4 bytes from the places in `at`. */
+#define MCB__GATHER(result, base, at)                                                              \
+    do {                                                                                           \
+        uint16_t all16;                                                                            \
+        __asm__ volatile("kxnorw %1, %1, %1\n\tvpgatherdd (%2,%3,4), %0%{%1%}"                     \
+                         : "=&v"(result), "=&Yk"(all16)                                            \
+                         : "r"(base), "v"(at)                                                      \
+                         : "memory");                                                              \
+    } while (0)
+
+/* Values of 16 columns of a row, with infinities for NaN. */
+MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values, uint32_t c, mcb__f16x *out) {
+    mcb__u16x bits, missing = *(const mcb__um16x *)(p->missing + c);
+    mcb__f16x value;
+    uint32_t i;
+    if (values == MCB_VALUES_F32) {
+        mcb__u16x feature = *(const mcb__um16x *)(p->feature + c);
+        MCB__GATHER(bits, x, feature);
+        value = (mcb__f16x)bits;
+    } else {
+        for (i = 0; i < 16; i++) value[i] = mcb__value(x, values, p->feature[c + i]);
+    }
+    bits = (mcb__u16x)(value != value);
+    *out = (mcb__f16x)(((mcb__u16x)value & ~bits) | (missing & bits));
+}
+
+/* Ranks of a row, 16 bits each: of columns 0 to 31, and of the others. Searches of all columns go on side by side. */
+#define MCB__R_VALUES(i)                                                                      \
+    mcb__u16x from##i = *(const mcb__um16x *)(p->begin + 16 * i), found##i = from##i;         \
+    mcb__u16x to##i = *(const mcb__um16x *)(p->end + 16 * i);                                 \
+    mcb__f16x value##i = (mcb__f16x)from##i;                                                  \
+    if (16 * i < p->n_columns) mcb__values_of(p, x, values, 16 * i, &value##i);
+#define MCB__R_SEARCH(i)                                                                      \
+    if (16 * i < p->n_columns) {                                                              \
+        mcb__u16x middle = found##i + (half - 1), inside = (mcb__u16x)(middle < to##i), cut;  \
+        middle &= inside;                                                                     \
+        MCB__GATHER(cut, p->cut, middle);                                                     \
+        found##i += ((mcb__u16x)((mcb__f16x)cut < value##i) & inside) & half;                 \
+    }
+#define MCB__R_FOUND(i) *(mcb__wm16x *)(void *)(rank + 16 * i) = __builtin_convertvector(found##i - from##i, mcb__w16x);
+#define MCB__R_EACH2(X) X(0) X(1)
+#define MCB__R_EACH3(X) MCB__R_EACH2(X) X(2)
+#define MCB__R_EACH4(X) MCB__R_EACH3(X) X(3)
+#define MCB__R_EACH5(X) MCB__R_EACH4(X) X(4)
+#define MCB__R_EACH6(X) MCB__R_EACH5(X) X(5)
+#define MCB__R_EACH7(X) MCB__R_EACH6(X) X(6)
+#define MCB__R_EACH8(X) MCB__R_EACH7(X) X(7)
+MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, uint16_t *rank) {
+    uint32_t half;
+    MCB__R_EACH4(MCB__R_VALUES)
+    for (half = p->most; half; half >>= 1) {
+        MCB__R_EACH4(MCB__R_SEARCH)
+    }
+    MCB__R_EACH4(MCB__R_FOUND)
+}
+
+/* One step of 16 descents: a node's column is its lowest 6 bits, and chooses among 64 ranks. */
+#define MCB__R_BEGIN(i) mcb__u16x at##i = *(const mcb__um16x *)(root + 16 * i), node##i;
+#define MCB__R_LOAD(i) MCB__GATHER(node##i, p->node, at##i);
+#define MCB__R_STEP(i)                                                                             \
+    {                                                                                              \
+        mcb__u16x mine = node##i;                                                                  \
+        __asm__("vpermi2w %2, %1, %0" : "+v"(mine) : "v"(low), "v"(high));                         \
+        mine &= 0xffffu;                                                                           \
+        at##i += (node##i >> 20) - (mcb__u16x)(mine > ((node##i >> 6) & 0x3fffu));                 \
+        MCB__R_LOAD(i)                                                                             \
+    }
+#define MCB__R_MORE(i) more |= node##i;
+#define MCB__R_END(i) \
+    *(mcb__um16x *)(leaf + 16 * i) = *(const mcb__um16x *)(first + 16 * i) + ((node##i >> 6) & (uint32_t)MCB__R_CUTS);
+/* Leaves of 16 n trees from number t of those sorted on, of which the deepest has `depth` splits. */
+#define MCB__DEFINE_RANKED(n)                                                                                   \
+    MCB__AVX512 MCB__APART void mcb__ranked_##n(const mcb__ranks *p, const mcb__sorted *order, uint64_t t,       \
+                                                uint32_t depth, const uint16_t *rank, uint32_t *leaf) {         \
+        const uint32_t *root = order->root + t, *first = order->first + t;                                      \
+        mcb__u16x low = *(const mcb__um16x *)(const void *)rank, more;                                          \
+        mcb__u16x high = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);                        \
+        uint32_t steps, i;                                                                                      \
+        MCB__R_EACH##n(MCB__R_BEGIN)                                                                            \
+        MCB__R_EACH##n(MCB__R_LOAD)                                                                             \
+        while (depth) {                                                                                         \
+            for (steps = depth < 12 ? depth : 12, depth -= steps; steps; steps--) {                             \
+                MCB__R_EACH##n(MCB__R_STEP)                                                                     \
+            }                                                                                                   \
+            if (!depth) break;                                                                                  \
+            more = node0;                                                                                       \
+            MCB__R_EACH##n(MCB__R_MORE)                                                                         \
+            for (steps = i = 0; i < 16; i++) steps |= more[i];                                                  \
+            if (!(steps >> 20)) break;                                                                          \
+        }                                                                                                       \
+        MCB__R_EACH##n(MCB__R_END)                                                                              \
+    }
+MCB__DEFINE_RANKED(2)
+MCB__DEFINE_RANKED(3)
+MCB__DEFINE_RANKED(4)
+MCB__DEFINE_RANKED(5)
+MCB__DEFINE_RANKED(6)
+MCB__DEFINE_RANKED(7)
+MCB__DEFINE_RANKED(8)
+
+#define MCB__RANKED(n) mcb__ranked_##n(p, order, t + i, order->depth[t + last - 1], rank, leaf + i); break;
+
+/* Leaves of a row in trees t to t + n, which were sorted together. */
+MCB__AVX512 MCB__APART void mcb__find_ranked(const mcb__ranks *p, const mcb__sorted *order, uint64_t t, size_t n,
+                                             const uint16_t *rank, size_t *row) {
+    const uint16_t *place = order->place + t;
+    uint32_t leaf[MCB__SORTED + 2 * 16];
+    size_t i, vectors, parts, last;
+    for (i = 0; i < n; i += 16 * vectors) { /* parts of equal size */
+        vectors = (n - i + 15) / 16;
+        parts = (vectors + 7) / 8;
+        vectors = (vectors + parts - 1) / parts;
+        if (vectors < 2) vectors = 2;
+        last = i + 16 * vectors < n ? i + 16 * vectors : n;
+        switch (vectors) {
+            case 3: MCB__RANKED(3)
+            case 4: MCB__RANKED(4)
+            case 5: MCB__RANKED(5)
+            case 6: MCB__RANKED(6)
+            case 7: MCB__RANKED(7)
+            case 8: MCB__RANKED(8)
+            default: MCB__RANKED(2)
+        }
+    }
+    for (i = 0; i < n; i++) row[i] = leaf[place[i]];
+}
+
+#endif
 
 /* ------------------------------------------------------------------------------------------- prepared trees: scores */
 
@@ -2359,13 +2716,83 @@ MCB__INLINE void mcb__add_vector_2(const float *value, size_t K, double *scores)
     for (k = 0; k < K; k++) scores[k] += (double)value[k];
 }
 
+/* Add the vectors of n leaves one after the other to the scores of a row. */
+MCB__INLINE void mcb__add_rows_plain(const mcb__prepared *p, const size_t *row, size_t n, size_t K, double *scores) {
+    size_t i, k;
+    for (i = 0; i < n; i++) {
+        const float *value = p->leaf + row[i] * p->step;
+        for (k = 0; k < K; k++) scores[k] += (double)value[k];
+    }
+}
+
 #if MCB__VECTOR
-#define MCB__DEFINE_ADD_VECTOR(W)                                                                            \
-    MCB__INLINE void mcb__add_vector_##W(const float *value, size_t K, double *scores) {                     \
-        size_t k;                                                                                            \
-        for (k = 0; k + W <= K; k += W)                                                                      \
-            *(mcb__dm##W *)(scores + k) += __builtin_convertvector(*(const mcb__fm##W *)(value + k), mcb__d##W); \
-        for (; k < K; k++) scores[k] += (double)value[k];                                                    \
+/* gcc would widen halves and put them together. */
+#if defined(__x86_64__)
+#define MCB__WIDEN_4(wide, p) __asm__("vcvtps2pd %1, %0" : "=v"(wide) : "m"(*(const mcb__fm4 *)(p)))
+#define MCB__WIDEN_8(wide, p) __asm__("vcvtps2pd %1, %0" : "=v"(wide) : "m"(*(const mcb__fm8 *)(p)))
+#else
+#define MCB__WIDEN_8(wide, p) wide = __builtin_convertvector(*(const mcb__fm8 *)(p), mcb__d8)
+#define MCB__WIDEN_4(wide, p) wide = __builtin_convertvector(*(const mcb__fm4 *)(p), mcb__d4)
+#endif
+#if defined(__x86_64__) && !defined(__AVX__)
+#define MCB__WIDEN_2(wide, p) __asm__("cvtps2pd %1, %0" : "=x"(wide) : "m"(*(const mcb__fm2 *)(p)))
+#else
+#define MCB__WIDEN_2(wide, p) wide = __builtin_convertvector(*(const mcb__fm2 *)(p), mcb__d2)
+#endif
+
+/* The same with sums in registers, of up to 12 W classes at a time. */
+#define MCB__SUM_BEGIN(v, W) \
+    if (v < nv) sum[v] = *(const mcb__dm##W *)(all + W * v);
+#define MCB__SUM_ADD(v, W)                    \
+    if (v < nv) {                             \
+        mcb__d##W wide;                       \
+        MCB__WIDEN_##W(wide, value + W * v);  \
+        sum[v] += wide;                       \
+    }
+#define MCB__SUM_END(v, W) \
+    if (v < nv) *(mcb__dm##W *)(all + W * v) = sum[v];
+#define MCB__SUM_CASE_2(nv) case nv: mcb__sum_rows_2(p, row, n, first, nv, all); break;
+#define MCB__SUM_CASE_4(nv) case nv: mcb__sum_rows_4(p, row, n, first, nv, all); break;
+#define MCB__DEFINE_ADD_ROWS(W)                                                                                        \
+    MCB__INLINE void mcb__sum_rows_##W(const mcb__prepared *p, const size_t *row, size_t n, size_t first, size_t nv,   \
+                                       double *all) {                                                                  \
+        mcb__d##W sum[12];                                                                                             \
+        size_t i;                                                                                                      \
+        MCB__EACH12(MCB__SUM_BEGIN, W)                                                                                 \
+        for (i = 0; i < n; i++) {                                                                                      \
+            const float *value = p->leaf + row[i] * p->step + first;                                                   \
+            MCB__EACH12(MCB__SUM_ADD, W)                                                                               \
+        }                                                                                                              \
+        MCB__EACH12(MCB__SUM_END, W)                                                                                   \
+    }                                                                                                                  \
+    MCB__INLINE void mcb__add_rows_##W(const mcb__prepared *p, const size_t *row, size_t n, size_t K,                  \
+                                       double *scores) {                                                               \
+        double all[12 * W];                                                                                            \
+        size_t first, k, nv;                                                                                           \
+        if (p->step % W) {                                                                                             \
+            mcb__add_rows_plain(p, row, n, K, scores);                                                                 \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (first = 0; first < K; first += nv * W) {                                                                  \
+            nv = (p->step - first) / W < 12 ? (p->step - first) / W : 12;                                              \
+            for (k = 0; k < nv * W; k++) all[k] = first + k < K ? scores[first + k] : 0;                               \
+            switch (nv) { MCB__CASES12(MCB__SUM_CASE_##W) }                                                            \
+            for (k = 0; k < nv * W && first + k < K; k++) scores[first + k] = all[k];                                  \
+        }                                                                                                              \
+    }
+MCB__DEFINE_ADD_ROWS(2)
+MCB__DEFINE_ADD_ROWS(4)
+#define mcb__add_rows_8 mcb__add_rows_4
+
+#define MCB__DEFINE_ADD_VECTOR(W)                                                         \
+    MCB__INLINE void mcb__add_vector_##W(const float *value, size_t K, double *scores) {  \
+        size_t k;                                                                         \
+        for (k = 0; k + W <= K; k += W) {                                                 \
+            mcb__d##W wide;                                                               \
+            MCB__WIDEN_##W(wide, value + k);                                              \
+            *(mcb__dm##W *)(scores + k) += wide;                                          \
+        }                                                                                 \
+        for (; k < K; k++) scores[k] += (double)value[k];                                 \
     }
 MCB__DEFINE_ADD_VECTOR(4)
 MCB__DEFINE_ADD_VECTOR(8)
@@ -2413,6 +2840,7 @@ MCB__DEFINE_LEAVES(8)
     ((p)->tree[t + 1].split - (p)->tree[t].split < MCB__FEW &&                                               \
      mcb__ask_all_##W((p)->split + (p)->tree[t].split, (p)->split + (p)->tree[t + 1].split, v, leaf))
 #else
+#define mcb__add_rows_2 mcb__add_rows_plain
 #define MCB__ASK_ALL(W, p, t, v, leaf) 0
 #endif
 
@@ -2452,12 +2880,65 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
     for (e = p->first[leaf]; e < end; e++) scores[p->entry[e]] += (double)p->leaf[e];
 }
 
+/* Add the values of the leaves of n trees from t on. */
+MCB__INLINE void mcb__add_values(const mcb__prepared *p, uint64_t t, const float *value, size_t n, size_t K,
+                                 double *scores) {
+    const mcb__tree *tree = p->tree + t, *end = tree + n;
+    if (p->code) {
+        for (; tree < end; tree++) mcb__add_code(p->code + tree->cls * K, (double)*value++, K, scores);
+        return;
+    }
+    for (; tree < end; tree++, value++) {
+        scores[tree->cls] += (double)*value;
+        if (tree->base < K) scores[tree->base] -= (double)*value;
+    }
+}
+
+/* Whether trees from <= t < to can be descended in ranks. */
+MCB__INLINE int mcb__all_ranked(const mcb__prepared *p, uint64_t from, uint64_t to) {
+    return p->ranks && from == 0 && to == p->block[1].tree;
+}
+
+/* Rows to score together. Trees that ask all splits gain from 4 rows on, others from as many as fill most of a group. */
+MCB__INLINE size_t mcb__at_a_time(const mcb__prepared *p, int ranked, size_t n_rows) {
+    if (n_rows < (p->large ? 13 : ranked ? 6 : 4) || (ranked && p->large)) return 1;
+    return n_rows < MCB__GROUP ? n_rows : (size_t)MCB__GROUP;
+}
+
+#define MCB__RANKED_2 0
+#define MCB__RANKED_4 0
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+#define MCB__RANKED_8 1
+MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, int vector, const void *x, int values,
+                                              double *scores) {
+    uint64_t t, end = p->block[1].tree;
+    uint16_t rank[MCB__R_COLUMNS];
+    size_t i, n;
+    mcb__rank_row(p->ranks, x, values, rank);
+    for (t = 0; t < end; t += n) {
+        size_t row[MCB__SORTED];
+        float value[MCB__SORTED];
+        n = end - t < MCB__SORTED ? (size_t)(end - t) : (size_t)MCB__SORTED;
+        mcb__find_ranked(p->ranks, &p->ranks->all, t, n, rank, row);
+        for (i = 0; i < n && !vector; i++) value[i] = p->leaf[row[i]];
+        if (vector) mcb__add_rows_8(p, row, n, K, scores);
+        else mcb__add_values(p, t, value, n, K, scores);
+    }
+}
+#else
+#define mcb__row_of_ranks(p, K, vector, x, values, scores) (void)0
+#endif
+
 #define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
     MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const void *x,   \
                                            int values, uint64_t from, uint64_t to, double *scores) {                  \
         float v[MCB__COLUMNS];                                                                            \
         uint64_t b;                                                                                       \
         size_t i, n;                                                                                      \
+        if (MCB__RANKED_##W && mcb__all_ranked(p, from, to)) {                                            \
+            mcb__row_of_ranks(p, K, vector, x, values, scores);                                           \
+            return;                                                                                       \
+        }                                                                                                 \
         for (b = 0; b < p->n_blocks; b++) {                                                               \
             const mcb__block *block = p->block + b;                                                       \
             uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
@@ -2465,23 +2946,16 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
             mcb__copy_columns(p, block, x, values, 1, 0, 1, v);                                           \
             for (; t < end; t += n) {                                                                     \
                 float found[MCB__SORTED];                                                                 \
+                size_t row[MCB__SORTED];                                                                  \
                 n = mcb__find_leaves(p, block, t, end, v, found);                                         \
-                for (i = 0; i < n; i++) {                                                                 \
-                    const mcb__tree *tree = p->tree + t + i;                                              \
-                    if (p->first) mcb__fetch_entries(p, t + i, found + i, n - i);                         \
-                    if (vector) {                                                                         \
-                        size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);           \
-                        if (p->first)                                                                     \
-                            mcb__add_entries(p, leaf, scores);                                            \
-                        else                                                                              \
-                            mcb__add_vector_##W(p->leaf + leaf * K, K, scores);                           \
-                    } else if (p->code) {                                                                 \
-                        mcb__add_code(p->code + tree->cls * K, (double)found[i], K, scores);              \
-                    } else {                                                                              \
-                        scores[tree->cls] += (double)found[i];                                            \
-                        if (tree->base < K) scores[tree->base] -= (double)found[i];                       \
-                    }                                                                                     \
+                for (i = 0; i < n && p->first; i++) {                                                     \
+                    mcb__fetch_entries(p, t + i, found + i, n - i);                                       \
+                    mcb__add_entries(p, mcb__leaf_of(p, t + i, found[i]), scores);                        \
                 }                                                                                         \
+                if (p->first) continue;                                                                   \
+                for (i = 0; i < n && vector; i++) row[i] = mcb__leaf_of(p, t + i, found[i]);              \
+                if (vector) mcb__add_rows_##W(p, row, n, K, scores);                                      \
+                else mcb__add_values(p, t, found, n, K, scores);                                          \
             }                                                                                             \
         }                                                                                                 \
     }                                                                                                     \
@@ -2492,7 +2966,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
         MCB__ALIGNED uint32_t leaf[MCB__GROUP];                                                           \
         float own[MCB__GROUP];                                                                            \
         uint64_t b;                                                                                       \
-        size_t r;                                                                                         \
+        size_t r, step = p->step;                                                                         \
         for (b = 0; b < p->n_blocks; b++) {                                                               \
             const mcb__block *block = p->block + b;                                                       \
             uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
@@ -2502,7 +2976,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
                 const mcb__tree *tree = p->tree + t;                                                      \
                 const float *value = p->leaf;                                                             \
                 size_t cls = tree->cls, base = tree->base;                                                \
-                if (!p->first) value += (tree->split + (size_t)t) * (vector ? K : 1);                     \
+                if (!p->first) value += (tree->split + (size_t)t) * step;                                 \
                 if (!MCB__ASK_ALL(W, p, t, v, leaf)) {                                                    \
                     const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                                \
                     mcb__descend_rows(node, tree->depth, v);                                              \
@@ -2517,7 +2991,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
                         mcb__add_entries(p, tree->split + (size_t)t + leaf[r], scores + r * K);           \
                 } else if (vector) {                                                                      \
                     for (r = 0; r < n_rows; r++)                                                          \
-                        mcb__add_vector_##W(value + leaf[r] * K, K, scores + r * K);                      \
+                        mcb__add_vector_##W(value + leaf[r] * step, K, scores + r * K);                       \
                 } else if (p->code) {                                                                     \
                     for (r = 0; r < n_rows; r++)                                                          \
                         mcb__add_code(p->code + cls * K, (double)value[leaf[r]], K, scores + r * K);      \
@@ -2537,7 +3011,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
         size_t K = mcb_score_width(m), n;                                                                 \
         int vector = !m->section[MCB_S_TCLS].data;                                                        \
         for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * K) {             \
-            n = n_rows < 4 ? 1 : n_rows < MCB__GROUP ? n_rows : (size_t)MCB__GROUP;                       \
+            n = mcb__at_a_time(p, MCB__RANKED_##W && mcb__all_ranked(p, from, to), n_rows);               \
             if (n == 1)                                                                                   \
                 mcb__row_of_trees_##W(p, K, vector, x, values, from, to, scores);                         \
             else                                                                                          \
@@ -3353,6 +3827,10 @@ typedef struct {
     const mcb__walk *walk;   /* null if the trees are not prepared */
     const mcb__block *block;
     size_t copied;           /* columns of the block */
+    uint64_t begin, found;   /* trees whose leaves are known, in ranks */
+    size_t row[MCB__SORTED / 2];
+    uint16_t rank[MCB__R_COLUMNS];
+    double sums[48];         /* where scores are whole vectors, so that they need no copies */
 } mcb__passage;
 
 /* Leaves of 8 trees for one row, where there are no 16. */
@@ -3419,7 +3897,7 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
                     if (p->first)                                                                                     \
                         mcb__add_entries(p, leaf, s->scores);                                                         \
                     else                                                                                              \
-                        mcb__add_vector_##W(p->leaf + leaf * K, K, s->scores);                                        \
+                        mcb__add_vector_##W(p->leaf + leaf * p->step, K, s->scores);                                  \
                 } else if (p->code) {                                                                                 \
                     mcb__add_code(p->code + tree->cls * K, (double)found[i], K, s->scores);                           \
                 } else {                                                                                              \
@@ -3438,6 +3916,38 @@ MCB__DEFINE_PASS(4, MCB__AVX2)
 MCB__DEFINE_PASS(8, MCB__AVX512)
 #endif
 
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+/* The same for trees in ranks. More of them are descended at a time than lie between two checkpoints. */
+MCB__AVX512 MCB__APART void mcb__pass_ranked(const mcb_model *m, mcb__passage *s, uint64_t end) {
+    const mcb__prepared *p = (const mcb__prepared *)m->prepared;
+    size_t K = m->n_classes, i, n;
+    if (!s->found) mcb__rank_row(p->ranks, s->x, s->values, s->rank);
+    for (; s->learner < end; s->learner += n) {
+        const size_t *row;
+        float value[MCB__SORTED / 2];
+        if (s->learner == s->found) {
+            uint64_t rest = m->n_learners - s->found, ahead = mcb__ahead(s->found);
+            n = (size_t)(rest < ahead ? rest : ahead);
+            mcb__find_ranked(p->ranks, &p->ranks->early, s->found, n, s->rank, s->row);
+            s->begin = s->found;
+            s->found += n;
+        }
+        row = s->row + (s->learner - s->begin);
+        n = (size_t)((end < s->found ? end : s->found) - s->learner);
+        if (s->scores == s->sums) {
+            const size_t first = 0;
+            double *all = s->sums;
+            switch (p->step / 4) { MCB__CASES12(MCB__SUM_CASE_4) }
+        } else if (!m->section[MCB_S_TCLS].data) {
+            mcb__add_rows_8(p, row, n, K, s->scores);
+        } else {
+            for (i = 0; i < n; i++) value[i] = p->leaf[row[i]];
+            mcb__add_values(p, s->learner, value, n, K, s->scores);
+        }
+    }
+}
+#endif
+
 /* Add the learners up to `end`. v: room for the columns of a block. */
 static inline void mcb__pass(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {
     if (m->kind == MCB_KIND_STUMPS) {
@@ -3451,7 +3961,8 @@ static inline void mcb__pass(const mcb_model *m, mcb__passage *s, uint64_t end, 
     } else {
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
         if (s->width == 8) {
-            mcb__pass_8(m, s, end, v);
+            if (((const mcb__prepared *)m->prepared)->ranks) mcb__pass_ranked(m, s, end);
+            else mcb__pass_8(m, s, end, v);
             return;
         }
 #endif
@@ -3538,6 +4049,7 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
     s.x = x;
     s.values = values;
     s.scores = scores;
+    if (p && values == MCB_VALUES_F32 && p->ranks && p->step % 4 == 0 && p->step <= 48) s.scores = s.sums;
 #if MCB__VECTOR
     s.width = mcb__width();
 #endif
@@ -3545,15 +4057,16 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
         s.block = p->block;
         s.walk = p->early[way == MCB_EARLY_CERTIFIED];
     }
-    mcb_start_scores(m, 1, scores);
+    mcb_start_scores(m, 1, s.scores);
     for (c = mcb__first_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c += step) {
         mcb__pass(m, &s, mcb__uint(checkpoint, c), v);
         if (mcb__may_exit(m, &s, way, c)) break;
     }
     if (c >= checkpoint->count) {
         mcb__pass(m, &s, m->n_learners, v);
-        s.top = mcb_argmax(m, scores);
+        s.top = mcb_argmax(m, s.scores);
     }
+    if (s.scores != scores) memcpy(scores, s.scores, m->n_classes * sizeof *scores);
     *label = s.top;
     *n_learners = s.learner;
     return MCB_OK;

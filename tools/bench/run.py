@@ -33,6 +33,7 @@ from bench import (  # noqa: F401
     limits,
     losses,
     multiboost,
+    rows,
     stream,
     stumps,
     svmlight,

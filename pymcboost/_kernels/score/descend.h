@@ -103,13 +103,83 @@ MCB__INLINE void mcb__add_vector_2(const float *value, size_t K, double *scores)
     for (k = 0; k < K; k++) scores[k] += (double)value[k];
 }
 
+/* Add the vectors of n leaves one after the other to the scores of a row. */
+MCB__INLINE void mcb__add_rows_plain(const mcb__prepared *p, const size_t *row, size_t n, size_t K, double *scores) {
+    size_t i, k;
+    for (i = 0; i < n; i++) {
+        const float *value = p->leaf + row[i] * p->step;
+        for (k = 0; k < K; k++) scores[k] += (double)value[k];
+    }
+}
+
 #if MCB__VECTOR
-#define MCB__DEFINE_ADD_VECTOR(W)                                                                            \
-    MCB__INLINE void mcb__add_vector_##W(const float *value, size_t K, double *scores) {                     \
-        size_t k;                                                                                            \
-        for (k = 0; k + W <= K; k += W)                                                                      \
-            *(mcb__dm##W *)(scores + k) += __builtin_convertvector(*(const mcb__fm##W *)(value + k), mcb__d##W); \
-        for (; k < K; k++) scores[k] += (double)value[k];                                                    \
+/* gcc would widen halves and put them together. */
+#if defined(__x86_64__)
+#define MCB__WIDEN_4(wide, p) __asm__("vcvtps2pd %1, %0" : "=v"(wide) : "m"(*(const mcb__fm4 *)(p)))
+#define MCB__WIDEN_8(wide, p) __asm__("vcvtps2pd %1, %0" : "=v"(wide) : "m"(*(const mcb__fm8 *)(p)))
+#else
+#define MCB__WIDEN_8(wide, p) wide = __builtin_convertvector(*(const mcb__fm8 *)(p), mcb__d8)
+#define MCB__WIDEN_4(wide, p) wide = __builtin_convertvector(*(const mcb__fm4 *)(p), mcb__d4)
+#endif
+#if defined(__x86_64__) && !defined(__AVX__)
+#define MCB__WIDEN_2(wide, p) __asm__("cvtps2pd %1, %0" : "=x"(wide) : "m"(*(const mcb__fm2 *)(p)))
+#else
+#define MCB__WIDEN_2(wide, p) wide = __builtin_convertvector(*(const mcb__fm2 *)(p), mcb__d2)
+#endif
+
+/* The same with sums in registers, of up to 12 W classes at a time. */
+#define MCB__SUM_BEGIN(v, W) \
+    if (v < nv) sum[v] = *(const mcb__dm##W *)(all + W * v);
+#define MCB__SUM_ADD(v, W)                    \
+    if (v < nv) {                             \
+        mcb__d##W wide;                       \
+        MCB__WIDEN_##W(wide, value + W * v);  \
+        sum[v] += wide;                       \
+    }
+#define MCB__SUM_END(v, W) \
+    if (v < nv) *(mcb__dm##W *)(all + W * v) = sum[v];
+#define MCB__SUM_CASE_2(nv) case nv: mcb__sum_rows_2(p, row, n, first, nv, all); break;
+#define MCB__SUM_CASE_4(nv) case nv: mcb__sum_rows_4(p, row, n, first, nv, all); break;
+#define MCB__DEFINE_ADD_ROWS(W)                                                                                        \
+    MCB__INLINE void mcb__sum_rows_##W(const mcb__prepared *p, const size_t *row, size_t n, size_t first, size_t nv,   \
+                                       double *all) {                                                                  \
+        mcb__d##W sum[12];                                                                                             \
+        size_t i;                                                                                                      \
+        MCB__EACH12(MCB__SUM_BEGIN, W)                                                                                 \
+        for (i = 0; i < n; i++) {                                                                                      \
+            const float *value = p->leaf + row[i] * p->step + first;                                                   \
+            MCB__EACH12(MCB__SUM_ADD, W)                                                                               \
+        }                                                                                                              \
+        MCB__EACH12(MCB__SUM_END, W)                                                                                   \
+    }                                                                                                                  \
+    MCB__INLINE void mcb__add_rows_##W(const mcb__prepared *p, const size_t *row, size_t n, size_t K,                  \
+                                       double *scores) {                                                               \
+        double all[12 * W];                                                                                            \
+        size_t first, k, nv;                                                                                           \
+        if (p->step % W) {                                                                                             \
+            mcb__add_rows_plain(p, row, n, K, scores);                                                                 \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (first = 0; first < K; first += nv * W) {                                                                  \
+            nv = (p->step - first) / W < 12 ? (p->step - first) / W : 12;                                              \
+            for (k = 0; k < nv * W; k++) all[k] = first + k < K ? scores[first + k] : 0;                               \
+            switch (nv) { MCB__CASES12(MCB__SUM_CASE_##W) }                                                            \
+            for (k = 0; k < nv * W && first + k < K; k++) scores[first + k] = all[k];                                  \
+        }                                                                                                              \
+    }
+MCB__DEFINE_ADD_ROWS(2)
+MCB__DEFINE_ADD_ROWS(4)
+#define mcb__add_rows_8 mcb__add_rows_4
+
+#define MCB__DEFINE_ADD_VECTOR(W)                                                         \
+    MCB__INLINE void mcb__add_vector_##W(const float *value, size_t K, double *scores) {  \
+        size_t k;                                                                         \
+        for (k = 0; k + W <= K; k += W) {                                                 \
+            mcb__d##W wide;                                                               \
+            MCB__WIDEN_##W(wide, value + k);                                              \
+            *(mcb__dm##W *)(scores + k) += wide;                                          \
+        }                                                                                 \
+        for (; k < K; k++) scores[k] += (double)value[k];                                 \
     }
 MCB__DEFINE_ADD_VECTOR(4)
 MCB__DEFINE_ADD_VECTOR(8)
@@ -157,6 +227,7 @@ MCB__DEFINE_LEAVES(8)
     ((p)->tree[t + 1].split - (p)->tree[t].split < MCB__FEW &&                                               \
      mcb__ask_all_##W((p)->split + (p)->tree[t].split, (p)->split + (p)->tree[t + 1].split, v, leaf))
 #else
+#define mcb__add_rows_2 mcb__add_rows_plain
 #define MCB__ASK_ALL(W, p, t, v, leaf) 0
 #endif
 
@@ -196,12 +267,65 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
     for (e = p->first[leaf]; e < end; e++) scores[p->entry[e]] += (double)p->leaf[e];
 }
 
+/* Add the values of the leaves of n trees from t on. */
+MCB__INLINE void mcb__add_values(const mcb__prepared *p, uint64_t t, const float *value, size_t n, size_t K,
+                                 double *scores) {
+    const mcb__tree *tree = p->tree + t, *end = tree + n;
+    if (p->code) {
+        for (; tree < end; tree++) mcb__add_code(p->code + tree->cls * K, (double)*value++, K, scores);
+        return;
+    }
+    for (; tree < end; tree++, value++) {
+        scores[tree->cls] += (double)*value;
+        if (tree->base < K) scores[tree->base] -= (double)*value;
+    }
+}
+
+/* Whether trees from <= t < to can be descended in ranks. */
+MCB__INLINE int mcb__all_ranked(const mcb__prepared *p, uint64_t from, uint64_t to) {
+    return p->ranks && from == 0 && to == p->block[1].tree;
+}
+
+/* Rows to score together. Trees that ask all splits gain from 4 rows on, others from as many as fill most of a group. */
+MCB__INLINE size_t mcb__at_a_time(const mcb__prepared *p, int ranked, size_t n_rows) {
+    if (n_rows < (p->large ? 13 : ranked ? 6 : 4) || (ranked && p->large)) return 1;
+    return n_rows < MCB__GROUP ? n_rows : (size_t)MCB__GROUP;
+}
+
+#define MCB__RANKED_2 0
+#define MCB__RANKED_4 0
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+#define MCB__RANKED_8 1
+MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, int vector, const void *x, int values,
+                                              double *scores) {
+    uint64_t t, end = p->block[1].tree;
+    uint16_t rank[MCB__R_COLUMNS];
+    size_t i, n;
+    mcb__rank_row(p->ranks, x, values, rank);
+    for (t = 0; t < end; t += n) {
+        size_t row[MCB__SORTED];
+        float value[MCB__SORTED];
+        n = end - t < MCB__SORTED ? (size_t)(end - t) : (size_t)MCB__SORTED;
+        mcb__find_ranked(p->ranks, &p->ranks->all, t, n, rank, row);
+        for (i = 0; i < n && !vector; i++) value[i] = p->leaf[row[i]];
+        if (vector) mcb__add_rows_8(p, row, n, K, scores);
+        else mcb__add_values(p, t, value, n, K, scores);
+    }
+}
+#else
+#define mcb__row_of_ranks(p, K, vector, x, values, scores) (void)0
+#endif
+
 #define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
     MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const void *x,   \
                                            int values, uint64_t from, uint64_t to, double *scores) {                  \
         float v[MCB__COLUMNS];                                                                            \
         uint64_t b;                                                                                       \
         size_t i, n;                                                                                      \
+        if (MCB__RANKED_##W && mcb__all_ranked(p, from, to)) {                                            \
+            mcb__row_of_ranks(p, K, vector, x, values, scores);                                           \
+            return;                                                                                       \
+        }                                                                                                 \
         for (b = 0; b < p->n_blocks; b++) {                                                               \
             const mcb__block *block = p->block + b;                                                       \
             uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
@@ -209,23 +333,16 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
             mcb__copy_columns(p, block, x, values, 1, 0, 1, v);                                           \
             for (; t < end; t += n) {                                                                     \
                 float found[MCB__SORTED];                                                                 \
+                size_t row[MCB__SORTED];                                                                  \
                 n = mcb__find_leaves(p, block, t, end, v, found);                                         \
-                for (i = 0; i < n; i++) {                                                                 \
-                    const mcb__tree *tree = p->tree + t + i;                                              \
-                    if (p->first) mcb__fetch_entries(p, t + i, found + i, n - i);                         \
-                    if (vector) {                                                                         \
-                        size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);           \
-                        if (p->first)                                                                     \
-                            mcb__add_entries(p, leaf, scores);                                            \
-                        else                                                                              \
-                            mcb__add_vector_##W(p->leaf + leaf * K, K, scores);                           \
-                    } else if (p->code) {                                                                 \
-                        mcb__add_code(p->code + tree->cls * K, (double)found[i], K, scores);              \
-                    } else {                                                                              \
-                        scores[tree->cls] += (double)found[i];                                            \
-                        if (tree->base < K) scores[tree->base] -= (double)found[i];                       \
-                    }                                                                                     \
+                for (i = 0; i < n && p->first; i++) {                                                     \
+                    mcb__fetch_entries(p, t + i, found + i, n - i);                                       \
+                    mcb__add_entries(p, mcb__leaf_of(p, t + i, found[i]), scores);                        \
                 }                                                                                         \
+                if (p->first) continue;                                                                   \
+                for (i = 0; i < n && vector; i++) row[i] = mcb__leaf_of(p, t + i, found[i]);              \
+                if (vector) mcb__add_rows_##W(p, row, n, K, scores);                                      \
+                else mcb__add_values(p, t, found, n, K, scores);                                          \
             }                                                                                             \
         }                                                                                                 \
     }                                                                                                     \
@@ -236,7 +353,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
         MCB__ALIGNED uint32_t leaf[MCB__GROUP];                                                           \
         float own[MCB__GROUP];                                                                            \
         uint64_t b;                                                                                       \
-        size_t r;                                                                                         \
+        size_t r, step = p->step;                                                                         \
         for (b = 0; b < p->n_blocks; b++) {                                                               \
             const mcb__block *block = p->block + b;                                                       \
             uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
@@ -246,7 +363,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
                 const mcb__tree *tree = p->tree + t;                                                      \
                 const float *value = p->leaf;                                                             \
                 size_t cls = tree->cls, base = tree->base;                                                \
-                if (!p->first) value += (tree->split + (size_t)t) * (vector ? K : 1);                     \
+                if (!p->first) value += (tree->split + (size_t)t) * step;                                 \
                 if (!MCB__ASK_ALL(W, p, t, v, leaf)) {                                                    \
                     const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                                \
                     mcb__descend_rows(node, tree->depth, v);                                              \
@@ -261,7 +378,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
                         mcb__add_entries(p, tree->split + (size_t)t + leaf[r], scores + r * K);           \
                 } else if (vector) {                                                                      \
                     for (r = 0; r < n_rows; r++)                                                          \
-                        mcb__add_vector_##W(value + leaf[r] * K, K, scores + r * K);                      \
+                        mcb__add_vector_##W(value + leaf[r] * step, K, scores + r * K);                       \
                 } else if (p->code) {                                                                     \
                     for (r = 0; r < n_rows; r++)                                                          \
                         mcb__add_code(p->code + cls * K, (double)value[leaf[r]], K, scores + r * K);      \
@@ -281,7 +398,7 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
         size_t K = mcb_score_width(m), n;                                                                 \
         int vector = !m->section[MCB_S_TCLS].data;                                                        \
         for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * K) {             \
-            n = n_rows < 4 ? 1 : n_rows < MCB__GROUP ? n_rows : (size_t)MCB__GROUP;                       \
+            n = mcb__at_a_time(p, MCB__RANKED_##W && mcb__all_ranked(p, from, to), n_rows);               \
             if (n == 1)                                                                                   \
                 mcb__row_of_trees_##W(p, K, vector, x, values, from, to, scores);                         \
             else                                                                                          \

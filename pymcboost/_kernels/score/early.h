@@ -25,6 +25,10 @@ typedef struct {
     const mcb__walk *walk;   /* null if the trees are not prepared */
     const mcb__block *block;
     size_t copied;           /* columns of the block */
+    uint64_t begin, found;   /* trees whose leaves are known, in ranks */
+    size_t row[MCB__SORTED / 2];
+    uint16_t rank[MCB__R_COLUMNS];
+    double sums[48];         /* where scores are whole vectors, so that they need no copies */
 } mcb__passage;
 
 /* Leaves of 8 trees for one row, where there are no 16. */
@@ -91,7 +95,7 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
                     if (p->first)                                                                                     \
                         mcb__add_entries(p, leaf, s->scores);                                                         \
                     else                                                                                              \
-                        mcb__add_vector_##W(p->leaf + leaf * K, K, s->scores);                                        \
+                        mcb__add_vector_##W(p->leaf + leaf * p->step, K, s->scores);                                  \
                 } else if (p->code) {                                                                                 \
                     mcb__add_code(p->code + tree->cls * K, (double)found[i], K, s->scores);                           \
                 } else {                                                                                              \
@@ -110,6 +114,38 @@ MCB__DEFINE_PASS(4, MCB__AVX2)
 MCB__DEFINE_PASS(8, MCB__AVX512)
 #endif
 
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+/* The same for trees in ranks. More of them are descended at a time than lie between two checkpoints. */
+MCB__AVX512 MCB__APART void mcb__pass_ranked(const mcb_model *m, mcb__passage *s, uint64_t end) {
+    const mcb__prepared *p = (const mcb__prepared *)m->prepared;
+    size_t K = m->n_classes, i, n;
+    if (!s->found) mcb__rank_row(p->ranks, s->x, s->values, s->rank);
+    for (; s->learner < end; s->learner += n) {
+        const size_t *row;
+        float value[MCB__SORTED / 2];
+        if (s->learner == s->found) {
+            uint64_t rest = m->n_learners - s->found, ahead = mcb__ahead(s->found);
+            n = (size_t)(rest < ahead ? rest : ahead);
+            mcb__find_ranked(p->ranks, &p->ranks->early, s->found, n, s->rank, s->row);
+            s->begin = s->found;
+            s->found += n;
+        }
+        row = s->row + (s->learner - s->begin);
+        n = (size_t)((end < s->found ? end : s->found) - s->learner);
+        if (s->scores == s->sums) {
+            const size_t first = 0;
+            double *all = s->sums;
+            switch (p->step / 4) { MCB__CASES12(MCB__SUM_CASE_4) }
+        } else if (!m->section[MCB_S_TCLS].data) {
+            mcb__add_rows_8(p, row, n, K, s->scores);
+        } else {
+            for (i = 0; i < n; i++) value[i] = p->leaf[row[i]];
+            mcb__add_values(p, s->learner, value, n, K, s->scores);
+        }
+    }
+}
+#endif
+
 /* Add the learners up to `end`. v: room for the columns of a block. */
 static inline void mcb__pass(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {
     if (m->kind == MCB_KIND_STUMPS) {
@@ -123,7 +159,8 @@ static inline void mcb__pass(const mcb_model *m, mcb__passage *s, uint64_t end, 
     } else {
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
         if (s->width == 8) {
-            mcb__pass_8(m, s, end, v);
+            if (((const mcb__prepared *)m->prepared)->ranks) mcb__pass_ranked(m, s, end);
+            else mcb__pass_8(m, s, end, v);
             return;
         }
 #endif
@@ -210,6 +247,7 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
     s.x = x;
     s.values = values;
     s.scores = scores;
+    if (p && values == MCB_VALUES_F32 && p->ranks && p->step % 4 == 0 && p->step <= 48) s.scores = s.sums;
 #if MCB__VECTOR
     s.width = mcb__width();
 #endif
@@ -217,15 +255,16 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
         s.block = p->block;
         s.walk = p->early[way == MCB_EARLY_CERTIFIED];
     }
-    mcb_start_scores(m, 1, scores);
+    mcb_start_scores(m, 1, s.scores);
     for (c = mcb__first_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c += step) {
         mcb__pass(m, &s, mcb__uint(checkpoint, c), v);
         if (mcb__may_exit(m, &s, way, c)) break;
     }
     if (c >= checkpoint->count) {
         mcb__pass(m, &s, m->n_learners, v);
-        s.top = mcb_argmax(m, scores);
+        s.top = mcb_argmax(m, s.scores);
     }
+    if (s.scores != scores) memcpy(scores, s.scores, m->n_classes * sizeof *scores);
     *label = s.top;
     *n_learners = s.learner;
     return MCB_OK;

@@ -1,63 +1,4 @@
-/* --------------------------------------------------------------------------------------------------- prepared trees */
-
-/* The caller's memory holds these, one array after the other. Trees are taken in blocks that use few different columns.
- * A column is a feature together with the side that NaN takes: rows are copied column by column with infinities in
- * place of NaN, and from there on x <= threshold is all that is asked. */
-enum { MCB__COLUMNS = 1024, MCB__SPLITS = 10000, MCB__GROUP = 16, MCB__SORTED = 256, MCB__FEW = 32 };
-
-typedef struct {
-    uint32_t feature;
-    float missing; /* what stands for NaN: an infinity */
-} mcb__column;
-
-typedef struct {
-    uint64_t tree;   /* first tree */
-    uint64_t column; /* first column */
-} mcb__block;
-
-/* Splits and leaves of a tree in preorder. A leaf has 0 to jump. */
-typedef struct {
-    float threshold;  /* of a leaf: its value, or 1 + its number / 2^23 where leaves are vectors */
-    uint16_t column;
-    uint16_t jump[2]; /* distance to the right and to the left child, in pieces of 4 bytes */
-    uint16_t unused;
-} mcb__node;
-
-/* A split of a tree with up to 32 leaves: `keep` has a 0 for each leaf that a row does not reach if it goes right. The
- * leaf of a row is the lowest 1 in the `keep` of all splits at which it goes right. */
-typedef struct {
-    float threshold;
-    uint32_t keep, column; /* column times MCB__GROUP */
-} mcb__split;
-
-typedef struct {
-    uint32_t split;     /* first split; the first node is 2 * split + number of the tree */
-    uint32_t depth;     /* splits on the longest way to a leaf */
-    uint16_t cls, base; /* base is the number of scores if there is none */
-} mcb__tree;
-
-/* For single rows, 256 trees of a block at a time are sorted from shallow to deep. */
-typedef struct {
-    uint32_t root;   /* its node */
-    uint16_t number; /* which of the 256 trees */
-    uint16_t depth;
-} mcb__walk;
-
-typedef struct {
-    uint64_t n_blocks;
-    const mcb__block *block;   /* n_blocks + 1 */
-    const mcb__column *column;
-    const mcb__tree *tree;     /* trees + 1 */
-    const mcb__walk *walk;
-    const mcb__split *split;
-    const mcb__node *node;
-    const float *leaf;
-    const float *code; /* null if the trees have none */
-    const uint32_t *first; /* where the entries of each leaf begin; null if leaves have all classes */
-    const uint16_t *entry; /* their classes */
-    const mcb__walk *early[2]; /* for early exits: sorted from checkpoint to checkpoint, all of them or those with bounds */
-    const uint16_t *used;      /* columns of its block that a tree and those before it use */
-} mcb__prepared;
+/* ------------------------------------------------------------------------------------- prepared trees: the whole */
 
 /* Divide the trees into blocks. With split, column and block, write the columns of splits, the columns and the blocks;
  * without, count. False if a tree has too many columns or splits. */
@@ -200,17 +141,32 @@ static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, m
     }
 }
 
+/* Room between leaves: enough for whole vectors of up to 4, where there are not many of them. */
+static inline size_t mcb__leaf_step(const mcb_model *m) {
+    size_t K = m->section[MCB_S_TCLS].data || m->section[MCB_S_LOFF].data ? 1 : m->n_classes, W = 1;
+#if MCB__VECTOR
+    W = mcb__width() < 4 ? 2 : 4;
+#endif
+    return K > 2 && K <= 48 ? (K + W - 1) / W * W : K;
+}
+
+static inline uint64_t mcb__n_leaf_values(const mcb_model *m) {
+    if (m->section[MCB_S_LOFF].data) return m->section[MCB_S_LEAF].count;
+    return (m->section[MCB_S_FEAT].count + m->section[MCB_S_TSIZ].count) * mcb__leaf_step(m);
+}
+
 /* What leaves add: values, the code, where entries begin and their classes. */
 static inline void mcb__copy_leaves(const mcb_model *m, float *leaf, float *code, uint32_t *first, uint16_t *entry) {
     const mcb_section *s = m->section;
     uint64_t i;
-    for (i = 0; i < s[MCB_S_LEAF].count; i++) leaf[i] = (float)mcb__real(&s[MCB_S_LEAF], i);
+    size_t step = mcb__leaf_step(m), K = step > 1 ? m->n_classes : 1, k;
+    for (i = 0; i < mcb__n_leaf_values(m) / step; i++) {
+        for (k = 0; k < step; k++) leaf[i * step + k] = k < K ? (float)mcb__real(&s[MCB_S_LEAF], i * K + k) : 0;
+    }
     for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
     for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
     for (i = 0; i < s[MCB_S_LCLS].count; i++) entry[i] = (uint16_t)mcb__uint(&s[MCB_S_LCLS], i);
 }
-
-static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
  * over 10,000 splits, or one with over 1024 different features, or splits on sets of categories. */
@@ -223,11 +179,21 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(n_columns, sizeof(mcb__column)) + mcb__room(T + 1, sizeof(mcb__tree)) +
            mcb__room(T, sizeof(mcb__walk)) + mcb__room(S, sizeof(mcb__split)) +
            mcb__room(2 * S + T, sizeof(mcb__node)) +
-           mcb__room(m->section[MCB_S_LEAF].count, sizeof(float)) +
+           mcb__room(mcb__n_leaf_values(m), sizeof(float)) +
+           (mcb__can_rank(m, n_blocks, n_columns) ? mcb__ranks_size(m) : 0) +
            mcb__room(m->section[MCB_S_CODE].count, sizeof(float)) +
            mcb__room(m->section[MCB_S_LOFF].count, sizeof(uint32_t)) +
            mcb__room(m->section[MCB_S_LCLS].count, sizeof(uint16_t)) +
            (m->section[MCB_S_EXIT].data ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t)) : 0);
+}
+
+static inline int mcb__prepare_linear(mcb_model *m, float *out) {
+    size_t k, j, K = m->n_classes, d = m->n_features;
+    for (j = 0; j < d; j++) {
+        for (k = 0; k < K; k++) out[j * K + k] = mcb__f32(m->section[MCB_S_WMAT].data + 4 * (k * d + j));
+    }
+    m->prepared = out;
+    return MCB_OK;
 }
 
 /* Lay trees out for speed, in the caller's memory; scores keep their bits and come several times as fast. Linear
@@ -237,7 +203,8 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
  * unchanged, while the model or a copy of it is used; there is nothing to undo. Without this call, or where there is
  * nothing to prepare, trees are scored from the bytes of the file. MCB_E_ARGUMENT if the memory does not do. */
 MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
-    uint64_t n_blocks, n_columns, t, i, begin = 0, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    uint64_t n_blocks, n_columns, t, i, begin = 0, large = 0, S = m->section[MCB_S_FEAT].count;
+    uint64_t T = m->section[MCB_S_TSIZ].count;
     unsigned char *at = (unsigned char *)memory;
     const mcb_section *s = m->section;
     mcb__prepared *p;
@@ -251,18 +218,11 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     mcb__walk *early[2];
     uint32_t *first;
     uint16_t *used, *entry;
+    mcb__ranks *ranks;
     size_t needed = mcb_prepared_size(m);
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
-    if (m->kind == MCB_KIND_LINEAR) {
-        size_t k, j, K = m->n_classes, d = m->n_features;
-        float *out = (float *)memory;
-        for (j = 0; j < d; j++) {
-            for (k = 0; k < K; k++) out[j * K + k] = mcb__f32(s[MCB_S_WMAT].data + 4 * (k * d + j));
-        }
-        m->prepared = memory;
-        return MCB_OK;
-    }
+    if (m->kind == MCB_KIND_LINEAR) return mcb__prepare_linear(m, (float *)memory);
     mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
 #define MCB__TAKE(pointer, type, count)          \
     pointer = (type *)(void *)at;                \
@@ -274,7 +234,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(walk, mcb__walk, T);
     MCB__TAKE(split, mcb__split, S);
     MCB__TAKE(node, mcb__node, 2 * S + T);
-    MCB__TAKE(leaf, float, s[MCB_S_LEAF].count);
+    MCB__TAKE(leaf, float, mcb__n_leaf_values(m));
     MCB__TAKE(code, float, s[MCB_S_CODE].count);
     MCB__TAKE(first, uint32_t, s[MCB_S_LOFF].count);
     MCB__TAKE(entry, uint16_t, s[MCB_S_LCLS].count);
@@ -282,6 +242,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
 #undef MCB__TAKE
+    ranks = mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
     mcb__copy_leaves(m, leaf, code, first, entry);
     for (t = 0; t < T; t++) {
@@ -291,6 +252,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
         tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
         tree[t].depth = mcb__build_tree(m, begin, n, s[MCB_S_TCLS].data ? leaf + begin + t : leaf, split + begin, node + 2 * begin + t);
         begin += n;
+        large += n < MCB__FEW ? 0 : n;
     }
     tree[T].split = (uint32_t)begin;
     tree[T].depth = tree[T].cls = tree[T].base = 0;
@@ -301,6 +263,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
         }
     }
     p->n_blocks = n_blocks;
+    p->large = large > S / 2;
     p->block = block;
     p->column = column;
     p->tree = tree;
@@ -308,6 +271,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->split = split;
     p->node = node;
     p->leaf = leaf;
+    p->step = mcb__leaf_step(m);
+    p->ranks = 0;
     p->code = s[MCB_S_CODE].data && !m->decoder ? code : 0;
     p->first = s[MCB_S_LOFF].data ? first : 0;
     p->entry = entry;
@@ -315,6 +280,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->early[1] = early[1];
     p->used = used;
     if (s[MCB_S_EXIT].data) mcb__sort_parts(m, p, early, used);
+    if (ranks && mcb__fill_ranks(m, p, node, ranks)) p->ranks = ranks;
     m->prepared = p;
     return MCB_OK;
 }

@@ -1,0 +1,87 @@
+/* --------------------------------------------------------------------------------------------------- prepared trees */
+
+/* The caller's memory holds these, one array after the other. Trees are taken in blocks that use few different columns.
+ * A column is a feature together with the side that NaN takes: rows are copied column by column with infinities in
+ * place of NaN, and from there on x <= threshold is all that is asked. */
+enum { MCB__COLUMNS = 1024, MCB__SPLITS = 10000, MCB__GROUP = 16, MCB__SORTED = 256, MCB__FEW = 32 };
+
+typedef struct {
+    uint32_t feature;
+    float missing; /* what stands for NaN: an infinity */
+} mcb__column;
+
+typedef struct {
+    uint64_t tree;   /* first tree */
+    uint64_t column; /* first column */
+} mcb__block;
+
+/* Splits and leaves of a tree in preorder. A leaf has 0 to jump. */
+typedef struct {
+    float threshold;  /* of a leaf: its value, or 1 + its number / 2^23 where leaves are vectors */
+    uint16_t column;
+    uint16_t jump[2]; /* distance to the right and to the left child, in pieces of 4 bytes */
+    uint16_t unused;
+} mcb__node;
+
+/* A split of a tree with up to 32 leaves: `keep` has a 0 for each leaf that a row does not reach if it goes right. The
+ * leaf of a row is the lowest 1 in the `keep` of all splits at which it goes right. */
+typedef struct {
+    float threshold;
+    uint32_t keep, column; /* column times MCB__GROUP */
+} mcb__split;
+
+typedef struct {
+    uint32_t split;     /* first split; the first node is 2 * split + number of the tree */
+    uint32_t depth;     /* splits on the longest way to a leaf */
+    uint16_t cls, base; /* base is the number of scores if there is none */
+} mcb__tree;
+
+/* For single rows, 256 trees of a block at a time are sorted from shallow to deep. */
+typedef struct {
+    uint32_t root;   /* its node */
+    uint16_t number; /* which of the 256 trees */
+    uint16_t depth;
+} mcb__walk;
+
+/* The same trees for AVX-512: a row's values become ranks, the numbers of thresholds of their column that are below them,
+ * and a node takes 4 bytes. Two children lie side by side. From low to high a split has 6 bits of the column, 14 of the
+ * threshold's number and 12 of the way to its left child; a leaf has 2^13 + its number for the threshold's number, which
+ * is more than any rank, and 0 for the way. */
+enum { MCB__R_COLUMNS = 64, MCB__R_CUTS = 8191, MCB__R_SPLITS = 2047, MCB__R_LEAST = 1000, MCB__R_LANES = 32 };
+
+/* An order of trees in which groups of up to MCB__SORTED go from shallow to deep. Arrays of 32 bits have MCB__R_LANES more. */
+typedef struct {
+    uint32_t *root, *first; /* node and leaf that are the first of a tree */
+    uint16_t *depth;
+    uint16_t *place;        /* of a tree in its group */
+} mcb__sorted;
+
+typedef struct {
+    uint32_t feature[MCB__R_COLUMNS]; /* those that are not there are like the first */
+    float missing[MCB__R_COLUMNS];
+    uint32_t begin[MCB__R_COLUMNS], end[MCB__R_COLUMNS]; /* of a column in `cut` */
+    uint32_t n_columns, most;                            /* most: the largest power of 2 within thresholds of a column */
+    const float *cut;       /* thresholds of each column, increasing */
+    const uint32_t *node;   /* the root of a tree is where it is in the other layout */
+    mcb__sorted all, early;  /* early: in the groups of mcb__ahead, if the file has early exits */
+} mcb__ranks;
+
+typedef struct {
+    uint64_t n_blocks;
+    int large; /* most splits are in trees of more than 32 leaves */
+    const mcb__block *block;   /* n_blocks + 1 */
+    const mcb__column *column;
+    const mcb__tree *tree;     /* trees + 1 */
+    const mcb__walk *walk;
+    const mcb__split *split;
+    const mcb__node *node;
+    const float *leaf;
+    size_t step; /* from a leaf of a vector to the next: the number of classes, or somewhat more */
+    const mcb__ranks *ranks; /* null if the trees are not laid out that way, too */
+    const float *code; /* null if the trees have none */
+    const uint32_t *first; /* where the entries of each leaf begin; null if leaves have all classes */
+    const uint16_t *entry; /* their classes */
+    const mcb__walk *early[2]; /* for early exits: sorted from checkpoint to checkpoint, all of them or those with bounds */
+    const uint16_t *used;      /* columns of its block that a tree and those before it use */
+} mcb__prepared;
+

@@ -1,0 +1,114 @@
+"""Prepared trees in ``mcb.h``: whatever the layout, the bits of the scores are those of the slow twin."""
+
+import shutil
+import subprocess
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference import modelreader
+from reference.scoring import random_rows, random_trees, raw_scores
+
+import pymcboost
+from pymcboost.model.builders import TreesBuilder
+from pymcboost.model.model import Model
+
+SOURCE = Path(__file__).resolve().parents[1] / "c" / "prepared.c"
+BUILDS = {"plain": [], "simd": ["-DMCB_SIMD"], "native": ["-O3", "-march=native", "-ffp-contract=fast"]}
+FLAGS = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow"]
+AVX512 = {"avx512f", "avx512vl", "avx512dq", "avx512bw"}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """The program of a build, which is made once."""
+    return cache(lambda build: compile_prepared(BUILDS[build], tmp_path_factory.mktemp("prepared")))
+
+
+def compile_prepared(options, folder):
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    program = folder / "prepared"
+    command = ["gcc", "-std=c99", "-O0", *options, *FLAGS, f"-I{pymcboost.get_include()}"]
+    subprocess.run([*command, str(SOURCE), "-o", str(program)], check=True)
+    return program
+
+
+def has_avx512():
+    info = Path("/proc/cpuinfo")
+    return info.exists() and set(info.read_text().split()) >= AVX512
+
+
+def check(program, folder, trees, ranked, rows=3):
+    """Compare with the slow twin; ``ranked``: whether ranks are used where the processor has them."""
+    X = random_rows(40, trees.n_features)
+    X[0], X[1, ::2], X[2] = np.nan, np.inf, -np.inf
+    Model.from_ensemble(trees, range(trees.n_classes)).save(folder / "m.mcb")
+    X.tofile(folder / "rows")
+    run = subprocess.run([str(program), str(folder / "m.mcb"), str(folder / "rows")], capture_output=True, text=True)
+    assert run.returncode == 0
+    first, *lines = run.stdout.splitlines()
+    assert int(first) == (ranked and has_avx512())
+    said = np.array([[float.fromhex(number) for number in line.split()] for line in lines[:rows]])
+    assert said.tobytes() == raw_scores(trees, X[:rows]).tobytes()
+
+
+@pytest.mark.parametrize("build", ["simd", pytest.param("native", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", ["scalar", "base", "vector", "code", "hamming"])
+def test_trees_in_ranks_keep_their_bits(compiled, build, mode, tmp_path):
+    """Up to 64 columns: several vectors of columns and of trees, ties, missing values on both sides."""
+    for n_features, n_classes, splits in ((1, 2, (40, 90)), (9, 4, (30, 130)), (32, 10, (60, 90))):
+        trees = random_trees(20, n_features, n_classes, mode, splits=splits, few_thresholds=n_features == 9)
+        check(compiled(build), tmp_path, trees, True)
+
+
+def test_numbers_of_classes_and_trees(compiled, tmp_path):
+    """Sums in one or several parts, fewer and more classes than in a vector, more trees than are sorted together."""
+    for n_classes in (2, 3, 25, 49, 101):
+        trees = random_trees(30, 5, n_classes, "vector", splits=(30, 70), seed=n_classes)
+        check(compiled("simd"), tmp_path, trees, True)
+        if n_classes == 25:
+            check(compiled("plain"), tmp_path, trees, False)
+    for n_rounds in (280, 131):
+        check(compiled("simd"), tmp_path, random_trees(n_rounds, 7, 3, "vector", splits=(0, 12)), True)
+
+
+def test_what_ranks_cannot_hold_is_scored_otherwise(compiled, tmp_path):
+    few = random_trees(5, 9, 3, "vector", splits=(0, 12))
+    check(compiled("simd"), tmp_path, few, False)  # fewer than 1,000 splits
+    check(compiled("simd"), tmp_path, random_trees(20, 33, 3, "vector", splits=(60, 90)), False)  # 66 columns
+    check(compiled("simd"), tmp_path, chains(1, 2048), False)  # a tree of over 2,047 splits
+    check(compiled("simd"), tmp_path, chains(5, 2047), False, rows=1)  # over 8,191 thresholds
+    same = replace(chains(5, 2047), threshold=np.tile(np.linspace(-1, 1, 2047, dtype=np.float32), 5))
+    check(compiled("simd"), tmp_path, same, True, rows=1)  # of which only 2,047 are different
+
+
+@pytest.mark.parametrize("mode", ["vector", "base", "code"])
+def test_early_exits_of_trees_in_ranks(mode):
+    """Classes and numbers of learners are those of the slow reader; Python scores prepared trees."""
+    trees = random_trees(100, 9, 4, mode, splits=(20, 20))
+    weight = np.repeat(0.97 ** np.arange(len(trees)), 21)
+    trees = replace(trees, leaf=(trees.leaf.T * weight).T.astype(np.float32))
+    X = random_rows(300, 9, seed=3)
+    model = Model.from_ensemble(trees, range(4)).with_early_exit("certified")
+    model = model.with_early_exit("calibrated", X, rate=0.1).with_early_exit("rejection", X, rate=0.1, background=1)
+    file, learners = modelreader.File(model.to_bytes()), set()
+    for number, way in enumerate(("certified", "calibrated", "rejection")):
+        found = list(zip(*model.predict_early_codes(X[:15], way), strict=True))
+        assert found == [file.early(row, number) for row in X[:15].tolist()]
+        learners |= {n for _, n in found}
+    assert len(learners) > 5
+
+
+def chains(n_trees, n_splits):
+    """Trees without branches, whose depth is their number of splits."""
+    rng = np.random.default_rng(0)
+    builder = TreesBuilder(3, 1, True)
+    for t in range(n_trees):
+        right = np.ones(n_splits, int) if t % 2 else np.arange(n_splits, 0, -1)
+        leaf = rng.normal(size=(n_splits + 1, 3))
+        builder.add_tree(np.zeros(n_splits, int), rng.normal(size=n_splits), rng.random(n_splits) < 0, right, leaf, -1)
+    builder.end_round()
+    return builder.freeze()

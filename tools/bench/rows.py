@@ -1,0 +1,52 @@
+"""Percentiles of the time of one row and of small batches in C."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from shared.datasets import coded
+
+from bench.early import TREES, trained
+from bench.limits import run_c
+from bench.report import Report, benchmark
+from bench.trees import tree_data
+
+BUILDS = {"-O2": ["-O2"], "-O2 -DMCB_SIMD": ["-O2", "-DMCB_SIMD"]}
+# Microseconds: the median of one row and of a row of 8; times the median that p99.9 may take.
+ONE, OF_EIGHT, TAIL = 2.0, 1.0, 3
+
+
+@benchmark("rows")
+def bench_rows(options):
+    """One row, and batches of 2 to 16, of 200 vector trees of 100 leaves in C: percentiles, warm and cold caches."""
+    rounds = options.rounds or options.size(20, 200)
+    report = Report(
+        {
+            "model": f"{rounds} vector trees, " + ", ".join(f"{name}={value}" for name, value in TREES.items()),
+            "time": "microseconds a row; best: median over rows of each one's least time; p99, p99.9: of all calls",
+            "cold": "8 MB of other memory are written before each call",
+        }
+    )
+    for name in options.data or ("optdigits",):
+        X, codes, X_test, _ = coded(tree_data(name, options))
+        with tempfile.TemporaryDirectory(prefix="mcboost-rows-") as folder:
+            saved, stored = Path(folder, "model.mcb"), Path(folder, "rows.bin")
+            trained(X, codes, rounds).save(saved)
+            rows = np.ascontiguousarray(X_test[:1024], np.float32)
+            with open(stored, "wb") as file:
+                np.array(rows.shape, np.int32).tofile(file)
+                rows.tofile(file)
+            for build, flags in BUILDS.items():
+                for group, cold in ((1, 0), (2, 0), (4, 0), (8, 0), (16, 0), (1, 1)):
+                    words = [options.size(2, 40) if not cold else 2, saved, stored, group, cold]
+                    found = run_c("score_latency.c", folder, flags, words)["ns"]
+                    p50, p99, p999, best = (1e-3 * float(number) for number in found)
+                    what = f"{name}, {build}: {'cold, ' if cold else ''}{group} a call"
+                    extra = {"median": p50, "p99": p99, "p99.9": p999}
+                    report.rows.append({"what": what, "best": best, "unit": "us", **extra})
+                    if build == "-O2" or cold or group not in (1, 8):
+                        continue
+                    report.target(f"{what}: median", p50, ONE if group == 1 else OF_EIGHT, at_most=True, unit="us")
+                    if group == 1:
+                        report.target(f"{what}: p99.9 / median", p999 / p50, TAIL, at_most=True)
+    return report
