@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import re
 import shutil
 import subprocess
 from functools import cache
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c.build import STRICT, build
 from cli.programs import call
 from reference.scoring import (
     exits_of_sets,
@@ -28,7 +28,6 @@ import pymcboost
 from pymcboost.model.model import Model
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "c" / "example.c"
-STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
 BUILDS = {
     "gcc -O0": ["gcc", "-std=c99", "-O0"],
     "gcc -O2": ["gcc", "-std=c99", "-O2"],
@@ -48,22 +47,7 @@ QUICK = ["gcc -O2", "gcc -O3 simd", "clang -O2"]
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     """The example as a program of a build, which is made once."""
-    return cache(lambda build: compile_example(BUILDS[build], tmp_path_factory.mktemp("c")))
-
-
-def compile_example(command, folder):
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"{command[0]} is not installed")
-    program = folder / "example"
-    run = subprocess.run(
-        [*command, *STRICT, f"-I{pymcboost.get_include()}", str(EXAMPLE), "-o", str(program)],
-        capture_output=True,
-        text=True,
-    )
-    if run.returncode and re.search(r"unrecognized|unknown argument|not support", run.stderr):
-        pytest.skip(f"this compiler or processor lacks an option: {run.stderr[:200]}")
-    assert run.returncode == 0, run.stderr
-    return program
+    return cache(lambda name: build(EXAMPLE, tmp_path_factory.mktemp("c"), [*BUILDS[name], *STRICT]))
 
 
 def check_bits(program, tmp_path):

@@ -4,12 +4,11 @@ import subprocess
 
 import numpy as np
 import pytest
+from c.build import STRICTEST, build
 from reference.scoring import exits_of_sets, random_rows, random_stumps, with_codes
 
-import pymcboost
 from pymcboost.model.model import Model
 
-STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-Wshadow"]
 PROGRAM = r"""
 #include "mcb.hpp"
 #include <fstream>
@@ -56,9 +55,8 @@ def program(tmp_path_factory):
     """PROGRAM, compiled with an address sanitizer."""
     folder = tmp_path_factory.mktemp("cpp")
     (folder / "use.cpp").write_text(PROGRAM)
-    flags = ["-std=c++11", "-O0", "-DMCB_NO_VECTOR", "-fsanitize=address", *STRICT, f"-I{pymcboost.get_include()}"]
-    subprocess.run(["g++", *flags, str(folder / "use.cpp"), "-o", str(folder / "use")], check=True)
-    return folder / "use"
+    command = ["g++", "-std=c++11", "-O0", "-DMCB_NO_VECTOR", "-fsanitize=address", *STRICTEST]
+    return build(folder / "use.cpp", folder, command)
 
 
 def run(program, *arguments):

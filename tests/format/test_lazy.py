@@ -1,7 +1,6 @@
 """Lazy features and rows of integers in ``mcb.h``, against the slow reader of model files."""
 
 import math
-import shutil
 import subprocess
 from dataclasses import replace
 from functools import cache
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c.build import STRICTEST, build
 from reference import modelreader
 from reference.scoring import (
     exits_of_sets,
@@ -23,27 +23,17 @@ from reference.scoring import (
     with_codes,
 )
 
-import pymcboost
 from pymcboost.model.model import Model
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "lazy.c"
-STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow"]
 BUILDS = {"c": ["gcc", "-std=c99", "-O0"], "c++": ["g++", "-x", "c++", "-std=c++11", "-O1", "-DMCB_SIMD"]}
 
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     """The program of a build, which is made once."""
-    return cache(lambda build: compile_lazy(BUILDS[build], tmp_path_factory.mktemp("lazy")))
-
-
-def compile_lazy(command, folder):
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"{command[0]} is not installed")
-    program = folder / "lazy"
-    flags = [*STRICT, f"-I{pymcboost.get_include()}"]
-    subprocess.run([*command, *flags, str(SOURCE), "-o", str(program)], check=True)
-    return program
+    folder = tmp_path_factory.mktemp
+    return cache(lambda name: build(SOURCE, folder("lazy"), [*BUILDS[name], *STRICTEST]))
 
 
 def run(program, folder, model, rows, *arguments):

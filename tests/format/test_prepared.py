@@ -1,6 +1,5 @@
 """Prepared trees in ``mcb.h``: whatever the layout, the bits of the scores are those of the slow twin."""
 
-import shutil
 import subprocess
 from dataclasses import replace
 from functools import cache
@@ -8,32 +7,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c.build import STRICTEST, build
 from reference import modelreader
 from reference.scoring import random_rows, random_trees, raw_scores
 
-import pymcboost
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.model import Model
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "prepared.c"
 BUILDS = {"plain": [], "simd": ["-DMCB_SIMD"], "native": ["-O3", "-march=native", "-ffp-contract=fast"]}
-FLAGS = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow"]
+COMMAND = ["gcc", "-std=c99", "-O0"]
 AVX512 = {"avx512f", "avx512vl", "avx512dq", "avx512bw"}
 
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     """The program of a build, which is made once."""
-    return cache(lambda build: compile_prepared(BUILDS[build], tmp_path_factory.mktemp("prepared")))
-
-
-def compile_prepared(options, folder):
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed")
-    program = folder / "prepared"
-    command = ["gcc", "-std=c99", "-O0", *options, *FLAGS, f"-I{pymcboost.get_include()}"]
-    subprocess.run([*command, str(SOURCE), "-o", str(program)], check=True)
-    return program
+    folder = tmp_path_factory.mktemp
+    return cache(lambda name: build(SOURCE, folder("prepared"), [*COMMAND, *BUILDS[name], *STRICTEST]))
 
 
 def has_avx512():
