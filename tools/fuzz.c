@@ -19,7 +19,7 @@
 #include "fuzz_damage.h"
 #include "fuzz_rows.h"
 
-enum { MAX_BASE = 128, N_STATUS = 200 };
+enum { MAX_BASE = 256, N_STATUS = 200 };
 
 #define DECLARE(name) int name(const unsigned char *, size_t, const float *, size_t, size_t, double *);
 FUZZ_BUILDS(DECLARE)
@@ -85,7 +85,7 @@ static int misuse(const mcb_model *plain, const float *x) {
     NEED(mcb_label_int(&m, m.n_classes) == 0);
     NEED(mcb_label_text(&m, m.n_classes, &length) == 0 && length == 0);
     if (mcb_has_learners(&m)) {
-        if (m.kind == MCB_KIND_TREES) NEED(mcb_learners(&m, UINT64_MAX) == n);
+        if (m.section[MCB_S_RNDS].data) NEED(mcb_learners(&m, UINT64_MAX) == n);
         NEED(mcb_truncate(&m, n + 1) == MCB_E_ARGUMENT && mcb_truncate_rounds(&m, rounds + 1) == MCB_E_ARGUMENT);
         NEED(mcb_add_learners(&m, x, 1, 1, 1, 0, &score) == MCB_E_ARGUMENT);
         NEED(mcb_add_learners(&m, x, 1, 1, n, n + 1, &score) == MCB_E_ARGUMENT);
@@ -124,6 +124,12 @@ static size_t features_needed(const mcb_model *m) {
     uint32_t low = index->dtype == MCB_U8 ? 0x7f : index->dtype == MCB_U16 ? 0x7fff : 0x7fffffff;
     uint32_t top = m->kind == MCB_KIND_INTERVALS ? 0xffffffffu : low;
     size_t needed = 1, i;
+    mcb__pack pack;
+    if (m->kind == MCB_KIND_PACKED) {
+        mcb__pack_of(m, &pack);
+        index = &pack.feature;
+        top = 0xffffffffu;
+    }
     if (m->n_features <= 4096 || is_machine(m)) return m->n_features;
     for (i = 0; i < index->count; i++) {
         size_t f = mcb__uint(index, i) & top;

@@ -45,7 +45,15 @@ def base_models():
     rng = np.random.default_rng(0)
     yield from stump_models(rng)
     for classes in (range(2), ["a", "bb", "\u00e9"], range(11)):
-        for models in (tree_models, set_models, entry_models, coded_models, linear_models, kernel_models):
+        for models in (
+            tree_models,
+            packed_models,
+            set_models,
+            entry_models,
+            coded_models,
+            linear_models,
+            kernel_models,
+        ):
             yield from models(rng, classes, len(classes))
 
 
@@ -68,6 +76,13 @@ def stump_models(rng):
                     layout=layout,
                 )
                 yield model.with_temperature(0.7 if n_features > 3 else None)
+
+
+def packed_models(rng, classes, k):
+    """Packed trees of a number, and of vectors."""
+    for model in tree_models(rng, classes, k):
+        if model.ensemble.base is None:
+            yield Model.from_bytes(model._changed().to_bytes("packed", "int8"))
 
 
 def tree_models(rng, classes, k):

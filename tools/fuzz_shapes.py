@@ -14,7 +14,7 @@ CLASSES = (2, 2, 2, 3, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 33, 65, 100)
 FEATURES = (1, 1, 2, 3, 7, 8, 9, 16, 17, 127, 128, 129, 513, 1030, 32_768, 70_000, 2**31 - 1)
 SPECIAL = (0.0, -0.0, 1e-45, -3.4e38, 3.4e38, 1.0, -1.0, math.nan, math.inf, -math.inf)
 TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"ABOV", b"meta")
-TAGS += (b"exit", b"pair", b"marg", b"rjct", b"CSET", b"CATF", b"LOFF", b"LCLS")
+TAGS += (b"exit", b"pair", b"marg", b"rjct", b"CSET", b"CATF", b"LOFF", b"LCLS", b"PACK")
 # UTF-8 that is right, and that is not: cut short, overlong, a surrogate, above the last character.
 RIGHT = ("é", "中", "\U0001f600", "\u07ff", "\uffff", "\U0010ffff")
 WRONG = ("e4b8", "f09f9861", "e08080", "f0808080", "eda080", "f4908080", "ff", "c080")
@@ -45,12 +45,22 @@ def single(value):
     return struct.unpack("f", struct.pack("f", value))[0]
 
 
+def few_bits(items, widths):
+    """Bytes of tuples of numbers of so many bits, the lowest bit first."""
+    total, at = 0, 0
+    for item in items:
+        for number, width in zip(item, widths, strict=True):
+            total |= (number & ((1 << width) - 1)) << at
+            at += width
+    return total.to_bytes((at + 7) // 8, "little")
+
+
 class Draft:
     """Header numbers, and sections as [tag, type, items] in the order of the file."""
 
     def __init__(self, rng):
         self.rng = rng
-        self.kind = rng.choice((1, 1, 2, 2, 3, 3, 3, 3, 5, 6, 6))
+        self.kind = rng.choice((1, 1, 2, 2, 3, 3, 3, 3, 5, 6, 6, 7, 7))
         self.K, self.d = rng.choice(CLASSES), rng.choice(FEATURES)
         if rng.random() < 0.002:
             self.K = rng.choice((255, 256, 65_535))
@@ -61,7 +71,7 @@ class Draft:
         self.used = {0, min(self.d, 300) - 1}  # features that may occur; rows must reach so far
         if rng.random() < 0.1:
             self.used.add(min(self.d, 1 << 20) - 1)
-        getattr(self, {1: "stumps", 2: "intervals", 3: "trees", 5: "linear", 6: "kernel"}[self.kind])()
+        getattr(self, {1: "stumps", 2: "intervals", 3: "trees", 5: "linear", 6: "kernel", 7: "pack"}[self.kind])()
         if self.kind in (1, 3) and rng.random() < 0.2 and (not self.decoder or rng.random() < 0.1):
             self.exits()
         self.add("BIAS", 5, self.floats(self.K))
@@ -188,6 +198,55 @@ class Draft:
         for tag, third in (("marg", 2), ("rjct", rng.randrange(self.K))):
             if rng.random() < 0.7:
                 self.add(tag, 6, [0.001, 3000, third, *rng.choices(thresholds, k=len(at))])
+
+    def pack(self):
+        """Trees of few bits; now and then a number that the tables do not have."""
+        rng = self.rng
+        self.d = min(self.d, 1030)
+        used = sorted(rng.sample(range(self.d), min(rng.choice(self.counts), self.d)))
+        cuts = [rng.choice((1, 1, 2, 7)) for _ in used]
+        sizes = [rng.choice((0, 1, 1, 2, 5, 31)) if used else 0 for _ in range(rng.choice((0, 1, 2, 9)))]
+        own, missing, half, half_leaves = (rng.randrange(2) for _ in range(4))
+        S, T, least, n_values = sum(sizes), len(sizes), min(sizes, default=0), rng.choice((1, 2, 3, 40, 256))
+        first = [0]
+        for n in cuts:
+            first.append(first[-1] + n)
+        splits = []
+        for right in (r for size in sizes for r in self.tree(size)):
+            f = rng.randrange(len(used))
+            splits.append((f, rng.randrange(cuts[f]), right - 1, *([rng.randrange(2)] if missing else [])))
+        leaves = [(rng.randrange(n_values),) for _ in range((S + T) * (1 if own else self.K))]
+        classes = [(rng.randrange(self.K) if own else 0,) for _ in sizes]
+        streams = [[(size - least,) for size in sizes], splits, leaves, classes]
+        tops = [[max(column) for column in zip(*items, strict=True)] or [0] * wide
+                for items, wide in zip(streams, (1, 3 + missing, 1, 1), strict=True)]  # fmt: skip
+        if rng.random() < 0.1:
+            tops[rng.randrange(2)][0] += 1 << rng.randrange(8)
+        bits = [[top.bit_length() for top in group] for group in tops]
+        bits[1][3:] = [1] * missing
+        bits[2] = [min(max(1, *bits[2]), 8)]
+        codes = [
+            rng.choice([c for c in (1, 2, 3) if top < 256 ** WIDTH[c]]) for top in (max(used, default=0), first[-1])
+        ]
+        flags = own | missing << 1 | half << 2 | half_leaves << 3
+        data = struct.pack(
+            "<IIIIIH10B", T, S, first[-1], len(used), least, n_values, flags, *bits[0], *bits[1][:3], *bits[2],
+            *bits[3], *codes, 0,
+        )  # fmt: skip
+        values = [max(-6e4, min(6e4, v)) for v in self.floats(n_values)]
+        tables = (
+            (codes[0], used),
+            (codes[1], first),
+            (5 + 2 * half, self.floats(first[-1])),
+            (5 + 2 * half_leaves, values),
+        )
+        data += b"".join(self.packed(code, items) for code, items in tables)
+        for number in (0, 3, 1, 2):
+            data += few_bits(streams[number], bits[number])
+        self.add("PACK", 1, list(data))
+        if rng.random() < 0.3:
+            ends = sorted(rng.choices(range(T + 1), k=2)) + [T]
+            self.add("RNDS", 0, [b - a for a, b in zip([0, *ends], ends, strict=False)])
 
     def empty(self, *tags):
         """These sections hold nothing."""
@@ -335,7 +394,7 @@ class Draft:
         """(how many numbers a row has, the numbers): all features, or up to the last that may be used."""
         rng = self.rng
         stride = self.d if self.kind in (5, 6) or self.d <= 1030 else self.reach()
-        if not 1 <= stride <= 5000:
+        if not 1 <= stride <= 5000 or (self.kind == 7 and self.d > 1030):
             return 1, []
         n = stride * rng.choice((1, 2, 4, 5, 17) if self.K * stride < 2000 else (2,))
         special = SPECIAL[:7] if rng.random() < 0.7 and self.kind in (5, 6) else SPECIAL

@@ -9,7 +9,10 @@
  * Background rows: b_j is 0 or 1, the integral is a quotient of factorials, and rows of equal bits count at once.
  * Covers: b_j is the share of the rows that pass. The integrand has degree D - 1: Gauss's quadrature with D / 2 nodes,
  * rounded up, is exact, and all terms are positive. Neither depends on the leaf's values, which are then added for all
- * classes at once. */
+ * classes at once.
+ *
+ * Interactions of j with a fixed feature q: g_q(t) is a_q - b_q for all t. A leaf that does not ask about q gives
+ * none. */
 #ifndef PYMCBOOST_CONTRIBUTIONS_H
 #define PYMCBOOST_CONTRIBUTIONS_H
 
@@ -19,6 +22,21 @@
 #define PMB_KEPT 256  /* patterns of a leaf whose coefficients are kept */
 #define PMB_BLOCK 256 /* rows that are looked at together, a multiple of PMB_WIDE */
 #define PMB_WIDE 8
+#define PMB_SHORT 8   /* paths of so many features have at most PMB_KEPT patterns */
+
+/* Vectors of one register each: gcc would keep wider ones in memory. */
+#ifdef PMB_VECTORS
+#define PMB_LANE 4
+typedef double pmb_lanes __attribute__((vector_size(32)));
+#else
+#define PMB_LANE 1
+typedef double pmb_lanes;
+#endif
+
+typedef struct {
+    uint64_t keys[PMB_KEPT];
+    double kept[PMB_KEPT][PMB_PATH], table[PMB_SHORT][PMB_KEPT];
+} pmb_kept;
 
 typedef struct {
     int64_t begin, end, at; /* splits of the subtree, its first leaf */
@@ -33,9 +51,10 @@ typedef struct {
     const float *threshold;
     const uint8_t *nan_left;
     uint8_t *slot;        /* of every split: the place of its feature among those of the path */
-    const int64_t *begin; /* path[begin[l]] to path[begin[l + 1]] are the features of leaf l */
-    /* Those of a tree by features, in groups: group[i] is a feature, its leaves (of the tree) and coefficients are those
-     * from start[i] to start[i + 1]; groups[t] to groups[t + 1] are of tree t; rank[i] is where path[i] went. */
+    const int64_t *begin, *path; /* path[begin[l]] to path[begin[l + 1]] are the features of leaf l */
+    /* Those of a batch of trees by features, in groups: group[i] is a feature, its leaves (of the batch) and
+     * coefficients are those from start[i] to start[i + 1]; groups[b] to groups[b + 1] are of batch b; rank[i] is where
+     * path[i] went. */
     const int64_t *groups, *group, *start, *leaf, *rank;
 } pmb_trees;
 
@@ -158,197 +177,195 @@ PMB_INLINE int pmb_bits(uint64_t x) {
     return (int)(((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
 }
 
-/* Coefficients c of a leaf for rows of pattern a, against the patterns of background rows. */
-PMB_INLINE void pmb_between(const pmb_background *b, int64_t leaf, uint64_t a, int64_t d, double *c) {
-    const uint64_t full = pmb_full(d);
+/* Place of a fixed feature among those of a leaf, -1 without one. 0 if the leaf does not ask about it. */
+PMB_INLINE int pmb_place(const pmb_trees *m, int64_t leaf, int64_t fixed, int64_t *place) {
+    const int64_t d = m->begin[leaf + 1] - m->begin[leaf], *path = m->path + m->begin[leaf];
+    *place = -1;
+    if (fixed < 0) return 1;
+    for (int64_t j = 0; j < d; j++)
+        if (path[j] == fixed) *place = j;
+    return *place >= 0;
+}
+
+/* Coefficients c of a leaf for rows of pattern a, against the patterns of background rows; q: see pmb_place. */
+PMB_INLINE void pmb_between(const pmb_background *b, int64_t leaf, uint64_t a, int64_t d, int64_t q, double *c) {
+    const uint64_t full = pmb_full(d), fixed = q < 0 ? 0 : (uint64_t)1 << q;
     for (int64_t j = 0; j < d; j++) c[j] = 0.0;
     for (int64_t i = b->first[leaf]; i < b->first[leaf + 1]; i++) {
-        const uint64_t z = b->pattern[i], only_a = a & ~z & full, only_z = z & ~a & full;
+        const uint64_t z = b->pattern[i], only_a = a & ~z & full & ~fixed, only_z = z & ~a & full & ~fixed;
+        const double share = a & fixed || !fixed ? b->share[i] : -b->share[i];
         double plus, minus;
         int u, v;
-        if (((a | z) & full) != full || a == z) continue;
+        if (((a | z) & full) != full || a == z || (fixed && !((a ^ z) & fixed))) continue;
         u = pmb_bits(only_a);
         v = pmb_bits(only_z);
-        plus = u ? b->share[i] * b->factorial[(u - 1) * (PMB_PATH + 1) + v] : 0.0;
-        minus = v ? b->share[i] * b->factorial[u * (PMB_PATH + 1) + v - 1] : 0.0;
+        plus = u ? share * b->factorial[(u - 1) * (PMB_PATH + 1) + v] : 0.0;
+        minus = v ? share * b->factorial[u * (PMB_PATH + 1) + v - 1] : 0.0;
         for (int64_t j = 0; j < d; j++)
             c[j] += (double)(only_a >> j & 1) * plus - (double)(only_z >> j & 1) * minus;
     }
 }
 
 /* The same against shares of rows, for PMB_WIDE patterns at once: c[j][l] is that of feature j for pattern l. */
-PMB_INLINE void pmb_along(const pmb_background *b, const double *ratio, const uint64_t *a, int64_t d,
+PMB_INLINE void pmb_along(const pmb_background *b, const double *ratio, const uint64_t *a, int64_t d, int64_t fixed,
                           double (*PMB_RESTRICT c)[PMB_WIDE]) {
     const int64_t nodes = (d + 1) / 2, from = nodes * (nodes - 1) / 2;
-    double one[PMB_PATH][PMB_WIDE], g[PMB_PATH][PMB_WIDE], product[PMB_WIDE];
-    for (int64_t j = 0; j < d; j++)
-        PMB_LANES(l, PMB_WIDE) {
-            one[j][l] = a[l] >> j & 1 ? 1.0 : 0.0;
-            c[j][l] = 0.0;
-        }
-    for (int64_t q = from; q < from + nodes; q++) {
-        const double t = b->node[q], s = 1.0 - t;
-        double before[PMB_PATH][PMB_WIDE];
-        PMB_LANES(l, PMB_WIDE) product[l] = b->weight[q];
+    for (int part = 0; part < PMB_WIDE; part += PMB_LANE, a += PMB_LANE) {
+        pmb_lanes zero, row[PMB_PATH], other[PMB_PATH], g[PMB_PATH], before[PMB_PATH], sum[PMB_PATH];
+        memset(&zero, 0, sizeof zero);
         for (int64_t j = 0; j < d; j++) {
-            const double rest = ratio[j] * s;
-            PMB_LANES(l, PMB_WIDE) {
-                g[j][l] = one[j][l] * t + rest;
-                before[j][l] = product[l];
-                product[l] *= g[j][l];
+            double bits[PMB_LANE];
+            PMB_LANES(l, PMB_LANE) bits[l] = (double)(int64_t)(a[l] >> j & 1);
+            memcpy(row + j, bits, sizeof bits);
+            sum[j] = zero;
+            other[j] = sum[j] + ratio[j];
+            if (j == fixed) other[j] = row[j] = row[j] - ratio[j];
+        }
+        for (int64_t q = from; q < from + nodes; q++) {
+            const double t = b->node[q], s = 1.0 - t;
+            pmb_lanes product = zero + b->weight[q];
+            for (int64_t j = 0; j < d; j++) {
+                g[j] = row[j] * t + other[j] * s;
+                before[j] = product;
+                product *= g[j];
+            }
+            product = zero + 1.0;
+            for (int64_t j = d; j-- > 0;) {
+                sum[j] += before[j] * product;
+                product *= g[j];
             }
         }
-        PMB_LANES(l, PMB_WIDE) product[l] = 1.0;
-        for (int64_t j = d; j-- > 0;)
-            PMB_LANES(l, PMB_WIDE) {
-                c[j][l] += before[j][l] * product[l];
-                product[l] *= g[j][l];
-            }
+        for (int64_t j = 0; j < d; j++) {
+            const pmb_lanes found = sum[j] * (row[j] - other[j]);
+            memcpy(c[j] + part, &found, sizeof found);
+        }
     }
-    for (int64_t j = 0; j < d; j++)
-        PMB_LANES(l, PMB_WIDE) c[j][l] *= one[j][l] - ratio[j];
 }
 
-/* Coefficients of all leaves of a tree for n rows: those of row r begin at c[r * width], in the order of the groups. */
+/* Write the coefficients of a leaf for n rows, from those of its patterns: feature j of pattern p is table[j][p]. */
+PMB_INLINE void pmb_spread(const double (*table)[PMB_KEPT], const uint64_t *pattern, int64_t n, int64_t d,
+                           const int64_t *rank, double *c) {
+    const uint64_t full = pmb_full(d);
+    for (int64_t r = 0; r < n; r++) {
+        const uint64_t p = pattern[r] & full;
+        for (int64_t j = 0; j < d; j++) c[rank[j] * PMB_BLOCK + r] = table[j][p];
+    }
+}
+
+PMB_INLINE void pmb_none(int64_t n, int64_t d, const int64_t *rank, double *c) {
+    for (int64_t j = 0; j < d; j++) memset(c + rank[j] * PMB_BLOCK, 0, sizeof *c * (size_t)n);
+}
+
+/* Coefficients of all leaves of a tree for n rows: that of row r is at c[rank * PMB_BLOCK + r], rank the place of its
+ * feature and leaf in the order of the groups. Where a path has fewer patterns than there are rows, these are made. */
 PMB_CLONES PMB_STATIC void pmb_by_covers(const pmb_trees *m, int64_t tree, const pmb_background *b,
-                                         const uint64_t *pattern, int64_t n, double *PMB_RESTRICT c, int64_t width) {
+                                         const uint64_t *pattern, int64_t n, int64_t fixed,
+                                         double *PMB_RESTRICT c) {
     const int64_t first = m->offset[tree] + tree, end = m->offset[tree + 1] + tree + 1;
-    double found[PMB_PATH][PMB_WIDE];
+    double found[PMB_PATH][PMB_WIDE], table[PMB_SHORT][PMB_KEPT];
     for (int64_t l = first; l < end; l++, pattern += PMB_BLOCK) {
         const int64_t d = m->begin[l + 1] - m->begin[l], *rank = m->rank + m->begin[l];
+        const double *ratio = b->ratio + m->begin[l];
+        int64_t q;
+        if (!pmb_place(m, l, fixed, &q)) {
+            pmb_none(n, d, rank, c);
+            continue;
+        }
+        if (d <= PMB_SHORT && (int64_t)1 << d < n) {
+            for (uint64_t p = 0; p < (uint64_t)1 << d; p += PMB_WIDE) {
+                const uint64_t a[PMB_WIDE] = {p, p + 1, p + 2, p + 3, p + 4, p + 5, p + 6, p + 7};
+                pmb_along(b, ratio, a, d, q, found);
+                for (int64_t j = 0; j < d; j++) memcpy(table[j] + p, found[j], sizeof found[j]);
+            }
+            pmb_spread(table, pattern, n, d, rank, c);
+            continue;
+        }
         for (int64_t r = 0; r < n; r += PMB_WIDE) { /* a block has PMB_BLOCK patterns, however many rows */
-            const int64_t rows = n - r < PMB_WIDE ? n - r : PMB_WIDE;
-            pmb_along(b, b->ratio + m->begin[l], pattern + r, d, found);
-            for (int64_t j = 0; j < d; j++)
-                for (int64_t i = 0; i < rows; i++) c[(r + i) * width + rank[j]] = found[j][i];
+            pmb_along(b, ratio, pattern + r, d, q, found);
+            for (int64_t j = 0; j < d; j++) memcpy(c + rank[j] * PMB_BLOCK + r, found[j], sizeof found[j]);
         }
     }
 }
 
-/* The same against rows. Coefficients of PMB_KEPT patterns of a leaf are kept: keys, kept. */
-PMB_STATIC void pmb_by_rows(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern,
-                            int64_t n, uint64_t *keys, double *kept, double *c, int64_t width) {
+/* The same against rows. The coefficients of a pattern are kept. */
+PMB_CLONES PMB_STATIC void pmb_by_rows(const pmb_trees *m, int64_t tree, const pmb_background *b,
+                                       const uint64_t *pattern, int64_t n, int64_t fixed, pmb_kept *s,
+                                       double *c) {
     const int64_t first = m->offset[tree] + tree, end = m->offset[tree + 1] + tree + 1;
     for (int64_t l = first; l < end; l++, pattern += PMB_BLOCK) {
         const int64_t d = m->begin[l + 1] - m->begin[l], *rank = m->rank + m->begin[l];
         const uint64_t full = pmb_full(d);
+        int64_t q;
+        if (!pmb_place(m, l, fixed, &q)) {
+            pmb_none(n, d, rank, c);
+            continue;
+        }
         /* No pattern of fewer than 64 bits is all ones once the others are cut off; one of 64 is never kept. */
-        memset(keys, 255, PMB_KEPT * sizeof *keys);
+        memset(s->keys, 255, sizeof s->keys);
         for (int64_t r = 0; r < n; r++) {
             const uint64_t a = pattern[r] & full;
-            const int64_t place = (int64_t)(d <= 8 ? a : a * 0x9e3779b97f4a7c15u >> 56);
-            double *own = kept + place * PMB_PATH;
-            if (keys[place] != a || a == ~(uint64_t)0) pmb_between(b, l, a, d, own);
-            keys[place] = a;
-            for (int64_t j = 0; j < d; j++) c[r * width + rank[j]] = own[j];
+            const int64_t place = (int64_t)(d <= PMB_SHORT ? a : a * 0x9e3779b97f4a7c15u >> 56);
+            double *own = s->kept[place];
+            if (s->keys[place] != a || a == ~(uint64_t)0) {
+                pmb_between(b, l, a, d, q, own);
+                if (d <= PMB_SHORT)
+                    for (int64_t j = 0; j < d; j++) s->table[j][place] = own[j];
+            }
+            s->keys[place] = a;
+            if (d > PMB_SHORT)
+                for (int64_t j = 0; j < d; j++) c[rank[j] * PMB_BLOCK + r] = own[j];
         }
+        if (d <= PMB_SHORT) pmb_spread(s->table, pattern, n, d, rank, c);
     }
 }
 
-/* out (n, features, K) gets a tree of one value a leaf: to class `cls`, and from class `base` unless negative. */
-PMB_STATIC void pmb_add_scalar(const pmb_trees *m, int64_t tree, const float *value, const double *c, int64_t width,
-                               int64_t n, int64_t K, int64_t cls, int64_t base, const int64_t *column, int64_t stride,
-                               double *out) {
-    for (int64_t r = 0; r < n; r++, out += stride, c += width)
-        for (int64_t g = m->groups[tree], i = 0; g < m->groups[tree + 1]; g++) {
-            double *to = out + column[m->group[g]] * K, sum = 0.0;
-            for (const int64_t *leaf = m->leaf + m->start[g]; leaf < m->leaf + m->start[g + 1]; leaf++)
-                sum += c[i++] * value[*leaf];
-            to[cls] += sum;
-            if (base >= 0) to[base] -= sum;
-        }
-}
-
-#if PMB_VECTORS
-/* Vectors of one register each: wider ones would be kept in memory. */
-typedef double pmb_four __attribute__((vector_size(32)));
-typedef double pmb_two __attribute__((vector_size(16)));
-
-PMB_INLINE void pmb_add_four(pmb_four *sum, double factor, const double *value) {
-    pmb_four v;
-    memcpy(&v, value, sizeof v);
-    *sum += factor * v;
-}
-
-/* to[k] += the sum of c[i] value[leaf[i]][k], for 32 values k. */
-PMB_INLINE void pmb_add_leaves_32(double *to, const double *c, const double *value, const int64_t *leaf, int64_t n,
-                                  int64_t K) {
-    pmb_four s0 = {0.0}, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
-    for (int64_t i = 0; i < n; i++) {
-        const double factor = c[i], *v = value + leaf[i] * K;
-        pmb_add_four(&s0, factor, v);
-        pmb_add_four(&s1, factor, v + 4);
-        pmb_add_four(&s2, factor, v + 8);
-        pmb_add_four(&s3, factor, v + 12);
-        pmb_add_four(&s4, factor, v + 16);
-        pmb_add_four(&s5, factor, v + 20);
-        pmb_add_four(&s6, factor, v + 24);
-        pmb_add_four(&s7, factor, v + 28);
-    }
-    pmb_add_four(&s0, 1.0, to);
-    pmb_add_four(&s1, 1.0, to + 4);
-    pmb_add_four(&s2, 1.0, to + 8);
-    pmb_add_four(&s3, 1.0, to + 12);
-    pmb_add_four(&s4, 1.0, to + 16);
-    pmb_add_four(&s5, 1.0, to + 20);
-    pmb_add_four(&s6, 1.0, to + 24);
-    pmb_add_four(&s7, 1.0, to + 28);
-    memcpy(to, &s0, sizeof s0);
-    memcpy(to + 4, &s1, sizeof s1);
-    memcpy(to + 8, &s2, sizeof s2);
-    memcpy(to + 12, &s3, sizeof s3);
-    memcpy(to + 16, &s4, sizeof s4);
-    memcpy(to + 20, &s5, sizeof s5);
-    memcpy(to + 24, &s6, sizeof s6);
-    memcpy(to + 28, &s7, sizeof s7);
-}
-
-#define PMB_ADD_LEAVES(W, vector)                                                                                     \
-    PMB_INLINE void pmb_add_leaves_##W(double *to, const double *c, const double *value, const int64_t *leaf,         \
-                                       int64_t n, int64_t K) {                                                        \
-        vector sum = {0.0}, v;                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                             \
-            memcpy(&v, value + leaf[i] * K, sizeof v);                                                                \
-            sum += c[i] * v;                                                                                          \
+/* sum[k][r] = the sum of c[i][r] value[leaf[i]][k], for PMB_WIDE rows and W values k. */
+#define PMB_SUM_LEAVES(W)                                                                                             \
+    PMB_INLINE void pmb_sum_leaves_##W(double (*sum)[PMB_WIDE], const double *c, const double *value,                 \
+                                       const int64_t *leaf, int64_t n, int64_t K) {                                   \
+        pmb_lanes s[W][PMB_WIDE / PMB_LANE] = {{{0.0}}};                                                              \
+        for (int64_t i = 0; i < n; i++, c += PMB_BLOCK) {                                                             \
+            const double *v = value + leaf[i] * K;                                                                    \
+            for (int q = 0; q < PMB_WIDE / PMB_LANE; q++) {                                                           \
+                pmb_lanes rows;                                                                                       \
+                memcpy(&rows, c + q * PMB_LANE, sizeof rows);                                                         \
+                PMB_LANES(k, W) s[k][q] += rows * v[k];                                                               \
+            }                                                                                                         \
         }                                                                                                             \
-        memcpy(&v, to, sizeof v);                                                                                     \
-        v += sum;                                                                                                     \
-        memcpy(to, &v, sizeof v);                                                                                     \
+        memcpy(sum, s, sizeof s);                                                                                     \
     }
-PMB_ADD_LEAVES(4, pmb_four)
-PMB_ADD_LEAVES(2, pmb_two)
-#else
-#define PMB_ADD_LEAVES(W)                                                                                             \
-    PMB_INLINE void pmb_add_leaves_##W(double *to, const double *c, const double *value, const int64_t *leaf,         \
-                                       int64_t n, int64_t K) {                                                        \
-        double sum[W] = {0.0};                                                                                        \
-        for (int64_t i = 0; i < n; i++) PMB_LANES(l, W) sum[l] += c[i] * value[leaf[i] * K + l];                      \
-        PMB_LANES(l, W) to[l] += sum[l];                                                                              \
-    }
-PMB_ADD_LEAVES(32)
-PMB_ADD_LEAVES(4)
-PMB_ADD_LEAVES(2)
-#endif
+PMB_SUM_LEAVES(4)
+PMB_SUM_LEAVES(2)
+PMB_SUM_LEAVES(1)
 
-/* The same as pmb_add_scalar for a tree of K values a leaf. */
-PMB_CLONES PMB_STATIC void pmb_add_vector(const pmb_trees *m, int64_t tree, const double *value, const double *c,
-                                          int64_t width, int64_t n, int64_t K, const int64_t *column, int64_t stride,
-                                          double *out) {
-    for (int64_t r = 0; r < n; r++, out += stride, c += width)
-        for (int64_t g = m->groups[tree]; g < m->groups[tree + 1]; g++) {
-            const int64_t at = m->start[g] - m->start[m->groups[tree]], leaves = m->start[g + 1] - m->start[g];
-            const int64_t *leaf = m->leaf + m->start[g];
-            double *to = out + column[m->group[g]] * K;
-            int64_t k = 0;
-            for (; k + 32 <= K; k += 32) pmb_add_leaves_32(to + k, c + at, value + k, leaf, leaves, K);
-            for (; k + 4 <= K; k += 4) pmb_add_leaves_4(to + k, c + at, value + k, leaf, leaves, K);
-            for (; k + 2 <= K; k += 2) pmb_add_leaves_2(to + k, c + at, value + k, leaf, leaves, K);
-            for (; k < K; k++) {
-                double sum = 0.0;
-                for (int64_t i = 0; i < leaves; i++) sum += c[at + i] * value[leaf[i] * K + k];
-                to[k] += sum;
+/* Add what a batch of trees gives: out (n, features, stride / features) gets the K values from `to` on; with a `base`,
+ * what is added there is subtracted here. */
+PMB_CLONES PMB_STATIC void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t K,
+                                         const double *c, int64_t n, const int64_t *column, int64_t classes,
+                                         int64_t stride, double *to, double *base) {
+    const int64_t zero = m->start[m->groups[batch]];
+    double sum[4][PMB_WIDE];
+    for (int64_t g = m->groups[batch]; g < m->groups[batch + 1]; g++) {
+        const int64_t leaves = m->start[g + 1] - m->start[g], *leaf = m->leaf + m->start[g];
+        const double *own = c + (m->start[g] - zero) * PMB_BLOCK;
+        const int64_t at = column[m->group[g]] * classes;
+        for (int64_t r = 0; r < n; r += PMB_WIDE, own += PMB_WIDE) {
+            const int64_t rows = n - r < PMB_WIDE ? n - r : PMB_WIDE;
+            for (int64_t k = 0; k < K;) {
+                const int64_t w = K - k >= 4 ? 4 : K - k >= 2 ? 2 : 1;
+                if (w == 4) pmb_sum_leaves_4(sum, own, value + k, leaf, leaves, K);
+                else if (w == 2) pmb_sum_leaves_2(sum, own, value + k, leaf, leaves, K);
+                else pmb_sum_leaves_1(sum, own, value + k, leaf, leaves, K);
+                for (int64_t i = 0; i < rows; i++) {
+                    const int64_t place = (r + i) * stride + at + k;
+                    for (int64_t q = 0; q < w; q++) to[place + q] += sum[q][i];
+                    if (base)
+                        for (int64_t q = 0; q < w; q++) base[place + q] -= sum[q][i];
+                }
+                k += w;
             }
         }
+    }
 }
 
 #endif

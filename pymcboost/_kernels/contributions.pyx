@@ -16,9 +16,10 @@ import numpy as np
 cdef extern from "contributions.h" nogil:
     enum:
         PMB_PATH
-        PMB_KEPT
         PMB_BLOCK
     ctypedef struct pmb_frame:
+        pass
+    ctypedef struct pmb_kept:
         pass
     ctypedef struct pmb_trees:
         const int64_t *offset
@@ -28,6 +29,7 @@ cdef extern from "contributions.h" nogil:
         const uint8_t *nan_left
         uint8_t *slot
         const int64_t *begin
+        const int64_t *path
         const int64_t *groups
         const int64_t *group
         const int64_t *start
@@ -48,15 +50,15 @@ cdef extern from "contributions.h" nogil:
                       uint64_t *levels, uint64_t *pattern)
     uint64_t pmb_full(int64_t d)
     void pmb_by_covers(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern, int64_t n,
-                       double *c, int64_t width)
+                       int64_t fixed, double *c)
     void pmb_by_rows(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern, int64_t n,
-                     uint64_t *keys, double *kept, double *c, int64_t width)
-    void pmb_add_scalar(const pmb_trees *m, int64_t tree, const float *value, const double *c, int64_t width, int64_t n,
-                        int64_t K, int64_t cls, int64_t base, const int64_t *column, int64_t stride, double *out)
-    void pmb_add_vector(const pmb_trees *m, int64_t tree, const double *value, const double *c, int64_t width,
-                        int64_t n, int64_t K, const int64_t *column, int64_t stride, double *out)
+                     int64_t fixed, pmb_kept *s, double *c)
+    void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t K, const double *c, int64_t n,
+                       const int64_t *column, int64_t classes, int64_t stride, double *to, double *base)
 
 MOST_FEATURES = int(PMB_PATH)
+# Coefficients of the trees of a batch, if it has more than one: those of a block of rows stay in the cache.
+MOST_IN_BATCH = 512
 
 
 cdef int compare(const void *a, const void *b) noexcept nogil:
@@ -65,12 +67,11 @@ cdef int compare(const void *a, const void *b) noexcept nogil:
 
 
 cdef struct Scratch:
-    # What a thread needs for a tree.
+    # What a thread needs for a batch of trees.
     pmb_frame *stack
     uint64_t *levels
     uint64_t *pattern
-    uint64_t *keys
-    double *kept
+    pmb_kept *kept
     double *coefficients
     double *value
 
@@ -98,9 +99,9 @@ cdef class Explainer:
         const uint8_t[::1] nan_left
         const float[:, ::1] leaf, code
         Py_ssize_t depth, K, T
-        readonly Py_ssize_t widest
+        Py_ssize_t widest, most_leaves
         uint8_t[::1] slot
-        int64_t[::1] begin, path, first, groups, group, start, place, rank
+        int64_t[::1] begin, path, first, groups, group, start, place, rank, order, batches
         uint64_t[::1] pattern
         double[::1] share, ratio, node, weight
         double[:, ::1] factorial
@@ -147,6 +148,7 @@ cdef class Explainer:
                              "contributions cannot take; train with a smaller max_depth or fewer leaves")
         np.cumsum(self.begin, out=np.asarray(self.begin))
         self.path = np.zeros(self.begin[self.begin.shape[0] - 1] + 1, dtype=np.int64)
+        self.trees.path = &self.path[0]
 
     cdef fill_paths(self, const int64_t[::1] cover):
         cdef:
@@ -164,24 +166,51 @@ cdef class Explainer:
         free(stack)
         self.group_paths()
 
+    cdef find_batches(self, ends):
+        """Put trees that add to the same classes together while they are small; each tree's batch and first leaf in it.
+
+        ends : where the paths of each tree begin, and all end
+        """
+        offset, size = np.asarray(self.offset), 0
+        coded, sizes = self.code.shape[0] > 0, np.diff(ends)
+        order = np.arange(self.T) if coded else np.lexsort((self.base, self.cls))
+        keys = np.zeros((self.T, 2)) if coded else np.stack([self.cls, self.base], axis=1)[order]
+        fresh = np.ones(self.T, dtype=bool)
+        fresh[1:] = (np.diff(keys, axis=0) != 0).any(axis=1)
+        for i, own in enumerate(sizes[order].tolist()):
+            fresh[i] |= size + own > MOST_IN_BATCH
+            size = own if fresh[i] else size + own
+        self.order, self.batches = order, np.append(np.flatnonzero(fresh), self.T)
+        leaves = np.diff(offset)[order] + 1
+        before = np.cumsum(leaves) - leaves
+        number = np.cumsum(fresh) - 1
+        batch, at = np.zeros(self.T, dtype=np.int64), np.zeros(self.T, dtype=np.int64)
+        batch[order], at[order] = number, before - before[fresh][number]
+        return batch, at
+
     cdef group_paths(self):
-        """Put the coefficients of every tree in the order of their features."""
+        """Put the coefficients of every batch of trees in the order of their features."""
+        cdef Py_ssize_t T = self.T
         offset, begin, path = np.asarray(self.offset), np.asarray(self.begin), np.asarray(self.path)[:-1]
-        ends = begin[offset + np.arange(self.T + 1)]
-        tree = np.repeat(np.arange(self.T), np.diff(ends))
-        leaf = np.repeat(np.arange(len(begin) - 1), np.diff(begin)) - (offset[:-1] + np.arange(self.T))[tree]
-        order = np.lexsort((path, tree))
+        ends = begin[offset + np.arange(T + 1)]
+        batch_of, before = self.find_batches(ends)
+        tree = np.repeat(np.arange(T), np.diff(ends))
+        batch = batch_of[tree]
+        leaf = np.repeat(np.arange(len(begin) - 1), np.diff(begin)) - (offset[:-1] + np.arange(T))[tree] + before[tree]
+        order = np.lexsort((path, batch))
+        ends = np.searchsorted(batch[order], np.arange(len(self.batches)))
         fresh = np.ones(len(path) + 1, dtype=bool)
-        fresh[1:-1] = (np.diff(path[order]) != 0) | (np.diff(tree) != 0)
+        fresh[1:-1] = (np.diff(path[order]) != 0) | (np.diff(batch[order]) != 0)
         start = np.flatnonzero(fresh)
         rank = np.zeros(len(path) + 1, dtype=np.int64)
-        rank[order] = np.arange(len(path)) - ends[tree]
+        rank[order] = np.arange(len(path)) - ends[batch[order]]
         self.start, self.rank = start, rank
         self.group, self.place = np.append(path[order][start[:-1]], 0), np.append(leaf[order], 0)
         self.groups = np.searchsorted(start, ends)
         self.trees.groups, self.trees.group, self.trees.start = &self.groups[0], &self.group[0], &self.start[0]
         self.trees.leaf, self.trees.rank = &self.place[0], &self.rank[0]
         self.widest = np.diff(ends).max(initial=0)
+        self.most_leaves = (before + np.diff(offset) + 1).max(initial=1)
 
     def by_covers(self, const int64_t[::1] cover, const double[::1] node, const double[::1] weight):
         """Take covers as the background.
@@ -290,45 +319,52 @@ cdef class Explainer:
         s.stack = <pmb_frame *> malloc((self.depth + 2) * sizeof(pmb_frame))
         s.levels = <uint64_t *> malloc((self.depth + 1) * PMB_BLOCK * sizeof(uint64_t))
         s.pattern = <uint64_t *> malloc(leaves * PMB_BLOCK * sizeof(uint64_t))
-        s.keys = <uint64_t *> malloc(PMB_KEPT * sizeof(uint64_t))
-        s.kept = <double *> malloc(PMB_KEPT * PMB_PATH * sizeof(double))
-        s.coefficients = <double *> malloc((self.widest * PMB_BLOCK + 1) * sizeof(double))
-        s.value = <double *> malloc(leaves * self.K * sizeof(double))
-        if s.stack == NULL or s.levels == NULL or s.pattern == NULL or s.keys == NULL or s.kept == NULL or (
+        s.kept = <pmb_kept *> malloc(sizeof(pmb_kept))
+        s.coefficients = <double *> calloc(self.widest * PMB_BLOCK + 1, sizeof(double))
+        s.value = <double *> malloc((self.most_leaves * self.K + 1) * sizeof(double))
+        if s.stack == NULL or s.levels == NULL or s.pattern == NULL or s.kept == NULL or (
                 s.coefficients == NULL or s.value == NULL):
             free_scratch(s)
             return NULL
         return s
 
     cdef void explain(self, const float[:, ::1] xt, Py_ssize_t row, Py_ssize_t n, const int64_t[::1] column,
-                      double[:, :, ::1] out, Scratch *s) noexcept nogil:
+                      double[:, :, ::1] out, Py_ssize_t fixed, Scratch *s) noexcept nogil:
         cdef:
-            Py_ssize_t t, at, k, first, leaves, K = self.K, stride = out.shape[1] * K
-            bint vector = self.leaf.shape[1] == K
-        for t in range(self.T):
-            first, leaves = self.offset[t] + t, self.offset[t + 1] - self.offset[t] + 1
-            if leaves == 1:
-                continue
-            pmb_patterns(&self.trees, t, &xt[0, row], xt.shape[1], n, s.stack, s.levels, s.pattern)
-            if self.back.ratio != NULL:
-                pmb_by_covers(&self.trees, t, &self.back, s.pattern, n, s.coefficients, self.widest)
-            else:
-                pmb_by_rows(&self.trees, t, &self.back, s.pattern, n, s.keys, s.kept, s.coefficients, self.widest)
-            if not vector and not self.code.shape[0]:
-                pmb_add_scalar(&self.trees, t, &self.leaf[first, 0], s.coefficients, self.widest, n, K, self.cls[t],
-                               self.base[t], &column[0], stride, &out[row, 0, 0])
-                continue
-            for at in range(leaves):
-                for k in range(K):
-                    if vector:
-                        s.value[at * K + k] = self.leaf[first + at, k]
-                    else:
-                        s.value[at * K + k] = <double> self.leaf[first + at, 0] * self.code[self.cls[t], k]
-            pmb_add_vector(&self.trees, t, s.value, s.coefficients, self.widest, n, K, &column[0], stride,
-                           &out[row, 0, 0])
+            Py_ssize_t b, i, t, at, k, first, leaves, before, K = self.K
+            bint coded = self.code.shape[0] > 0, vector = self.leaf.shape[1] == K
+            Py_ssize_t width = K if vector or coded else 1
+            double *to
+            double *base
+        for b in range(self.batches.shape[0] - 1):
+            before = 0
+            for i in range(self.batches[b], self.batches[b + 1]):
+                t = self.order[i]
+                first, leaves = self.offset[t] + t, self.offset[t + 1] - self.offset[t] + 1
+                for at in range(leaves):
+                    for k in range(width):
+                        s.value[(before + at) * width + k] = self.leaf[first + at, k if vector else 0] * (
+                            <double> self.code[self.cls[t], k] if coded else 1.0)
+                before += leaves
+                if leaves == 1:
+                    continue
+                pmb_patterns(&self.trees, t, &xt[0, row], xt.shape[1], n, s.stack, s.levels, s.pattern)
+                if self.back.ratio != NULL:
+                    pmb_by_covers(&self.trees, t, &self.back, s.pattern, n, fixed, s.coefficients)
+                else:
+                    pmb_by_rows(&self.trees, t, &self.back, s.pattern, n, fixed, s.kept,
+                                s.coefficients)
+            t = self.order[self.batches[b]]
+            to, base = &out[row, 0, 0], NULL
+            if width < K:
+                if self.base[t] >= 0:
+                    base = to + self.base[t]
+                to += self.cls[t]
+            pmb_add_batch(&self.trees, b, s.value, width, s.coefficients, n, &column[0], K, out.shape[1] * K, to, base)
 
-    def add(self, const float[:, ::1] xt, const int64_t[::1] column, double[:, :, ::1] out, int n_threads):
-        """Add the Shapley values of rows.
+    def add(self, const float[:, ::1] xt, const int64_t[::1] column, double[:, :, ::1] out, int n_threads,
+            Py_ssize_t fixed=-1):
+        """Add the Shapley values of rows, or what they change by when one feature is given rather than left out.
 
         Parameters
         ----------
@@ -336,6 +372,7 @@ cdef class Explainer:
         column : IN, (features,): where they go in ``out``
         out : IN/OUT, (rows, columns, K)
         n_threads : at least 1
+        fixed : that feature, a row of ``xt``; -1: none
         """
         cdef:
             Py_ssize_t m = xt.shape[1], blocks = (m + PMB_BLOCK - 1) // PMB_BLOCK, b
@@ -360,7 +397,7 @@ cdef class Explainer:
                 t = threadid()
                 for b in prange(blocks, schedule="static"):
                     self.explain(xt, b * PMB_BLOCK, min(m - b * PMB_BLOCK, <Py_ssize_t> PMB_BLOCK), column, out,
-                                 scratch[t])
+                                 fixed, scratch[t])
         for b in range(n_threads if scratch != NULL else 0):
             free_scratch(scratch[b])
         free(scratch)
@@ -374,7 +411,6 @@ cdef void free_scratch(Scratch *s) noexcept nogil:
     free(s.stack)
     free(s.levels)
     free(s.pattern)
-    free(s.keys)
     free(s.kept)
     free(s.coefficients)
     free(s.value)

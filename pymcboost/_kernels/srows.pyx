@@ -1,12 +1,12 @@
 # cython: language_level=3
 """Softmax on scores in single precision, for many classes: gradients are made for some rows at a time and not kept.
 
-Rows of scores F (m, blocks * 16) have -1e30 in the lanes of no class. The arithmetic is that of `vrows`. Sums are over
-blocks of rows in a fixed order, so that nothing depends on the number of threads.
+Rows of scores F (m, blocks * 16) have -1e30 in the lanes of no class. The arithmetic is that of `vrows`. Sums over
+rows are of integers, in units, see `exact`.
 """
 
 from cython.parallel cimport prange, threadid
-from libc.stdint cimport int32_t, int64_t, uint16_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 
 from .aligned import aligned_zeros
 
@@ -17,11 +17,14 @@ cdef extern from "srows.h" nogil:
         float top, factor, own
     void pmb_sr_add(float *F, int64_t width, const int64_t *start, const uint16_t *cls, const float *value,
                     const int32_t *leaf, int64_t begin, int64_t end)
-    double pmb_sr_project(int lanes, const float *F, int64_t width, const int32_t *y, const double *weight,
-                          int64_t few, const float *P, const int32_t *classes, const int64_t *start, int blocks,
-                          int64_t begin, int64_t end, float *g, pmb_sr_norm *norm, float *out, double *sums)
+    void pmb_sr_project(int lanes, const float *F, int64_t width, const int32_t *y, const double *weight,
+                        int64_t few, const float *P, const int32_t *classes, const int64_t *start, int blocks,
+                        int64_t begin, int64_t end, const double *magic, float *g, pmb_sr_norm *norm, float *out,
+                        uint64_t *sums, uint64_t *square)
+    void pmb_sr_tops(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, const int32_t *rows,
+                     int64_t n, double *out)
     void pmb_sr_leaf(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, const double *weight,
-                     const int32_t *rows, int64_t n, double *out)
+                     const int32_t *rows, int64_t n, const double *magic, uint64_t *out)
 
 cdef enum:
     BLOCK_ROWS = 4096
@@ -44,8 +47,10 @@ def add_entries(float[:, ::1] F, const int64_t[::1] start, const uint16_t[::1] c
 
 
 def project(const float[:, ::1] F, const int32_t[::1] y, const double[::1] weight, const float[:, ::1] P, int lanes,
-            float[:, ::1] out, float[:, ::1] norm, int n_threads):
+            const double[::1] magic, float[:, ::1] out, float[:, ::1] norm, int n_threads):
     """out = G P of the negative gradients G; returns the sums of w |out| by lane, and the sum of w g^2.
+
+    They are in two units, those of the two magic numbers.
 
     Parameters
     ----------
@@ -61,24 +66,42 @@ def project(const float[:, ::1] F, const int32_t[::1] y, const double[::1] weigh
     used, of_block = np.nonzero(np.asarray(P).reshape(len(P), blocks, lanes).any(axis=2).T)
     cdef int32_t[::1] classes = np.append(of_block, 0).astype(np.int32)
     cdef int64_t[::1] start = np.searchsorted(used, np.arange(blocks + 1)).astype(np.int64)
-    sums_, squares_ = np.zeros((n, 2, out.shape[1])), np.empty(n)
-    cdef double[:, :, ::1] sums = sums_
-    cdef double[::1] squares = squares_
+    sums_, squares_ = np.zeros((n, 2, out.shape[1]), dtype=np.int64), np.zeros(n, dtype=np.int64)
+    cdef int64_t[:, :, ::1] sums = sums_
+    cdef int64_t[::1] squares = squares_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        squares[b] = pmb_sr_project(
+        pmb_sr_project(
             lanes, &F[0, 0], F.shape[1], &y[0], w, few, &P[0, 0], &classes[0], &start[0], blocks, b * BLOCK_ROWS,
-            min(m, (b + 1) * BLOCK_ROWS), &g[threadid(), 0], <pmb_sr_norm *> &norm[0, 0], &out[0, 0], &sums[b, 0, 0])
-    return sums_[:, 0].sum(axis=0), float(squares_.sum())
+            min(m, (b + 1) * BLOCK_ROWS), &magic[0], &g[threadid(), 0], <pmb_sr_norm *> &norm[0, 0], &out[0, 0],
+            <uint64_t *> &sums[b, 0, 0], <uint64_t *> &squares[b])
+    return sums_[:, 0].sum(axis=0), squares_.sum(keepdims=True)
+
+
+def leaf_bounds(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1] y, const int32_t[::1] rows,
+                const int64_t[::1] leaf_start, int n_threads):
+    """What bounds |g| of the rows of every leaf: (n_leaves, 2, width).
+
+    No logarithm of a probability is above the first, but for rounding; they are -87 at least. The second are the
+    largest gradients of own classes, 0 of none.
+    """
+    cdef int64_t j, n = leaf_start.shape[0] - 1
+    out_ = np.empty((n, 2, F.shape[1]))
+    cdef double[:, :, ::1] out = out_
+    for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
+        pmb_sr_tops(&F[0, 0], F.shape[1], <const pmb_sr_norm *> &norm[0, 0], &y[0], &rows[leaf_start[j]],
+                    leaf_start[j + 1] - leaf_start[j], &out[j, 0, 0])
+    return out_
 
 
 def leaf_sums(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1] y, const double[::1] weight,
-              const int32_t[::1] rows, const int64_t[::1] leaf_start, int n_threads):
-    """Sums of w g and of w |g| (1 - |g|) over the rows of every leaf: (n_leaves, 2, width)."""
+              const int32_t[::1] rows, const int64_t[::1] leaf_start, const double[:, ::1] magic,
+              int n_threads):
+    """As `vrows.leaf_sums`."""
     cdef int64_t j, n = leaf_start.shape[0] - 1
     cdef const double *w = or_null(weight)
-    out_ = np.zeros((n, 2, F.shape[1]))
-    cdef double[:, :, ::1] out = out_
+    out_ = np.empty((n, 2, F.shape[1]), dtype=np.int64)
+    cdef int64_t[:, :, ::1] out = out_
     for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
         pmb_sr_leaf(&F[0, 0], F.shape[1], <const pmb_sr_norm *> &norm[0, 0], &y[0], w, &rows[leaf_start[j]],
-                    leaf_start[j + 1] - leaf_start[j], &out[j, 0, 0])
+                    leaf_start[j + 1] - leaf_start[j], &magic[j, 0], <uint64_t *> &out[j, 0, 0])
     return out_

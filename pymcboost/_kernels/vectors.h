@@ -4,7 +4,7 @@
 #ifndef PYMCBOOST_VECTORS_H
 #define PYMCBOOST_VECTORS_H
 
-#include "vectors_sample.h"
+#include "vectors_reduce.h"
 
 /* Rows of a node whose feature is sparse to its children. Returns the number on the left. */
 PMB_STATIC int64_t pmb_vt_part_sparse(pmb_vectors *w, const pmb_node *node, const pmb_vt_node *its, uint8_t *side) {
@@ -58,7 +58,7 @@ PMB_STATIC double pmb_vt_most(const pmb_vectors *w, int32_t at) {
 PMB_INLINE int pmb_vt_splittable(const pmb_vectors *w, int32_t at) {
     const pmb_node *node = w->g.nodes + at;
     const pmb_vt_node *its = w->its + at;
-    return !its->late && node->n > 1 && its->weight >= 2 * w->o.least &&
+    return !its->late && (node->n > 1 || w->sum) && its->weight >= 2 * w->o.least &&
            (w->g.max_depth == 0 || node->depth < w->g.max_depth) &&
            (double)its->weight > w->o.min_share * (double)w->its[0].weight;
 }
@@ -116,7 +116,8 @@ PMB_STATIC void pmb_vt_do(const pmb_vectors *w, const pmb_vt_task *task, pmb_vt_
 /* Best splits of the prepared places. */
 PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
     int n_tasks = 0;
-    for (int c = 0; c < n_places; c++) {
+    if (w->sum) pmb_vt_evaluate_all(w, n_places, threads);
+    for (int c = 0; c < n_places && !w->sum; c++) {
         const pmb_vt_place *p = w->places + c;
         if (p->node < 0) continue;
         const pmb_vt_node *its = w->its + p->node;
@@ -128,7 +129,7 @@ PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
         for (int32_t j = 0; j < p->n_lanes; j += PMB_GROUP) w->tasks[n_tasks++] = (pmb_vt_task){c, j, 0, 0};
     }
     PMB_SHARED(threads, n_tasks, pmb_vt_do(w, w->tasks + t, w->scratch + PMB_THREAD()));
-    for (int c = 0; c < n_places; c++)
+    for (int c = 0; c < n_places && !w->failed; c++)
         if (w->places[c].node >= 0)
             pmb_vt_choose(&w->d, w->places + c, w->g.nodes + w->places[c].node, w->its + w->places[c].node,
                           w->sets + (size_t)w->places[c].node * (size_t)w->d.most_words);
@@ -144,7 +145,7 @@ PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last)
     pmb_set_rows(&w->g, node, n_left);
     left->weight = its->left_weight;
     right->weight = its->weight - its->left_weight;
-    for (int c = 0; c < 2 && !last && w->g.n_open >= w->g.n_left; c++) {
+    for (int c = 0; c < 2 && !last && !w->sum && w->g.n_open >= w->g.n_left; c++) {
         int32_t child = c ? node->right : node->left;
         w->its[child].late = pmb_vt_splittable(w, child) && pmb_comes_too_late(&w->g, pmb_vt_most(w, child));
     }
@@ -184,21 +185,24 @@ PMB_STATIC void pmb_vt_split(pmb_grower *g, const int32_t *batch, int32_t n_batc
     pmb_vt_evaluate(w, 2 * n_batch, threads);
 }
 
-/* Small nodes are parted several at a time, one by each thread, while there is room for those parted in vain. */
+/* Small nodes are parted several at a time, one by each thread, or to be in one message, while there is room for those parted in vain. */
 PMB_STATIC int32_t pmb_vt_ahead(const pmb_grower *g, int32_t at, int32_t n_left) {
     const pmb_vectors *w = g->payload;
-    if (w->o.threads == 1 || g->nodes[at].n * pmb_vt_row_work(w) >= 8 * PMB_VT_SHARED_WORK) return 1;
     int32_t room = (g->max_nodes - 2 * n_left - g->n_nodes) / 2, limit = (n_left + 3) / 4;
+    if (w->sum) limit = limit < PMB_VT_TOGETHER ? limit : PMB_VT_TOGETHER; /* the same for all workers */
+    else if (w->o.threads == 1 || g->nodes[at].n * pmb_vt_row_work(w) >= 8 * PMB_VT_SHARED_WORK) return 1;
     return limit < room ? limit : room;
 }
 
 /* Grow a tree on gradients A (blocks, m, lanes) of all rows, or of those drawn. Returns the number of splits. */
 PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
     pmb_vt_node *root = w->its;
-    int64_t m = w->d.c.m, n = pmb_vt_draw_rows(key, w->o.share, m, w->g.rows, w->g.spare);
+    int64_t m = w->d.c.m, n = pmb_vt_draw_rows(key, w->o.share, m, w->row_number, w->g.rows, w->g.spare);
     int L = w->d.lanes;
     w->A = A;
-    w->whole = n == m;
+    w->failed = 0;
+    if (w->o.share >= 1 || !pmb_vt_all_rows(w, n)) n = pmb_vt_take_rows(m, w->g.rows);
+    w->whole = w->o.share >= 1 || (n == m && !w->sum);
     if (w->o.pool < w->d.c.n_features) pmb_sample(pmb_mix(key + PMB_GOLDEN + 1), w->d.c.n_features, w->o.pool, w->pool);
     pmb_grow_root(&w->g, n);
     memset(root, 0, sizeof *root);
@@ -211,6 +215,7 @@ PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
     if (w->whole)
         for (int b = 0; b < w->d.blocks; b++) PMB_VT(L, pmb_vt_sum_, A + (int64_t)b * m * L, m, pmb_vt_totals(w, 0, b));
     else pmb_vt_root_of_part(w, n);
+    if (w->sum) pmb_vt_all(w, pmb_vt_totals(w, 0, w->whole ? 0 : w->d.n_classes / L), (w->whole ? w->d.blocks : 1) * L);
     root->weight = pmb_vt_totals(w, 0, w->d.n_classes / L)[w->d.n_classes % L];
     if (w->g.max_leaves > 1) {
         pmb_vt_prepare(w, w->places, 0, w->scratch);
@@ -297,6 +302,7 @@ PMB_STATIC void pmb_vectors_free(pmb_vectors *w) {
     free(w->pool);
     free(w->waiting);
     free(w->first_cell);
+    free(w->message);
 }
 
 /* The searched features of a node take room for at most so many places at a time. */
@@ -370,6 +376,10 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
         w->memory[0] = malloc((size_t)w->d.blocks * m * lanes * sizeof(int32_t) + 64);
         w->gathered = PMB_ALIGNED(w->memory[0]);
         there = there && w->memory[0];
+    }
+    if (w->sum) {
+        w->message = malloc(sizeof(int32_t) * (size_t)pmb_vt_message_size(w));
+        there = there && w->message;
     }
     return pmb_vt_places_new(w) && there && w->g.spare && w->its && w->sets && w->totals && w->tasks && w->row_side && w->scratch;
 }

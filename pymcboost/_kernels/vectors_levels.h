@@ -77,7 +77,7 @@ PMB_STATIC int pmb_vt_try(const pmb_vt_data *d, const pmb_vt_node *its, const in
         next = pmb_vt_rare(d, s, run->feature, s->slot[run->first + j], bin[j]);
         if (j && rare && next) s->d2[run->first + j - 1] = s->d2_missing[run->first + j - 1] = 0;
     }
-    at = pmb_vt_pick(run, s, its->weight, least, &score, &side);
+    at = pmb_vt_pick(NULL, run, s, its->weight, least, &score, &side);
     if (at < 0 || score <= best->score * PMB_VT_TIE) return 0;
     best->score = score;
     best->side = side;

@@ -54,23 +54,25 @@ PMB_STATIC void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *its
     right->n_cells = n_right;
 }
 
-/* Row numbers that the key draws with the given probability to the front of `rows`, the others behind, both ascending;
- * all where none is drawn. Returns how many are drawn. */
-PMB_STATIC int64_t pmb_vt_draw_rows(uint64_t key, double share, int64_t m, int32_t *PMB_RESTRICT rows,
-                                    int32_t *PMB_RESTRICT others) {
+/* All rows; returns how many. */
+PMB_STATIC int64_t pmb_vt_take_rows(int64_t m, int32_t *rows) {
+    for (int64_t i = 0; i < m; i++) rows[i] = (int32_t)i;
+    return m;
+}
+
+/* Rows whose numbers the key draws with the given probability to the front of `rows`, the others behind, both ascending.
+ * number: NULL for those from 0 on. Returns how many are drawn. */
+PMB_STATIC int64_t pmb_vt_draw_rows(uint64_t key, double share, int64_t m, const int64_t *PMB_RESTRICT number,
+                                    int32_t *PMB_RESTRICT rows, int32_t *PMB_RESTRICT others) {
     uint64_t below = (uint64_t)(share * 4294967296.0);
     int64_t n = 0;
     key = pmb_mix(key + 1);
     for (int64_t i = 0; i < m && share < 1; i++) {
         rows[n] = others[i - n] = (int32_t)i;
-        n += pmb_mix(key + ((uint64_t)i + 1) * PMB_GOLDEN) >> 32 < below;
+        n += pmb_mix(key + ((uint64_t)(number ? number[i] : i) + 1) * PMB_GOLDEN) >> 32 < below;
     }
-    if (n) {
-        memcpy(rows + n, others, sizeof(int32_t) * (size_t)(m - n));
-        return n;
-    }
-    for (int64_t i = 0; i < m; i++) rows[i] = (int32_t)i;
-    return m;
+    if (share < 1) memcpy(rows + n, others, sizeof(int32_t) * (size_t)(m - n));
+    return n;
 }
 
 /* Start a tree with the first n of the rows: their sparse entries and their sums. */

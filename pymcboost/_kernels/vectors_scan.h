@@ -46,6 +46,10 @@ typedef struct {
     const int32_t *set_at;       /* by feature: words of sets before its own, -1: ordered; NULL: all are */
     int32_t set_words, most_words, most_levels; /* words of all sets, of the largest one, and its bins */
     const int64_t *least_level;  /* weights of levels in a node below which they go together, from 64 set_at[f] on */
+    const double *worth;         /* by feature: factor of its gains; NULL: 1 for all */
+    const uint8_t *used;         /* by feature from used_at on: marks of its thresholds that cost nothing; or NULL */
+    const int64_t *used_at;
+    double new_worth;            /* factor of the gains at other thresholds */
 } pmb_vt_data;
 
 /* What the payload keeps of a node. */
@@ -244,16 +248,41 @@ PMB_CLONES PMB_STATIC double pmb_vt_scores(const double *PMB_RESTRICT left, doub
     return top;
 }
 
-/* Number of the best step of a run: first of equals, missing values to the right before left (side 1). -1: none. */
-PMB_INLINE int32_t pmb_vt_pick(const pmb_vt_run *run, const pmb_vt_scratch *s, int64_t weight, int64_t least,
-                               double *score, int32_t *side) {
+/* Threshold of a step of a run, of those that part the rows alike the one that is marked and nearest to the middle, or -1. */
+PMB_INLINE int32_t pmb_vt_marked(const pmb_vt_data *d, const pmb_vt_run *run, const int32_t *bin, int32_t j) {
+    const uint8_t *used = d->used + d->used_at[run->feature];
+    int32_t low = bin[j], high = bin[j + 1] - 1, middle = (low + high) / 2;
+    for (int32_t far = 0; middle - far >= low || middle + far <= high; far++) {
+        if (middle - far >= low && used[middle - far]) return middle - far;
+        if (middle + far <= high && used[middle + far]) return middle + far;
+    }
+    return -1;
+}
+
+/* Lower the scores of steps without a marked threshold; returns the largest. The last step of all, between values and
+ * missing ones, has no threshold of its own. */
+PMB_STATIC double pmb_vt_pay(const pmb_vt_data *d, const pmb_vt_run *run, const int32_t *bin, double *d2, int n) {
+    double top = -1;
+    for (int j = 0; j < n; j++) {
+        if (d2[j] > 0 && j + 1 < run->count && pmb_vt_marked(d, run, bin, j) < 0) d2[j] *= d->new_worth;
+        top = d2[j] > top ? d2[j] : top;
+    }
+    return top;
+}
+
+/* Number of the best step of a run: first of equals, missing values to the right before left (side 1). -1: none. Without
+ * d all steps are worth the same. */
+PMB_INLINE int32_t pmb_vt_pick(const pmb_vt_data *d, const pmb_vt_run *run, const pmb_vt_scratch *s, int64_t weight,
+                               int64_t least, double *score, int32_t *side) {
     const double *left = s->left + run->first;
     double *d2 = s->d2 + run->first, *d2_missing = s->d2_missing + run->first, top;
     double total = (double)weight, low = (double)least;
     int any_missing = run->missing != PMB_VT_NONE, cuts = run->count - !any_missing, turned = any_missing ? run->count - 1 : 0;
     top = pmb_vt_scores(left, d2, cuts, 0, total, low);
+    if (d && d->used) top = pmb_vt_pay(d, run, s->bin + run->first, d2, cuts);
     if (turned) {
         double other = pmb_vt_scores(left, d2_missing, turned, (double)run->n_missing, total, low);
+        if (d && d->used) other = pmb_vt_pay(d, run, s->bin + run->first, d2_missing, turned);
         top = other > top ? other : top;
     }
     if (top < 0) return -1;
@@ -271,10 +300,12 @@ PMB_INLINE int32_t pmb_vt_pick(const pmb_vt_run *run, const pmb_vt_scratch *s, i
 PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const pmb_vt_scratch *s, int64_t weight,
                             int64_t least, int middle, double *score, int32_t *code, double *on_left) {
     const int32_t *bin = s->bin + run->first;
-    int32_t side, j = pmb_vt_pick(run, s, weight, least, score, &side), b;
+    int32_t side, j = pmb_vt_pick(d, run, s, weight, least, score, &side), b;
     if (j < 0) return;
+    int32_t marked = d->used && j + 1 < run->count ? pmb_vt_marked(d, run, bin, j) : -1;
     b = bin[j];
     if (j + 1 == run->count) b = d->c.n_bins[run->feature] - 1;
+    else if (marked >= 0) b = marked;
     else if (middle) b = (b + bin[j + 1] - 1) / 2;
     *code = 2 * b + side;
     *on_left = s->left[run->first + j] + (side ? (double)run->n_missing : 0);
@@ -285,6 +316,7 @@ PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const p
 PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const pmb_vt_place *p, pmb_node *node, pmb_vt_node *its,
                               uint64_t *set) {
     double top = -1;
+    for (int f = 0; d->worth && f < d->c.n_features; f++) p->score[f] *= p->score[f] > 0 ? d->worth[f] : 1;
     for (int f = 0; f < d->c.n_features; f++) top = p->score[f] > top ? p->score[f] : top;
     if (top < 0) return;
     for (int f = 0; f < d->c.n_features; f++)

@@ -47,11 +47,16 @@ typedef struct {
     uint8_t *row_side;
     int32_t whole;          /* whether the tree is grown on all rows */
     uint8_t *pool;          /* marks, by feature, of those that its nodes draw from */
+    const int64_t *row_number; /* what draws of rows go by; NULL: their places */
     const uint64_t *groups; /* bits, by feature, of its groups: those of a path have one in common; or NULL */
     pmb_vt_waiting *waiting; /* (max_leaves + 1,) */
     int64_t *first_cell, *first_entry; /* of every sparse feature, where rows are left out */
     uint64_t *sets;         /* (nodes, most_words) levels on the left */
     void *memory[2];        /* of gathered, and of the places */
+    /* Where rows are divided among workers: sums n numbers over all of them, not 0 where that fails; what is to be summed. */
+    int (*sum)(void *workers, int32_t *numbers, int64_t n);
+    void *workers;
+    int32_t failed, *message;
 } pmb_vectors;
 
 PMB_INLINE int32_t *pmb_vt_totals(const pmb_vectors *w, int32_t at, int b) {

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Row after row: scores, gradients, integers and leaf vectors of losses for trees with vector leaves.
 
-Rows have lanes for the classes, in blocks, and one lane for the weight. Sums are over blocks of rows in a fixed order,
-so that nothing depends on the number of threads.
+Rows have lanes for the classes, in blocks, and one lane for the weight. Sums over rows are of integers, so that nothing
+depends on the order of the rows, on their division or on the number of threads. They are in units, see `exact`.
 """
 
 from cython.parallel cimport prange, threadid
@@ -53,33 +53,41 @@ cdef extern from * nogil:
         PMB_VR(lanes, pmb_vr_add_, F, V, leaf, y, blocks, from, to, largest);
     }
     static void pmb_vr_gradient(int lanes, int loss, const double *F, const int32_t *y, const double *weight,
-                                int blocks, int64_t from, int64_t to, double shift, float *G, double *sums) {
-        PMB_VR(lanes, pmb_vr_gradient_, loss, F, y, weight, blocks, from, to, shift, G, sums);
+                                int blocks, int64_t from, int64_t to, double shift, double magic, float *G,
+                                uint64_t *sums) {
+        PMB_VR(lanes, pmb_vr_gradient_, loss, F, y, weight, blocks, from, to, shift, magic, G, sums);
     }
     static void pmb_vr_quantise(int lanes, const float *G, const double *weight, int blocks, int K, int64_t m,
                                 int64_t from, int64_t to, double scale, double units, int32_t *A) {
         PMB_VR(lanes, pmb_vr_quantise_, G, weight, blocks, K, m, from, to, scale, units, A);
     }
+    static void pmb_vr_tops(int lanes, const float *G, int blocks, const int32_t *rows, int64_t n, double *out) {
+        PMB_VR(lanes, pmb_vr_tops_, G, blocks, rows, n, out);
+    }
     static void pmb_vr_leaf(int lanes, const float *G, const double *weight, int blocks, const int32_t *rows,
-                            int64_t n, double *out) {
-        PMB_VR(lanes, pmb_vr_leaf_, G, weight, blocks, rows, n, out);
+                            int64_t n, const double *magic, uint64_t *out) {
+        PMB_VR(lanes, pmb_vr_leaf_, G, weight, blocks, rows, n, magic, out);
     }
     static void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, const int32_t *classes,
                                const int64_t *start, const double *weight, int blocks, int64_t from, int64_t to,
-                               float *out, double *sums) {
-        PMB_VR(lanes, pmb_vr_project_, G, width, P, classes, start, weight, blocks, from, to, out, sums);
+                               double magic, float *out, uint64_t *sums) {
+        PMB_VR(lanes, pmb_vr_project_, G, width, P, classes, start, weight, blocks, from, to, magic, out, sums);
+    }
+    static void pmb_vr_sizes(int lanes, const float *G, const double *weight, int blocks, int64_t from, int64_t to,
+                             double magic, uint64_t *out) {
+        PMB_VR(lanes, pmb_vr_sizes_, G, weight, blocks, from, to, magic, out);
     }
     static void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t from, int64_t to,
-                              double *out) {
-        PMB_VR(lanes, pmb_vr_square_, G, weight, blocks, from, to, out);
+                              double magic, uint64_t *out) {
+        PMB_VR(lanes, pmb_vr_square_, G, weight, blocks, from, to, magic, out);
     }
     static void pmb_vr_pairs(int lanes, const float *G, const double *weight, const int32_t *y, int blocks,
-                             const int32_t *rows, int64_t n, double *out) {
-        PMB_VR(lanes, pmb_vr_pairs_, G, weight, y, blocks, rows, n, out);
+                             const int32_t *rows, int64_t n, const double *magic, uint64_t *out) {
+        PMB_VR(lanes, pmb_vr_pairs_, G, weight, y, blocks, rows, n, magic, out);
     }
     static void pmb_vr_hessian(int lanes, const float *G, const double *weight, const int32_t *y, int blocks, int K,
-                               const int32_t *rows, int64_t n, double *p, double *out) {
-        PMB_VR(lanes, pmb_vr_hessian_, G, weight, y, blocks, K, rows, n, p, out);
+                               const int32_t *rows, int64_t n, double magic, double *p, uint64_t *out) {
+        PMB_VR(lanes, pmb_vr_hessian_, G, weight, y, blocks, K, rows, n, magic, p, out);
     }
     """
     double pmb_sum(const double *v, int64_t n)
@@ -87,20 +95,23 @@ cdef extern from * nogil:
     void pmb_vr_add(int lanes, double *F, const double *V, const int32_t *leaf, const int32_t *y, int blocks,
                     int64_t start, int64_t stop, double *largest)
     void pmb_vr_gradient(int lanes, int loss, const double *F, const int32_t *y, const double *weight, int blocks,
-                         int64_t start, int64_t stop, double shift, float *G, double *sums)
+                         int64_t start, int64_t stop, double shift, double magic, float *G, uint64_t *sums)
     void pmb_vr_quantise(int lanes, const float *G, const double *weight, int blocks, int K, int64_t m, int64_t start,
                          int64_t stop, double scale, double units, int32_t *A)
+    void pmb_vr_tops(int lanes, const float *G, int blocks, const int32_t *rows, int64_t n, double *out)
     void pmb_vr_leaf(int lanes, const float *G, const double *weight, int blocks, const int32_t *rows, int64_t n,
-                     double *out)
+                     const double *magic, uint64_t *out)
     void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, const int32_t *classes,
-                        const int64_t *start, const double *weight, int blocks, int64_t frm, int64_t to, float *out,
-                        double *sums)
+                        const int64_t *start, const double *weight, int blocks, int64_t frm, int64_t to, double magic,
+                        float *out, uint64_t *sums)
+    void pmb_vr_sizes(int lanes, const float *G, const double *weight, int blocks, int64_t start, int64_t stop,
+                      double magic, uint64_t *out)
     void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t start, int64_t stop,
-                       double *out)
+                       double magic, uint64_t *out)
     void pmb_vr_pairs(int lanes, const float *G, const double *weight, const int32_t *y, int blocks,
-                      const int32_t *rows, int64_t n, double *out)
+                      const int32_t *rows, int64_t n, const double *magic, uint64_t *out)
     void pmb_vr_hessian(int lanes, const float *G, const double *weight, const int32_t *y, int blocks, int K,
-                        const int32_t *rows, int64_t n, double *p, double *out)
+                        const int32_t *rows, int64_t n, double magic, double *p, uint64_t *out)
 
 cdef enum:
     BLOCK_ROWS = 4096
@@ -163,12 +174,12 @@ def add_leaves(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] 
             pmb_vr_add(lanes, to, v, &leaf[start], &y[start], blocks, 0, min(rows, m - start),
                        &tops[b] if largest else NULL)
             pmb_vr_copy(to, width, &F[start, 0], stored, stored, min(rows, m - start))
-    return float(tops_.max()) if largest else None
+    return float(tops_.max(initial=-np.inf)) if largest else None
 
 
 def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, const double[::1] weight, int loss,
-             double shift, int lanes, float[:, ::1] G, int n_threads):
-    """F += V[leaf], by rows (V None: F stays), and the negative gradients; returns the sums of w |g| by lane.
+             double shift, int lanes, double magic, float[:, ::1] G, int n_threads):
+    """F += V[leaf], by rows (V None: F stays), and the negative gradients; returns the sums of w |g| by lane in units.
 
     Parameters
     ----------
@@ -190,8 +201,8 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
     cdef int64_t n = (m + rows - 1) // rows, few = max(8, CACHED // width)
     cdef double[:, ::1] scratch = _scratch(stored, width, rows, n_threads)
     cdef double *to
-    sums_ = np.zeros((n, width))
-    cdef double[:, ::1] sums = sums_
+    sums_ = np.zeros((n, width), dtype=np.int64)
+    cdef int64_t[:, ::1] sums = sums_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         start, stop = b * rows, min(m, (b + 1) * rows)
         if whole:
@@ -199,7 +210,8 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
                 end = min(stop, start + few)
                 if v != NULL:
                     pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, start, end, NULL)
-                pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, end, shift, &G[0, 0], &sums[b, 0])
+                pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, end, shift, magic, &G[0, 0],
+                                <uint64_t *> &sums[b, 0])
                 start = end
         else:
             to = &scratch[threadid(), 0]
@@ -208,7 +220,7 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
                 pmb_vr_add(lanes, to, v, &leaf[start], &y[start], blocks, 0, stop - start, NULL)
                 pmb_vr_copy(to, width, &F[start, 0], stored, stored, stop - start)
             pmb_vr_gradient(lanes, loss, to, &y[start], w + start if w != NULL else NULL, blocks, 0, stop - start,
-                            shift, &G[start, 0], &sums[b, 0])
+                            shift, magic, &G[start, 0], <uint64_t *> &sums[b, 0])
     return sums_.sum(axis=0)
 
 
@@ -276,9 +288,9 @@ def blocks_of(key, int32_t n_classes, int32_t n, int lanes):
     return block_
 
 
-def project(const float[:, ::1] G, const float[:, ::1] P, const double[::1] weight, int lanes, float[:, ::1] out,
-            int n_threads):
-    """out = G P; returns the sums of w |out| by lane.
+def project(const float[:, ::1] G, const float[:, ::1] P, const double[::1] weight, int lanes, double magic,
+            float[:, ::1] out, int n_threads):
+    """out = G P; returns the sums of w |out| by lane in units.
 
     Parameters
     ----------
@@ -291,47 +303,97 @@ def project(const float[:, ::1] G, const float[:, ::1] P, const double[::1] weig
     used, of_block = np.nonzero(np.asarray(P).reshape(len(P), blocks, lanes).any(axis=2).T)
     cdef int32_t[::1] classes = np.append(of_block, 0).astype(np.int32)
     cdef int64_t[::1] start = np.searchsorted(used, np.arange(blocks + 1)).astype(np.int64)
-    sums_ = np.empty((n, out.shape[1]))
-    cdef double[:, ::1] sums = sums_
+    sums_ = np.empty((n, out.shape[1]), dtype=np.int64)
+    cdef int64_t[:, ::1] sums = sums_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         pmb_vr_project(lanes, &G[0, 0], G.shape[1], &P[0, 0], &classes[0], &start[0], w, blocks, b * BLOCK_ROWS,
-                       min(m, (b + 1) * BLOCK_ROWS), &out[0, 0], &sums[b, 0])
+                       min(m, (b + 1) * BLOCK_ROWS), magic, &out[0, 0], <uint64_t *> &sums[b, 0])
     return sums_.sum(axis=0)
 
 
-def sum_of_squares(const float[:, ::1] G, const double[::1] weight, int lanes, int n_threads):
-    """Sum of w g^2 over rows and lanes, the same for any number of threads.
-
-    Parameters
-    ----------
-    G : IN (m, blocks * lanes)
-    """
+def sizes(const float[:, ::1] G, const double[::1] weight, int lanes, double magic, int n_threads):
+    """Sums of w |g| by lane in units."""
     cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
     cdef int blocks = <int> G.shape[1] // lanes
     cdef const double *w = or_null(weight)
-    cdef double all_rows
-    cdef double[::1] parts
-    if n == 1:
-        pmb_vr_square(lanes, &G[0, 0], w, blocks, 0, m, &all_rows)
-        return all_rows
-    parts = np.empty(n)
+    sums_ = np.empty((n, G.shape[1]), dtype=np.int64)
+    cdef int64_t[:, ::1] sums = sums_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_vr_square(lanes, &G[0, 0], w, blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), &parts[b])
-    return pmb_sum(&parts[0], n)
+        pmb_vr_sizes(lanes, &G[0, 0], w, blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), magic,
+                     <uint64_t *> &sums[b, 0])
+    return sums_.sum(axis=0)
+
+
+def sum_of_squares(const float[:, ::1] G, const double[::1] weight, int lanes, double magic, int n_threads):
+    """Sum of w g^2 over rows and lanes in units: (1,)."""
+    cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    cdef int blocks = <int> G.shape[1] // lanes
+    cdef const double *w = or_null(weight)
+    sums_ = np.empty(n, dtype=np.int64)
+    cdef int64_t[::1] sums = sums_
+    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_vr_square(lanes, &G[0, 0], w, blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), magic,
+                      <uint64_t *> &sums[b])
+    return sums_.sum(keepdims=True)
+
+
+def leaf_bounds(const float[:, ::1] G, int lanes, const int32_t[::1] rows, const int64_t[::1] leaf_start,
+                int n_threads):
+    """Largest |g| of the rows of every leaf, 0 of none: (n_leaves, blocks * lanes)."""
+    cdef int64_t j, n = leaf_start.shape[0] - 1
+    cdef int blocks = <int> G.shape[1] // lanes
+    out_ = np.empty((n, G.shape[1]))
+    cdef double[:, ::1] out = out_
+    for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
+        pmb_vr_tops(lanes, &G[0, 0], blocks, &rows[leaf_start[j]], leaf_start[j + 1] - leaf_start[j], &out[j, 0])
+    return out_
+
+
+def leaf_weights(const double[::1] weight, const int32_t[::1] rows, const int64_t[::1] leaf_start):
+    """Largest weight of the rows of every leaf, 0 of none: (n_leaves,)."""
+    cdef int64_t i, j
+    out_ = np.zeros(leaf_start.shape[0] - 1)
+    cdef double[::1] out = out_
+    for j in range(out.shape[0]):
+        for i in range(leaf_start[j], leaf_start[j + 1]):
+            out[j] = max(out[j], weight[rows[i]])
+    return out_
 
 
 def leaf_sums(const float[:, ::1] G, const double[::1] weight, int lanes, const int32_t[::1] rows,
-              const int64_t[::1] leaf_start, int n_threads):
-    """Sums of w g and of w |g| (1 - |g|) over the rows of every leaf: (n_leaves, 2, blocks * lanes)."""
+              const int64_t[::1] leaf_start, const double[:, ::1] magic, int n_threads):
+    """Sums of w g and of w |g| (1 - |g|) over the rows of every leaf, in units: int64 (n_leaves, 2, blocks * lanes)."""
     cdef int64_t j, n = leaf_start.shape[0] - 1
     cdef int blocks = <int> G.shape[1] // lanes
     cdef const double *w = or_null(weight)
-    out_ = np.zeros((n, 2, G.shape[1]))
-    cdef double[:, :, ::1] out = out_
+    out_ = np.empty((n, 2, G.shape[1]), dtype=np.int64)
+    cdef int64_t[:, :, ::1] out = out_
     for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
-        pmb_vr_leaf(lanes, &G[0, 0], w, blocks, &rows[leaf_start[j]], leaf_start[j + 1] - leaf_start[j],
-                    &out[j, 0, 0])
+        pmb_vr_leaf(lanes, &G[0, 0], w, blocks, &rows[leaf_start[j]], leaf_start[j + 1] - leaf_start[j], &magic[j, 0],
+                    <uint64_t *> &out[j, 0, 0])
     return out_
+
+
+def in_ones(const int64_t[:, :, ::1] sums, const double[:, ::1] magic, int n_classes, const int64_t[::1] least):
+    """Sums (n_leaves, 2, width) in units of these magic numbers (n_leaves, width) as floats (n_leaves, 2, n_classes).
+
+    Returns them, and the leaves with a second sum below the ``least`` (n_leaves,).
+    """
+    cdef int64_t j, n = sums.shape[0], k
+    cdef double unit
+    cdef bint few
+    out_, low_ = np.empty((n, 2, n_classes)), np.zeros(n, dtype=np.uint8)
+    cdef double[:, :, ::1] out = out_
+    cdef uint8_t[::1] low = low_
+    for j in range(n):
+        few = False
+        for k in range(n_classes):
+            unit = magic[j, k] / 6755399441055744.0  # 1.5 * 2^52
+            out[j, 0, k] = <double> sums[j, 0, k] * unit
+            out[j, 1, k] = <double> sums[j, 1, k] * unit
+            few |= sums[j, 1, k] < least[j]
+        low[j] = few
+    return out_, np.flatnonzero(low_)
 
 
 def leaf_values(const double[:, ::1] step, double largest, double rate, int width, bint centred=True):
@@ -358,27 +420,24 @@ def leaf_values(const double[:, ::1] step, double largest, double rate, int widt
     return value_
 
 
-def leaf_pairs(const float[:, ::1] G, const double[::1] weight, const int32_t[::1] y, int n_classes, int lanes,
-               const int32_t[::1] rows, int64_t start, int64_t stop):
-    """As `leaf_sums` for one leaf, by class of the rows (sorted): (n_classes, 2, blocks * lanes)."""
-    out_ = np.zeros((n_classes, 2, G.shape[1]))
+def leaf_pairs(const float[:, ::1] G, const double[::1] weight, const int32_t[::1] y, int lanes, double magic,
+               const int32_t[::1] rows, int64_t start, int64_t stop, int64_t[:, :, ::1] out):
+    """As `leaf_sums` for one leaf in one unit, by class of the rows (sorted), to out (n_classes, 2, blocks * lanes).
+
+    Classes without rows stay as they are.
+    """
     cdef const double *w = or_null(weight)
-    cdef double[:, :, ::1] out = out_
+    cdef double[::1] magics = np.full(G.shape[1], magic)
     with nogil:
-        pmb_vr_pairs(lanes, &G[0, 0], w, &y[0], <int> G.shape[1] // lanes,
-                     &rows[start], stop - start, &out[0, 0, 0])
-    return out_
+        pmb_vr_pairs(lanes, &G[0, 0], w, &y[0], <int> G.shape[1] // lanes, &rows[start], stop - start, &magics[0],
+                     <uint64_t *> &out[0, 0, 0])
 
 
-def leaf_hessian(const float[:, ::1] G, const double[::1] weight, const int32_t[::1] y, int n_classes, int lanes,
-                 const int32_t[::1] rows, int64_t start, int64_t stop):
-    """Sum of w (diag p - p p^T) over the rows of one leaf, p of softmax: (n_classes, blocks * lanes)."""
-    out_ = np.zeros((n_classes, G.shape[1]))
-    p_ = np.empty(G.shape[1])
-    cdef double[:, ::1] out = out_
-    cdef double[::1] p = p_
+def leaf_hessian(const float[:, ::1] G, const double[::1] weight, const int32_t[::1] y, int lanes, double magic,
+                 const int32_t[::1] rows, int64_t start, int64_t stop, int64_t[:, ::1] out):
+    """Add to out (n_classes + 1, blocks * lanes) the sums of w (diag p - p p^T), p of softmax, and of w g, in units."""
     cdef const double *w = or_null(weight)
+    cdef double[::1] p = np.empty(G.shape[1])
     with nogil:
-        pmb_vr_hessian(lanes, &G[0, 0], w, &y[0],
-                       <int> G.shape[1] // lanes, n_classes, &rows[start], stop - start, &p[0], &out[0, 0])
-    return out_
+        pmb_vr_hessian(lanes, &G[0, 0], w, &y[0], <int> G.shape[1] // lanes, <int> out.shape[0] - 1, &rows[start],
+                       stop - start, magic, &p[0], <uint64_t *> &out[0, 0])

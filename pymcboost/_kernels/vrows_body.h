@@ -14,6 +14,53 @@ typedef int32_t FN(ints_) __attribute__((vector_size(LANES * 4), may_alias));
 #define ALIGNED_LANES
 #endif
 
+/* Sums of a block's lanes in units, see pmb_bits. */
+#if PMB_SHUFFLES
+#if LANES == 4
+typedef pmb_vr_4d FN(wide_);
+typedef pmb_vr_4u FN(many_);
+#define PARTS 1
+#else
+typedef pmb_vr_8d FN(wide_);
+typedef pmb_vr_8u FN(many_);
+#define PARTS (LANES / 8)
+#endif
+typedef struct {
+    FN(many_) v[PARTS];
+} FN(counts_);
+#if LANES == 16
+#define LOW(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+#define HIGH(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
+#define WIDEN(v, p) __builtin_convertvector(p ? HIGH(v) : LOW(v), FN(wide_))
+#else
+#define WIDEN(v, p) __builtin_convertvector(v, FN(wide_))
+#endif
+#else
+typedef struct {
+    uint64_t v[LANES];
+} FN(counts_);
+#endif
+
+/* sums += w x, by lane. magic: one for each lane. */
+PMB_INLINE void FN(pmb_vr_count_)(FN(counts_) *sums, const float *x, double w, const double *magic) {
+#if PMB_SHUFFLES
+    FN(floats_) v;
+    FN(wide_) its[PARTS];
+    memcpy(&v, x, sizeof v);
+    memcpy(its, magic, sizeof its);
+    for (int p = 0; p < PARTS; p++) sums->v[p] += (FN(many_))(WIDEN(v, p) * w + its[p]);
+#else
+    PMB_LANES(l, LANES) sums->v[l] += pmb_bits((double)x[l] * w + magic[l]);
+#endif
+}
+
+/* sums += w |x|. */
+PMB_INLINE void FN(pmb_vr_size_)(FN(counts_) *sums, const float *x, double w, const double *magic) {
+    float size[LANES] ALIGNED_LANES;
+    PMB_LANES(l, LANES) size[l] = fabsf(x[l]);
+    FN(pmb_vr_count_)(sums, size, w, magic);
+}
+
 /* Sum and largest of a block's lanes, pairwise. */
 PMB_INLINE float FN(pmb_vr_sum_)(const float *from) {
 #if PMB_SHUFFLES
@@ -76,8 +123,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double 
     if (largest) *largest = over;
 }
 
-/* Gradients of rows [from, to), all from scores F whose unused lanes are -1e30. Adds w |g| by lane to sums.
- * shift: what is taken off the exponents of the exponential loss. */
+/* Gradients of rows [from, to), all from scores F whose unused lanes are -1e30. Adds w |g| by lane to sums,
+ * in units, see pmb_bits. shift: what is taken off the exponents of the exponential loss. */
 #if PMB_SHUFFLES
 #define DOUBLES(f, p) (((const WIDE *)(f))[p])
 #if LANES == 16 /* two vectors of doubles */
@@ -86,9 +133,6 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double 
 #define HALF(f, top, p) __builtin_convertvector(DOUBLES(f, p) - (top), pmb_vr_8)
 #define NARROW(f, top) \
     __builtin_shufflevector(HALF(f, top, 0), HALF(f, top, 1), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-#define LOW(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
-#define HIGH(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
-#define WIDEN(v, p) __builtin_convertvector(p ? HIGH(v) : LOW(v), WIDE)
 #else
 #if LANES == 8
 #define WIDE pmb_vr_8d
@@ -98,12 +142,12 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double 
 #define TOP(f) pmb_vr_top4(DOUBLES(f, 0))
 #endif
 #define NARROW(f, top) __builtin_convertvector(DOUBLES(f, 0) - (top), FN(floats_))
-#define WIDEN(v, p) __builtin_convertvector(v, WIDE)
 #endif
 /* Rows go in groups, stage by stage: the stages of one row wait for each other, those of several do not. */
 PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
                                         const double *PMB_RESTRICT weight, const int blocks, int64_t from, int64_t to,
-                                        double shift, float *PMB_RESTRICT G, double *PMB_RESTRICT sums) {
+                                        double shift, double magic, float *PMB_RESTRICT G,
+                                        uint64_t *PMB_RESTRICT sums) {
     static const float iota[16] ALIGNED_LANES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     int64_t L = (int64_t)blocks * LANES;
     const FN(floats_) lanes = *(const FN(floats_) *)iota;
@@ -142,48 +186,47 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
             factor[r] = loss == PMB_SOFTMAX ? 1 / (others[r] + G[(start + r) * L + y[start + r]]) : 1;
         }
         for (int b = 0; b < blocks; b++) {
-            WIDE part[LANES == 16 ? 2 : 1];
-            memcpy(part, sums + b * LANES, sizeof part);
+            FN(counts_) part;
+            memcpy(&part, sums + b * LANES, sizeof part);
             for (int r = 0; r < n; r++) {
                 FN(floats_) *g = (FN(floats_) *)(G + (start + r) * L) + b, size;
                 FN(floats_) v = *g * -factor[r], self = (FN(floats_)){0} + others[r] * factor[r];
                 v = VPICK(lanes == (float)(y[start + r] - b * LANES), self, v);
                 *g = v;
                 size = (FN(floats_))((FN(ints_))v & 0x7fffffff);
-                for (int p = 0; p < (int)(sizeof part / sizeof part[0]); p++) {
+                for (int p = 0; p < PARTS; p++) {
                     WIDE wide = WIDEN(size, p);
                     if (weight) wide *= weight[start + r];
-                    part[p] += wide;
+                    part.v[p] += (FN(many_))(wide + magic);
                 }
             }
-            memcpy(sums + b * LANES, part, sizeof part);
+            memcpy(sums + b * LANES, &part, sizeof part);
         }
     }
 }
 
 PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
                                                 const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
-                                                double shift, float *PMB_RESTRICT G, double *PMB_RESTRICT sums) {
+                                                double shift, double magic, float *PMB_RESTRICT G,
+                                        uint64_t *PMB_RESTRICT sums) {
 #define GRADIENT(loss, weight, blocks) \
-    FN(pmb_vr_gradient_of_)(loss, F, y, weight, blocks, from, to, shift, G, sums)
+    FN(pmb_vr_gradient_of_)(loss, F, y, weight, blocks, from, to, shift, magic, G, sums)
     if (loss == PMB_EXP) GRADIENT(PMB_EXP, weight, blocks);
     else if (loss == PMB_LOG) GRADIENT(PMB_LOG, weight, blocks);
     else if (weight) GRADIENT(PMB_SOFTMAX, weight, blocks);
     else if (blocks == 1) GRADIENT(PMB_SOFTMAX, NULL, 1);
     else GRADIENT(PMB_SOFTMAX, NULL, blocks);
 #undef GRADIENT
+    pmb_less_magic(sums, blocks * LANES, to - from, magic);
 }
 #undef DOUBLES
 #undef WIDE
 #undef TOP
 #undef HALF
 #undef NARROW
-#undef LOW
-#undef HIGH
-#undef WIDEN
 #else
 PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y, const double *weight, int blocks,
-                                     int64_t from, int64_t to, double shift, float *G, double *sums) {
+                                     int64_t from, int64_t to, double shift, double magic, float *G, uint64_t *sums) {
     int64_t L = (int64_t)blocks * LANES;
     for (int64_t i = from; i < to; i++) {
         const double *f = F + i * L;
@@ -204,8 +247,9 @@ PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y
         factor = loss == PMB_SOFTMAX ? 1 / (others + own) : 1;
         for (int64_t l = 0; l < L; l++) g[l] *= -factor;
         g[y[i]] = others * factor;
-        for (int64_t l = 0; l < L; l++) sums[l] += w * fabs((double)g[l]);
+        for (int64_t l = 0; l < L; l++) sums[l] += pmb_bits(w * fabs((double)g[l]) + magic);
     }
+    pmb_less_magic(sums, L, to - from, magic);
 }
 #endif
 
@@ -241,43 +285,15 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_quantise_)(const float *PMB_RESTRICT G, con
     }
 }
 
-/* Sums over rows, in order: w g, and w |g| (1 - |g|): softmax's p (1 - p), of `span` blocks from block b on. */
-PMB_INLINE void FN(pmb_vr_leaf_of_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight, int64_t L, int b,
-                                    const int span, const int32_t *PMB_RESTRICT rows, int64_t n,
-                                    double *PMB_RESTRICT out) {
-    double one[SPAN][LANES] ALIGNED_LANES = {{0}}, two[SPAN][LANES] ALIGNED_LANES = {{0}};
-    for (int64_t j = 0; j < n; j++) {
-        const float *g = G + rows[j] * L + b * LANES;
-        if (j + 8 < n)
-            for (int c = 0; c < span; c++) PMB_PREFETCH(G + rows[j + 8] * L + (b + c) * LANES);
-        double w = weight ? weight[rows[j]] : 1;
-        for (int c = 0; c < span; c++)
-            PMB_LANES(l, LANES) {
-                float v = g[c * LANES + l], size = fabsf(v);
-                one[c][l] += w * (double)v;
-                two[c][l] += w * (double)(size * (1 - size));
-            }
-    }
-    memcpy(out + b * LANES, one, span * sizeof one[0]);
-    memcpy(out + L + b * LANES, two, span * sizeof two[0]);
-}
-
-/* The same of all blocks. out: (2, blocks * LANES). Long rows are read in pieces of several blocks. */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_leaf_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight, int blocks,
-                                            const int32_t *PMB_RESTRICT rows, int64_t n, double *PMB_RESTRICT out) {
-    int64_t L = (int64_t)blocks * LANES;
-    int b = 0;
-    for (; b + SPAN <= blocks; b += SPAN) FN(pmb_vr_leaf_of_)(G, weight, L, b, SPAN, rows, n, out);
-    for (; b < blocks; b++) FN(pmb_vr_leaf_of_)(G, weight, L, b, 1, rows, n, out);
-}
-
-/* Rows [from, to) of G P: P (K, blocks * LANES), added class after class; sums: of w |g| by lane of the result. Block b
- * of P is 0 but for the classes from classes[start[b]] to before classes[start[b + 1]]. */
+/* Rows [from, to) of G P: P (K, blocks * LANES), added class after class; sums: of w |g| by lane of the result, in
+ * units. Block b of P is 0 but for the classes from classes[start[b]] to before classes[start[b + 1]]. */
 PMB_CLONES PMB_STATIC void FN(pmb_vr_project_)(const float *PMB_RESTRICT G, int64_t width, const float *PMB_RESTRICT P,
                                                const int32_t *PMB_RESTRICT classes, const int64_t *PMB_RESTRICT start,
                                                const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
-                                               float *PMB_RESTRICT out, double *PMB_RESTRICT sums) {
+                                               double magic, float *PMB_RESTRICT out, uint64_t *PMB_RESTRICT sums) {
     int64_t L = (int64_t)blocks * LANES;
+    double each[LANES] ALIGNED_LANES;
+    PMB_LANES(l, LANES) each[l] = magic;
     for (int64_t l = 0; l < L; l++) sums[l] = 0;
     for (int64_t first = from; first < to; first += GROUP) {
         int n = to - first < GROUP ? (int)(to - first) : GROUP;
@@ -290,63 +306,28 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_project_)(const float *PMB_RESTRICT G, int6
                 const float *p = P + k * L + b * LANES;
                 for (int r = 0; r < GROUP; r++) PMB_LANES(l, LANES) acc[r][l] += g[r][k] * p[l];
             }
+            FN(counts_) part;
+            memcpy(&part, sums + b * LANES, sizeof part);
             for (int r = 0; r < n; r++) {
-                double w = weight ? weight[first + r] : 1;
                 memcpy(out + (first + r) * L + b * LANES, acc[r], sizeof acc[r]);
-                PMB_LANES(l, LANES) sums[b * LANES + l] += w * (double)fabsf(acc[r][l]);
+                FN(pmb_vr_size_)(&part, acc[r], weight ? weight[first + r] : 1, each);
             }
+            memcpy(sums + b * LANES, &part, sizeof part);
         }
     }
+    pmb_less_magic(sums, L, to - from, magic);
 }
 
-/* Sum of w g^2 over all lanes of the rows [from, to). */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_square_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight, int blocks,
-                                              int64_t from, int64_t to, double *out) {
-    double sums[LANES] ALIGNED_LANES = {0}, all = 0;
-    for (int64_t i = from; i < to; i++) {
-        double w = weight ? weight[i] : 1;
-        for (int b = 0; b < blocks; b++) {
-            const float *g = G + (i * blocks + b) * LANES;
-            PMB_LANES(l, LANES) sums[l] += w * ((double)g[l] * (double)g[l]);
-        }
-    }
-    for (int l = 0; l < LANES; l++) all += sums[l];
-    *out = all;
-}
+#include "vrows_sums.h"
 
-/* Per class of the rows (sorted by class): sums of w u and of w u (1 - u), u = |g| off the own class. Only classes that
- * occur are written; out: (K, 2, blocks * LANES). */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_pairs_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,
-                                             const int32_t *PMB_RESTRICT y, int blocks,
-                                             const int32_t *PMB_RESTRICT rows, int64_t n, double *PMB_RESTRICT out) {
-    int64_t L = (int64_t)blocks * LANES, to;
-    for (int64_t from = 0; from < n; from = to) {
-        int32_t own = y[rows[from]];
-        for (to = from; to < n && y[rows[to]] == own; to++) {}
-        FN(pmb_vr_leaf_)(G, weight, blocks, rows + from, to - from, out + 2 * own * L);
-    }
-}
-
-/* sum of w (diag p - p p^T) over rows, p of softmax: out (K, blocks * LANES). */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,
-                                               const int32_t *PMB_RESTRICT y, int blocks, int K,
-                                               const int32_t *PMB_RESTRICT rows, int64_t n, double *PMB_RESTRICT p,
-                                               double *PMB_RESTRICT out) {
-    int64_t L = (int64_t)blocks * LANES;
-    for (int64_t j = 0; j < n; j++) {
-        const float *g = G + rows[j] * L;
-        int32_t own = y[rows[j]];
-        double w = weight ? weight[rows[j]] : 1;
-        for (int64_t l = 0; l < L; l++) p[l] = fabs((double)g[l]);
-        p[own] = 1 - p[own];
-        for (int k = 0; k < K; k++) {
-            double q = w * p[k], *to = out + k * L;
-            for (int64_t l = 0; l < L; l++) to[l] -= q * p[l];
-            to[k] += q;
-        }
-    }
-}
-
+#if PMB_SHUFFLES
+#undef PARTS
+#undef WIDEN
+#if LANES == 16
+#undef LOW
+#undef HIGH
+#endif
+#endif
 #undef FN
 #undef GROUP
 #undef SPAN

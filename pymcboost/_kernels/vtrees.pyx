@@ -37,6 +37,10 @@ cdef extern from "vectors.h" nogil:
         const int32_t *set_at
         int32_t set_words, most_words, most_levels
         const int64_t *least_level
+        const double *worth
+        const uint8_t *used
+        const int64_t *used_at
+        double new_worth
     ctypedef struct pmb_vt_options:
         int32_t take, middle, threads
         int64_t least
@@ -47,6 +51,10 @@ cdef extern from "vectors.h" nogil:
         pmb_vt_data d
         pmb_vt_options o
         const uint64_t *groups
+        int (*sum)(void *workers, int32_t *numbers, int64_t n) noexcept nogil
+        void *workers
+        int32_t failed
+        const int64_t *row_number
         const int32_t *all_entries
         const pmb_vt_cell *all_cells
         int64_t n_entries, n_used_cells
@@ -61,17 +69,28 @@ cdef extern from "vectors.h" nogil:
 cdef extern from "roundkey.h" nogil:
     uint64_t pmb_round_key(uint32_t seed, uint32_t n)
 
+cdef int sum_over_workers(void *grower, int32_t *numbers, int64_t n) noexcept nogil:
+    """Sums in place; 1 where that fails, which the grower remembers."""
+    with gil:
+        try:
+            (<Grower> grower).comm.sum(np.asarray(<int32_t[:n]> numbers))
+        except BaseException as error:
+            (<Grower> grower).error = error
+            return 1
+        return 0
+
+
 cdef enum:
     SKIP_ROWS = 4096    # in data of at least so many rows, large nodes count only the rows outside the usual code
 
 
-def _others(data):
+def _others(data, bint divided):
     """Lanes with a code that most rows have: that code (-1: none), and the bits of the rows with other codes."""
     cdef const uint8_t[:, ::1] codes
     cdef uint64_t[:, ::1] bits
     cdef int64_t lane, m = data.n_rows
     skip = np.full(data.n_lanes, -1, dtype=np.int32)
-    if data.code_bytes > 1 or m < SKIP_ROWS:
+    if data.code_bytes > 1 or m < SKIP_ROWS or divided:
         return skip, None
     others = data.zeros((data.n_lanes, (m + 63) // 64), np.uint64)
     whole = {int(data.lane[f]) for f in data.levels}  # all levels of a category are counted
@@ -100,14 +119,16 @@ cdef class Grower:
     min_share : nodes are split only above this share of the root's weight
     groups : uint64 (features,) or None; the features of a path have a bit in common
     least_levels : by categorical feature, weights of its levels in a node below which they go together
+    row_number : int64 (m,) or None; what draws of rows go by, their places by default
+    comm : communicator of the workers among which the rows are divided, or None
     """
 
     cdef pmb_vectors w
-    cdef object kept, rows, leaf_of_row, set_at, least
+    cdef object kept, rows, leaf_of_row, set_at, least, comm, error, paid
 
     def __cinit__(self, data, int n_classes, int lanes, int blocks, int max_leaves, int max_depth, int64_t least,
                   int take, bint middle, int n_threads, double min_share=0, double share=1, pool=None,
-                  groups=None, least_levels=None):
+                  groups=None, least_levels=None, row_number=None, comm=None):
         cdef pmb_vectors *w = &self.w
         w.d.c = columns_of(data)
         w.d.n_classes, w.d.lanes, w.d.blocks = n_classes, lanes, blocks
@@ -115,10 +136,14 @@ cdef class Grower:
         entries, cells = data.by_cell()
         if data.n_lanes and len(entries):
             raise ValueError("columns have codes or sparse entries, not some of them one and some the other")
+        self.comm = comm
+        if comm is not None:
+            w.sum, w.workers = sum_over_workers, <void *> self
         sizes = np.where(data.lane < 0, data.n_bins + data.has_missing, 0)
         cell_feature = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-        skip, others = _others(data)
-        self.kept = data, entries, cells, cell_feature, skip, others, groups
+        skip, others = _others(data, comm is not None)
+        self.kept = data, entries, cells, cell_feature, skip, others, groups, row_number
+        w.row_number = <const int64_t *> address(row_number)
         w.groups = <const uint64_t *> address(groups)
         w.d.row_ptr = <const int64_t *> address(data.row_ptr)
         w.d.cell_feature = <const int32_t *> address(cell_feature)
@@ -153,6 +178,22 @@ cdef class Grower:
             self.least[64 * self.set_at[f] : 64 * self.set_at[f] + len(least)] = least
         d.least_level = <const int64_t *> address(self.least)
 
+    def pay(self, worth, used, used_at, double new_worth):
+        """Multiply gains by ``worth`` of the feature, and by ``new_worth`` at thresholds that are not marked as used.
+
+        worth : ndarray of float64 (features,)
+        used : ndarray of uint8 (thresholds,); read anew for every tree, like ``worth``
+        used_at : ndarray of int64 (features,); where the marks of each feature begin
+        """
+        cdef const double[::1] checked = worth
+        cdef const uint8_t[::1] marks = used
+        cdef const int64_t[::1] first = used_at
+        if not len(checked) == len(first) == self.w.d.c.n_features or not len(marks):
+            raise ValueError("gains are multiplied by a number for each feature, at marks of each threshold")
+        self.paid = worth, used, used_at
+        self.w.d.worth, self.w.d.used = <const double *> address(worth), <const uint8_t *> address(used)
+        self.w.d.used_at, self.w.d.new_worth = <const int64_t *> address(used_at), new_worth
+
     def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0):
         """Grow one tree on integer gradients A (blocks, m, lanes), by splits of more than the least gain.
 
@@ -173,11 +214,13 @@ cdef class Grower:
         cdef uint64_t root_key = key
         cdef int32_t n_splits, j
         cdef const pmb_node *node
-        if <size_t> data % 64:
+        if A.shape[1] and <size_t> data % 64:
             raise ValueError("A must start on a 64-byte boundary; make it with aligned_zeros")
         self.w.g.min_gain = min_gain
         with nogil:
             n_splits = pmb_vt_grow(&self.w, data, root_key)
+        if self.w.failed:
+            raise self.error
         cdef int32_t[:, ::1] lists = np.empty((3, 2 * n_splits + 2), dtype=np.int32)
         right = np.empty(n_splits + 1, dtype=np.int32)
         leaf_start = np.empty(n_splits + 2, dtype=np.int64)

@@ -24,6 +24,7 @@ from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, group_bits, signs_of
+from pymcboost.learners.reuse import Reuse
 from pymcboost.learners.vector_trees import VectorTrees, columns_for, drawn_of, leaves_for
 from pymcboost.losses import LossName, check_own, loss_of
 from pymcboost.losses.narrow import NarrowRows
@@ -58,6 +59,7 @@ class VectorTreeBoost(Booster):
     columns = {"n_leaves": "leaves of the tree"}
     refits = True
     takes_chunks = True
+    takes_workers = True
 
     def check(self):
         """A loss that is given has what one needs; it has no temperature, and no priors."""
@@ -72,6 +74,8 @@ class VectorTreeBoost(Booster):
             raise ValueError(f"{self.name}: decision_threshold is for loss='logistic'; leave it at 0.5")
         if p.max_leaf_entries is not None and p.monotonic_cst is not None:
             raise ValueError(f"{self.name}: monotonic_cst needs all numbers of leaves; set max_leaf_entries to None")
+        if p.leaf_levels is not None and p.monotonic_cst is not None:
+            raise ValueError(f"{self.name}: monotonic_cst needs leaves that are not rounded; set leaf_levels to None")
         if isinstance(p.loss, str):
             return
         check_own(self.name, p.loss)
@@ -113,7 +117,8 @@ class VectorTreeBoost(Booster):
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for trees."""
         categorical = () if self.categories is None else self.categories.feature
-        more = {"max_bins": self.params.max_bins, "n_threads": n_threads, "categorical": categorical}
+        more = {"max_bins": self.params.max_bins, "n_threads": n_threads, "categorical": categorical, "exact": True}
+        more |= {"comm": self.workers, "row_number": self.row_number}
         if codes.ndim == 1:
             return TreeData(X, codes, n_classes, weight, **more)
         data = TreeData(X, np.zeros(len(codes), dtype=np.int64), n_classes, weight, **more)
@@ -139,6 +144,10 @@ class VectorTreeBoost(Booster):
             )
         return MOST_SEARCHED
 
+    def layouts(self):
+        """With few values of leaves, packed, too."""
+        return ("list",) if self.params.leaf_levels is None or self.categories is not None else ("list", "packed")
+
     @property
     def narrow(self):
         """Whether scores alone are held, in single precision."""
@@ -160,15 +169,15 @@ class VectorTreeBoost(Booster):
     def memory(self):
         """Scores and gradients, a tree, and the Newton steps of its leaves where they have tables."""
         data, p, K = self.data, self.params, self.data.n_classes
-        leaves = leaves_for(data.n_rows) if p.max_leaf_nodes == "auto" else p.max_leaf_nodes
+        leaves = leaves_for(data.total_rows) if p.max_leaf_nodes == "auto" else p.max_leaf_nodes
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
         fewer = columns_for(self.split_columns(), K)
         drawn = drawn_of(p.max_features, pool)
-        grower = memory.vectors(data, fewer or K, min(leaves, data.n_rows), drawn, self.n_threads)
+        grower = memory.vectors(data, fewer or K, min(leaves, data.total_rows), drawn, self.n_threads)
         given = not isinstance(p.loss, str)
         newton = 0 if given else 7.5 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
         if self.narrow:
-            return [memory.narrow(data, min(leaves, data.n_rows)), grower, memory.directions(data, fewer)]
+            return [memory.narrow(data, min(leaves, data.total_rows)), grower, memory.directions(data, fewer)]
         held = memory.rows(data, integers=fewer is None, curvature=given)
         if K > MANY_CLASSES and self.could_be_narrow:
             held = replace(held, remedy=f"max_leaf_entries=100, {held.remedy}")
@@ -181,6 +190,7 @@ class VectorTreeBoost(Booster):
         self.loss = (NarrowRows if self.narrow else Rows)(self._loss, self.data, self.n_threads)
         d, pairs, signs = self.data.n_features, p.interaction_cst, p.monotonic_cst
         categorical = [] if self.categories is None else self.categories.feature.tolist()
+        pays = p.feature_penalty, p.threshold_penalty
         self.learner = VectorTrees(
             self.data,
             self.loss,
@@ -199,6 +209,8 @@ class VectorTreeBoost(Booster):
             min_samples_category=p.min_samples_category,
             groups=None if pairs is None else group_bits(pairs, d),
             max_entries=p.max_leaf_entries,
+            reuse=Reuse(self.data.columns, *pays) if any(pays) else None,
+            leaf_levels=p.leaf_levels,
             ordered=None if signs is None else Ordered(signs_of(signs, self.classes, d, categorical)),
             n_threads=self.n_threads,
         )
@@ -246,6 +258,9 @@ class VectorTreeBoost(Booster):
     def round(self):
         """The next tree."""
         self.learner.learning_rate = self.params.learning_rate  # which a callback may change
+        if self.learner.reuse is not None:
+            so_far = self.builder.tail(0)
+            self.learner.reuse.mark(so_far.feature, so_far.threshold)
         tree = self.learner.fit(_vtrees.round_key(self.seed, self.n_rounds))
         if tree is None:
             return None
@@ -265,6 +280,8 @@ class VectorTreeBoost(Booster):
             raise ValueError("refit_leaves does not keep monotonic_cst; train anew")
         if self.params.max_leaf_entries is not None:
             raise ValueError("refit_leaves does not keep max_leaf_entries; train anew")
+        if self.params.leaf_levels is not None:
+            raise ValueError("refit_leaves does not keep leaf_levels; train anew")
         leaf = np.ascontiguousarray(at[:, 0], dtype=np.int32)
         count = np.bincount(leaf, minlength=len(leaves[0]))
         used = np.flatnonzero(count)
@@ -304,6 +321,23 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         "leaf_step": Parameter(
             "With the softmax loss: whether leaf vectors are Newton steps with the diagonal of the Hessian or all of "
             "it. The pairwise losses use all of it."
+        ),
+        "leaf_levels": Parameter(
+            "Numbers of leaves are multiples of a step, from this many below 0 to as many above, for a small file: see "
+            "``save(path, layout=\"packed\")``. The step is 2 learning_rate / (leaf_levels + 1). From 1 to 15, with "
+            "a learning_rate of 0.3 to 0.5 and a few more trees, cost little accuracy. None: any numbers.",
+            low=1, high=127,
+        ),
+        "feature_penalty": Parameter(
+            "Share of its gain that a split loses where its feature is not in the trees before. Models then use fewer "
+            "features. Above 0, and with ``threshold_penalty``, of thresholds that part the rows of a node alike one "
+            "that is used already is taken.",
+            low=0, high=1, open_high=True,
+        ),
+        "threshold_penalty": Parameter(
+            "Share of its gain that a split loses where its threshold is not in the trees before. Packed files keep "
+            "each threshold once.",
+            low=0, high=1, open_high=True,
         ),
         "interaction_cst": Parameter(
             "Groups of columns, by number, that may be used together, as [[0, 1], [2, 3, 4]]: all columns on a path "
@@ -359,6 +393,9 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     leaf_step: Literal["diagonal", "full"] = "diagonal"
     split_columns: int | Literal["auto"] | None = "auto"
     max_leaf_entries: int | None = None
+    leaf_levels: int | None = None
+    feature_penalty: float = 0.0
+    threshold_penalty: float = 0.0
     categorical_features: Any | None = "from_dtype"
     min_samples_category: float = 15.0
     calibrate: Literal["temperature"] | None = "temperature"

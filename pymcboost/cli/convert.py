@@ -64,13 +64,15 @@ def make_parser():
     )
     parser.add_argument(
         "--leaves",
-        choices=("float32", "float16"),
-        help="type of the leaves of trees; float16 rounds them to 3 digits (default: as they are)",
+        choices=("float32", "float16", "int8"),
+        help="type of the leaves of trees; float16 rounds them to 3 digits, int8, with --layout packed, to 255 values "
+        "(default: as they are)",
     )
     parser.add_argument(
         "--layout",
-        choices=("list", "interval", "interval32"),
-        help="with --to mcb: tables of intervals in place of a list of stumps (default: as it is)",
+        choices=("list", "interval", "interval32", "packed"),
+        help="packed: a few bits for each split and leaf of trees; with --to mcb, tables of intervals "
+        "in place of a list of stumps (default: as it is)",
     )
     add_rows(parser)
     add_early(parser)
@@ -82,14 +84,19 @@ def parse(argv):
     """Return the arguments as a namespace."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
-    if arguments.layout and arguments.to != "mcb":
-        parser.error("--layout is for --to mcb")
-    if arguments.leaves == "float16" and arguments.source != "mcb":
-        parser.error("--leaves float16 is for model files: leaves of another library would be further from its own")
+    c = arguments.to == "c" and arguments.layout in ("list", "packed")
+    if arguments.layout and arguments.to != "mcb" and not c:
+        parser.error("--layout is for --to mcb; list and packed are for --to c, too")
+    if arguments.layout == "packed" and arguments.integer:
+        parser.error("--layout packed is not for --integer")
+    if arguments.leaves in ("float16", "int8") and arguments.source != "mcb":
+        parser.error(
+            f"--leaves {arguments.leaves} is for model files: leaves of another library would be further from its own"
+        )
     if arguments.integer and arguments.to != "c":
         parser.error("--integer is for --to c")
-    if arguments.rows and not arguments.integer and arguments.source == "mcb":
-        parser.error("--rows is for --integer and for --from another library")
+    if arguments.rows and not arguments.integer and arguments.source == "mcb" and arguments.leaves in (None, "float32"):
+        parser.error("--rows is for --integer and for --from another library, and for --leaves float16 and int8")
     if arguments.early and arguments.to != "mcb":
         parser.error("--early is for --to mcb")
     if not arguments.early and (arguments.rate is not None or arguments.background is not None):
@@ -109,7 +116,8 @@ def add_rows(parser):
         type=file_name,
         metavar="file",
         help="LIBSVM text or CSV. With --integer features are integers where these are, and rows are counted whose "
-        "class is another one than with floating point; with --from, rows whose class may be",
+        "class is another one than with floating point; with --leaves, than with the leaves as they are; with --from, "
+        "rows whose class may be",
     )
 
 
@@ -152,7 +160,9 @@ def convert(argv):
     if arguments.source != "mcb":
         say_error(model, rows, note)
     if arguments.leaves or arguments.layout:
-        model = type(model).from_bytes(model.to_bytes(layout=arguments.layout, leaves=arguments.leaves))
+        exact, model = model, type(model).from_bytes(model.to_bytes(layout=arguments.layout, leaves=arguments.leaves))
+        if rows is not None and arguments.source == "mcb":
+            say_changed(exact, model, rows, note)
     if arguments.early is not None:
         model = with_exits(model, arguments, note)
     if arguments.to in BINARY:
@@ -207,6 +217,12 @@ def say_error(model, rows, note):
         scores.sort(axis=1)
         close = int((scores[:, -1] - scores[:, -2] <= 2 * error).sum())
         note(f"of {len(rows)} rows, {close} have two best classes that are closer")
+
+
+def say_changed(exact, model, rows, note):
+    """Say how many rows have another class than before the leaves were rounded."""
+    changed, m = int((model.predict_codes(rows) != exact.predict_codes(rows)).sum()), len(rows)
+    note(f"of {m} rows, {changed} ({changed / max(m, 1):.3%}) have another class than with the leaves as they were")
 
 
 def written(model, arguments, rows, note):

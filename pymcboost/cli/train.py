@@ -42,6 +42,7 @@ from pymcboost.cli.options import (
 )
 from pymcboost.cli.rows import read_like, read_training, refuse_lists, set_weights
 from pymcboost.cli.words import in_options
+from pymcboost.cli.workers import add_mpi, agreed, begin, check_mpi
 from pymcboost.registry import get_class
 from pymcboost.threads import counted
 
@@ -50,7 +51,7 @@ USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
 Train a boosted classifier on a file in LIBSVM format, CSV or Parquet and write it as a .mcb model file."""
 CHECKPOINT_EVERY = 300
-LAYOUTS = ("list", "interval", "interval32")
+LAYOUTS = ("list", "interval", "interval32", "packed")
 
 
 def main(argv=None):
@@ -73,7 +74,10 @@ def parse(argv, alone=False):
         if arguments.cross_validation or estimator.n_estimators == "auto" or holds_out:
             import sklearn.model_selection  # noqa: F401  it makes the folds; Ctrl-C is safe here
     if arguments.layout not in estimator.layouts():
-        raise UsageError(f"--layout {arguments.layout} is for stumps whose scores are summed; leave it out")
+        remedy = "is for stumps whose scores are summed; leave it out"
+        if arguments.layout == "packed":
+            remedy = "is for vector-tree with --leaf-levels and no categories; mcboost-convert packs other trees, too"
+        raise UsageError(f"--layout {arguments.layout} {remedy}")
     return arguments, estimator, weights
 
 
@@ -95,6 +99,7 @@ def read_arguments(argv):
     """The arguments, the parameters they ask for, and the class weights; by the table alone."""
     parser, algorithm, arguments, given, weights = parsed(argv, PROGRAM, USAGE, make_parser)
     check_parameters(parser, arguments, algorithm, given, weights)
+    check_mpi(parser, arguments, algorithm)
     _check_files(parser, arguments)
     if "n_iter_no_change" in given:
         given.setdefault("early_stopping", True)
@@ -124,12 +129,13 @@ def _add_data_options(group):
         help="LIBSVM file whose --metric is followed during training (what --early-stopping then watches)",
     )
     add_reading(group)
+    add_mpi(group)
     group.add_argument(
         "--layout",
         choices=LAYOUTS,
         default="list",
         help="layout of the model file: all in order, or stumps merged per feature into a table of float64 or, half as "
-        "large, of float32 (default: list)",
+        "large, of float32; packed, with --leaf-levels: trees in a few bits for each split and leaf (default: list)",
     )
     group.add_argument(
         "--checkpoint",
@@ -193,7 +199,9 @@ def train(argv, alone=False):
     """Do what ``mcboost-train``'s arguments ask."""
     arguments, estimator, weights = parse(argv, alone)
     algorithm = get_algorithm(arguments.algorithm)
-    options, note_plainly = option_of(algorithm), notifier(PROGRAM, arguments.quiet)
+    workers = begin(arguments)
+    quiet = arguments.quiet or (workers is not None and workers.rank > 0)
+    options, note_plainly = option_of(algorithm), notifier(PROGRAM, quiet)
 
     def spoken(text):
         return in_options(text.replace(algorithm.title, algorithm.name), options)
@@ -202,15 +210,18 @@ def train(argv, alone=False):
         note_plainly(spoken(text))
 
     try:
-        return run_training(arguments, estimator, weights, note)
-    except (ValueError, MemoryError) as error:
-        error.args = (spoken(str(error)), *error.args[1:])
+        return run_training(arguments, estimator, weights, note, workers)
+    except Exception as error:
+        if workers is not None:
+            workers.fail(error)
+        if isinstance(error, (ValueError, MemoryError)):
+            error.args = (spoken(str(error)), *error.args[1:])
         raise
 
 
-def run_training(arguments, estimator, weights, note):
+def run_training(arguments, estimator, weights, note, workers=None):
     """Read the rows; train and save a model, or cross-validate."""
-    if not arguments.cross_validation:
+    if not arguments.cross_validation and (workers is None or workers.rank == 0):
         check_target(arguments.model_file)
         if arguments.checkpoint:
             check_target(arguments.checkpoint, "checkpoint", streams=False)
@@ -218,6 +229,7 @@ def run_training(arguments, estimator, weights, note):
     if several:
         refuse_lists(arguments, weights)
     data = read_training(arguments, note, missing, several)
+    data = data if workers is None else agreed(workers, data, note)
     if data.categories is not None:
         estimator.set_params(categorical_features=data.categories)
     X, y = data.X, data.y
@@ -239,7 +251,7 @@ def run_training(arguments, estimator, weights, note):
                 from pymcboost.cli.validate import cross_validate
 
             return cross_validate(estimator, X, y, arguments)
-        return fit_and_save(estimator, data, validation, arguments, note)
+        return fit_and_save(estimator, data, validation, arguments, note, workers)
 
 
 def model_bytes(estimator, data, layout):
@@ -291,17 +303,19 @@ def start(estimator, arguments, note):
     return functools.partial(checkpoint.fit, estimator), checkpoint
 
 
-def fit_and_save(estimator, rows, validation, arguments, note):
+def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     """Train, save and report; after Ctrl-C save the rounds that are done."""
     fit, checkpoint = start(estimator, arguments, note)
-    begin, interrupted = time.perf_counter(), False
+    started, interrupted = time.perf_counter(), False
     try:
-        fit(rows.X, rows.y, **validation)
+        fit(rows.X, rows.y, **validation, **({} if workers is None else {"comm": workers}))
     except KeyboardInterrupt:
         if not getattr(estimator, "n_estimators_", 0):
             raise
         interrupted = True
-    seconds = time.perf_counter() - begin
+    seconds = time.perf_counter() - started
+    if workers is not None and workers.rank:  # the first process writes the model
+        return INTERRUPTED if interrupted else OK
     data = model_bytes(estimator, rows, arguments.layout)
     path, problem = save_anywhere(data, arguments)
     shown = "<stdout>" if path is not None and stream_number(path) == 1 else path

@@ -3,6 +3,8 @@
 import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost._kernels.exact import on_grid
+from pymcboost.comm import ALONE, lengths
 from pymcboost.data.mapped import Mapped, mapped
 from pymcboost.threads import available_memory, in_words
 
@@ -33,9 +35,15 @@ class TrainingRows:
     sample_weight : ndarray of float64 (n,)
         Non-negative; rows of weight 0 are dropped before thresholds are formed. Equal weights become 1; others, where
         their mean is below 1/1024 or above 1024, are divided by the power of two next to it.
+    exact : bool, default=False
+        Weights are rounded to multiples of a power of two, so that their sums are exact in any order.
     min_weight_fraction_leaf : float, default=0
         Share of the total weight that must lie on either side of every split.
     n_threads : int, default=1
+    comm : object, default=ALONE
+        Communicator of the workers among which the rows are divided.
+    row_number : ndarray of int64 (n,), optional
+        Numbers of the rows of X, which draws of rows go by; by default their places among the rows of all workers.
 
     Attributes
     ----------
@@ -43,6 +51,9 @@ class TrainingRows:
         Rows of X in use, sorted by class.
     class_start : ndarray of int64 (n_classes + 1,)
         First position of each class in ``rows``.
+    total_rows : int
+        Rows in use of all workers.
+    row_number : ndarray of int64 (m,)
     weight : ndarray of float64 (m,)
     weight_unit : float
         What a sample weight of 1 has become.
@@ -53,22 +64,32 @@ class TrainingRows:
     dtype : numpy dtype of the gradient
     """
 
-    def __init__(self, X, y, n_classes, sample_weight, *, min_weight_fraction_leaf=0.0, n_threads=1):
+    def __init__(
+        self, X, y, n_classes, sample_weight, *, min_weight_fraction_leaf=0.0, n_threads=1, comm=ALONE, row_number=None,
+        exact=False,
+    ):  # fmt: skip
+        self.comm = comm
         keep = np.flatnonzero(sample_weight > 0)
         self.rows = keep[np.argsort(y[keep], kind="stable")].astype(np.int64)
         self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)
-        self.weight, self.weight_unit = _moderate(np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64))
         self.n_classes = n_classes
         self.n_rows = len(self.rows)
+        self.total_rows = int(comm.sum(np.array([self.n_rows]))[0])
+        weight = np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64)
+        self.weight, self.weight_unit = _moderate_all(weight, comm, self.total_rows) if exact else _moderate(weight)
+        before = lengths(comm, len(y))[: comm.rank].sum()  # rows of other workers
+        own = self.rows + before if before else self.rows
+        self.row_number = own if row_number is None else row_number[self.rows]
         self.n_features = X.shape[1]
         self.class_start = np.searchsorted(self.y, np.arange(n_classes + 1)).astype(np.int64)
         self.lanes, self.n_blocks = layout(n_classes)
-        size = self.n_rows * self.lanes * self.n_blocks
+        size = self.total_rows * self.lanes * self.n_blocks
         self.dtype = np.dtype(np.float64 if size <= SMALL_DATA else np.float32)
         self.X = X
         self._check_memory(X, n_threads)
         # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
-        self.least_weight = min_weight_fraction_leaf * self.weight.sum() * (1 - 1e-9)
+        total = float(comm.sum(self.weight.sum(keepdims=True))[0])
+        self.least_weight = min_weight_fraction_leaf * total * (1 - 1e-9)
 
     def _check_memory(self, X, n_threads):
         """Refuse before anything large is taken: what the columns need while they are made."""
@@ -116,17 +137,39 @@ def _moderate(weight):
     A power of two changes no bit of their ratios.
     """
     if (weight == weight[0]).all() and np.isfinite(weight[0]):
-        with np.errstate(over="ignore"):
-            return np.ones(len(weight)), float(np.minimum(1 / weight[0], np.finfo(np.float64).max))
-    mean = float((weight / len(weight)).sum())
-    if not np.isfinite(mean):
-        raise ValueError("the sample weights, times the class weights, sum to infinity; divide them by a constant")
+        return np.ones(len(weight)), _inverse(weight[0])
+    mean = _finite((weight / len(weight)).sum())
     if mean < np.finfo(np.float64).tiny:  # it has lost digits, or all of them
         exponent = np.frexp(np.ldexp(weight, 1074).mean())[1] - 1074
     else:
         exponent = np.frexp(mean)[1]
     if -10 <= exponent <= 10:
         return weight, 1.0
+    return np.ldexp(weight, -exponent), _inverse(1.0, exponent)
+
+
+def _moderate_all(weight, comm, n):
+    """`_moderate` of the n weights of all workers, on a grid that makes their sums exact."""
+    ends = comm.maximum(np.array([weight.max(initial=-np.inf), (-weight).max(initial=-np.inf)]))
+    largest, least = float(ends[0]), -float(ends[1])
+    if least == largest and np.isfinite(least):
+        return np.ones(len(weight)), _inverse(least)
+    first = int(np.frexp(_finite(largest))[1])
+    weight = on_grid(np.ldexp(weight, -first), 1.0, n)
+    mean = float(comm.sum(weight.sum(keepdims=True))[0]) / n
+    exponent = int(np.frexp(mean)[1]) + first
+    moved = 0 if -10 <= exponent <= 10 else exponent
+    return np.ldexp(weight, first - moved), _inverse(1.0, moved)
+
+
+def _finite(size):
+    """A mean or sum of weights; an error if it is none."""
+    if not np.isfinite(size):
+        raise ValueError("the sample weights, times the class weights, sum to infinity; divide them by a constant")
+    return float(size)
+
+
+def _inverse(number, exponent=0):
+    """1 / (number 2^exponent), at most the largest number."""
     with np.errstate(over="ignore"):
-        unit = float(np.minimum(np.ldexp(1.0, -exponent), np.finfo(np.float64).max))
-    return np.ldexp(weight, -exponent), unit
+        return float(np.minimum(np.ldexp(1 / number, -exponent), np.finfo(np.float64).max))

@@ -6,7 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
+from pymcboost.comm import ALONE
 from pymcboost.data.binning import bin_dense, bin_exactly, bin_sparse
+from pymcboost.data.divided import bin_divided
 from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import TrainingRows
 from pymcboost.data.tree_layouts import entries_of, lanes_of, tiles_of
@@ -31,11 +33,18 @@ class TreeData(TrainingRows):
 
     def __init__(
         self, X, y, n_classes, sample_weight, *, max_bins=256, min_weight_fraction_leaf=0.0, n_threads=1,
-        categorical=(),
+        categorical=(), comm=ALONE, row_number=None, exact=False,
     ):  # fmt: skip
         super().__init__(
-            X, y, n_classes, sample_weight, min_weight_fraction_leaf=min_weight_fraction_leaf, n_threads=n_threads
-        )
+            X, y, n_classes, sample_weight, min_weight_fraction_leaf=min_weight_fraction_leaf, n_threads=n_threads,
+            comm=comm, row_number=row_number, exact=exact,
+        )  # fmt: skip
+        if comm.size > 1:
+            exact = np.isin(np.arange(self.n_features), categorical) | (self.dtype == np.float64)
+            bins = bin_divided(self, max_bins, exact)
+            levels = {int(f): self._levels(f) for f in categorical}
+            self.columns = lanes_of(bins, levels, self.total_rows)
+            return
         if self.is_sparse:
             self.columns = entries_of(bin_sparse(self, max_bins, n_threads), self.n_rows)
             return
@@ -48,7 +57,7 @@ class TreeData(TrainingRows):
 
     def _levels(self, f):
         """Codes that occur in a column of categories."""
-        codes = np.unique(self.X[self.rows, f])
+        codes = np.unique(self.comm.concatenate(np.unique(self.X[self.rows, f]).astype(np.float64)))
         return codes[~np.isnan(codes)].astype(np.int64)
 
     @cached_property

@@ -165,13 +165,18 @@ def _features(column, n_bins, has_missing, usual, cuts):
     }
 
 
-def lanes_of(bins, levels):
-    """`Columns` in lanes, from dense `Bins`; ``levels``: codes of the categorical columns of X."""
+def lanes_of(bins, levels, total_rows=None):
+    """`Columns` in lanes, from dense `Bins`; ``levels``: codes of the categorical columns of X.
+
+    With ``total_rows``, of all workers, every feature has a lane of its own: rows of one say nothing of the others'.
+    """
     m = bins.codes.shape[1]
-    used = np.flatnonzero(((bins.n_bins > 1) & (bins.missing < m)) | ((bins.missing > 0) & (bins.missing < m)))
+    total = m if total_rows is None else total_rows
+    used = np.flatnonzero(((bins.n_bins > 1) | (bins.missing > 0)) & (bins.missing < total))
     its = _features(used, bins.n_bins[used], bins.missing[used] > 0, bins.mode[used], [bins.cuts[f] for f in used])
     n, cells = len(used), its["n_bins"] + its["has_missing"]
-    lanes = _plan(bins.codes, its, bins.mode_rows[used], levels)
+    planned = total_rows is None
+    lanes = _plan(bins.codes, its, bins.mode_rows[used], levels) if planned else [[f] for f in range(n)]
     lane, cell0, mode = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)
     codes = zeros_beside(bins.codes, (len(lanes), m), bins.codes.dtype)
     for at, features in enumerate(lanes):

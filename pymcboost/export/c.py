@@ -10,6 +10,7 @@ from pymcboost._version import __version__
 from pymcboost.export.ctext import array, identifier, lines, number, string, type_of
 from pymcboost.export.forest import of_one_label
 from pymcboost.export.integers import Quantised
+from pymcboost.export.packedc import packed_trees
 from pymcboost.model.arrays import narrow
 
 OTHERS = "C is written of stumps, trees, interval tables and linear machines, not of a {}; mcb.h scores it"
@@ -118,7 +119,8 @@ def to_c(
     Parameters
     ----------
     model : Model or fitted estimator
-        Of stumps, trees or an interval table, or a linear machine. Kernel machines and ``decoder="exp"`` are refused.
+        Of stumps, trees or an interval table, or a linear machine. Packed trees stay packed. Kernel machines and
+        ``decoder="exp"`` are refused.
     name : str, default="model"
         What the names in C begin with.
     header : bool, default=False
@@ -140,7 +142,7 @@ def to_c(
     ensemble, form = model.ensemble, None
     if ensemble.KIND == 3:
         ensemble = ensemble.dense()
-    if model.kind not in (1, 2, 3, 5):
+    if ensemble.KIND not in (1, 2, 3, 5):
         raise ValueError(OTHERS.format(ensemble.NAME))
     if ensemble.decoder == "exp":
         raise ValueError(EXP)
@@ -183,8 +185,9 @@ class _File:
         guard = f"{self.name.upper()}_INCLUDED"
         yield from [f"#ifndef {guard}", f"#define {guard}", ""] if self.header else []
         yield from ["#include <stddef.h>", "#include <stdint.h>", "", *signatures, ""]
-        body = {1: self.stumps, 2: self.intervals, 3: self.trees, 5: self.linear}[self.model.kind]
-        arrays, helpers, declared, loop = body()
+        body = {1: self.stumps, 2: self.intervals, 3: self.trees, 5: self.linear}[ensemble.KIND]
+        packed = self.model.layout == "packed" and self.form is None
+        arrays, helpers, declared, loop = self.packed() if packed else body()
         for name, values in {"bias": ensemble.bias, **arrays}.items():
             yield from [*array(f"{self.name}_{name}", values), ""]
         if self.input == "uint32_t":
@@ -244,6 +247,12 @@ class _File:
     def start(self, loop):
         """The loop after the scores have got the bias."""
         return f"    for (k = 0; k < CLASSES; k++) scores[k] = NAME_bias[k];\n{loop}"
+
+    def packed(self):
+        """The same of packed trees."""
+        arrays, helpers, declared, loop, words = packed_trees(self.model)
+        self.words |= words
+        return arrays, helpers, declared, loop
 
     def stumps(self):
         """Arrays, functions, counters and the loop of a list of stumps."""

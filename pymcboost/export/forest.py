@@ -20,8 +20,8 @@ def of_one_label(model):
 def forest(model, target):
     """Trees as a dump has them, at least one, and the code or None; all but sums over stumps and trees is refused."""
     ensemble = model.ensemble
-    if model.kind not in (1, 3) or ensemble.decoder != "linear":
-        what = f"decoder={ensemble.decoder!r}" if model.kind in (1, 3) else f"kind {model.kind}: {ensemble.NAME}"
+    if ensemble.KIND not in (1, 3) or ensemble.decoder != "linear":
+        what = f"decoder={ensemble.decoder!r}" if ensemble.KIND in (1, 3) else f"kind {ensemble.KIND}: {ensemble.NAME}"
         raise ValueError(f"{target} is written of stumps and trees whose leaves are added up; this model has {what}")
     if not len(ensemble):
         return [{"class": 0, "base": None, "nodes": [{"value": 0.0}]}], None

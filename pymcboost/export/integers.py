@@ -46,8 +46,8 @@ class Quantised:
         if kind not in TYPES:
             raise ValueError(f"integer must be 'int8', 'int16' or 'int32', not {kind!r}")
         self.model, self.kind, ensemble = model, kind, model.ensemble
-        if model.kind not in (1, 3) or ensemble.decoder != "linear":
-            what = ensemble.NAME if model.kind not in (1, 3) else f"model with decoder={ensemble.decoder!r}"
+        if ensemble.KIND not in (1, 3) or ensemble.decoder != "linear":
+            what = ensemble.NAME if ensemble.KIND not in (1, 3) else f"model with decoder={ensemble.decoder!r}"
             raise ValueError(
                 f"scores in integers are those of stumps and trees whose leaves are added up, not of a {what}"
             )
@@ -60,7 +60,7 @@ class Quantised:
         self.input, threshold = features(ensemble.threshold, self.rows)
         # The largest leaf just fits its type. The largest sum fits 32 bits, after a rounding of every term by a half.
         halves = (len(ensemble) + 1) * (1 if code is None else float(np.abs(code).max(initial=1))) / 2
-        parts = {name: getattr(ensemble, name) for name in LEAVES[model.kind] if getattr(ensemble, name) is not None}
+        parts = {name: getattr(ensemble, name) for name in LEAVES[ensemble.KIND] if getattr(ensemble, name) is not None}
         largest = float(max(np.abs(values).max(initial=0) for values in parts.values()))
         bound = float(magnitudes(ensemble, np.float64).max())
         self.scale = min(float(np.iinfo(kind).max) / (largest or 1), (LARGEST - halves - 1) / (bound or 1))

@@ -33,7 +33,7 @@ def to_onnx(model: Any) -> bytes:
         What an .onnx file holds.
     """
     model = of_one_label(model)
-    trees = None if model.kind == 5 else forest(model, "ONNX")
+    trees = None if model.ensemble.KIND == 5 else forest(model, "ONNX")
     try:
         from onnx import TensorProto, checker, helper, numpy_helper
     except ImportError:

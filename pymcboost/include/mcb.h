@@ -207,6 +207,10 @@ extern "C" {
     X(MCB_E_ENTRIES, 70, "LOFF and LCLS, the entries of leaves, go together, and without TCLS")                        \
     X(MCB_E_ENTRY_OFFSETS, 71, "the entries of the leaves do not begin at 0, rise, and end at the size of LCLS")       \
     X(MCB_E_ENTRY_CLASS, 72, "the class of an entry is not below the number of classes, or those of a leaf do not increase") \
+    X(MCB_E_PACK, 75, "PACK has fewer than 32 bytes, or they hold an unknown flag, or a number or type out of range")  \
+    X(MCB_E_PACK_SIZE, 76, "PACK has another size than its tables, trees, splits and leaves take")                     \
+    X(MCB_E_PACK_SPLIT, 77, "a packed split asks for a feature or a threshold that the tables do not have")            \
+    X(MCB_E_PACK_LEAF, 78, "a packed leaf asks for a value that the table does not have")                              \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \
@@ -236,7 +240,8 @@ enum mcb_kind {
     MCB_KIND_INTERVALS = 2,
     MCB_KIND_TREES = 3,
     MCB_KIND_LINEAR = 5,
-    MCB_KIND_KERNEL = 6
+    MCB_KIND_KERNEL = 6,
+    MCB_KIND_PACKED = 7
 };
 /* How the scores of a code's columns become those of the classes; without a code, linear. */
 enum mcb_decoder { MCB_DECODER_LINEAR = 0, MCB_DECODER_HAMMING = 1, MCB_DECODER_EXP = 2 };
@@ -286,6 +291,7 @@ enum mcb_slot {
     MCB_S_ABOV, /* f64: scores above which a row has the labels, with the link sigmoid; absent: 0 */
     MCB_S_LOFF, /* trees: where the entries of each leaf begin in LEAF and LCLS; absent: leaves have all classes */
     MCB_S_LCLS, /* trees: classes of the entries, increasing in a leaf; the other classes of a leaf get nothing */
+    MCB_S_PACK, /* packed trees: tables, and numbers of few bits */
     MCB_N_SLOTS
 };
 
@@ -508,7 +514,8 @@ typedef struct {
 #define MCB__TREES (1u << MCB_KIND_TREES)
 #define MCB__LINEAR (1u << MCB_KIND_LINEAR)
 #define MCB__KERNEL (1u << MCB_KIND_KERNEL)
-#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS | MCB__TREES | MCB__LINEAR | MCB__KERNEL)
+#define MCB__PACKED (1u << MCB_KIND_PACKED)
+#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS | MCB__TREES | MCB__LINEAR | MCB__KERNEL | MCB__PACKED)
 
 static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"FEAT", MCB__UINTS, MCB__STUMPS | MCB__TREES, MCB__STUMPS | MCB__TREES},
@@ -528,7 +535,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"LEAF", 1u << MCB_F32 | 1u << MCB_F16, MCB__TREES, MCB__TREES},
     {"TCLS", MCB__UINTS, 0, MCB__TREES},
     {"TBAS", MCB__UINTS, 0, MCB__TREES},
-    {"RNDS", MCB__UINTS, MCB__TREES, MCB__TREES},
+    {"RNDS", MCB__UINTS, MCB__TREES, MCB__TREES | MCB__PACKED},
     {"WMAT", 1u << MCB_F32, MCB__LINEAR, MCB__LINEAR},
     {"SVEC", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
     {"DUAL", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
@@ -550,11 +557,203 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"ABOV", 1u << MCB_F64, 0, MCB__KINDS},
     {"LOFF", MCB__UINTS, 0, MCB__TREES},
     {"LCLS", MCB__UINTS, 0, MCB__TREES},
+    {"PACK", 1u << MCB_U8, MCB__PACKED, MCB__PACKED},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
     const mcb_section *s = &m->section[slot];
     return mcb__fail(m, status, mcb__rules[slot].tag, (uint64_t)(s->data - m->data) + item * mcb__dtype_size(s->dtype));
+}
+
+/* ----------------------------------------------------------------------------------------------------- packed trees */
+
+/* What the section PACK holds: 32 bytes, tables of features, thresholds and values of leaves, then numbers of few bits. */
+typedef struct {
+    uint64_t n_trees, n_splits, n_features, n_thresholds, n_values, least, columns;
+    uint32_t flags, size_bits, feature_bits, threshold_bits, right_bits, leaf_bits, class_bits, split_bits;
+    mcb_section feature, first, threshold, value; /* first: where the thresholds of each feature begin, and the count */
+    const unsigned char *size, *cls, *split, *leaf;
+} mcb__pack;
+
+enum { MCB__PACK_CLASSES = 1, MCB__PACK_MISSING = 2, MCB__PACK_HALF = 4, MCB__PACK_LEAF_HALF = 8 };
+
+/* Number of `width` bits, at most 32, that begins at a bit. The lowest bit comes first. */
+MCB__INLINE uint32_t mcb__bits(const unsigned char *p, uint64_t bit, uint32_t width) {
+    uint32_t shift = (uint32_t)(bit & 7), n;
+    uint64_t v = 0;
+    p += bit >> 3;
+    for (n = 0; n < shift + width; n += 8) v |= (uint64_t)*p++ << n;
+    return (uint32_t)(v >> shift & ((UINT64_C(1) << width) - 1));
+}
+
+/* Numbers of few bits begin at *at of PACK, which moves behind them. */
+static inline const unsigned char *mcb__pack_part(const mcb_section *pack, uint64_t *at, uint64_t count,
+                                                  uint32_t width) {
+    const unsigned char *begin = pack->data + (*at < pack->count ? (size_t)*at : 0);
+    *at += (count * width + 7) / 8;
+    return begin;
+}
+
+/* The same of a table of numbers. */
+static inline mcb_section mcb__pack_table(const mcb_section *pack, uint64_t *at, uint64_t count, uint32_t dtype) {
+    mcb_section s;
+    s.data = mcb__pack_part(pack, at, count, 8 * mcb__dtype_size(dtype));
+    s.count = count;
+    s.dtype = dtype;
+    return s;
+}
+
+/* Find the parts of PACK, which has 32 bytes or more. Returns the bytes that they take. */
+static inline uint64_t mcb__pack_of(const mcb_model *m, mcb__pack *p) {
+    const mcb_section *s = &m->section[MCB_S_PACK];
+    const unsigned char *h = s->data;
+    uint64_t at = 32;
+    p->n_trees = mcb__u32(h);
+    p->n_splits = mcb__u32(h + 4);
+    p->n_thresholds = mcb__u32(h + 8);
+    p->n_features = mcb__u32(h + 12);
+    p->least = mcb__u32(h + 16);
+    p->n_values = mcb__u16(h + 20);
+    p->flags = h[22];
+    p->size_bits = h[23];
+    p->feature_bits = h[24];
+    p->threshold_bits = h[25];
+    p->right_bits = h[26];
+    p->leaf_bits = h[27];
+    p->class_bits = p->flags & MCB__PACK_CLASSES ? h[28] : 0;
+    p->split_bits = p->feature_bits + p->threshold_bits + p->right_bits + (p->flags & MCB__PACK_MISSING ? 1 : 0);
+    p->columns = p->flags & MCB__PACK_CLASSES ? 1 : m->n_classes;
+    p->feature = mcb__pack_table(s, &at, p->n_features, h[29]);
+    p->first = mcb__pack_table(s, &at, p->n_features + 1, h[30]);
+    p->threshold = mcb__pack_table(s, &at, p->n_thresholds, p->flags & MCB__PACK_HALF ? MCB_F16 : MCB_F32);
+    p->value = mcb__pack_table(s, &at, p->n_values, p->flags & MCB__PACK_LEAF_HALF ? MCB_F16 : MCB_F32);
+    p->size = mcb__pack_part(s, &at, p->n_trees, p->size_bits);
+    p->cls = mcb__pack_part(s, &at, p->n_trees, p->class_bits);
+    p->split = mcb__pack_part(s, &at, p->n_splits, p->split_bits);
+    p->leaf = mcb__pack_part(s, &at, (p->n_splits + p->n_trees) * p->columns, p->leaf_bits);
+    return at;
+}
+
+MCB__INLINE uint64_t mcb__pack_size(const mcb__pack *p, uint64_t tree) {
+    return p->least + mcb__bits(p->size, tree * p->size_bits, p->size_bits);
+}
+
+/* From a split to its right child. */
+MCB__INLINE uint64_t mcb__pack_right(const mcb__pack *p, uint64_t split) {
+    uint64_t bit = split * p->split_bits + p->feature_bits + p->threshold_bits;
+    return 1 + (uint64_t)mcb__bits(p->split, bit, p->right_bits);
+}
+
+/* Learners of the whole file. */
+static inline uint64_t mcb__all_learners(const mcb_model *m) {
+    if (m->kind == MCB_KIND_PACKED) return mcb__u32(m->section[MCB_S_PACK].data);
+    return m->section[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count;
+}
+
+/* --------------------------------------------------------------------------------------- validation: packed trees */
+
+/* The parts fill PACK. A leaf takes a bit or more, so that the numbers of trees and splits are in proportion to the file. */
+static inline int mcb__check_pack_shape(mcb_model *m) {
+    const mcb_section *s = &m->section[MCB_S_PACK];
+    const unsigned char *h = s->data;
+    uint64_t end;
+    mcb__pack p;
+    int i;
+    if (s->count < 32) return mcb__fail_numbers(m, MCB_E_PACK, mcb__rules[MCB_S_PACK].tag, (uint64_t)(h - m->data),
+                                                 s->count, 32);
+    if (h[22] > 15 || h[31]) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, h[22] > 15 ? 22 : 31);
+    for (i = 23; i < 29; i++) {
+        if (h[i] > 32 || (i == 27 && (h[i] < 1 || h[i] > 8)) || (i == 28 && !(h[22] & MCB__PACK_CLASSES) && h[i]))
+            return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, (uint64_t)i);
+    }
+    for (i = 29; i < 31; i++) {
+        if (h[i] < MCB_U8 || h[i] > MCB_U32) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, (uint64_t)i);
+    }
+    end = mcb__pack_of(m, &p);
+    if (end != s->count)
+        return mcb__fail_numbers(m, MCB_E_PACK_SIZE, mcb__rules[MCB_S_PACK].tag, (uint64_t)(h - m->data), s->count,
+                                 end);
+    m->n_learners = p.n_trees;
+    m->n_rounds = m->section[MCB_S_RNDS].data ? m->section[MCB_S_RNDS].count : p.n_trees;
+    return MCB_OK;
+}
+
+static inline int mcb__pack_wrong(mcb_model *m, int status, const unsigned char *at) {
+    return mcb__wrong_item(m, status, MCB_S_PACK, (uint64_t)(at - m->section[MCB_S_PACK].data));
+}
+
+/* Features increase and are below d, each has a threshold or more, and all numbers are finite. */
+static inline int mcb__check_pack_tables(mcb_model *m, const mcb__pack *p) {
+    uint64_t i;
+    uint32_t half_threshold = p->flags & MCB__PACK_HALF, half_value = p->flags & MCB__PACK_LEAF_HALF;
+    for (i = 0; i < p->n_features; i++) {
+        uint32_t f = mcb__uint(&p->feature, i);
+        if (f >= m->n_features || (i > 0 && f <= mcb__uint(&p->feature, i - 1)))
+            return mcb__pack_wrong(m, MCB_E_FEATURE_INDEX, p->feature.data + i * mcb__dtype_size(p->feature.dtype));
+    }
+    for (i = 0; i <= p->n_features; i++) {
+        uint32_t first = mcb__uint(&p->first, i);
+        if (i == 0 ? first != 0 : first <= mcb__uint(&p->first, i - 1) || first > p->n_thresholds)
+            return mcb__pack_wrong(m, MCB_E_OFFSETS, p->first.data + i * mcb__dtype_size(p->first.dtype));
+    }
+    if (mcb__uint(&p->first, p->n_features) != p->n_thresholds)
+        return mcb__pack_wrong(m, MCB_E_OFFSETS, p->threshold.data);
+    for (i = 0; i < p->n_thresholds; i++) {
+        const unsigned char *at = p->threshold.data + i * (half_threshold ? 2 : 4);
+        uint32_t bits = half_threshold ? (uint32_t)mcb__u16(at) << 16 : mcb__u32(at);
+        uint32_t all = half_threshold ? 0x7c000000u : 0x7f800000u;
+        if ((bits & all) == all) return mcb__pack_wrong(m, MCB_E_THRESHOLD, at);
+    }
+    for (i = 0; i < p->n_values; i++) {
+        const unsigned char *at = p->value.data + i * (half_value ? 2 : 4);
+        uint32_t bits = half_value ? (uint32_t)mcb__u16(at) << 16 : mcb__u32(at);
+        uint32_t all = half_value ? 0x7c000000u : 0x7f800000u;
+        if ((bits & all) == all) return mcb__pack_wrong(m, MCB_E_LEAF, at);
+    }
+    return MCB_OK;
+}
+
+/* The splits from `begin` to `end` are one tree; as mcb__check_tree. */
+static inline int mcb__check_pack_tree(mcb_model *m, const mcb__pack *p, uint64_t begin, uint64_t end) {
+    uint64_t i = end, k, stop;
+    while (i-- > begin) {
+        uint64_t bit = i * p->split_bits, r = mcb__pack_right(p, i);
+        uint32_t f = mcb__bits(p->split, bit, p->feature_bits);
+        uint32_t c = mcb__bits(p->split, bit + p->feature_bits, p->threshold_bits);
+        if (f >= p->n_features || c >= mcb__uint(&p->first, (uint64_t)f + 1) - mcb__uint(&p->first, f))
+            return mcb__pack_wrong(m, MCB_E_PACK_SPLIT, p->split + bit / 8);
+        stop = i + r;
+        for (k = i + 1; r <= end - i && k < stop;) k += mcb__pack_right(p, k);
+        if (r > end - i || k != stop) return mcb__pack_wrong(m, MCB_E_RIGHT, p->split + bit / 8);
+    }
+    return MCB_OK;
+}
+
+static inline int mcb__check_pack(mcb_model *m) {
+    mcb__pack p;
+    uint64_t i, begin = 0;
+    int status;
+    mcb__pack_of(m, &p);
+    if ((status = mcb__check_pack_tables(m, &p))) return status;
+    for (i = 0; i < p.n_trees; i++) {
+        uint64_t size = mcb__pack_size(&p, i);
+        if (size > p.n_splits - begin)
+            return mcb__pack_wrong(m, MCB_E_TREE_SIZES, p.size + i * p.size_bits / 8);
+        begin += size;
+    }
+    if (begin != p.n_splits) return mcb__pack_wrong(m, MCB_E_TREE_SIZES, p.size);
+    for (i = begin = 0; i < p.n_trees; i++) {
+        uint64_t size = mcb__pack_size(&p, i);
+        if ((status = mcb__check_pack_tree(m, &p, begin, begin + size))) return status;
+        begin += size;
+        if (mcb__bits(p.cls, i * p.class_bits, p.class_bits) >= m->n_classes)
+            return mcb__pack_wrong(m, MCB_E_TREE_CLASS, p.cls + i * p.class_bits / 8);
+    }
+    for (i = 0; i < (p.n_splits + p.n_trees) * p.columns; i++) {
+        if (mcb__bits(p.leaf, i * p.leaf_bits, p.leaf_bits) >= p.n_values)
+            return mcb__pack_wrong(m, MCB_E_PACK_LEAF, p.leaf + i * p.leaf_bits / 8);
+    }
+    return MCB_OK;
 }
 
 /* ------------------------------------------------------------------------------------- validation: numbers of items */
@@ -638,6 +837,8 @@ static inline int mcb__check_shapes(mcb_model *m) {
         }
         m->n_learners = T;
         m->n_rounds = s[MCB_S_RNDS].count;
+    } else if (m->kind == MCB_KIND_PACKED) {
+        if ((status = mcb__check_pack_shape(m))) return status;
     } else if (m->kind == MCB_KIND_LINEAR) {
         if ((status = mcb__need_product(m, MCB_S_WMAT, K, m->n_features))) return status;
     } else if (m->kind == MCB_KIND_KERNEL) {
@@ -949,6 +1150,9 @@ static inline int mcb__check_contents(mcb_model *m) {
         if (s[MCB_S_COEL].data && (status = mcb__finite_f32(m, MCB_S_COEL, MCB_E_COEFFICIENT))) return status;
     } else if (m->kind == MCB_KIND_TREES) {
         if ((status = mcb__check_trees(m))) return status;
+    } else if (m->kind == MCB_KIND_PACKED) {
+        if ((status = mcb__check_pack(m))) return status;
+        if (s[MCB_S_RNDS].data && (status = mcb__check_sum(m, MCB_S_RNDS, m->n_learners, MCB_E_ROUNDS))) return status;
     } else if (m->kind == MCB_KIND_LINEAR) {
         if ((status = mcb__finite_f32(m, MCB_S_WMAT, MCB_E_COEFFICIENT))) return status;
     } else if (m->kind == MCB_KIND_KERNEL) {
@@ -1143,13 +1347,13 @@ MCB_API const char *mcb_meta(const mcb_model *m, size_t *length) {
 
 /* Whether the model is a list of learners: stumps or trees. An interval table and machines have no stages. */
 MCB_API int mcb_has_learners(const mcb_model *m) {
-    return m->kind == MCB_KIND_STUMPS || m->kind == MCB_KIND_TREES;
+    return m->kind == MCB_KIND_STUMPS || m->kind == MCB_KIND_TREES || m->kind == MCB_KIND_PACKED;
 }
 
 /* Learners in the first n_rounds rounds: where stages begin and end. n_rounds may be anything up to model->n_rounds. */
 MCB_API uint64_t mcb_learners(const mcb_model *m, uint64_t n_rounds) {
     uint64_t r, n = 0;
-    if (m->kind != MCB_KIND_TREES) return n_rounds;
+    if (!m->section[MCB_S_RNDS].data) return n_rounds;
     for (r = 0; r < n_rounds && r < m->section[MCB_S_RNDS].count; r++) n += mcb__uint(&m->section[MCB_S_RNDS], r);
     return n;
 }
@@ -1160,16 +1364,16 @@ MCB_API int mcb_truncate(mcb_model *m, uint64_t n_learners) {
     const mcb_section *rounds = &m->section[MCB_S_RNDS];
     uint64_t r, n = 0;
     if (!mcb_has_learners(m)) return MCB_E_TRUNCATE;
-    if (n_learners > m->section[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count) return MCB_E_ARGUMENT;
+    if (n_learners > mcb__all_learners(m)) return MCB_E_ARGUMENT;
     for (r = 0; r < rounds->count && n + mcb__uint(rounds, r) <= n_learners; r++) n += mcb__uint(rounds, r);
     m->n_learners = n_learners;
-    m->n_rounds = m->kind == MCB_KIND_TREES ? r : n_learners;
+    m->n_rounds = rounds->data ? r : n_learners;
     return MCB_OK;
 }
 
 /* Use only the first n_rounds rounds from now on; otherwise as mcb_truncate. */
 MCB_API int mcb_truncate_rounds(mcb_model *m, uint64_t n_rounds) {
-    if (m->kind != MCB_KIND_TREES) return mcb_truncate(m, n_rounds);
+    if (!m->section[MCB_S_RNDS].data) return mcb_truncate(m, n_rounds);
     if (n_rounds > m->section[MCB_S_RNDS].count) return MCB_E_ARGUMENT;
     m->n_learners = mcb_learners(m, n_rounds);
     m->n_rounds = n_rounds;
@@ -1931,6 +2135,62 @@ static inline void mcb__add_trees_row(const mcb_model *m, const void *x, int val
     if (values != MCB_VALUES_F32) mcb__add_trees_inner(m, x, values, from, to, begin, sets, scores);
     else if (sets) mcb__add_trees_inner(m, x, MCB_VALUES_F32, from, to, begin, 1, scores);
     else mcb__add_trees_inner(m, x, MCB_VALUES_F32, from, to, begin, 0, scores);
+}
+
+/* ------------------------------------------------------------------------------------------- scores of packed trees */
+
+/* Leaf of a tree whose splits are those from i to end. values is a constant where rows are floats. */
+MCB__INLINE uint64_t mcb__pack_leaf(const mcb__pack *p, const void *x, int values, uint64_t i, uint64_t end,
+                                    uint64_t leaf) {
+    while (i < end) {
+        uint64_t bit = i * p->split_bits, right = mcb__pack_right(p, i);
+        uint32_t f = mcb__bits(p->split, bit, p->feature_bits);
+        uint64_t c = mcb__bits(p->split, bit + p->feature_bits, p->threshold_bits) + (uint64_t)mcb__uint(&p->first, f);
+        float v = mcb__value(x, values, mcb__uint(&p->feature, f));
+        if (v <= (float)mcb__real(&p->threshold, c) ||
+            (v != v && p->flags & MCB__PACK_MISSING && mcb__bits(p->split, bit + p->split_bits - 1, 1))) {
+            end = i + right;
+            i++;
+        } else {
+            leaf += right;
+            i += right;
+        }
+    }
+    return leaf;
+}
+
+/* Add the trees from <= t < to to the scores of a row. */
+MCB__INLINE void mcb__add_packed_inner(const mcb_model *m, const mcb__pack *p, const void *x, int values, uint64_t from,
+                                       uint64_t to, double *scores) {
+    uint64_t t, begin = 0;
+    for (t = 0; t < to; t++) {
+        uint64_t end = begin + mcb__pack_size(p, t), leaf;
+        if (t >= from) {
+            leaf = mcb__pack_leaf(p, x, values, begin, end, begin + t);
+            if (p->flags & MCB__PACK_CLASSES) {
+                uint32_t k = mcb__bits(p->cls, t * p->class_bits, p->class_bits);
+                scores[k] += mcb__real(&p->value, mcb__bits(p->leaf, leaf * p->leaf_bits, p->leaf_bits));
+            } else {
+                uint64_t bit = leaf * m->n_classes * p->leaf_bits;
+                uint32_t k;
+                for (k = 0; k < m->n_classes; k++, bit += p->leaf_bits)
+                    scores[k] += mcb__real(&p->value, mcb__bits(p->leaf, bit, p->leaf_bits));
+            }
+        }
+        begin = end;
+    }
+}
+
+static inline void mcb__add_packed(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
+                                   uint64_t from, uint64_t to, double *scores) {
+    mcb__pack p;
+    size_t r;
+    mcb__pack_of(m, &p);
+    for (r = 0; r < n_rows; r++, scores += m->n_classes) {
+        const void *row = mcb__later(x, values, r * stride);
+        if (values == MCB_VALUES_F32) mcb__add_packed_inner(m, &p, row, MCB_VALUES_F32, from, to, scores);
+        else mcb__add_packed_inner(m, &p, row, values, from, to, scores);
+    }
 }
 
 /* --------------------------------------------------------------------------------------------------- prepared trees */
@@ -3692,6 +3952,8 @@ MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, 
     if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_TREES)
         mcb__add_trees(m, x, MCB_VALUES_F32, n_rows, stride, from, to, scores);
+    else if (m->kind == MCB_KIND_PACKED)
+        mcb__add_packed(m, x, MCB_VALUES_F32, n_rows, stride, from, to, scores);
     else if (from < to)
         mcb__add_stumps_batch(m, x, n_rows, stride, from, to, scores);
     return MCB_OK;
@@ -3722,6 +3984,8 @@ MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
         mcb__add_stumps_row(m, x, 0, m->n_learners, scores);
     else if (m->kind == MCB_KIND_TREES)
         mcb__add_trees(m, x, MCB_VALUES_F32, 1, 0, 0, m->n_learners, scores);
+    else if (m->kind == MCB_KIND_PACKED)
+        mcb__add_packed(m, x, MCB_VALUES_F32, 1, 0, 0, m->n_learners, scores);
     else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL)
         mcb__add_machine(m, x, 1, 0, scores);
     else
@@ -3741,6 +4005,8 @@ MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows,
         if (m->n_learners) mcb__add_stumps_batch(m, x, n_rows, stride, 0, m->n_learners, scores);
     } else if (m->kind == MCB_KIND_TREES) {
         mcb__add_trees(m, x, MCB_VALUES_F32, n_rows, stride, 0, m->n_learners, scores);
+    } else if (m->kind == MCB_KIND_PACKED) {
+        mcb__add_packed(m, x, MCB_VALUES_F32, n_rows, stride, 0, m->n_learners, scores);
     } else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL) {
         mcb__add_machine(m, x, n_rows, stride, scores);
     } else {
@@ -3813,7 +4079,7 @@ enum mcb_early { MCB_EARLY_CERTIFIED = 0, MCB_EARLY_CALIBRATED = 1, MCB_EARLY_RE
 MCB_API int mcb_has_early(const mcb_model *m, int way) {
     const mcb_section *s = m->section;
     if (way < MCB_EARLY_CERTIFIED || way > MCB_EARLY_REJECTION || !s[MCB_S_PAIR + way].data) return 0;
-    return m->n_learners == s[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count;
+    return m->n_learners == mcb__all_learners(m);
 }
 
 /* A row on its way through the learners. */
@@ -4095,6 +4361,10 @@ static inline void mcb__scores_of(const mcb_model *m, const void *x, int values,
         mcb__add_trees(m, x, values, n_rows, stride, 0, m->n_learners, scores);
         return;
     }
+    if (m->kind == MCB_KIND_PACKED) {
+        mcb__add_packed(m, x, values, n_rows, stride, 0, m->n_learners, scores);
+        return;
+    }
     for (r = 0; r < n_rows; r++) {
         const void *row = mcb__later(x, values, r * stride);
         if (m->kind == MCB_KIND_STUMPS)
@@ -4160,7 +4430,7 @@ MCB_API int mcb_scores_values(const mcb_model *m, int values, const void *x, siz
 MCB_API double mcb_calibration(const mcb_model *m) {
     const unsigned char *factor = m->section[MCB_S_CALB].data;
     if (!factor) return 0.0;
-    if (m->n_learners != m->section[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count) return 0.0;
+    if (m->n_learners != mcb__all_learners(m)) return 0.0;
     return mcb__f64(factor);
 }
 

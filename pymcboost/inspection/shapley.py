@@ -1,5 +1,6 @@
 """Contributions of the features to the scores of rows: Shapley values, for all classes at once."""
 
+import math
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from pymcboost.model import covers
 from pymcboost.threads import available_memory, counted, in_words, resolve_n_jobs
 
 MISSING = (
-    "contributions need a background: rows to compare with (background=X_train, or some hundred rows of it), or a "
+    "{what} need a background: rows to compare with (background=X_train, or some hundred rows of it), or a "
     "model that holds covers (model.with_covers(X_train))"
 )
 
@@ -86,43 +87,59 @@ def contributions(
     True
     """
     model = model_of(model)
-    if sum_of_learners(model, "contributions").cover is None and background is None:
-        raise ValueError(MISSING)
-    return _contributions(model, model._rows.checked(X), background, only_used, resolve_n_jobs(n_jobs))
+    return of_rows(model, checked(model, X, background, "contributions"), background, only_used, resolve_n_jobs(n_jobs))
 
 
-def _contributions(model, X, background, only_used, n_threads):
+def checked(model, X, background, what):
+    """The rows, where the model has what is needed."""
+    if sum_of_learners(model, what).cover is None and background is None:
+        raise ValueError(MISSING.format(what=what))
+    return model._rows.checked(X)
+
+
+def of_rows(model, X, background, only_used, n_threads):
+    """`Contributions` of checked rows."""
     ensemble = model.ensemble
     used, compact = ensemble.compact()
     features = used if only_used else np.arange(model.n_features_in_)
-    _check_memory(X.shape[0], len(features), model.n_classes_)
+    check_memory("contributions", (X.shape[0], len(features), model.n_classes_))
     values = np.zeros((X.shape[0], len(features), model.n_classes_))
     column = np.arange(len(used)) if only_used else used
-    if background is not None:
-        background = model._rows.checked(background)
-        if not background.shape[0]:
-            raise ValueError("background has no rows; give one or more")
-        base = model.raw_scores(background, n_threads).mean(axis=0)
-        if ensemble.additive:
-            _by_curves(compact, used, X, background, column, values)
-            return Contributions(values, base, features)
-    trees = covers.explainer(compact)
-    if background is None:
-        base = _by_covers(compact, trees)
-    else:
-        trees.by_rows(np.concatenate([xt for _, xt in covers.blocks(background, used)], axis=1))
+    if background is not None and ensemble.additive:
+        background, base = _compared(model, background, n_threads)
+        _by_curves(compact, used, X, background, column, values)
+        return Contributions(values, base, features)
+    trees, base = explained(model, used, compact, background, n_threads)
     for rows, xt in covers.blocks(X, used):
         trees.add(xt, column, values[rows], n_threads)
     return Contributions(values, base, features)
 
 
-def _check_memory(m, n, k):
-    """Refuse values that the free memory does not hold."""
-    size, room = 8 * m * n * k, available_memory()
+def _compared(model, background, n_threads):
+    """Background rows, checked, and their mean scores."""
+    background = model._rows.checked(background)
+    if not background.shape[0]:
+        raise ValueError("background has no rows; give one or more")
+    return background, model.raw_scores(background, n_threads).mean(axis=0)
+
+
+def explained(model, used, compact, background, n_threads):
+    """The kernel's trees with their background, and its scores (K,)."""
+    trees = covers.explainer(compact)
+    if background is None:
+        return trees, _by_covers(compact, trees)
+    background, base = _compared(model, background, n_threads)
+    trees.by_rows(np.concatenate([xt for _, xt in covers.blocks(background, used)], axis=1))
+    return trees, base
+
+
+def check_memory(what, shape):
+    """Refuse values of rows, features (once or twice) and classes that the free memory does not hold."""
+    size, room = 8 * math.prod(shape), available_memory()
     if room is not None and size > room:
         raise MemoryError(
-            f"the contributions of {counted(m, 'row')}, {counted(n, 'feature')} and {k} classes take {in_words(size)}, "
-            f"{in_words(room)} are free; give fewer rows at once, or only_used=True"
+            f"the {what} of {counted(shape[0], 'row')}, {counted(shape[1], 'feature')} and {shape[-1]} classes take "
+            f"{in_words(size)}, {in_words(room)} are free; give fewer rows at once, or only_used=True"
         )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
+from pymcboost.learners.reuse import on_grid
 
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
@@ -91,19 +92,24 @@ class VectorTrees:
         Moves the leaf vectors to where constraints hold.
     max_entries : int, optional
         Most classes that have a number in a leaf, see `sparse_leaves`.
+    reuse : Reuse, optional
+        Lowers gains at what is new in a model.
+    leaf_levels : int, optional
+        Numbers of leaves are these multiples of a step, see `on_grid`.
     """
 
     def __init__(
         self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate,
         n_threads, split_columns=None, min_share=0.0, l2=0.0, min_gain=0.0, min_relative_gain=0.0, subsample=1.0,
         max_features_tree=1.0, groups=None, ordered=None, min_samples_category=15.0, max_entries=None,
+        reuse=None, leaf_levels=None,
     ):  # fmt: skip
-        self._max_entries = max_entries
+        self._max_entries, self.reuse, self._levels = max_entries, reuse, leaf_levels
         self.data, self.loss, self._min_share, self._subsample = data, loss, min_share, subsample
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
         self._l2, self._min_gain, self._min_relative_gain = l2, min_gain, min_relative_gain
-        max_leaves = leaves_for(data.n_rows) if max_leaves == "auto" else max_leaves
-        self._limits = min(max_leaves, data.n_rows), max_depth or 0, loss.least(min_samples_leaf)
+        max_leaves = leaves_for(data.total_rows) if max_leaves == "auto" else max_leaves
+        self._limits = min(max_leaves, data.total_rows), max_depth or 0, loss.least(min_samples_leaf)
         self._n_used, self.ordered = len(data.columns.column), ordered
         self._groups = None if groups is None else groups[data.columns.column]
         self._pool = max(1, round(max_features_tree * self._n_used))
@@ -116,16 +122,21 @@ class VectorTrees:
     def _new_grower(self, n_drawn, pool):
         """A kernel that draws features for every tree, and of these some for every node."""
         on = self._searched
-        return _vtrees.Grower(
+        grower = _vtrees.Grower(
             self.data.columns, on.n_columns, on.lanes, on.blocks, *self._limits, n_drawn, True,
             self.n_threads, self._min_share, self._subsample, pool, self._groups, self._least_levels,
+            self.data.row_number if self._subsample < 1 else None,
+            self.data.comm if self.data.comm.size > 1 else None,
         )  # fmt: skip
+        if self.reuse is not None:
+            self.reuse.lay_on(grower)
+        return grower
 
     def _least_of(self, f, most):
         """Weights of the levels of feature f in a node below which they go together."""
-        its = self.data.columns.codes[self.data.columns.lane[f]]
-        weight = np.bincount(its, self.loss.weight if len(self.loss.weight) else None)
-        weight = weight[: len(self.data.columns.levels[f])]
+        its, n = self.data.columns.codes[self.data.columns.lane[f]], len(self.data.columns.levels[f])
+        weight = np.bincount(its, self.loss.weight if len(self.loss.weight) else None, n)[:n].astype(np.float64)
+        weight = self.data.comm.sum(weight)
         least = np.clip(weight * self._subsample * OF_LEVEL, min(FEWEST_OF_LEVEL, most), most)
         return np.ceil(least * self.loss.units * (1 - 1e-9)).astype(np.int64)
 
@@ -154,7 +165,10 @@ class VectorTrees:
             sparse_leaves(value[:, : self.data.n_classes], self._max_entries, self.loss.shift_invariant)
         if self.ordered is not None:
             K = self.data.n_classes
-            value[:, :K] = self.ordered(value[:, :K], column, right, np.diff(leaf_start))
+            count = self.data.comm.sum(np.diff(leaf_start))
+            value[:, :K] = self.ordered(value[:, :K], column, right, count)
+        if self._levels is not None:
+            on_grid(value[:, : self.data.n_classes], self._levels, self.learning_rate)
         return VectorTree(column, threshold, nan_left, right, gain, value, leaf, sets)
 
     def _least_gain(self):

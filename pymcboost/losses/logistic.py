@@ -19,8 +19,13 @@ class Logistic(Loss):
 
     def first(self, data):
         """Logarithms of the odds of every label, as if half a row more had it, and half a row not."""
-        has = np.einsum("i,ij->j", data.weight, data.labels) + 0.5
-        return np.log(has / (data.weight.sum() + 1 - has))
+        has = data.comm.sum(np.einsum("i,ij->j", data.weight, data.labels)) + 0.5
+        total = data.comm.sum(data.weight.sum(keepdims=True)) + 1
+        return data.comm.broadcast(np.log(has / (total - has)))
+
+    def bound(self, n_classes):
+        """See `Loss.bound`."""
+        return 1.0
 
     def value(self, F, y):
         """See `Loss.value`: mean over the labels."""
@@ -32,8 +37,8 @@ class Logistic(Loss):
         rows.F[:, K] = 0
         own = np.full(data.n_rows, K, dtype=np.int32)
         _vrows.gradient(
-            rows.F, value, leaf, own, rows.weight, _vrows.LOSS_CODES["log"], 0.0, rows.lanes, rows.gradient,
-            rows.n_threads,
+            rows.F, value, leaf, own, rows.weight, _vrows.LOSS_CODES["log"], 0.0, rows.lanes, 1.0,
+            rows.gradient, rows.n_threads,
         )  # fmt: skip
         rows.gradient[:, K] = 0
         rows.gradient.ravel()[data.label_places(rows.width)] += 1

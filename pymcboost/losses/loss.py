@@ -4,6 +4,7 @@ import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost._kernels.exact import magic_of
 from pymcboost.losses.rows import CHUNK, UNUSED, Rows, row_layout
 
 
@@ -32,6 +33,10 @@ class Loss:
     gives_probabilities = False
     spare_lane = False  # whether scores have the lane of the weights, too
 
+    def bound(self, n_classes):
+        """No entry of a gradient is larger; None: what there is, is looked at."""
+        return None
+
     def first(self, data):
         """Where scores begin (K,), with ``begins``."""
         raise NotImplementedError
@@ -59,7 +64,7 @@ class Loss:
     def follow(self, rows, value, leaf):
         """``rows.F`` += value[leaf], where there is any, and ``rows.gradient``.
 
-        Returns the sums of w |g| by lane, or None where they are to be computed when they are needed.
+        Returns the sums of w |g| by lane in units, or None where they are to be computed when they are needed.
         """
         _vrows.add_leaves(rows.F, value, leaf, rows.data.y, rows.lanes, False, rows.n_threads)
         K = rows.data.n_classes
@@ -77,7 +82,11 @@ class Loss:
 
 
 class CompiledLoss(Loss):
-    """A loss with a kernel for gradients. ``kernel`` is its number there."""
+    """A loss with a kernel for gradients. ``kernel`` is its number there.
+
+    Those with whole Hessians have `tables`, the shape of the sums of a leaf, `leaf_tables`, which takes them in units,
+    and `newton_of`, gradient (K,) and Hessian (K, K) from them.
+    """
 
     def gradient(self, F, y):
         """See `Loss.gradient`."""
@@ -86,17 +95,17 @@ class CompiledLoss(Loss):
         padded, G = aligned_zeros((m, width), np.float64), aligned_zeros((m, width), np.float32)
         padded[:, :K], padded[:, K:] = F, UNUSED
         leaf, y = np.zeros(0, dtype=np.int32), np.ascontiguousarray(y)
-        _vrows.gradient(padded, None, leaf, y, np.zeros(0), self.kernel, 0.0, lanes, G, 1)
+        _vrows.gradient(padded, None, leaf, y, np.zeros(0), self.kernel, 0.0, lanes, 1.0, G, 1)
         return G[:, :K]
 
     def follow(self, rows, value, leaf):
         """See `Loss.follow`. Where gradients are scaled, by the largest F_r - F_y of all rows."""
         if self.scaled:
-            rows.shift = _vrows.add_leaves(rows.F, value, leaf, rows.data.y, rows.lanes, True, rows.n_threads)
-            value = None
+            shift = _vrows.add_leaves(rows.F, value, leaf, rows.data.y, rows.lanes, True, rows.n_threads)
+            rows.shift, value = float(rows.data.comm.maximum(np.array([shift]))[0]), None
         return _vrows.gradient(
-            rows.F, value, leaf, rows.data.y, rows.weight, self.kernel, rows.shift, rows.lanes, rows.gradient,
-            rows.n_threads,
+            rows.F, value, leaf, rows.data.y, rows.weight, self.kernel, rows.shift, rows.lanes, magic_of(rows.unit()),
+            rows.gradient, rows.n_threads,
         )  # fmt: skip
 
     def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):

@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from pymcboost._kernels import elementary
 from pymcboost._kernels import srows as _srows
+from pymcboost._kernels.exact import magic_of, refined, unit_of
 from pymcboost.losses.rows import LANES, UNUSED, Directions, Integers, Rows
 
 
@@ -49,12 +51,16 @@ class NarrowRows(Rows):
 
     def mean_square(self):
         """Mean over the rows of w |g|^2, of the gradients that were projected last."""
-        return self.square / self.data.n_rows
+        return self.square / self.data.total_rows
 
-    def leaf_sums(self, rows, leaf_start):
-        """See `Rows`."""
-        sums = _srows.leaf_sums(self.F, self.norm, self.data.y, self.weight, rows, leaf_start, self.n_threads)
-        return sums[:, :, : self.data.n_classes]
+    def _in_units(self, of, rows, leaf_start, magic):
+        of_rows = self.F, self.norm, self.data.y
+        return _srows.leaf_sums(*of_rows, self.weight, rows, leaf_start, magic, self.n_threads)
+
+    def _bounds(self, of, rows, leaf_start):
+        tops = _srows.leaf_bounds(self.F, self.norm, self.data.y, rows, leaf_start, self.n_threads)
+        others, own = np.moveaxis(self.data.comm.maximum(tops), 1, 0)
+        return np.maximum(elementary.exp(others), own) * self._heaviest(rows, leaf_start)
 
 
 class NarrowDirections(Directions):
@@ -62,9 +68,16 @@ class NarrowDirections(Directions):
 
     def integers(self, key):
         """See `Directions`."""
-        loss = self.loss
-        sums, loss.square = _srows.project(
-            loss.F, loss.data.y, loss.weight, self.draw(key), self.lanes, self.gradient, loss.norm,
-            self.n_threads,
-        )  # fmt: skip
-        return loss.rounded(self, sums)
+        loss, signs, n = self.loss, self.draw(key), self.data.total_rows * self.loss.width
+
+        def project(*magic):
+            return _srows.project(
+                loss.F, loss.data.y, loss.weight, signs, self.lanes, np.array(magic), self.gradient, loss.norm,
+                self.n_threads,
+            )  # fmt: skip
+
+        units = self.unit(signs), unit_of(1.01 * loss.largest * loss.bound() ** 2, n)
+        first = magic_of(units[0])
+        sums, squares = project(first, magic_of(units[1]))
+        loss.square, _ = refined(self.data.comm, lambda magic: project(first, magic)[1], n, units[1], squares)
+        return loss.rounded(self, sums, units[0])

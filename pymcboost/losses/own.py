@@ -36,7 +36,9 @@ class OwnLoss(Loss):
 
     def first(self, data):
         """See `Loss.first`."""
-        found = self.given.start(data.y.copy(), data.weight.copy(), data.n_classes)
+        y, weight = data.comm.concatenate(data.y.astype(np.int64)), data.comm.concatenate(data.weight)
+        order = np.lexsort((weight, y))
+        found = data.comm.broadcast(self.given.start(y[order].astype(np.int32), weight[order], data.n_classes))
         return _numbers(found, (data.n_classes,), f"{self.name}.start", "one score for each class")
 
     def follow(self, rows, value, leaf):

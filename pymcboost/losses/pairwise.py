@@ -36,12 +36,21 @@ class Pairwise(CompiledLoss):
         terms[own] = 0.0
         return terms.sum(axis=1)
 
-    def leaf_newton(self, rows, leaf_rows, start, stop):
-        """Gradient (K,) and Hessian (K, K) of the listed rows, were one vector added to their scores."""
-        K = rows.data.n_classes
-        tables = _vrows.leaf_pairs(
-            rows.gradient, rows.weight, rows.data.y, K, rows.lanes, leaf_rows, start, stop
-        )  # fmt: skip
+    def bound(self, n_classes):
+        """See `Loss.bound`: one for each class but the own."""
+        return n_classes - 1.0
+
+    def tables(self, n_classes, width):
+        """See `CompiledLoss`."""
+        return n_classes, 2, width
+
+    def leaf_tables(self, rows, magic, leaf_rows, start, stop, out):
+        """See `CompiledLoss`."""
+        _vrows.leaf_pairs(rows.gradient, rows.weight, rows.data.y, rows.lanes, magic, leaf_rows, start, stop, out)
+
+    def newton_of(self, tables, n_classes):
+        """See `CompiledLoss`."""
+        K = n_classes
         g, curvature = tables[:, 0, :K].copy(), tables[:, self.curved, :K].copy()
         np.fill_diagonal(curvature, 0.0)
         own = g.diagonal().copy()

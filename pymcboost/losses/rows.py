@@ -1,9 +1,12 @@
 """Row after row: scores, gradients and integers for trees with vector leaves."""
 
+import math
+
 import numpy as np
 
 from pymcboost._kernels import elementary
 from pymcboost._kernels import vrows as _vrows
+from pymcboost._kernels.exact import magic_of, refined, total, unit_of, units_of
 
 # Gradients whose sum is below this share of the weights are rounding.
 SMALLEST_GRADIENT = 1e-12
@@ -11,12 +14,14 @@ SMALLEST_GRADIENT = 1e-12
 INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
 # Scores of more numbers than these are stored without many unused lanes.
 LARGE_SCORES = 1 << 20
-# Numbers that NumPy works on at once: they stay in the cache.
-CHUNK = 1 << 15
+# Numbers that NumPy works on at once: they stay in the cache. Numbers of tables of leaves that are summed at once.
+CHUNK, TABLES = 1 << 15, 1 << 20
 # Lanes of a block of many classes.
 LANES = 16
 # Score in the lanes of no class.
 UNUSED = -1e30
+# Sums of leaves are taken in smaller units where their terms have fewer bits than these in the mean.
+SMALL_BITS = 16
 # Share of the mean curvature that is added to every class's own, against classes that a leaf does not have.
 RIDGE = 0.05
 
@@ -28,9 +33,15 @@ def row_layout(n_classes):
     return lanes, blocks, lanes * blocks
 
 
+def _range_of(comm, array):
+    """Least and largest of the numbers of all workers."""
+    ends = comm.maximum(np.array([-array.min(initial=np.inf), array.max(initial=-np.inf)], dtype=np.float64))
+    return -float(ends[0]), float(ends[1])
+
+
 def power_of_two(x):
     """Largest power of two up to x."""
-    return 2.0 ** np.floor(np.log2(x))
+    return math.ldexp(0.5, math.frexp(x)[1])
 
 
 class Integers:
@@ -63,9 +74,9 @@ class Integers:
 
     def _quantise(self, weight, top, units):
         """Gradients and weights (units per 1) as integers; one power of two scales all gradients, ``top`` their sum."""
-        scale = power_of_two((INTEGER_ROOM - self.data.n_rows) / top)
+        scale = power_of_two((INTEGER_ROOM - self.data.total_rows) / top)
         units = scale if units is None else units
-        self.gain_unit = units / scale**2
+        self.gain_unit = units / scale / scale
         if self._integers is None:
             self._integers = self.data.zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
         _vrows.quantise(
@@ -107,11 +118,14 @@ class Rows(Integers):
         self._weigh()
 
     def _weigh(self):
-        data = self.data
-        uniform = bool((data.weight == data.weight[0]).all())
-        self.weight = data.weight[:0] if uniform else data.weight
-        self.total = float(data.n_rows if uniform else data.weight.sum())
-        self.units = 1.0 if uniform else power_of_two((INTEGER_ROOM - data.n_rows) / self.total)
+        data, n = self.data, self.data.total_rows
+        least, largest = _range_of(data.comm, data.weight)
+        self.uniform = least == largest
+        self.weight, self.largest = data.weight[:0] if self.uniform else data.weight, 1.0
+        self.total, self.units = float(n), 1.0
+        if not self.uniform:
+            self.largest, self.total = largest, float(data.comm.sum(data.weight.sum(keepdims=True))[0])
+            self.units = power_of_two((INTEGER_ROOM - n) / self.total)
 
     def least(self, weight):
         """A least weight in the units of the integers (just allowed is allowed, whatever the rounding)."""
@@ -131,31 +145,38 @@ class Rows(Integers):
     def value(self):
         """Training loss: the weighted sum over the rows."""
         loss = self.loss.value(self.F[:, : self.data.n_classes], self.data.y)
-        return float(loss @ self.weight if len(self.weight) else loss.sum())
+        return total(loss * self.weight if len(self.weight) else loss)
 
     def integers(self, key=None):
         """Gradients and weights as integers (blocks, m, lanes), or None where nothing is left to learn."""
-        return self.rounded(self, self.sizes() if self._sums is None else self._sums)
+        return self.rounded(self, self._sums, self.unit())
 
-    def sizes(self):
-        """Sums of w |g| by lane, in a fixed order."""
-        sums = np.zeros(self.width)
-        for part in self.parts(CHUNK):
-            size = np.abs(self.gradient[part], dtype=np.float64)
-            sums += np.einsum("i,ij->j", self.weight[part], size) if len(self.weight) else np.einsum("ij->j", size)
-        return sums
+    def unit(self, more=1.0):
+        """Unit of the sums of w |g|, of gradients up to so many times a gradient."""
+        return unit_of(1.001 * more * self.largest * self.bound(), self.data.total_rows)
+
+    def bound(self):
+        """No gradient is larger."""
+        known = self.loss.bound(self.data.n_classes)
+        return max(abs(end) for end in _range_of(self.data.comm, self.gradient)) if known is None else known
 
     def parts(self, n):
         """Slices of the rows with about so many numbers each."""
         m, step = self.data.n_rows, 1 + n // self.data.n_classes
         return (slice(begin, min(begin + step, m)) for begin in range(0, m, step))
 
-    def rounded(self, on, sums):
-        """The gradients of ``on``, whose sums of w |g| these are by lane, as integers; None where they are rounding."""
-        top = float(sums[: on.n_columns].max())
-        if not top > SMALLEST_GRADIENT * self.total and not self.loss.scaled:
-            return None
-        return on._quantise(self.weight, top, self.units)
+    def rounded(self, on, sums, unit):
+        """The gradients of ``on`` as integers; None where they are rounding.
+
+        sums : those of w |g| by lane in this unit, or None.
+        """
+        def sizes(magic):
+            return _vrows.sizes(on.gradient, self.weight, on.lanes, magic, self.n_threads)[: on.n_columns].copy()
+
+        sums = None if sums is None else sums[: on.n_columns].copy()
+        least = 1e-300 if self.loss.scaled else SMALLEST_GRADIENT * self.total
+        top, error = refined(self.data.comm, sizes, self.data.total_rows, unit, sums, least)
+        return on._quantise(self.weight, top + error, self.units) if top > least else None
 
     def directions(self, n_columns):
         """The gradients in ``n_columns`` random directions of the classes, for the search of splits alone."""
@@ -163,8 +184,12 @@ class Rows(Integers):
 
     def mean_square(self):
         """Mean over the rows of w |g|^2."""
-        total = _vrows.sum_of_squares(self.gradient, self.weight, self.lanes, self.n_threads)
-        return total / self.data.n_rows
+        def squares(magic):
+            return _vrows.sum_of_squares(self.gradient, self.weight, self.lanes, magic, self.n_threads)
+
+        n = self.data.total_rows * self.width
+        top, _ = refined(self.data.comm, squares, n, unit_of(1.01 * self.largest * self.bound() ** 2, n))
+        return top / self.data.total_rows
 
     def leaf_steps(self, rows, leaf_start, full, l2=0.0):
         """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""
@@ -172,28 +197,72 @@ class Rows(Integers):
 
     def leaf_sums(self, rows, leaf_start):
         """Sums of g and of |g| (1 - |g|), softmax's p (1 - p), over the rows of every leaf: (n_leaves, 2, K)."""
-        sums = _vrows.leaf_sums(self.gradient, self.weight, self.lanes, rows, leaf_start, self.n_threads)
-        return sums[:, :, : self.data.n_classes]
+        return self._in_ones(self.gradient, rows, leaf_start)
 
     def curvature_sums(self, rows, leaf_start):
         """Sums of the curvature over the rows of every leaf: (n_leaves, K)."""
-        sums = _vrows.leaf_sums(self.curvature, self.weight, self.lanes, rows, leaf_start, self.n_threads)
-        return sums[:, 0, : self.data.n_classes]
+        return self._in_ones(self.curvature, rows, leaf_start)[:, 0]
 
-    def leaf_newton(self, rows, start, stop):
-        """Gradient (K,) and Hessian (K, K) of the loss of rows[start:stop], were one vector added to their scores."""
-        return self.loss.leaf_newton(self, rows, start, stop)
+    def _in_ones(self, of, rows, leaf_start):
+        """Sums as `leaf_sums`, of these gradients of the rows of all workers.
+
+        Units follow from the bound of the gradients. Where sums are small in them, they follow from the leaf's own.
+        """
+        comm, K = self.data.comm, self.data.n_classes
+        count, known = comm.sum(leaf_start[1:] - leaf_start[:-1]), self.loss.bound(K)
+        found, again = np.empty((len(count), 2, K)), np.arange(len(count))
+        if known is not None:
+            unit = unit_of(1.001 * known * self.largest, int(count.max()))
+            magic = np.full((len(count), self.width), magic_of(unit))
+            sums = comm.sum(self._in_units(of, rows, leaf_start, magic))
+            found, again = _vrows.in_ones(sums, magic, K, count << SMALL_BITS)
+        if len(again):
+            if len(again) < len(count):
+                rows = np.concatenate([rows[leaf_start[j] : leaf_start[j + 1]] for j in again])
+                leaf_start = np.concatenate(([0], np.cumsum(np.diff(leaf_start)[again])))
+            magic = magic_of(units_of(1.001 * self._bounds(of, rows, leaf_start), count[again, None]))
+            sums = comm.sum(self._in_units(of, rows, leaf_start, magic))
+            found[again] = _vrows.in_ones(sums, magic, K, count)[0]
+        return found
+
+    def _in_units(self, of, rows, leaf_start, magic):
+        return _vrows.leaf_sums(of, self.weight, self.lanes, rows, leaf_start, magic, self.n_threads)
+
+    def _bounds(self, of, rows, leaf_start):
+        """Bounds of w |g| in every leaf, of the rows of all workers however divided: (n_leaves, width)."""
+        bounds = self.data.comm.maximum(_vrows.leaf_bounds(of, self.lanes, rows, leaf_start, self.n_threads))
+        return bounds * self._heaviest(rows, leaf_start)
+
+    def _heaviest(self, rows, leaf_start):
+        """Largest weight in every leaf, of the rows of all workers: (n_leaves, 1)."""
+        if not self.uniform:
+            return self.data.comm.maximum(_vrows.leaf_weights(self.weight, rows, leaf_start))[:, None]
+        return np.ones((len(leaf_start) - 1, 1))
+
+    def leaf_newton(self, rows, leaf_start):
+        """Yield gradient (K,) and Hessian (K, K) of the loss of every leaf, were one vector added to its scores."""
+        comm = self.data.comm
+        shape = self.loss.tables(self.data.n_classes, self.width)
+        step = 1 + TABLES // math.prod(shape)
+        for begin in range(0, len(leaf_start) - 1, step):
+            start = leaf_start[begin : begin + step + 1]
+            bounds = self._bounds(self.gradient, rows, start).max(axis=1)
+            units = units_of(1.001 * bounds, comm.sum(np.diff(start)))
+            sums = np.zeros((len(units), *shape), dtype=np.int64)
+            for j, magic in enumerate(magic_of(units)):
+                self.loss.leaf_tables(self, magic, rows, start[j], start[j + 1], sums[j])
+            for table, unit in zip(comm.sum(sums), units, strict=True):
+                yield self.loss.newton_of(table * unit, self.data.n_classes)
 
     def newton_steps(self, rows, leaf_start, l2=0.0):
-        """Newton steps of the leaves with the whole Hessian and a ridge."""
+        """Newton steps of the leaves with the whole Hessian and a ridge; those of worker 0, as CPUs may differ."""
         K = self.data.n_classes
         l2 *= float(elementary.exp(-self.shift))
         step = np.empty((len(leaf_start) - 1, K))
-        for j in range(len(step)):
-            g, H = self.leaf_newton(rows, leaf_start[j], leaf_start[j + 1])
+        for j, (g, H) in enumerate(self.leaf_newton(rows, leaf_start)):
             H[np.diag_indices(K)] += RIDGE * np.trace(H) / K + 1e-30 + l2
             step[j] = np.linalg.solve(H, g)
-        return step
+        return self.data.comm.broadcast(step)
 
 
 class Directions(Integers):
@@ -217,8 +286,15 @@ class Directions(Integers):
     def integers(self, key):
         """As `Rows.integers`, in the directions of this key."""
         loss, signs = self.loss, self.draw(key)
-        sums = _vrows.project(loss.gradient, signs, loss.weight, self.lanes, self.gradient, self.n_threads)
-        return loss.rounded(self, sums)
+        unit = self.unit(signs)
+        sums = _vrows.project(
+            loss.gradient, signs, loss.weight, self.lanes, magic_of(unit), self.gradient, self.n_threads
+        )  # fmt: skip
+        return loss.rounded(self, sums, unit)
+
+    def unit(self, signs):
+        """Unit of the sums of w |g| in these directions."""
+        return self.loss.unit(self.data.n_classes * float(np.abs(signs).max()))
 
     def draw(self, key):
         """Directions (K, width), 0 in unused lanes. Where they fill several blocks, a class has signs in one."""

@@ -28,12 +28,18 @@ class Softmax(CompiledLoss):
         K, sums = rows.data.n_classes, rows.leaf_sums(leaf_rows, leaf_start)
         return (K - 1) / K * sums[:, 0] / np.maximum(sums[:, 1] + l2, 1e-30)
 
-    def leaf_newton(self, rows, leaf_rows, start, stop):
-        """Gradient (K,) and Hessian (K, K) of the listed rows, were one vector added to their scores."""
-        K = rows.data.n_classes
-        part = np.array([start, stop], dtype=np.int64)
-        g = _vrows.leaf_sums(rows.gradient, rows.weight, rows.lanes, leaf_rows, part, 1)[0, 0, :K]
-        H = _vrows.leaf_hessian(
-            rows.gradient, rows.weight, rows.data.y, K, rows.lanes, leaf_rows, start, stop
-        )  # fmt: skip
-        return g, H[:, :K]
+    def bound(self, n_classes):
+        """See `Loss.bound`."""
+        return 1.0
+
+    def tables(self, n_classes, width):
+        """See `CompiledLoss`."""
+        return n_classes + 1, width
+
+    def leaf_tables(self, rows, magic, leaf_rows, start, stop, out):
+        """See `CompiledLoss`."""
+        _vrows.leaf_hessian(rows.gradient, rows.weight, rows.data.y, rows.lanes, magic, leaf_rows, start, stop, out)
+
+    def newton_of(self, tables, n_classes):
+        """See `CompiledLoss`."""
+        return tables[n_classes, :n_classes], tables[:n_classes, :n_classes]

@@ -15,7 +15,7 @@ def head(model):
     names = meta.get("feature_names")
     return {
         "schema": SCHEMA,
-        "kind": KINDS[model.kind],
+        "kind": KINDS[ensemble.KIND],
         "classes": model.classes_.tolist(),
         "n_features": model.n_features_in_,
         "feature_names": names if isinstance(names, list) and len(names) == model.n_features_in_ else None,

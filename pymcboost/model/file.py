@@ -18,7 +18,7 @@ from pymcboost.threads import available_memory, in_words
 MAGIC = b"\x89MCB\r\n\x1a\n"
 LINKS = ("none", "softmax", "softmax2", "sigmoid")
 DECODERS = ("linear", "hamming", "exp")
-LEAVES = ("float32", "float16")
+LEAVES = ("float32", "float16", "int8")
 # Sections of early exits: checkpoints, then those of each way.
 EARLY = ("exit", "pair", "marg", "rjct")
 # Sections that all kinds have in common, besides the bias; in the order of a file.
@@ -26,8 +26,9 @@ COMMON = ("CALB", *EARLY, "ABOV", "LABI", "LABO", "LABS", "meta")
 # Sections that came after version 1.0, and the minor version they came with.
 MINOR = {"CALB": 1, "covr": 2, **dict.fromkeys(EARLY, 3), "CSET": 4, "ABOV": 5}
 MINOR |= {"LOFF": 6}
+MINOR |= {"PACK": 7}
 SIGMOID_MINOR = 5
-LAYOUTS = ("list", "interval", "interval32")
+LAYOUTS = ("list", "interval", "interval32", "packed")
 HEADER_BYTES = 64
 # What is read of a pipe at once.
 CHUNK = 1 << 20

@@ -42,6 +42,7 @@ import numpy as np
 
 from pymcboost.model.arrays import per_class
 from pymcboost.model.file import LAYOUTS, LEAVES, check, encode, label_sections
+from pymcboost.model.kinds import KINDS, PACKED
 from pymcboost.model.rows import Rows
 
 
@@ -84,7 +85,11 @@ class Kind:
         if layout not in LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(map(repr, LAYOUTS))}, not {layout!r}")
         if leaves not in LEAVES:
-            raise ValueError(f"leaves must be 'float32' or 'float16', not {leaves!r}")
+            raise ValueError(f"leaves must be 'float32', 'float16' or 'int8', not {leaves!r}")
+        if layout == "packed":
+            return KINDS[PACKED].of(self.canonical(), leaves)
+        if leaves == "int8":
+            raise ValueError(f"leaves='int8' is for layout='packed', not for layout={layout!r}")
         model = self.canonical() if layout == "list" else self.merge()
         model = model.single() if layout == "interval32" else model
         return model if leaves == "float32" else model.half()

@@ -8,7 +8,10 @@ PLACES = {
     3: "trees.Trees",
     5: "linear.LinearMachine",
     6: "kernel.KernelMachine",
+    7: "packed.PackedTrees",
 }
+# The kind that trees become with layout="packed".
+PACKED = 7
 
 
 class _Kinds(dict):

@@ -22,8 +22,8 @@ from pymcboost.model.stages import Stages
 from pymcboost.model.temperature import Calibration
 from pymcboost.threads import counted
 
-Layout = Literal["list", "interval", "interval32"]
-Leaves = Literal["float32", "float16"]
+Layout = Literal["list", "interval", "interval32", "packed"]
+Leaves = Literal["float32", "float16", "int8"]
 
 __all__ = ["Model", "ModelFormatError", "load_model"]
 
@@ -69,7 +69,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         waste memory.
     n_classes_, n_features_in_ : int
     kind : int
-        1: list of stumps; 2: interval table; 3: trees; 5: linear machine; 6: kernel machine.
+        1: list of stumps; 2: interval table; 3: trees; 5: linear, 6: kernel machine; 7: packed trees.
     link : {"none", "softmax", "softmax2", "sigmoid"}
         How scores become probabilities: softmax of F, or of 2 F; 1 / (1 + exp(-F)) of each label, of which a row may
         have any number.
@@ -142,12 +142,12 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
             2 F (pairwise exponential loss).
         meta : dict, optional
             What JSON can hold; only for information.
-        layout : {"list", "interval", "interval32"}, default="list"
+        layout : {"list", "interval", "interval32", "packed"}, default="list"
             A list of stumps, or one table of intervals per feature, which is often faster for single rows and agrees
             with the list to about 1e-12 of the sum of the learners' magnitudes, or the same table in float32, half as
-            large, which agrees to 1e-7. Trees have a list only.
-        leaves : {"float32", "float16"}, default="float32"
-            Type in which the leaves of trees are kept: 16 bits round them to 3 digits and make the file smaller.
+            large, which agrees to 1e-7. Trees may be packed: a few bits for each split and leaf, the same scores.
+        leaves : {"float32", "float16", "int8"}, default="float32"
+            Type of the leaves of trees: 16 bits round them to 3 digits; int8, of packed trees, to 255 values.
 
         Returns
         -------
@@ -197,7 +197,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
 
     @property
     def ensemble(self):
-        """The `Stumps`, `Intervals`, `Trees`, `LinearMachine` or `KernelMachine`, over the file's bytes."""
+        """The `Stumps`, `Intervals`, `Trees` (packed ones, too), `LinearMachine` or `KernelMachine`."""
         return self._kind.from_sections(self._sections(), self._header)
 
     @property
@@ -375,7 +375,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         self._need_stages()
         first = self.ensemble.truncate_rounds(index(t))
         dropped = () if len(first) == self.n_learners else ("CALB", *file.EARLY)
-        return self.from_bytes(self._encoded(first, "list", self.leaves, **dict.fromkeys(dropped)))
+        return self.from_bytes(self._encoded(first, self.layout, self.leaves, **dict.fromkeys(dropped)))
 
     def with_meta(self, meta: dict[str, Any]) -> Self:
         """The same model with other information, see `meta`."""
@@ -396,9 +396,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         ----------
         path : str or path-like
             A file that is there already is replaced, whatever it holds. Its folder must exist.
-        layout : {"list", "interval", "interval32"}, optional
+        layout : {"list", "interval", "interval32", "packed"}, optional
             See `from_ensemble`; None keeps the layout.
-        leaves : {"float32", "float16"}, optional
+        leaves : {"float32", "float16", "int8"}, optional
             See `from_ensemble`; None keeps the type.
         """
         files.write(path, self.to_bytes(layout, leaves))

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pymcboost._kernels import elementary
+from pymcboost._kernels import elementary, exact
 from pymcboost.model import file
 
 # Bounds of the temperature. Scores of machines depend on the units of their features.
@@ -66,7 +66,9 @@ def fit_temperature(scores, codes, weight=None, link="softmax"):
     z = _below_top(scores, link)
     right, n_rows = z[np.arange(len(z)), codes], np.count_nonzero(weight)
     right += (z.mean(axis=1) - right) / (n_rows + 1)
+    used = weight > 0
     weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # exact, and the sum is finite
+    weight[used] = exact.on_grid(weight[used], 1.0, n_rows)
     return rounded(1 / _minimum(z, right, weight / weight.sum()))
 
 
@@ -107,19 +109,19 @@ def _minimum(z, right, weight):
 
 
 def _derivatives(z, right, weight, beta):
-    """First and second derivative of the loss, block after block of rows."""
-    slope = curvature = 0.0
+    """First and second derivative of the loss, whatever the order of the rows."""
+    slope, curvature = np.empty((2, len(z)))
     step = max(1, BLOCK // z.shape[1])
     for begin in range(0, len(z), step):
-        part, w = z[begin : begin + step], weight[begin : begin + step]
+        part = z[begin : begin + step]
         e = elementary.exp(beta * part)
         total = e.sum(axis=1)
         e *= part
         mean = e.sum(axis=1) / total
-        slope += np.dot(w, mean - right[begin : begin + step])
+        slope[begin : begin + step] = mean - right[begin : begin + step]
         e *= part
-        curvature += np.dot(w, e.sum(axis=1) / total - mean * mean)
-    return slope, curvature
+        curvature[begin : begin + step] = e.sum(axis=1) / total - mean * mean
+    return exact.total(weight * slope), exact.total(weight * curvature)
 
 
 def rounded(value):

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pymcboost.comm import ALONE
 from pymcboost.model.model import Model
 from pymcboost.training import memory
 from pymcboost.training.meta import shown_loss
@@ -70,6 +71,10 @@ class Booster:
     side_by_side = True
     # Whether rows may be those of `Chunks`.
     takes_chunks = False
+    # Whether rows may be divided among workers; those, and numbers of the rows.
+    takes_workers = False
+    workers: Any = ALONE
+    row_number = None
     # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
     multilabel = False
     # Score above which every label is given, where that is not 0.

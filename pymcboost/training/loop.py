@@ -144,5 +144,5 @@ def one_round(state, callbacks=()):
     stop = False
     for one in callbacks:
         stop = bool(one.after_round(state)) or stop
-    state.stopped = stop
-    return stop
+    state.stopped = booster.workers.check(stop)
+    return state.stopped

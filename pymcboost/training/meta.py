@@ -15,6 +15,7 @@ NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
 WHERE_SET = {
     "scoring", "min_delta", "cv", "calibrate", "restore_priors", "interaction_cst", "monotonic_cst",
     "decision_threshold", "categorical_features", "min_samples_category", "max_leaf_entries",
+    "leaf_levels", "feature_penalty", "threshold_penalty",
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pymcboost._kernels import elementary
+from pymcboost._kernels.exact import on_grid, total
 from pymcboost.training import labels
 
 # The least probability that counts, as in scikit-learn's log_loss; that of a label that training has not seen.
@@ -50,11 +51,16 @@ class Held:
         if not 0 < largest < np.inf:
             how = "no row of positive weight" if largest == 0 else "weights that overflow"
             raise ValueError(f"the validation set {name!r} has {how}: its metric has no value")
-        return cls(name, X, y, codes, None if (weight == largest).all() else weight / largest)
+        weight = None if (weight == largest).all() else weight / largest
+        if weight is not None:
+            weight[weight > 0] = on_grid(weight[weight > 0], 1.0, len(weight))
+        return cls(name, X, y, codes, weight)
 
     def mean(self, values):
-        """Mean over the rows."""
-        return float(np.mean(values) if self.weight is None else np.average(values, weights=self.weight))
+        """Mean over the rows, which does not depend on their order."""
+        if self.weight is None:
+            return total(values) / len(values)
+        return total(values * self.weight) / float(self.weight.sum())
 
     def totals(self, values=1.0):
         """Sums of the weighted values of every class, before them that of unseen labels: (K' + 1,)."""

@@ -49,6 +49,29 @@ def test_other_leaves_and_layouts(files, tmp_path):
     refused(1, "--layout is for --to mcb", "--layout", "interval", "--to", "c", "t.mcb", "out", cwd=tmp_path)
 
 
+def test_packed(files, tmp_path):
+    train, rows = ("train", "-q", "-a", "vector-tree", "-n", 30, "--calibrate", "none"), files / "train.svm"
+    assert call(*train, rows, tmp_path / "v.mcb").returncode == 0
+    how = ("--layout", "packed", "--leaves", "int8", "--rows", files / "test.svm")
+    done = call("convert", *how, tmp_path / "v.mcb", tmp_path / "p.mcb")
+    n = len((files / "test.svm").read_text().splitlines())
+    assert f"mcboost-convert: of {n} rows, " in done.stderr and "have another class than with the leaves" in done.stderr
+    assert load_model(tmp_path / "p.mcb").layout == "packed"
+    assert "kind          7 (packed trees)\n" in call("info", tmp_path / "p.mcb").stdout
+    converted("--layout", "list", tmp_path / "p.mcb", tmp_path / "l.mcb")
+    scores = [call("predict", "-b", 1, files / "test.svm", tmp_path / name, "-").stdout for name in ("p.mcb", "l.mcb")]
+    assert scores[0] and scores[0] == scores[1]
+    assert converted("--to", "json", tmp_path / "p.mcb", "-") == converted("--to", "json", tmp_path / "l.mcb", "-")
+    refused(2, "leaves='int8' is for layout='packed'", "--leaves", "int8", tmp_path / "v.mcb", tmp_path / "out")
+    done = call(*train, "--layout", "packed", rows, tmp_path / "out")
+    assert done.returncode == 1 and "--layout packed is for vector-tree with --leaf-levels" in done.stderr
+    assert call(*train, "--leaf-levels", 3, "--layout", "packed", rows, tmp_path / "out").returncode == 0
+    assert load_model(tmp_path / "out").layout == "packed"
+    assert "out_bits" in converted("--to", "c", tmp_path / "out", "-").replace("model_", "out_")
+    assert "_bits" not in converted("--layout", "list", "--to", "c", tmp_path / "out", "-")
+    refused(1, "--layout packed is not for --integer", "--to", "c", "--layout", "packed", "--integer", "int8", "a", "b")
+
+
 @pytest.mark.parametrize("form", ["mcb", "json"])
 def test_the_model_itself_is_no_output(files, tmp_path, form):
     (tmp_path / "m.mcb").write_bytes((files / "model.mcb").read_bytes())

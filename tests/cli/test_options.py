@@ -78,6 +78,9 @@ VECTOR = {
     "min_relative_gain": [("--min-relative-gain 0", 0.0)],
     "split_columns": [("--split-columns 5", 5), ("--split-columns none", None)],
     "max_leaf_entries": [("--max-leaf-entries 5", 5), ("--max-leaf-entries none", None)],
+    "leaf_levels": [("--leaf-levels 3", 3), ("--leaf-levels none", None)],
+    "feature_penalty": [("--feature-penalty 0.1", 0.1), ("--feature-penalty 0", 0.0)],
+    "threshold_penalty": [("--threshold-penalty 0.2", 0.2)],
     "min_samples_category": [("--min-samples-category 3", 3.0), ("--min-samples-category 0", 0.0)],
     "decision_threshold": [
         ("--loss logistic --decision-threshold 0.3", 0.3),

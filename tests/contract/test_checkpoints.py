@@ -12,7 +12,7 @@ import scipy.sparse
 from pymcboost import Checkpoint, ModelFormatError, load_model
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
-from pymcboost.training import estimator as estimator_module
+from pymcboost.training import fitting
 
 # Every algorithm, and what else has a part in its state.
 TRAININGS = [
@@ -174,8 +174,8 @@ def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path,
     kwargs = {"n_estimators": "auto", "n_iter_no_change": 4, "random_state": random_state, "calibrate": None}
     groups = np.arange(len(y)) // 2
     found = []
-    original = estimator_module.out_of_fold
-    monkeypatch.setattr(estimator_module, "out_of_fold", lambda *args: found.append(original(*args)) or found[-1])
+    original = fitting.out_of_fold
+    monkeypatch.setattr(fitting, "out_of_fold", lambda *args: found.append(original(*args)) or found[-1])
 
     class Stops:
         def after_round(self, state):

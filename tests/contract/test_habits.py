@@ -1,6 +1,8 @@
 """What scikit-learn's users expect of a classifier: leaves, paths, logarithms, routing, arrays of other libraries."""
 
+import importlib.metadata
 import pickle
+from email.message import Message
 
 import numpy as np
 import pytest
@@ -13,7 +15,13 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pymcboost import HingeBoostOCClassifier, MartClassifier, MultiBoostCWClassifier, VectorTreeBoostClassifier
+from pymcboost import (
+    HingeBoostOCClassifier,
+    MartClassifier,
+    MultiBoostCWClassifier,
+    VectorTreeBoostClassifier,
+    registry,
+)
 from pymcboost.model import stages
 from pymcboost.model.model import Model
 
@@ -242,3 +250,24 @@ def test_scorers_and_tags():
     assert (tags.estimator_type, tags.input_tags.sparse, tags.input_tags.allow_nan) == ("classifier", True, True)
     assert not sklearn.utils.get_tags(HingeBoostOCClassifier(kernel="rbf")).input_tags.sparse
     pickle.loads(pickle.dumps(model)).apply(X)
+
+
+@pytest.mark.parametrize("entry", registry.ALGORITHMS.values(), ids=lambda entry: entry.name)
+def test_html_links_to_the_reference(monkeypatch, entry):
+    """Where the package's metadata name a site, and nowhere else."""
+    known, cls = Message(), registry.load(entry)
+    monkeypatch.setattr(importlib.metadata, "metadata", lambda package: known)
+    known["Project-URL"] = "Source, https://source.test/pymcboost"
+    assert "reference.html" not in cls()._repr_html_()
+    known["Project-URL"] = "Documentation, https://docs.test/pymcboost/"
+    page = f'href="https://docs.test/pymcboost/reference.html#pymcboost.{entry.name}"'
+    assert page in make_pipeline(StandardScaler(), cls())._repr_html_()
+
+
+def test_html_has_no_link_without_an_installed_package(monkeypatch):
+    def missing(package):
+        raise importlib.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(importlib.metadata, "metadata", missing)
+    shown = MartClassifier()._repr_html_()
+    assert "MartClassifier" in shown and "reference.html" not in shown

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from reference import contributions as twin
 
-from pymcboost.inspection import contributions
+from pymcboost.inspection import contributions, interactions, to_shap
 from pymcboost.model.model import Model
 from pymcboost.model.stumps import Stumps
 from pymcboost.model.trees import Trees
@@ -23,8 +23,8 @@ def shape(rng, splits):
     return [left + 1, *shape(rng, left), *shape(rng, splits - 1 - left)]
 
 
-def random_trees(rng, form):
-    sizes = [0, 1, 2, 3, 5, 8] if form != "class stumps" else [1, 0, 1, 1]
+def random_trees(rng, form, sizes=(0, 1, 2, 3, 5, 8)):
+    sizes = sizes if form != "class stumps" else [1, 0, 1, 1]
     t, s = len(sizes), sum(sizes)
     vector = form == "vector"
     code = rng.normal(size=(2, K)).astype(np.float32) if form == "code" else None
@@ -97,6 +97,38 @@ def test_covers(form, seed):
         np.testing.assert_allclose(found.base, base, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_interactions(form):
+    rng = np.random.default_rng(8)
+    ensemble, options = ensembles(rng, form)
+    model = Model.from_ensemble(ensemble, range(K), **options)
+    X, seen = rows(rng, 2), rows(rng, 4)
+    ways = [(model, seen, lambda x: twin.of_rows(ensemble, x, seen))]
+    if form != "interval":
+        cover = twin.covers(ensemble, seen)
+        ways.append((model.with_covers(seen), None, lambda x: twin.of_covers(ensemble, x, cover)))
+    for held, background, value in ways:
+        found, alone = interactions(held, X, background), contributions(held, X, background)
+        np.testing.assert_allclose(found.values.sum(axis=2), alone.values, rtol=0, atol=1e-12)
+        assert np.array_equal(found.base, alone.base)
+        for x, values in zip(X, found.values, strict=True):
+            np.testing.assert_allclose(values, twin.interaction(value(x), D), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("d", [3, 10, 64])
+def test_interactions_along_long_paths(d):
+    """Of a chain: short and long paths, more rows than patterns, and no more than some."""
+    rng = np.random.default_rng(d)
+    model = Model.from_ensemble(chain(d, rng), range(2))
+    X = np.where(rng.random((70, d)) < 0.9, 1.0, -1.0)
+    for held, background in ((model, X[:20]), (model.with_covers(X), None)):
+        found = interactions(held, X, background, n_jobs=2)
+        np.testing.assert_allclose(found.values, found.values.swapaxes(1, 2), rtol=0, atol=1e-9)
+        one = interactions(held, X[7:8], background).values
+        assert np.array_equal(one, found.values[7:8])
+        assert len(found.features) == d
+
+
 @pytest.mark.parametrize("k", [2, 4, 5, 39, 71])
 def test_classes_do_not_depend_on_each_other(k):
     """Classes are added in blocks of 32, 4, 2 and 1."""
@@ -113,6 +145,31 @@ def test_classes_do_not_depend_on_each_other(k):
     last = replace(many, leaf=leaf[:, -2:], bias=np.zeros(2, dtype=np.float32))
     alone = contributions(Model.from_ensemble(last, range(2)).with_covers(X), X)
     assert alone.values.tobytes() == found.values[:, :, -2:].tobytes()
+
+
+def part_of(e, begin, end):
+    """Some of the trees, without the bias."""
+    splits, leaves = slice(e.offset[begin], e.offset[end]), slice(e.offset[begin] + begin, e.offset[end] + end)
+    return Trees(
+        e.offset[begin : end + 1] - e.offset[begin], e.feature[splits], e.threshold[splits], e.nan_left[splits],
+        e.right[splits], e.leaf[leaves], *(None if a is None else a[begin:end] for a in (e.cls, e.base)),
+        np.arange(end - begin + 1), np.zeros(K, dtype=np.float32), D, e.code,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS[:4])
+def test_many_trees_are_the_sum_of_few(form):
+    """Trees are taken in batches of a class; rows of short paths in another way than a row alone."""
+    rng = np.random.default_rng(6)
+    many = part_of(random_trees(rng, form, rng.integers(0, 12, 200).tolist()), 0, 200)
+    X = rows(rng, 300)
+    model = Model.from_ensemble(many, range(K)).with_covers(X)
+    parts = [Model.from_ensemble(part_of(many, t, t + 8), range(K)).with_covers(X) for t in range(0, 200, 8)]
+    for background in (None, X[:20]):
+        found = contributions(model, X, background).values
+        total = sum(contributions(part, X, background).values for part in parts)
+        np.testing.assert_allclose(found, total, rtol=0, atol=1e-11)
+        assert contributions(model, X[7:8], background).values.tobytes() == found[7:8].tobytes()
 
 
 def chain(d, rng):
@@ -169,3 +226,47 @@ def test_threads_sparse_rows_and_order_change_nothing(form):
     alone = contributions(held, X, n_jobs=1).values
     assert contributions(held, X, n_jobs=3).values.tobytes() == alone.tobytes()
     assert contributions(held, X[7:600]).values.tobytes() == alone[7:600].tobytes()
+
+
+def leaf_of(tree, x):
+    """Node of the leaf that a row comes to, and the nodes before it."""
+    at, passed = 0, []
+    while tree["children_left"][at] >= 0:
+        passed.append(at)
+        value, left = np.float32(x[tree["features"][at]]), tree["children_left"][at]
+        side = left if value <= tree["thresholds"][at] else tree["children_right"][at]
+        at = int(tree["children_default"][at] if np.isnan(value) else side)
+    return at, passed
+
+
+@pytest.mark.parametrize("form", FORMS[:-1])
+def test_trees_for_shap(form):
+    rng = np.random.default_rng(9)
+    X = rows(rng, 40)
+    model = Model.from_ensemble(ensembles(rng, form)[0], range(K)).with_covers(X)
+    given = to_shap(model)
+    scores = np.tile(given["base_offset"], (40, 1))
+    for tree in given["trees"]:
+        weight = np.zeros(len(tree["features"]))
+        for r, x in enumerate(X):
+            leaf, passed = leaf_of(tree, x)
+            scores[r] += tree["values"][leaf]
+            weight[[*passed, leaf]] += 1
+        assert np.array_equal(weight, tree["node_sample_weight"])
+    np.testing.assert_allclose(scores, model.raw_scores(X), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS[:-1])
+def test_shap_has_the_same_values(form):
+    shap = pytest.importorskip("shap")
+    X = np.random.default_rng(10).integers(-2, 3, (400, D)).astype(np.float32)
+    tried = (ensembles(np.random.default_rng(seed), form)[0] for seed in range(1000))
+    models = (Model.from_ensemble(one, range(K)).with_covers(X) for one in tried)
+    model = next(one for one in models if one.ensemble.cover.min() > 0)  # shap refuses leaves without rows
+    found = contributions(model, X[:30])
+    explainer = shap.TreeExplainer(to_shap(model), feature_perturbation="tree_path_dependent")
+    np.testing.assert_allclose(explainer.shap_values(X[:30]), found.values, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(explainer.expected_value, found.base, rtol=0, atol=1e-6)
+    explainer = shap.TreeExplainer(to_shap(model), X[:20], feature_perturbation="interventional")
+    between = contributions(model, X[:30], X[:20])
+    np.testing.assert_allclose(explainer.shap_values(X[:30]), between.values, rtol=0, atol=1e-6)

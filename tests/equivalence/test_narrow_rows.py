@@ -7,6 +7,7 @@ from pymcboost import VectorTreeBoostClassifier
 from pymcboost._kernels import srows as _srows
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost._kernels.exact import magic_of, unit_of, units_of
 from pymcboost.algorithms.vector_tree import VectorTreeBoost
 from pymcboost.data.tree_data import TreeData
 from pymcboost.losses import LOSSES
@@ -29,17 +30,46 @@ def test_kernels_give_the_bits_of_those_that_hold_gradients(m, K, lanes, blocks)
     order, cut = rng.permutation(m).astype(np.int32), np.array([0, m // 3, m // 3, m], dtype=np.int64)
     for weight in (np.zeros(0), rng.random(m) + 0.1):
         G = aligned_zeros((m, width), np.float32)
-        _vrows.gradient(F, None, none, y, weight, _vrows.LOSS_CODES["softmax"], 0.0, 16, G, 1)
+        _vrows.gradient(F, None, none, y, weight, _vrows.LOSS_CODES["softmax"], 0.0, 16, 1.0, G, 1)
         out, expected = (aligned_zeros((m, lanes * blocks), np.float32) for _ in range(2))
         norm = np.empty((m, 3), dtype=np.float32)
-        sums = _vrows.project(G, P, weight, lanes, expected, 1)
+        magic = magic_of(unit_of(1.1 * K / 2, m * width)), magic_of(unit_of(1.2, m * width))
+        sums = _vrows.project(G, P, weight, lanes, magic[0], expected, 1)
+        count = np.diff(cut)
         for n_threads in (1, 3):
-            found, square = _srows.project(narrow, y, weight, P, lanes, out, norm, n_threads)
+            found, square = _srows.project(narrow, y, weight, P, lanes, np.array(magic), out, norm, n_threads)
             np.testing.assert_array_equal(out, expected)
-            np.testing.assert_allclose(found, sums, rtol=1e-12)
-            np.testing.assert_allclose(square, _vrows.sum_of_squares(G, weight, 16, 1), rtol=1e-12)
-            leaf = _srows.leaf_sums(narrow, norm, y, weight, order, cut, n_threads)[:, :, :K]
-            np.testing.assert_array_equal(leaf, _vrows.leaf_sums(G, weight, 16, order, cut, 1)[:, :, :K])
+            np.testing.assert_array_equal(found, sums)
+            np.testing.assert_array_equal(square, _vrows.sum_of_squares(G, weight, 16, magic[1], 1))
+            tops = _vrows.leaf_bounds(G, 16, order, cut, 1)
+            others, own = np.moveaxis(_srows.leaf_bounds(narrow, norm, y, order, cut, n_threads), 1, 0)
+            bounds = np.maximum(np.exp(others), own)
+            assert (tops <= 1.0001 * bounds).all()
+            assert (bounds[count > 0, :K] <= 1.001 * K * tops[count > 0, :K]).all()
+            units = magic_of(units_of(1.001 * weight.max(initial=1) * bounds, count[:, None]))
+            leaf = _srows.leaf_sums(narrow, norm, y, weight, order, cut, units, n_threads)[:, :, :K]
+            np.testing.assert_array_equal(leaf, _vrows.leaf_sums(G, weight, 16, order, cut, units, 1)[:, :, :K])
+
+
+def test_sums_of_leaves_of_one_row_are_its_gradients():
+    """Also where exponentials end."""
+    rng = np.random.default_rng(2)
+    m, K, width = 90, 30, 32
+    narrow, F, G = (aligned_zeros((m, width), dtype) for dtype in (np.float32, np.float64, np.float32))
+    narrow[:, :K], narrow[:, K:] = rng.uniform(0, 10.0 ** rng.uniform(0, 3, (m, 1)), (m, K)), UNUSED
+    F[:] = narrow
+    y, none, all_rows = rng.integers(0, K, m).astype(np.int32), np.zeros(0), np.arange(m, dtype=np.int32)
+    _vrows.gradient(F, None, y[:0], y, none, _vrows.LOSS_CODES["softmax"], 0.0, 16, 1.0, G, 1)
+    data = TreeData(np.zeros((m, 1)), y.astype(np.int64), K, np.ones(m))
+    rows = NarrowRows(LOSSES["softmax"], data, 1)
+    rows.start(narrow[data.rows, :K])
+    rows.directions(3).integers(0)
+    G, y = G[data.rows, :K], y[data.rows]
+    found = rows._in_ones(None, all_rows, np.arange(m + 1))[:, 0]
+    bounds = rows._bounds(None, all_rows, np.arange(m + 1))[:, :K]
+    assert (np.abs(G) <= 1.001 * bounds).all()
+    G[np.arange(m), y] = found[np.arange(m), y] = 0
+    np.testing.assert_allclose(found, G, rtol=2.0**-16)
 
 
 def test_entries_are_added():

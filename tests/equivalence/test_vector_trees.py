@@ -8,9 +8,11 @@ from reference import vtrees as twin
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost._kernels.exact import magic_of, unit_of
 from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import vector_trees
+from pymcboost.learners.reuse import Reuse
 from pymcboost.learners.vector_trees import VectorTrees
 from pymcboost.losses import LOSSES
 from pymcboost.losses.rows import Directions, row_layout
@@ -109,7 +111,7 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
             bins, data.columns.n_bins, data.columns.has_missing, A, on.lanes, on.n_columns, key, take,
             settings["max_leaves"],
             settings["max_depth"], loss.least(settings["min_samples_leaf"]), settings.get("subsample", 1.0), pool,
-            least_gain(loss, settings) / on.gain_unit, learners[0][1]._least_levels,
+            least_gain(loss, settings) / on.gain_unit, learners[0][1]._least_levels, data.row_number,
         )  # fmt: skip
         for splits, leaf, _ in results:
             assert splits == expected
@@ -217,6 +219,33 @@ def test_large_nodes_of_drawn_rows_count_the_unusual_codes():
     y = (X[:, :2] > 7).sum(axis=1)
     for take in (0.4, 1.0):
         check(X, y, 3, n_threads=(1, 3), subsample=0.6, max_features=take, max_leaves=20)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kind", ["continuous", "ties", "missing", "exclusive"])
+def test_new_features_and_thresholds_lower_gains(kind, sparse):
+    rng = np.random.default_rng(3)
+    m, K = 300, 5
+    X, y = features(kind, rng, m), np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    X[(rng.random(X.shape) < 0.5) & sparse] = 0
+    data = TreeData(scipy.sparse.csr_matrix(X) if sparse else X, y, K, np.ones(m))
+    columns, bins, first = data.columns, bins_of(data, X), data.columns.threshold_ptr
+    marked = rng.random(len(columns.threshold)) < 0.1
+    feature = np.repeat(columns.column, np.diff(first))[marked]
+    on = feature % 2 == 0  # the other features are new
+    reuse = Reuse(columns, 0.3, 0.4)
+    reuse.mark(feature[on], columns.threshold[marked][on])
+    loss, trees = learner(data, "softmax", rng=rng, reuse=reuse)
+    splits, leaf, A = grown(data, loss, trees, 7)
+    used = [set(np.flatnonzero(reuse._used[a:b]).tolist()) for a, b in zip(first, first[1:], strict=False)]
+    expected, expected_leaf = twin.grow(
+        bins, columns.n_bins, columns.has_missing, A, trees._searched.lanes, trees._searched.n_columns, 7,
+        max(1, round(0.5 * len(bins))), 12, None, loss.least(2), worth=reuse._worth, used=used, new_worth=0.6,
+    )  # fmt: skip
+    assert splits == expected
+    np.testing.assert_array_equal(leaf, expected_leaf)
+    plain = grown(data, *learner(data, "softmax", rng=np.random.default_rng(3)), 7)[0]
+    assert splits != plain
 
 
 @pytest.mark.parametrize("spread", [0, 3, 300])
@@ -337,9 +366,8 @@ def test_leaf_steps(name, K):
     rows = np.argsort(tree.leaf, kind="stable").astype(np.int32)
     start = np.searchsorted(tree.leaf[rows], np.arange(6)).astype(np.int64)
     scale = None
-    for j in range(5):
+    for j, (g, H) in enumerate(loss.leaf_newton(rows, start)):
         here = rows[start[j] : start[j + 1]]
-        g, H = loss.leaf_newton(rows, start[j], start[j + 1])
         expected = data.weight[here] @ twin.gradient_of(F[here], data.y[here], name)
         expected_H = twin.hessian_of(F[here], data.y[here], name, data.weight[here])
         if name == "exp":
@@ -416,12 +444,15 @@ def test_gradients_in_directions(m, K, lanes, blocks):
         expected += G[:, k : k + 1] * P[k]
     for weight in (np.zeros(0), 10.0 ** rng.uniform(-9, 9, m)):
         out = [aligned_zeros(expected.shape, np.float32) for _ in range(2)]
-        sums = [_vrows.project(G, P, weight, lanes, to, n) for to, n in zip(out, (1, 3), strict=True)]
+        unit = unit_of(200 * weight.max(initial=1), m)
+        sums = [
+            _vrows.project(G, P, weight, lanes, magic_of(unit), to, n) for to, n in zip(out, (1, 3), strict=True)
+        ]
         np.testing.assert_array_equal(out[0], expected)
         np.testing.assert_array_equal(out[1], expected)
         np.testing.assert_array_equal(sums[0], sums[1])
-        w = weight if len(weight) else np.ones(m)
-        np.testing.assert_allclose(sums[0], w @ np.abs(expected, dtype=np.float64), rtol=1e-12)
+        w = weight[:, None] if len(weight) else 1
+        np.testing.assert_array_equal(sums[0], twin.in_units(w * np.abs(expected, dtype=np.float64), unit))
 
 
 def test_the_classes_as_directions_give_the_trees_of_the_classes(monkeypatch):
@@ -442,15 +473,19 @@ def test_the_classes_as_directions_give_the_trees_of_the_classes(monkeypatch):
 @pytest.mark.parametrize(("lanes", "blocks"), [(4, 1), (8, 1), (16, 1), (16, 3)])
 @pytest.mark.parametrize("m", [1, 4096, 4097, 30000])
 def test_sum_of_squares(lanes, blocks, m):
-    """Equal for any number of threads, with weights far apart and without any."""
+    """And of sizes: the integers of the twin for any number of threads, with weights far apart and without any."""
     rng = np.random.default_rng(m)
     G = aligned_zeros((m, lanes * blocks), np.float32)
     G[:] = rng.normal(size=G.shape) * 10.0 ** rng.uniform(-18, 0, (m, 1))
     for weight in (np.zeros(0), 10.0 ** rng.uniform(-300, 280, m), np.zeros(m)):
-        found = [_vrows.sum_of_squares(G, weight, lanes, n) for n in (1, 2, 8)]
-        assert found[0] == found[1] == found[2]
-        w = weight if len(weight) else np.ones(m)
-        np.testing.assert_allclose(found[0], (w[:, None] * G.astype(np.float64) ** 2).sum(), rtol=1e-12)
+        w = weight[:, None] if len(weight) else 1
+        terms = w * np.abs(G, dtype=np.float64), w * (G.astype(np.float64) ** 2)
+        for take, its in zip((_vrows.sizes, _vrows.sum_of_squares), terms, strict=True):
+            unit = unit_of(its.max(), G.size)
+            expected = twin.in_units(its, unit)
+            expected = expected if take is _vrows.sizes else expected.sum(keepdims=True)
+            for n_threads in (1, 2, 8):
+                np.testing.assert_array_equal(take(G, weight, lanes, magic_of(unit), n_threads), expected)
 
 
 def test_relative_gain_prunes_where_most_rows_are_right():
@@ -608,10 +643,13 @@ def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
         G = aligned_zeros((m, width), np.float32)
         if not together:
             F[:, :K] += value[leaf, :K]
+        unit = unit_of(K, m)
         sums = _vrows.gradient(
-            F, value if together else None, leaf, y, weight, _vrows.LOSS_CODES[loss], 0.0, lanes, G, 2
+            F, value if together else None, leaf, y, weight, _vrows.LOSS_CODES[loss], 0.0, lanes, magic_of(unit), G, 2
         )
         found.append((F, G, sums))
+        terms = np.abs(G, dtype=np.float64) * (weight[:, None] if weighted else 1)
+        np.testing.assert_array_equal(sums, twin.in_units(terms, unit))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
 

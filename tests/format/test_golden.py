@@ -5,6 +5,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,10 +37,10 @@ def test_golden(name):
     for way, early in expected.get("early", {}).items():
         labels, learners = model.predict_early(X, way)
         assert [labels.tolist(), learners.tolist()] == early
-    assert model.layout == (name.split("-")[1] if model.kind == 2 else "list")
+    assert model.layout == (name.split("-")[1] if model.kind in (2, 7) else "list")
     if model.kind != 2:
         again = type(model).from_ensemble(
-            model.ensemble, model.classes_, link=model.link, meta=model.meta, leaves=model.leaves
+            model.ensemble, model.classes_, link=model.link, meta=model.meta, layout=model.layout, leaves=model.leaves
         )
         again = again.with_temperature(model.temperature)
         again = again._changed(**{tag: model._sections().get(tag) for tag in file.EARLY})
@@ -49,7 +50,15 @@ def test_golden(name):
 
 def test_there_are_golden_files():
     assert len(NAMES) >= 24
-    assert {name.split("-")[1] for name in NAMES} == {"list", "interval", "interval32", "trees", "linear", "kernel"}
+    assert {name.split("-")[1] for name in NAMES} == {
+        "list",
+        "interval",
+        "interval32",
+        "trees",
+        "linear",
+        "kernel",
+        "packed",
+    }
 
 
 def write_missing():
@@ -132,6 +141,15 @@ def write_missing():
                 write(f"v1-trees-{k}-entries-{leaves}", with_exits(model), random_rows(20, 6))
             model = Model.from_ensemble(random_sets(20, 6, k, seed=k), classes, link="softmax")
             write(f"v1-trees-{k}-categories", with_exits(model), with_codes(random_rows(20, 6)))
+        for mode in ("vector", "scalar"):
+            trees = random_trees(9, 200 if k == 11 else 6, k, mode, seed=k, few_thresholds=k != 2)
+            trees = (
+                trees
+                if k != 2
+                else replace(trees, rounds=np.arange(len(trees) + 1), nan_left=np.zeros_like(trees.nan_left))
+            )
+            model = Model.from_ensemble(trees, classes, link=link, layout="packed", leaves="int8")
+            write(f"v1-packed-{k}-{mode}", model, random_rows(12, trees.n_features))
         machines = {f"linear-{k}": random_linear({3: 21, 2: 4, 11: 515}[k], k, seed=k)}
         for kernel, scaled in {
             3: (("poly", True), ("linear", False)),

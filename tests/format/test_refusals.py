@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reference.packedreader import Pack
 from reference.scoring import (
     random_entries,
     random_kernel,
@@ -55,6 +56,11 @@ LABELS = SIGMOIDS.with_thresholds([0.5, -1.0, 0.0]).to_bytes()
 CALIBRATED = Model.from_bytes(TREES).with_temperature(2.5).to_bytes()
 SETS = Model.from_ensemble(random_sets(4, 5, 3), [1, 2, 9]).to_bytes()
 ENTRIES = Model.from_ensemble(random_entries(5, 7, 3, 0.7, splits=(2, 9)), [1, 2, 9]).to_bytes()
+FEW = random_trees(5, 7, 3, "vector", splits=(2, 9))
+FEW = replace(FEW, nan_left=np.zeros(len(FEW.feature), bool), leaf=np.rint(FEW.leaf), rounds=np.array([0, 2, len(FEW)]))
+PACK = Model.from_ensemble(FEW, [1, 2, 9], layout="packed").to_bytes()
+OWN = replace(FEW, leaf=FEW.leaf[:, 0], cls=np.arange(len(FEW)) % 3)
+OWN = Model.from_ensemble(OWN, [1, 2, 9], layout="packed").to_bytes()
 EXITS = (
     Model.from_bytes(VECTOR)
     ._changed(
@@ -129,6 +135,52 @@ def one_tree(right):
     ):
         file.set_items(tag, code, values)
     return file.to_bytes()
+
+
+def parts(data):
+    """Where the parts of PACK begin: features, offsets, thresholds, values, sizes, classes, splits, leaves."""
+    head = struct.unpack_from("<IIIIIH10B", parse(data).find(b"PACK")[2])
+    n, s, cuts, used, _, values, flags, size, *split, leaf, cls, feature, first, _ = head
+    lengths = [used << (feature - 1), used + 1 << (first - 1), cuts * (2 if flags & 4 else 4)]
+    lengths += [values * (2 if flags & 8 else 4), -(-n * size // 8), -(-n * cls // 8), -(-s * sum(split) // 8)]
+    return [32, *(32 + np.cumsum(lengths)).tolist()]
+
+
+def fill(begin, end, value):
+    """Bytes of a section become this one."""
+
+    def change(values):
+        values[begin:end] = [value] * len(values[begin:end])
+
+    return change
+
+
+def nan_at(values, at, width):
+    """A number of that many bytes becomes NaN."""
+    values[at : at + width] = [255] * width
+
+
+def all_right(values):
+    """The bits of the right child of the first split, after those of its feature and threshold, become ones."""
+    begin = 8 * parts(PACK)[6] + values[24] + values[25]
+    for bit in range(begin, begin + values[26]):
+        values[bit // 8] |= 1 << bit % 8
+
+
+def one_past(values):
+    """A split asks for the threshold after the last one of its feature."""
+    pack = Pack(bytes(values), 3)
+    counts = [pack.first[f + 1] - pack.first[f] for f, *_ in pack.split]
+    i = next(i for i, count in enumerate(counts) if count < 1 << values[25])
+    begin = 8 * parts(PACK)[6] + i * sum(values[24:27]) + values[24]
+    for bit in range(values[25]):
+        at, on = begin + bit, counts[i] >> bit & 1
+        values[at // 8] = values[at // 8] & ~(1 << at % 8) | on << at % 8
+
+
+def in_part(data, part, at, value):
+    """A byte of a part of PACK changed."""
+    return edited(data, b"PACK", "B", put(parts(data)[part] + at, value))
 
 
 def shifted(data):
@@ -459,6 +511,37 @@ CASES = [
     *[("MCB_E_ENTRY_CLASS", lambda k=k: edited(ENTRIES, b"LCLS", "B", put(0, k))) for k in (3, 255)],
     ("MCB_E_ENTRY_CLASS", lambda: edited(ENTRIES, b"LCLS", "B", lambda values: [0] * len(values))),
     ("MCB_E_LEAF", lambda: edited(ENTRIES, b"LEAF", "f", put(-1, np.inf))),
+    ("MCB_E_MISSING", lambda: without(PACK, b"PACK")),
+    ("MCB_E_MISPLACED", lambda: with_section(TREES, b"PACK", 1, bytes(32))),
+    ("MCB_E_MISPLACED", lambda: with_section(PACK, b"exit", 1, b"\1")),
+    ("MCB_E_ROUNDS", lambda: edited(PACK, b"RNDS", "B", put(0, 1))),
+    ("MCB_E_DECODER", lambda: patch(PACK, 48, "I", 1)),
+    ("MCB_E_PACK", lambda: edited(PACK, b"PACK", "B", lambda values: values[:31])),
+    *[
+        ("MCB_E_PACK", lambda at=at, value=value: edited(PACK, b"PACK", "B", put(at, value)))
+        for at, value in ((22, 16), (31, 1), (23, 33), (26, 33), (27, 0), (27, 9), (28, 1), (29, 0), (29, 4), (30, 5))
+    ],
+    *[
+        ("MCB_E_PACK_SIZE", lambda at=at, value=value: edited(PACK, b"PACK", "B", put(at, value)))
+        for at, value in ((0, 4), (4, 200), (7, 255), (8, 0), (12, 0), (15, 255), (21, 1), (22, 14), (24, 9), (27, 8))
+    ],
+    ("MCB_E_PACK_SIZE", lambda: edited(PACK, b"PACK", "B", lambda values: [*values, 0])),
+    ("MCB_E_FEATURE_INDEX", lambda: in_part(PACK, 0, 0, 7)),
+    ("MCB_E_FEATURE_INDEX", lambda: in_part(PACK, 0, 0, 6)),
+    *[
+        ("MCB_E_OFFSETS", lambda at=at, value=value: in_part(PACK, 1, at, value))
+        for at, value in ((0, 1), (1, 0), (1, 255))
+    ],
+    ("MCB_E_OFFSETS", lambda: in_part(PACK, 2, -1, 200)),
+    ("MCB_E_THRESHOLD", lambda: edited(PACK, b"PACK", "B", lambda v: nan_at(v, parts(PACK)[2], 4))),
+    ("MCB_E_LEAF", lambda: edited(PACK, b"PACK", "B", lambda v: nan_at(v, parts(PACK)[3], 2))),
+    ("MCB_E_TREE_SIZES", lambda: edited(PACK, b"PACK", "B", add(16, 1))),
+    ("MCB_E_TREE_SIZES", lambda: edited(PACK, b"PACK", "B", add(16, -1))),
+    ("MCB_E_PACK_SPLIT", lambda: edited(PACK, b"PACK", "B", fill(parts(PACK)[6], parts(PACK)[7], 255))),
+    ("MCB_E_PACK_SPLIT", lambda: edited(PACK, b"PACK", "B", one_past)),
+    ("MCB_E_RIGHT", lambda: edited(PACK, b"PACK", "B", all_right)),
+    ("MCB_E_TREE_CLASS", lambda: edited(OWN, b"PACK", "B", fill(parts(OWN)[5], parts(OWN)[6], 255))),
+    ("MCB_E_PACK_LEAF", lambda: edited(PACK, b"PACK", "B", fill(parts(PACK)[7], None, 255))),
     *[("MCB_E_CODE", lambda value=value: edited(CODED, b"CODE", "f", put(-1, value))) for value in (np.inf, np.nan)],
     ("MCB_E_CODE_ALONE", lambda: without(CODED, b"TCLS")),
     ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, bytes(24))),
@@ -568,7 +651,7 @@ def test_refused(name, make, tmp_path):
 
 def test_every_refusal_is_tested():
     refusals = {name for name, (number, _) in STATUSES.items() if 0 < number < 100}
-    assert len(refusals) == 67
+    assert len(refusals) == 71
     assert {name for name, _ in CASES} == refusals
 
 

@@ -91,3 +91,20 @@ def shapley(value, n):
             weight = math.factorial(len(members)) * math.factorial(n - len(members) - 1) / math.factorial(n)
             result[j] += weight * (known[tuple(sorted((*members, j)))] - with_out)
     return result, known[()]
+
+
+def interaction(value, n):
+    """Shapley interaction values (n, n, K): pairs halved, and on the diagonal what is left of a Shapley value."""
+    alone, nobody = shapley(value, n)
+    result = np.zeros((n, n, len(nobody)))
+    for i, j in itertools.permutations(range(n), 2):
+        others = [k for k in range(n) if k not in (i, j)]
+        for size in range(n - 1):
+            weight = math.factorial(size) * math.factorial(n - size - 2) / math.factorial(n - 1)
+            for members in itertools.combinations(others, size):
+                both, first, second = ((*members, i, j), (*members, i), (*members, j))
+                change = value(both) - value(first) - value(second) + value(members)
+                result[i, j] += weight * change / 2
+    for i in range(n):
+        result[i, i] = alone[i] - result[i].sum(axis=0)
+    return result

@@ -8,11 +8,13 @@ import math
 import struct
 
 from reference.modelmath import eight, exp, log, power, shortened, single
+from reference.packedreader import Pack, need
+from reference.packedreader import RefusedError as RefusedError
 
 TYPES = {1: "B", 2: "H", 3: "I", 4: "q", 5: "f", 6: "d", 7: "e"}
 NARROW = {1, 2, 3}
-STUMPS, INTERVALS, TREES, LINEAR, KERNEL = 1, 2, 3, 5, 6
-EVERY = {STUMPS, INTERVALS, TREES, LINEAR, KERNEL}
+STUMPS, INTERVALS, TREES, LINEAR, KERNEL, PACKED = 1, 2, 3, 5, 6, 7
+EVERY = {STUMPS, INTERVALS, TREES, LINEAR, KERNEL, PACKED}
 # tag: types, kinds that need it, kinds that may have it
 RULES = {
     b"FEAT": (NARROW, {STUMPS, TREES}, {STUMPS, TREES}),
@@ -29,7 +31,8 @@ RULES = {
     b"TCLS": (NARROW, set(), {TREES}),
     b"CODE": ({5}, set(), {TREES}),
     b"TBAS": (NARROW, set(), {TREES}),
-    b"RNDS": (NARROW, {TREES}, {TREES}),
+    b"RNDS": (NARROW, {TREES}, {TREES, PACKED}),
+    b"PACK": ({1}, {PACKED}, {PACKED}),
     b"WMAT": ({5}, {LINEAR}, {LINEAR}),
     b"SVEC": ({5}, {KERNEL}, {KERNEL}),
     b"DUAL": ({5}, {KERNEL}, {KERNEL}),
@@ -56,22 +59,19 @@ CATEGORIES = (b"CSET", b"COFF", b"CBIT", b"CATF", b"CATN", b"CATO", b"CATS")
 EXITS = (b"pair", b"marg", b"rjct")
 
 # Faults that are looked for in one pass over a file: which of these is found first is left open.
-TOGETHER = ({13, 29, 46, 53, 55, 61, 65, 70}, {32, 33, 34}, {38, 39, 40, 41}, {31, 40, 67}, {71, 72})
-
-
-class RefusedError(Exception):
-    """The number of the refusal is the only argument."""
+TOGETHER = (
+    {13, 29, 46, 53, 55, 61, 65, 70, 75, 76},
+    {32, 33, 34},
+    {38, 39, 40, 41},
+    {31, 40, 67},
+    {71, 72},
+    {43, 44, 77},
+)
 
 
 def whole(number, low, high):
     """Whether a float is a whole number within bounds."""
     return low <= number <= high and number == math.floor(number)
-
-
-def need(good, status):
-    """Refuse unless."""
-    if not good:
-        raise RefusedError(status)
 
 
 def _crc_table():
@@ -188,6 +188,8 @@ class File:
             need(all(there) or not any(there), 65)
             wanted |= {b"CSET": S, b"CATN": n(b"CATF")}
             need(not self.has(b"CODE") or (P >= 1 and (P <= 4096 or not self.decoder)), 55)
+        elif self.kind == PACKED:
+            self.pack = Pack(bytes(self.items[b"PACK"]), K)
         elif self.kind == LINEAR:
             wanted |= {b"WMAT": K * d}
         else:
@@ -223,6 +225,9 @@ class File:
             self.intervals()
         elif self.kind == TREES:
             self.trees()
+        elif self.kind == PACKED:
+            self.pack.contents(d=self.d, K=self.K)
+            need(not self.has(b"RNDS") or sum(self.items[b"RNDS"]) == len(self.pack.sizes), 48)
         elif self.kind == LINEAR:
             self.finite(b"WMAT", 35)
         else:
@@ -248,7 +253,7 @@ class File:
 
     def n_learners(self):
         """Number of stumps or trees."""
-        return self.count(b"TSIZ" if self.kind == TREES else b"FEAT")
+        return len(self.pack.sizes) if self.kind == PACKED else self.count(b"TSIZ" if self.kind == TREES else b"FEAT")
 
     def splits(self):
         """Features and thresholds."""
@@ -364,6 +369,8 @@ class File:
             return self.score_intervals(row, start)
         if self.kind == TREES:
             return self.score_trees(row, start)
+        if self.kind == PACKED:
+            return self.pack.add(row, start)
         return self.score_linear(row, start) if self.kind == LINEAR else self.score_kernel(row, start)
 
     def early(self, row, way):

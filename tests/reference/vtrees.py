@@ -64,11 +64,16 @@ def directions(key, K, n, width, lanes):
     return signs
 
 
-def drawn_rows(key, share, m):
-    """Rows that the splits of a tree are found on."""
+def drawn_rows(key, share, number):
+    """Rows of these numbers that the splits of a tree are found on."""
     key, below = mix((key + 1) & MASK), int(share * 2.0**32)
-    rows = [i for i in range(m) if mix((key + (i + 1) * GOLDEN) & MASK) >> 32 < below]
-    return np.array(rows if rows and share < 1 else range(m))
+    rows = [i for i, its in enumerate(number) if mix((key + (its + 1) * GOLDEN) & MASK) >> 32 < below]
+    return np.array(rows if rows and share < 1 else range(len(number)))
+
+
+def in_units(terms, unit):
+    """Sums over the first axis of terms that are rounded to multiples of a unit, one for all or for each column."""
+    return np.rint(np.asarray(terms, dtype=np.float64) / unit).astype(np.int64).sum(axis=0)
 
 
 def pairwise(squares):
@@ -91,19 +96,25 @@ def squares_of(G, lanes, n_classes, mean, left):
     return total
 
 
-def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least):
-    """(score, position, nan_left) of one feature at a node, or None. bins: of the node's rows; A: their integers."""
+def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, used=None, new_worth=1.0):
+    """(score, position, nan_left) of one feature at a node, or None. bins: of the node's rows; A: their integers.
+
+    Scores at positions that are not in ``used`` are multiplied by ``new_worth``.
+    """
     G = A.sum(axis=0)
     weight = float(G[n_classes])
     mean = G / weight
     gone = bins == n_bins if has_missing else np.zeros(len(bins), dtype=bool)
     values = np.unique(bins[~gone])
-    lefts, codes = [], []
+    lefts, codes, worth = [], [], []
     for j, b in enumerate(values):
         last = j + 1 == len(values)
         if last and not gone.any():
             break
         position = n_bins - 1 if last else (b + values[j + 1] - 1) // 2
+        marked = [] if last or used is None else sorted(set(range(b, values[j + 1])) & used)
+        worth += [1.0 if last or marked else new_worth] * (2 if gone.any() and not last else 1)
+        position = min(marked, key=lambda at, middle=position: (abs(at - middle), at)) if marked else position
         for nan_left in (False, True) if gone.any() and not last else (False,):
             lefts.append(A[(bins <= b) & ~gone | (gone & nan_left)].sum(axis=0))
             codes.append((int(position), nan_left))
@@ -115,6 +126,7 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least):
     right = weight - left
     with np.errstate(divide="ignore", invalid="ignore"):
         score = np.where((left >= least) & (right >= least) & (d2 > 1), d2 / (left * right), -1)
+    score = np.where(score > 0, score * worth, score)
     top = score.max()
     if top < 0:
         return None
@@ -216,10 +228,11 @@ def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_lev
 
 
 def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least, share=1.0,
-         pool=None, min_gain=0.0, least_levels=None):  # fmt: skip
+         pool=None, min_gain=0.0, least_levels=None, number=None, worth=None, used=None, new_worth=1.0):  # fmt: skip
     """One tree on integers A (m, width): (splits in preorder, leaf of every row).
 
-    bins: (d, m), n_bins for missing rows. A split is (feature, position, nan_left, right, gain).
+    bins: (d, m), n_bins for missing rows. A split is (feature, position, nan_left, right, gain). Gains are
+    multiplied by ``worth`` of the feature, and by ``new_worth`` at positions that are not in ``used`` of the feature.
     """
     m, d = len(A), len(bins)
     features = list(range(d)) if pool in (None, d) else sample(mix((key + GOLDEN + 1) & MASK), d, pool)
@@ -232,9 +245,10 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
         best = []
         for f in (features[j] for j in sample(key, len(features), take)):
             part = bins[f][rows], n_bins[f], has_missing[f], A[rows], lanes, n_classes, least
-            split = best_subset(*part, least_levels[f]) if f in (least_levels or ()) else best_of_feature(*part)
+            paid = (None, 1.0) if used is None else (used[f], new_worth)
+            split = best_subset(*part, least_levels[f]) if f in (least_levels or ()) else best_of_feature(*part, *paid)
             if split is not None:
-                best.append((f, *split))
+                best.append((f, split[0] * (1.0 if worth is None else worth[f]), *split[1:]))
         if best:
             top = max(b[1] for b in best)
             f, score, position, nan_left = next(b for b in best if b[1] * TIE >= top)
@@ -248,7 +262,7 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
         left = np.isin(b, list(position)) if isinstance(position, frozenset) else b <= position
         return np.where(missing, nan_left, left)
 
-    root = node(drawn_rows(key, share, m), key, 0)
+    root = node(drawn_rows(key, share, range(m) if number is None else number.tolist()), key, 0)
     leaves, n_splits = [root], 0
     while n_splits < max_leaves - 1:
         gains = [leaf["gain"] for leaf in leaves]

@@ -76,6 +76,22 @@ def models():
 MODELS = dict(models())
 
 
+@pytest.mark.parametrize(("mode", "k", "d"), [("vector", 4, 300), ("scalar", 4, 6), ("vector", 2, 1), ("scalar", 3, 2)])
+@pytest.mark.parametrize("whole", [False, True])
+def test_bits_of_packed_trees(mode, k, d, whole, tmp_path):
+    trees = random_trees(20, d, k, mode, splits=(1, 1) if d == 1 else (0, 9))
+    if whole:
+        trees = replace(trees, threshold=np.rint(trees.threshold * 2) / 2, nan_left=np.zeros_like(trees.nan_left))
+    model = Model.from_ensemble(trees, range(k), layout="packed", leaves="int8")
+    X, score = random_rows(60, d), compiled(model, tmp_path)[0]
+    scores, best = score(X)
+    assert scores.tobytes() == model.raw_scores(X).tobytes()
+    assert best.tolist() == model.predict_codes(X).tolist()
+    text = to_c(model, "m")
+    assert ("_t m_threshold" in text) == whole
+    assert "m_bits" in text and "m_bits" not in to_c(Model.from_bytes(model.to_bytes("list")), "m")
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_bits_of_the_scores(tmp_path, name):
     ensemble = MODELS[name]

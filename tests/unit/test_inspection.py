@@ -25,7 +25,17 @@ from pymcboost import (
     VectorTreeBoostClassifier,
     load_model,
 )
-from pymcboost.inspection import contributions, curve, importance, to_frame, to_json, to_text
+from pymcboost.inspection import (
+    contributions,
+    curve,
+    importance,
+    interactions,
+    shapley,
+    to_frame,
+    to_json,
+    to_shap,
+    to_text,
+)
 
 NAMES = ["height", "width", "colour", "age"]
 
@@ -171,6 +181,43 @@ def test_contributions_of_no_rows_and_of_no_splits(data):
     assert not found.values.any()
     np.testing.assert_allclose(found.base, model.raw_scores(np.zeros((1, 2)))[0])
     assert contributions(model.with_covers(np.zeros((4, 2))), np.zeros((0, 2))).values.shape == (0, 2, 3)
+
+
+def test_interactions_of_used_features_alone(data):
+    X, y = data
+    wide = np.zeros((300, 30))
+    wide[:, [7, 20]] = np.nan_to_num(X.to_numpy()[:, :2])
+    model = VectorTreeBoostClassifier(n_estimators=5, random_state=0).fit(wide, y).model_
+    full, part = (interactions(model, wide[:9], wide[:20], only_used=only) for only in (False, True))
+    assert part.features.tolist() == [7, 20]
+    assert full.values[:, [7, 20]][:, :, [7, 20]].tobytes() == part.values.tobytes()
+    assert np.argwhere(full.values.any(axis=(0, 3))).tolist() == [[7, 7], [7, 20], [20, 7], [20, 20]]
+    dense, sparse = full, interactions(model, scipy.sparse.csr_matrix(wide[:9]), wide[:20])
+    assert dense.values.tobytes() == sparse.values.tobytes()
+
+
+def test_wrong_input_of_interactions(fitted, machine, data, monkeypatch):
+    X, _ = data
+    model = fitted["vector"].model_
+    with pytest.raises(ValueError, match=r"^interactions need a background: rows .* or a model that holds covers"):
+        interactions(model, X)
+    with pytest.raises(ValueError, match="background has no rows; give one or more"):
+        interactions(model, X, X[:0])
+    with pytest.raises(ValueError, match="interactions are for stumps and trees, not for a"):
+        interactions(machine, np.zeros((1, 4)), np.zeros((1, 4)))
+    monkeypatch.setattr(shapley, "available_memory", lambda: 8 * 10 * 4 * 4 * 3 - 1)
+    with pytest.raises(MemoryError, match="interactions of 10 rows, 4 features and 3 classes take .* give fewer rows"):
+        interactions(model, X[:10], X)
+    assert interactions(model, X[:9], X).values.shape == (9, 4, 4, 3)
+
+
+def test_wrong_input_of_trees_for_shap(fitted, machine):
+    with pytest.raises(ValueError, match=r"trees for shap hold the rows of their nodes; give model.with_covers"):
+        to_shap(fitted["vector"])
+    with pytest.raises(ValueError, match="trees for shap are for stumps and trees, not for a"):
+        to_shap(machine)
+    with pytest.raises(TypeError, match="not fitted yet"):
+        to_shap(MartClassifier())
 
 
 def test_wrong_input_of_contributions(fitted, machine, data):

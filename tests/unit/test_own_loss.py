@@ -118,7 +118,7 @@ def test_the_loss_of_ordered_classes_is_lower_when_it_is_the_one_that_is_learnt(
     examples.main()
     lines = capsys.readouterr().out.splitlines()
     score = {line.split(":")[0].strip(): float(line.split()[-1]) for line in lines}
-    assert score["RankedProbability"] < min(score["softmax"], score["FocalLoss"]) - 0.003
+    assert score["RankedProbability"] < min(score["softmax"], score["FocalLoss"]) - 0.001
 
 
 def test_one_leaf_is_a_newton_step_from_the_start():

@@ -176,9 +176,9 @@ def test_leaves_of_16_bits(tmp_path):
     leaf[2, 0] = -65520
     with pytest.raises(ValueError, match="float16.* cannot hold a leaf of 65520: the largest number is 65504"):
         Model.from_ensemble(trees, range(3), leaves="float16")
-    with pytest.raises(ValueError, match="leaves must be 'float32' or 'float16', not 'half'"):
+    with pytest.raises(ValueError, match="leaves must be 'float32', 'float16' or 'int8', not 'half'"):
         Model.from_ensemble(trees, range(3), leaves="half")
-    with pytest.raises(ValueError, match="leaves must be 'float32' or 'float16', not 'half'"):
+    with pytest.raises(ValueError, match="leaves must be 'float32', 'float16' or 'int8', not 'half'"):
         model.save(tmp_path / "m.mcb", leaves="half")
     with pytest.raises(ValueError, match="leaves='float16' is for trees"):
         Model.from_ensemble(random_stumps(3, 2, 3), range(3), leaves="float16")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pymcboost.comm import ALONE
 from pymcboost.training.callbacks import Callback, EarlyStopping, ValidationCurves, as_callback
 from pymcboost.training.loop import TrainingState, train
 
@@ -12,6 +13,7 @@ class Counting:
 
     restart_every = None
     cuts_give_models = True
+    workers = ALONE
 
     def __init__(self, done=0, left=10**9):
         self.n_rounds, self.gain, self.left = done, np.full(1, float(done)), left

@@ -18,7 +18,7 @@ from pathlib import Path
 from shared import peers
 from shared.datasets import DataMissing
 from shared.measure import environment
-from shared.tables import put_between, write_json
+from shared.tables import as_json, put_between, write_json
 
 from bench import (  # noqa: F401
     categories,
@@ -34,12 +34,14 @@ from bench import (  # noqa: F401
     losses,
     multiboost,
     rows,
+    small,
     stream,
     stumps,
     svmlight,
     trees,
     trees_abc,
     trees_score,
+    workers,
 )
 from bench.report import BENCHMARKS, Options, markdown, print_report
 
@@ -79,7 +81,7 @@ def check(parser, options):
     if min(counts) < 1 or options.leaves < 2:
         parser.error("--rounds, --rows and --threads must be at least 1, --leaves at least 2")
     try:
-        trees.check(options.data or (), options.algorithms or ())
+        trees.check([name for name in options.data or () if name != small.OWN], options.algorithms or ())
     except ValueError as error:
         parser.error(str(error))
 
@@ -94,14 +96,14 @@ def show(options):
 
 
 def measure(name, options):
-    """Entry of one benchmark in a results file."""
+    """Entry of one benchmark in a results file, made into JSON whether or not there is a file to write."""
     function = BENCHMARKS[name]
     entry = {"title": function.__doc__.strip(), "quick": options.quick}
     around = {
         "limits": options.limits.all(3 if options.quick or name != "limits" else options.repeat),
         "environment": environment(),
     }
-    return {**entry, **vars(function(options)), **around}
+    return json.loads(as_json({**entry, **vars(function(options)), **around}))
 
 
 def main(arguments=None):

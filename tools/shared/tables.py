@@ -82,12 +82,17 @@ def put_between(path, name, text):
     path.write_text(f"{head}{begin}\n{text.strip()}\n{end}{tail}")
 
 
+def as_json(value):
+    """JSON text; NumPy's numbers are written as Python's."""
+    return json.dumps(value, indent=1, default=lambda x: x.item())
+
+
 def write_json(path, value):
     """Write JSON through a temporary file, so that an interrupted run leaves the old one."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(value, indent=1) + "\n")
+    temporary.write_text(as_json(value) + "\n")
     temporary.replace(path)
 
 

@@ -7,7 +7,7 @@ import bench.run
 import numpy as np
 import pytest
 import reproduce.run
-from bench import process, trees
+from bench import early, process, trees
 from bench.report import Options, Report
 from reproduce import abcboost, journal, vector
 from reproduce.journal import frame_of
@@ -338,6 +338,42 @@ def test_wrong_options(monkeypatch, capsys, tool, words):
 def test_quick_uses_the_first_rows(monkeypatch):
     monkeypatch.setattr(datasets, "load_for_trees", lambda name: (np.zeros(5000), np.zeros(10)))
     assert [len(part) for part in trees.tree_data("letter", Options(quick=True))] == [3000, 10]
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """Put a function in the place of a benchmark, without the limits of the machine."""
+    monkeypatch.setattr(bench.run.limits, "Limits", lambda: SimpleNamespace(all=lambda repeat: {}))
+
+    def put(function):
+        function.__doc__ = "Made up."
+        monkeypatch.setitem(bench.run.BENCHMARKS, "made-up", function)
+
+    return put
+
+
+def test_counts_of_numpy_are_written(made_up, tmp_path):
+    """What NumPy counts and compares is no number of Python; the early exits judge such counts."""
+    row = {"best": np.float64(0.5), "fewer": np.float64(9), "changed": np.int64(2), "of_rows": 1000}
+
+    def judged(options):
+        report = Report(rows=[{"what": "letter", "unit": "x", **row}])
+        early.judge(report, {"certified": {"letter": row}, "calibrated": {"letter": row}})
+        return report
+
+    made_up(judged)
+    path = tmp_path / "bench.json"
+    assert bench.run.main(["made-up", "--quick", "--json", str(path)]) == 0
+    entry = json.loads(path.read_text())["made-up"]
+    assert [target["reached"] for target in entry["targets"]] == [2, 0.5, 1, 1, 0.2]
+    assert entry["rows"][0]["changed"] == 2
+
+
+def test_what_json_cannot_hold_is_told_without_a_file(made_up):
+    """A quick run without --json would not tell otherwise."""
+    made_up(lambda options: Report(notes=[object()]))
+    with pytest.raises(AttributeError, match="'object' object has no attribute 'item'"):
+        bench.run.main(["made-up", "--quick"])
 
 
 def test_journal_resumes(tmp_path):

@@ -26,13 +26,13 @@ MCB_API const char *mcb_meta(const mcb_model *m, size_t *length) {
 
 /* Whether the model is a list of learners: stumps or trees. An interval table and machines have no stages. */
 MCB_API int mcb_has_learners(const mcb_model *m) {
-    return m->kind == MCB_KIND_STUMPS || m->kind == MCB_KIND_TREES;
+    return m->kind == MCB_KIND_STUMPS || m->kind == MCB_KIND_TREES || m->kind == MCB_KIND_PACKED;
 }
 
 /* Learners in the first n_rounds rounds: where stages begin and end. n_rounds may be anything up to model->n_rounds. */
 MCB_API uint64_t mcb_learners(const mcb_model *m, uint64_t n_rounds) {
     uint64_t r, n = 0;
-    if (m->kind != MCB_KIND_TREES) return n_rounds;
+    if (!m->section[MCB_S_RNDS].data) return n_rounds;
     for (r = 0; r < n_rounds && r < m->section[MCB_S_RNDS].count; r++) n += mcb__uint(&m->section[MCB_S_RNDS], r);
     return n;
 }
@@ -43,16 +43,16 @@ MCB_API int mcb_truncate(mcb_model *m, uint64_t n_learners) {
     const mcb_section *rounds = &m->section[MCB_S_RNDS];
     uint64_t r, n = 0;
     if (!mcb_has_learners(m)) return MCB_E_TRUNCATE;
-    if (n_learners > m->section[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count) return MCB_E_ARGUMENT;
+    if (n_learners > mcb__all_learners(m)) return MCB_E_ARGUMENT;
     for (r = 0; r < rounds->count && n + mcb__uint(rounds, r) <= n_learners; r++) n += mcb__uint(rounds, r);
     m->n_learners = n_learners;
-    m->n_rounds = m->kind == MCB_KIND_TREES ? r : n_learners;
+    m->n_rounds = rounds->data ? r : n_learners;
     return MCB_OK;
 }
 
 /* Use only the first n_rounds rounds from now on; otherwise as mcb_truncate. */
 MCB_API int mcb_truncate_rounds(mcb_model *m, uint64_t n_rounds) {
-    if (m->kind != MCB_KIND_TREES) return mcb_truncate(m, n_rounds);
+    if (!m->section[MCB_S_RNDS].data) return mcb_truncate(m, n_rounds);
     if (n_rounds > m->section[MCB_S_RNDS].count) return MCB_E_ARGUMENT;
     m->n_learners = mcb_learners(m, n_rounds);
     m->n_rounds = n_rounds;

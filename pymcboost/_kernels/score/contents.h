@@ -225,6 +225,9 @@ static inline int mcb__check_contents(mcb_model *m) {
         if (s[MCB_S_COEL].data && (status = mcb__finite_f32(m, MCB_S_COEL, MCB_E_COEFFICIENT))) return status;
     } else if (m->kind == MCB_KIND_TREES) {
         if ((status = mcb__check_trees(m))) return status;
+    } else if (m->kind == MCB_KIND_PACKED) {
+        if ((status = mcb__check_pack(m))) return status;
+        if (s[MCB_S_RNDS].data && (status = mcb__check_sum(m, MCB_S_RNDS, m->n_learners, MCB_E_ROUNDS))) return status;
     } else if (m->kind == MCB_KIND_LINEAR) {
         if ((status = mcb__finite_f32(m, MCB_S_WMAT, MCB_E_COEFFICIENT))) return status;
     } else if (m->kind == MCB_KIND_KERNEL) {

@@ -11,7 +11,7 @@ enum mcb_early { MCB_EARLY_CERTIFIED = 0, MCB_EARLY_CALIBRATED = 1, MCB_EARLY_RE
 MCB_API int mcb_has_early(const mcb_model *m, int way) {
     const mcb_section *s = m->section;
     if (way < MCB_EARLY_CERTIFIED || way > MCB_EARLY_REJECTION || !s[MCB_S_PAIR + way].data) return 0;
-    return m->n_learners == s[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count;
+    return m->n_learners == mcb__all_learners(m);
 }
 
 /* A row on its way through the learners. */

@@ -71,6 +71,10 @@
     X(MCB_E_ENTRIES, 70, "LOFF and LCLS, the entries of leaves, go together, and without TCLS")                        \
     X(MCB_E_ENTRY_OFFSETS, 71, "the entries of the leaves do not begin at 0, rise, and end at the size of LCLS")       \
     X(MCB_E_ENTRY_CLASS, 72, "the class of an entry is not below the number of classes, or those of a leaf do not increase") \
+    X(MCB_E_PACK, 75, "PACK has fewer than 32 bytes, or they hold an unknown flag, or a number or type out of range")  \
+    X(MCB_E_PACK_SIZE, 76, "PACK has another size than its tables, trees, splits and leaves take")                     \
+    X(MCB_E_PACK_SPLIT, 77, "a packed split asks for a feature or a threshold that the tables do not have")            \
+    X(MCB_E_PACK_LEAF, 78, "a packed leaf asks for a value that the table does not have")                              \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \

@@ -13,6 +13,10 @@ static inline void mcb__scores_of(const mcb_model *m, const void *x, int values,
         mcb__add_trees(m, x, values, n_rows, stride, 0, m->n_learners, scores);
         return;
     }
+    if (m->kind == MCB_KIND_PACKED) {
+        mcb__add_packed(m, x, values, n_rows, stride, 0, m->n_learners, scores);
+        return;
+    }
     for (r = 0; r < n_rows; r++) {
         const void *row = mcb__later(x, values, r * stride);
         if (m->kind == MCB_KIND_STUMPS)

@@ -5,7 +5,7 @@
 MCB_API double mcb_calibration(const mcb_model *m) {
     const unsigned char *factor = m->section[MCB_S_CALB].data;
     if (!factor) return 0.0;
-    if (m->n_learners != m->section[m->kind == MCB_KIND_TREES ? MCB_S_TSIZ : MCB_S_FEAT].count) return 0.0;
+    if (m->n_learners != mcb__all_learners(m)) return 0.0;
     return mcb__f64(factor);
 }
 

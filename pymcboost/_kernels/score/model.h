@@ -5,7 +5,8 @@ enum mcb_kind {
     MCB_KIND_INTERVALS = 2,
     MCB_KIND_TREES = 3,
     MCB_KIND_LINEAR = 5,
-    MCB_KIND_KERNEL = 6
+    MCB_KIND_KERNEL = 6,
+    MCB_KIND_PACKED = 7
 };
 /* How the scores of a code's columns become those of the classes; without a code, linear. */
 enum mcb_decoder { MCB_DECODER_LINEAR = 0, MCB_DECODER_HAMMING = 1, MCB_DECODER_EXP = 2 };
@@ -55,6 +56,7 @@ enum mcb_slot {
     MCB_S_ABOV, /* f64: scores above which a row has the labels, with the link sigmoid; absent: 0 */
     MCB_S_LOFF, /* trees: where the entries of each leaf begin in LEAF and LCLS; absent: leaves have all classes */
     MCB_S_LCLS, /* trees: classes of the entries, increasing in a leaf; the other classes of a leaf get nothing */
+    MCB_S_PACK, /* packed trees: tables, and numbers of few bits */
     MCB_N_SLOTS
 };
 

@@ -38,7 +38,8 @@ typedef struct {
 #define MCB__TREES (1u << MCB_KIND_TREES)
 #define MCB__LINEAR (1u << MCB_KIND_LINEAR)
 #define MCB__KERNEL (1u << MCB_KIND_KERNEL)
-#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS | MCB__TREES | MCB__LINEAR | MCB__KERNEL)
+#define MCB__PACKED (1u << MCB_KIND_PACKED)
+#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS | MCB__TREES | MCB__LINEAR | MCB__KERNEL | MCB__PACKED)
 
 static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"FEAT", MCB__UINTS, MCB__STUMPS | MCB__TREES, MCB__STUMPS | MCB__TREES},
@@ -58,7 +59,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"LEAF", 1u << MCB_F32 | 1u << MCB_F16, MCB__TREES, MCB__TREES},
     {"TCLS", MCB__UINTS, 0, MCB__TREES},
     {"TBAS", MCB__UINTS, 0, MCB__TREES},
-    {"RNDS", MCB__UINTS, MCB__TREES, MCB__TREES},
+    {"RNDS", MCB__UINTS, MCB__TREES, MCB__TREES | MCB__PACKED},
     {"WMAT", 1u << MCB_F32, MCB__LINEAR, MCB__LINEAR},
     {"SVEC", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
     {"DUAL", 1u << MCB_F32, MCB__KERNEL, MCB__KERNEL},
@@ -80,6 +81,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"ABOV", 1u << MCB_F64, 0, MCB__KINDS},
     {"LOFF", MCB__UINTS, 0, MCB__TREES},
     {"LCLS", MCB__UINTS, 0, MCB__TREES},
+    {"PACK", 1u << MCB_U8, MCB__PACKED, MCB__PACKED},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {

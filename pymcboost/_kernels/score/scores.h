@@ -46,6 +46,8 @@ MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, 
     if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_TREES)
         mcb__add_trees(m, x, MCB_VALUES_F32, n_rows, stride, from, to, scores);
+    else if (m->kind == MCB_KIND_PACKED)
+        mcb__add_packed(m, x, MCB_VALUES_F32, n_rows, stride, from, to, scores);
     else if (from < to)
         mcb__add_stumps_batch(m, x, n_rows, stride, from, to, scores);
     return MCB_OK;
@@ -76,6 +78,8 @@ MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
         mcb__add_stumps_row(m, x, 0, m->n_learners, scores);
     else if (m->kind == MCB_KIND_TREES)
         mcb__add_trees(m, x, MCB_VALUES_F32, 1, 0, 0, m->n_learners, scores);
+    else if (m->kind == MCB_KIND_PACKED)
+        mcb__add_packed(m, x, MCB_VALUES_F32, 1, 0, 0, m->n_learners, scores);
     else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL)
         mcb__add_machine(m, x, 1, 0, scores);
     else
@@ -95,6 +99,8 @@ MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows,
         if (m->n_learners) mcb__add_stumps_batch(m, x, n_rows, stride, 0, m->n_learners, scores);
     } else if (m->kind == MCB_KIND_TREES) {
         mcb__add_trees(m, x, MCB_VALUES_F32, n_rows, stride, 0, m->n_learners, scores);
+    } else if (m->kind == MCB_KIND_PACKED) {
+        mcb__add_packed(m, x, MCB_VALUES_F32, n_rows, stride, 0, m->n_learners, scores);
     } else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL) {
         mcb__add_machine(m, x, n_rows, stride, scores);
     } else {

@@ -79,6 +79,8 @@ static inline int mcb__check_shapes(mcb_model *m) {
         }
         m->n_learners = T;
         m->n_rounds = s[MCB_S_RNDS].count;
+    } else if (m->kind == MCB_KIND_PACKED) {
+        if ((status = mcb__check_pack_shape(m))) return status;
     } else if (m->kind == MCB_KIND_LINEAR) {
         if ((status = mcb__need_product(m, MCB_S_WMAT, K, m->n_features))) return status;
     } else if (m->kind == MCB_KIND_KERNEL) {

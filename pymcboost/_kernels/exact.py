@@ -1,0 +1,59 @@
+"""Sums that depend neither on the order of their terms nor on how these are divided: of integers.
+
+Terms are rounded to multiples of a unit, a power of two that follows from a bound of their sizes and from their number.
+"""
+
+import math
+
+import numpy as np
+
+# Sums whose rounding is below this share of them are good enough to scale others by.
+GOOD = 2.0**-10
+
+
+def unit_of(bound, n):
+    """Unit in which n terms of sizes up to ``bound`` are integers below 2^51 each, and below 2^62 together."""
+    return math.ldexp(1.0, math.frexp(bound)[1] + max(-51, int(n).bit_length() - 62))
+
+
+def units_of(bounds, counts):
+    """`unit_of`, of arrays."""
+    return np.ldexp(1.0, np.frexp(bounds)[1] + np.maximum(-51, np.frexp(counts)[1] - 62))
+
+
+def magic_of(unit):
+    """What terms are added to in a kernel: the low bits of the sums are then the terms in units, rounded."""
+    return 1.5 * 2.0**52 * unit
+
+
+def refined(comm, take, n, unit, sums=None, least=1e-300):
+    """Largest of some sums of n terms from 0 on each, and a bound of its error.
+
+    They are taken in smaller units until the error is a small share, or both together are at most ``least``.
+
+    Parameters
+    ----------
+    take : callable
+        Sums in units (any shape) of the rows of this worker, by the magic number of the unit.
+    sums : ndarray of int64, optional
+        Those in ``unit``, if they are known.
+    """
+    while True:
+        sums = comm.sum(take(magic_of(unit)) if sums is None else sums)
+        top, error = int(sums.max()) * unit, n * unit / 2
+        if error <= GOOD * top or top + error <= least:
+            return top, error
+        unit, sums = unit_of(top + error, n), None
+
+
+def total(values):
+    """Sum of finite numbers."""
+    values = np.asarray(values, dtype=np.float64)
+    unit = unit_of(np.abs(values).max(initial=0.0), values.size)
+    return int(np.rint(values / unit).astype(np.int64).sum()) * unit
+
+
+def on_grid(weight, largest, n):
+    """Weights above 0 as multiples of a power of two whose sums, of n weights up to ``largest``, are exact."""
+    unit = np.ldexp(1.0, int(np.frexp(largest)[1]) + int(n).bit_length() - 52)
+    return np.maximum(np.rint(weight / unit), 1) * unit

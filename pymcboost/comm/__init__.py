@@ -1,0 +1,28 @@
+"""Communicators: what the workers of one training tell each other.
+
+`as_workers` makes one of what the user gives; `Alone` says what each method does.
+"""
+
+from typing import Any
+
+from pymcboost.comm.alone import ALONE, Alone
+from pymcboost.comm.collective import CollectiveWorkers
+from pymcboost.comm.errors import WorkerError
+from pymcboost.comm.mpi import MPIWorkers
+from pymcboost.comm.several import lengths
+
+__all__ = ["ALONE", "Alone", "CollectiveWorkers", "MPIWorkers", "WorkerError", "as_workers", "lengths"]
+
+
+def as_workers(comm: Any) -> Any:
+    """A communicator from None, one of those here, or one of mpi4py's."""
+    if comm is None:
+        return ALONE
+    if hasattr(comm, "exchange") and hasattr(comm, "maximum"):
+        return comm
+    if hasattr(comm, "Iallreduce") and hasattr(comm, "Split_type"):
+        return MPIWorkers(comm)
+    raise TypeError(
+        f"comm must be a communicator of mpi4py, such as MPI.COMM_WORLD, or one of pymcboost.comm, not "
+        f"{type(comm).__name__}"
+    )

@@ -1,0 +1,58 @@
+"""One worker, which has all rows."""
+
+
+class Alone:
+    """The communicator of a training that has one worker. Others have the same methods.
+
+    All workers call the same methods in the same order. Arrays are C-contiguous, int64 or float64 (``sum`` takes int32
+    as well), and of one shape on all workers but for `concatenate`. Sums of float64 are only asked for where they are
+    exact.
+
+    Attributes
+    ----------
+    size : int
+        Number of workers.
+    rank : int
+        Which of them this is, from 0.
+    beside : int
+        Workers on this machine, which share its cores.
+    n_sums, n_bytes : int
+        Sums and maxima so far, and the bytes of their arrays.
+    """
+
+    size, rank, beside = 1, 0, 1
+    n_sums = n_bytes = 0
+
+    def sum(self, array):
+        """Sum over the workers, in place; returns the array."""
+        return array
+
+    def maximum(self, array):
+        """Maximum over the workers, in place; returns the array."""
+        return array
+
+    def concatenate(self, array):
+        """The arrays of all workers, one after the other along the first axis, in the order of their ranks."""
+        return array
+
+    def gather(self, array, lengths, owner):
+        """What `concatenate` gives, of arrays of these lengths, at one worker; an empty array at the others."""
+        return array
+
+    def exchange(self, what):
+        """What every worker has, in a list: objects that can be pickled."""
+        return [what]
+
+    def check(self, stop=False):
+        """Whether any worker says stop. Where one has failed, an error here as well."""
+        return stop
+
+    def fail(self, error):
+        """Tell the others that this worker has failed; the error is raised after it."""
+
+    def broadcast(self, what):
+        """What worker 0 has: an object that can be pickled."""
+        return what
+
+
+ALONE = Alone()

@@ -1,0 +1,85 @@
+"""Workers that XGBoost's collective connects, with Dask for example."""
+
+import numpy as np
+
+from pymcboost.comm.errors import WorkerError
+from pymcboost.comm.several import Several
+
+MISSING = (
+    "training with Dask needs XGBoost's collective: install one of the packages xgboost and xgboost-cpu, not both: "
+    "they install the same files"
+)
+
+
+def collective():
+    """The module, or an error that names what to install."""
+    try:
+        from xgboost import collective as module
+    except ImportError as error:
+        raise ImportError(MISSING) from error
+    return module
+
+
+class CollectiveWorkers(Several):
+    """The communicator of a training inside ``xgboost.collective.CommunicatorContext``; see `Alone` for the methods.
+
+    It belongs to the thread that has entered the context: elsewhere a sum would be the worker's own. So the number of
+    workers is checked before every operation. A dead worker is an error at once, a silent one after the time-out of the
+    context.
+    """
+
+    def __init__(self):
+        self._module = collective()
+        self.n_sums = self.n_bytes = 0
+        self.size, self.rank = self._module.get_world_size(), self._module.get_rank()
+        names = self.exchange(self._module.get_processor_name()) if self.size > 1 else [""]
+        self.beside = names.count(names[self.rank])
+
+    def sum(self, array):
+        """See `Alone`."""
+        return self._reduce(array, self._module.Op.SUM)
+
+    def maximum(self, array):
+        """See `Alone`."""
+        return self._reduce(array, self._module.Op.MAX)
+
+    def gather(self, array, lengths, owner):
+        """See `Alone`."""
+        found = self.joined(array, lengths)
+        return found if self.rank == owner else found[:0]
+
+    def broadcast(self, what):
+        """See `Alone`."""
+        self._here()
+        return self._module.broadcast(what, 0)
+
+    def check(self, stop=False):
+        """See `Alone`."""
+        return bool(self.maximum(np.array([int(stop)]))[0])
+
+    def fail(self, error):
+        """See `Alone`: the connection ends with the worker."""
+
+    def joined(self, array, lengths):
+        """See `Several`: each array at its place among zeros, added up."""
+        if array.dtype == np.uint8:  # which is not summed
+            return self.joined(array.astype(np.int64), lengths).astype(np.uint8)
+        found = np.zeros((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
+        begin = lengths[: self.rank].sum()
+        found[begin : begin + len(array)] = array
+        return self._reduce(found, self._module.Op.SUM)
+
+    def _reduce(self, array, how):
+        self._here()
+        self.n_sums += 1
+        self.n_bytes += array.nbytes
+        if array.size:
+            array[...] = self._module.allreduce(array, how).reshape(array.shape)  # older versions give it flat
+        return array
+
+    def _here(self):
+        if self._module.get_world_size() != self.size:
+            raise WorkerError(
+                f"this thread is not that of the communicator, which has {self.size} workers; enter "
+                "CommunicatorContext and train in one thread"
+            )

@@ -1,0 +1,127 @@
+"""Workers that are processes of MPI."""
+
+import os
+import sys
+import time
+
+import numpy as np
+
+from pymcboost.comm.errors import WorkerError
+from pymcboost.comm.several import Several
+
+# A message of a failed worker is cut to so many bytes.
+LONGEST = 2000
+# A wait looks so often before it sleeps for so many seconds in between. Workers that share cores sleep at once: the one
+# that is waited for needs the core.
+LOOKS, SLEEP = 2000, 2e-5
+
+
+def _cores():
+    """Cores that this process may be on, whatever is said of threads."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class MPIWorkers(Several):
+    """The communicator of a training with MPI; see `Alone` for the methods.
+
+    Every operation is preceded by a word of state, so that an error on one worker becomes one on all. An operation that
+    takes longer than the time-out ends all processes.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm
+    timeout : float, default=600
+        Seconds that a worker waits for the others.
+    """
+
+    def __init__(self, comm, timeout=600.0):
+        from mpi4py import MPI
+
+        if not timeout > 0:
+            raise ValueError(f"MPIWorkers: timeout={timeout!r} is not allowed; it must be a number of seconds above 0")
+        self._mpi, self._comm, self.timeout = MPI, comm.Dup(), float(timeout)
+        self.size, self.rank = comm.Get_size(), comm.Get_rank()
+        near = comm.Split_type(MPI.COMM_TYPE_SHARED)
+        self.beside = near.Get_size()
+        near.Free()
+        self.n_sums = self.n_bytes = 0
+        self._failed, self._looks = False, LOOKS if self.beside <= _cores() else 1
+
+    def sum(self, array):
+        """See `Alone`."""
+        self.check()
+        return self._reduce(array, self._mpi.SUM)
+
+    def maximum(self, array):
+        """See `Alone`."""
+        self.check()
+        return self._reduce(array, self._mpi.MAX)
+
+    def joined(self, array, lengths):
+        """See `Several`."""
+        found = np.empty((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
+        counts = lengths * int(np.prod(array.shape[1:], dtype=np.int64))
+        self._wait(self._comm.Iallgatherv(np.ascontiguousarray(array), [found, counts]))
+        return found
+
+    def gather(self, array, lengths, owner):
+        """See `Alone`."""
+        self.check()
+        found = np.empty(lengths.sum() if self.rank == owner else 0, dtype=array.dtype)
+        to = [found, lengths] if self.rank == owner else None
+        self._wait(self._comm.Igatherv(array, to, root=owner))
+        return found
+
+    def broadcast(self, what):
+        """See `Alone`."""
+        return self.exchange(what if self.rank == 0 else None)[0]
+
+    def check(self, stop=False):
+        """See `Alone`."""
+        return bool(self._state(0, stop))
+
+    def fail(self, error):
+        """See `Alone`."""
+        if self._failed:
+            return
+        text = f"{type(error).__name__}: {error}"
+        try:
+            self._state(self.rank + 1, False, text)
+        except WorkerError:
+            pass  # this worker has an error of its own
+
+    def _state(self, failed, stop, text=""):
+        if self._failed:
+            raise WorkerError("a worker has failed before; begin anew with a new communicator")
+        state = self._reduce(np.array([failed, stop], dtype=np.int64), self._mpi.MAX, counted=False)
+        if not state[0]:
+            return state[1]
+        self._failed, rank = True, int(state[0]) - 1
+        words = np.zeros(LONGEST, dtype=np.uint8)
+        if rank == self.rank:
+            own = np.frombuffer(text.encode()[:LONGEST], dtype=np.uint8)
+            words[: len(own)] = own
+        self._wait(self._comm.Ibcast(words, root=rank))
+        told = words.tobytes().rstrip(b"\0").decode(errors="replace")
+        raise WorkerError(f"worker {rank} of {self.size} has failed: {told}")
+
+    def _reduce(self, array, how, counted=True):
+        self.n_sums += counted
+        self.n_bytes += array.nbytes * counted
+        self._wait(self._comm.Iallreduce(self._mpi.IN_PLACE, array, how))
+        return array
+
+    def _wait(self, request):
+        for _ in range(self._looks):
+            if request.Test():
+                return
+        end = time.monotonic() + self.timeout
+        while not request.Test():
+            if time.monotonic() > end:
+                sys.stderr.write(
+                    f"pymcboost: worker {self.rank} of {self.size} has waited {self.timeout:g} s for the others; one "
+                    "has stopped. All are ended\n"
+                )
+                sys.stderr.flush()
+                self._comm.Abort(1)
+            time.sleep(SLEEP)

@@ -1,0 +1,261 @@
+"""Estimators for rows that are divided among the workers of Dask.
+
+Each has the parameters of the estimator whose name follows "Dask", and trains on Dask arrays and data frames where
+their partitions lie. The model is the one that `fit` of that estimator makes of the same rows in memory, byte for byte.
+The workers add up their sums by XGBoost's collective: one of the packages xgboost and xgboost-cpu must be there.
+"""
+
+import hashlib
+import socket
+from contextlib import suppress
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from pymcboost.comm import CollectiveWorkers, WorkerError
+from pymcboost.comm.collective import collective
+from pymcboost.registry import ALGORITHMS, load
+from pymcboost.training.parameters import Parameter, checked, estimator
+
+NEEDED = "pymcboost.dask needs Dask: install the packages dask and distributed"
+# Words of errors that follow from that of another worker.
+OF_OTHERS = ("WorkerError", "XGBoostError")
+
+
+def _parts(name, what, count=None):
+    """Partitions of a Dask collection by rows, in order; one array is a partition. None stays."""
+    if what is None:
+        return None
+    if not hasattr(what, "to_delayed"):
+        raise TypeError(f"{name} must be a Dask array, data frame or series, not {type(what).__name__}")
+    blocks = getattr(what, "numblocks", (0, 1))
+    if len(blocks) > 1 and blocks[1] > 1:
+        raise ValueError(f"{name} has {blocks[1]} chunks of columns; give whole rows: X.rechunk({{1: -1}})")
+    found = list(np.ravel(what.to_delayed()))
+    if count is not None and len(found) != count:
+        raise ValueError(f"{name} has {len(found)} partitions, X has {count}; they must be divided alike")
+    return found
+
+
+def _joined(parts):
+    """Parts as one; None where there are none."""
+    if not parts or parts[0] is None:
+        return None
+    if hasattr(parts[0], "iloc"):
+        import pandas
+
+        return pandas.concat(list(parts))
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
+def _length(part):
+    return len(part[1])
+
+
+def _task(local, parts, begins, held, context):
+    """`_train` in the thread of this call, between workers that find each other by ``context``."""
+    found = None
+    try:
+        with collective().CommunicatorContext(**context):
+            try:
+                return _train(local, parts, begins, held)
+            except Exception as error:
+                found = error
+                raise
+    except Exception:  # leaving the context fails as well where others have left it before
+        if found is None:
+            raise
+        raise found from None
+
+
+def _train(local, parts, begins, held):
+    """Train on the parts of one worker; the fitted estimator on the first, None on the others."""
+    workers = CollectiveWorkers()
+    X, y, weight = (_joined([part[i] for part in parts]) for i in range(3))
+    number = np.concatenate([begin + np.arange(len(part[1])) for part, begin in zip(parts, begins, strict=True)])
+    X_val, y_val, weight_val = (_joined([part[i] for part in held]) for i in range(3))
+    more = {"X_val": X_val, "y_val": y_val, "sample_weight_val": weight_val}
+    local.fit(X, y, sample_weight=weight, comm=workers, row_number=number, **more)
+    sums = workers.exchange(hashlib.sha256(local.model_.to_bytes()).hexdigest())
+    if len(set(sums)) > 1:
+        raise WorkerError("the workers have different models; are their versions of pymcboost the same?")
+    return local if workers.rank == 0 else None
+
+
+def _address(client):
+    """An address of this process that the workers reach."""
+    host = client.scheduler.address.rpartition("/")[2].rpartition(":")[0].strip("[]")
+    if not host or client.scheduler.address.startswith("inproc"):
+        return "127.0.0.1"
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.connect((host, 9))
+        return one.getsockname()[0]
+
+
+class DaskClassifier:
+    """What the estimators of this module add to those that they are made of."""
+
+    client: Any = None
+    timeout: float = 300.0
+    # The class without Dask.
+    _of: ClassVar[Any]
+    _get_param_names: ClassVar[Any]
+    get_params: ClassVar[Any]
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
+        sample_weight_val: Any = None,
+    ) -> Self:  # fmt: skip
+        """Fit the model to Dask arrays or data frames, divided alike by rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight : Dask collections
+            As in `fit` of the estimator, without its other arguments.
+        X_val, y_val, sample_weight_val : Dask collections, default=None
+            The validation set. Every worker gets all of it.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        WorkerError
+            Where a worker dies, or is silent for ``timeout`` seconds. Errors of a training are raised as they are.
+        """
+        checked(type(self), self.get_params(deep=False))
+        client = self._client()
+        parts, held = self._futures(client, X, y, sample_weight), []
+        if X_val is not None:
+            held = self._futures(client, X_val, y_val, sample_weight_val)
+        where = self._places(client, parts)
+        lengths = client.gather(client.map(_length, parts))
+        begins = np.concatenate(([0], np.cumsum(lengths)[:-1])).tolist()
+        fitted = self._run(client, parts, begins, held, where)
+        vars(self).update({name: value for name, value in vars(fitted).items() if name not in self._get_param_names()})
+        return self
+
+    def to_local(self) -> Any:
+        """The fitted estimator without Dask: that of the class this one is made of."""
+        local = self._local()
+        known = self._get_param_names()
+        vars(local).update({name: value for name, value in vars(self).items() if name not in known})
+        return local
+
+    def predict(self, X: Any) -> Any:
+        """Labels, lazily for Dask collections: see the estimator."""
+        return self._lazy("predict", X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities (n, K), lazily for Dask collections: see the estimator."""
+        return self._lazy("predict_proba", X)
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores, lazily for Dask collections: see the estimator."""
+        return self._lazy("decision_function", X)
+
+    def _lazy(self, method, X):
+        local = self.to_local()
+        if not hasattr(X, "to_delayed"):
+            return getattr(local, method)(X)
+        if hasattr(X, "map_partitions"):
+            X = X[vars(local).pop("feature_names_in_", X.columns).tolist()]  # by name; arrays from here on
+            X = X.to_dask_array(lengths=True) if method != "predict" else X.to_dask_array()
+        answer = getattr(local, method)(np.zeros((1, self.n_features_in_)))
+        axis, chunks = (1, None) if answer.ndim == 1 else (None, (X.chunks[0], (answer.shape[1],)))
+        return X.map_blocks(_answer, local, method, drop_axis=axis, chunks=chunks, dtype=answer.dtype)
+
+    def _local(self):
+        return type(self)._of(**{name: value for name, value in self.get_params(deep=False).items()
+                                 if name not in ("client", "timeout")})  # fmt: skip
+
+    def _client(self):
+        try:
+            from distributed import default_client
+        except ImportError as error:
+            raise ImportError(NEEDED) from error
+        return default_client() if self.client is None else self.client
+
+    def _futures(self, client, X, y, weight):
+        """Partitions as futures of (X, y, weights or None), where their rows are."""
+        from dask import delayed
+
+        X = _parts("X", X)
+        y, weight = _parts("y", y, len(X)), _parts("sample_weight", weight, len(X)) or [None] * len(X)
+        rows = client.compute([delayed(tuple)([*part]) for part in zip(X, y, weight, strict=True)])
+        from distributed import wait
+
+        wait(rows)
+        for one in rows:
+            if one.status == "error":
+                one.result()
+        return rows
+
+    def _places(self, client, parts):
+        """Partitions of every worker that has any, by number."""
+        has, where = client.who_has(parts), {}
+        for i, part in enumerate(parts):
+            where.setdefault(sorted(has[part.key])[0], []).append(i)
+        return where
+
+    def _run(self, client, parts, begins, held, where):
+        """One task for each worker; the estimator of the first."""
+        collective()
+        from distributed import wait
+        from xgboost.tracker import RabitTracker
+
+        names = sorted(where)
+        tracker = RabitTracker(host_ip=_address(client), n_workers=len(names))
+        tracker.start()
+        context = {**tracker.worker_args(), "dmlc_timeout": int(self.timeout), "dmlc_retry": 3}
+        tasks = [
+            client.submit(
+                _task, self._local(), [parts[i] for i in where[name]], [begins[i] for i in where[name]],
+                held if name == names[0] else [], context, workers=[name], allow_other_workers=False, pure=False,
+            )
+            for name in names
+        ]  # fmt: skip
+        try:
+            wait(tasks)
+        except KeyboardInterrupt:
+            client.cancel(tasks)
+            raise
+        with suppress(Exception):  # where workers have failed it complains of them
+            tracker.free()
+        errors = [task.exception() for task in tasks if task.status == "error"]
+        own = [error for error in errors if type(error).__name__ not in OF_OTHERS]
+        if own:
+            raise own[0]
+        if errors:
+            raise WorkerError(f"a worker has failed: {errors[0]}") from errors[0]
+        return next(one for one in client.gather(tasks) if one is not None)
+
+
+def _answer(part, local, method):
+    return getattr(local, method)(part)
+
+
+PARAMETERS = {
+    "client": Parameter("The client of Dask, a ``distributed.Client``; by default the current one.", python_only=True),
+    "timeout": Parameter(
+        "Seconds after which a worker that the others wait for has failed.", low=0, open_low=True, python_only=True
+    ),
+}
+
+
+def _made(of):
+    """The estimator for Dask of a class."""
+    text = f'{of.__doc__.partition(chr(10))[0][:-1]}, trained on the workers of Dask.\n\nSee `{of.__name__}`.\n'
+    space = {
+        "__doc__": text, "__module__": __name__, "_of": of, "algorithm": of.algorithm, "own_parameters": PARAMETERS,
+        "__annotations__": {"client": Any, "timeout": float}, "client": None, "timeout": 300.0,
+    }  # fmt: skip
+    return estimator(type(f"Dask{of.__name__}", (DaskClassifier, of), space))
+
+
+__all__ = []
+for _entry in ALGORITHMS.values():
+    if _entry.algorithm == "vector-tree":
+        globals()[f"Dask{_entry.name}"] = _made(load(_entry))
+        __all__.append(f"Dask{_entry.name}")

@@ -1,0 +1,126 @@
+"""Binning columns whose rows are divided among workers: the cuts are those of all rows together.
+
+Every worker counts its distinct values of a column. One worker, another for each column in turn, adds up the counts and
+cuts; then all put their own rows into the bins. Messages of a column: a value and its count or weight for each distinct
+value of each worker, and the cuts back.
+"""
+
+import numpy as np
+
+from pymcboost._kernels import bins as _bins
+from pymcboost.comm import lengths
+from pymcboost.data.binning import Bins
+from pymcboost.data.mapped import zeros_beside
+
+# A column is cut into at most so many bins unless every distinct value has one.
+MOST_BINS = 256
+
+
+def bin_divided(data, max_bins, exact):
+    """`Bins` of the columns of ``data`` (`TrainingRows`), whose codes are those of this worker's rows.
+
+    ``exact``: columns with a bin for every distinct value, the others have at most ``max_bins``. Counts of rows in the
+    result are those of all workers.
+    """
+    X, m, d, comm = data.X, data.n_rows, data.n_features, data.comm
+    _refuse_infinite(data)
+    weight = None if comm.maximum(np.array([int((data.weight != 1).any())]))[0] == 0 else data.weight
+    cuts, found = [None] * d, np.zeros((3, d), dtype=np.int64)  # distinct values, missing rows, bins
+    for begin in range(0, d, comm.size):  # one column for each worker
+        for owner in range(min(comm.size, d - begin)):
+            f = begin + owner
+            value, count, mass = _gathered(_counts(_column(data, f), weight), owner, comm)
+            if owner == comm.rank:
+                its_bins = None if exact[f] else max_bins
+                cuts[f] = _cuts(value, mass, its_bins, data.least_weight)
+                missing = np.isnan(value)
+                found[:, f] = (~missing).sum(), count[missing].sum(), len(cuts[f]) + 1
+    comm.sum(found)
+    distinct, missing, n_bins = found
+    start = np.concatenate(([0], np.cumsum(n_bins - 1)))
+    flat = np.zeros(start[-1])
+    for f, its in enumerate(cuts):
+        if its is not None:
+            flat[start[f] : start[f + 1]] = its
+    comm.sum(flat)
+    cuts = [flat[start[f] : start[f + 1]].astype(np.float32) for f in range(d)]
+    wide = max([1, *(n_bins + (missing > 0)).tolist()]) > MOST_BINS
+    codes = zeros_beside(X, (d, m), np.uint16 if wide else np.uint8)
+    rows = np.zeros((d, int((n_bins + 1).max(initial=1))), dtype=np.int64)
+    for f in range(d):
+        column = _column(data, f)
+        code = np.searchsorted(cuts[f], column)
+        code[np.isnan(column)] = n_bins[f]
+        codes[f] = code
+        rows[f] = np.bincount(code, minlength=rows.shape[1])
+    comm.sum(rows)
+    mode = rows.argmax(axis=1).astype(np.int32)
+    return Bins(codes, cuts, n_bins.astype(np.int32), distinct, missing, mode, rows.max(axis=1))
+
+
+def _column(data, f):
+    """A column of the rows in use, as float32."""
+    with np.errstate(over="ignore"):
+        return data.X[data.rows, f].astype(np.float32)
+
+
+def _refuse_infinite(data):
+    """Refuse columns of this worker's rows with infinite values."""
+    X, step = data.X, 1 << 16
+    if X.dtype == np.float32 and not any(np.isinf(X[i : i + step]).any() for i in range(0, len(X), step)):
+        return
+    bad = np.full(data.n_features, -1, dtype=np.int64)
+    for f in range(data.n_features):
+        infinite = np.isinf(_column(data, f))
+        bad[f] = infinite.argmax() if infinite.any() else -1
+    data.refuse_infinite(bad)
+
+
+def _counts(column, weight):
+    """Distinct values of a column, ascending, missing ones last: arrays (n,) of values, numbers of rows, weights."""
+    column = column + np.float32(0)  # -0 is 0
+    if weight is None:
+        column.sort()
+        first = _first_of_runs(column)
+        count = np.diff(first, append=len(column))
+        return column[first], count, count.astype(np.float64)
+    order = np.argsort(column, kind="stable")
+    return _merged(column[order], np.ones(len(column), dtype=np.int64), weight[order])
+
+
+def _first_of_runs(value):
+    """Where runs of equal values begin, missing ones being equal."""
+    new = np.ones(len(value), dtype=bool)
+    new[1:] = (value[1:] != value[:-1]) & ~np.isnan(value[:-1])
+    return np.flatnonzero(new)
+
+
+def _merged(value, count, mass):
+    """Equal values, next to each other, as one."""
+    first = _first_of_runs(value)
+    if not len(first):
+        return value, count, mass
+    return value[first], np.add.reduceat(count, first), np.add.reduceat(mass, first)
+
+
+def _gathered(part, owner, comm):
+    """The counts of all workers, at the owner; at others nothing."""
+    size = lengths(comm, len(part[0]))
+    value, count, mass = (comm.gather(np.ascontiguousarray(one), size, owner) for one in part)
+    order = np.argsort(value, kind="stable")
+    return _merged(value[order], count[order], mass[order])
+
+
+def _cuts(value, mass, max_bins, least):
+    """Cuts of a column with these distinct values, the last of which may be missing; ``max_bins`` None: all."""
+    n = len(value)
+    column, rows = value[:, None], np.arange(n)
+    if max_bins is None:
+        order, cuts = np.empty((1, n), dtype=np.int32), np.empty((1, n), dtype=np.float32)
+        n_cuts, n_missing = np.empty(1, dtype=np.int64), np.empty(1, dtype=np.int64)
+        _bins.sort_columns(column, rows, np.zeros(1, dtype=np.int64), mass, 0.0, order, cuts, n_cuts, n_missing, 1)
+        return cuts[0, : n_cuts[0]]
+    codes, cuts = np.empty((1, n), dtype=np.uint8), np.empty((1, 255), dtype=np.float32)
+    its = [np.empty(1, dtype=kind) for kind in (np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)]
+    _bins.bin_columns(column, rows, mass, max_bins, least, codes, cuts, *its, 1)
+    return cuts[0, : max(its[0][0] - 1, 0)]

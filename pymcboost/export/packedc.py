@@ -1,0 +1,91 @@
+"""Packed trees as C: their tables and bits as constant arrays."""
+
+import numpy as np
+
+from pymcboost.model.packed import streams
+
+BITS = """\
+/* Number of `width` bits that begins at a bit of p, the lowest bit first. */
+static uint32_t NAME_bits(const uint8_t *p, uint32_t bit, uint32_t width) {
+    uint32_t v = 0, n;
+    p += bit >> 3;
+    bit &= 7u;
+    for (n = 0; n < bit + width; n += 8) v |= (uint32_t)*p++ << n;
+    return v >> bit & ((1u << width) - 1u);
+}"""
+
+LOOP = """\
+    uint32_t t, i = 0;
+    for (k = 0; k < CLASSES; k++) scores[k] = NAME_bias[k];
+    for (t = 0; t != TREES; t++) {
+        uint32_t next = i + LEAST SIZES, end = next, leaf = i + t;
+        while (i < end) {
+            uint32_t bit = i * SPLITBITS, f = NAME_bits(NAME_split, bit, FEATUREBITS);
+            uint32_t c = NAME_first[f] + NAME_bits(NAME_split, bit + FEATUREBITS, CUTBITS);
+            uint32_t right = 1 + NAME_bits(NAME_split, bit + RIGHTAT, RIGHTBITS);
+            float v = x[NAME_feature[f]];
+            if (v <= NAME_threshold[c]CUTSCALE MISSING) {
+                end = i + right;
+                i++;
+            } else {
+                leaf += right;
+                i += right;
+            }
+        }
+        i = next;
+        ADD
+    }"""
+
+LEAF = "NAME_value[NAME_bits(NAME_leaf, (AT) * LEAFBITS, LEAFBITS)]VALUESCALE"
+# A number of more bits may not lie in 32 of them.
+MOST_BITS = 25
+# Multiplying doubles takes processors without them more code than a table of so few floats.
+FEW_VALUES = 170
+
+
+def packed_trees(model):
+    """(arrays, helpers, counters, loop, words) of a packed model, see `pymcboost.export.c`."""
+    its = streams(model._sections()["PACK"], model.n_classes_)
+    widths = {**its.widths, "split": sum(its.split_widths)}
+    if max(widths["size"], widths["class"], *its.split_widths) > MOST_BITS or 8 * its.n_bytes >= 1 << 32:
+        raise ValueError("packed trees are too large for C with numbers of 32 bits; save the model with layout='list'")
+    threshold, cut_scale = _scaled(its.threshold)
+    few = len(its.value) < FEW_VALUES
+    value, value_scale = (its.value.astype(np.float32), "") if few else _scaled(its.value)
+    arrays = {"feature": its.feature, "first": its.first, "threshold": threshold, "value": value}
+    arrays |= {name: np.asarray(part) for name, part in its.bits.items() if len(part) and widths[name]}
+    for name in ("split", "leaf"):
+        arrays.setdefault(name, np.zeros(1, dtype=np.uint8))
+    feature_bits, cut_bits, right_bits, *missing = its.split_widths
+    leaf = LEAF if its.own else LEAF.replace("AT", "leaf * CLASSES + (uint32_t)k")
+    cls = "NAME_bits(NAME_class, t * CLASSBITS, CLASSBITS)" if widths["class"] else "0"
+    add = f"scores[{cls}] += {leaf.replace('(AT)', 'leaf')};"
+    words = {
+        "ADD": add if its.own else f"for (k = 0; k < CLASSES; k++) scores[k] += {leaf};",
+        "SIZES": "+ NAME_bits(NAME_size, t * SIZEBITS, SIZEBITS)" if widths["size"] else "",
+        "MISSING": "|| (v != v && NAME_bits(NAME_split, bit + SPLITBITS - 1, 1))" if missing else "",
+    }
+    loop = LOOP
+    for word, text in words.items():
+        loop = loop.replace(word, text)
+    words = {
+        "TREES": its.n_trees, "LEAST": its.least, "SIZEBITS": widths["size"], "SPLITBITS": widths["split"],
+        "FEATUREBITS": feature_bits, "CUTBITS": cut_bits, "RIGHTAT": feature_bits + cut_bits, "RIGHTBITS": right_bits,
+        "LEAFBITS": widths["leaf"], "CLASSBITS": widths["class"], "CUTSCALE": cut_scale, "VALUESCALE": value_scale,
+    }  # fmt: skip
+    words["VALUESCALE"] = value_scale.replace("f", "")
+    return arrays, [BITS], "k", loop.replace(" )", ")").replace(" ,", ","), words
+
+
+def _scaled(values):
+    """Numbers as integers of 8 or 16 bits where they are those times a power of two; and the factor, in C."""
+    values = values.astype(np.float32)
+    mantissa, exponent = np.frexp(values[values != 0].astype(np.float64))
+    whole = np.ldexp(mantissa, 24).astype(np.int64)
+    least = int((exponent - 24 + np.log2(whole & -whole).astype(np.int64)).min(initial=127)) if len(whole) else 0
+    integers = np.ldexp(values.astype(np.float64), -least)
+    for name in ("uint8", "int8", "uint16", "int16"):
+        info = np.iinfo(name)
+        if -64 <= least and info.min <= integers.min(initial=0) and integers.max(initial=0) <= info.max:
+            return integers.astype(name), f" * {np.float32(2.0**least)!s}f" if least else ""
+    return values, ""

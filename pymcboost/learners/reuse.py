@@ -1,0 +1,44 @@
+"""What keeps a model of trees small: features and thresholds that are used again, and few values of leaves."""
+
+import numpy as np
+
+
+class Reuse:
+    """Gains are lowered at features and thresholds that a model has not used before.
+
+    Parameters
+    ----------
+    columns : Columns
+    feature_penalty, threshold_penalty : float
+        Share of the gain that a new one costs.
+    """
+
+    def __init__(self, columns, feature_penalty, threshold_penalty):
+        self._columns, self._new, self._seen = columns, (1 - feature_penalty, 1 - threshold_penalty), 0
+        self._place = {column: f for f, column in enumerate(columns.column.tolist())}
+        self._worth = np.full(len(columns.column), self._new[0], dtype=np.float64)
+        self._used = np.zeros(len(columns.threshold), dtype=np.uint8)
+        self._used_at = np.ascontiguousarray(columns.threshold_ptr[:-1], dtype=np.int64)
+
+    def mark(self, feature, threshold):
+        """Features and thresholds of all splits so far; those that these columns do not have are passed over."""
+        if len(feature) < self._seen:  # rounds were taken back
+            self._seen, self._worth[:], self._used[:] = 0, self._new[0], 0
+        new, self._seen, columns = slice(self._seen, None), len(feature), self._columns
+        for column, t in zip(feature[new].tolist(), threshold[new], strict=True):
+            if (f := self._place.get(column)) is not None:
+                self._worth[f] = 1
+                begin, end = columns.threshold_ptr[f : f + 2]
+                at = begin + np.searchsorted(columns.threshold[begin:end], t)
+                if at < end and columns.threshold[at] == t:
+                    self._used[at] = 1
+
+    def lay_on(self, grower):
+        """Tell a kernel that grows trees."""
+        grower.pay(self._worth, self._used, self._used_at, self._new[1])
+
+
+def on_grid(value, levels, learning_rate):
+    """Round leaf vectors, in place, to multiples of ``2 learning_rate / (levels + 1)``, up to ``levels`` of them."""
+    step = 2 * learning_rate / (levels + 1)
+    value[:] = np.clip(np.rint(value / step), -levels, levels) * step + 0.0

@@ -1,0 +1,221 @@
+"""Packed trees: thresholds and leaves as numbers of few bits, which stand for items of shared tables."""
+
+import struct
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import numpy as np
+
+from pymcboost.model.arrays import narrow, running_sums
+from pymcboost.model.kind import Kind
+from pymcboost.model.trees import Trees
+
+# Values of leaves that the table has room for, and the largest multiple of a step that leaves are rounded to.
+MOST_VALUES, LARGEST = 256, 127
+# Bits of the step, so that its multiples are exact in half precision.
+STEP_BITS = 4
+# Flags of the header: trees of one class, missing values that go left, thresholds and values in half precision.
+CLASSES, MISSING, HALF, HALF_LEAVES = 1, 2, 4, 8
+HEADER = "<IIIIIH10B"
+ITEMS = {1: 1, 2: 2, 4: 3}
+ONLY = "layout='packed' is for trees whose leaves are added up, without {}; save the model with layout='list'"
+
+
+@dataclass(frozen=True, eq=False)
+class PackedTrees(Kind):
+    """Trees as they are packed: the bytes of the section, and what other kinds have, too."""
+
+    KIND, NAME = 7, "packed trees"
+    share_of = Trees.share_of
+
+    data: np.ndarray
+    rounds: np.ndarray | None
+    bias: np.ndarray
+    n_features: int
+
+    @classmethod
+    def of(cls, ensemble, leaves):
+        """A model that has been checked, packed; ``leaves`` is the type that its leaves are rounded to."""
+        return packed(ensemble, leaves)
+
+    def sections(self):
+        """See `Kind`."""
+        rounds = [] if self.rounds is None else [("RNDS", self.rounds)]
+        return [("PACK", self.data), *rounds]
+
+    @classmethod
+    def from_sections(cls, sections, header):
+        """The `Trees`."""
+        return unpacked(sections, header)
+
+    @classmethod
+    def layout_of(cls, sections):
+        """See `Kind`."""
+        return "packed"
+
+    @classmethod
+    def leaves_of(cls, sections):
+        """See `Kind`."""
+        return "float16" if sections["PACK"][22] & HALF_LEAVES else "float32"
+
+    @staticmethod
+    def lines(facts):
+        """Those of trees."""
+        return Trees.lines(facts)
+
+
+def packed(ensemble, leaves):
+    """See `PackedTrees.of`."""
+    if ensemble.KIND != Trees.KIND:
+        raise ValueError(f"layout='packed' is for trees, not for a {ensemble.NAME}")
+    without = {"categories": ensemble.subset, "base classes": ensemble.base, "a code": ensemble.code}
+    without["covers (with_covers(None) takes them away)"] = ensemble.cover
+    for what, there in without.items():
+        if there is not None:
+            raise ValueError(ONLY.format(what))
+    ensemble = ensemble.dense()
+    if leaves != "float32":
+        ensemble = ensemble.half() if leaves == "float16" else replace(ensemble, leaf=rounded(ensemble.leaf))
+    value, leaf = np.unique(ensemble.leaf.astype(np.float32), return_inverse=True)
+    if len(value) > MOST_VALUES:
+        raise ValueError(
+            f"the leaves have {len(value)} different values, and layout='packed' has room for {MOST_VALUES}; give "
+            "leaves='int8', which rounds them, or train with leaf_levels"
+        )
+    rounds = None if (np.diff(ensemble.rounds) == 1).all() else narrow(np.diff(ensemble.rounds))
+    data = np.frombuffer(_bytes(ensemble, value, leaf.ravel()), dtype=np.uint8)
+    return PackedTrees(data, rounds, ensemble.bias, ensemble.n_features)
+
+
+def rounded(leaf):
+    """Leaves rounded to the multiples, up to 127, of a step that just fits the largest, of 4 bits."""
+    largest = np.abs(leaf).max(initial=0)
+    if not largest:
+        return leaf
+    mantissa, exponent = np.frexp(float(largest) / LARGEST)
+    step = np.ldexp(np.ceil(np.ldexp(mantissa, STEP_BITS)), int(exponent) - STEP_BITS)
+    return (np.rint(leaf.astype(np.float64) / step) * step).astype(np.float32) + np.float32(0)
+
+
+def _bytes(trees, value, leaf):
+    """The section PACK; value: table of the leaves; leaf: items of it, one after the other."""
+    used, feature = np.unique(trees.feature, return_inverse=True)
+    cells = np.unique(np.stack((feature, _ordered(trees.threshold))), axis=1)
+    first = np.searchsorted(cells[0], np.arange(len(used) + 1))
+    cell = _place(cells, np.stack((feature, _ordered(trees.threshold))))
+    threshold = _unordered(cells[1])
+    sizes = np.diff(trees.offset)
+    least = int(sizes.min(initial=1 << 31)) if len(sizes) else 0
+    flags = CLASSES * (trees.cls is not None) + MISSING * bool(trees.nan_left.any())
+    flags += HALF * _is_half(threshold) + HALF_LEAVES * _is_half(value)
+    threshold = threshold.astype("<f2" if flags & HALF else "<f4")
+    value = value.astype("<f2" if flags & HALF_LEAVES else "<f4")
+    used, first = narrow(used), narrow(first)
+    splits = [feature, cell - first[feature].astype(np.int64), trees.right - 1]
+    cls = np.zeros(len(trees), dtype=np.int64) if trees.cls is None else trees.cls
+    bits = [_width(numbers) for numbers in (sizes - least, *splits)]
+    bits += [max(1, _width(leaf)), _width(cls)]
+    header = struct.pack(
+        HEADER, len(trees), len(feature), len(threshold), len(used), least, len(value), flags, *bits,
+        ITEMS[used.itemsize], ITEMS[first.itemsize], 0,
+    )  # fmt: skip
+    splits += [trees.nan_left.astype(np.int64)] if flags & MISSING else []
+    streams = [[sizes - least], [cls], splits, [leaf]]
+    widths = [bits[:1], bits[5:], [*bits[1:4], 1], bits[4:5]]
+    parts = [header, *(table.tobytes() for table in (used, first, threshold, value))]
+    return b"".join([*parts, *(_stream(*both) for both in zip(streams, widths, strict=True))])
+
+
+def streams(data, n_classes):
+    """The parts of PACK: tables, streams of bits, and their widths."""
+    head = struct.unpack(HEADER, data[:32].tobytes())
+    n, s, n_thresholds, n_features, least, n_values, flags = head[:7]
+    size, feature, threshold, right, leaf, cls, of_feature, of_first = head[7:15]
+    split = [feature, threshold, right] + [1] * bool(flags & MISSING)
+    counts = {"size": n, "class": n, "split": s, "leaf": (s + n) * (1 if flags & CLASSES else n_classes)}
+    widths = {"size": size, "class": cls, "split": sum(split), "leaf": leaf}
+    at, tables, bits = 32, [], {}
+    unsigned = {1: "u1", 2: "<u2", 3: "<u4"}
+    for count, dtype in (
+        (n_features, unsigned[of_feature]),
+        (n_features + 1, unsigned[of_first]),
+        (n_thresholds, "<f2" if flags & HALF else "<f4"),
+        (n_values, "<f2" if flags & HALF_LEAVES else "<f4"),
+    ):
+        end = at + count * np.dtype(dtype).itemsize
+        tables.append(data[at:end].view(dtype))
+        at = end
+    for name, count in counts.items():
+        end = at + (count * widths[name] + 7) // 8
+        bits[name] = data[at:end]
+        at = end
+    names = ("feature", "first", "threshold", "value")
+    return SimpleNamespace(
+        n_trees=n, n_splits=s, least=least, own=bool(flags & CLASSES), n_bytes=at, counts=counts, widths=widths,
+        split_widths=split, bits=bits, **dict(zip(names, tables, strict=True)),
+    )  # fmt: skip
+
+
+def unpacked(sections, header):
+    """The `Trees` of a packed file."""
+    k = header.n_classes
+    its = streams(sections["PACK"], k)
+    alone = ("size", "class", "leaf")
+    found = {name: _numbers(its.bits[name], its.counts[name], [its.widths[name]])[0] for name in alone}
+    feature, cell, right, *nan_left = _numbers(its.bits["split"], its.n_splits, its.split_widths)
+    leaf = its.value.astype(np.float32)[found["leaf"]]
+    return Trees(
+        running_sums(found["size"] + its.least),
+        its.feature.astype(np.int64)[feature],
+        its.threshold.astype(np.float32)[its.first.astype(np.int64)[feature] + cell],
+        nan_left[0].astype(bool) if nan_left else np.zeros(its.n_splits, dtype=bool),
+        right + 1,
+        leaf if its.own else leaf.reshape(-1, k),
+        found["class"] if its.own else None,
+        None,
+        running_sums(sections.get("RNDS", np.ones(its.n_trees, dtype=np.int64))),
+        sections["BIAS"],
+        header.n_features,
+    )
+
+
+def _ordered(threshold):
+    """Bits of float32 as integers of the same order."""
+    bits = threshold.view(np.int32).astype(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+
+
+def _unordered(number):
+    return np.where(number < 0, -number | 1 << 31, number).astype(np.uint32).view(np.float32)
+
+
+def _place(cells, wanted):
+    """Numbers of the columns of ``wanted`` among those of ``cells``, which are sorted."""
+    keys = [pair[0] * (1 << 33) + pair[1] + (1 << 32) for pair in (cells, wanted)]
+    return np.searchsorted(*keys)
+
+
+def _is_half(values):
+    """Whether numbers are exact in half precision."""
+    with np.errstate(over="ignore"):
+        return bool((values.astype(np.float16).astype(np.float32) == values).all())
+
+
+def _width(numbers):
+    """Bits that the largest of some numbers takes."""
+    return int(numbers.max(initial=0)).bit_length()
+
+
+def _stream(numbers, widths):
+    """Bytes of items, each of which is a number of every array, the lowest bit first."""
+    bits = [
+        (its[:, None] >> np.arange(width) & 1).astype(np.uint8) for its, width in zip(numbers, widths, strict=False)
+    ]
+    return np.packbits(np.hstack(bits), bitorder="little").tobytes()
+
+
+def _numbers(data, count, widths):
+    """The arrays of `_stream`."""
+    bits = np.unpackbits(data, count=count * sum(widths), bitorder="little").reshape(count, sum(widths))
+    ends = np.cumsum(widths)
+    return [bits[:, end - width : end] @ (1 << np.arange(width)) for end, width in zip(ends, widths, strict=True)]

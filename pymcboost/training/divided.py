@@ -1,0 +1,134 @@
+"""A training whose rows are divided among workers: what it takes, and what they agree on before the first round."""
+
+import numpy as np
+
+from pymcboost.threads import available_cpus, resolve_n_jobs
+from pymcboost.training.basis import _check_sample_weight, compute_class_weight
+from pymcboost.training.inputs import check_classes, weights_of_classes
+
+# The kernels sum up weights, at least 1 for a row, in 32 bits.
+MOST_ROWS = 2**31 - 1
+
+
+def refuse(booster, workers, sets, groups, **given):
+    """Refuse what a training with several workers does not take."""
+    if workers.size == 1:
+        return
+    name, p = booster.name, booster.params
+    if not booster.takes_workers:
+        raise TypeError(f"{name} trains with one worker; VectorTreeBoostClassifier takes rows divided among several")
+    if p.n_estimators == "auto":
+        raise ValueError(f'{name}: n_estimators="auto" needs all rows in one worker; give a number of rounds')
+    if p.early_stopping and not sets:
+        raise ValueError(
+            f"{name}: early stopping with several workers needs X_val and y_val; give them, or parts of them"
+        )
+    if p.calibrate and "val" not in sets:
+        raise ValueError(
+            f"{name}: calibrate={p.calibrate!r} with several workers needs X_val and y_val, or parts of them on each "
+            "worker; give them, or set calibrate=None"
+        )
+    for what, value in {"groups": groups, **given}.items():
+        if value is not None and value is not False:
+            raise ValueError(f"{name}: {what} is for a training with one worker")
+
+
+def threads_of(n_jobs, workers):
+    """Threads of this worker: by default the machine's, shared with its neighbours."""
+    if workers.size > 1 and n_jobs is None:
+        return max(1, available_cpus() // workers.beside)
+    return resolve_n_jobs(n_jobs)
+
+
+def check_columns(workers, name, X, names):
+    """Refuse rows of other columns than those of the other workers, and sparse ones."""
+    if workers.size == 1:
+        return
+    if hasattr(X, "tocsr"):
+        raise ValueError(f"{name}: X is sparse; with several workers it must be dense: give X.toarray()")
+    every = workers.exchange((X.shape, None if names is None else list(names)))
+    for rank, (shape, its) in enumerate(every):
+        if shape[1] != every[0][0][1]:
+            raise ValueError(f"X of worker {rank} has {shape[1]} columns, that of worker 0 has {every[0][0][1]}")
+        if its != every[0][1]:
+            raise ValueError(f"the columns of X of worker {rank} are named {its}, those of worker 0 {every[0][1]}")
+    total = sum(shape[0] for shape, _ in every)
+    if total > MOST_ROWS:
+        raise ValueError(f"the workers have {total} rows, more than {MOST_ROWS}, the most that a training takes")
+
+
+def classes_of(workers, y):
+    """Classes of the rows of all workers, and positions of y among them."""
+    if workers.size == 1:
+        return np.unique(y, return_inverse=True)
+    every = [part for part in workers.exchange(np.unique(y)) if len(part)]
+    if len({part.dtype.kind in "OSU" for part in every}) > 1:
+        raise ValueError("y has labels of text on some workers and numbers on others; they must be alike")
+    classes = np.unique(np.concatenate(every)) if every else np.unique(y)
+    return classes, np.searchsorted(classes, y)
+
+
+def sample_weights(workers, weight, X):
+    """Weights of the rows; those of one worker may all be 0, or none."""
+    if workers.size > 1 and (not X.shape[0] or (weight is not None and not np.any(weight))):
+        return np.zeros(X.shape[0])
+    return _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def check_row_number(row_number, X):
+    """Numbers of the rows, or None; refuses what is no list of different numbers."""
+    if row_number is None:
+        return None
+    number = np.asarray(row_number)
+    if number.shape != (X.shape[0],) or number.dtype.kind not in "iu":
+        raise ValueError(
+            f"row_number must be integers of shape ({X.shape[0]},), one for each row of X, not {number.dtype} of shape "
+            f"{number.shape}"
+        )
+    number = np.ascontiguousarray(number, dtype=np.int64)
+    if (number < 0).any() or len(np.unique(number)) < len(number):
+        raise ValueError("row_number must be different numbers from 0 on; give each row its number in the whole data")
+    return number
+
+
+def class_weights(workers, params, classes, codes):
+    """See `inputs.weights_of_classes`; the rows of all workers are counted."""
+    if workers.size == 1 or codes.ndim == 2:
+        return weights_of_classes(params, classes, codes)
+    count = workers.sum(np.bincount(codes, minlength=len(classes)).astype(np.int64))
+    given = getattr(params, "class_weight", None)
+    if given == "balanced":
+        return count.sum() / (len(classes) * count.astype(np.float64))
+    return compute_class_weight(given, classes=classes, y=classes)
+
+
+def check_all_classes(workers, cls, classes, codes, weight):
+    """See `inputs.check_classes`; the rows of all workers are counted."""
+    if workers.size == 1:
+        return check_classes(cls, codes, weight)
+    if codes.ndim == 2:
+        found = workers.maximum(np.array([int((weight > 0).any())]))
+        return check_classes(cls, np.ones((1, 2)), found.astype(float))
+    present = np.bincount(codes[weight > 0], minlength=len(classes)).astype(np.int64)
+    return check_classes(cls, np.arange(len(classes)), workers.sum(present).astype(float))
+
+
+def whole_sets(workers, sets):
+    """The validation sets of all workers together, for each worker."""
+    if workers.size == 1:
+        return sets
+    every = workers.exchange(
+        {name: tuple(None if part is None else np.asarray(part) for part in parts) for name, parts in sets.items()}
+    )
+    return {
+        name: _joined([found[name] for found in every if name in found])
+        for name in dict.fromkeys(name for found in every for name in found)
+    }
+
+
+def _joined(parts):
+    """X, y and weights of several parts of a set; weights of 1 where a part has none and others have."""
+    X, y = (np.concatenate([part[i] for part in parts if len(part[1])]) for i in (0, 1))
+    if all(part[2] is None for part in parts):
+        return X, y, None
+    return X, y, np.concatenate([np.ones(len(part[1])) if part[2] is None else part[2] for part in parts])

@@ -1,0 +1,246 @@
+"""One call of ``fit``: what the user gives is checked, the rounds are done, the estimator gets its attributes."""
+
+import warnings
+from dataclasses import fields
+from functools import partial
+
+import numpy as np
+
+from pymcboost.comm import as_workers
+from pymcboost.data.mapped import rows_of
+from pymcboost.model.categories import find as find_categories
+from pymcboost.model.columns import names_of
+from pymcboost.threads import counted, threads_for
+from pymcboost.training import basis, calibration, continuing, divided, thresholds
+from pymcboost.training.booster import Previous
+from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd
+from pymcboost.training.folds import out_of_fold, refuse_mixed
+from pymcboost.training.inputs import (
+    Inputs,
+    Validation,
+    check_class_weight,
+    check_file,
+    held_out,
+    held_set,
+    labels_of_file,
+    rows_given,
+    validated,
+)
+from pymcboost.training.labels import indicator_of
+from pymcboost.training.loop import TrainingState, train
+from pymcboost.training.meta import meta_of
+from pymcboost.training.metrics import Held, Metric
+from pymcboost.training.rounding import warn_of_merged
+
+
+class Training:
+    """One call of fit, from what the user gives to the attributes of the fitted estimator."""
+
+    def __init__(self, draft, callbacks, comm=None):
+        self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
+        self.thresholds, self.workers = None, as_workers(comm)
+        # Nothing that the training holds refers back to it: its rows go as soon as it ends.
+        seed = partial(_random_state, draft.random_state, self.callbacks)
+        share = self.workers.broadcast
+        self.booster = draft._booster(lambda: share(int(basis.check_random_state(seed()).randint(2**31))))
+        self.booster.workers = self.workers
+        self.params = self.booster.params
+
+    def run(self, X, y, sample_weight, sets, groups, init_model, row_number):
+        """Check, prepare, and do all rounds."""
+        draft, params, booster, workers = self.draft, self.params, self.booster, self.workers
+        booster.check()
+        sets = divided.whole_sets(workers, sets)
+        divided.refuse(booster, workers, sets, groups, warm_start=params.warm_start)
+        refuse_mixed(params, groups)
+        self._warn_of_idle()
+        initial = None if init_model is None else continuing.previous_of(init_model, draft)
+        if initial is not None:
+            params.n_estimators += initial.n_rounds
+            booster.goes_on = True
+        for callback in self.callbacks:
+            callback.begin(booster)
+        continued = params.warm_start and hasattr(draft, "model_")
+        inputs = self._inputs(X, y, sample_weight, sets, groups, continued, initial)
+        del X, y, sample_weight, sets, groups, init_model
+        self.classes, self.priors = inputs.classes, calibration.priors(draft, inputs)
+        check_file(self.classes, inputs.meta)
+        previous = self._previous(inputs, initial)
+        cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
+        held = None if inputs.validation is None else inputs.validation.named("val")
+        kept = inputs if params.calibrate and held is None else None
+        several = booster.multilabel
+        folds = calibration.check_rows(draft, inputs, held) if params.calibrate and not several else None
+        n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
+        n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], divided.threads_of(params.n_jobs, workers))
+        booster.categories, booster.row_number = inputs.categories, divided.check_row_number(row_number, inputs.X)
+        data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
+        validation = inputs.validation
+        del inputs  # the training data have what they need of it
+        n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
+        booster.start(data, self.classes, n_threads, previous, n_held)
+        history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
+        best_gain = None if previous is None else previous.best_gain
+        make_model = partial(_model, draft, self.classes)
+        self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
+        self.state.cv_results = cv_results
+        train(self.state, [*self._own_callbacks(validation), *self.callbacks])
+        # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
+        if kept is not None:
+            # Rounds that a callback has cut off are cut off in the folds as well.
+            rounds = self.state.n_rounds if self.state.stopped else params.n_estimators
+            seed = booster.draw_seed()
+            if several:
+                self.thresholds = thresholds.of_folds(draft, kept, seed, rounds, found, initial)
+            else:
+                self.temperature = calibration.temperature_of_folds(draft, kept, seed, rounds, found, folds, initial)
+        elif params.calibrate and several:
+            self.thresholds = thresholds.of_rows(self.state.model(), held)
+        elif params.calibrate:
+            self.temperature = calibration.temperature_of_rows(self.state.model(), held)
+        workers.check()
+
+    def _warn_of_idle(self):
+        """Say that a patience which was set has no effect."""
+        p = self.params
+        usual = next(field.default for field in fields(self.draft) if field.name == "n_iter_no_change")
+        if p.n_iter_no_change != usual and not p.early_stopping and p.n_estimators != "auto":
+            warnings.warn(
+                f"n_iter_no_change={p.n_iter_no_change} has no effect without early stopping; set early_stopping=True",
+                stacklevel=5,
+            )
+
+    def rounds_done(self):
+        """Rounds done so far."""
+        return 0 if self.state is None else self.state.n_rounds
+
+    def finish(self):
+        """Give the draft the attributes of a fitted estimator."""
+        state, draft = self.state, self.draft
+        draft.classes_, draft.n_estimators_, draft.gain_ = self.classes, state.n_rounds, state.gain
+        draft.history_ = {name: np.asarray(values) for name, values in state.history.items()}
+        draft.model_ = state.model()
+        if self.temperature is not None:
+            draft.model_ = draft.model_.with_temperature(self.temperature)
+        given = self.booster.threshold if self.thresholds is None else self.thresholds
+        if given is not None:
+            draft.model_ = draft.model_.with_thresholds(given)
+        if self.priors is not None:
+            draft.model_ = draft.model_.reweighted(self.priors)
+        draft._ended, draft._kept = state.ended, self.booster.kept()
+        vars(draft).pop("cv_results_", None)
+        if state.cv_results is not None:
+            draft.cv_results_ = state.cv_results
+
+    def _own_callbacks(self, validation):
+        found, params = [WarnOfNothingToAdd()], self.params
+        if validation is not None:
+            metric = Metric(params.scoring, self.classes, self.booster.probabilities, self.booster.loss_value)
+            for held in validation.sets:
+                metric.check(held)
+            found.append(ValidationCurves(metric))
+            if params.early_stopping:
+                found.append(EarlyStopping(metric, params.n_iter_no_change, params.min_delta))
+        if params.verbose and self.workers.rank == 0:
+            found.append(Progress(type(self.draft).__name__, params.verbose, params.early_stopping))
+        return found
+
+    def _find_rounds(self, inputs, previous):
+        """Set the number of rounds by cross-validation; its curves, and the folds if they have been trained."""
+        found, folds = None if previous is None else previous.cv_results, None
+        if not found or self.params.calibrate:
+            folds = out_of_fold(self.draft, inputs, self.booster.draw_seed())
+            found = folds.results()
+        self.params.n_estimators = found["n_estimators"]
+        if previous is not None and previous.n_rounds > found["n_estimators"]:
+            raise ValueError(
+                f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the {found['n_estimators']} that "
+                'n_estimators="auto" finds; remove the file to begin anew'
+            )
+        return found, folds
+
+    def _inputs(self, X, y, sample_weight, sets, groups, continued, initial):
+        draft, params, workers = self.draft, self.params, self.workers
+        allow_nan, name = self.booster.allows_missing, type(self.draft).__name__
+        X, y, sample_weight, head = rows_given(self.booster, X, y, sample_weight)
+        known = draft.model_ if continued else None if initial is None else initial.model
+        wanted = getattr(params, "categorical_features", None)
+        categories = known.categories if known else find_categories(wanted, X)
+        X = X if categories is None else categories.encoded(X)
+        given = X if head is None else head
+        how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued, "head": head}
+        how |= {"ensure_min_samples": 0} if workers.size > 1 else {}  # a worker may have no rows
+        if self.booster.multilabel:
+            X = validated(draft, X, **how)
+            codes = indicator_of(y, X.shape[0], None if initial is None else len(initial.classes))
+            classes, y = np.arange(codes.shape[1]) if initial is None else initial.classes, codes.astype(int)
+        else:
+            X, y = validated(draft, X, y, **how)
+            if len(y):
+                basis.check_classification_targets(y)
+            classes, codes = divided.classes_of(workers, y)
+        divided.check_columns(workers, name, X, getattr(draft, "feature_names_in_", None))
+        X = X if categories is None or not known else categories.bounded(X)
+        narrowed = X.dtype == np.float32 and hasattr(given, "__getitem__") and head is None
+        if X.shape[0]:
+            warn_of_merged(given if narrowed else X, names_of(given), stacklevel=5)
+        weight = divided.sample_weights(workers, sample_weight, X)
+        if continued and not np.array_equal(classes, draft.classes_):
+            raise ValueError(
+                f"warm_start: y has the classes {classes!r}, the model so far has {draft.classes_!r}; "
+                "continue with the same classes, or set warm_start=False"
+            )
+        if initial is not None:
+            continuing.check_columns(X, given, initial.model)
+            if codes.ndim == 1:
+                classes, codes = continuing.codes_in(initial, classes, codes)
+                y = classes[codes]
+        check_class_weight(type(draft), getattr(params, "class_weight", None))
+        class_weight = divided.class_weights(workers, params, classes, codes)
+        weight = weight * class_weight[codes] if codes.ndim == 1 else weight
+        divided.check_all_classes(workers, type(draft), classes, codes, weight)
+        inputs = Inputs(
+            X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
+            None if groups is None else basis.column_or_1d(groups), categories,
+        )  # fmt: skip
+        basis.check_consistent_length(X, groups)
+        found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
+        if params.early_stopping and "val" not in sets:
+            random_state = _random_state(params.random_state, self.callbacks)
+            rows = held_out(codes, weight, params.validation_fraction, random_state)
+            X_held = X[rows].tocsc() if hasattr(X, "tocsc") else rows_of(X, rows)
+            found.insert(0, Held.of("val", X_held, y[rows], codes[rows], weight[rows]))
+            inputs.weight = weight.copy()
+            inputs.weight[rows] = 0
+        if found:
+            inputs.validation = Validation(found, len(classes))
+        return inputs
+
+    def _previous(self, inputs, initial):
+        """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""
+        draft, n_estimators = self.draft, inputs.n_estimators
+        for callback in self.callbacks:
+            callback.take_in(inputs)
+        if initial is not None:
+            return initial
+        for callback in self.callbacks:
+            previous = callback.resume(inputs)
+            if previous is not None:
+                return previous
+        if not inputs.continued:
+            return None
+        if n_estimators < draft.n_estimators_:
+            raise ValueError(
+                f"warm_start: n_estimators={n_estimators} is less than the "
+                f"{counted(draft.n_estimators_, 'round')} already fitted; raise it to add rounds"
+            )
+        return Previous(draft.model_, draft.n_estimators_, draft.history_, draft.gain_, draft._kept)
+
+
+def _random_state(given, callbacks):
+    """The generator or seed to draw from: that of a checkpoint where none is given."""
+    return given if given is not None else next((one.seed for one in callbacks if one.seed is not None), None)
+
+
+def _model(estimator, classes, booster, n_rounds, more):
+    return booster.model(labels_of_file(classes), {**meta_of(estimator), **more})

@@ -1,0 +1,61 @@
+"""A program for mpiexec: train on a part of the rows, and print the checksum of the model.
+
+    mpiexec -n 3 python mpi_fit.py [what goes wrong in worker 1: raise, late, stop, kill]
+"""
+
+import hashlib
+import os
+import signal
+import sys
+
+import numpy as np
+from mpi4py import MPI
+
+from pymcboost import VectorTreeBoostClassifier
+from pymcboost.comm import MPIWorkers
+
+ROWS, TIMEOUT = 2000, 5.0
+
+
+def rows(m=ROWS):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(m, 5)).astype(np.float32)
+    return X, (X[:, 0] > 0) + 2 * (X[:, 1] > 0.5)
+
+
+class Trouble:
+    def __init__(self, kind):
+        self.kind = kind
+
+    def after_round(self, state):
+        if state.n_rounds != 5:
+            return
+        if self.kind == "late":
+            raise ZeroDivisionError("after five rounds")
+        os.kill(os.getpid(), signal.SIGSTOP if self.kind == "stop" else signal.SIGKILL)
+
+
+def say(line):
+    """Write a line at once, as others write to the same place."""
+    os.write(1, line.encode())
+
+
+def main(trouble=None):
+    comm = MPI.COMM_WORLD
+    X, y = rows()
+    part = np.array_split(np.arange(len(y)), comm.size)[comm.rank]
+    mine = comm.rank == 1 and trouble
+    if mine and trouble == "raise":
+        X[part[3], 2] = np.inf
+    model = VectorTreeBoostClassifier(n_estimators=20, random_state=0, calibrate=None)
+    callbacks = [Trouble(trouble)] if mine and trouble != "raise" else []
+    try:
+        model.fit(X[part], y[part], comm=MPIWorkers(comm, TIMEOUT), callbacks=callbacks)
+    except (ArithmeticError, ValueError, OSError) as error:
+        say(f"worker {comm.rank}: {type(error).__name__}: {error}\n")
+        return
+    say(f"worker {comm.rank}: {hashlib.sha256(model.model_.to_bytes()).hexdigest()}\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

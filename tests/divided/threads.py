@@ -1,0 +1,85 @@
+"""Workers that are threads of one process, for tests of trainings whose rows are divided."""
+
+import threading
+
+import numpy as np
+
+from pymcboost.comm import WorkerError
+
+
+class _Table:
+    def __init__(self, size):
+        self.size, self.places, self.error = size, [None] * size, None
+        self.barrier = threading.Barrier(size)
+
+
+class ThreadWorkers:
+    """A communicator of threads; see `pymcboost.comm.Alone` for the methods."""
+
+    def __init__(self, table, rank):
+        self.table, self.size, self.rank, self.beside = table, table.size, rank, table.size
+        self.n_sums = self.n_bytes = 0
+
+    def _counted(self, array):
+        self.n_sums += 1
+        self.n_bytes += array.nbytes
+        return self._all(array.copy())
+
+    def _all(self, what):
+        table = self.table
+        try:
+            table.places[self.rank] = what
+            table.barrier.wait(60)
+            found = list(table.places)
+            table.barrier.wait(60)
+        except threading.BrokenBarrierError:
+            raise WorkerError(f"a worker has failed: {table.error}") from None
+        return found
+
+    def sum(self, array):
+        array[...] = sum(np.copy(part) for part in self._counted(array))
+        return array
+
+    def maximum(self, array):
+        array[...] = np.max(self._counted(array), axis=0)
+        return array
+
+    def concatenate(self, array):
+        return np.concatenate(self._all(array))
+
+    def gather(self, array, lengths, owner):
+        found = self._all(array)
+        assert [len(part) for part in found] == lengths.tolist()
+        return np.concatenate(found) if owner == self.rank else array[:0]
+
+    def exchange(self, what):
+        return self._all(what)
+
+    def broadcast(self, what):
+        return self._all(what)[0]
+
+    def check(self, stop=False):
+        return any(self._all(stop))
+
+    def fail(self, error):
+        self.table.error = self.table.error or error
+        self.table.barrier.abort()
+
+
+def run(size, task):
+    """``task(workers)`` on that many workers at once; what each returns, or the error that it raises."""
+    table, found = _Table(size), [None] * size
+
+    def work(rank):
+        try:
+            found[rank] = task(ThreadWorkers(table, rank))
+        except Exception as error:
+            table.barrier.abort()
+            found[rank] = error
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found

@@ -1,0 +1,100 @@
+"""Estimators for the workers of Dask."""
+
+import inspect
+
+import numpy as np
+import pytest
+from unit.test_workers import rows
+
+from pymcboost import VectorTreeBoostClassifier
+
+pytest.importorskip("distributed")
+pytest.importorskip("xgboost")
+da = pytest.importorskip("dask.array")
+
+from pymcboost.dask import DaskVectorTreeBoostClassifier  # noqa: E402
+
+PARAMS = {"n_estimators": 10, "random_state": 0, "calibrate": None}
+
+
+@pytest.fixture(scope="module")
+def client():
+    from distributed import Client, LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        yield client
+
+
+def divided(*arrays, size=400):
+    return [da.from_array(a, chunks=(size, *a.shape[1:])) for a in arrays]
+
+
+def test_model_is_that_of_the_rows_in_memory(client):
+    X, y = rows()
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    whole = VectorTreeBoostClassifier(**PARAMS).fit(X, y, weight)
+    dX, dy, dw = divided(X, y, weight)
+    found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(dX, dy, dw)
+    assert found.model_.to_bytes() == whole.model_.to_bytes()
+    local = found.to_local()
+    assert type(local) is VectorTreeBoostClassifier
+    assert np.array_equal(local.predict(X), whole.predict(X))
+    # Lazy answers are those of the rows, in their order.
+    for method in ("predict", "predict_proba", "decision_function"):
+        lazy = getattr(found, method)(dX)
+        want = getattr(whole, method)(X)
+        assert lazy.chunks[0] == dX.chunks[0]
+        assert lazy.dtype == want.dtype
+        assert np.array_equal(lazy.compute(), want)
+
+
+@pytest.mark.slow
+def test_data_frames_and_validation_sets(client):
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = rows()
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    params = {**PARAMS, "calibrate": "temperature", "early_stopping": True}
+    held = frame[1000:], y[1000:]
+    whole = VectorTreeBoostClassifier(**params).fit(frame[:1000], y[:1000], X_val=held[0], y_val=held[1])
+    parts = [dd.from_pandas(part, npartitions=3) for part in (frame[:1000], pd.Series(y[:1000]), *map(_series, held))]
+    found = DaskVectorTreeBoostClassifier(client=client, **params).fit(*parts[:2], X_val=parts[2], y_val=parts[3])
+    assert found.model_.to_bytes() == whole.model_.to_bytes()
+    assert found.feature_names_in_.tolist() == list("abcdef")
+    assert np.array_equal(found.predict(parts[0]).compute(), whole.predict(frame[:1000]))
+
+
+def _series(what):
+    import pandas as pd
+
+    return what if hasattr(what, "columns") else pd.Series(what)
+
+
+@pytest.mark.slow
+def test_error_of_one_worker_is_raised(client):
+    X, y = rows()
+    X[-1, 2] = np.inf
+    with pytest.raises(ValueError, match="column 2: inf is infinite"):
+        DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(*divided(X, y))
+
+
+def test_what_is_refused(client):
+    X, y = rows()
+    dX, dy = divided(X, y)
+    model = DaskVectorTreeBoostClassifier(client=client, **PARAMS)
+    with pytest.raises(TypeError, match="X must be a Dask array, data frame or series, not ndarray"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match=r"X has 2 chunks of columns; give whole rows: X.rechunk"):
+        model.fit(dX.rechunk((400, 3)), dy)
+    with pytest.raises(ValueError, match="y has 3 partitions, X has 4"):
+        model.fit(dX, divided(y, size=500)[0])
+    with pytest.raises(ValueError, match=r"calibrate='temperature' with several workers needs X_val and y_val"):
+        model.set_params(calibrate="temperature").fit(dX, dy)
+    with pytest.raises(ValueError, match="timeout=0 is not allowed"):
+        DaskVectorTreeBoostClassifier(client=client, timeout=0).fit(dX, dy)
+
+
+def test_parameters_are_those_of_the_estimator():
+    own = set(inspect.signature(VectorTreeBoostClassifier).parameters)
+    assert set(inspect.signature(DaskVectorTreeBoostClassifier).parameters) == own | {"client", "timeout"}
+    assert "client :" in DaskVectorTreeBoostClassifier.__doc__

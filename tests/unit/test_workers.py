@@ -1,0 +1,229 @@
+"""Trainings whose rows are divided among workers have the model of one worker, byte for byte."""
+
+import numpy as np
+import pytest
+from divided.threads import run
+from scipy.sparse import csr_array
+
+from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier
+from pymcboost.comm import WorkerError
+
+
+def rows(m=1500, d=6, K=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, d)).astype(np.float32)
+    X[:, 1] = np.round(X[:, 1])
+    X[rng.random((m, d)) < 0.05] = np.nan
+    y = (np.nan_to_num(X[:, 0]) > 0).astype(int) + 2 * (np.nan_to_num(X[:, 1]) > 0.5)
+    y[:K] = np.arange(K)
+    return X, y
+
+
+def parts_of(m, size, how, rng):
+    if how == "even":
+        return np.array_split(np.arange(m), size)
+    if how == "random":
+        return np.split(rng.permutation(m), np.sort(rng.integers(0, m, size - 1)))
+    if how == "empty":
+        return [np.arange(m), *(np.arange(0) for _ in range(size - 1))]
+    return [np.arange(1), *np.array_split(np.arange(1, m), size - 1)]
+
+
+def fit_divided(X, y, parts, weight=None, held=None, **params):
+    """Bytes of the models of workers with these parts of the rows; the validation set is the first one's."""
+
+    def task(workers):
+        part = parts[workers.rank]
+        model = VectorTreeBoostClassifier(**params, n_jobs=1)
+        its = None if weight is None else weight[part]
+        more = held if held and workers.rank == 0 else {}
+        return model.fit(X[part], y[part], its, comm=workers, row_number=part, **more).model_.to_bytes()
+
+    return run(len(parts), task)
+
+
+def check(X, y, parts, weight=None, held=None, **params):
+    """The workers' models are those of one worker."""
+    params = {"n_estimators": 6, "random_state": 0, "calibrate": None, **params}
+    one = VectorTreeBoostClassifier(**params).fit(X, y, weight, **(held or {}))
+    found = fit_divided(X, y, parts, weight, held, **params)
+    assert [type(its) for its in found] == [bytes] * len(parts), found
+    assert set(found) == {one.model_.to_bytes()}
+
+
+@pytest.mark.parametrize("how", ["even", "random", "empty", "one row"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_division_of_the_rows_does_not_change_the_model(how, size):
+    X, y = rows()
+    check(X, y, parts_of(len(y), size, how, np.random.default_rng(0)))
+
+
+def more_classes(y, K, seed=3):
+    y = np.random.default_rng(seed).integers(0, K, len(y))
+    y[:K] = np.arange(K)
+    return y
+
+
+def gradient_hessian(y, scores):
+    e = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p = e / e.sum(axis=1, keepdims=True)
+    g = p.copy()
+    g[np.arange(len(y)), y] -= 1
+    return g, p * (1 - p)
+
+
+OPTIONS = {
+    "exp": {"loss": "exp"},
+    "log": {"loss": "log"},
+    "logistic": {"loss": "logistic"},
+    "own loss": {"loss": gradient_hessian},
+    "full leaf step": {"leaf_step": "full"},
+    "all rows": {"subsample": 1.0},
+    "balanced": {"class_weight": "balanced"},
+    "leaves": {"min_samples_leaf": 20, "max_leaf_nodes": 12, "max_depth": 3},
+    "all features": {"max_features": 1.0},
+    "monotone": {"monotonic_cst": {0: (3, 1)}},
+    "groups": {"interaction_cst": [[0, 1], [2, 3]]},
+    "few bins": {"max_bins": 8},
+    "small files": {"feature_penalty": 0.3, "threshold_penalty": 0.1, "leaf_levels": 15},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options(name):
+    X, y = rows(800)
+    if name == "logistic":
+        y = np.stack([y & 1, y >> 1, np.nan_to_num(X[:, 2]) > 0], axis=1).astype(int)
+    check(X, y, parts_of(len(y), 3, "random", np.random.default_rng(1)), **OPTIONS[name])
+
+
+@pytest.mark.parametrize(
+    ("K", "params"), [(2, {}), (20, {}), (40, {}), (40, {"split_columns": None}), (40, {"max_leaf_entries": 5})]
+)
+def test_numbers_of_classes(K, params):
+    X, y = rows(800)
+    check(X, more_classes(y, K), parts_of(len(y), 3, "random", np.random.default_rng(2)), **params)
+
+
+@pytest.mark.parametrize("kind", ["with zeros", "huge"])
+def test_weights(kind):
+    X, y = rows(800)
+    rng = np.random.default_rng(4)
+    weight = rng.uniform(0, 5, len(y)) * (rng.random(len(y)) < 0.8) if kind == "with zeros" else np.exp(
+        rng.normal(0, 8, len(y))
+    )  # fmt: skip
+    parts = parts_of(len(y), 3, "random", rng)
+    weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
+    check(X, y, parts, weight)
+
+
+def test_large_and_tiny_data():
+    X, y = rows(30_000, 8, 12)
+    check(X, y, parts_of(len(y), 4, "random", np.random.default_rng(5)))
+    X, y = rows(9)
+    check(X, y, parts_of(9, 4, "random", np.random.default_rng(5)), max_leaf_nodes=5)
+
+
+def test_categories_labels_of_text_and_classes_of_one_worker():
+    X, y = rows(900)
+    X[:, 4] = np.random.default_rng(6).integers(0, 30, len(y))
+    check(X, y, parts_of(len(y), 3, "random", np.random.default_rng(6)), categorical_features=[4])
+    labels = np.array(["a", "bb", "ccc", "dddd"])[y]
+    order = np.argsort(y, kind="stable")
+    check(X, labels, [order[y[order] < 2], order[y[order] == 2], order[y[order] == 3]])
+
+
+def test_validation_rows_of_one_worker():
+    X, y = rows(900)
+    held = {"X_val": X[:200], "y_val": y[:200]}
+    params = {"early_stopping": True, "calibrate": "temperature", "n_estimators": 60}
+    check(X[200:], y[200:], parts_of(700, 3, "random", np.random.default_rng(7)), held=held, **params)
+
+
+def test_sums_are_those_of_the_formulas():
+    """See docs/scaling.md."""
+    X, y = rows(12_000)
+    X[np.isnan(X)] = 0
+    y = more_classes(y, 4)  # every tree has all leaves
+    params = {"n_estimators": 4, "calibrate": None, "random_state": 0, "max_leaf_nodes": 32, "subsample": 1.0}
+    params["min_relative_gain"] = 0.0
+
+    def task(workers):
+        part = np.array_split(np.arange(len(y)), 2)[workers.rank]
+        counts = []
+
+        class Count:
+            def after_round(self, state):
+                counts.append((workers.n_sums, workers.n_bytes, state.history["n_leaves"][-1]))
+
+        VectorTreeBoostClassifier(**params, n_jobs=1).fit(X[part], y[part], comm=workers, callbacks=[Count()])
+        return np.array(counts)
+
+    counts = run(2, task)[0]
+    sums, sent = np.diff(counts[:, 0]), np.diff(counts[:, 1])
+    J, L, t, B, K = counts[1:, 2], 8, round(2 * 6**0.4), 256, 4
+    assert (sums <= (J - 1) + 12).all()
+    assert (sums >= (J - 1) / 4).all()
+    splits = 4 * L * t * B + 8 * L * J * (t * B + 1)
+    assert (sent <= 1.5 * (splits + 16 * J * (K + 4)) + 1000).all()
+
+
+def refused(**more):
+    params = {"calibrate": None, **more.pop("params", {})}
+
+    def task(workers):
+        X, y = rows(200)
+        VectorTreeBoostClassifier(**params).fit(X, y, comm=workers, **more)
+
+    return error_of(task)
+
+
+def error_of(task):
+    """The error that two workers have."""
+    return min(run(2, task), key=lambda error: isinstance(error, WorkerError))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"params": {"n_estimators": "auto"}}, 'n_estimators="auto" needs all rows in one worker'),
+        ({"params": {"early_stopping": True}}, "early stopping with several workers needs X_val and y_val"),
+        ({"params": {"calibrate": "temperature"}}, "calibrate='temperature' with several workers needs X_val"),
+        ({"params": {"warm_start": True}}, "warm_start is for a training with one worker"),
+        ({"groups": np.zeros(200)}, "groups is for a training with one worker"),
+        ({"row_number": np.zeros(200, dtype=int)}, "row_number must be different numbers from 0 on"),
+        ({"row_number": np.zeros(3, dtype=int)}, r"row_number must be integers of shape \(200,\)"),
+    ],
+)
+def test_what_is_refused(more, words):
+    with pytest.raises(ValueError, match=words):
+        raise refused(**more)
+
+
+def test_unequal_workers_are_refused():
+    X, y = rows(200)
+    with pytest.raises(ValueError, match="X of worker 1 has 5 columns, that of worker 0 has 6"):
+        raise error_of(lambda w: VectorTreeBoostClassifier(calibrate=None).fit(X[:, w.rank :], y, comm=w))
+    with pytest.raises(ValueError, match="labels of text on some workers and numbers on others"):
+        raise error_of(lambda w: VectorTreeBoostClassifier(calibrate=None).fit(X, y.astype("iU"[w.rank]), comm=w))
+    with pytest.raises(ValueError, match="X is sparse; with several workers it must be dense"):
+        S = csr_array(np.nan_to_num(X))
+        raise error_of(lambda w: VectorTreeBoostClassifier(calibrate=None).fit(S, y, comm=w))
+    with pytest.raises(TypeError, match="MCBoostClassifier trains with one worker"):
+        raise error_of(lambda w: MCBoostClassifier().fit(X, y, comm=w))
+    with pytest.raises(TypeError, match="comm must be a communicator of mpi4py"):
+        VectorTreeBoostClassifier().fit(X, y, comm=3)
+
+
+def test_error_of_one_worker_is_one_of_all():
+    X, y = rows(200)
+
+    def task(workers):
+        own = X.copy()
+        own[3, 2] = np.inf if workers.rank else 0
+        VectorTreeBoostClassifier(calibrate=None).fit(own, y, comm=workers)
+
+    first, second = run(2, task)
+    assert isinstance(first, WorkerError)
+    assert "column 2: inf is infinite" in str(first)
+    assert isinstance(second, ValueError)

@@ -1,0 +1,148 @@
+"""Rows divided among processes: vector trees with MPI against threads of one process, the same model in both."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from shared.datasets import load_pooled
+
+from bench.report import Report, benchmark
+
+TOOLS = Path(__file__).resolve().parents[1]
+DATA, ROUNDS = "covtype", 100
+# Processes, threads of each, and how much longer than one process with two threads is asked at most.
+# Seconds that a process waits for a stopped one.
+FAULT_TIMEOUT = 5
+HOW = {"2 processes": (2, 1, 1.25), "4 processes": (4, 1, 1.6)}
+
+
+def work(name, rows, rounds, threads, timeout=600, folder=None):
+    """One fit to the part of the rows that is this process's; what it took, from process 0.
+
+    With a folder, a file there tells the number of this process when the training begins.
+    """
+    from mpi4py import MPI
+
+    from pymcboost import VectorTreeBoostClassifier
+    from pymcboost.comm import ALONE, MPIWorkers
+
+    comm = MPI.COMM_WORLD
+    X, y = (part[:rows] for part in load_pooled(name))
+    part = np.array_split(np.arange(len(y)), comm.size)[comm.rank]
+    X, y = np.ascontiguousarray(X[part], dtype=np.float32), y[part]
+    workers = MPIWorkers(comm, timeout) if comm.size > 1 else ALONE
+    model = VectorTreeBoostClassifier(n_estimators=rounds, calibrate=None, random_state=0, n_jobs=threads)
+    comm.Barrier()
+    if folder:
+        Path(folder, str(comm.rank)).write_text(str(os.getpid()))
+    start, cpu = time.perf_counter(), time.process_time()
+    model.fit(X, y, comm=workers)
+    found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
+    leaves = float(np.mean(model.history_["n_leaves"]))
+    found |= {"sums": workers.n_sums, "MB": workers.n_bytes / 1e6, "leaves": leaves, "rows": len(part)}
+    found["sha256"] = hashlib.sha256(model.model_.to_bytes()).hexdigest()
+    if comm.rank == 0:
+        print(json.dumps(found))
+
+
+def start(processes, *arguments):
+    """`work` in so many processes, begun."""
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(TOOLS)]))
+    environment = {**os.environ, "OMP_NUM_THREADS": str(arguments[3]), "PYTHONPATH": path}
+    mpiexec = str(Path(sys.executable).with_name("mpiexec"))
+    command = [mpiexec, "-n", str(processes), sys.executable, "-m", "bench.workers", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=TOOLS)
+
+
+def run(processes, *arguments):
+    """What `work` prints, in so many processes."""
+    began = start(processes, *arguments)
+    out, errors = began.communicate()
+    if began.returncode:
+        raise RuntimeError(errors.strip()[-1000:])
+    return json.loads(out)
+
+
+def alive(pid):
+    """Whether there is such a process, which is not waiting to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def trouble(rng, how, processes, folder):
+    """Kill or stop one process at a random time of a training: seconds until all had ended, and what is amiss."""
+    began = start(processes, DATA, 20_000, 10_000, 1, FAULT_TIMEOUT, folder)
+    files = [Path(folder, str(rank)) for rank in range(processes)]
+    while not all(file.is_file() and file.read_text() for file in files):
+        time.sleep(0.05)
+    pids = [int(file.read_text()) for file in files]
+    time.sleep(rng.uniform(0, 3))
+    os.kill(pids[rng.integers(processes)], how)
+    begin = time.monotonic()
+    try:
+        began.communicate(timeout=FAULT_TIMEOUT + 30)
+    except subprocess.TimeoutExpired:
+        began.kill()
+        return time.monotonic() - begin, "hangs"
+    seconds = time.monotonic() - begin
+    time.sleep(0.5)
+    left = [pid for pid in pids if alive(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return seconds, "exit status 0" if not began.returncode else "a process is left" if left else None
+
+
+@benchmark("workers-faults")
+def bench_faults(options):
+    """Killed and stopped processes of a training with MPI: seconds until all have ended."""
+    runs = options.rounds or options.size(1, 20)
+    report = Report({"runs of each": runs, "time-out, s": FAULT_TIMEOUT, "processes": 3, "seed": 0})
+    rng = np.random.default_rng(0)
+    for name, how in (("kill -9", signal.SIGKILL), ("stopped", signal.SIGSTOP)):
+        found = []
+        for _ in range(runs):
+            with tempfile.TemporaryDirectory(prefix="mcboost-workers-") as folder:
+                found.append(trouble(rng, how, 3, folder))
+        report.add(name, max(seconds for seconds, _ in found), "s at most", runs_of_it=len(found))
+        amiss = [what for _, what in found if what]
+        report.notes += amiss
+        report.target(f"{name}: runs that went wrong", len(amiss), 0, at_most=True, unit="")
+    return report
+
+
+@benchmark("workers")
+def bench_workers(options):
+    """Vector trees of processes with MPI against one process with two threads: seconds and bytes sent."""
+    name = options.data[0] if options.data else DATA
+    rows, rounds = options.size(2000, 10**9), options.rounds or options.size(3, ROUNDS)
+    report = Report({"data": name, "trees": rounds})
+    runs = {"1 process, 2 threads": [], **{how: [] for how in HOW}}
+    for _ in range(options.repeat):
+        for how, found in runs.items():
+            processes, threads, _ = HOW.get(how, (1, 2, 1))
+            found.append(run(processes, name, rows, rounds, threads))
+    first, *others = runs
+    seconds = {how: min(one["seconds"] for one in found) for how, found in runs.items()}
+    for how, found in runs.items():
+        more = {"sums_a_tree": found[0]["sums"] / rounds, "MB_a_tree": found[0]["MB"] / rounds}
+        more = {key: round(value, 3) for key, value in more.items()}
+        report.add(how, seconds[how], "s", **more, leaves=round(found[0]["leaves"], 1), rows=found[0]["rows"])
+    for how in others:
+        report.target(f"{how} / {first}", seconds[how] / seconds[first], HOW[how][2], at_most=True)
+    files = {one["sha256"] for found in runs.values() for one in found}
+    report.target("different models", len(files), 1, at_most=True, unit="")
+    return report
+
+
+if __name__ == "__main__":
+    work(sys.argv[1], *map(int, sys.argv[2:6]), *sys.argv[6:])
