@@ -2753,7 +2753,7 @@ typedef float mcb__fm16x __attribute__((vector_size(64), aligned(1), may_alias))
     } while (0)
 
 /* Values of 16 columns of a row, with infinities for NaN. */
-MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values, uint32_t c, mcb__f16x *out) {
+MCB__AVX512 MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values, uint32_t c, mcb__f16x *out) {
     mcb__u16x bits, missing = *(const mcb__um16x *)(p->missing + c);
     mcb__f16x value;
     uint32_t i;
@@ -2789,7 +2789,7 @@ MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values, 
 #define MCB__R_EACH6(X) MCB__R_EACH5(X) X(5)
 #define MCB__R_EACH7(X) MCB__R_EACH6(X) X(6)
 #define MCB__R_EACH8(X) MCB__R_EACH7(X) X(7)
-MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, uint16_t *rank) {
+MCB__AVX512 MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, uint16_t *rank) {
     uint32_t half;
     MCB__R_EACH4(MCB__R_VALUES)
     for (half = p->most; half; half >>= 1) {
@@ -2986,15 +2986,15 @@ MCB__INLINE void mcb__add_rows_plain(const mcb__prepared *p, const size_t *row, 
 }
 
 #if MCB__VECTOR
-/* gcc would widen halves and put them together. */
-#if defined(__x86_64__)
+/* gcc would widen halves and put them together; clang takes wide operands only in functions that are for AVX themselves. */
+#if defined(__x86_64__) && !defined(__clang__)
 #define MCB__WIDEN_4(wide, p) __asm__("vcvtps2pd %1, %0" : "=v"(wide) : "m"(*(const mcb__fm4 *)(p)))
 #define MCB__WIDEN_8(wide, p) __asm__("vcvtps2pd %1, %0" : "=v"(wide) : "m"(*(const mcb__fm8 *)(p)))
 #else
 #define MCB__WIDEN_8(wide, p) wide = __builtin_convertvector(*(const mcb__fm8 *)(p), mcb__d8)
 #define MCB__WIDEN_4(wide, p) wide = __builtin_convertvector(*(const mcb__fm4 *)(p), mcb__d4)
 #endif
-#if defined(__x86_64__) && !defined(__AVX__)
+#if defined(__x86_64__) && !defined(__AVX__) && !defined(__clang__)
 #define MCB__WIDEN_2(wide, p) __asm__("cvtps2pd %1, %0" : "=x"(wide) : "m"(*(const mcb__fm2 *)(p)))
 #else
 #define MCB__WIDEN_2(wide, p) wide = __builtin_convertvector(*(const mcb__fm2 *)(p), mcb__d2)

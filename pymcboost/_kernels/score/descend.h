@@ -113,15 +113,15 @@ MCB__INLINE void mcb__add_rows_plain(const mcb__prepared *p, const size_t *row, 
 }
 
 #if MCB__VECTOR
-/* gcc would widen halves and put them together. */
-#if defined(__x86_64__)
+/* gcc would widen halves and put them together; clang takes wide operands only in functions that are for AVX themselves. */
+#if defined(__x86_64__) && !defined(__clang__)
 #define MCB__WIDEN_4(wide, p) __asm__("vcvtps2pd %1, %0" : "=v"(wide) : "m"(*(const mcb__fm4 *)(p)))
 #define MCB__WIDEN_8(wide, p) __asm__("vcvtps2pd %1, %0" : "=v"(wide) : "m"(*(const mcb__fm8 *)(p)))
 #else
 #define MCB__WIDEN_8(wide, p) wide = __builtin_convertvector(*(const mcb__fm8 *)(p), mcb__d8)
 #define MCB__WIDEN_4(wide, p) wide = __builtin_convertvector(*(const mcb__fm4 *)(p), mcb__d4)
 #endif
-#if defined(__x86_64__) && !defined(__AVX__)
+#if defined(__x86_64__) && !defined(__AVX__) && !defined(__clang__)
 #define MCB__WIDEN_2(wide, p) __asm__("cvtps2pd %1, %0" : "=x"(wide) : "m"(*(const mcb__fm2 *)(p)))
 #else
 #define MCB__WIDEN_2(wide, p) wide = __builtin_convertvector(*(const mcb__fm2 *)(p), mcb__d2)

@@ -22,7 +22,7 @@ typedef float mcb__fm16x __attribute__((vector_size(64), aligned(1), may_alias))
     } while (0)
 
 /* Values of 16 columns of a row, with infinities for NaN. */
-MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values, uint32_t c, mcb__f16x *out) {
+MCB__AVX512 MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values, uint32_t c, mcb__f16x *out) {
     mcb__u16x bits, missing = *(const mcb__um16x *)(p->missing + c);
     mcb__f16x value;
     uint32_t i;
@@ -58,7 +58,7 @@ MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values, 
 #define MCB__R_EACH6(X) MCB__R_EACH5(X) X(5)
 #define MCB__R_EACH7(X) MCB__R_EACH6(X) X(6)
 #define MCB__R_EACH8(X) MCB__R_EACH7(X) X(7)
-MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, uint16_t *rank) {
+MCB__AVX512 MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, uint16_t *rank) {
     uint32_t half;
     MCB__R_EACH4(MCB__R_VALUES)
     for (half = p->most; half; half >>= 1) {
