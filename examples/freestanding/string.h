@@ -1,4 +1,4 @@
-/* The part of <string.h> that mcb.h calls, for targets without a C library; string.c has it. */
+/* The part of <string.h> that mcb.h calls, for targets without a C library; the compiler has the functions. */
 #ifndef MCB_EXAMPLE_STRING_H
 #define MCB_EXAMPLE_STRING_H
 

@@ -1,4 +1,4 @@
-"""The same bits everywhere: Python, C, C++, Rust, WebAssembly, the C of a model, the command line."""
+"""The same bits in Python, C, C++, Rust and WebAssembly, for every kind of model."""
 
 import os
 from pathlib import Path
@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from bindings.models import MODELS, needed, run, written, zig
 from c.build import STRICT, build
-from cli.programs import call
-from unit.test_export_c import compiled
 
 import pymcboost
 
@@ -16,13 +14,14 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 C = Path(__file__).resolve().parents[1] / "c"
 
 
-def same(command, folder, more=()):
+def same(command, folder):
     """Every kind of model gives the lines of Python."""
     for name in MODELS:
         model, rows, wanted = written(name, folder)
-        assert run(*command, model, rows, *more).splitlines() == wanted, name
+        assert run(*command, model, rows).splitlines() == wanted, name
 
 
+@pytest.mark.slow
 def test_c(tmp_path):
     program = build(C / "example.c", tmp_path, ["cc", "-std=c99", "-O1"])
     for name in MODELS:
@@ -33,7 +32,7 @@ def test_c(tmp_path):
 
 
 def test_cpp(tmp_path):
-    same([build(C / "bits.cpp", tmp_path, ["c++", "-std=c++11", "-O1", *STRICT])], tmp_path)
+    same([build(C / "bits.cpp", tmp_path, ["c++", "-std=c++11", "-O0", *STRICT])], tmp_path)
 
 
 @pytest.mark.slow
@@ -44,7 +43,7 @@ def test_rust(tmp_path):
     program = tmp_path / "target" / "release" / "examples" / "score"
     same([program], tmp_path)
     (tmp_path / "model.mcb").write_bytes((tmp_path / "model.mcb").read_bytes()[:-1] + b"x")
-    with pytest.raises(AssertionError, match="the checksum of a section is wrong: the file is damaged .section [A-Z]{4}"):
+    with pytest.raises(AssertionError, match="the file is damaged .section [A-Z]{4}"):
         run(program, tmp_path / "model.mcb", tmp_path / "rows")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bindings.models import needed
+from bindings.models import needed, run
 from reference.scoring import random_stumps
 
 import pymcboost
@@ -26,12 +26,6 @@ def folder(name, capsys):
     """What python -m pymcboost prints."""
     assert main([f"--{name}"]) == 0
     return Path(capsys.readouterr().out.rstrip("\n"))
-
-
-def run(*command, **how):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **how)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +49,12 @@ def test_a_project_finds_the_package(model, tmp_path, capsys):
         assert run(tmp_path / program, model[0]).splitlines()[0] == model[1]
 
 
-FIND = "cmake_minimum_required(VERSION 3.16)\nproject(p NONE)\nfind_package(mcb {} CONFIG)\nmessage(found=${{mcb_FOUND}})\n"
+FIND = """\
+cmake_minimum_required(VERSION 3.16)
+project(p NONE)
+find_package(mcb {} CONFIG)
+message(found=${{mcb_FOUND}})
+"""
 
 
 @pytest.mark.parametrize("version", GOOD + BAD)
@@ -75,6 +74,7 @@ def test_a_copy_without_the_header_is_refused(tmp_path):
     assert "mcb.h is not in" in done.stderr
 
 
+@pytest.mark.slow
 def test_pkg_config_gives_the_flags(model, tmp_path, capsys):
     compiler, environment = needed("cc"), {**os.environ, "PKG_CONFIG_PATH": str(folder("pkgconfig", capsys))}
     flags = run(needed("pkg-config"), "--cflags", "mcb", env=environment).split()
