@@ -58,6 +58,8 @@ cdef extern from "mcb.h" nogil:
     int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
                           uint64_t *n_learners)
     int mcb_probabilities(const mcb_model *m, double *scores)
+    int mcb_has_offsets(const mcb_model *m)
+    void mcb_features(const mcb_model *m, const double *x, float *out)
     uint32_t mcb_score_width(const mcb_model *m)
     void mcb_decode(const mcb_model *m, const double *columns, double *scores)
     double mcb_log(double x)
