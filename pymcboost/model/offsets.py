@@ -50,8 +50,8 @@ def subtracted(X, scorer):
     offsets = scorer.offsets
     if hasattr(X, "indptr") or hasattr(X, "tocsr"):
         raise ValueError(
-            f"the model subtracts offsets from columns ({shown(offsets)}), after which a sparse row would have no zeros "
-            "there; give X.toarray()"
+            f"the model subtracts offsets from columns ({shown(offsets)}), which leaves sparse rows no zeros there; "
+            "give X.toarray()"
         )
     if X.dtype == np.float32:
         _warn_of_raw(X, offsets)
@@ -92,8 +92,9 @@ class Offsets:
     def offsets(self) -> dict[int, float]:
         """Offsets by the numbers of their columns, {} where there are none.
 
-        They are subtracted from columns of float64 before these are rounded to float32, so that large numbers which are
-        close to each other, such as time stamps, keep their differences. Thresholds are those of values less the offset.
+        They are subtracted from columns of float64 before these are rounded to float32, so that large numbers which
+        are close to each other, such as time stamps, keep their differences. Thresholds are those of values less the
+        offset.
         """
         return self._scorer.offsets
 
