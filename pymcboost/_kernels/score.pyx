@@ -61,13 +61,6 @@ cdef class Scorer:
         0, or why the file was refused; then nothing but ``problem`` may be used.
     """
 
-    cdef mcb_model model
-    cdef const unsigned char[::1] view
-    cdef readonly int status
-    cdef void *memory
-    cdef bint asked
-    cdef narrow_model *narrow
-
     def __cinit__(self, const unsigned char[::1] data):
         cdef const unsigned char *start = NULL
         self.view = data
@@ -121,29 +114,6 @@ cdef class Scorer:
                     self.model.section[i].data - self.model.data, self.model.section[i].count,
                     self.model.section[i].dtype)
         return found
-
-    @property
-    def has_offsets(self):
-        """Whether columns of float64 have offsets, see `features`."""
-        return mcb_has_offsets(&self.model) != 0
-
-    @property
-    def offsets(self):
-        """Offsets by the numbers of their columns: dictionary."""
-        if not self.has_offsets:
-            return {}
-        begin, count, _ = self.sections()["OFFS"]
-        feature, offset = np.split(np.frombuffer(self.view, "<f8", count, begin), 2)
-        return dict(zip(feature.astype(np.int64).tolist(), offset.tolist(), strict=True))
-
-    def features(self, const double[:, ::1] X, float[:, ::1] out):
-        """The float32 rows (m, d) of float64 ones, less the offsets of their columns."""
-        cdef Py_ssize_t r, m = X.shape[0]
-        if self.status or X.shape[1] != self.model.n_features or out.shape[0] != m or out.shape[1] != X.shape[1]:
-            raise ValueError("the arrays do not fit the model")
-        with nogil:
-            for r in range(m):
-                mcb_features(&self.model, &X[r, 0], &out[r, 0])
 
     @property
     def width(self):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pymcboost._kernels import offsets as kernel
 from pymcboost.model import file
 
 # Values of float32 on this side of so many offsets are nearer to the column's values than to those after the offset.
@@ -45,9 +46,16 @@ def with_offsets(X, offsets):
     return subtracted(X, file.check(file.without_learners(X.shape[1], offset_sections(offsets))))
 
 
+def has_offsets(scorer):
+    """Whether the model of a scorer has any."""
+    return kernel.any_in(scorer)
+
+
 def subtracted(X, scorer):
     """The rows that ``mcb_features`` makes of rows of float64; those of float32 are taken as they are."""
-    offsets = scorer.offsets
+    if not kernel.any_in(scorer):
+        return X
+    offsets = kernel.of(scorer)
     if hasattr(X, "indptr") or hasattr(X, "tocsr"):
         raise ValueError(
             f"the model subtracts offsets from columns ({shown(offsets)}), which leaves sparse rows no zeros there; "
@@ -61,7 +69,7 @@ def subtracted(X, scorer):
     with np.errstate(over="ignore", invalid="ignore"):
         for begin in range(0, len(X), step):
             rows = np.require(X[begin : begin + step], np.float64, "CA")
-            scorer.features(rows, out[begin : begin + step])
+            kernel.features(scorer, rows, out[begin : begin + step])
     return out
 
 
@@ -96,7 +104,7 @@ class Offsets:
         are close to each other, such as time stamps, keep their differences. Thresholds are those of values less the
         offset.
         """
-        return self._scorer.offsets
+        return kernel.of(self._scorer)
 
     def features(self, X: Any) -> NDArray[np.float32]:
         """Rows as the model compares them with its thresholds: ``mcb_features`` of ``mcb.h``.

@@ -3,8 +3,8 @@
 import numpy as np
 
 from pymcboost._kernels import score
-from pymcboost.model import offsets
 from pymcboost.model.columns import in_order, refuse_dates, wrong_value
+from pymcboost.model.offsets import has_offsets, subtracted
 from pymcboost.threads import counted, resolve_n_jobs
 
 # Below this many rows, one thread unless more are asked for.
@@ -72,7 +72,7 @@ class Rows:
             )
         if X.shape[1] != self._n_features:
             raise ValueError(f"X has {counted(X.shape[1], 'feature')}, but this model needs {self._n_features}")
-        return offsets.subtracted(X, self._scorer) if self._scorer.has_offsets else X
+        return subtracted(X, self._scorer)
 
     def _array(self, X):
         if type(X) is np.ndarray and X.dtype.char in "fd" and X.dtype.isnative:
@@ -91,7 +91,7 @@ class Rows:
                 raise ValueError(f"X must hold numbers, not {X.dtype}")
             if X.dtype.kind == "O" and hasattr(given, "iloc"):  # pandas has a missing value of its own
                 return given.to_numpy(np.float64, na_value=np.nan)
-            return X.astype(np.float64 if X.dtype.kind == "O" or self._scorer.has_offsets else np.float32)
+            return X.astype(np.float64 if X.dtype.kind == "O" or has_offsets(self._scorer) else np.float32)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(wrong_value(given) or error) from error
 
