@@ -6,8 +6,9 @@
 #include "mcb.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { ROOM = 1 << 16, MOST = 64 };
+enum { ROOM = 1 << 16 };
 
 static unsigned char bytes[ROOM];
 static double rows[ROOM / 8];
@@ -23,19 +24,24 @@ int main(int argc, char **argv) {
     mcb_model model;
     size_t size, n, r;
     uint32_t j;
+    float *row;
+    double *scores;
     if (argc != 3) return 1;
     size = read_file(argv[1], bytes);
     n = read_file(argv[2], rows) / sizeof rows[0];
-    if (mcb_open(&model, bytes, size) != MCB_OK || model.n_features > MOST || model.n_classes > MOST) return 1;
+    if (mcb_open(&model, bytes, size) != MCB_OK) return 1;
+    row = (float *)malloc(model.n_features * sizeof *row);
+    scores = (double *)malloc(model.n_classes * sizeof *scores);
+    if (!row || !scores) return 1;
     printf("%d\n", mcb_has_offsets(&model));
     for (r = 0; r + model.n_features <= n; r += model.n_features) {
-        float row[MOST];
-        double scores[MOST];
         mcb_features(&model, rows + r, row);
         mcb_scores(&model, row, scores);
         for (j = 0; j < model.n_features; j++) printf("%a ", (double)row[j]);
         for (j = 0; j < model.n_classes; j++) printf("%a ", scores[j]);
         printf("\n");
     }
+    free(row);
+    free(scores);
     return 0;
 }

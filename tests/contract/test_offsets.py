@@ -189,7 +189,8 @@ def test_more_rounds_keep_the_offsets_of_the_first(tmp_path):
     other = other + [0, 5000, 0]
     whole = MartClassifier(n_estimators=4).fit(X, y)
     first = MartClassifier(n_estimators=2, warm_start=True).fit(X, y)
-    assert first.set_params(n_estimators=4).fit(X, y).decision_function(X).tolist() == whole.decision_function(X).tolist()
+    first.set_params(n_estimators=4).fit(X, y)
+    assert first.decision_function(X).tolist() == whole.decision_function(X).tolist()
     more = MartClassifier(n_estimators=2).fit(other, truth, init_model=whole)
     assert more.model_.offsets == whole.model_.offsets and more.n_estimators_ == 6
     first.set_params(n_estimators=6).fit(other, truth)

@@ -18,7 +18,8 @@ OFFSETS = {0: 1.7e9, 3: -1e-300, 5: 2.0**60}
 @pytest.mark.parametrize("command", BUILDS, ids=" ".join)
 def test_a_program_has_the_floats_and_scores_of_python(command, tmp_path):
     program = build(SOURCE, tmp_path, [*command, *STRICTEST])
-    X = random_rows(40, 6).astype(np.float64) * np.array([1, 1e-9, 1, 1, 3, 1e9]) + [1.7e9 + 0.25, 0, 1.7e9, 0, 0, 2**60]
+    X = random_rows(40, 6).astype(np.float64) * np.array([1, 1e-9, 1, 1, 3, 1e9])
+    X += np.array([1.7e9 + 0.25, 0, 1.7e9, 0, 0, 2.0**60])
     X[:4, 0] = np.nan, np.inf, -np.inf, 1e300
     X.tofile(tmp_path / "rows")
     for ensemble, offsets in (
