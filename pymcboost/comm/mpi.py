@@ -11,9 +11,13 @@ from pymcboost.comm.several import Several
 
 # A message of a failed worker is cut to so many bytes.
 LONGEST = 2000
-# A wait looks so often before it sleeps for so many seconds in between. Workers that share cores sleep at once: the one
-# that is waited for needs the core.
-LOOKS, SLEEP = 2000, 2e-5
+# A wait looks so often, offering its core to others each time, before it sleeps for so many seconds in between. Workers
+# that share cores sleep sooner: the one that is waited for needs the core.
+LOOKS, LOOKS_SHARED, SLEEP = 2000, 1000, 2e-5
+
+
+# Windows has no such call.
+_offer = getattr(os, "sched_yield", lambda: None)
 
 
 def _cores():
@@ -45,7 +49,7 @@ class MPIWorkers(Several):
         self.beside = near.Get_size()
         near.Free()
         self.n_sums = self.n_bytes = 0
-        self._failed, self._looks = False, LOOKS if self.beside <= _cores() else 1
+        self._failed, self._looks = False, LOOKS if self.beside <= _cores() else LOOKS_SHARED
 
     def sum(self, array):
         """See `Alone`."""
@@ -115,6 +119,7 @@ class MPIWorkers(Several):
         for _ in range(self._looks):
             if request.Test():
                 return
+            _offer()
         end = time.monotonic() + self.timeout
         while not request.Test():
             if time.monotonic() > end:
