@@ -28,8 +28,9 @@ def _cores():
 class MPIWorkers(Several):
     """The communicator of a training with MPI; see `Alone` for the methods.
 
-    Every operation is preceded by a word of state, so that an error on one worker becomes one on all. An operation that
-    takes longer than the time-out ends all processes.
+    Every operation but sure sums is preceded by a word of state, so that an error on one worker becomes one on all. An
+    operation that takes longer than the time-out ends all processes. Ctrl-C is raised at the next word of state, for a
+    worker that leaves an operation takes it from all; pressed twice, at once.
 
     Parameters
     ----------
@@ -49,11 +50,12 @@ class MPIWorkers(Several):
         self.beside = near.Get_size()
         near.Free()
         self.n_sums = self.n_bytes = 0
-        self._failed, self._looks = False, LOOKS if self.beside <= _cores() else LOOKS_SHARED
+        self._failed, self._interrupted, self._looks = False, False, LOOKS if self.beside <= _cores() else LOOKS_SHARED
 
-    def sum(self, array):
+    def sum(self, array, sure=False):
         """See `Alone`."""
-        self.check()
+        if not sure:
+            self.check()
         return self._reduce(array, self._mpi.SUM)
 
     def maximum(self, array):
@@ -88,7 +90,8 @@ class MPIWorkers(Several):
         """See `Alone`."""
         if self._failed:
             return
-        text = f"{type(error).__name__}: {error}"
+        self._interrupted = False
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
         try:
             self._state(self.rank + 1, False, text)
         except WorkerError:
@@ -97,6 +100,9 @@ class MPIWorkers(Several):
     def _state(self, failed, stop, text=""):
         if self._failed:
             raise WorkerError("a worker has failed before; begin anew with a new communicator")
+        if self._interrupted:
+            self._interrupted = False
+            raise KeyboardInterrupt
         state = self._reduce(np.array([failed, stop], dtype=np.int64), self._mpi.MAX, counted=False)
         if not state[0]:
             return state[1]
@@ -116,6 +122,15 @@ class MPIWorkers(Several):
         return array
 
     def _wait(self, request):
+        try:
+            self._look(request)
+        except KeyboardInterrupt:
+            if self._interrupted:
+                raise
+            self._interrupted = True
+            self._look(request)
+
+    def _look(self, request):
         for _ in range(self._looks):
             if request.Test():
                 return
