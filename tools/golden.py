@@ -9,9 +9,9 @@
     python tools/golden.py run --tree FOLDER         JSON of the fingerprints that another built tree gives
 
 The package is that of the tree in which this file lies. Bytes depend on the compiler, on libraries and on the CPU:
-where they are others than those recorded in the table, trainings that give other bytes than the table's are compared with
-a commit that has all its bytes, or else those at which they were recorded, built here and now. The exit code is 0 only if
-all bytes are equal.
+where they are others than those recorded in the table, trainings with other bytes than the table's are compared with a
+commit that has all its bytes, or else those at which they were recorded, built here and now. The exit code is 0 only
+if all bytes are equal.
 """
 
 import argparse

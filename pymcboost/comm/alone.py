@@ -24,7 +24,7 @@ class Alone:
     n_sums = n_bytes = 0
 
     def sum(self, array, sure=False):
-        """Sum over the workers, in place; returns the array. If sure, none can have failed since their last operation."""
+        """Sum over the workers, in place; returns the array. If sure, no worker has failed since the last operation."""
         return array
 
     def maximum(self, array):
