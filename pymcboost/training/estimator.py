@@ -89,8 +89,9 @@ class BoostingClassifier(
         except Exception as error:
             training.workers.fail(error)
             raise
-        except KeyboardInterrupt:  # the rounds done are a usable model
-            if training.rounds_done():
+        except KeyboardInterrupt as interrupt:
+            training.workers.fail(interrupt)
+            if training.workers.size == 1 and training.rounds_done():  # which are a usable model
                 training.state.roll_back()  # again: Ctrl-C may have come while rounds were taken back
                 training.finish()
                 self.__dict__ = vars(draft)

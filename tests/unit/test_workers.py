@@ -120,6 +120,8 @@ def test_weights(kind):
 def test_large_and_tiny_data():
     X, y = rows(30_000, 8, 12)
     check(X, y, parts_of(len(y), 4, "random", np.random.default_rng(5)))
+    X, y = rows(2000)
+    check(X, y, parts_of(len(y), 8, "one row", np.random.default_rng(5)))
     X, y = rows(9)
     check(X, y, parts_of(9, 4, "random", np.random.default_rng(5)), max_leaf_nodes=5)
 
