@@ -11,11 +11,16 @@ from reference.scoring import random_rows, random_stumps, random_trees
 from pymcboost.model.model import Model
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "offsets.c"
-BUILDS = [["gcc", "-std=c99", "-O2"], ["gcc", "-O3", "-march=native", "-ffp-contract=fast"], ["clang", "-O2"]]
+LONG = [
+    ["gcc", "-std=c99", "-O2", "-march=native", "-ffp-contract=fast", "-DMCB_NO_VECTOR"],
+    ["clang", "-std=c99", "-O2"],
+    ["g++", "-x", "c++", "-std=c++11", "-O2"],
+]
+BUILDS = [["gcc", "-std=c99", "-O0"], *(pytest.param(one, marks=pytest.mark.slow) for one in LONG)]
 OFFSETS = {0: 1.7e9, 3: -1e-300, 5: 2.0**60}
 
 
-@pytest.mark.parametrize("command", BUILDS, ids=" ".join)
+@pytest.mark.parametrize("command", BUILDS, ids=lambda one: " ".join(one[:1]))
 def test_a_program_has_the_floats_and_scores_of_python(command, tmp_path):
     program = build(SOURCE, tmp_path, [*command, *STRICTEST])
     X = random_rows(40, 6).astype(np.float64) * np.array([1, 1e-9, 1, 1, 3, 1e9])
