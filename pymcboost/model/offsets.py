@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from pymcboost._kernels import offsets as kernel
 from pymcboost.model import file
 
-# Values of float32 on this side of so many offsets are nearer to the column's values than to those after the offset.
-NEARER = 0.5
+# Values of float32 between so many offsets look as if nothing had been subtracted from them.
+RAW = 0.5, 2.0
 
 
 def offset_sections(offsets):
@@ -82,7 +82,8 @@ def _warn_of_raw(X, offsets):
     """Warn of columns of float32 that look as if nothing had been subtracted from them."""
     for j, offset in offsets.items():
         column = X[:, j][np.isfinite(X[:, j])]
-        if len(column) and (column / np.float64(offset) > NEARER).all():
+        ratio = column / np.float64(offset)
+        if len(column) and ((ratio > RAW[0]) & (ratio < RAW[1])).all():
             warnings.warn(
                 f"column {j} of float32 counts as less its offset {offset:.15g} already, and its values lie near the "
                 "offset: give X as float64, from which the model subtracts it",
