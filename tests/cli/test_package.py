@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from cli.programs import environment
@@ -41,6 +42,14 @@ def test_version_and_show(capsys):
     assert re.match(r"(GCC|Clang|MSVC) \d+.*, (OpenMP \d{6}|without OpenMP)$", shown["kernels"])
     assert re.match(r"\d+ of \d+ CPUs may be used$", shown["threads"])
     assert {"system", "processor", "features", "memory", "variables"} < set(shown)
+
+
+@pytest.mark.parametrize(
+    ("option", "file"), [("--include", "mcb.hpp"), ("--cmake", "mcb-config.cmake"), ("--pkgconfig", "mcb.pc")]
+)
+def test_folders_of_the_headers(option, file, capsys):
+    assert main([option]) == 0
+    assert Path(capsys.readouterr().out.rstrip("\n"), file).is_file()
 
 
 def test_show_says_where_kernels_cannot_be_imported():

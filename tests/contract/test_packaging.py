@@ -62,7 +62,7 @@ def test_sdist_holds_sources_and_nothing_generated(sdist):
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "Makefile", "pyproject.toml", "setup.py"}
     wanted |= {"pymcboost/py.typed", "tests/conftest.py", "tools/demo.py"}
-    for pattern in ("*.py", "*.pyx", "*.pxd", "*.h", "*.hpp", "*.json"):
+    for pattern in ("*.py", "*.pyx", "*.pxd", "*.h", "*.hpp", "*.cmake", "*.pc", "*.json"):
         wanted.update(sources(pattern))
     assert not wanted - names
     generated = [name for name in names if re.search(r"^pymcboost/.*\.(c|so)$|\.py[cod]$|__pycache__", name)]
@@ -74,7 +74,9 @@ def test_wheel_holds_what_runs_and_no_sources(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     package = [name for name in names if ".dist-info/" not in name]
     assert all(name.startswith("pymcboost/") for name in package)
-    wanted = {"pymcboost/py.typed", *sources("include/*.h*"), *sources("*.py"), *sources("*.json")}
+    wanted = {"pymcboost/py.typed", *sources("include/*.h*")}
+    for pattern in ("*.cmake", "*.pc", "*.py", "*.json"):
+        wanted.update(sources(pattern))
     assert not wanted - set(package)
     for kernel in sources("*.pyx"):
         library = re.escape(kernel.removesuffix(".pyx")) + r"\.[^/]+\.(so|pyd)"
