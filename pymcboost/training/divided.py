@@ -34,20 +34,21 @@ def refuse(booster, workers, sets, groups, **given):
             raise ValueError(f"{name}: {what} is for a training with one worker")
 
 
-def check_alike(workers, name, params, row_number):
-    """Refuse parameters that differ between the workers, and numbers of rows that only some have."""
+def check_alike(workers, name, params, **given):
+    """Refuse parameters that differ between the workers, and arguments of fit that only some have."""
     if workers.size == 1:
         return
-    every = workers.exchange((params, row_number is not None))
-    for rank, (its, numbered) in enumerate(every):
+    every = workers.exchange((params, {what: value is not None for what, value in given.items()}))
+    for rank, (its, there_are) in enumerate(every):
         for one in sorted({*its, *every[0][0]}):
             here, there = its.get(one, "the default"), every[0][0].get(one, "the default")
             if repr(here) != repr(there):
                 raise ValueError(
                     f"{name}: {one} is {here!r} on worker {rank} and {there!r} on worker 0; give all workers the same"
                 )
-        if numbered != every[0][1]:
-            raise ValueError(f"{name}: row_number is given on some workers alone; give it on all of them, or on none")
+        for what, is_there in there_are.items():
+            if is_there != every[0][1][what]:
+                raise ValueError(f"{name}: {what} is given on some workers alone; give it on all of them, or on none")
 
 
 def categories_of(workers, name, categories):

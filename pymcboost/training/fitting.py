@@ -53,7 +53,8 @@ class Training:
     def run(self, X, y, sample_weight, sets, groups, init_model, row_number):
         """Check, prepare, and do all rounds."""
         draft, params, booster, workers = self.draft, self.params, self.booster, self.workers
-        divided.check_alike(workers, booster.name, meta_of(draft)["params"], row_number)
+        more = {"row_number": row_number, "init_model": init_model}
+        divided.check_alike(workers, booster.name, meta_of(draft)["params"], **more)
         booster.check()
         sets = divided.whole_sets(workers, sets)
         divided.refuse(booster, workers, sets, groups, warm_start=params.warm_start)

@@ -231,14 +231,14 @@ def test_error_of_one_worker_is_one_of_all():
     assert isinstance(second, ValueError)
 
 
-def errors_of(y=None, size=2, common=None, **given):
+def errors_of(y=None, size=2, **given):
     """What workers raise whose parameters, or arguments of fit, are these, one for each."""
     X, labels = rows(300)
     y = labels if y is None else y
 
     def task(workers):
         its = {name: values[workers.rank] for name, values in given.items()}
-        more = {name: its.pop(name) for name in ("row_number", "X_val", "y_val") if name in its}
+        more = {name: its.pop(name) for name in ("row_number", "init_model", "X_val", "y_val") if name in its}
         model = VectorTreeBoostClassifier(**{"n_estimators": 2, "calibrate": None, **its})
         return model.fit(X, y, comm=workers, **more)
 
@@ -261,9 +261,12 @@ def test_a_parameter_that_one_worker_refuses_ends_all():
     assert "leaf_levels=999" in str(found[0])
 
 
-def test_row_numbers_of_some_workers_are_refused():
+def test_row_numbers_and_models_of_some_workers_are_refused():
     for found in errors_of(row_number=[np.arange(300), None]):
         assert "row_number is given on some workers alone" in str(found)
+    X, y = rows(300)
+    for found in errors_of(init_model=[VectorTreeBoostClassifier(n_estimators=1).fit(X, y), None]):
+        assert "init_model is given on some workers alone" in str(found)
 
 
 def test_validation_sets_without_rows_or_labels_are_refused_in_words():
