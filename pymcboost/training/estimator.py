@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pymcboost._version import __version__
+from pymcboost.comm import as_workers
 from pymcboost.model.model import Model
 from pymcboost.training import basis, calibration, docs, prediction, refit
 from pymcboost.training.booster import Booster
@@ -220,7 +221,11 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
-        sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
+        try:
+            sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
+        except Exception as error:
+            as_workers(comm).fail(error)  # which the others would wait for
+            raise
         return self._fit(X, y, sets, groups, callbacks, unknown, sample_weight, init_model, comm, row_number)
 
     @property

@@ -43,13 +43,19 @@ class Training:
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         share = self.workers.broadcast
-        self.booster = draft._booster(lambda: share(int(basis.check_random_state(seed()).randint(2**31))))
+        try:
+            self.booster = draft._booster(lambda: share(int(basis.check_random_state(seed()).randint(2**31))))
+        except Exception as error:
+            self.workers.fail(error)  # which the others would wait for
+            raise
         self.booster.workers = self.workers
         self.params = self.booster.params
 
     def run(self, X, y, sample_weight, sets, groups, init_model, row_number):
         """Check, prepare, and do all rounds."""
         draft, params, booster, workers = self.draft, self.params, self.booster, self.workers
+        more = {"row_number": row_number, "init_model": init_model}
+        divided.check_alike(workers, booster.name, meta_of(draft)["params"], **more)
         booster.check()
         sets = divided.whole_sets(workers, sets)
         divided.refuse(booster, workers, sets, groups, warm_start=params.warm_start)
@@ -168,6 +174,7 @@ class Training:
         known = draft.model_ if continued else None if initial is None else initial.model
         wanted = getattr(params, "categorical_features", None)
         categories = known.categories if known else find_categories(wanted, X)
+        categories = categories if known else divided.categories_of(workers, name, categories)
         X = X if categories is None else categories.encoded(X)
         given = X if head is None else head
         how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued, "head": head}
