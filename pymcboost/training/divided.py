@@ -9,6 +9,8 @@ from pymcboost.training.inputs import check_classes, weights_of_classes
 
 # The kernels sum up weights, at least 1 for a row, in 32 bits.
 MOST_ROWS = 2**31 - 1
+# About so many rows, drawn by their numbers, show whether workers have numbers in common.
+COMPARED = 1 << 16
 
 
 def refuse(booster, workers, sets, groups, **given):
@@ -114,8 +116,8 @@ def sample_weights(workers, weight, X):
     return _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
-def check_row_number(row_number, X):
-    """Numbers of the rows, or None; refuses what is no list of different numbers."""
+def check_row_number(row_number, X, workers):
+    """Numbers of the rows, or None; refuses what is no list of different numbers, and what two workers have."""
     if row_number is None:
         return None
     number = np.asarray(row_number)
@@ -127,6 +129,12 @@ def check_row_number(row_number, X):
     number = np.ascontiguousarray(number, dtype=np.int64)
     if (number < 0).any() or len(np.unique(number)) < len(number):
         raise ValueError("row_number must be different numbers from 0 on; give each row its number in the whole data")
+    if workers.size > 1:
+        m = int(workers.sum(np.array([len(number)]))[0])
+        spread = number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        every = workers.concatenate(number[spread <= np.uint64((2**64 - 1) // max(1, m // COMPARED))])
+        if len(np.unique(every)) < len(every):
+            raise ValueError("row_number: two workers have equal numbers; give each row its number in the whole data")
     return number
 
 

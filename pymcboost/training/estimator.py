@@ -79,20 +79,26 @@ class BoostingClassifier(
     def _fit(
         self, X, y, sets, groups, callbacks, unknown, sample_weight=None, init_model=None, comm=None, row_number=None
     ):
-        self._refuse_arguments(unknown)
+        workers = as_workers(comm)
+        try:
+            self._refuse_arguments(unknown)
+            callbacks = [as_callback(one) for one in callbacks]
+        except Exception as error:
+            workers.fail(error)
+            raise
         # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
-        training = Training(draft, [as_callback(one) for one in callbacks], comm)
+        training = Training(draft, callbacks, workers)
         try:
             training.run(X, y, sample_weight, sets, groups, init_model, row_number)
             training.finish()
         except Exception as error:
-            training.workers.fail(error)
+            workers.fail(error)
             raise
         except KeyboardInterrupt as interrupt:
-            training.workers.fail(interrupt)
-            if training.workers.size == 1 and training.rounds_done():  # which are a usable model
+            workers.fail(interrupt)
+            if workers.size == 1 and training.rounds_done():  # which are a usable model
                 training.state.roll_back()  # again: Ctrl-C may have come while rounds were taken back
                 training.finish()
                 self.__dict__ = vars(draft)

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from pymcboost.comm import ALONE, as_workers
+from pymcboost.comm import ALONE
 from pymcboost.data.mapped import rows_of
 from pymcboost.model.categories import find as find_categories
 from pymcboost.model.columns import names_of
@@ -37,9 +37,9 @@ from pymcboost.training.rounding import merging, warn_of, with_own_offsets
 class Training:
     """One call of fit, from what the user gives to the attributes of the fitted estimator."""
 
-    def __init__(self, draft, callbacks, comm=None):
+    def __init__(self, draft, callbacks, workers):
         self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
-        self.thresholds, self.workers = None, as_workers(comm)
+        self.thresholds, self.workers = None, workers
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         share = self.workers.broadcast
@@ -80,8 +80,8 @@ class Training:
         folds = calibration.check_rows(draft, inputs, held) if params.calibrate and not several else None
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], divided.threads_of(params.n_jobs, workers))
-        booster.offsets = inputs.offsets
-        booster.categories, booster.row_number = inputs.categories, divided.check_row_number(row_number, inputs.X)
+        booster.offsets, booster.categories = inputs.offsets, inputs.categories
+        booster.row_number = divided.check_row_number(row_number, inputs.X, workers)
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
         validation = inputs.validation
         del inputs  # the training data have what they need of it

@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 
 from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier
 from pymcboost.comm import WorkerError
+from pymcboost.training import divided
 
 
 def rows(m=1500, d=6, K=4, seed=0):
@@ -231,6 +232,9 @@ def test_error_of_one_worker_is_one_of_all():
     assert isinstance(second, ValueError)
 
 
+FITS = "row_number", "init_model", "X_val", "y_val", "callbacks"
+
+
 def errors_of(y=None, size=2, **given):
     """What workers raise whose parameters, or arguments of fit, are these, one for each."""
     X, labels = rows(300)
@@ -238,7 +242,7 @@ def errors_of(y=None, size=2, **given):
 
     def task(workers):
         its = {name: values[workers.rank] for name, values in given.items()}
-        more = {name: its.pop(name) for name in ("row_number", "init_model", "X_val", "y_val") if name in its}
+        more = {name: its.pop(name) for name in FITS if name in its}
         model = VectorTreeBoostClassifier(**{"n_estimators": 2, "calibrate": None, **its})
         return model.fit(X, y, comm=workers, **more)
 
@@ -259,6 +263,18 @@ def test_a_parameter_that_one_worker_refuses_ends_all():
     found = errors_of(leaf_levels=[3, 999])
     assert isinstance(found[1], ValueError) and isinstance(found[0], WorkerError), found
     assert "leaf_levels=999" in str(found[0])
+
+
+@pytest.mark.parametrize("compared", [1 << 16, 50])
+def test_row_numbers_that_two_workers_have_are_refused(compared, monkeypatch):
+    monkeypatch.setattr(divided, "COMPARED", compared)
+    for found in errors_of(row_number=[np.arange(300), np.arange(299, -1, -1)]):
+        assert "row_number: two workers have equal numbers" in str(found)
+
+
+def test_arguments_that_one_worker_refuses_end_all():
+    for found in errors_of(callbacks=[[], [3]]):
+        assert "callback" in str(found)
 
 
 def test_row_numbers_and_models_of_some_workers_are_refused():
