@@ -9,8 +9,9 @@
     python tools/golden.py run --tree FOLDER         JSON of the fingerprints that another built tree gives
 
 The package is that of the tree in which this file lies. Bytes depend on the compiler, on libraries and on the CPU:
-where they are others than those recorded in the table, a commit that has all its bytes, or else those at which it was
-recorded, is built here and now, and trained beside this tree. The exit code is 0 only if all bytes are equal.
+where they are others than those recorded in the table, trainings with other bytes than the table's are compared with a
+commit that has all its bytes, or else those at which they were recorded, built here and now. The exit code is 0 only
+if all bytes are equal.
 """
 
 import argparse
@@ -115,15 +116,14 @@ def train_here(names, options):
     return train_beside(other_tree.ROOT, names, options.subset, options.jobs)
 
 
-def expected(table, names, here, options):
-    """What the trainings must give: of the table where the environment is that of then, else of its commits."""
-    differing = [key for key in here if table["environment"].get(key) != here[key]]
-    against = options.against
-    if not against and not differing:
-        return {name: table["trainings"][name].rpartition(" ")[0] for name in names}
-    for key in () if against else differing:
-        print(f"{key} was {table['environment'].get(key)!r}, it is {here[key]!r}", file=sys.stderr)
-    against = against or table.get("confirmed")
+def recorded(table, names):
+    """What the trainings gave in the environment of the table."""
+    return {name: table["trainings"][name].rpartition(" ")[0] for name in names}
+
+
+def built(table, names, options):
+    """What they give in this environment by the commits that the table names."""
+    against = options.against or table.get("confirmed")
     commits = {name: against or table["trainings"][name].rpartition(" ")[2] for name in names}
     found = {}
     for commit in sorted(set(commits.values())):
@@ -150,9 +150,15 @@ def check(names, options):
     if unknown and not options.against:
         print(f"{len(unknown)} trainings are not in the table; `record --only` takes them in: {unknown[:5]}")
         return 1
+    found = train_here(names, options)
+    lines = differences(built(table, names, options) if options.against else recorded(table, names), found)
     here = environment(other_tree.ROOT)
-    was = expected(table, names, here, options)
-    lines = differences(was, train_here(names, options))
+    differing = [key for key in here if table["environment"].get(key) != here[key]]
+    if lines and differing and not options.against:
+        for key in differing:
+            print(f"{key} was {table['environment'].get(key)!r}, it is {here[key]!r}", file=sys.stderr)
+        unlike = [name for name, was in recorded(table, names).items() if found[name] != was]
+        lines = differences(built(table, unlike, options), found)
     print(*lines, f"{len(names)} trainings, {len(lines)} of them changed", sep="\n")
     return 1 if lines else 0
 

@@ -184,7 +184,8 @@ PMB_STATIC int32_t pmb_batch(const pmb_grower *g, int32_t n_open, int32_t at, in
     if (limit <= 1) return 1;
     memset(g->taken, 0, (size_t)n_open);
     g->taken[at] = 1;
-    while (n < (limit < PMB_BATCH ? limit : PMB_BATCH)) {
+    /* A leaf far behind is overtaken by children of those before it: it would be parted in vain. */
+    for (int32_t rank = 1; n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (n_left + 3) / 4; rank++) {
         int32_t j = pmb_best_open(g, n_open, g->taken);
         if (j < 0) break;
         g->taken[j] = 1;

@@ -1,5 +1,6 @@
 # What score.pyx uses of mcb.h and narrow.h.
 
+from cython cimport floating, integral
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 cdef extern from *:
@@ -58,6 +59,8 @@ cdef extern from "mcb.h" nogil:
     int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
                           uint64_t *n_learners)
     int mcb_probabilities(const mcb_model *m, double *scores)
+    int mcb_has_offsets(const mcb_model *m)
+    void mcb_features(const mcb_model *m, const double *x, float *out)
     uint32_t mcb_score_width(const mcb_model *m)
     void mcb_decode(const mcb_model *m, const double *columns, double *scores)
     double mcb_log(double x)
@@ -72,3 +75,18 @@ cdef extern from "narrow.h" nogil:
     narrow_model *narrow_new(const mcb_model *wide)
     void narrow_free(narrow_model *narrow)
     void narrow_add(const narrow_model *narrow, uint32_t feature, float value, float *row)
+
+cdef class Scorer:
+    cdef mcb_model model
+    cdef const unsigned char[::1] view
+    cdef readonly int status
+    cdef void *memory
+    cdef bint asked
+    cdef narrow_model *narrow
+    cdef void prepare(self, bint sparse=*)
+    cdef check(self, Py_ssize_t m, Py_ssize_t d, double[:, ::1] out, int64_t[::1] best)
+    cdef Py_ssize_t block_rows(self, Py_ssize_t m, Py_ssize_t d, bint predicting)
+    cdef sparse_linear(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
+                       Py_ssize_t most, double *scores, int64_t *classes, int mode, int n_threads)
+    cdef sparse_filled(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
+                       double *scores, int64_t *classes, int mode, int n_threads)

@@ -61,13 +61,6 @@ cdef class Scorer:
         0, or why the file was refused; then nothing but ``problem`` may be used.
     """
 
-    cdef mcb_model model
-    cdef const unsigned char[::1] view
-    cdef readonly int status
-    cdef void *memory
-    cdef bint asked
-    cdef narrow_model *narrow
-
     def __cinit__(self, const unsigned char[::1] data):
         cdef const unsigned char *start = NULL
         self.view = data

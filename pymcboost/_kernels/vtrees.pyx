@@ -70,10 +70,11 @@ cdef extern from "roundkey.h" nogil:
     uint64_t pmb_round_key(uint32_t seed, uint32_t n)
 
 cdef int sum_over_workers(void *grower, int32_t *numbers, int64_t n) noexcept nogil:
-    """Sums in place; 1 where that fails, which the grower remembers."""
+    """Sums in place; 1 where that fails, which the grower remembers. Nothing else in the growth of a tree can fail."""
     with gil:
         try:
-            (<Grower> grower).comm.sum(np.asarray(<int32_t[:n]> numbers))
+            (<Grower> grower).comm.sum(np.asarray(<int32_t[:n]> numbers), sure=(<Grower> grower).is_begun)
+            (<Grower> grower).is_begun = True
         except BaseException as error:
             (<Grower> grower).error = error
             return 1
@@ -125,6 +126,7 @@ cdef class Grower:
 
     cdef pmb_vectors w
     cdef object kept, rows, leaf_of_row, set_at, least, comm, error, paid
+    cdef bint is_begun  # whether workers have met in this tree
 
     def __cinit__(self, data, int n_classes, int lanes, int blocks, int max_leaves, int max_depth, int64_t least,
                   int take, bint middle, int n_threads, double min_share=0, double share=1, pool=None,
@@ -217,6 +219,7 @@ cdef class Grower:
         if A.shape[1] and <size_t> data % 64:
             raise ValueError("A must start on a 64-byte boundary; make it with aligned_zeros")
         self.w.g.min_gain = min_gain
+        self.is_begun = False
         with nogil:
             n_splits = pmb_vt_grow(&self.w, data, root_key)
         if self.w.failed:

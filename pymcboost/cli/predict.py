@@ -189,7 +189,7 @@ def read_table(model, arguments, meta):
 
     categories = model.categories
     as_text = None if categories is None else lambda names: categories.named()
-    data = load_table(arguments.test_file, arguments.format, choose, as_text)
+    data = load_table(arguments.test_file, arguments.format, choose, as_text, wide=bool(model.offsets))
     if categories is not None:
         categories.fill(data.X, data.texts)
     return data
@@ -202,8 +202,9 @@ def read_rows(model, arguments, base, note):
     with importing():
         from pymcboost.data.svmlight import load_and_count
 
-    several = model.link == "sigmoid"
-    data, n_found = load_and_count(arguments.test_file, model.n_features_in_, base, "plain", multilabel=several)
+    several, wide = model.link == "sigmoid", bool(model.offsets)
+    how = {"base": base, "layout": "plain", "multilabel": several, "wide": wide}
+    data, n_found = load_and_count(arguments.test_file, model.n_features_in_, **how)
     for notice in data.notices:
         note(in_options(notice.replace("n_features=", "the model's ")))
     if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):

@@ -110,15 +110,15 @@ def set_weights(estimator, weights, y, note):
         estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in set(y.tolist())})
 
 
-def load_table(path, form, choose, as_text=None):
+def load_table(path, form, choose, as_text=None, wide=False):
     """Rows of a file whose columns have names; see `load_csv`."""
     if table_kind(path, form) == "parquet":
         from pymcboost.data.parquet import load_parquet
 
-        return load_parquet(path, choose, as_text)
+        return load_parquet(path, choose, as_text, wide)
     from pymcboost.data.csvtext import load_csv
 
-    return load_csv(path, choose, as_text)
+    return load_csv(path, choose, as_text, wide)
 
 
 def read_table(path, form, note, allows_missing, label=None, like=None, categorical=()):

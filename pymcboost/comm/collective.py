@@ -35,7 +35,7 @@ class CollectiveWorkers(Several):
         names = self.exchange(self._module.get_processor_name()) if self.size > 1 else [""]
         self.beside = names.count(names[self.rank])
 
-    def sum(self, array):
+    def sum(self, array, sure=False):
         """See `Alone`."""
         return self._reduce(array, self._module.Op.SUM)
 

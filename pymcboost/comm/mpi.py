@@ -11,9 +11,13 @@ from pymcboost.comm.several import Several
 
 # A message of a failed worker is cut to so many bytes.
 LONGEST = 2000
-# A wait looks so often before it sleeps for so many seconds in between. Workers that share cores sleep at once: the one
-# that is waited for needs the core.
-LOOKS, SLEEP = 2000, 2e-5
+# A wait looks so often, offering its core to others each time, before it sleeps for so many seconds in between. Workers
+# that share cores sleep sooner: the one that is waited for needs the core.
+LOOKS, LOOKS_SHARED, SLEEP = 2000, 1000, 2e-5
+
+
+# Windows has no such call.
+_offer = getattr(os, "sched_yield", lambda: None)
 
 
 def _cores():
@@ -24,8 +28,9 @@ def _cores():
 class MPIWorkers(Several):
     """The communicator of a training with MPI; see `Alone` for the methods.
 
-    Every operation is preceded by a word of state, so that an error on one worker becomes one on all. An operation that
-    takes longer than the time-out ends all processes.
+    Every operation but sure sums is preceded by a word of state, so that an error on one worker becomes one on all. An
+    operation that takes longer than the time-out ends all processes. Ctrl-C is raised at the next word of state, for a
+    worker that leaves an operation takes it from all; pressed twice, at once.
 
     Parameters
     ----------
@@ -45,11 +50,12 @@ class MPIWorkers(Several):
         self.beside = near.Get_size()
         near.Free()
         self.n_sums = self.n_bytes = 0
-        self._failed, self._looks = False, LOOKS if self.beside <= _cores() else 1
+        self._failed, self._interrupted, self._looks = False, False, LOOKS if self.beside <= _cores() else LOOKS_SHARED
 
-    def sum(self, array):
+    def sum(self, array, sure=False):
         """See `Alone`."""
-        self.check()
+        if not sure:
+            self.check()
         return self._reduce(array, self._mpi.SUM)
 
     def maximum(self, array):
@@ -84,7 +90,8 @@ class MPIWorkers(Several):
         """See `Alone`."""
         if self._failed:
             return
-        text = f"{type(error).__name__}: {error}"
+        self._interrupted = False
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
         try:
             self._state(self.rank + 1, False, text)
         except WorkerError:
@@ -93,6 +100,9 @@ class MPIWorkers(Several):
     def _state(self, failed, stop, text=""):
         if self._failed:
             raise WorkerError("a worker has failed before; begin anew with a new communicator")
+        if self._interrupted:
+            self._interrupted = False
+            raise KeyboardInterrupt
         state = self._reduce(np.array([failed, stop], dtype=np.int64), self._mpi.MAX, counted=False)
         if not state[0]:
             return state[1]
@@ -112,9 +122,19 @@ class MPIWorkers(Several):
         return array
 
     def _wait(self, request):
+        try:
+            self._look(request)
+        except KeyboardInterrupt:
+            if self._interrupted:
+                raise
+            self._interrupted = True
+            self._look(request)
+
+    def _look(self, request):
         for _ in range(self._looks):
             if request.Test():
                 return
+            _offer()
         end = time.monotonic() + self.timeout
         while not request.Test():
             if time.monotonic() > end:

@@ -24,6 +24,7 @@ class CsvData(NamedTuple):
     Attributes
     ----------
     X : float32 ndarray (m, d)
+        Float64 where that was asked for.
     y : ndarray of str objects (m,)
         Labels as they are written, "" where there is none.
     labelled : bool ndarray (m,)
@@ -43,7 +44,7 @@ class CsvData(NamedTuple):
     texts: dict
 
 
-def load_csv(path, choose, as_text=None):
+def load_csv(path, choose, as_text=None, wide=False):
     """Read a file.
 
     Parameters
@@ -54,12 +55,14 @@ def load_csv(path, choose, as_text=None):
         Takes the names of the columns; returns those of the features, in their order, and that of the labels or None.
     as_text : callable, optional
         Takes the names of the features; returns the places of those to read as text.
+    wide : bool, default=False
+        Do not round to float32.
     """
     stream, name, _, ours = archives.open_text(path)
     text = io.TextIOWrapper(archives.buffered(stream), encoding="utf-8-sig", newline="")
     try:
         with intact(name):
-            return _read(csv.reader(text, skipinitialspace=True), name, choose, as_text)
+            return _read(csv.reader(text, skipinitialspace=True), name, choose, as_text, wide)
     except (csv.Error, UnicodeDecodeError) as error:
         raise CsvError(f"{name}: {error}; expected comma-separated values in UTF-8") from None
     finally:
@@ -68,7 +71,7 @@ def load_csv(path, choose, as_text=None):
             stream.close()
 
 
-def _read(lines, name, choose, as_text):
+def _read(lines, name, choose, as_text, wide):
     head = [column.strip() for column in next(lines, [])]
     if not any(head) or len(set(head)) < len(head):
         what = "a column name occurs twice" if any(head) else "there is no line with the names of the columns"
@@ -90,7 +93,7 @@ def _read(lines, name, choose, as_text):
             cell = cells[j].strip()
             column.append(None if cell.lower() in MISSING else cell)
             cells[j] = "0"
-        values.append(_numbers(cells, names, f"{name}:{lines.line_num}"))
+        values.append(_numbers(cells, names, f"{name}:{lines.line_num}", wide))
         labels.append("" if to_label is None else row[to_label].strip())
     if not values:
         raise CsvError(f"{name}: no row of data after the names of the columns")
@@ -98,19 +101,19 @@ def _read(lines, name, choose, as_text):
     return CsvData(np.stack(values), y, y != "", names, label, texts)
 
 
-def _numbers(cells, names, where):
-    """One row of features: float32 (d,)."""
+def _numbers(cells, names, where, wide):
+    """One row of features: float32 or, where that is ``wide``, float64 (d,)."""
     try:
-        wide = np.array([float(cell.replace("_", "text")) for cell in cells])  # Python allows _ in numbers
+        numbers = np.array([float(cell.replace("_", "text")) for cell in cells])  # Python allows _ in numbers
     except ValueError:
-        wide = np.array([_number(*pair, where) for pair in zip(cells, names, strict=True)])
+        numbers = np.array([_number(*pair, where) for pair in zip(cells, names, strict=True)])
     with np.errstate(over="ignore"):
-        row = wide.astype(np.float32)
-    beyond = np.isinf(row) & np.isfinite(wide)
+        row = numbers.astype(np.float32)
+    beyond = np.isinf(row) & np.isfinite(numbers)
     if beyond.any():
         j = beyond.argmax()
         raise CsvError(f"{where}: column {names[j]!r}: {cells[j]} is too large for float32 (about 3.4e38); scale it")
-    return row
+    return numbers if wide else row
 
 
 def _number(cell, column, where):

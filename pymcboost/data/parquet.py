@@ -12,7 +12,7 @@ class ParquetError(CsvError):
     """A Parquet file that cannot be read; the message names file, column and remedy."""
 
 
-def load_parquet(path, choose, as_text=None):
+def load_parquet(path, choose, as_text=None, wide=False):
     """Read a file as `load_csv` does; the labels become text, features of whole numbers and truth values numbers."""
     name = "<stdin>" if path == "-" else path
     try:
@@ -35,10 +35,10 @@ def load_parquet(path, choose, as_text=None):
         raise ParquetError(f"{name}: {str(error).rstrip('.')}; expected a Parquet file") from None
     if not table.num_rows:
         raise ParquetError(f"{name}: no row of data")
-    X = np.empty((table.num_rows, len(names)), dtype=np.float32)
+    X = np.empty((table.num_rows, len(names)), dtype=np.float64 if wide else np.float32)
     texts = {j: table.column(names[j]).to_pylist() for j in texts}
     for j, column in enumerate(names):
-        X[:, j] = 0 if j in texts else _numbers(arrow, table.column(column), f"{name}: column {column!r}")
+        X[:, j] = 0 if j in texts else _numbers(arrow, table.column(column), f"{name}: column {column!r}", wide)
     y = np.full(table.num_rows, "", dtype=object)
     if label is not None:
         y[:] = ["" if value is None or value != value else str(value) for value in table.column(label).to_pylist()]
@@ -52,8 +52,8 @@ def _chosen(head, choose, name):
         raise ParquetError(f"{name}: {error}") from None
 
 
-def _numbers(arrow, column, where):
-    """A column as float32, missing values as NaN."""
+def _numbers(arrow, column, where, wide):
+    """A column as float32 or, where that is ``wide``, float64; missing values as NaN."""
     kind = column.type
     fine = arrow.types.is_integer(kind) or arrow.types.is_floating(kind) or arrow.types.is_boolean(kind)
     if not (fine or arrow.types.is_decimal(kind) or arrow.types.is_null(kind)):
@@ -61,11 +61,12 @@ def _numbers(arrow, column, where):
             f"{where} is of the type {kind}; features must be numbers or truth values: name the column in "
             "--categorical-features (vector-tree), number the values, or leave it out"
         )
-    wide = column.cast(arrow.float64(), safe=False).to_numpy()
+    numbers = column.cast(arrow.float64(), safe=False).to_numpy()
     with np.errstate(over="ignore"):
-        values = wide.astype(np.float32)
-    beyond = np.isinf(values) & np.isfinite(wide)
+        values = numbers.astype(np.float32)
+    beyond = np.isinf(values) & np.isfinite(numbers)
     if beyond.any():
         row = beyond.argmax()
-        raise ParquetError(f"{where}, row {row + 1}: {wide[row]:g} is too large for float32 (about 3.4e38); scale it")
-    return values
+        value = f"{where}, row {row + 1}: {numbers[row]:g}"
+        raise ParquetError(f"{value} is too large for float32 (about 3.4e38); scale it")
+    return numbers if wide else values

@@ -91,10 +91,12 @@ class CompressedRows(NamedTuple):
 class _Rows:
     """Growing compressed sparse rows, filled by the scanner."""
 
-    def __init__(self, name, memory_limit):
+    def __init__(self, name, memory_limit, wide):
         self.name = name
         self.memory_limit = memory_limit
         self.indices, self.values = np.empty(0, np.int32), np.empty(0, np.float32)
+        self.wide = np.empty(0) if wide else None
+        self.entries = ("indices", "values", "wide")[: 2 + wide]
         self.indptr = np.zeros(1, np.int64)
         self.labels, self.labelled = np.empty(0, np.float64), np.empty(0, np.uint8)
 
@@ -111,11 +113,11 @@ class _Rows:
 
     def held(self):
         """Bytes held, whether or not they are in use."""
-        return sum(array.nbytes for array in (self.indices, self.values, self.indptr, self.labels, self.labelled))
+        return sum(getattr(self, name).nbytes for name in (*self.entries, "indptr", "labels", "labelled"))
 
     def reserve(self, scanner, length, expected):
         """Make room for the rows of ``length`` more bytes; ``expected`` guesses the final (entries, rows)."""
-        self._reserve(("indices", "values"), "entries", scanner.nnz, length // 4, expected[0])
+        self._reserve(self.entries, "entries", scanner.nnz, length // 4, expected[0])
         self._reserve(("indptr", "labels", "labelled"), "rows", scanner.rows, length // 2, expected[1])
 
     def _reserve(self, names, what, used, more, guess):
@@ -141,8 +143,8 @@ class _Rows:
 
     def trim(self, rows, entries):
         """Give back what is not in use."""
-        for name, size in (("indices", entries), ("values", entries), ("indptr", rows + 1), ("labels", rows),
-                           ("labelled", rows)):  # fmt: skip
+        sizes = {**dict.fromkeys(self.entries, entries), "indptr": rows + 1, "labels": rows, "labelled": rows}
+        for name, size in sizes.items():
             getattr(self, name).resize(size, refcheck=False)
 
 
@@ -269,7 +271,8 @@ def _scan(stream, name, size, base, rows):
             share = 1.05 * size / (done - length) if done > length else 1
             expected = (int(scanner.nnz * share), int(scanner.rows * share))
         rows.reserve(scanner, length, expected)
-        code = scanner.feed(buffer, length, rows.indices, rows.values, rows.indptr, rows.labels, rows.labelled)
+        arrays = rows.indices, rows.values, rows.indptr, rows.labels, rows.labelled, rows.wide
+        code = scanner.feed(buffer, length, *arrays)
         if code != "ok":
             raise refusal(name, code, scanner, buffer)
         buffer[: have - length] = buffer[length:have]
@@ -356,11 +359,11 @@ def load_svmlight(
     return load_and_count(path, n_features, base, layout, memory_limit, multilabel)[0]
 
 
-def load_and_count(path, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False):
-    """What `load_svmlight` returns, and as how many features the largest index in the file asks for (0: none)."""
+def load_and_count(path, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False, wide=False):
+    """What `load_svmlight` returns, float64 if ``wide``; and how many features the file's largest index asks for."""
     _checked(n_features, base, layout, memory_limit)
     stream, name, size, ours = archives.open_text(path)
-    rows = _Rows(name, memory_limit)
+    rows = _Rows(name, memory_limit, wide)
     text = LabelLists(stream, lambda *at: SvmlightError("{}:{}:{}: {}".format(name, *at))) if multilabel else stream
     try:
         with intact(name):
@@ -408,6 +411,12 @@ def _matrix(rows, scanner, n_features, layout, where, drop):
     m, entries = scanner.rows, scanner.nnz
     dense_size, csr_size = 4 * m * n_features, 8 * entries + 8 * (m + 1)
     plain = layout == "plain"
+    if rows.wide is not None:
+        rows.check_memory(2 * dense_size, f"a float64 matrix of {m} rows and {n_features} features", "read fewer rows")
+        at, inside = np.repeat(np.arange(m), np.diff(rows.indptr)), rows.indices < n_features
+        X = np.zeros((m, n_features))
+        X[at[inside], rows.indices[inside]] = rows.wide[inside]
+        return X
     if layout in ("auto", "plain"):
         layout = "dense" if dense_size <= max(SMALL_DENSE, DENSE_RATIO * csr_size) else "csr"
         try:

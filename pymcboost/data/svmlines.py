@@ -21,6 +21,8 @@ class Lines:
         Features beyond are left out.
     base : {0, 1}
         Number of the first feature.
+    wide : bool, default=False
+        Rows are float64 and dense.
 
     Attributes
     ----------
@@ -32,7 +34,8 @@ class Lines:
         Whether a row had features beyond.
     """
 
-    def __init__(self, path, n_features, base):
+    def __init__(self, path, n_features, base, wide=False):
+        self._wide = wide
         self._stream, self.name, _, self._ours = archives.open_text(path)
         self._n_features, self._base = n_features, base
         self.number, self.beyond = 0, False
@@ -42,6 +45,7 @@ class Lines:
         self._length, n = length, length // 2 + 1
         self._parts = [np.empty(length // 4 + 1, dtype) for dtype in (np.int32, np.float32)]
         self._parts += [np.zeros(n + 1, np.int64), np.empty(n), np.empty(n, np.uint8)]
+        self._parts.append(np.empty(length // 4 + 1) if self._wide else None)
 
     def __iter__(self):
         """Yield each row (1, n_features), an array or `CompressedRows`, and its label or None."""
@@ -69,13 +73,14 @@ class Lines:
             raise refusal(self.name, code, scanner, text, self.number - 1)
         if not scanner.rows:
             return None
-        indices, values, _, labels, labelled = self._parts
+        indices, values, _, labels, labelled, wide = self._parts
+        values = values if wide is None else wide
         n, d = scanner.nnz, self._n_features
         if n and indices[n - 1] >= d:
             n, self.beyond = int(np.searchsorted(indices[:n], d)), True
         label = labels[0].item() if labelled[0] else None
-        if d > DENSE:
+        if d > DENSE and wide is None:
             return CompressedRows(values[:n], indices[:n], np.array([0, n], np.int32), (1, d)), label
-        row = np.zeros((1, d), np.float32)
+        row = np.zeros((1, d), values.dtype)
         row[0, indices[:n]] = values[:n]
         return row, label

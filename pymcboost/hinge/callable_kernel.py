@@ -53,7 +53,7 @@ def callable_machine(kernel):
 class CallableKernelModel(Calibration):
     """The model of a callable kernel: it scores as a `Model` does, and refuses to be saved."""
 
-    has_stages, is_machine, n_rounds, link, categories = False, True, None, "none", None
+    has_stages, is_machine, n_rounds, link, categories, offsets = False, True, None, "none", None, None
 
     def __init__(self, machine, classes, meta, calibration=None):
         self.ensemble, self.classes_, self.meta, self._calibration = machine, classes, meta, calibration

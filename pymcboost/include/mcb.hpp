@@ -90,6 +90,11 @@ class model {
         mcb_scores_batch(&c_, rows, n, stride, scores);
     }
 
+    /* The floats of a row of doubles, where the model has offsets of columns: has_offsets. */
+    void features(const double *in, float *out) const noexcept { mcb_features(&c_, in, out); }
+
+    bool has_offsets() const noexcept { return mcb_has_offsets(&c_) != 0; }
+
     bool has_probabilities() const noexcept { return mcb_has_probabilities(&c_) != 0; }
 
     /* Scores of a row become its probabilities, in place. False where the model has none. */

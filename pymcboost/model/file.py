@@ -22,11 +22,11 @@ LEAVES = ("float32", "float16", "int8")
 # Sections of early exits: checkpoints, then those of each way.
 EARLY = ("exit", "pair", "marg", "rjct")
 # Sections that all kinds have in common, besides the bias; in the order of a file.
-COMMON = ("CALB", *EARLY, "ABOV", "LABI", "LABO", "LABS", "meta")
+COMMON = ("OFFS", "CALB", *EARLY, "ABOV", "LABI", "LABO", "LABS", "meta")
 # Sections that came after version 1.0, and the minor version they came with.
 MINOR = {"CALB": 1, "covr": 2, **dict.fromkeys(EARLY, 3), "CSET": 4, "ABOV": 5}
 MINOR |= {"LOFF": 6}
-MINOR |= {"PACK": 7}
+MINOR |= {"PACK": 7, "OFFS": 8}
 SIGMOID_MINOR = 5
 LAYOUTS = ("list", "interval", "interval32", "packed")
 HEADER_BYTES = 64
@@ -352,6 +352,13 @@ def encode(model, common, link="none"):
         raise ValueError(f"the number of features must be between 1 and {MAX_FEATURES}, not {model.n_features}")
     numbers = model.n_classes, model.n_features, LINKS.index(link), DECODERS.index(model.decoder)
     return _assemble(model.KIND, *numbers, [*model.sections(), ("BIAS", model.bias), *common])
+
+
+def without_learners(n_features, more):
+    """Bytes of a model of two classes that has nothing but more sections, for what these say of rows."""
+    none, classes = np.zeros(0, dtype="<f4"), np.arange(2)
+    parts = [("FEAT", none.astype("u1")), ("THRS", none), ("COEF", none), ("BIAS", classes.astype("<f4"))]
+    return _assemble(1, 2, n_features, 0, 0, [*parts, *more, ("LABI", classes)])
 
 
 def _assemble(kind, n_classes, n_features, link, decoder, sections):

@@ -17,6 +17,7 @@ from pymcboost.model.early import Early, EarlyExit
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.kinds import KINDS
 from pymcboost.model.labels import Labels
+from pymcboost.model.offsets import Offsets, offset_sections
 from pymcboost.model.rows import Rows
 from pymcboost.model.stages import Stages
 from pymcboost.model.temperature import Calibration
@@ -56,7 +57,7 @@ def load_model(path: "str | PathLike[str]") -> "Model":
     return Model(*file.read(path))
 
 
-class Model(Calibration, Covers, EarlyExit, Labels, Stages):
+class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
     """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
 
     A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
@@ -77,8 +78,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         Number of stumps or trees; None for an interval table, in which they are merged, and for machines.
     n_rounds : int or None
         Number of rounds of the training: a stump is one, a round of trees may have several. None for an interval table
-        and for machines.
-        Not the rounds of a totally corrective training (see `has_stages`), which ``meta["rounds"]`` has.
+        and for machines. Not those of a totally corrective training (see `has_stages`), which ``meta["rounds"]`` has.
     feature_names : list of str or None
         Names of the columns, if the model was trained on a data frame.
     meta : dict
@@ -128,6 +128,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         meta: dict[str, Any] | None = None,
         layout: Layout = "list",
         leaves: Leaves = "float32",
+        offsets: dict[int, float] | None = None,
     ) -> Self:
         """Model of an ensemble, or of a linear or kernel machine.
 
@@ -148,13 +149,15 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
             large, which agrees to 1e-7. Trees may be packed: a few bits for each split and leaf, the same scores.
         leaves : {"float32", "float16", "int8"}, default="float32"
             Type of the leaves of trees: 16 bits round them to 3 digits; int8, of packed trees, to 255 values.
+        offsets : dict of int to float, optional
+            What is subtracted from columns of float64, see `offsets`.
 
         Returns
         -------
         Model
         """
         ensemble = ensemble.laid_out(layout, leaves)
-        common = file.label_sections(classes, ensemble.n_classes) + file.meta_sections(meta)
+        common = offset_sections(offsets) + file.label_sections(classes, ensemble.n_classes) + file.meta_sections(meta)
         return cls.from_bytes(file.encode(ensemble, common, link))
 
     @property
@@ -242,7 +245,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         Parameters
         ----------
         X : array-like, data frame or CSR matrix (m, n_features_in_)
-            Cast to float32. NaN means missing: each split has a side for it. Linear and kernel machines have no missing
+            Cast to float32, see `features`. NaN means missing: each split has a side for it. Machines have no missing
             values: they refuse NaN and infinite numbers. The columns of a frame go by `feature_names`, in any order.
             They go by position where the model, or the frame, has no names of text.
         n_jobs : int, optional

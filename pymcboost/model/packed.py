@@ -14,6 +14,8 @@ from pymcboost.model.trees import Trees
 MOST_VALUES, LARGEST = 256, 127
 # Bits of the step, so that its multiples are exact in half precision.
 STEP_BITS = 4
+# Items whose bits are spread out at a time: a multiple of 8, so that each time ends with a byte.
+BLOCK = 1 << 16
 # Flags of the header: trees of one class, missing values that go left, thresholds and values in half precision.
 CLASSES, MISSING, HALF, HALF_LEAVES = 1, 2, 4, 8
 HEADER = "<IIIIIH10B"
@@ -83,7 +85,7 @@ def packed(ensemble, leaves):
             "leaves='int8', which rounds them, or train with leaf_levels"
         )
     rounds = None if (np.diff(ensemble.rounds) == 1).all() else narrow(np.diff(ensemble.rounds))
-    data = np.frombuffer(_bytes(ensemble, value, leaf.ravel()), dtype=np.uint8)
+    data = np.frombuffer(_bytes(ensemble, value, leaf.ravel().astype(np.uint8)), dtype=np.uint8)
     return PackedTrees(data, rounds, ensemble.bias, ensemble.n_features)
 
 
@@ -160,8 +162,11 @@ def unpacked(sections, header):
     """The `Trees` of a packed file."""
     k = header.n_classes
     its = streams(sections["PACK"], k)
-    alone = ("size", "class", "leaf")
-    found = {name: _numbers(its.bits[name], its.counts[name], [its.widths[name]])[0] for name in alone}
+    # No more than `MOST_VALUES` leaves differ.
+    alone = {"size": np.int64, "class": np.int64, "leaf": np.uint8}
+    found = {
+        name: _numbers(its.bits[name], its.counts[name], [its.widths[name]], dtype)[0] for name, dtype in alone.items()
+    }
     feature, cell, right, *nan_left = _numbers(its.bits["split"], its.n_splits, its.split_widths)
     leaf = its.value.astype(np.float32)[found["leaf"]]
     return Trees(
@@ -208,14 +213,25 @@ def _width(numbers):
 
 def _stream(numbers, widths):
     """Bytes of items, each of which is a number of every array, the lowest bit first."""
-    bits = [
-        (its[:, None] >> np.arange(width) & 1).astype(np.uint8) for its, width in zip(numbers, widths, strict=False)
-    ]
-    return np.packbits(np.hstack(bits), bitorder="little").tobytes()
+    parts = []
+    for begin in range(0, len(numbers[0]), BLOCK):
+        columns = [
+            its[begin : begin + BLOCK] >> bit & 1
+            for its, width in zip(numbers, widths, strict=False)
+            for bit in range(width)
+        ]
+        parts.append(np.packbits(np.array(columns, dtype=np.uint8).T, bitorder="little").tobytes())
+    return b"".join(parts)
 
 
-def _numbers(data, count, widths):
+def _numbers(data, count, widths, dtype=np.int64):
     """The arrays of `_stream`."""
-    bits = np.unpackbits(data, count=count * sum(widths), bitorder="little").reshape(count, sum(widths))
-    ends = np.cumsum(widths)
-    return [bits[:, end - width : end] @ (1 << np.arange(width)) for end, width in zip(ends, widths, strict=True)]
+    size, ends = sum(widths), np.cumsum(widths)
+    found = [np.zeros(count, dtype=dtype) for _ in widths]
+    for begin in range(0, count if size else 0, BLOCK):
+        n, at = min(BLOCK, count - begin), begin * size // 8
+        bits = np.unpackbits(data[at : at + BLOCK * size // 8], count=n * size, bitorder="little").reshape(n, size)
+        for numbers, end, width in zip(found, ends, widths, strict=True):
+            for bit in range(width):
+                numbers[begin : begin + n] |= bits[:, end - width + bit].astype(dtype) << bit
+    return found

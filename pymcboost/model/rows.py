@@ -4,6 +4,7 @@ import numpy as np
 
 from pymcboost._kernels import score
 from pymcboost.model.columns import in_order, refuse_dates, wrong_value
+from pymcboost.model.offsets import has_offsets, subtracted
 from pymcboost.threads import counted, resolve_n_jobs
 
 # Below this many rows, one thread unless more are asked for.
@@ -56,7 +57,7 @@ class Rows:
         return self._n_features
 
     def checked(self, X):
-        """X as the scorer takes it: an array of a native type of number, or a CSR matrix."""
+        """X as the scorer takes it: an array of a native type of number, less its offsets, or a CSR matrix."""
         if not hasattr(X, "indptr"):
             if hasattr(X, "tocsr"):
                 X = X.tocsr()
@@ -71,7 +72,7 @@ class Rows:
             )
         if X.shape[1] != self._n_features:
             raise ValueError(f"X has {counted(X.shape[1], 'feature')}, but this model needs {self._n_features}")
-        return X
+        return subtracted(X, self._scorer)
 
     def _array(self, X):
         if type(X) is np.ndarray and X.dtype.char in "fd" and X.dtype.isnative:
@@ -90,7 +91,7 @@ class Rows:
                 raise ValueError(f"X must hold numbers, not {X.dtype}")
             if X.dtype.kind == "O" and hasattr(given, "iloc"):  # pandas has a missing value of its own
                 return given.to_numpy(np.float64, na_value=np.nan)
-            return X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
+            return X.astype(np.float64 if X.dtype.kind == "O" or has_offsets(self._scorer) else np.float32)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(wrong_value(given) or error) from error
 

@@ -89,6 +89,8 @@ class Booster:
     link = "softmax"
     # Categorical features of the rows, where there are any.
     categories = None
+    # Offsets that have been subtracted from columns.
+    offsets: dict[int, float] | None = None
     # Parameters that a warm start must keep.
     must_stay: ClassVar[tuple[str, ...]] = ("weak_learner", "loss", "code", "decoder")
 
@@ -248,7 +250,13 @@ class Booster:
 
     def model(self, classes, meta):
         """The rounds so far as a model."""
-        return Model.from_ensemble(self.builder.freeze(), classes, link=self.link, meta={**meta, **self.meta()})
+        return Model.from_ensemble(
+            self.builder.freeze(), classes, link=self.link, meta={**meta, **self.meta()}, offsets=self.offsets
+        )
+
+    def takes_offsets(self):
+        """Whether a model can subtract offsets from columns."""
+        return True
 
     # Whether cutting later rounds gives the model of an earlier one.
     cuts_give_models = True

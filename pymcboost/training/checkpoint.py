@@ -298,7 +298,7 @@ def fingerprint(inputs):
         "rows": X.shape[0],
         "features": X.shape[1],
         "sparse": hasattr(X, "indptr"),
-        "X": _crc_of_features(X),
+        "X": _crc_of_features(X, zlib.crc32(repr(inputs.offsets).encode()) if inputs.offsets else 0),
         "y": _crc(inputs.codes, np.int64, zlib.crc32(labels)),
         "weight": _crc(inputs.weight, np.float64),
         "groups": None if inputs.groups is None else zlib.crc32(repr(inputs.groups.tolist()).encode()),
@@ -320,9 +320,9 @@ def _crc(array, dtype, start=0):
     return start
 
 
-def _crc_of_features(X):
+def _crc_of_features(X, start=0):
     if not hasattr(X, "indptr"):
-        return _crc(X, np.float32)
+        return _crc(X, np.float32, start)
     return _crc(X.data, np.float32, _crc(X.indices, np.int64, _crc(X.indptr, np.int64)))
 
 

@@ -2,12 +2,15 @@
 
 import numpy as np
 
+from pymcboost.model.categories import MOST_LEVELS, Categories
 from pymcboost.threads import available_cpus, resolve_n_jobs
 from pymcboost.training.basis import _check_sample_weight, compute_class_weight
 from pymcboost.training.inputs import check_classes, weights_of_classes
 
 # The kernels sum up weights, at least 1 for a row, in 32 bits.
 MOST_ROWS = 2**31 - 1
+# About so many rows, drawn by their numbers, show whether workers have numbers in common.
+COMPARED = 1 << 16
 
 
 def refuse(booster, workers, sets, groups, **given):
@@ -31,6 +34,44 @@ def refuse(booster, workers, sets, groups, **given):
     for what, value in {"groups": groups, **given}.items():
         if value is not None and value is not False:
             raise ValueError(f"{name}: {what} is for a training with one worker")
+
+
+def check_alike(workers, name, params, **given):
+    """Refuse parameters that differ between the workers, and arguments of fit that only some have."""
+    if workers.size == 1:
+        return
+    every = workers.exchange((params, {what: value is not None for what, value in given.items()}))
+    for rank, (its, there_are) in enumerate(every):
+        for one in sorted({*its, *every[0][0]}):
+            here, there = its.get(one, "the default"), every[0][0].get(one, "the default")
+            if repr(here) != repr(there):
+                raise ValueError(
+                    f"{name}: {one} is {here!r} on worker {rank} and {there!r} on worker 0; give all workers the same"
+                )
+        for what, is_there in there_are.items():
+            if is_there != every[0][1][what]:
+                raise ValueError(f"{name}: {what} is given on some workers alone; give it on all of them, or on none")
+
+
+def categories_of(workers, name, categories):
+    """The categories of the rows of all workers: those of one worker with all rows."""
+    if workers.size == 1:
+        return categories
+    every = workers.exchange(categories)
+    columns = {None if its is None else (*its.feature.tolist(), *(part is None for part in its.names)) for its in every}
+    if len(columns) > 1:
+        raise ValueError(f"{name}: the categorical columns of X differ between the workers; give all of them alike")
+    if categories is None:
+        return None
+    names = tuple(
+        None if parts[0] is None else sorted(set().union(*parts))
+        for parts in zip(*(its.names for its in every), strict=True)
+    )
+    levels = np.max([its.levels for its in every], axis=0)
+    levels = [n if its is None else len(its) for n, its in zip(levels.tolist(), names, strict=True)]
+    if max(levels) > MOST_LEVELS:
+        raise ValueError(f"{name}: a column of X has {max(levels)} categories, more than {MOST_LEVELS}, on all workers")
+    return Categories(categories.feature, np.array(levels, dtype=np.int64), names)
 
 
 def threads_of(n_jobs, workers):
@@ -75,8 +116,8 @@ def sample_weights(workers, weight, X):
     return _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
-def check_row_number(row_number, X):
-    """Numbers of the rows, or None; refuses what is no list of different numbers."""
+def check_row_number(row_number, X, workers):
+    """Numbers of the rows, or None; refuses what is no list of different numbers, and what two workers have."""
     if row_number is None:
         return None
     number = np.asarray(row_number)
@@ -88,6 +129,12 @@ def check_row_number(row_number, X):
     number = np.ascontiguousarray(number, dtype=np.int64)
     if (number < 0).any() or len(np.unique(number)) < len(number):
         raise ValueError("row_number must be different numbers from 0 on; give each row its number in the whole data")
+    if workers.size > 1:
+        m = int(workers.sum(np.array([len(number)]))[0])
+        spread = number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        every = workers.concatenate(number[spread <= np.uint64((2**64 - 1) // max(1, m // COMPARED))])
+        if len(np.unique(every)) < len(every):
+            raise ValueError("row_number: two workers have equal numbers; give each row its number in the whole data")
     return number
 
 
@@ -128,7 +175,10 @@ def whole_sets(workers, sets):
 
 def _joined(parts):
     """X, y and weights of several parts of a set; weights of 1 where a part has none and others have."""
-    X, y = (np.concatenate([part[i] for part in parts if len(part[1])]) for i in (0, 1))
+    filled = [part for part in parts if part[1] is None or len(part[1])] or parts[:1]
+    if any(part[1] is None for part in filled):
+        raise ValueError("a validation set has labels on some workers alone; give each X_val with its y_val")
+    X, y = (np.concatenate([part[i] for part in filled]) for i in (0, 1))
     if all(part[2] is None for part in parts):
         return X, y, None
     return X, y, np.concatenate([np.ones(len(part[1])) if part[2] is None else part[2] for part in parts])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pymcboost._version import __version__
+from pymcboost.comm import as_workers
 from pymcboost.model.model import Model
 from pymcboost.training import basis, calibration, docs, prediction, refit
 from pymcboost.training.booster import Booster
@@ -78,19 +79,26 @@ class BoostingClassifier(
     def _fit(
         self, X, y, sets, groups, callbacks, unknown, sample_weight=None, init_model=None, comm=None, row_number=None
     ):
-        self._refuse_arguments(unknown)
+        workers = as_workers(comm)
+        try:
+            self._refuse_arguments(unknown)
+            callbacks = [as_callback(one) for one in callbacks]
+        except Exception as error:
+            workers.fail(error)
+            raise
         # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
-        training = Training(draft, [as_callback(one) for one in callbacks], comm)
+        training = Training(draft, callbacks, workers)
         try:
             training.run(X, y, sample_weight, sets, groups, init_model, row_number)
             training.finish()
         except Exception as error:
-            training.workers.fail(error)
+            workers.fail(error)
             raise
-        except KeyboardInterrupt:  # the rounds done are a usable model
-            if training.rounds_done():
+        except KeyboardInterrupt as interrupt:
+            workers.fail(interrupt)
+            if workers.size == 1 and training.rounds_done():  # which are a usable model
                 training.state.roll_back()  # again: Ctrl-C may have come while rounds were taken back
                 training.finish()
                 self.__dict__ = vars(draft)
@@ -219,7 +227,11 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
-        sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
+        try:
+            sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
+        except Exception as error:
+            as_workers(comm).fail(error)  # which the others would wait for
+            raise
         return self._fit(X, y, sets, groups, callbacks, unknown, sample_weight, init_model, comm, row_number)
 
     @property

@@ -6,10 +6,11 @@ from functools import partial
 
 import numpy as np
 
-from pymcboost.comm import as_workers
+from pymcboost.comm import ALONE
 from pymcboost.data.mapped import rows_of
 from pymcboost.model.categories import find as find_categories
 from pymcboost.model.columns import names_of
+from pymcboost.model.offsets import with_offsets
 from pymcboost.threads import counted, threads_for
 from pymcboost.training import basis, calibration, continuing, divided, thresholds
 from pymcboost.training.booster import Previous
@@ -30,25 +31,31 @@ from pymcboost.training.labels import indicator_of
 from pymcboost.training.loop import TrainingState, train
 from pymcboost.training.meta import meta_of
 from pymcboost.training.metrics import Held, Metric
-from pymcboost.training.rounding import warn_of_merged
+from pymcboost.training.rounding import merging, warn_of, with_own_offsets
 
 
 class Training:
     """One call of fit, from what the user gives to the attributes of the fitted estimator."""
 
-    def __init__(self, draft, callbacks, comm=None):
+    def __init__(self, draft, callbacks, workers):
         self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
-        self.thresholds, self.workers = None, as_workers(comm)
+        self.thresholds, self.workers = None, workers
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         share = self.workers.broadcast
-        self.booster = draft._booster(lambda: share(int(basis.check_random_state(seed()).randint(2**31))))
+        try:
+            self.booster = draft._booster(lambda: share(int(basis.check_random_state(seed()).randint(2**31))))
+        except Exception as error:
+            self.workers.fail(error)  # which the others would wait for
+            raise
         self.booster.workers = self.workers
         self.params = self.booster.params
 
     def run(self, X, y, sample_weight, sets, groups, init_model, row_number):
         """Check, prepare, and do all rounds."""
         draft, params, booster, workers = self.draft, self.params, self.booster, self.workers
+        more = {"row_number": row_number, "init_model": init_model}
+        divided.check_alike(workers, booster.name, meta_of(draft)["params"], **more)
         booster.check()
         sets = divided.whole_sets(workers, sets)
         divided.refuse(booster, workers, sets, groups, warm_start=params.warm_start)
@@ -73,7 +80,8 @@ class Training:
         folds = calibration.check_rows(draft, inputs, held) if params.calibrate and not several else None
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], divided.threads_of(params.n_jobs, workers))
-        booster.categories, booster.row_number = inputs.categories, divided.check_row_number(row_number, inputs.X)
+        booster.offsets, booster.categories = inputs.offsets, inputs.categories
+        booster.row_number = divided.check_row_number(row_number, inputs.X, workers)
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
         validation = inputs.validation
         del inputs  # the training data have what they need of it
@@ -166,10 +174,12 @@ class Training:
         known = draft.model_ if continued else None if initial is None else initial.model
         wanted = getattr(params, "categorical_features", None)
         categories = known.categories if known else find_categories(wanted, X)
+        categories = categories if known else divided.categories_of(workers, name, categories)
         X = X if categories is None else categories.encoded(X)
         given = X if head is None else head
         how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued, "head": head}
         how |= {"ensure_min_samples": 0} if workers.size > 1 else {}  # a worker may have no rows
+        how["offsets"] = None if known is None else known.offsets
         if self.booster.multilabel:
             X = validated(draft, X, **how)
             codes = indicator_of(y, X.shape[0], None if initial is None else len(initial.classes))
@@ -181,9 +191,6 @@ class Training:
             classes, codes = divided.classes_of(workers, y)
         divided.check_columns(workers, name, X, getattr(draft, "feature_names_in_", None))
         X = X if categories is None or not known else categories.bounded(X)
-        narrowed = X.dtype == np.float32 and hasattr(given, "__getitem__") and head is None
-        if X.shape[0]:
-            warn_of_merged(given if narrowed else X, names_of(given), stacklevel=5)
         weight = divided.sample_weights(workers, sample_weight, X)
         if continued and not np.array_equal(classes, draft.classes_):
             raise ValueError(
@@ -199,9 +206,10 @@ class Training:
         class_weight = divided.class_weights(workers, params, classes, codes)
         weight = weight * class_weight[codes] if codes.ndim == 1 else weight
         divided.check_all_classes(workers, type(draft), classes, codes, weight)
+        X, offsets = self._less_offsets(X, given, weight, known, how)
         inputs = Inputs(
             X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
-            None if groups is None else basis.column_or_1d(groups), categories,
+            None if groups is None else basis.column_or_1d(groups), categories, offsets,
         )  # fmt: skip
         basis.check_consistent_length(X, groups)
         found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
@@ -215,6 +223,28 @@ class Training:
         if found:
             inputs.validation = Validation(found, len(classes))
         return inputs
+
+    def _less_offsets(self, X, given, weight, known, how):
+        """X less the offsets of its columns, and these: those of the model so far, or those that its values ask for.
+
+        Rows that are divided among workers have none, so that no worker needs the rows of the others.
+        """
+        if known is not None and known.offsets:
+            return with_offsets(X, known.offsets), known.offsets
+        if not X.shape[0]:
+            return X, None
+        narrowed = X.dtype == np.float32 and hasattr(given, "__getitem__") and how["head"] is None
+        seen, names = given if narrowed else X, names_of(given)
+        rows = None if weight.all() or hasattr(X, "tocsr") else np.flatnonzero(weight)
+        found, offsets = merging(seen, rows), {}
+        narrow = getattr(seen, "dtype", None) == np.float32
+        possible = known is None and self.workers is ALONE and self.booster.takes_offsets()
+        if found and possible and not narrow and not hasattr(X, "tocsr"):
+            how = {**how, "reset": False, "offsets": found}
+            wide = validated(self.draft, given, **how) if narrowed else X
+            X, offsets, found = with_own_offsets(wide, found, rows)
+        warn_of(found, names, narrow, 6, offsets)
+        return X, offsets
 
     def _previous(self, inputs, initial):
         """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""

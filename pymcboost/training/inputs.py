@@ -11,13 +11,15 @@ from pymcboost.data.chunks import Chunks
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.columns import refuse_dates, wrong_value
 from pymcboost.model.model import Model
+from pymcboost.model.offsets import with_offsets
 from pymcboost.model.rows import check_sparse, own
 from pymcboost.threads import counted
 from pymcboost.training.basis import _check_sample_weight, column_or_1d, compute_class_weight, validate_data
 from pymcboost.training.labels import indicator_of
 from pymcboost.training.metrics import Held
 
-TYPES = [np.float32, np.float64]
+# Types that rows may have, the first for those of other types; the second where offsets are subtracted from columns.
+TYPES, WIDE = [np.float32, np.float64], [np.float64, np.float32]
 # Of a validation set: checkpoints have files of these names in an archive.
 LONGEST_NAME = 200
 
@@ -47,6 +49,8 @@ class Inputs:
         Rows of one group are in one fold.
     categories : Categories or None
         Of the columns of X, which holds their codes.
+    offsets : dict of int to float or None
+        What has been subtracted from columns of X.
     """
 
     X: Any
@@ -60,6 +64,7 @@ class Inputs:
     continued: bool
     groups: np.ndarray | None = None
     categories: Any = None
+    offsets: dict[int, float] | None = None
 
     def y(self, rows=slice(None)):
         """Labels of rows, or their indicator."""
@@ -130,16 +135,19 @@ def rows_given(booster, X, y, sample_weight):
     return X.gathered()
 
 
-def validated(estimator, X, *y, allow_nan, head=None, **options):
-    """scikit-learn's `validate_data`; its errors name the column and the value. Of `Chunks` it sees ``head`` alone."""
-    finite = "allow-nan" if allow_nan else True
+def validated(estimator, X, *y, allow_nan, head=None, offsets=None, **options):
+    """scikit-learn's `validate_data`; its errors name the column and the value. Of `Chunks` it sees ``head`` alone.
+
+    Where there are ``offsets``, which are subtracted later, numbers become float64.
+    """
+    finite, dtype = "allow-nan" if allow_nan else True, WIDE if offsets else TYPES
     if head is not None:
-        validate_data(estimator, head, dtype=TYPES, ensure_all_finite=finite, **options)
+        validate_data(estimator, head, dtype=dtype, ensure_all_finite=finite, **options)
         return (X, *map(column_or_1d, y)) if y else X
     refuse_dates(X)
     X, y = own(X), map(own, y)
     try:
-        return validate_data(estimator, X, *y, dtype=TYPES, ensure_all_finite=finite, **options)
+        return validate_data(estimator, X, *y, dtype=dtype, ensure_all_finite=finite, **options)
     except (ValueError, TypeError, OverflowError) as error:
         found = wrong_value(X, allow_nan)
         if found is None:
@@ -178,12 +186,14 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
     try:
         check_sparse(X)
         X = X if inputs.categories is None else inputs.categories.encoded(X)
+        how = {"accept_sparse": "csc", "allow_nan": allow_nan, "reset": False, "offsets": inputs.offsets}
         if several:
-            X = validated(estimator, X, accept_sparse="csc", allow_nan=allow_nan, reset=False)
+            X = validated(estimator, X, **how)
             codes = indicator_of(y, X.shape[0], len(inputs.classes))
             y = codes.astype(int)
         else:
-            X, y = validated(estimator, X, y, accept_sparse="csc", allow_nan=allow_nan, reset=False)
+            X, y = validated(estimator, X, y, **how)
+        X = with_offsets(X, inputs.offsets)
         weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:
         raise ValueError(f"validation set {name!r}: {error}") from error

@@ -28,7 +28,8 @@ class Predicts:
         if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
             check_sparse(X)
         X = X if self.model_.categories is None else self.model_.categories.encoded(X)
-        return validated(self, X, accept_sparse="csr", allow_nan=self.booster.allows_missing, reset=False)
+        how = {"allow_nan": self.booster.allows_missing, "offsets": self.model_.offsets}
+        return validated(self, X, accept_sparse="csr", reset=False, **how)
 
     def decision_function(self, X: Features) -> NDArray[np.float64]:
         """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes."""

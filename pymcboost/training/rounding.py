@@ -1,5 +1,7 @@
 """Values that differ in float64 and are equal in float32: looked for in a sample of the rows, before a training.
 
+Dense columns of them get offsets where that helps, and there is a warning of the others.
+
 Values that come in float32 may have been rounded before. Those of LIBSVM text have been. They show it where most of
 them are the next ones to others, at magnitudes where not even whole numbers are all there.
 """
@@ -9,11 +11,14 @@ from functools import cache
 
 import numpy as np
 
+from pymcboost.data.offsets import NOISE, offset_of
+from pymcboost.model.offsets import with_offsets
+
 # Rows of a first look and of a second one at the columns that it leaves; entries of sparse rows.
 FIRST, SECOND = 64, 1024
 FIRST_ENTRIES, SECOND_ENTRIES = 512, 1 << 16
-# Values nearer than NOISE, relatively, differ by rounding of float64 alone; others than NEAR lose nothing that matters.
-NOISE, NEAR = 2.0**-42, 2.0**-10
+# Values that are not nearer than this, relatively, lose nothing that matters.
+NEAR = 2.0**-10
 # Share of the different values that may merge, and of the neighbours that may be near.
 HARMLESS = 1 / 16
 # Most bytes of integers that are all numbers of float32.
@@ -22,32 +27,75 @@ EXACT_BYTES = {"i": 2, "u": 2, "b": 1}
 COARSE, STEPS, NEIGHBOURS = 2.0**24, 4, 0.5
 
 
-def warn_of_merged(X, names, stacklevel):
-    """Warn of the columns of X, not yet rounded to float32, in which that merges values that differ."""
+def merging(X, rows=None):
+    """The columns of X, not yet rounded to float32, in which that merges values that differ.
+
+    Parameters
+    ----------
+    X : array-like, frame or sparse matrix (n, d)
+    rows : ndarray of int, optional
+        Those that count, of dense X.
+
+    Returns
+    -------
+    list of (column, different values of a sample, those left in float32, one of them)
+    """
     dtype = getattr(X, "dtype", None)
     if dtype is not None and EXACT_BYTES.get(dtype.kind, 0) >= dtype.itemsize:
-        return
+        return []
     narrow = dtype == np.float32
-    found = list((_merged_entries if hasattr(X, "tocsr") else _merged)(X, narrow))
+    return list(_merged_entries(X, narrow) if hasattr(X, "tocsr") else _merged(X, narrow, rows))
+
+
+def with_own_offsets(X, columns, rows=None):
+    """X less the offsets that these columns get, the offsets, and what still merges then, as in `merging`.
+
+    Parameters
+    ----------
+    X : ndarray of float64 (n, d)
+    columns : list of (column, ...)
+    rows : ndarray of int, optional
+        Those that count.
+    """
+    offsets, rest, whole = {}, [], slice(None) if rows is None else rows
+    for column, *_, one in columns:
+        found = offset_of(X[whole, column])
+        if found.value:
+            offsets[column] = found.value
+        if found.distinct - found.left > HARMLESS * found.distinct:
+            rest.append((column, found.distinct, found.left, one))
+    return with_offsets(X, offsets), offsets, rest
+
+
+def warn_of_merged(X, names, stacklevel):
+    """Warn of the columns of X, not yet rounded to float32, in which that merges values that differ."""
+    warn_of(merging(X), names, getattr(X, "dtype", None) == np.float32, stacklevel + 1)
+
+
+def warn_of(found, names, narrow, stacklevel, offsets=()):
+    """Warn of columns that `merging` has found; those with offsets merge values in spite of these."""
     if not found:
         return
-    column, distinct, left, offset = max(found, key=lambda one: one[1] - one[2])
+    column, distinct, left, one = max(found, key=lambda one: one[1] - one[2])
     others = f" {len(found) - 1} more columns lose values, too." if len(found) > 1 else ""
     before, place = "", f"{column} (from 0)" if names is None else repr(names[column])
     what = f"{distinct} different values of a sample become {left} when they are rounded to float32, as for all models"
+    remedy = f"Subtract a constant from the column, such as {one:.10g},"
     if narrow:
         what = f"its {distinct} different values in a sample lie next to each other in float32: they seem to be rounded"
         before = " before it is rounded (or written as LIBSVM text)"
+    if column in offsets:
+        what = f"{distinct} different values become {left} in float32, even less the offset {offsets[column]:.10g}"
+        remedy = "Give it as two columns, such as the day and the second of the day,"
     warnings.warn(
-        f"column {place}: {what}. Subtract a constant from the column, such as {offset:.10g},{before} in training and "
-        f"prediction alike.{others}",
+        f"column {place}: {what}. {remedy}{before} in training and prediction alike.{others}",
         stacklevel=stacklevel + 1,
     )
 
 
-def _merged(X, narrow):
+def _merged(X, narrow, rows):
     """(column, different values, those left in float32, one of them) of every column that loses values."""
-    few = _sample(X, FIRST)
+    few = _sample(X, FIRST, rows)
     low, high = few[:-1], few[1:]
     with np.errstate(invalid="ignore", over="ignore"):
         step, size = np.abs(high - low), np.abs(high)
@@ -55,16 +103,16 @@ def _merged(X, narrow):
         near = np.flatnonzero(near.sum(axis=0) > HARMLESS * (step > 0).sum(axis=0))
     if not len(near):
         return
-    values = np.sort(_sample(X, SECOND)[:, near].T, axis=1)
+    values = np.sort(_sample(X, SECOND, rows)[:, near].T, axis=1)
     apart, merged = _steps(values[:, :-1], values[:, 1:], narrow)
     distinct, lost = 1 + apart.sum(axis=1), merged.sum(axis=1)
     for j in np.flatnonzero(lost > (NEIGHBOURS if narrow else HARMLESS) * distinct):
         yield int(near[j]), int(distinct[j]), int(distinct[j] - lost[j]), values[j, 0]
 
 
-def _sample(X, n):
-    """About n rows as float64, evenly spread."""
-    at = _spread(len(X), n)
+def _sample(X, n, rows):
+    """About n of the rows that count as float64, evenly spread."""
+    at = _spread(len(X), n) if rows is None else rows[_spread(len(rows), n)]
     if hasattr(X, "iloc"):
         return X.iloc[at].to_numpy(dtype=np.float64, na_value=np.nan)
     X = [X[i] for i in at] if isinstance(X, (list, tuple)) else X.take(at) if hasattr(X, "column_names") else X[at]

@@ -123,7 +123,7 @@ def test_every_frame_of_a_stream_or_the_newest(trainer, made):
     assert [line["frame"] for line in lines] == list(range(1, 41))
     assert all(line["boxes"] == lines[0]["boxes"] for line in lines)
     assert (last["frames"], last["done"], last["dropped"], last["rest_bytes"]) == (40, 40, 0, 4)
-    assert last["latency_ms"]["p50"] <= last["latency_ms"]["p99"] <= 1.01 * last["latency_ms"]["max"]
+    assert last["latency_ms"]["p50"] <= last["latency_ms"]["p99"] <= 1.02 * last["latency_ms"]["max"] + 0.01
     *lines, last = run(made, "--full", "--live", "320x240", made / "detector.mcb", frames=frames)
     assert last["frames"] == 40 == last["done"] + last["dropped"]
     assert len(lines) == last["done"] >= 1

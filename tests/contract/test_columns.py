@@ -189,14 +189,22 @@ def warnings_of(call):
 @pytest.mark.parametrize("cls", [MartClassifier, SAMMEClassifier, VectorTreeBoostClassifier])
 def test_time_stamps_that_merge_are_named_with_a_remedy(cls):
     time, y, other = time_stamps()
-    frame, model = pandas.DataFrame({"other": other, "time": time}), cls(n_estimators=20)
-    message = r"column 'time': \d+ different values of a sample become \d+ when .* such as 1700"
+    X, model = scipy.sparse.csr_array(np.column_stack((other, time))), cls(n_estimators=20)
+    message = r"column 1 \(from 0\): \d+ different values of a sample become \d+ when .* such as 1700"
     with pytest.warns(UserWarning, match=message) as caught:
-        low = model.fit(frame, y).score(frame, y)
+        low = model.fit(X, y).score(X, y)
     assert [one.filename for one in caught] == [__file__]
-    frame["time"] -= 1700000000  # what the warning says
-    assert not warnings_of(lambda: model.fit(frame, y))
-    assert cls is SAMMEClassifier or model.score(frame, y) > low + 0.03
+    X = scipy.sparse.csr_array(np.column_stack((other, time - 1700000000)))  # what the warning says
+    assert not warnings_of(lambda: model.fit(X, y))
+    assert cls is SAMMEClassifier or model.score(X, y) > low + 0.03
+
+
+def test_the_warning_names_the_column_of_a_frame():
+    time, y, other = time_stamps()
+    frame = pandas.DataFrame({"other": other, "time": time * (1 + y)})  # two places, one offset
+    with pytest.warns(UserWarning, match="column 'time': .* even less the offset") as caught:
+        MartClassifier(n_estimators=1).fit(frame, y)
+    assert [one.filename for one in caught] == [__file__]
 
 
 @pytest.mark.parametrize(

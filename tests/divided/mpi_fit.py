@@ -1,6 +1,6 @@
 """A program for mpiexec: train on a part of the rows, and print the checksum of the model.
 
-    mpiexec -n 3 python mpi_fit.py [what goes wrong in worker 1: raise, late, stop, kill]
+    mpiexec -n 3 python mpi_fit.py [what goes wrong in worker 1: raise, late, stop, kill, interrupt]
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from pymcboost import VectorTreeBoostClassifier
 from pymcboost.comm import MPIWorkers
 
 ROWS, TIMEOUT = 2000, 5.0
+SIGNALS = {"stop": signal.SIGSTOP, "kill": signal.SIGKILL, "interrupt": signal.SIGINT}
 
 
 def rows(m=ROWS):
@@ -32,7 +33,7 @@ class Trouble:
             return
         if self.kind == "late":
             raise ZeroDivisionError("after five rounds")
-        os.kill(os.getpid(), signal.SIGSTOP if self.kind == "stop" else signal.SIGKILL)
+        os.kill(os.getpid(), SIGNALS[self.kind])
 
 
 def say(line):
@@ -51,7 +52,7 @@ def main(trouble=None):
     callbacks = [Trouble(trouble)] if mine and trouble != "raise" else []
     try:
         model.fit(X[part], y[part], comm=MPIWorkers(comm, TIMEOUT), callbacks=callbacks)
-    except (ArithmeticError, ValueError, OSError) as error:
+    except (ArithmeticError, ValueError, OSError, KeyboardInterrupt) as error:
         say(f"worker {comm.rank}: {type(error).__name__}: {error}\n")
         return
     say(f"worker {comm.rank}: {hashlib.sha256(model.model_.to_bytes()).hexdigest()}\n")

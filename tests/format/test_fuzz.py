@@ -32,16 +32,16 @@ def test_every_change_is_refused():
 
 
 def test_repaired_files_are_harmless():
-    counts = fuzz("--repaired", "--count", "2000", "--alone")
-    assert sum(counts.values()) == 2000
-    assert counts[0] > 60
+    counts = fuzz("--repaired", "--count", "1000", "--alone")
+    assert sum(counts.values()) == 1000
+    assert counts[0] > 30
     assert len(counts) > 25
 
 
 def test_drawn_files_score_alike_in_all_builds_and_in_the_slow_twin():
-    counts = fuzz("--shapes", "--count", "800", "--no-sanitizers")
-    assert sum(counts.values()) == 800
-    assert counts[0] > 250
+    counts = fuzz("--shapes", "--count", "500", "--no-sanitizers")
+    assert sum(counts.values()) == 500
+    assert counts[0] > 150
     assert counts[55] > 0
     assert len(counts) > 25
 

@@ -26,7 +26,8 @@ def test_golden(name):
 
     expected = json.loads((FOLDER / f"{name}.json").read_text())
     model = load_model(FOLDER / f"{name}.mcb")
-    X = from_hex(expected["rows"]).astype(np.float32)
+    X = from_hex(expected["rows"])
+    X = X if model.offsets else X.astype(np.float32)
     assert model.classes_.tolist() == expected["classes"]
     assert model.kind == expected["kind"]
     assert model.raw_scores(X).tobytes() == from_hex(expected["scores"]).tobytes()
@@ -40,8 +41,9 @@ def test_golden(name):
     assert model.layout == (name.split("-")[1] if model.kind in (2, 7) else "list")
     if model.kind != 2:
         again = type(model).from_ensemble(
-            model.ensemble, model.classes_, link=model.link, meta=model.meta, layout=model.layout, leaves=model.leaves
-        )
+            model.ensemble, model.classes_, link=model.link, meta=model.meta, layout=model.layout, leaves=model.leaves,
+            offsets=model.offsets,
+        )  # fmt: skip
         again = again.with_temperature(model.temperature)
         again = again._changed(**{tag: model._sections().get(tag) for tag in file.EARLY})
         again = again.with_thresholds(model.thresholds) if model.link == "sigmoid" else again
@@ -141,6 +143,14 @@ def write_missing():
                 write(f"v1-trees-{k}-entries-{leaves}", with_exits(model), random_rows(20, 6))
             model = Model.from_ensemble(random_sets(20, 6, k, seed=k), classes, link="softmax")
             write(f"v1-trees-{k}-categories", with_exits(model), with_codes(random_rows(20, 6)))
+        if k == 3:  # less offsets of columns
+            offsets = {0: 1.7e9, 4: -2.5e12 - 1 / 256}
+            X = random_rows(20, 6).astype(np.float64) + [offsets.get(j, 0.0) for j in range(6)]
+            for name, kind in (("list", random_stumps(20, 6, k, seed=k)), ("trees", random_trees(9, 6, k, seed=k))):
+                model = Model.from_ensemble(kind, classes, link="softmax", offsets=offsets)
+                write(f"v1-{name}-{k}-offsets", model, X)
+            model = Model.from_ensemble(random_kernel(9, 6, k, "rbf", True, seed=k), classes, offsets=offsets)
+            write(f"v1-kernel-{k}-offsets", model, finite_rows(20, 6) + [offsets.get(j, 0.0) for j in range(6)])
         for mode in ("vector", "scalar"):
             trees = random_trees(9, 200 if k == 11 else 6, k, mode, seed=k, few_thresholds=k != 2)
             trees = (

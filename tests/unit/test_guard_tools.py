@@ -92,8 +92,12 @@ def test_failures_and_absent_trainings(recorded, monkeypatch, capsys):
     assert "not in the table" in capsys.readouterr().out
 
 
-def test_another_environment_compares_with_the_commit(recorded, monkeypatch, capsys):
+def test_another_environment_compares_what_differs_with_the_commit(recorded, monkeypatch, capsys):
     recorded["environment"]["numpy"] = "1.0"
+    golden.TABLE.write_text(json.dumps(recorded))
+    assert golden.main(["check", "--only", NAME]) == 0
+    assert not capsys.readouterr().err
+    recorded["trainings"][NAME] = f"1 2 {'0' * 40}"
     golden.TABLE.write_text(json.dumps(recorded))
     monkeypatch.setattr(other_tree, "built", lambda commit, clones: other_tree.ROOT)
     assert golden.main(["check", "--only", NAME]) == 0
@@ -112,6 +116,7 @@ def test_a_confirmed_commit_stands_for_all(recorded, monkeypatch, capsys):
     assert golden.main(["confirm", "--only", NAME]) == 0
     table = json.loads(golden.TABLE.read_text())
     assert table["confirmed"] == "1" * 40
+    table["trainings"][NAME] = f"1 2 {'0' * 40}"
     golden.TABLE.write_text(json.dumps({**table, "environment": {}}))
     monkeypatch.setattr(other_tree, "built", lambda commit, clones: other_tree.ROOT)
     assert golden.main(["check", "--only", NAME, "--jobs", "2"]) == 0
@@ -119,7 +124,7 @@ def test_a_confirmed_commit_stands_for_all(recorded, monkeypatch, capsys):
 
 
 def test_absent_commit_is_an_error(recorded):
-    recorded["environment"]["numpy"] = "1.0"
+    recorded["environment"]["numpy"], recorded["trainings"][NAME] = "1.0", f"1 2 {'0' * 40}"
     golden.TABLE.write_text(json.dumps(recorded))
     with pytest.raises(SystemExit, match="git fetch --unshallow"):
         golden.main(["check", "--only", NAME])

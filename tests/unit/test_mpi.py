@@ -39,7 +39,11 @@ def test_three_processes_have_the_model_of_one():
 @pytest.mark.part(2)
 @pytest.mark.parametrize(
     ("trouble", "told"),
-    [("raise", "ValueError: column 2: inf is infinite"), ("late", "ZeroDivisionError: after five rounds")],
+    [
+        ("raise", "ValueError: column 2: inf is infinite"),
+        ("late", "ZeroDivisionError: after five rounds"),
+        ("interrupt", "KeyboardInterrupt"),
+    ],
 )
 def test_error_in_one_process_is_an_error_in_all(trouble, told):
     done = mpiexec(2, str(PROGRAM), trouble)

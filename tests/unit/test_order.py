@@ -167,7 +167,7 @@ class Threads:
         self._wait.wait()
         return found
 
-    def sum(self, array):
+    def sum(self, array, sure=False):
         array[...] = sum(part.copy() for part in self._exchanged(array.copy()))
         return array
 

@@ -8,6 +8,7 @@ from reference.scoring import random_rows, random_sets, random_stumps, random_tr
 from sklearn.datasets import load_digits
 
 from pymcboost import VectorTreeBoostClassifier
+from pymcboost.model import packed
 from pymcboost.model.model import Model
 from pymcboost.model.packed import rounded
 
@@ -162,3 +163,12 @@ def test_wrong_options(params, message):
 def test_refitted_leaves_would_leave_the_grid():
     with pytest.raises(ValueError, match="refit_leaves does not keep leaf_levels; train anew"):
         classifier(leaf_levels=3).fit(X, y).refit_leaves(X, y)
+
+
+def test_bits_are_spread_out_in_parts(model, monkeypatch):
+    whole = model.ensemble
+    data = packed.PackedTrees.of(whole, "int8").data
+    monkeypatch.setattr(packed, "BLOCK", 8)
+    assert np.array_equal(packed.PackedTrees.of(whole, "int8").data, data)
+    again = Model.from_bytes(model.to_bytes(layout="packed", leaves="int8")).ensemble
+    assert np.array_equal(again.leaf, rounded(whole.leaf)) and np.array_equal(again.right, whole.right)

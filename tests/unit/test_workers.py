@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 
 from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier
 from pymcboost.comm import WorkerError
+from pymcboost.training import divided
 
 
 def rows(m=1500, d=6, K=4, seed=0):
@@ -120,6 +121,8 @@ def test_weights(kind):
 def test_large_and_tiny_data():
     X, y = rows(30_000, 8, 12)
     check(X, y, parts_of(len(y), 4, "random", np.random.default_rng(5)))
+    X, y = rows(2000)
+    check(X, y, parts_of(len(y), 8, "one row", np.random.default_rng(5)))
     X, y = rows(9)
     check(X, y, parts_of(9, 4, "random", np.random.default_rng(5)), max_leaf_nodes=5)
 
@@ -227,3 +230,86 @@ def test_error_of_one_worker_is_one_of_all():
     assert isinstance(first, WorkerError)
     assert "column 2: inf is infinite" in str(first)
     assert isinstance(second, ValueError)
+
+
+FITS = "row_number", "init_model", "X_val", "y_val", "callbacks"
+
+
+def errors_of(y=None, size=2, **given):
+    """What workers raise whose parameters, or arguments of fit, are these, one for each."""
+    X, labels = rows(300)
+    y = labels if y is None else y
+
+    def task(workers):
+        its = {name: values[workers.rank] for name, values in given.items()}
+        more = {name: its.pop(name) for name in FITS if name in its}
+        model = VectorTreeBoostClassifier(**{"n_estimators": 2, "calibrate": None, **its})
+        return model.fit(X, y, comm=workers, **more)
+
+    return run(size, task)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("n_estimators", [2, 3]), ("max_bins", [16, 32]), ("loss", ["softmax", "exp"]), ("leaf_levels", [None, 3])],
+)
+def test_parameters_that_differ_are_refused_by_name(name, values):
+    for found in errors_of(**{name: values}):
+        assert isinstance(found, ValueError | WorkerError), found
+        assert f"{name} is" in str(found) and "give all workers the same" in str(found)
+
+
+def test_a_parameter_that_one_worker_refuses_ends_all():
+    found = errors_of(leaf_levels=[3, 999])
+    assert isinstance(found[1], ValueError) and isinstance(found[0], WorkerError), found
+    assert "leaf_levels=999" in str(found[0])
+
+
+@pytest.mark.parametrize("compared", [1 << 16, 50])
+def test_row_numbers_that_two_workers_have_are_refused(compared, monkeypatch):
+    monkeypatch.setattr(divided, "COMPARED", compared)
+    for found in errors_of(row_number=[np.arange(300), np.arange(299, -1, -1)]):
+        assert "row_number: two workers have equal numbers" in str(found)
+
+
+def test_arguments_that_one_worker_refuses_end_all():
+    for found in errors_of(callbacks=[[], [3]]):
+        assert "callback" in str(found)
+
+
+def test_row_numbers_and_models_of_some_workers_are_refused():
+    for found in errors_of(row_number=[np.arange(300), None]):
+        assert "row_number is given on some workers alone" in str(found)
+    X, y = rows(300)
+    for found in errors_of(init_model=[VectorTreeBoostClassifier(n_estimators=1).fit(X, y), None]):
+        assert "init_model is given on some workers alone" in str(found)
+
+
+def test_validation_sets_without_rows_or_labels_are_refused_in_words():
+    X, y = rows(20)
+    for found in errors_of(X_val=[X[:0]] * 2, y_val=[y[:0]] * 2):
+        assert "validation set" in str(found), found
+    for found in errors_of(X_val=[X, X], y_val=[y, None]):
+        assert "labels on some workers alone" in str(found) or "y_val" in str(found), found
+
+
+@pytest.mark.parametrize("codes", [True, False])
+def test_categories_that_only_some_workers_have(codes):
+    X, y = rows(600)
+    parts = [np.arange(300), np.arange(300, 600)]
+    X[:, 4] = np.concatenate([np.arange(300) % 5, 3 + np.arange(300) % 9])
+    if codes:
+        check(X, y, parts, categorical_features=[4])
+        return
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    frame["e"] = pandas.Categorical([f"level {int(code)}" for code in X[:, 4]])
+    params = {"n_estimators": 4, "calibrate": None, "random_state": 0}
+    one = VectorTreeBoostClassifier(**params).fit(frame, y)
+
+    def task(workers):
+        part = parts[workers.rank]
+        return VectorTreeBoostClassifier(**params).fit(frame.iloc[part], y[part], comm=workers).model_.to_bytes()
+
+    found = run(2, task)
+    assert [its == one.model_.to_bytes() for its in found] == [True, True], found

@@ -32,6 +32,7 @@ from bench import (  # noqa: F401
     labels,
     limits,
     losses,
+    machines,
     multiboost,
     rows,
     small,

@@ -38,6 +38,14 @@
  *
  * Rows of 8-bit or 16-bit integers need not be converted: mcb_scores_values.
  *
+ * A model may have offsets of columns, so that large numbers such as time stamps keep their differences in float. Rows of
+ * double become floats by
+ *
+ *     mcb_features(&model, doubles, row);                 // each value less its column's offset, rounded to float
+ *
+ * Rows of floats, and of integers, count as offset already, wherever they are given: in batches, sparse rows (an entry
+ * that is not there is a 0 after the offset), early exits and lazy features. mcb_has_offsets says whether that matters.
+ *
  * What it promises
  *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model
  *     may be used by any number of threads. Only <float.h>, <stddef.h>, <stdint.h> and <string.h> are included.
@@ -90,6 +98,7 @@ extern "C" {
 #include "access.h"
 #include "categories.h"
 #include "vectors.h"
+#include "offsets.h"
 #include "values.h"
 #include "stumps_row.h"
 #include "stumps_batch.h"
