@@ -21,7 +21,9 @@ static void fault(void) {
     board_exit();
 }
 
-static void reset(void) {
+void reset(void);
+
+void reset(void) {
     *(volatile uint32_t *)0xe000ed88u |= 0xfu << 20; /* CPACR: the floating-point unit is on */
     __asm__ volatile("dsb\n isb");
     board_start();

@@ -29,9 +29,10 @@ TARGETS = {
         ["qemu-system-riscv32", "-bios", "none", "-machine", "virt"],
     ),
 }
-FLAGS = ["-std=c99", "-Os", "-Wall", "-Wextra", "-Werror", "-ffunction-sections", "-fdata-sections", "-fno-sanitize=all"]
+FLAGS = ["-std=c99", "-Os", "-Wall", "-Wextra", "-Werror", "-fno-sanitize=all"]
 # mcb.h has no vectors here: they are code, and these processors have none.
-FLAGS += ["-DMCB_NO_VECTOR", "-Wl,--gc-sections", "-Wl,--build-id=none"]
+FLAGS += ["-DMCB_NO_VECTOR", "-ffunction-sections", "-fdata-sections"]
+LINK = ["-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-e,reset"]
 # Of sections in ELF files.
 WRITABLE, ALLOCATED, NO_BITS = 1, 2, 8
 
@@ -68,11 +69,12 @@ def compile_program(target, form, out):
     (triple, *machine), board, _ = TARGETS[target]
     sources = [HERE / name for name in ("score.c", "start.c", f"{board}.c")]
     includes = [f"-I{folder}" for folder in (out, HERE, HERE.parent / "freestanding", pymcboost.get_include())]
-    script = [f"-Wl,-T,{HERE / board}.ld", f"-L{HERE}"]
+    script = out / "score.ld"
+    script.write_text("".join((HERE / name).read_text() for name in (f"{board}.ld", "sections.ld")))
     more = ["-DGENERATED"] if form == "generated" else []
     program = out / "score.elf"
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", triple, *machine, *FLAGS, *more, *includes, *script]
-    subprocess.run([str(word) for word in (*command, *sources, "-o", program)], check=True)
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", triple, *machine, *FLAGS, *more, *includes, *LINK]
+    subprocess.run([str(word) for word in (*command, f"-Wl,-T,{script}", *sources, "-o", program)], check=True)
     return program
 
 

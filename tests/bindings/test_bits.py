@@ -1,14 +1,18 @@
 """The same bits in Python, C, C++, Rust and WebAssembly, for every kind of model."""
 
 import os
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from bindings.models import MODELS, needed, run, written, zig
 from c.build import STRICT, build
+from reference.scoring import random_rows, random_trees
 
 import pymcboost
+from pymcboost.model.model import Model
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 C = Path(__file__).resolve().parents[1] / "c"
@@ -58,3 +62,25 @@ def test_webassembly(tmp_path):
     (tmp_path / "model.mcb").write_bytes(b"not a model" * 10)
     with pytest.raises(AssertionError, match="not a model file"):
         run(node, folder / "score.mjs", wasm, tmp_path / "model.mcb", tmp_path / "rows")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["header", "generated"])
+@pytest.mark.parametrize(("target", "qemu"), [("cortex-m4", "arm"), ("cortex-m7", "arm"), ("riscv32", "riscv32")])
+def test_microcontrollers(target, qemu, form, tmp_path):
+    zig()
+    trees, rows = random_trees(20, 9, 5, "vector"), random_rows(7, 9)
+    model = Model.from_ensemble(trees, [-7, 0, 3, 9, 1 << 40], layout="packed", leaves="int8")
+    model.save(tmp_path / "model.mcb")
+    rows.astype("<f4").tofile(tmp_path / "rows")
+    command = [sys.executable, EXAMPLES / "microcontroller" / "build.py", tmp_path / "model.mcb", tmp_path / "rows"]
+    command += ["--target", target, "--form", form, "--out", tmp_path]
+    flash, ram = (int(one.replace(",", "")) for one in re.findall(r"([\d,]+) bytes", run(*command)))
+    assert (flash, ram) < ((12_000, 1000) if form == "generated" else (90_000, 3000))
+    needed(f"qemu-system-{qemu}")
+    lines = run(*command, "--run").splitlines()[1:]
+    bits = model.raw_scores(rows).view(np.uint64)
+    wanted = [" ".join([str(a), *(f"{one:016x}" for one in b)]) for a, b in zip(model.predict(rows), bits, strict=True)]
+    assert lines[:-1] == wanted
+    assert lines[-1].startswith("stack ")
+    assert int(lines[-1].split()[1]) < (1000 if form == "generated" else 40_000)
