@@ -65,6 +65,11 @@ def test_packed(files, tmp_path):
     refused(2, "leaves='int8' is for layout='packed'", "--leaves", "int8", tmp_path / "v.mcb", tmp_path / "out")
     done = call(*train, "--layout", "packed", rows, tmp_path / "out")
     assert done.returncode == 1 and "--layout packed is for vector-tree with --leaf-levels" in done.stderr
+    (tmp_path / "t.csv").write_text("colour,label\nred,1\nblue,2\n")
+    packed = ["-a", "vector-tree", "--leaf-levels", "1", "--layout", "packed", "--categorical-features", "colour"]
+    done = call("train", "-q", *packed, "--label", "label", tmp_path / "t.csv", tmp_path / "c")
+    assert done.returncode == 1 and "--layout packed has no room for --categorical-features" in done.stderr
+    assert not (tmp_path / "c").exists()
     assert call(*train, "--leaf-levels", 3, "--layout", "packed", rows, tmp_path / "out").returncode == 0
     assert load_model(tmp_path / "out").layout == "packed"
     assert "out_bits" in converted("--to", "c", tmp_path / "out", "-").replace("model_", "out_")
