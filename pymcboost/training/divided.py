@@ -24,7 +24,8 @@ def refuse(booster, workers, sets, groups, **given):
         raise ValueError(f'{name}: n_estimators="auto" needs all rows in one worker; give a number of rounds')
     if p.early_stopping and not sets:
         raise ValueError(
-            f"{name}: early stopping with several workers needs a validation set: give X_val and y_val, or parts of them"
+            f"{name}: early stopping with several workers needs a validation set: give X_val and y_val, or parts of "
+            "them"
         )
     if p.calibrate and "val" not in sets:
         raise ValueError(

@@ -88,7 +88,7 @@ def test_what_is_refused(client):
         model.fit(dX.rechunk((400, 3)), dy)
     with pytest.raises(ValueError, match="y has 3 partitions, X has 4"):
         model.fit(dX, divided(y, size=500)[0])
-    with pytest.raises(ValueError, match=r"calibrate='temperature' with several workers needs a validation set: give X_val and y_val"):
+    with pytest.raises(ValueError, match=r"calibrate='temperature' with several workers needs a validation set"):
         model.set_params(calibrate="temperature").fit(dX, dy)
     with pytest.raises(ValueError, match="timeout=0 is not allowed"):
         DaskVectorTreeBoostClassifier(client=client, timeout=0).fit(dX, dy)

@@ -190,8 +190,8 @@ def error_of(task):
     ("more", "words"),
     [
         ({"params": {"n_estimators": "auto"}}, 'n_estimators="auto" needs all rows in one worker'),
-        ({"params": {"early_stopping": True}}, "early stopping with several workers needs a validation set: give X_val and y_val"),
-        ({"params": {"calibrate": "temperature"}}, "calibrate='temperature' with several workers needs a validation set"),
+        ({"params": {"early_stopping": True}}, "early stopping with several workers needs a validation set"),
+        ({"params": {"calibrate": "temperature"}}, "calibrate='temperature' with several workers needs a valid"),
         ({"params": {"warm_start": True}}, "warm_start is for a training with one worker"),
         ({"groups": np.zeros(200)}, "groups is for a training with one worker"),
         ({"row_number": np.zeros(200, dtype=int)}, "row_number must be different numbers from 0 on"),
