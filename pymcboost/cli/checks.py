@@ -90,8 +90,6 @@ def check_categories(parser, arguments, algorithm):
         return
     if not table_kind(arguments.training_file, arguments.format):
         parser.error("--categorical-features are columns of a CSV or Parquet file; LIBSVM text has no names")
-    if arguments.layout == "packed":
-        parser.error("--layout packed has no room for --categorical-features; leave one of them out")
     if "min_samples_category" not in algorithm.rows:
         parser.error(
             f"--categorical-features is for -a vector-tree; {algorithm.name} has no categories: use that, or number "

@@ -82,19 +82,21 @@ def threads_of(n_jobs, workers):
     return resolve_n_jobs(n_jobs)
 
 
-def check_columns(workers, name, X, names):
-    """Refuse rows of other columns than those of the other workers, and sparse ones."""
+def check_columns(workers, name, X, names, labels):
+    """Refuse rows of other columns or labels, (K,) or (), than those of the other workers, and sparse ones."""
     if workers.size == 1:
         return
     if hasattr(X, "tocsr"):
         raise ValueError(f"{name}: X is sparse; with several workers it must be dense: give X.toarray()")
-    every = workers.exchange((X.shape, None if names is None else list(names)))
-    for rank, (shape, its) in enumerate(every):
+    every = workers.exchange((X.shape, None if names is None else list(names), labels))
+    for rank, (shape, its, its_labels) in enumerate(every):
         if shape[1] != every[0][0][1]:
             raise ValueError(f"X of worker {rank} has {shape[1]} columns, that of worker 0 has {every[0][0][1]}")
         if its != every[0][1]:
             raise ValueError(f"the columns of X of worker {rank} are named {its}, those of worker 0 {every[0][1]}")
-    total = sum(shape[0] for shape, _ in every)
+        if its_labels != every[0][2]:
+            raise ValueError(f"y of worker {rank} has rows of shape {its_labels}, that of worker 0 {every[0][2]}")
+    total = sum(shape[0] for shape, *_ in every)
     if total > MOST_ROWS:
         raise ValueError(f"the workers have {total} rows, more than {MOST_ROWS}, the most that a training takes")
 

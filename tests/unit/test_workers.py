@@ -272,6 +272,18 @@ def test_row_numbers_that_two_workers_have_are_refused(compared, monkeypatch):
         assert "row_number: two workers have equal numbers" in str(found)
 
 
+def test_other_numbers_of_labels_are_refused():
+    X, y = rows(300)
+    y = np.stack([y & 1, y >> 1, y == 0], axis=1).astype(int)
+
+    def task(workers):
+        model = VectorTreeBoostClassifier(loss="logistic", n_estimators=2, calibrate=None)
+        return model.fit(X, y[:, : 2 + workers.rank], comm=workers)
+
+    for found in run(2, task):
+        assert "y of worker 1 has rows of shape (3,), that of worker 0 (2,)" in str(found)
+
+
 def test_arguments_that_one_worker_refuses_end_all():
     for found in errors_of(callbacks=[[], [3]]):
         assert "callback" in str(found)
