@@ -32,7 +32,6 @@ from pymcboost.training import memory
 from pymcboost.training.basis import check_is_fitted
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import BoostingClassifier, Features, named_arguments
-from pymcboost.training.inputs import given_sets
 from pymcboost.training.parameters import Parameter, Scoring, estimator
 
 # SVMs are solved to a violation of ``tol``, whatever errors cost.
@@ -383,8 +382,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
-        sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
-        return self._fit(X, y, sets, groups, callbacks, unknown)
+        return self._fit(X, y, (X_val, y_val, sample_weight_val, validation_sets), groups, callbacks, unknown)
 
     # A property, as scikit-learn's available_if would say only that the attribute is missing, and the reason elsewhere.
     @property

@@ -77,28 +77,24 @@ class BoostingClassifier(
     # -- fitting -------------------------------------------------------------------------------------------------------
 
     def _fit(
-        self, X, y, sets, groups, callbacks, unknown, sample_weight=None, init_model=None, comm=None, row_number=None
+        self, X, y, held, groups, callbacks, unknown, sample_weight=None, init_model=None, comm=None, row_number=None
     ):
-        workers = as_workers(comm)
-        try:
-            self._refuse_arguments(unknown)
-            callbacks = [as_callback(one) for one in callbacks]
-        except Exception as error:
-            workers.fail(error)
-            raise
+        workers, training = as_workers(comm), None
         # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
-        training = Training(draft, callbacks, workers)
         try:
+            sets = given_sets(*held)
+            self._refuse_arguments(unknown)
+            training = Training(draft, [as_callback(one) for one in callbacks], workers)
             training.run(X, y, sample_weight, sets, groups, init_model, row_number)
             training.finish()
         except Exception as error:
-            workers.fail(error)
+            workers.fail(error)  # which the others would wait for
             raise
         except KeyboardInterrupt as interrupt:
             workers.fail(interrupt)
-            if workers.size == 1 and training.rounds_done():  # which are a usable model
+            if workers.size == 1 and training and training.rounds_done():  # which are a usable model
                 training.state.roll_back()  # again: Ctrl-C may have come while rounds were taken back
                 training.finish()
                 self.__dict__ = vars(draft)
@@ -227,12 +223,8 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
-        try:
-            sets = given_sets(X_val, y_val, sample_weight_val, validation_sets)
-        except Exception as error:
-            as_workers(comm).fail(error)  # which the others would wait for
-            raise
-        return self._fit(X, y, sets, groups, callbacks, unknown, sample_weight, init_model, comm, row_number)
+        held = X_val, y_val, sample_weight_val, validation_sets
+        return self._fit(X, y, held, groups, callbacks, unknown, sample_weight, init_model, comm, row_number)
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:

@@ -43,11 +43,7 @@ class Training:
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         share = self.workers.broadcast
-        try:
-            self.booster = draft._booster(lambda: share(int(basis.check_random_state(seed()).randint(2**31))))
-        except Exception as error:
-            self.workers.fail(error)  # which the others would wait for
-            raise
+        self.booster = draft._booster(lambda: share(int(basis.check_random_state(seed()).randint(2**31))))
         self.booster.workers = self.workers
         self.params = self.booster.params
 
