@@ -83,12 +83,15 @@ def interactions(
     used, compact = model.ensemble.compact()
     n = len(used) if only_used else model.n_features_in_
     shapley.check_memory("interactions", (X.shape[0], n, n, model.n_classes_))
-    alone, base, features = shapley.of_rows(model, X, background, only_used, n_threads)
     values = np.zeros((X.shape[0], n, n, model.n_classes_))
-    column = np.arange(n) if only_used else used
-    if not model.ensemble.additive:
-        trees, _ = shapley.explained(model, used, compact, background, n_threads)
+    column, features = (np.arange(n), used) if only_used else (used, np.arange(n))
+    if model.ensemble.additive:
+        alone, base, _ = shapley.of_rows(model, X, background, only_used, n_threads)
+    else:
+        alone = np.zeros((X.shape[0], n, model.n_classes_))
+        trees, base = shapley.explained(model, used, compact, background, n_threads)
         for rows, xt in covers.blocks(X, used):
+            trees.add(xt, column, alone[rows], n_threads)
             for fixed, i in enumerate(column):
                 pairs = np.zeros((xt.shape[1], n, model.n_classes_))
                 trees.add(xt, column, pairs, n_threads, fixed)
