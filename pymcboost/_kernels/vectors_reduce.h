@@ -16,8 +16,9 @@ PMB_STATIC void pmb_vt_all(pmb_vectors *w, int32_t *numbers, int64_t n) {
 /* Rows of all workers. */
 PMB_STATIC int64_t pmb_vt_all_rows(pmb_vectors *w, int64_t n) {
     int32_t all = (int32_t)n;
-    if (w->sum) pmb_vt_all(w, &all, 1);
-    return w->sum ? all : n;
+    if (!w->sum) return n;
+    pmb_vt_all(w, &all, 1);
+    return all;
 }
 
 /* Numbers of a block of the lanes of a place from the first to before the last. */
@@ -98,8 +99,7 @@ PMB_STATIC int pmb_vt_divide(pmb_vectors *w, int n_places, int64_t *size) {
 
 /* As many histograms of a place as there may be, and its totals. */
 PMB_STATIC int64_t pmb_vt_message_size(const pmb_vectors *w) {
-    int64_t most = 0, n = w->o.take < w->d.c.n_lanes ? w->o.take : w->d.c.n_lanes;
-    most = (n + PMB_GROUP) * w->d.max_cells + 1;
+    int64_t n = w->o.take < w->d.c.n_lanes ? w->o.take : w->d.c.n_lanes, most = (n + PMB_GROUP) * w->d.max_cells + 1;
     return 2 * PMB_VT_TOGETHER * most * w->d.blocks * w->d.lanes;
 }
 
