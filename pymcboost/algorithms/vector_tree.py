@@ -146,7 +146,7 @@ class VectorTreeBoost(Booster):
 
     def layouts(self):
         """With few values of leaves, packed, too."""
-        return ("list",) if self.params.leaf_levels is None or self.categories is not None else ("list", "packed")
+        return ("list",) if self.params.leaf_levels is None else ("list", "packed")
 
     @property
     def narrow(self):

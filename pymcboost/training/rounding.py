@@ -67,11 +67,6 @@ def with_own_offsets(X, columns, rows=None):
     return with_offsets(X, offsets), offsets, rest
 
 
-def warn_of_merged(X, names, stacklevel):
-    """Warn of the columns of X, not yet rounded to float32, in which that merges values that differ."""
-    warn_of(merging(X), names, getattr(X, "dtype", None) == np.float32, stacklevel + 1)
-
-
 def warn_of(found, names, narrow, stacklevel, offsets=()):
     """Warn of columns that `merging` has found; those with offsets merge values in spite of these."""
     if not found:

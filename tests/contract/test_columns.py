@@ -10,7 +10,7 @@ from cli.programs import call
 
 import pymcboost
 from pymcboost import HingeBoostOCClassifier, MartClassifier, SAMMEClassifier, VectorTreeBoostClassifier, load_model
-from pymcboost.training.rounding import warn_of_merged
+from pymcboost.training.rounding import merging, warn_of
 
 pandas = pytest.importorskip("pandas")
 NAMES = ["speed", "fuel", "age"]
@@ -205,6 +205,11 @@ def test_the_warning_names_the_column_of_a_frame():
     with pytest.warns(UserWarning, match="column 'time': .* even less the offset") as caught:
         MartClassifier(n_estimators=1).fit(frame, y)
     assert [one.filename for one in caught] == [__file__]
+
+
+def warn_of_merged(X, names, stacklevel):
+    """What `fit` says of X where no offsets are possible."""
+    warn_of(merging(X), names, getattr(X, "dtype", None) == np.float32, stacklevel + 1)
 
 
 @pytest.mark.parametrize(

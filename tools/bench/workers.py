@@ -17,9 +17,9 @@ from bench.report import Report, benchmark
 
 TOOLS = Path(__file__).resolve().parents[1]
 DATA, ROUNDS = "covtype", 100
-# Processes, threads of each, and how much longer than one process with two threads is asked at most.
 # Seconds that a process waits for a stopped one.
 FAULT_TIMEOUT = 5
+# Processes, threads of each, and how much longer than one process with two threads is asked at most.
 HOW = {"2 processes": (2, 1, 1.25), "4 processes": (4, 1, 1.6)}
 
 
