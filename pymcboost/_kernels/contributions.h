@@ -24,10 +24,11 @@
 #define PMB_WIDE 8
 #define PMB_SHORT 8   /* paths of so many features have at most PMB_KEPT patterns */
 
-/* Vectors of one register each: gcc would keep wider ones in memory. */
+/* Vectors of one register each: gcc would keep wider ones in memory. Those of classes fill the largest registers. */
 #ifdef PMB_VECTORS
 #define PMB_LANE 4
 typedef double pmb_lanes __attribute__((vector_size(32)));
+typedef double pmb_classes __attribute__((vector_size(8 * PMB_WIDE)));
 #else
 #define PMB_LANE 1
 typedef double pmb_lanes;
@@ -82,10 +83,12 @@ PMB_INLINE pmb_frame *pmb_children(pmb_frame *top, pmb_frame f, int64_t right, i
     return top;
 }
 
-/* Number of different features of the path to every leaf of a tree. Writes m->slot. 0 where there are too many.
- * What a level holds stays as long as subtrees of it are on the stack: deeper ones write behind it. */
-PMB_STATIC int pmb_count_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, int64_t *count) {
+/* Number of different features of the path to every leaf of a tree. Writes m->slot. Returns the depth of the tree, -1
+ * where there are too many features, -2 where `right` makes no tree. What a level holds stays as long as subtrees of it are on the stack: deeper ones
+ * write behind it. */
+PMB_STATIC int32_t pmb_count_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, int64_t *count) {
     int64_t names[PMB_PATH];
+    int32_t deepest = 0;
     pmb_frame *top = stack;
     *top++ = pmb_root(m, tree);
     while (top > stack) {
@@ -93,17 +96,19 @@ PMB_STATIC int pmb_count_paths(const pmb_trees *m, int64_t tree, pmb_frame *stac
         int32_t n = f.n, q = 0;
         if (f.begin == f.end) {
             count[f.at] = n;
+            if (f.level > deepest) deepest = f.level;
             continue;
         }
+        if (m->right[f.begin] < 1 || m->right[f.begin] > f.end - f.begin) return -2;
         while (q < n && names[q] != m->feature[f.begin]) q++;
         if (q == n) {
-            if (n == PMB_PATH) return 0;
+            if (n == PMB_PATH) return -1;
             names[n++] = m->feature[f.begin];
         }
         m->slot[f.begin] = (uint8_t)q;
         top = pmb_children(top, f, m->right[f.begin], n);
     }
-    return 1;
+    return deepest;
 }
 
 /* The features of the paths of a tree. With running sums of the leaves' covers, also the shares of the rows that pass:
@@ -242,13 +247,66 @@ PMB_INLINE void pmb_along(const pmb_background *b, const double *ratio, const ui
     }
 }
 
+/* product[p] = start times what the features of a path give, for all patterns p of their bits; give: of bits 0, 1. */
+PMB_INLINE void pmb_of_patterns(double start, const double (*give)[2], int64_t d, double *PMB_RESTRICT product) {
+    product[0] = start;
+    for (int64_t j = 0; j < d; j++) {
+        const int64_t n = (int64_t)1 << j;
+        for (int64_t p = 0; p < n; p++) product[n + p] = product[p] * give[j][1];
+        for (int64_t p = 0; p < n; p++) product[p] *= give[j][0];
+    }
+}
+
+/* sum += a b, for PMB_WIDE numbers. */
+PMB_INLINE void pmb_add_product(double *sum, const double *a, const double *b) {
+#ifdef PMB_VECTORS
+    pmb_classes s, x, y;
+    memcpy(&s, sum, sizeof s);
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    s += x * y;
+    memcpy(sum, &s, sizeof s);
+#else
+    for (int l = 0; l < PMB_WIDE; l++) sum[l] += a[l] * b[l];
+#endif
+}
+
+/* The coefficients of all patterns of a short path: table[j][p] is that of feature j for pattern p. The product over
+ * i != j is that over all, divided by g_j; where g_j is 0, a_j - b_j is 0 too. */
+PMB_INLINE void pmb_all_patterns(const pmb_background *b, const double *ratio, int64_t d, int64_t fixed,
+                                 double (*PMB_RESTRICT table)[PMB_KEPT]) {
+    const int64_t nodes = (d + 1) / 2, from = nodes * (nodes - 1) / 2, n = d > 3 ? (int64_t)1 << d : PMB_WIDE;
+    double product[PMB_KEPT] = {0.0}, give[PMB_SHORT][2], part[2][PMB_WIDE];
+    for (int64_t j = 0; j < d; j++) memset(table[j], 0, sizeof **table * (size_t)n);
+    for (int64_t q = from; q < from + nodes; q++) {
+        const double t = b->node[q], s = 1.0 - t;
+        for (int64_t j = 0; j < d; j++) {
+            give[j][0] = j == fixed ? -ratio[j] : ratio[j] * s;
+            give[j][1] = j == fixed ? 1.0 - ratio[j] : t + ratio[j] * s;
+        }
+        pmb_of_patterns(b->weight[q], (const double (*)[2])give, d, product);
+        for (int64_t j = 0; j < d; j++) {
+            const double of[2] = {ratio[j] > 0.0 ? -1.0 / s : 0.0, (1.0 - ratio[j]) / give[j][1]};
+            if (j == fixed) continue;
+            for (int l = 0; l < PMB_WIDE; l++) {
+                part[0][l] = j < 3 ? of[l >> j & 1] : of[0];
+                part[1][l] = of[1]; /* of the blocks of patterns with bit j, if that is not within a block */
+            }
+            for (int64_t p = 0; p < n; p += PMB_WIDE)
+                pmb_add_product(table[j] + p, product + p, part[j < 3 ? 0 : p >> j & 1]);
+        }
+    }
+}
+
 /* Write the coefficients of a leaf for n rows, from those of its patterns: feature j of pattern p is table[j][p]. */
 PMB_INLINE void pmb_spread(const double (*table)[PMB_KEPT], const uint64_t *pattern, int64_t n, int64_t d,
-                           const int64_t *rank, double *c) {
+                           const int64_t *rank, double *PMB_RESTRICT c) {
     const uint64_t full = pmb_full(d);
-    for (int64_t r = 0; r < n; r++) {
-        const uint64_t p = pattern[r] & full;
-        for (int64_t j = 0; j < d; j++) c[rank[j] * PMB_BLOCK + r] = table[j][p];
+    int32_t place[PMB_BLOCK];
+    for (int64_t r = 0; r < n; r++) place[r] = (int32_t)(pattern[r] & full);
+    for (int64_t j = 0; j < d; j++) {
+        double *PMB_RESTRICT own = c + rank[j] * PMB_BLOCK;
+        for (int64_t r = 0; r < n; r++) own[r] = table[j][place[r]];
     }
 }
 
@@ -272,11 +330,7 @@ PMB_CLONES PMB_STATIC void pmb_by_covers(const pmb_trees *m, int64_t tree, const
             continue;
         }
         if (d <= PMB_SHORT && (int64_t)1 << d < n) {
-            for (uint64_t p = 0; p < (uint64_t)1 << d; p += PMB_WIDE) {
-                const uint64_t a[PMB_WIDE] = {p, p + 1, p + 2, p + 3, p + 4, p + 5, p + 6, p + 7};
-                pmb_along(b, ratio, a, d, q, found);
-                for (int64_t j = 0; j < d; j++) memcpy(table[j] + p, found[j], sizeof found[j]);
-            }
+            pmb_all_patterns(b, ratio, d, q, table);
             pmb_spread(table, pattern, n, d, rank, c);
             continue;
         }
@@ -316,55 +370,6 @@ PMB_CLONES PMB_STATIC void pmb_by_rows(const pmb_trees *m, int64_t tree, const p
                 for (int64_t j = 0; j < d; j++) c[rank[j] * PMB_BLOCK + r] = own[j];
         }
         if (d <= PMB_SHORT) pmb_spread(s->table, pattern, n, d, rank, c);
-    }
-}
-
-/* sum[k][r] = the sum of c[i][r] value[leaf[i]][k], for PMB_WIDE rows and W values k. */
-#define PMB_SUM_LEAVES(W)                                                                                             \
-    PMB_INLINE void pmb_sum_leaves_##W(double (*sum)[PMB_WIDE], const double *c, const double *value,                 \
-                                       const int64_t *leaf, int64_t n, int64_t K) {                                   \
-        pmb_lanes s[W][PMB_WIDE / PMB_LANE] = {{{0.0}}};                                                              \
-        for (int64_t i = 0; i < n; i++, c += PMB_BLOCK) {                                                             \
-            const double *v = value + leaf[i] * K;                                                                    \
-            for (int q = 0; q < PMB_WIDE / PMB_LANE; q++) {                                                           \
-                pmb_lanes rows;                                                                                       \
-                memcpy(&rows, c + q * PMB_LANE, sizeof rows);                                                         \
-                PMB_LANES(k, W) s[k][q] += rows * v[k];                                                               \
-            }                                                                                                         \
-        }                                                                                                             \
-        memcpy(sum, s, sizeof s);                                                                                     \
-    }
-PMB_SUM_LEAVES(4)
-PMB_SUM_LEAVES(2)
-PMB_SUM_LEAVES(1)
-
-/* Add what a batch of trees gives: out (n, features, stride / features) gets the K values from `to` on; with a `base`,
- * what is added there is subtracted here. */
-PMB_CLONES PMB_STATIC void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t K,
-                                         const double *c, int64_t n, const int64_t *column, int64_t classes,
-                                         int64_t stride, double *to, double *base) {
-    const int64_t zero = m->start[m->groups[batch]];
-    double sum[4][PMB_WIDE];
-    for (int64_t g = m->groups[batch]; g < m->groups[batch + 1]; g++) {
-        const int64_t leaves = m->start[g + 1] - m->start[g], *leaf = m->leaf + m->start[g];
-        const double *own = c + (m->start[g] - zero) * PMB_BLOCK;
-        const int64_t at = column[m->group[g]] * classes;
-        for (int64_t r = 0; r < n; r += PMB_WIDE, own += PMB_WIDE) {
-            const int64_t rows = n - r < PMB_WIDE ? n - r : PMB_WIDE;
-            for (int64_t k = 0; k < K;) {
-                const int64_t w = K - k >= 4 ? 4 : K - k >= 2 ? 2 : 1;
-                if (w == 4) pmb_sum_leaves_4(sum, own, value + k, leaf, leaves, K);
-                else if (w == 2) pmb_sum_leaves_2(sum, own, value + k, leaf, leaves, K);
-                else pmb_sum_leaves_1(sum, own, value + k, leaf, leaves, K);
-                for (int64_t i = 0; i < rows; i++) {
-                    const int64_t place = (r + i) * stride + at + k;
-                    for (int64_t q = 0; q < w; q++) to[place + q] += sum[q][i];
-                    if (base)
-                        for (int64_t q = 0; q < w; q++) base[place + q] -= sum[q][i];
-                }
-                k += w;
-            }
-        }
     }
 }
 

@@ -6,14 +6,14 @@ classes, the coefficients, is computed for many rows at once.
 """
 
 from cython.parallel cimport parallel, prange, threadid
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 
 import math
 
 import numpy as np
 
-cdef extern from "contributions.h" nogil:
+cdef extern from "contributions_sums.h" nogil:
     enum:
         PMB_PATH
         PMB_BLOCK
@@ -43,7 +43,7 @@ cdef extern from "contributions.h" nogil:
         const double *ratio
         const double *node
         const double *weight
-    int pmb_count_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, int64_t *count)
+    int32_t pmb_count_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, int64_t *count)
     void pmb_fill_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, const int64_t *cover, double *to_left,
                         double *levels, int64_t *path, double *ratio)
     void pmb_patterns(const pmb_trees *m, int64_t tree, const float *xt, int64_t stride, int64_t n, pmb_frame *stack,
@@ -83,8 +83,6 @@ cdef class Explainer:
     ----------
     offset, feature, right : IN, int64; threshold : IN, float32; nan_left : IN, uint8
         As `Trees` has them; features are rows of the arrays ``xt`` below.
-    depth : int
-        Of the deepest tree.
     leaf : IN, float32 (S + T, 1 or K)
     cls, base : IN, int64 (T,), where leaves have one value
     code : IN, float32 (P, K), or (0, K) without a code
@@ -99,7 +97,7 @@ cdef class Explainer:
         const uint8_t[::1] nan_left
         const float[:, ::1] leaf, code
         Py_ssize_t depth, K, T
-        Py_ssize_t widest, most_leaves
+        Py_ssize_t widest, most_leaves, most_splits
         uint8_t[::1] slot
         int64_t[::1] begin, path, first, groups, group, start, place, rank, order, batches
         uint64_t[::1] pattern
@@ -107,7 +105,7 @@ cdef class Explainer:
         double[:, ::1] factorial
 
     def __cinit__(self, const int64_t[::1] offset, const int64_t[::1] feature, const int64_t[::1] right,
-                  const float[::1] threshold, const uint8_t[::1] nan_left, Py_ssize_t depth, const float[:, ::1] leaf,
+                  const float[::1] threshold, const uint8_t[::1] nan_left, const float[:, ::1] leaf,
                   const int64_t[::1] cls, const int64_t[::1] base, const float[:, ::1] code, Py_ssize_t n_classes):
         cdef Py_ssize_t S = feature.shape[0], T = offset.shape[0] - 1
         if offset[T] != S or right.shape[0] != S or threshold.shape[0] != S or nan_left.shape[0] != S or (
@@ -115,7 +113,8 @@ cdef class Explainer:
             raise ValueError("the arrays do not make trees")
         self.offset, self.feature, self.right, self.cls, self.base = offset, feature, right, cls, base
         self.threshold, self.nan_left, self.leaf, self.code = threshold, nan_left, leaf, code
-        self.depth, self.K, self.T = depth, n_classes, T
+        self.K, self.T = n_classes, T
+        self.most_splits = np.diff(offset).max(initial=0)
         # One more, so that all arrays have an address.
         self.slot = np.zeros(S + 1, dtype=np.uint8)
         self.begin = np.zeros(S + T + 1, dtype=np.int64)
@@ -126,7 +125,7 @@ cdef class Explainer:
         self.count_paths()
 
     cdef pmb_frame *new_stack(self) except NULL:
-        cdef pmb_frame *stack = <pmb_frame *> malloc((self.depth + 2) * sizeof(pmb_frame))
+        cdef pmb_frame *stack = <pmb_frame *> malloc((self.most_splits + 2) * sizeof(pmb_frame))
         if stack == NULL:
             raise MemoryError("no memory for the paths of the trees")
         return stack
@@ -135,15 +134,17 @@ cdef class Explainer:
         cdef:
             pmb_frame *stack = self.new_stack()
             Py_ssize_t t
-            bint good = True
-        try:
-            for t in range(self.T):
-                good = pmb_count_paths(&self.trees, t, stack, &self.begin[1])
-                if not good:
-                    break
-        finally:
-            free(stack)
-        if not good:
+            int32_t depth = 0
+        self.depth = 0
+        for t in range(self.T):
+            depth = pmb_count_paths(&self.trees, t, stack, &self.begin[1])
+            if depth < 0:
+                break
+            self.depth = max(self.depth, depth)
+        free(stack)
+        if depth == -2:
+            raise ValueError(f"right does not describe tree {t}")
+        if depth < 0:
             raise ValueError(f"tree {t} has a path whose splits are on more than {PMB_PATH} different features, which "
                              "contributions cannot take; train with a smaller max_depth or fewer leaves")
         np.cumsum(self.begin, out=np.asarray(self.begin))
@@ -166,13 +167,10 @@ cdef class Explainer:
         free(stack)
         self.group_paths()
 
-    cdef find_batches(self, ends):
-        """Put trees that add to the same classes together while they are small; each tree's batch and first leaf in it.
-
-        ends : where the paths of each tree begin, and all end
-        """
-        offset, size = np.asarray(self.offset), 0
-        coded, sizes = self.code.shape[0] > 0, np.diff(ends)
+    cdef find_batches(self):
+        """Put trees that add to the same classes together while they are small."""
+        sizes, size = np.diff(np.asarray(self.begin)[np.asarray(self.offset) + np.arange(self.T + 1)]), 0
+        coded = self.code.shape[0] > 0
         order = np.arange(self.T) if coded else np.lexsort((self.base, self.cls))
         keys = np.zeros((self.T, 2)) if coded else np.stack([self.cls, self.base], axis=1)[order]
         fresh = np.ones(self.T, dtype=bool)
@@ -181,36 +179,47 @@ cdef class Explainer:
             fresh[i] |= size + own > MOST_IN_BATCH
             size = own if fresh[i] else size + own
         self.order, self.batches = order, np.append(np.flatnonzero(fresh), self.T)
-        leaves = np.diff(offset)[order] + 1
-        before = np.cumsum(leaves) - leaves
-        number = np.cumsum(fresh) - 1
-        batch, at = np.zeros(self.T, dtype=np.int64), np.zeros(self.T, dtype=np.int64)
-        batch[order], at[order] = number, before - before[fresh][number]
-        return batch, at
 
     cdef group_paths(self):
         """Put the coefficients of every batch of trees in the order of their features."""
-        cdef Py_ssize_t T = self.T
-        offset, begin, path = np.asarray(self.offset), np.asarray(self.begin), np.asarray(self.path)[:-1]
-        ends = begin[offset + np.arange(T + 1)]
-        batch_of, before = self.find_batches(ends)
-        tree = np.repeat(np.arange(T), np.diff(ends))
-        batch = batch_of[tree]
-        leaf = np.repeat(np.arange(len(begin) - 1), np.diff(begin)) - (offset[:-1] + np.arange(T))[tree] + before[tree]
-        order = np.lexsort((path, batch))
-        ends = np.searchsorted(batch[order], np.arange(len(self.batches)))
-        fresh = np.ones(len(path) + 1, dtype=bool)
-        fresh[1:-1] = (np.diff(path[order]) != 0) | (np.diff(batch[order]) != 0)
-        start = np.flatnonzero(fresh)
-        rank = np.zeros(len(path) + 1, dtype=np.int64)
-        rank[order] = np.arange(len(path)) - ends[batch[order]]
-        self.start, self.rank = start, rank
-        self.group, self.place = np.append(path[order][start[:-1]], 0), np.append(leaf[order], 0)
-        self.groups = np.searchsorted(start, ends)
+        cdef:
+            Py_ssize_t n = self.path.shape[0], b, i, t, at_leaf, p, f, at = 0, group = 0, zero, leaf, end
+            int64_t[::1] next_of = np.zeros(1 + np.asarray(self.path).max(), dtype=np.int64)
+            int64_t own
+        self.find_batches()
+        self.start, self.group = np.zeros(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.place, self.rank = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.groups = np.zeros(self.batches.shape[0], dtype=np.int64)
+        self.widest, self.most_leaves = 0, 1
+        for b in range(self.batches.shape[0] - 1):
+            zero, leaf = at, 0
+            next_of[:] = 0
+            for i in range(self.batches[b], self.batches[b + 1]):
+                t = self.order[i]
+                at_leaf, end = self.offset[t] + t, self.offset[t + 1] + t + 1
+                for p in range(self.begin[at_leaf], self.begin[end]):
+                    next_of[self.path[p]] += 1
+            for f in range(next_of.shape[0]):
+                own = next_of[f]
+                if own:
+                    self.group[group], self.start[group] = f, at
+                    next_of[f] = at
+                    at += own
+                    group += 1
+            for i in range(self.batches[b], self.batches[b + 1]):
+                t = self.order[i]
+                at_leaf, end = self.offset[t] + t, self.offset[t + 1] + t + 1
+                for at_leaf in range(at_leaf, end):
+                    for p in range(self.begin[at_leaf], self.begin[at_leaf + 1]):
+                        own = next_of[self.path[p]]
+                        self.place[own], self.rank[p] = leaf, own - zero
+                        next_of[self.path[p]] += 1
+                    leaf += 1
+            self.groups[b + 1] = group
+            self.widest, self.most_leaves = max(self.widest, at - zero), max(self.most_leaves, leaf)
+        self.start[group] = at
         self.trees.groups, self.trees.group, self.trees.start = &self.groups[0], &self.group[0], &self.start[0]
         self.trees.leaf, self.trees.rank = &self.place[0], &self.rank[0]
-        self.widest = np.diff(ends).max(initial=0)
-        self.most_leaves = (before + np.diff(offset) + 1).max(initial=1)
 
     def by_covers(self, const int64_t[::1] cover, const double[::1] node, const double[::1] weight):
         """Take covers as the background.

@@ -69,7 +69,6 @@ def explainer(ensemble):
         np.ascontiguousarray(right, dtype=np.int64),
         np.ascontiguousarray(threshold, dtype=np.float32),
         np.ascontiguousarray(nan_left).view(np.uint8),
-        int(ensemble.depths().max(initial=0)),
         np.ascontiguousarray(ensemble.leaves(), dtype=np.float32).reshape(-1, k if cls is None else 1),
         none if cls is None else cls,
         none if base is None else base,

@@ -44,7 +44,7 @@ def explained(specs, models, X, rows):
 @benchmark("inspect")
 def bench_inspect(options):
     """Shapley values through 20 rounds of trees of 20 leaves, 2 to 100 classes; XGBoost's vector leaves, LightGBM."""
-    rounds, m = options.rounds or options.size(3, 20), options.size(40, 500)
+    rounds, m = options.rounds or options.size(3, 20), options.size(40, 4000)
     report = Report(
         {
             "data": "4,000 rows of normal clouds, 20 features",
