@@ -22,6 +22,7 @@
 #define PMB_KEPT 256  /* patterns of a leaf whose coefficients are kept */
 #define PMB_BLOCK 256 /* rows that are looked at together, a multiple of PMB_WIDE */
 #define PMB_WIDE 8
+#define PMB_STEP (PMB_BLOCK + PMB_WIDE) /* from a coefficient to the next: a power of two would share few cache lines */
 #define PMB_SHORT 8   /* paths of so many features have at most PMB_KEPT patterns */
 
 /* Vectors of one register each: gcc would keep wider ones in memory. Those of classes fill the largest registers. */
@@ -305,16 +306,16 @@ PMB_INLINE void pmb_spread(const double (*table)[PMB_KEPT], const uint64_t *patt
     int32_t place[PMB_BLOCK];
     for (int64_t r = 0; r < n; r++) place[r] = (int32_t)(pattern[r] & full);
     for (int64_t j = 0; j < d; j++) {
-        double *PMB_RESTRICT own = c + rank[j] * PMB_BLOCK;
+        double *PMB_RESTRICT own = c + rank[j] * PMB_STEP;
         for (int64_t r = 0; r < n; r++) own[r] = table[j][place[r]];
     }
 }
 
 PMB_INLINE void pmb_none(int64_t n, int64_t d, const int64_t *rank, double *c) {
-    for (int64_t j = 0; j < d; j++) memset(c + rank[j] * PMB_BLOCK, 0, sizeof *c * (size_t)n);
+    for (int64_t j = 0; j < d; j++) memset(c + rank[j] * PMB_STEP, 0, sizeof *c * (size_t)n);
 }
 
-/* Coefficients of all leaves of a tree for n rows: that of row r is at c[rank * PMB_BLOCK + r], rank the place of its
+/* Coefficients of all leaves of a tree for n rows: that of row r is at c[rank * PMB_STEP + r], rank the place of its
  * feature and leaf in the order of the groups. Where a path has fewer patterns than there are rows, these are made. */
 PMB_CLONES PMB_STATIC void pmb_by_covers(const pmb_trees *m, int64_t tree, const pmb_background *b,
                                          const uint64_t *pattern, int64_t n, int64_t fixed,
@@ -336,7 +337,7 @@ PMB_CLONES PMB_STATIC void pmb_by_covers(const pmb_trees *m, int64_t tree, const
         }
         for (int64_t r = 0; r < n; r += PMB_WIDE) { /* a block has PMB_BLOCK patterns, however many rows */
             pmb_along(b, ratio, pattern + r, d, q, found);
-            for (int64_t j = 0; j < d; j++) memcpy(c + rank[j] * PMB_BLOCK + r, found[j], sizeof found[j]);
+            for (int64_t j = 0; j < d; j++) memcpy(c + rank[j] * PMB_STEP + r, found[j], sizeof found[j]);
         }
     }
 }
@@ -367,7 +368,7 @@ PMB_CLONES PMB_STATIC void pmb_by_rows(const pmb_trees *m, int64_t tree, const p
             }
             s->keys[place] = a;
             if (d > PMB_SHORT)
-                for (int64_t j = 0; j < d; j++) c[rank[j] * PMB_BLOCK + r] = own[j];
+                for (int64_t j = 0; j < d; j++) c[rank[j] * PMB_STEP + r] = own[j];
         }
         if (d <= PMB_SHORT) pmb_spread(s->table, pattern, n, d, rank, c);
     }

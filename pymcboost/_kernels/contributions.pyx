@@ -17,6 +17,7 @@ cdef extern from "contributions_sums.h" nogil:
     enum:
         PMB_PATH
         PMB_BLOCK
+        PMB_STEP
     ctypedef struct pmb_frame:
         pass
     ctypedef struct pmb_kept:
@@ -58,7 +59,7 @@ cdef extern from "contributions_sums.h" nogil:
 
 MOST_FEATURES = int(PMB_PATH)
 # Coefficients of the trees of a batch, if it has more than one: those of a block of rows stay in the cache.
-MOST_IN_BATCH = 512
+MOST_IN_BATCH = 1024
 
 
 cdef int compare(const void *a, const void *b) noexcept nogil:
@@ -329,7 +330,7 @@ cdef class Explainer:
         s.levels = <uint64_t *> malloc((self.depth + 1) * PMB_BLOCK * sizeof(uint64_t))
         s.pattern = <uint64_t *> malloc(leaves * PMB_BLOCK * sizeof(uint64_t))
         s.kept = <pmb_kept *> malloc(sizeof(pmb_kept))
-        s.coefficients = <double *> calloc(self.widest * PMB_BLOCK + 1, sizeof(double))
+        s.coefficients = <double *> calloc(self.widest * PMB_STEP + 1, sizeof(double))
         s.value = <double *> malloc((self.most_leaves * self.K + 1) * sizeof(double))
         if s.stack == NULL or s.levels == NULL or s.pattern == NULL or s.kept == NULL or (
                 s.coefficients == NULL or s.value == NULL):

@@ -11,7 +11,7 @@
     PMB_INLINE void pmb_sum_leaves_##W(double *sum, const double *c, const double *value, const int64_t *leaf,        \
                                        int64_t n, int64_t K) {                                                        \
         pmb_lanes s[W][R / PMB_LANE] = {{{0.0}}};                                                                     \
-        for (int64_t i = 0; i < n; i++, c += PMB_BLOCK) {                                                             \
+        for (int64_t i = 0; i < n; i++, c += PMB_STEP) {                                                             \
             const double *v = value + leaf[i] * K;                                                                    \
             for (int q = 0; q < R / PMB_LANE; q++) {                                                                  \
                 pmb_lanes rows;                                                                                       \
@@ -53,27 +53,29 @@ PMB_INLINE void pmb_sum_classes(double (*sum)[PMB_WIDE], const double *c, const 
 #ifdef PMB_VECTORS
     pmb_classes s[PMB_TILE], v;
     PMB_LANES(r, PMB_TILE) s[r] = (pmb_classes){0.0};
-    for (int64_t i = 0; i < n; i++, c += PMB_BLOCK) {
+    for (int64_t i = 0; i < n; i++, c += PMB_STEP) {
         memcpy(&v, value + leaf[i] * K, sizeof v);
         PMB_LANES(r, PMB_TILE) s[r] += c[r] * v;
     }
     PMB_LANES(r, PMB_TILE) memcpy(sum[r], &s[r], sizeof v);
 #else
     memset(sum, 0, sizeof(double[PMB_TILE][PMB_WIDE]));
-    for (int64_t i = 0; i < n; i++, c += PMB_BLOCK)
+    for (int64_t i = 0; i < n; i++, c += PMB_STEP)
         for (int r = 0; r < PMB_TILE; r++)
             for (int k = 0; k < PMB_WIDE; k++) sum[r][k] += c[r] * value[leaf[i] * K + k];
 #endif
 }
 
-/* The same as pmb_add_few for PMB_WIDE classes. */
+/* The same as pmb_add_few for a multiple of PMB_WIDE classes. A tile of coefficients stays in the first cache. */
 PMB_INLINE void pmb_add_wide(const double *c, const double *value, const int64_t *leaf, int64_t leaves, int64_t K,
-                             int64_t n, int64_t stride, double *to) {
+                             int64_t classes, int64_t n, int64_t stride, double *to) {
     double sum[PMB_TILE][PMB_WIDE];
     for (int64_t r = 0; r < n; r += PMB_TILE) {
         const int64_t rows = n - r < PMB_TILE ? n - r : PMB_TILE;
-        pmb_sum_classes(sum, c + r, value, leaf, leaves, K);
-        for (int64_t i = 0; i < rows; i++) PMB_LANES(q, PMB_WIDE) to[(r + i) * stride + q] += sum[i][q];
+        for (int64_t k = 0; k < classes; k += PMB_WIDE) {
+            pmb_sum_classes(sum, c + r, value + k, leaf, leaves, K);
+            for (int64_t i = 0; i < rows; i++) PMB_LANES(q, PMB_WIDE) to[(r + i) * stride + k + q] += sum[i][q];
+        }
     }
 }
 
@@ -85,11 +87,11 @@ PMB_CLONES PMB_STATIC void pmb_add_batch(const pmb_trees *m, int64_t batch, cons
     const int64_t zero = m->start[m->groups[batch]];
     for (int64_t g = m->groups[batch]; g < m->groups[batch + 1]; g++) {
         const int64_t leaves = m->start[g + 1] - m->start[g], *leaf = m->leaf + m->start[g];
-        const double *own = c + (m->start[g] - zero) * PMB_BLOCK;
+        const double *own = c + (m->start[g] - zero) * PMB_STEP;
         const int64_t at = column[m->group[g]] * classes;
-        int64_t k = 0;
-        for (; k + PMB_WIDE <= K; k += PMB_WIDE) pmb_add_wide(own, value + k, leaf, leaves, K, n, stride, to + at + k);
-        pmb_add_few(own, value, leaf, leaves, k, K, n, stride, to + at, base ? base + at : NULL);
+        const int64_t wide = K / PMB_WIDE * PMB_WIDE;
+        pmb_add_wide(own, value, leaf, leaves, K, wide, n, stride, to + at);
+        pmb_add_few(own, value, leaf, leaves, wide, K, n, stride, to + at, base ? base + at : NULL);
     }
 }
 
