@@ -1,11 +1,19 @@
-"""Rows and labels that a training reads."""
+"""Rows and labels that a training reads.
 
+Values are float32, as for all models, unless some of them would merge: then they are float64, and the training finds
+offsets for their columns.
+"""
+
+import os
+from itertools import islice
 from typing import Any, NamedTuple
 
 from pymcboost.cli.console import UsageError, table_kind
 from pymcboost.threads import counted
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 20, 10
+# Rows of a LIBSVM file that are read first as float64, to see whether its values merge in float32.
+FIRST_ROWS = 256
 
 
 class Rows(NamedTuple):
@@ -55,13 +63,19 @@ def read_lists(path, note, allows_missing, like=None, **how):
     return found
 
 
-def read(path, note, allows_missing, **how):
-    """Rows and integer labels of a LIBSVM file, in which every row must have a label; reports what it read."""
+def read(path, note, allows_missing, wide=None, **how):
+    """Rows and integer labels of a LIBSVM file, in which every row must have a label; reports what it read.
+
+    ``wide``: whether values are float64; None: where they merge in float32 and the file can be read again.
+    """
     import numpy as np
 
-    from pymcboost.data.svmlight import load_svmlight
+    from pymcboost.data.svmlight import load_and_count
 
-    data = load_svmlight(path, **how)
+    data, _ = load_and_count(path, wide=bool(wide), **how)
+    if wide is None and _merges(path, data):
+        how |= {"base": data.base, "n_features": data.X.shape[1]}
+        data = load_and_count(path, wide=True, **how)[0]._replace(notices=data.notices)
     path = "<stdin>" if path == "-" else path
     for notice in data.notices:
         note(notice)
@@ -76,27 +90,47 @@ def read(path, note, allows_missing, **how):
     return checked(path, Rows(data.X, data.y, data.base), note, allows_missing)
 
 
-def read_training(arguments, note, allows_missing, several=False):
-    """Rows and labels of the training file, in its format; ``several``: with lists of labels."""
+def _merges(path, data):
+    """Whether values of a LIBSVM file that differ are equal in float32, as far as they show it."""
+    if hasattr(data.X, "indptr") or not os.path.isfile(path):
+        return False
+    import numpy as np
+
+    from pymcboost.data.svmlines import Lines
+    from pymcboost.training.rounding import merging
+
+    if merging(data.X):
+        return True
+    lines = iter(Lines(path, data.X.shape[1], data.base, wide=True))
+    first = np.concatenate([row for row, _ in islice(lines, FIRST_ROWS)])
+    lines.close()
+    return bool(merging(first))
+
+
+def read_training(arguments, note, allows_missing, several=False, wide=None):
+    """Rows and labels of the training file, in its format; ``several``: with lists of labels.
+
+    ``wide``: see `read`.
+    """
     path, form = arguments.training_file, arguments.format
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
     if several:
         return read_lists(path, note, allows_missing, base=base, n_features=arguments.n_features)
     if table_kind(path, form):
-        return read_table(path, form, note, allows_missing, arguments.label, None, arguments.categorical_features)
-    return read(path, note, allows_missing, base=base, n_features=arguments.n_features)
+        return read_table(path, form, note, allows_missing, arguments.label, None, arguments.categorical_features, wide)
+    return read(path, note, allows_missing, wide, base=base, n_features=arguments.n_features)
 
 
 def read_like(arguments, note, allows_missing, data):
     """Rows of the validation file, read as those of the training file, ``data``, were."""
-    path = arguments.validation_file
+    path, wide = arguments.validation_file, data.X.dtype.itemsize == 8
     if data.names:
-        return read_table(path, arguments.format, note, allows_missing, like=data)
+        return read_table(path, arguments.format, note, allows_missing, like=data, wide=wide)
     layout = "csr" if hasattr(data.X, "indptr") else "dense"
     how = {"base": data.base, "n_features": data.X.shape[1], "layout": layout}
     if data.labels is not None:
         return read_lists(path, note, allows_missing, data, **how)
-    return read(path, note, allows_missing, **how)
+    return read(path, note, allows_missing, wide, **how)
 
 
 def set_weights(estimator, weights, y, note):
@@ -121,15 +155,16 @@ def load_table(path, form, choose, as_text=None, wide=False):
     return load_csv(path, choose, as_text, wide)
 
 
-def read_table(path, form, note, allows_missing, label=None, like=None, categorical=()):
+def read_table(path, form, note, allows_missing, label=None, like=None, categorical=(), wide=None):
     """Rows and labels of a CSV or Parquet file, with the columns and the kind of labels of ``like``, read before.
 
-    ``categorical``: names of the columns whose values are categories.
+    ``categorical``: names of the columns whose values are categories; ``wide``: see `read`.
     """
     import numpy as np
 
     from pymcboost.data.csvtext import whole
     from pymcboost.model.categories import of_texts
+    from pymcboost.training.rounding import merging
 
     def choose(head):
         own = like.label if like else head[0] if label is None else label
@@ -145,7 +180,9 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
         need(names, categorical)
         return sorted(map(names.index, categorical))
 
-    data = load_table(path, form, choose, as_text)
+    data = load_table(path, form, choose, as_text, wide is not False)
+    if wide is None and not merging(data.X):
+        data = data._replace(X=data.X.astype(np.float32))
     categories = like.categories if like else of_texts(data.texts, data.names)
     if categories is not None:
         categories.fill(data.X, data.texts)

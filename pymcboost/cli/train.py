@@ -230,7 +230,7 @@ def run_training(arguments, estimator, weights, note, workers=None):
     missing, several = estimator.booster.allows_missing, getattr(estimator, "loss", None) == "logistic"
     if several:
         refuse_lists(arguments, weights)
-    data = read_training(arguments, note, missing, several)
+    data = read_training(arguments, note, missing, several, None if workers is None else False)
     data = data if workers is None else agreed(workers, data, note)
     if data.categories is not None:
         estimator.set_params(categorical_features=data.categories)
@@ -366,6 +366,9 @@ def report(estimator, rows, validation, arguments, note, seconds):
     if rounds < wanted:
         note(f"{rounds} of {counted(wanted, 'round')}: {estimator._ended}")
     note(f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * error:.4g}%")
+    for column, offset in estimator.model_.offsets.items():
+        name = repr(rows.names[column]) if rows.names else column + rows.base
+        note(f"feature {name}: {offset:.15g} is subtracted, as its values merge in float32")
     if estimator.model_.temperature is not None:
         note(f"temperature {estimator.model_.temperature:.4g}")
     if validation:

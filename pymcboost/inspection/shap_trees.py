@@ -12,6 +12,7 @@ def to_shap(model: Any) -> dict[str, Any]:
     """What ``shap.TreeExplainer`` takes: stumps or trees, with an output for each class.
 
     `contributions` has the same values, faster, and needs no other package. This is for shap's plots and other tools.
+    Thresholds of columns with offsets are those of values less the offset: give shap `Model.features(X)`.
 
     Parameters
     ----------

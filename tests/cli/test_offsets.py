@@ -1,0 +1,72 @@
+"""Files whose values merge in float32: the programs find the offsets that a training in Python finds."""
+
+import numpy as np
+import pytest
+from cli.programs import call, run
+
+from pymcboost import VectorTreeBoostClassifier, load_model
+
+OFFSET = "is subtracted, as its values merge in float32"
+
+
+def seconds(m, seed):
+    """Time stamps of two days, as whole seconds, a column of noise, and whether the hour is one of a working day."""
+    rng = np.random.default_rng(seed)
+    X = np.stack([1_700_000_000 + rng.integers(0, 2 * 86400, m), np.round(rng.normal(size=m), 3)], axis=1)
+    return X, 1 + (X[:, 0] // 3600 % 24 // 8 == 1)
+
+
+def write(path, X, y):
+    """As LIBSVM text, or CSV with a header."""
+    if path.suffix == ".csv":
+        lines = ["kind,time,noise", *(f"{k:g},{a:.0f},{b}" for k, (a, b) in zip(y, X.tolist(), strict=True))]
+    else:
+        lines = [f"{k:g} 1:{a:.0f} 2:{b}" for k, (a, b) in zip(y, X.tolist(), strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """Training and test rows, also in files."""
+    found = []
+    for name, m, seed in (("train", 300, 0), ("test", 100, 1)):
+        X, y = seconds(m, seed)
+        for form in ("svm", "csv"):
+            write(tmp_path / f"{name}.{form}", X, y)
+        found.append((X, y.astype(int)))
+    return found
+
+
+@pytest.mark.parametrize("form", ["svm", "csv"])
+def test_the_model_is_that_of_python(tmp_path, parts, form):
+    train, test = parts
+    command = ["train", "-a", "vector-tree", "-n", 20, "-S", 0, "-P", f"test.{form}", f"train.{form}", "m.mcb"]
+    done = call(*command, cwd=tmp_path)
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    named = "'time'" if form == "csv" else "1"
+    assert f"feature {named}: 17" in done.stderr and OFFSET in done.stderr
+    own = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(*train, X_val=test[0], y_val=test[1]).model_
+    model = load_model(tmp_path / "m.mcb")
+    assert model.offsets == own.offsets != {}
+    assert model.with_meta({}).to_bytes() == own.with_meta({}).to_bytes()
+    done = call("predict", f"test.{form}", "m.mcb", "out", cwd=tmp_path)
+    right = (own.predict(test[0]) == test[1]).mean()
+    assert f"Accuracy = {100 * right:g}%" in done.stdout
+
+
+def test_rows_that_cannot_be_read_again_are_warned_of(tmp_path, parts):
+    text = (tmp_path / "train.svm").read_text()
+    done = run("train", "-a", "vector-tree", "-n", 3, "-", "m.mcb", cwd=tmp_path, stdin=text)
+    assert done.returncode == 0 and "they seem to be rounded" in done.stderr
+    assert load_model(tmp_path / "m.mcb").offsets == {}
+
+
+def test_small_differences_at_the_head_of_a_file_are_noticed(tmp_path):
+    """Below 2 ** 24 rounded values do not show that they are: the first rows, read exactly, do."""
+    X, y = seconds(300, 2)
+    X[:, 0] = 4000 + (X[:, 0] - 1_700_000_000) / 1e9
+    lines = [f"{k} 1:{a:.9f} 2:{b}" for k, (a, b) in zip(y, X.tolist(), strict=True)]
+    (tmp_path / "t.svm").write_text("\n".join(lines) + "\n")
+    done = call("train", "-a", "mart", "-n", 3, "t.svm", "m.mcb", cwd=tmp_path)
+    assert OFFSET in done.stderr
+    assert list(load_model(tmp_path / "m.mcb").offsets) == [0]
