@@ -2308,7 +2308,7 @@ typedef struct {
     uint32_t n_columns, most;                            /* most: the largest power of 2 within thresholds of a column */
     const float *cut;       /* thresholds of each column, increasing */
     const uint32_t *node;   /* the root of a tree is where it is in the other layout */
-    mcb__sorted all, early;  /* early: in the groups of mcb__ahead, if the file has early exits */
+    mcb__sorted all, early[2]; /* early, where the file has such exits: in the groups of mcb__ahead, between bounds */
 } mcb__ranks;
 
 typedef struct {
@@ -2330,6 +2330,34 @@ typedef struct {
     const uint16_t *used;      /* columns of its block that a tree and those before it use */
 } mcb__prepared;
 
+
+/* Where rows may exit early: checkpoints of the file. */
+
+/* The first checkpoint with bounds, which every other one up to the last has; of thresholds, all have one. */
+static inline uint64_t mcb__first_exit(const mcb_model *m, int certified) {
+    uint64_t K = m->n_classes;
+    return certified ? m->section[MCB_S_EXIT].count + 1 - 2 * (m->section[MCB_S_PAIR].count / (K * (K - 1))) : 0;
+}
+
+/* The first checkpoint from number c on, of those of a way, at which a row may exit; their count if there is none. Where
+ * a bound is infinite no row exits, or only one in a thousand would: such a checkpoint is passed by. */
+static inline uint64_t mcb__next_exit(const mcb_model *m, int certified, uint64_t c) {
+    uint64_t count = m->section[MCB_S_EXIT].count, first = mcb__first_exit(m, certified), K = m->n_classes;
+    if (certified)
+        for (; c < count; c += 2)
+            if (mcb__bound(&m->section[MCB_S_PAIR], (c - first) / 2 * K * (K - 1)) <= DBL_MAX) break;
+    return c < count ? c : count;
+}
+
+/* The learners before the first of these checkpoints that comes after t learners, or all. c: where to begin to look,
+ * moved on. */
+static inline uint64_t mcb__part_end(const mcb_model *m, int certified, uint64_t t, uint64_t *c) {
+    const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
+    *c = mcb__next_exit(m, certified, *c);
+    while (*c < checkpoint->count && mcb__uint(checkpoint, *c) <= t)
+        *c = mcb__next_exit(m, certified, *c + 1 + (uint64_t)certified);
+    return *c < checkpoint->count ? mcb__uint(checkpoint, *c) : m->section[MCB_S_TSIZ].count;
+}
 
 /* ------------------------------------------------------------------------------------------ prepared trees: ranks */
 
@@ -2360,7 +2388,7 @@ MCB__INLINE uint64_t mcb__ahead(uint64_t t) { return t == 0 ? 32 : t == 32 ? 96 
 static inline size_t mcb__ranks_size(const mcb_model *m) {
     uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
     return mcb__room(1, sizeof(mcb__ranks)) + mcb__room(S, sizeof(float)) + mcb__room(2 * S + T, sizeof(uint32_t)) +
-           (m->section[MCB_S_EXIT].data ? 2 : 1) * mcb__order_size(T);
+           ((size_t)1 + (m->section[MCB_S_EXIT].data ? 1 : 0) + (m->section[MCB_S_PAIR].data ? 1 : 0)) * mcb__order_size(T);
 }
 
 /* Heap sort. */
@@ -2462,13 +2490,14 @@ static inline unsigned char *mcb__place_order(unsigned char *at, uint64_t T, mcb
 
 /* Lay trees out in ranks, behind `ranks`. */
 static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mcb__node *from, mcb__ranks *ranks) {
-    uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n;
+    uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n, exit;
     unsigned char *at = (unsigned char *)ranks + mcb__room(1, sizeof *ranks);
     float *cut = (float *)(void *)at;
     uint32_t *node = (uint32_t *)(void *)(at += mcb__room(S, sizeof *cut)), c;
     memset(ranks, 0, sizeof *ranks);
     at = mcb__place_order(at + mcb__room(2 * S + T, sizeof *node), T, &ranks->all);
-    if (m->section[MCB_S_EXIT].data) mcb__place_order(at, T, &ranks->early);
+    if (m->section[MCB_S_EXIT].data) at = mcb__place_order(at, T, &ranks->early[0]);
+    if (m->section[MCB_S_PAIR].data) mcb__place_order(at, T, &ranks->early[1]);
     ranks->n_columns = (uint32_t)p->block[1].column;
     ranks->cut = cut;
     ranks->node = node;
@@ -2487,7 +2516,13 @@ static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mc
     }
     for (t = 0; t < T && m->section[MCB_S_EXIT].data; t += n) {
         n = T - t < mcb__ahead(t) ? T - t : mcb__ahead(t);
-        mcb__order_trees(p->tree, t, n, &ranks->early);
+        mcb__order_trees(p->tree, t, n, &ranks->early[0]);
+    }
+    exit = mcb__first_exit(m, 1);
+    for (t = 0; t < T && m->section[MCB_S_PAIR].data; t += n) {
+        n = mcb__part_end(m, 1, t, &exit) - t;
+        if (n > MCB__SORTED) n = MCB__SORTED;
+        mcb__order_trees(p->tree, t, n, &ranks->early[1]);
     }
     return 1;
 }
@@ -2603,24 +2638,16 @@ static inline void mcb__sort_trees(const mcb__tree *tree, uint64_t t, uint32_t n
     }
 }
 
-/* The first checkpoint with bounds, which every other one up to the last has; of thresholds, all have one. */
-static inline uint64_t mcb__first_exit(const mcb_model *m, int certified) {
-    uint64_t K = m->n_classes;
-    return certified ? m->section[MCB_S_EXIT].count + 1 - 2 * (m->section[MCB_S_PAIR].count / (K * (K - 1))) : 0;
-}
-
 /* Walks through the trees of every part between two checkpoints, and the columns that trees use. */
 static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, mcb__walk *const walk[2],
                                    uint16_t *used) {
-    const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
     uint64_t T = m->section[MCB_S_TSIZ].count, t, c, b, n, stop;
     int certified;
     for (certified = 0; certified < 2; certified++) {
         c = mcb__first_exit(m, certified);
         for (t = b = 0; t < T; t += n) {
-            for (; c < checkpoint->count && mcb__uint(checkpoint, c) <= t; c += 1 + (uint64_t)certified) {}
             for (; p->block[b + 1].tree <= t; b++) {}
-            stop = c < checkpoint->count ? mcb__uint(checkpoint, c) : T;
+            stop = mcb__part_end(m, certified, t, &c);
             n = (stop < p->block[b + 1].tree ? stop : p->block[b + 1].tree) - t;
             if (n > MCB__SORTED) n = MCB__SORTED;
             mcb__sort_trees(p->tree + t, t, (uint32_t)n, walk[certified] + t);
@@ -4139,12 +4166,12 @@ typedef struct {
     uint64_t learner, split; /* the next ones */
     uint32_t top, rival;     /* the class that leads, and one that has kept it from being certain */
     int width;               /* of vectors */
-    int values;
+    int values, certified;
     const mcb__walk *walk;   /* null if the trees are not prepared */
     const mcb__block *block;
     size_t copied;           /* columns of the block */
     uint64_t begin, found;   /* trees whose leaves are known, in ranks */
-    size_t row[MCB__SORTED / 2];
+    size_t row[MCB__SORTED];
     uint16_t rank[MCB__R_COLUMNS];
     double sums[48];         /* where scores are whole vectors, so that they need no copies */
 } mcb__passage;
@@ -4240,11 +4267,12 @@ MCB__AVX512 MCB__APART void mcb__pass_ranked(const mcb_model *m, mcb__passage *s
     if (!s->found) mcb__rank_row(p->ranks, s->x, s->values, s->rank);
     for (; s->learner < end; s->learner += n) {
         const size_t *row;
-        float value[MCB__SORTED / 2];
+        float value[MCB__SORTED];
         if (s->learner == s->found) {
             uint64_t rest = m->n_learners - s->found, ahead = mcb__ahead(s->found);
+            if (s->certified) ahead = end - s->found < MCB__SORTED ? end - s->found : (uint64_t)MCB__SORTED;
             n = (size_t)(rest < ahead ? rest : ahead);
-            mcb__find_ranked(p->ranks, &p->ranks->early, s->found, n, s->rank, s->row);
+            mcb__find_ranked(p->ranks, &p->ranks->early[s->certified], s->found, n, s->rank, s->row);
             s->begin = s->found;
             s->found += n;
         }
@@ -4357,13 +4385,21 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
                                      uint32_t *label, uint64_t *n_learners) {
     const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
     const mcb__prepared *p = (const mcb__prepared *)m->prepared;
+    const int certified = way == MCB_EARLY_CERTIFIED;
     float v[MCB__COLUMNS];
     mcb__passage s;
-    uint64_t c, step = way == MCB_EARLY_CERTIFIED ? 2 : 1;
+    uint64_t c;
     if (!mcb_has_early(m, way)) return MCB_E_EARLY;
-    memset(&s, 0, sizeof s);
+    c = mcb__next_exit(m, certified, mcb__first_exit(m, certified));
+    if (c >= checkpoint->count && values == MCB_VALUES_F32) { /* nowhere to exit */
+        *label = mcb_predict(m, (const float *)x, scores);
+        *n_learners = m->n_learners;
+        return MCB_OK;
+    }
+    memset(&s, 0, offsetof(mcb__passage, row));
     s.x = x;
     s.values = values;
+    s.certified = certified;
     s.scores = scores;
     if (p && values == MCB_VALUES_F32 && p->ranks && p->step % 4 == 0 && p->step <= 48) s.scores = s.sums;
 #if MCB__VECTOR
@@ -4371,10 +4407,10 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
 #endif
     if (p && values == MCB_VALUES_F32) {
         s.block = p->block;
-        s.walk = p->early[way == MCB_EARLY_CERTIFIED];
+        s.walk = p->early[certified];
     }
     mcb_start_scores(m, 1, s.scores);
-    for (c = mcb__first_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c += step) {
+    for (; c < checkpoint->count; c = mcb__next_exit(m, certified, c + 1 + (uint64_t)certified)) {
         mcb__pass(m, &s, mcb__uint(checkpoint, c), v);
         if (mcb__may_exit(m, &s, way, c)) break;
     }

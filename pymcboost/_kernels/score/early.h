@@ -21,12 +21,12 @@ typedef struct {
     uint64_t learner, split; /* the next ones */
     uint32_t top, rival;     /* the class that leads, and one that has kept it from being certain */
     int width;               /* of vectors */
-    int values;
+    int values, certified;
     const mcb__walk *walk;   /* null if the trees are not prepared */
     const mcb__block *block;
     size_t copied;           /* columns of the block */
     uint64_t begin, found;   /* trees whose leaves are known, in ranks */
-    size_t row[MCB__SORTED / 2];
+    size_t row[MCB__SORTED];
     uint16_t rank[MCB__R_COLUMNS];
     double sums[48];         /* where scores are whole vectors, so that they need no copies */
 } mcb__passage;
@@ -122,11 +122,12 @@ MCB__AVX512 MCB__APART void mcb__pass_ranked(const mcb_model *m, mcb__passage *s
     if (!s->found) mcb__rank_row(p->ranks, s->x, s->values, s->rank);
     for (; s->learner < end; s->learner += n) {
         const size_t *row;
-        float value[MCB__SORTED / 2];
+        float value[MCB__SORTED];
         if (s->learner == s->found) {
             uint64_t rest = m->n_learners - s->found, ahead = mcb__ahead(s->found);
+            if (s->certified) ahead = end - s->found < MCB__SORTED ? end - s->found : (uint64_t)MCB__SORTED;
             n = (size_t)(rest < ahead ? rest : ahead);
-            mcb__find_ranked(p->ranks, &p->ranks->early, s->found, n, s->rank, s->row);
+            mcb__find_ranked(p->ranks, &p->ranks->early[s->certified], s->found, n, s->rank, s->row);
             s->begin = s->found;
             s->found += n;
         }
@@ -239,13 +240,21 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
                                      uint32_t *label, uint64_t *n_learners) {
     const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
     const mcb__prepared *p = (const mcb__prepared *)m->prepared;
+    const int certified = way == MCB_EARLY_CERTIFIED;
     float v[MCB__COLUMNS];
     mcb__passage s;
-    uint64_t c, step = way == MCB_EARLY_CERTIFIED ? 2 : 1;
+    uint64_t c;
     if (!mcb_has_early(m, way)) return MCB_E_EARLY;
-    memset(&s, 0, sizeof s);
+    c = mcb__next_exit(m, certified, mcb__first_exit(m, certified));
+    if (c >= checkpoint->count && values == MCB_VALUES_F32) { /* nowhere to exit */
+        *label = mcb_predict(m, (const float *)x, scores);
+        *n_learners = m->n_learners;
+        return MCB_OK;
+    }
+    memset(&s, 0, offsetof(mcb__passage, row));
     s.x = x;
     s.values = values;
+    s.certified = certified;
     s.scores = scores;
     if (p && values == MCB_VALUES_F32 && p->ranks && p->step % 4 == 0 && p->step <= 48) s.scores = s.sums;
 #if MCB__VECTOR
@@ -253,10 +262,10 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
 #endif
     if (p && values == MCB_VALUES_F32) {
         s.block = p->block;
-        s.walk = p->early[way == MCB_EARLY_CERTIFIED];
+        s.walk = p->early[certified];
     }
     mcb_start_scores(m, 1, s.scores);
-    for (c = mcb__first_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c += step) {
+    for (; c < checkpoint->count; c = mcb__next_exit(m, certified, c + 1 + (uint64_t)certified)) {
         mcb__pass(m, &s, mcb__uint(checkpoint, c), v);
         if (mcb__may_exit(m, &s, way, c)) break;
     }

@@ -106,6 +106,7 @@ extern "C" {
 #include "trees.h"
 #include "packed_row.h"
 #include "layout.h"
+#include "exits.h"
 #include "ranks.h"
 #include "prepare.h"
 #include "ranked.h"
