@@ -181,20 +181,22 @@ class Quantiser:
 
     def __init__(self, data, cell_words, min_samples_leaf, least_weight=0.0):
         self.cell_words = cell_words
-        weight, m = data.weight, data.n_rows
-        uniform = bool((weight == weight[0]).all())
-        self.weight = np.ones(0) if uniform else weight
+        m, (lightest, one) = data.total_rows, data.weight_ends
+        uniform = lightest == one
+        self.weight = np.ones(0) if uniform else data.weight
         # Rounding adds at most one unit a row.
         room = 2.0**31 - 2 * m - 4096
         self.limit_g, self.limit_h = (room, room) if cell_words == 1 else (2.0**46, 2.0**38)
         counts = room if cell_words == 1 else 2.0**24 - 2 * m
+        if room < 2.0**30:
+            raise ValueError(f"{m} rows are too many for trees of single classes; at most 536 million")
         if counts <= 0:
             raise ValueError(
                 f"{m} rows are too many for trees with a bound on the weight of their leaves (min_samples_leaf, "
                 "min_weight_fraction_leaf); at most 8 million"
             )
         # A power of two: whole weights stay whole, and a row of weight 1 may fill a leaf of least weight 1.
-        self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / weight.sum())[1])
-        one = weight[0] if uniform else 1.0
-        least = max(min_samples_leaf * min(data.weight_unit, one if uniform else weight.mean()), least_weight) / one
+        self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
+        mean = one if uniform else data.total_weight / m
+        least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / (one if uniform else 1.0)
         self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), np.iinfo(np.int32).max)))
