@@ -71,7 +71,7 @@ def draw(weight, n, generator):
 
 
 def drawn_rows(data, n, key):
-    """n rows of all workers, drawn by their numbers: those of this worker, int32, ascending.
+    """Those of n rows drawn from all workers by their numbers: those of this worker, int32, ascending.
 
     The n smallest of numbers that the key scrambles, all of them different.
     """
