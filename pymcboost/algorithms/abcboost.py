@@ -21,7 +21,7 @@ classification.
 import numpy as np
 
 from pymcboost.data.tree_data import Grown, TreeData
-from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, cells_for
+from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, cells_for, together
 from pymcboost.learners.sampling import drawn_rows
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
@@ -36,6 +36,7 @@ class ClassTreesBooster(Booster):
     # Whether gains divide by weights rather than by second derivatives.
     counts = False
     refits = True
+    takes_chunks = True
     takes_workers = True
     columns = {
         "missing": "probability missing from the true classes before the round, on average",
@@ -60,10 +61,11 @@ class ClassTreesBooster(Booster):
     def _memory_of(self, n_trees):
         p, data, K = self.params, self.data, self.data.n_classes
         words, _ = cells_for(data, p.min_samples_leaf, self.counts)
-        size = (8 + data.dtype.itemsize) * data.n_rows * K
+        size = (8 + data.dtype.itemsize) * data.n_rows * K * memory.in_memory(data)
         scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
-        own = memory.tables(data, K, 2 * memory.chunks(data) / K)
-        return [scores, own, *memory.trees(data, n_trees, p.max_leaf_nodes, self.n_threads, words)]
+        own = memory.tables(data, K, 14 * memory.chunks(data) / K)
+        grown = self.n_threads if data.comm.size == 1 else together(data, words, p.max_leaf_nodes)
+        return [scores, own, *memory.trees(data, n_trees, p.max_leaf_nodes, grown, words)]
 
     def prepare(self, previous):
         """Scores, probabilities and the grower."""
@@ -168,7 +170,7 @@ class AdaptiveBaseBooster(ClassTreesBooster):
         tried = K if p.n_candidates is None else min(p.n_candidates, K)
         numbers = [K * (K - 1) // 2 - (K - c) * (K - c - 1) // 2 for c in range(K + 1)]
         # Leaves of the rows and of the trees, their factors, and what is known of every pair.
-        each = Grown.bytes_of(1, p.max_leaf_nodes, m) + 8 * p.max_leaf_nodes + 1000
+        each = Grown.bytes_of(1, p.max_leaf_nodes, m * memory.in_memory(self.data)) + 8 * p.max_leaf_nodes + 1000
 
         def remedy(room):
             fitting = [c for c in range(1, tried) if numbers[c] * each <= room]

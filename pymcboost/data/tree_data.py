@@ -11,7 +11,7 @@ from pymcboost.data.binning import bin_dense, bin_exactly, bin_sparse
 from pymcboost.data.divided import bin_divided
 from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import TrainingRows
-from pymcboost.data.tree_layouts import entries_of, lanes_of, tiles_of
+from pymcboost.data.tree_layouts import LANES, entries_of, lanes_of, tiles_of
 
 # Histograms of all leaves are kept, for subtraction, while they take no more than this per thread.
 POOL_BYTES = 1 << 30
@@ -99,6 +99,12 @@ class TreeData(TrainingRows):
         """Thresholds of the splits of these features at these positions."""
         return self.columns.threshold[self.columns.threshold_ptr[feature] + pos]
 
+    def histogram_bytes(self, cell_words):
+        """Bytes of the histograms of all features in a node of a tree of one class."""
+        ends = range(0, self.columns.n_lanes, LANES)
+        cells = sum(int(self.columns.lane_cells[at : at + LANES].max()) for at in ends)
+        return 8 * cell_words * (LANES * cells + self.columns.n_sparse)
+
     def pools(self, cell_words, max_leaves):
         """Whether the histograms of all leaves of a tree may be kept."""
         return 8 * cell_words * self.tiles.n_cells * max_leaves <= POOL_BYTES
@@ -123,8 +129,8 @@ class Grown:
         return n * ((1 if max_leaves <= 256 else 2) * n_rows + 29 * max_leaves)
 
     @classmethod
-    def empty(cls, n, max_leaves, n_rows):
-        """Room for ``n`` trees."""
+    def empty(cls, n, max_leaves, n_rows, zeros=np.zeros):
+        """Room for ``n`` trees; what there is for every row as `TrainingRows.zeros` gives it."""
         ints = (np.zeros((n, max_leaves), dtype=np.int32) for _ in range(3))
         floats = (np.zeros((n, max_leaves)) for _ in range(2))
         return cls(
@@ -132,7 +138,7 @@ class Grown:
             np.zeros(n, dtype=np.int32),
             np.zeros((n, max_leaves), dtype=np.uint8),
             *floats,
-            np.zeros((n, n_rows), dtype=np.uint8 if max_leaves <= 256 else np.uint16),
+            zeros((n, n_rows), np.uint8 if max_leaves <= 256 else np.uint16),
         )
 
     def tree(self, j, data):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.data.mapped import zeros_beside
+from pymcboost.data.mapped import Mapped, zeros_beside
 from pymcboost.data.rows import LARGEST_THRESHOLD
 
 LANES = 16  # columns in a tile
@@ -267,7 +267,8 @@ def _alike(codes, its, features):
 def tiles_of(columns):
     """`Tiled`: the lanes row by row."""
     m, n_tiles, dtype = columns.n_rows, -(-columns.n_lanes // LANES), columns.codes.dtype.type
-    tiles = aligned_zeros((n_tiles, m, LANES), dtype)
+    zeros = columns.zeros if isinstance(columns.codes, Mapped) else aligned_zeros
+    tiles = zeros((n_tiles, m, LANES), dtype)
     n_lanes, n_codes, missing, skip = (np.zeros(n_tiles, dtype=np.int32) for _ in range(4))
     mode = np.zeros((n_tiles, LANES), dtype=np.int32)
     bits = np.zeros((-(-n_tiles // 8), m), dtype=np.uint8)

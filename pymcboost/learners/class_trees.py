@@ -6,7 +6,7 @@ from pymcboost._kernels import class_loss as _loss
 from pymcboost._kernels import elementary
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels.exact import PARTS, of_parts, units_in_parts
-from pymcboost.data.tree_data import Grown, Quantiser
+from pymcboost.data.tree_data import POOL_BYTES, Grown, Quantiser
 
 # A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
 LARGEST_STEP = 50.0
@@ -29,8 +29,8 @@ def cells_for(data, min_samples_leaf, counts):
 
 def together(data, cell_words, max_leaves):
     """Trees that workers grow in step: of numbers that all know."""
-    pooled = max_leaves if data.pools(cell_words, max_leaves) else 1
-    each = 8 * cell_words * data.tiles.n_cells * (pooled + 1) + (4 + 16 * cell_words) * data.total_rows / data.comm.size
+    pooled = max_leaves if data.histogram_bytes(cell_words) * max_leaves <= POOL_BYTES else 1
+    each = data.histogram_bytes(cell_words) * (pooled + 2) + (4 + 16 * cell_words) * data.total_rows / data.comm.size
     return max(1, min(TOGETHER, int(STEP_BYTES / each)))
 
 
@@ -74,8 +74,7 @@ class ClassTrees:
         if data.comm.size > 1:
             self._step = {"comm": data.comm, "together": together(data, cell_words, max_leaves)}
         K, m = data.n_classes, data.n_rows
-        self.F = np.zeros((K, m))
-        self.S = np.zeros((K, m), dtype=data.dtype)
+        self.F, self.S = data.zeros((K, m), np.float64), data.zeros((K, m), data.dtype)
         self._starts, self._own = _loss.chunks(data.class_start)
         self._sums = np.zeros((len(self._own), K, 2, 2), dtype=np.int64)
         self._grown = self._all_pairs = None
@@ -139,7 +138,7 @@ class ClassTrees:
         """
         jobs = np.asarray(jobs, dtype=np.int32).reshape(-1, 2)
         if self._grown is None or len(self._grown.n_splits) < len(jobs):
-            self._grown = Grown.empty(len(jobs), self.max_leaves, self.data.n_rows)
+            self._grown = Grown.empty(len(jobs), self.max_leaves, self.data.n_rows, self.data.zeros)
         k, b = jobs.T
         based = b >= 0
         abs_g = np.where(based, self._abs_g[k] + self._abs_g[b], self._abs_g[k])

@@ -108,6 +108,7 @@ def test_little_memory(cls, monkeypatch):
     X, y = rows(9000)
     parts = parts_of(len(y), 2, "random", np.random.default_rng(6))
     monkeypatch.setattr(tree_data, "POOL_BYTES", 0)
+    monkeypatch.setattr(class_trees, "POOL_BYTES", 0)
     check(cls, X, y, parts, n_estimators=2)
     monkeypatch.setattr(class_trees, "STEP_BYTES", 1)
     check(cls, X, y, parts, n_estimators=2)
