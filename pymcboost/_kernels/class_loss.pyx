@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The softmax loss for class-wise boosting: what is left to learn, losses with several base classes, leaves added to scores."""
+"""The softmax loss for class-wise boosting: what is left to learn, losses with several bases, leaves added."""
 
 from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t

@@ -6,7 +6,7 @@ number of threads nor on the order of summation.
 """
 
 from cython.parallel cimport prange, threadid
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np

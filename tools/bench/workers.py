@@ -17,8 +17,11 @@ from bench.report import Report, benchmark
 
 TOOLS = Path(__file__).resolve().parents[1]
 DATA = "covtype"
-# Data, estimator and rounds.
-TRAININGS = {"covtype": ("VectorTreeBoostClassifier", 100), "poker": ("LogitBoostClassifier", 20)}
+# Estimator, rounds and ways of division, by the data.
+TRAININGS = {
+    "covtype": ("VectorTreeBoostClassifier", 100, ("2 processes", "4 processes")),
+    "poker": ("LogitBoostClassifier", 20, ("2 processes",)),
+}
 # Seconds that a process waits for a stopped one.
 FAULT_TIMEOUT = 5
 # Processes, threads of each, and how much longer than one process with two threads is asked at most.
@@ -136,9 +139,10 @@ def bench_workers(options):
 
 def of_data(report, name, options):
     """Race the divisions of one data set."""
-    rows, rounds = options.size(2000, 10**9), options.rounds or options.size(3, TRAININGS[name][1])
-    what = f"{name}, {rounds} rounds of {TRAININGS[name][0]}"
-    runs = {how: [] for how in (FIRST, *HOW)}
+    estimator, rounds, ways = TRAININGS[name]
+    rows, rounds = options.size(2000, 10**9), options.rounds or options.size(3, rounds)
+    what = f"{name}, {rounds} rounds of {estimator}"
+    runs = {how: [] for how in (FIRST, *ways)}
     for _ in range(options.repeat):
         for how, found in runs.items():
             processes, threads, _ = HOW.get(how, (1, 2, 1))
@@ -148,8 +152,8 @@ def of_data(report, name, options):
         more = {"sums_a_round": found[0]["sums"] / rounds, "MB_a_round": found[0]["MB"] / rounds}
         more = {key: round(value, 3) for key, value in (more | {"leaves": found[0]["leaves"]}).items()}
         report.add(f"{what}: {how}", seconds[how], "s", **more, rows=found[0]["rows"])
-    for how, (_, _, bound) in HOW.items():
-        report.target(f"{name}: {how} / {FIRST}", seconds[how] / seconds[FIRST], bound, at_most=True)
+    for how in ways:
+        report.target(f"{name}: {how} / {FIRST}", seconds[how] / seconds[FIRST], HOW[how][2], at_most=True)
     files = {one["sha256"] for found in runs.values() for one in found}
     report.target(f"{name}: different models", len(files), 1, at_most=True, unit="")
 
