@@ -6,6 +6,8 @@ from divided.threads import run
 from unit.test_workers import more_classes, parts_of, rows
 
 from pymcboost import ABCLogitBoostClassifier, ABCMartClassifier, LogitBoostClassifier, MartClassifier
+from pymcboost._kernels import class_loss
+from pymcboost._kernels.exact import of_parts, units_in_parts
 from pymcboost.comm import WorkerError
 from pymcboost.data import tree_data
 from pymcboost.learners import class_trees
@@ -157,6 +159,56 @@ def test_rows_are_drawn_by_their_numbers():
         found = run(3, lambda w, n=n: parts[w.rank][drawn_rows(Data(number[parts[w.rank]], w), n, 5)])
         assert np.array_equal(np.sort(np.concatenate(found)), expected)
     assert len(np.unique(scrambled(np.arange(1 << 16), 3) >> np.uint64(60))) == 16
+
+
+@pytest.mark.parametrize("params", [{}, {"subsample": 0.5, "min_samples_leaf": 3}], ids=str)
+@pytest.mark.parametrize("m", [300, 9000])
+@pytest.mark.parametrize("cls", ALL)
+def test_numbered_rows_give_the_same_model_in_any_order(cls, m, params):
+    X, y = rows(m)
+    rng = np.random.default_rng(9)
+    weight = None if params else rng.exponential(size=m)
+    order = rng.permutation(m)
+    params = {"n_estimators": 3, "random_state": 0, **params}
+    first = cls(**params).fit(X, y, weight)
+    other = cls(**params).fit(X[order], y[order], None if params.get("subsample") else weight[order], row_number=order)
+    assert first.model_.to_bytes() == other.model_.to_bytes()
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_in_parts_are_those_of_the_twin(weighted, real):
+    """Each term is cut into whole numbers by itself."""
+    rng = np.random.default_rng(10)
+    m, K = 5000, 3
+    weight = 10.0 ** rng.uniform(-9, 0, m) if weighted else np.zeros(0)
+    starts, own = class_loss.chunks(np.array([0, 7, 7, m]))
+    F, S = rng.normal(size=(K, m)) * 10.0 ** rng.uniform(-1, 1.5, m), np.empty((K, m), dtype=real)
+    units, sums = units_in_parts(1.001, m), np.empty((len(own), K, 2, 2), dtype=np.int64)
+    class_loss.softmax(F, starts, own, weight, S, units[1], sums, 2)
+    s = S.astype(np.float64)
+    x = s * weight if weighted else s
+    expected = np.empty((K, 2, 2), dtype=np.int64)
+    for j, terms in enumerate((x, x * (1 - s))):
+        first = np.rint(terms / units[0, 0])
+        second = np.rint((terms - first * units[0, 0]) / units[0, 1])
+        expected[:, j, 0], expected[:, j, 1] = first.astype(np.int64).sum(axis=1), second.astype(np.int64).sum(axis=1)
+    assert np.array_equal(sums.sum(axis=0), expected)
+    np.testing.assert_allclose(of_parts(sums.sum(axis=0), units)[:, 0], x.sum(axis=1), rtol=1e-12)
+
+
+def test_models_that_rounds_are_added_to():
+    X, y = rows(900)
+    parts = parts_of(len(y), 3, "empty", None)
+    params = {"n_estimators": 3, "random_state": 0}
+    begun = LogitBoostClassifier(**params).fit(X, y)
+    one = LogitBoostClassifier(**params).fit(X, y, init_model=begun)
+
+    def task(workers):
+        part = parts[workers.rank]
+        return LogitBoostClassifier(**params).fit(X[part], y[part], comm=workers, init_model=begun).model_.to_bytes()
+
+    assert set(run(3, task)) == {one.model_.to_bytes()}
 
 
 def test_sums_are_those_of_the_formulas():
