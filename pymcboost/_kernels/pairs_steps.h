@@ -131,7 +131,12 @@ PMB_STATIC void pmb_step_scan(pmb_pairs *w, const pmb_step *s, int64_t *message)
     if (turn->filled < 0) return;
     const uint8_t *of_filled = turn->want_filled ? pmb_pairs_features(w, turn->filled, 0) : NULL;
     const uint8_t *of_other = turn->want_other ? pmb_pairs_features(w, turn->other, 1) : NULL;
-    PMB_SHARED(w->o->threads, w->d->n_tiles, pmb_step_scan_part(w, s, t, of_filled, of_other, message));
+    int threads = w->o->threads;
+    (void)threads;
+#ifdef _OPENMP /* a team of one, too: threads are numbered from 0 in it */
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+#endif
+    for (int t = 0; t < w->d->n_tiles; t++) pmb_step_scan_part(w, s, t, of_filled, of_other, message);
     if (turn->want_filled) pmb_pairs_choose(w, turn->filled, 0, w->d->n_tiles);
     if (turn->want_other) pmb_pairs_choose(w, turn->other, 1, w->d->n_tiles);
 }

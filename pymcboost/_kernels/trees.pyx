@@ -271,11 +271,13 @@ cdef class Grower:
         cdef int j, i, J = self.max_leaves, outer = min(n, self.n_threads)
         cdef int64_t m = self.data.c.m
         cdef int32_t[::1] n_leaves = np.zeros(n, dtype=np.int32)
-        cdef int64_t[:, :, ::1] sums = np.zeros((n, J, 2 * PMB_PARTS), dtype=np.int64)
+        cdef int64_t[:, :, ::1] sums
         cdef pmb_tree_out out
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             out = pmb_out_of(first, j, J, m)
             n_leaves[j] = pmb_write_tree(&self.work[j], job[j].sample, job[j].n_sample, pmb_job_unit(&job[j]), &out)
+        sums = np.zeros((n, max(n_leaves), 2 * PMB_PARTS), dtype=np.int64)
+        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             for i in range(n_leaves[j]):
                 pmb_softmax_sums(&self.work[j], &job[j], i, &sums[j, i, 0])
         comm.sum(sums.base, sure=True)

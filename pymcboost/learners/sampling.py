@@ -71,9 +71,9 @@ def draw(weight, n, generator):
 
 
 def drawn_rows(data, n, key):
-    """Those of n rows drawn from all workers by their numbers: those of this worker, int32, ascending.
+    """This worker's among n rows that are drawn by their numbers, int32, ascending.
 
-    The n smallest of numbers that the key scrambles, all of them different.
+    They are those with the n smallest of their numbers scrambled by the key, which all differ.
     """
     z = scrambled(data.row_number, key)
     mine, first, before = z, np.uint64(0), 0  # those that begin as the n-th smallest does; numbers before these
