@@ -210,6 +210,15 @@ PMB_INLINE void pmb_grow_root(pmb_grower *g, int64_t n) {
     pmb_node_start(g->nodes, 0, n, 0);
 }
 
+/* Make the open leaf `at`, whose rows are parted, a split. */
+PMB_INLINE void pmb_close(pmb_grower *g, int32_t at, int32_t *n_open) {
+    pmb_node *node = g->nodes + g->open[at];
+    node->is_split = 1;
+    memmove(g->open + at, g->open + at + 1, sizeof(int32_t) * (size_t)(*n_open - at - 1));
+    g->open[*n_open - 1] = node->left;
+    g->open[(*n_open)++] = node->right;
+}
+
 /* Grow from the root, whose best split is known. Returns the number of splits. */
 PMB_STATIC int32_t pmb_grow(pmb_grower *g) {
     int32_t batch[PMB_BATCH], n_open = 1, n_splits = 0;
@@ -222,10 +231,7 @@ PMB_STATIC int32_t pmb_grow(pmb_grower *g) {
         g->at = at;
         g->n_left = n_left;
         if (node->left < 0) g->split(g, batch, pmb_batch(g, n_open, at, n_left, batch), n_left == 1);
-        node->is_split = 1;
-        memmove(g->open + at, g->open + at + 1, sizeof(int32_t) * (size_t)(n_open - at - 1));
-        g->open[n_open - 1] = node->left;
-        g->open[n_open++] = node->right;
+        pmb_close(g, at, &n_open);
         n_splits++;
     }
     return n_splits;

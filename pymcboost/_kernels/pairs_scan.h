@@ -13,7 +13,7 @@
 
 typedef struct {
     int32_t edge;          /* 1: |G_L| + |G_R|; 0: Newton gain */
-    int32_t cell_words, pool, threads;
+    int32_t cell_words, pool, threads, divided; /* divided: among workers */
     int64_t min_h;         /* least h (one word) or n (two) on either side, at least 1 */
     double min_share;      /* nodes are split only above this share of the root's h */
     double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */

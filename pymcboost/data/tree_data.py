@@ -11,7 +11,7 @@ from pymcboost.data.binning import bin_dense, bin_exactly, bin_sparse
 from pymcboost.data.divided import bin_divided
 from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import TrainingRows
-from pymcboost.data.tree_layouts import entries_of, lanes_of, tiles_of
+from pymcboost.data.tree_layouts import LANES, entries_of, lanes_of, tiles_of
 
 # Histograms of all leaves are kept, for subtraction, while they take no more than this per thread.
 POOL_BYTES = 1 << 30
@@ -99,6 +99,12 @@ class TreeData(TrainingRows):
         """Thresholds of the splits of these features at these positions."""
         return self.columns.threshold[self.columns.threshold_ptr[feature] + pos]
 
+    def histogram_bytes(self, cell_words):
+        """Bytes of the histograms of all features in a node of a tree of one class."""
+        ends = range(0, self.columns.n_lanes, LANES)
+        cells = sum(int(self.columns.lane_cells[at : at + LANES].max()) for at in ends)
+        return 8 * cell_words * (LANES * cells + self.columns.n_sparse)
+
     def pools(self, cell_words, max_leaves):
         """Whether the histograms of all leaves of a tree may be kept."""
         return 8 * cell_words * self.tiles.n_cells * max_leaves <= POOL_BYTES
@@ -123,8 +129,8 @@ class Grown:
         return n * ((1 if max_leaves <= 256 else 2) * n_rows + 29 * max_leaves)
 
     @classmethod
-    def empty(cls, n, max_leaves, n_rows):
-        """Room for ``n`` trees."""
+    def empty(cls, n, max_leaves, n_rows, zeros=np.zeros):
+        """Room for ``n`` trees; what there is for every row as `TrainingRows.zeros` gives it."""
         ints = (np.zeros((n, max_leaves), dtype=np.int32) for _ in range(3))
         floats = (np.zeros((n, max_leaves)) for _ in range(2))
         return cls(
@@ -132,7 +138,7 @@ class Grown:
             np.zeros(n, dtype=np.int32),
             np.zeros((n, max_leaves), dtype=np.uint8),
             *floats,
-            np.zeros((n, n_rows), dtype=np.uint8 if max_leaves <= 256 else np.uint16),
+            zeros((n, n_rows), np.uint8 if max_leaves <= 256 else np.uint16),
         )
 
     def tree(self, j, data):
@@ -181,20 +187,22 @@ class Quantiser:
 
     def __init__(self, data, cell_words, min_samples_leaf, least_weight=0.0):
         self.cell_words = cell_words
-        weight, m = data.weight, data.n_rows
-        uniform = bool((weight == weight[0]).all())
-        self.weight = np.ones(0) if uniform else weight
+        m, (lightest, one) = data.total_rows, data.weight_ends
+        uniform = lightest == one
+        self.weight = np.ones(0) if uniform else data.weight
         # Rounding adds at most one unit a row.
         room = 2.0**31 - 2 * m - 4096
         self.limit_g, self.limit_h = (room, room) if cell_words == 1 else (2.0**46, 2.0**38)
         counts = room if cell_words == 1 else 2.0**24 - 2 * m
+        if room < 2.0**30:
+            raise ValueError(f"{m} rows are too many for trees of single classes; at most 536 million")
         if counts <= 0:
             raise ValueError(
                 f"{m} rows are too many for trees with a bound on the weight of their leaves (min_samples_leaf, "
                 "min_weight_fraction_leaf); at most 8 million"
             )
         # A power of two: whole weights stay whole, and a row of weight 1 may fill a leaf of least weight 1.
-        self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / weight.sum())[1])
-        one = weight[0] if uniform else 1.0
-        least = max(min_samples_leaf * min(data.weight_unit, one if uniform else weight.mean()), least_weight) / one
+        self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
+        mean = one if uniform else data.total_weight / m
+        least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / (one if uniform else 1.0)
         self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), np.iinfo(np.int32).max)))

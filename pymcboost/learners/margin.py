@@ -6,6 +6,7 @@ sum w z / sum w z^2.
 
 import numpy as np
 
+from pymcboost._kernels import class_loss as _class_loss
 from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels import weights as _weights
@@ -123,7 +124,7 @@ class MarginTrees:
         K, y = self.data.n_classes, self.data.y
         every, none = np.arange(K, dtype=np.int32), np.full(K, -1, dtype=np.int32)
         self._added[...] = 0
-        _trees.add_trees(self._grown.leaf, self._grown.value, every, every, none, self._added, self._n_threads)
+        _class_loss.add_trees(self._grown.leaf, self._grown.value, every, every, none, self._added, self._n_threads)
         margin += self._added[y, np.arange(len(y))] - self._added.mean(axis=0)
 
     def add_round(self, builder, found, gain):

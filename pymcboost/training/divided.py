@@ -19,7 +19,9 @@ def refuse(booster, workers, sets, groups, **given):
         return
     name, p = booster.name, booster.params
     if not booster.takes_workers:
-        raise TypeError(f"{name} trains with one worker; VectorTreeBoostClassifier takes rows divided among several")
+        raise TypeError(
+            f"{name} trains with one worker; rows divided among several are for vector trees and class-wise trees"
+        )
     if p.n_estimators == "auto":
         raise ValueError(f'{name}: n_estimators="auto" needs all rows in one worker; give a number of rounds')
     if p.early_stopping and not sets:

@@ -16,7 +16,9 @@ from pymcboost import (
     LogitBoostClassifier,
     MartClassifier,
 )
+from pymcboost._kernels import class_loss
 from pymcboost._kernels import trees as kernel
+from pymcboost._kernels.exact import of_parts, units_in_parts
 from pymcboost.data.tree_data import Grown, Quantiser, TreeData
 from pymcboost.data.tree_layouts import SKIPPING_ROWS
 from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees
@@ -116,7 +118,8 @@ def grow(
         data.weight,
         counts,
         np.asarray(scale, dtype=float),
-        np.array(sample, dtype=np.int32),
+        units_in_parts(2.1 * data.weight.max(), data.n_rows),
+        np.array(sample, dtype=np.int32) if len(sample) else None,
         np.array(active, dtype=np.uint8),
         share,
         key,
@@ -604,15 +607,16 @@ def test_softmax(real, K):
     rng = np.random.default_rng(K)
     m = 2 * 2048 + 700
     y = np.sort(rng.integers(0, K, m))
-    starts, own = kernel.chunks(np.searchsorted(y, np.arange(K + 1)))
+    starts, own = class_loss.chunks(np.searchsorted(y, np.arange(K + 1)))
     assert len(starts) == len(own) + 1
     for spread, weight in ((1, np.ones(0)), (30, rng.exponential(size=m)), (400, np.ones(0))):
         F = rng.normal(size=(K, m)) * spread
         expected = scipy.special.softmax(F, axis=0)
         expected = twin.remaining(expected, y)
-        S, sums = np.empty((K, m), dtype=real), np.empty((len(own), 2, K))
+        S, sums = np.empty((K, m), dtype=real), np.empty((len(own), K, 2, 2), dtype=np.int64)
+        units = units_in_parts(weight.max(initial=1), m)
         for n_threads in (1, 3):
-            kernel.softmax(F, starts, own, weight, S, sums, n_threads)
+            class_loss.softmax(F, starts, own, weight, S, units[1], sums, n_threads)
             rtol, tiny = (1e-6, 1e-30) if real is np.float32 else (1e-13, 1e-290)
             likely = expected > tiny
             # Differences of scores are rounded to float32 before the exponential: their error grows with them.
@@ -625,7 +629,7 @@ def test_softmax(real, K):
                 assert (y[rows] == own[c]).all()
                 left = S[:, rows].astype(float)
                 expected_sums = [(w[rows] * a).sum(axis=1) for a in (left, left * (1 - left))]
-                np.testing.assert_allclose(sums[c], expected_sums, rtol=1e-12)
+                np.testing.assert_allclose(of_parts(sums[c], units).T, expected_sums, rtol=1e-12, atol=1e-24)
 
 
 def state_of(data, *, counts=False, max_leaves=8, min_samples_leaf=1, max_depth=None, n_threads=1):
@@ -639,7 +643,7 @@ def state_of(data, *, counts=False, max_leaves=8, min_samples_leaf=1, max_depth=
     )
 
 
-NONE = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
+NONE = None, np.zeros(0, dtype=np.uint8)
 
 
 @pytest.mark.parametrize("counts", [False, True])
