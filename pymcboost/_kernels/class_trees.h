@@ -14,6 +14,8 @@ typedef struct {
     double *gain, *value;
     void *leaf;
     int32_t leaf_bytes;
+    uint64_t *sets; /* (max_leaves, set_words) levels on the left of categorical splits; NULL: there are none */
+    int32_t set_words;
 } pmb_tree_out;
 
 /* The place of tree j, from that of tree 0. */
@@ -26,6 +28,7 @@ PMB_INLINE pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leav
     out.gain += j * max_leaves;
     out.value += j * max_leaves;
     out.leaf = (char *)out.leaf + j * m * out.leaf_bytes;
+    if (out.sets) out.sets += j * max_leaves * out.set_words;
     return out;
 }
 
@@ -54,6 +57,27 @@ PMB_STATIC void pmb_prune_signs(pmb_pairs *w) {
     }
 }
 
+/* Leaf of a row that took no part in growing. */
+PMB_STATIC int pmb_leaf_of(const pmb_pairs *w, int64_t row) {
+    const pmb_columns *c = &w->d->c;
+    int at = 0;
+    while (w->g.nodes[at].is_split) {
+        const pmb_node *s = w->g.nodes + at;
+        int f = s->feature, lane = c->lane[f], left;
+        if (lane < 0) {
+            left = pmb_sparse_left(w->d, s, row);
+        } else {
+            int64_t i = lane * c->m + row;
+            int code = c->code_bytes == 2 ? ((const uint16_t *)c->codes)[i] : ((const uint8_t *)c->codes)[i];
+            int bins = c->n_bins[f], bin = code - c->cell0[f];
+            if (bin < 0 || bin >= bins + c->has_missing[f]) bin = c->mode[f];
+            left = bin == bins ? s->nan_left : s->set ? pmb_in_set(s->set, bin) : bin <= s->pos;
+        }
+        at = left ? s->left : s->right;
+    }
+    return at;
+}
+
 /* Grow on the gradients in w->gh, on the rows of the sample (NULL: all), and write the tree without its leaf values.
  * Returns the number of leaves; see `pmb_leaf_node`. */
 PMB_STATIC int pmb_grow_to(pmb_pairs *w, const int32_t *sample, int64_t n_sample, double unit, int prune,
@@ -73,6 +97,9 @@ PMB_STATIC int pmb_grow_to(pmb_pairs *w, const int32_t *sample, int64_t n_sample
         out->nan_left[j] = (uint8_t)node->nan_left;
         out->right[j] = right[j];
         out->gain[j] = node->gain * unit;
+        if (node->set)
+            memcpy(out->sets + j * (int64_t)out->set_words, node->set,
+                   sizeof(uint64_t) * pmb_set_words(&w->d->c, node->feature));
     }
     for (int j = 0; j <= splits; j++) {
         const pmb_node *node = nodes + leaves[j];

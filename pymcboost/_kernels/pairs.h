@@ -12,7 +12,7 @@
 #define PYMCBOOST_PAIRS_H
 
 #include "draws.h"
-#include "pairs_scan.h"
+#include "pairs_levels.h"
 
 #define PMB_AHEAD 24       /* rows between the prefetched row and the current one */
 #define PMB_COMPACTED 4096 /* rows of a node that are listed together where a tile skips rows */
@@ -31,6 +31,7 @@ typedef struct {
     const int64_t *tile_cell;    /* (n_tiles + 2,) first cell of each tile, of the sparse cells, and the number of all */
     const int64_t *row_ptr;      /* sparse entries of each row, NULL if there are none */
     const int32_t *row_cell;
+    pmb_level_data levels; /* of categorical features */
 } pmb_pair_data;
 
 /* What the payload keeps of a node. */
@@ -54,6 +55,8 @@ typedef struct {
     int32_t *free_slots, *order; /* order: 8 * max_leaves */
     uint8_t *counted;            /* of the gathered rows, (bytes, m) */
     uint8_t *chosen;             /* features of two nodes that are searched together, (2, n_features) */
+    uint64_t *sets;              /* levels on the left: of all features for two nodes, then of the nodes' best splits */
+    pmb_level_scratch scratch;
     void *memory;                /* of hist, which is 64-byte aligned */
     int32_t n_slots, n_free;
 } pmb_pairs;
@@ -131,9 +134,10 @@ PMB_INLINE void pmb_fill_part(const pmb_pair_data *d, int words, int tile, const
     }
 }
 
-/* Best split on the features of one tile, or on the sparse ones. active: by feature, NULL for all. */
+/* Best split on the features of one tile, or on the sparse ones. active: by feature, NULL for all; side: which of the two
+ * nodes that are searched together it is. */
 PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_sums total, const uint8_t *active,
-                              pmb_split *best) {
+                              int side, pmb_split *best) {
     const pmb_pair_data *d = w->d;
     const pmb_pair_options *o = w->o;
     const pmb_limits *q = &w->limits;
@@ -154,11 +158,17 @@ PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_s
         for (int j = lane[0]; j < lane[1]; j++) {
             int f = d->c.lane_feature[j];
             if (active && !active[f]) continue;
-            if (d->c.mode[f] >= 0) {
+            if (d->levels.set_at && d->levels.set_at[f] >= 0) {
+                uint64_t *set = w->sets + side * (int64_t)d->levels.set_words + d->levels.set_at[f];
+                pmb_split here = pmb_scan_levels(&d->c, &d->levels, f, hist + k, rows, total, o, q, &w->scratch, set);
+                if (!pmb_split_before(&d->c, &here, best)) continue;
+                *best = here;
+                won = -1;
+            } else if (d->c.mode[f] >= 0) {
                 const int64_t *cells = hist + (int64_t)d->c.cell0[f] * 16 * o->cell_words + k;
                 if (pmb_scan_feature(&d->c, f, cells, 16 * o->cell_words, 16, total, o, q, best)) won = -1;
             } else {
-                pmb_split here = {by_lane.score[k], f, by_lane.code[k] >> 1, by_lane.code[k] & 1, {0, 0, 0}};
+                pmb_split here = {by_lane.score[k], f, by_lane.code[k] >> 1, by_lane.code[k] & 1, {0, 0, 0}, NULL};
                 if (pmb_split_before(&d->c, &here, best)) {
                     *best = here;
                     won = k;
@@ -239,6 +249,12 @@ PMB_STATIC void pmb_pairs_choose(pmb_pairs *w, int32_t at, int side, int parts) 
     node->nan_left = best->nan_left;
     node->gain = pmb_gain(w->its[at].sums, best, w->o->edge, w->limits.l2);
     w->its[at].left = best->left;
+    if (best->score >= 0 && best->set) {
+        const pmb_level_data *l = &w->d->levels;
+        uint64_t *own = w->sets + 2 * (int64_t)l->set_words + at * (int64_t)l->most_words;
+        memcpy(own, best->set, sizeof(uint64_t) * pmb_set_words(&w->d->c, node->feature));
+        node->set = own;
+    }
 }
 
 /* Features that a node may be split on, by feature; NULL: all. */
@@ -280,7 +296,7 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, int32_t filled, int32_t other, 
         int64_t at = words * d->tile_cell[t], n_words = words * d->tile_cell[t + 1] - at;
         int64_t *hist = w->hist + (o->pool ? w->its[filled].slot * all + at : at);
         pmb_pairs_fill(w, t, filled, begin, hist);
-        if (want_filled) pmb_scan_part(w, t, hist, w->its[filled].sums, of_filled, w->found + 2 * t);
+        if (want_filled) pmb_scan_part(w, t, hist, w->its[filled].sums, of_filled, 0, w->found + 2 * t);
         if (!rest) continue;
         if (pooled) {
             int64_t *big = w->hist + w->its[other].slot * all + at;
@@ -289,7 +305,7 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, int32_t filled, int32_t other, 
         } else if (want_other) {
             pmb_pairs_fill(w, t, other, begin, hist);
         }
-        if (want_other) pmb_scan_part(w, t, hist, w->its[other].sums, of_other, w->found + 2 * t + 1);
+        if (want_other) pmb_scan_part(w, t, hist, w->its[other].sums, of_other, 1, w->found + 2 * t + 1);
     }
     if (want_filled) pmb_pairs_choose(w, filled, 0, parts);
     if (want_other) pmb_pairs_choose(w, other, 1, parts);
@@ -371,27 +387,6 @@ PMB_STATIC void pmb_pairs_grow(pmb_pairs *w, int64_t n) {
     }
 }
 
-/* Leaf of a row that took no part in growing. */
-PMB_STATIC int pmb_leaf_of(const pmb_pairs *w, int64_t row) {
-    const pmb_columns *c = &w->d->c;
-    int at = 0;
-    while (w->g.nodes[at].is_split) {
-        const pmb_node *s = w->g.nodes + at;
-        int f = s->feature, lane = c->lane[f], left;
-        if (lane < 0) {
-            left = pmb_sparse_left(w->d, s, row);
-        } else {
-            int64_t i = lane * c->m + row;
-            int code = c->code_bytes == 2 ? ((const uint16_t *)c->codes)[i] : ((const uint8_t *)c->codes)[i];
-            int bins = c->n_bins[f], bin = code - c->cell0[f];
-            if (bin < 0 || bin >= bins + c->has_missing[f]) bin = c->mode[f];
-            left = bin == bins ? s->nan_left : bin <= s->pos;
-        }
-        at = left ? s->left : s->right;
-    }
-    return at;
-}
-
 PMB_STATIC void pmb_pairs_free(pmb_pairs *w) {
     pmb_grower_free(&w->g);
     free(w->g.rows);
@@ -404,6 +399,8 @@ PMB_STATIC void pmb_pairs_free(pmb_pairs *w) {
     free(w->order);
     free(w->counted);
     free(w->chosen);
+    free(w->sets);
+    pmb_level_scratch_free(&w->scratch);
     memset(w, 0, sizeof *w);
 }
 
@@ -426,8 +423,9 @@ PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pai
     w->order = malloc(sizeof(int32_t) * 8 * J);
     w->counted = malloc(d->counted ? ((size_t)d->n_tiles + 7) / 8 * m : 1);
     w->chosen = malloc(2 * (size_t)d->c.n_features + 1);
+    w->sets = calloc(2 * ((size_t)d->levels.set_words + J * (size_t)d->levels.most_words) + 1, sizeof(uint64_t));
     if (!there || !w->g.rows || !w->its || !w->gh || !w->gathered || !w->memory || !w->found || !w->free_slots || !w->order ||
-        !w->counted || !w->chosen) {
+        !w->counted || !w->chosen || !w->sets || !pmb_level_scratch_new(&w->scratch, d->levels.most_levels, o->threads)) {
         pmb_pairs_free(w);
         return 0;
     }

@@ -53,6 +53,7 @@ typedef struct {
     double score; /* what the scan compares; < 0: no split */
     int32_t feature, pos, nan_left;
     pmb_sums left;
+    const uint64_t *set; /* of a categorical feature: bits of the bins on the left */
 } pmb_split;
 
 /* gap: words between the two words of a cell, 16 in tiles, 1 in the sparse cells. */
@@ -252,7 +253,7 @@ PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cell
     for (int b = 0; b < bins - !has_missing; b++) {
         pmb_sums_add(&left, b == mode ? rest : pmb_cell(cells + b * stride, o->cell_words, gap), 1);
         for (int side = 0; side <= has_missing; side++) {
-            pmb_split here = {0, f, b, side, left};
+            pmb_split here = {0, f, b, side, left, NULL};
             pmb_sums right = total;
             if (side) pmb_sums_add(&here.left, missing, 1);
             pmb_sums_add(&right, here.left, -1);

@@ -14,6 +14,10 @@ import numpy as np
 from pymcboost._kernels.columns cimport address, columns_of, pmb_columns
 
 cdef extern from "class_trees.h" nogil:
+    ctypedef struct pmb_level_data:
+        const int32_t *set_at
+        int32_t set_words, most_words, most_levels
+        const int64_t *least_level
     ctypedef struct pmb_pair_data:
         pmb_columns c
         int32_t n_tiles
@@ -27,6 +31,7 @@ cdef extern from "class_trees.h" nogil:
         const int64_t *tile_cell
         const int64_t *row_ptr
         const int32_t *row_cell
+        pmb_level_data levels
     ctypedef struct pmb_pair_options:
         int32_t edge, cell_words, pool, threads
         int64_t min_h
@@ -48,6 +53,8 @@ cdef extern from "class_trees.h" nogil:
         double *value
         void *leaf
         int32_t leaf_bytes
+        uint64_t *sets
+        int32_t set_words
     pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leaves, int64_t m)
     int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pair_options *o, int32_t max_leaves,
                       int32_t max_depth)
@@ -93,9 +100,10 @@ def chunks(const int64_t[::1] class_start):
     return np.array(starts, dtype=np.int64), np.array(classes, dtype=np.int32)
 
 
-cdef pmb_tree_out outputs(out, int n, int64_t J, int64_t m) except *:
+cdef pmb_tree_out outputs(out, int n, int64_t J, const pmb_pair_data *data) except *:
     """Where the first of n trees goes; the caller keeps the `Grown` alive."""
     cdef pmb_tree_out first
+    cdef int64_t m = data.c.m
     if out.leaf.shape[1] != m or out.feature.shape[1] != J or len(out.leaf) < n or out.leaf.dtype.itemsize > 2:
         raise ValueError("the arrays do not fit the data")
     if J > 1 << 8 * out.leaf.dtype.itemsize:
@@ -105,6 +113,9 @@ cdef pmb_tree_out outputs(out, int n, int64_t J, int64_t m) except *:
     first.nan_left = <uint8_t *> address(out.nan_left)
     first.gain, first.value = <double *> address(out.gain), <double *> address(out.value)
     first.leaf, first.leaf_bytes = <void *> address(out.leaf), out.leaf.dtype.itemsize
+    if out.sets.shape[2] != data.levels.most_words or len(out.sets) < n or out.sets.shape[1] != J:
+        raise ValueError("sets do not fit the data")
+    first.sets, first.set_words = <uint64_t *> address(out.sets), data.levels.most_words
     return first
 
 
@@ -129,6 +140,8 @@ cdef class Grower:
         A node is split only when its h is above this share of the root's.
     l2, min_hessian, min_gain : float
         Of the trees of `grow_softmax`, as in the estimators.
+    least_levels : dict, optional
+        By categorical feature, weights of its levels in a node below which they go together.
     """
 
     cdef pmb_pair_data data
@@ -138,12 +151,18 @@ cdef class Grower:
     cdef object keep
 
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
-                  int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0):
+                  int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0,
+                  least_levels=None):
         if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
             raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
         if data.code_bytes == 2 and cell_words == 1:
             raise ValueError("codes of two bytes need cell_words=2")
-        self.keep = data
+        if data.levels and cell_words == 1:
+            raise ValueError("categories need cell_words=2")
+        cdef pmb_level_data *levels = &self.data.levels
+        set_at, levels.set_words, levels.most_words, levels.most_levels, least = data.sets(least_levels)
+        levels.set_at, levels.least_level = <const int32_t *> address(set_at), <const int64_t *> address(least)
+        self.keep = data, set_at, least
         self.data.c = columns_of(data)
         self.data.n_tiles, self.data.tiles = data.n_tiles, address(data.tiles)
         self.data.tile_lanes = <const int32_t *> address(data.tile_lanes)
@@ -213,7 +232,7 @@ cdef class Grower:
         """
         cdef int j, n = jobs.shape[0], outer = min(n, self.n_threads), K = S.shape[0], J = self.max_leaves
         cdef int is_double = real is double
-        cdef pmb_tree_out first = outputs(out, n, J, self.data.c.m)
+        cdef pmb_tree_out first = outputs(out, n, J, &self.data)
         cdef const double *weights = &weight[0] if weight.shape[0] else NULL
         cdef const int32_t *rows = &sample[0] if sample.shape[0] else NULL
         cdef int64_t n_sample = sample.shape[0]
@@ -247,7 +266,7 @@ cdef class Grower:
         """
         cdef int r, n = n_classes, outer = min(n, self.n_threads), lanes = A.shape[2], J = self.max_leaves
         cdef int is_double = real is double
-        cdef pmb_tree_out first = outputs(out, n, J, self.data.c.m)
+        cdef pmb_tree_out first = outputs(out, n, J, &self.data)
         cdef const double *weights = &weight[0] if weight.shape[0] else NULL
         if A.shape[1] != self.data.c.m or edge.shape[0] != n or A.shape[0] * lanes < n:
             raise ValueError("the arrays do not fit the data")
@@ -274,7 +293,7 @@ cdef class Grower:
         """
         cdef int j, n = <int> g_of.shape[0], outer = min(n, self.n_threads), J = self.max_leaves
         cdef int own = weight.shape[0] > 1
-        cdef pmb_tree_out first = outputs(out, n, J, self.data.c.m)
+        cdef pmb_tree_out first = outputs(out, n, J, &self.data)
         if weight.shape[1] != self.data.c.m or y.shape[0] != self.data.c.m or weight.shape[0] != (n if own else 1):
             raise ValueError("the arrays do not fit the data")
         self.options.active = NULL

@@ -167,18 +167,10 @@ cdef class Grower:
     cdef set_sets(self, data, least_levels):
         """Room for the levels of categorical features."""
         cdef pmb_vt_data *d = &self.w.d
-        if not data.levels:
-            return
-        if d.blocks > 1:
+        self.set_at, d.set_words, d.most_words, d.most_levels, self.least = data.sets(least_levels)
+        if self.set_at is not None and d.blocks > 1:
             raise ValueError(f"categories need columns in one block, not {d.n_classes}")
-        words = np.array([(len(data.levels[f]) + 63) // 64 if f in data.levels else 0 for f in range(len(data.column))])
-        self.set_at = np.where(words > 0, np.cumsum(words) - words, -1).astype(np.int32)
-        d.set_at, d.set_words, d.most_words = <const int32_t *> address(self.set_at), words.sum(), words.max()
-        d.most_levels = max(map(len, data.levels.values()))
-        self.least = np.zeros(64 * d.set_words, dtype=np.int64)
-        for f, least in least_levels.items():
-            self.least[64 * self.set_at[f] : 64 * self.set_at[f] + len(least)] = least
-        d.least_level = <const int64_t *> address(self.least)
+        d.set_at, d.least_level = <const int32_t *> address(self.set_at), <const int64_t *> address(self.least)
 
     def pay(self, worth, used, used_at, double new_worth):
         """Multiply gains by ``worth`` of the feature, and by ``new_worth`` at thresholds that are not marked as used.

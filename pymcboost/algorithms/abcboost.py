@@ -18,10 +18,12 @@ LogitBoost; P. Li and W. Zhao, Fast ABC-Boost: a unified framework for selecting
 classification.
 """
 
+from typing import Any
+
 import numpy as np
 
 from pymcboost.data.tree_data import Grown, TreeData
-from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees
+from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, cells_of
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
@@ -42,11 +44,13 @@ class ClassTreesBooster(Booster):
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for trees."""
-        return TreeData(X, codes, n_classes, weight, max_bins=self.params.max_bins, n_threads=n_threads)
+        categorical = () if self.categories is None else self.categories.feature
+        max_bins = self.params.max_bins
+        return TreeData(X, codes, n_classes, weight, max_bins=max_bins, n_threads=n_threads, categorical=categorical)
 
     def new_builder(self):
         """Trees with one number in a leaf."""
-        return TreesBuilder(self.data.n_classes, self.data.n_features)
+        return TreesBuilder(self.data.n_classes, self.data.n_features, categories=self.categories)
 
     def memory(self):
         """Scores and probabilities, and a tree for every class."""
@@ -54,8 +58,7 @@ class ClassTreesBooster(Booster):
 
     def _memory_of(self, n_trees):
         p, data, K = self.params, self.data, self.data.n_classes
-        bounded = p.min_samples_leaf * min(data.weight_unit, data.weight.mean()) > data.weight.min() * (1 + 1e-9)
-        words = 2 if data.dtype == np.float64 or (bounded and not self.counts) else 1
+        words, _ = cells_of(data, p.min_samples_leaf, self.counts)
         size = (8 + data.dtype.itemsize) * data.n_rows * K
         scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
         own = memory.tables(data, K, 2 * memory.chunks(data) / K)
@@ -75,6 +78,8 @@ class ClassTreesBooster(Booster):
             l2=p.l2_regularization,
             min_gain=p.min_gain,
             min_hessian_leaf=0.0 if self.counts else p.min_hessian_leaf,
+            subsample=p.subsample,
+            min_samples_category=p.min_samples_category,
         )
 
     def restart(self, scores):
@@ -101,7 +106,9 @@ class ClassTreesBooster(Booster):
         if not leaf.any() or (self.params.min_gain > 0 and not n_splits.any()):
             return None
         trees.add(tree, np.where(sign > 0, cls, lost), np.where(sign > 0, lost, cls))
-        builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost)
+        nan_left = splits[1]
+        sets = {j: self.categories.packed(column[j], its, nan_left[j]) for j, its in trees.codes(tree).items()}
+        builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost, sets)
         used, place = np.unique(column, return_inverse=True)
         self.gain[used] += np.bincount(place, gain)
         builder.end_round()
@@ -164,7 +171,7 @@ class AdaptiveBaseBooster(ClassTreesBooster):
         tried = K if p.n_candidates is None else min(p.n_candidates, K)
         numbers = [K * (K - 1) // 2 - (K - c) * (K - c - 1) // 2 for c in range(K + 1)]
         # Leaves of the rows and of the trees, their factors, and what is known of every pair.
-        each = Grown.bytes_of(1, p.max_leaf_nodes, m) + 8 * p.max_leaf_nodes + 1000
+        each = Grown.bytes_of(1, p.max_leaf_nodes, m, self.data.set_words) + 8 * p.max_leaf_nodes + 1000
 
         def remedy(room):
             fitting = [c for c in range(1, tried) if numbers[c] * each <= room]
@@ -237,6 +244,8 @@ class ClassTreesClassifier(EnsembleClassifier):
     subsample: float = 1.0
     l2_regularization: float = 0.0
     min_gain: float = 0.0
+    categorical_features: Any | None = "from_dtype"
+    min_samples_category: float = 15.0
 
 
 @estimator

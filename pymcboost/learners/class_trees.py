@@ -4,12 +4,23 @@ import numpy as np
 
 from pymcboost._kernels import trees as _trees
 from pymcboost.data.tree_data import Grown, Quantiser
+from pymcboost.learners.levels import least_levels
 
 # A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
 LARGEST_STEP = 50.0
 # Training is over when the probability missing from the true classes is rounding, on average.
 MACHINE_ACCURACY = np.finfo(np.float64).eps
 LARGEST_SCALE = 1e30
+
+
+def cells_of(data, min_samples_leaf, counts):
+    """Words of a histogram's cell, and whether leaves are bounded by their weights.
+
+    Cells of one word have no counts: h is what bounds a leaf, which is the weight in mart alone.
+    """
+    bounded = min_samples_leaf * min(data.weight_unit, data.weight.mean()) > data.weight.min() * (1 + 1e-9)
+    counted = data.dtype == np.float64 or data.columns.levels or (bounded and not counts)
+    return 2 if counted else 1, bounded
 
 
 class ClassTrees:
@@ -28,24 +39,22 @@ class ClassTrees:
     counts : bool
         mart: the gain divides by weights rather than by second derivatives.
     n_threads : int
-    max_features, l2, min_gain, min_hessian_leaf : float, optional
+    max_features, l2, min_gain, min_hessian_leaf, subsample, min_samples_category : float, optional
         As in the estimators.
     """
 
     def __init__(
         self, data, *, max_leaves, max_depth, min_samples_leaf, counts, n_threads, max_features=1.0, l2=0.0,
-        min_gain=0.0, min_hessian_leaf=0.0,
+        min_gain=0.0, min_hessian_leaf=0.0, subsample=1.0, min_samples_category=15.0,
     ):  # fmt: skip
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
         self._max_features = max_features
-        # Cells of one word have no counts: h is what bounds a leaf, which is the weight in mart alone.
-        least = min_samples_leaf * min(data.weight_unit, data.weight.mean())
-        bounded = least > data.weight.min() * (1 + 1e-9)
-        cell_words = 2 if data.dtype == np.float64 or (bounded and not counts) else 1
+        cell_words, bounded = cells_of(data, min_samples_leaf, counts)
         self.units = units = Quantiser(data, cell_words, min_samples_leaf if bounded else 0.0)
+        levels = least_levels(data, units.weight, subsample, units.per_count, min_samples_category)
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, units.least, cell_words, False, data.pools(cell_words, max_leaves),
-            n_threads, l2=l2, min_hessian=min_hessian_leaf, min_gain=min_gain,
+            n_threads, l2=l2, min_hessian=min_hessian_leaf, min_gain=min_gain, least_levels=levels,
         )  # fmt: skip
         self.weight = units.weight
         self.total = float(units.weight.sum() if len(units.weight) else data.n_rows)
@@ -109,7 +118,7 @@ class ClassTrees:
         """
         jobs = np.asarray(jobs, dtype=np.int32).reshape(-1, 2)
         if self._grown is None or len(self._grown.n_splits) < len(jobs):
-            self._grown = Grown.empty(len(jobs), self.max_leaves, self.data.n_rows)
+            self._grown = Grown.empty(len(jobs), self.max_leaves, self.data.n_rows, self.data.set_words)
         k, b = jobs.T
         based = b >= 0
         abs_g = np.where(based, self._abs_g[k] + self._abs_g[b], self._abs_g[k])
@@ -176,3 +185,7 @@ class ClassTrees:
     def trees(self, chosen):
         """The listed trees of the last `grow`: what `TreesBuilder.add_trees` takes, and the gains of their splits."""
         return self._grown.trees(chosen, self.data)
+
+    def codes(self, chosen):
+        """Codes on the left of the splits of categorical features, by their places among the splits of `trees`."""
+        return self._grown.codes(chosen, self.data)

@@ -7,6 +7,7 @@ import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
+from pymcboost.learners.levels import least_levels
 from pymcboost.learners.reuse import on_grid
 
 # Largest entry of a leaf vector before shrinkage.
@@ -20,9 +21,6 @@ DRAWN, OF_POWER = 2, 0.4
 FEW_CLASSES, LANES = 4, 16
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
-
-# A level has a place of its own in a node with this share of its drawn rows, if these are not fewer.
-OF_LEVEL, FEWEST_OF_LEVEL = 0.7, 3
 
 
 def leaves_for(n_rows):
@@ -114,7 +112,7 @@ class VectorTrees:
         self._groups = None if groups is None else groups[data.columns.column]
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool)
-        self._least_levels = {f: self._least_of(f, min_samples_category) for f in data.columns.levels}
+        self._least_levels = least_levels(data, loss.weight, subsample, loss.units, min_samples_category)
         n_columns = columns_for(split_columns, data.n_classes)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
@@ -131,14 +129,6 @@ class VectorTrees:
         if self.reuse is not None:
             self.reuse.lay_on(grower)
         return grower
-
-    def _least_of(self, f, most):
-        """Weights of the levels of feature f in a node below which they go together."""
-        its, n = self.data.columns.codes[self.data.columns.lane[f]], len(self.data.columns.levels[f])
-        weight = np.bincount(its, self.loss.weight if len(self.loss.weight) else None, n)[:n].astype(np.float64)
-        weight = self.data.comm.sum(weight)
-        least = np.clip(weight * self._subsample * OF_LEVEL, min(FEWEST_OF_LEVEL, most), most)
-        return np.ceil(least * self.loss.units * (1 - 1e-9)).astype(np.int64)
 
     def fit(self, key):
         """Next tree, or None where no split is left. ``key``: 64 bits that decide about the random features.
@@ -159,7 +149,6 @@ class VectorTrees:
             return None
         value = self.leaf_vectors(rows, leaf_start)
         threshold, column = self.data.threshold_of(feature, pos), self.data.columns.column[feature]
-        threshold[list(sets)] = 0
         sets = {j: self.data.columns.levels[feature[j]][bins] for j, bins in sets.items()}
         if self._max_entries is not None:
             sparse_leaves(value[:, : self.data.n_classes], self._max_entries, self.loss.shift_invariant)

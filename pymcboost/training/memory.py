@@ -160,11 +160,13 @@ def trees(data, n_trees, max_leaves, n_threads, cell_words):
     histogram = 8 * cell_words * (LANES * int(sum(cells)) + columns.n_sparse)
     kept = max_leaves if histogram * max_leaves <= POOL_BYTES else 1
     tiles = LANES * len(cells) * m * columns.code_bytes
+    words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
+    sets = 8 * (2 * max_leaves * data.set_words + 2 * sum(words)) + 64 * 64 * data.set_words
     return [
-        Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, m), FEWER),
+        Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, m, data.set_words), FEWER),
         Part("the columns in tiles", tiles, "fewer features or rows"),
         Part(
-            "histograms and the rows of a tree", n_threads * (histogram * kept + m * (16 * cell_words + 4)),
+            "histograms and the rows of a tree", n_threads * (histogram * kept + m * (16 * cell_words + 4) + sets),
             "fewer leaves (max_leaf_nodes), bins (max_bins) or threads (n_jobs)",
         ),
     ]  # fmt: skip
