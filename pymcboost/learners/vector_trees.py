@@ -112,7 +112,9 @@ class VectorTrees:
         self._groups = None if groups is None else groups[data.columns.column]
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool)
-        self._least_levels = least_levels(data, loss.weight, subsample, loss.units, min_samples_category)
+        self._least_levels = {}
+        if data.columns.levels:
+            self._least_levels = least_levels(data, loss.weight, subsample, loss.units, min_samples_category)
         n_columns = columns_for(split_columns, data.n_classes)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
