@@ -106,8 +106,7 @@ class ClassTreesBooster(Booster):
         if not leaf.any() or (self.params.min_gain > 0 and not n_splits.any()):
             return None
         trees.add(tree, np.where(sign > 0, cls, lost), np.where(sign > 0, lost, cls))
-        nan_left = splits[1]
-        sets = {j: self.categories.packed(column[j], its, nan_left[j]) for j, its in trees.codes(tree).items()}
+        sets = builder.packed(column, splits[1], trees.codes(tree))
         builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost, sets)
         used, place = np.unique(column, return_inverse=True)
         self.gain[used] += np.bincount(place, gain)

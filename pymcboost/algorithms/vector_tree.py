@@ -25,7 +25,7 @@ from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, group_bits, signs_of
 from pymcboost.learners.reuse import Reuse
-from pymcboost.learners.vector_trees import VectorTrees, columns_for, drawn_of, leaves_for
+from pymcboost.learners.vector_trees import MOST_SEARCHED, VectorTrees, columns_for, drawn_of, leaves_for
 from pymcboost.losses import LossName, check_own, loss_of
 from pymcboost.losses.narrow import NarrowRows
 from pymcboost.losses.rows import Rows
@@ -48,8 +48,6 @@ LossScoring = (
 HASTY_RATE = 0.2
 # With more classes than these, few entries in leaves are the remedy for want of memory.
 MANY_CLASSES = 100
-# Columns that splits are found on where there are categories: one block of lanes, less that of the weight.
-MOST_SEARCHED = 15
 
 
 class VectorTreeBoost(Booster):
@@ -267,7 +265,7 @@ class VectorTreeBoost(Booster):
         vectors = tree.value[:, : self.data.n_classes].astype(np.float32)
         if not vectors.any():
             return None
-        sets = {j: self.categories.packed(tree.feature[j], codes, tree.nan_left[j]) for j, codes in tree.sets.items()}
+        sets = self.builder.packed(tree.feature, tree.nan_left, tree.sets)
         self.builder.add_tree(tree.feature, tree.threshold, tree.nan_left, tree.right, vectors, sets=sets)
         self.builder.end_round()
         np.add.at(self.gain, tree.feature, tree.gain)

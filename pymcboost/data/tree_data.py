@@ -168,7 +168,7 @@ class Grown:
         return s[:, 0], data.column[feature], threshold, nan_left, right, self.value[chosen][leaves], gain
 
     def codes(self, chosen, data):
-        """Of the listed trees, by the place of a split among all their splits: codes on its left, as `trees` has them."""
+        """Codes on the left of the splits on categories of the listed trees, by the place of the split in `trees`."""
         levels = data.columns.levels
         if not levels:
             return {}

@@ -21,6 +21,8 @@ DRAWN, OF_POWER = 2, 0.4
 FEW_CLASSES, LANES = 4, 16
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
+# Columns that splits are found on where there are categories: one block of lanes, less that of the weight.
+MOST_SEARCHED = 15
 
 
 def leaves_for(n_rows):
@@ -112,9 +114,7 @@ class VectorTrees:
         self._groups = None if groups is None else groups[data.columns.column]
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool)
-        self._least_levels = {}
-        if data.columns.levels:
-            self._least_levels = least_levels(data, loss.weight, subsample, loss.units, min_samples_category)
+        self._least_levels = least_levels(data, loss.weight, subsample, loss.units, min_samples_category)
         n_columns = columns_for(split_columns, data.n_classes)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
@@ -209,12 +209,15 @@ class ClassificationTrees(VectorTrees):
     n_threads : int
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
+    min_samples_category : float, default=15
+        As in the estimators, in the trees' weights.
     """
 
-    def __init__(self, data, loss, max_leaves, max_depth, n_threads, min_share=0.0):
+    def __init__(self, data, loss, max_leaves, max_depth, n_threads, min_share=0.0, min_samples_category=15.0):
         super().__init__(
             data, loss, max_leaves=max_leaves, max_depth=max_depth, min_samples_leaf=0.0,
             max_features=1.0, leaf_step=None, learning_rate=1.0, n_threads=n_threads, min_share=min_share,
+            min_samples_category=min_samples_category,
         )  # fmt: skip
 
     def fit(self, weight):

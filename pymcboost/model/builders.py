@@ -26,6 +26,13 @@ class _Builder:
         if array is not None:
             setattr(self, name, roomy(array, n))
 
+    # Categorical features, where there are any.
+    categories = None
+
+    def packed(self, feature, nan_left, codes):
+        """Bits of the codes that splits send left, by the number of the split, as trees are added with them."""
+        return {j: self.categories.packed(feature[j], its, nan_left[j]) for j, its in codes.items()} if codes else {}
+
     def freeze(self):
         """The model so far as read-only copies; the builder can go on growing.
 
@@ -85,7 +92,7 @@ class EnsembleBuilder(_Builder):
             self._left[n] = -self._right[n] if left is None else left
         self._n = n + 1
 
-    def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
+    def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None):
         """Append a tree with one split and leaves for each class as a stump; see `TreesBuilder.add_tree`."""
         low, high = np.asarray(leaf)
         self.add_stump(feature[0], threshold[0], nan_left[0], high, None if np.array_equal(low, -high) else low)

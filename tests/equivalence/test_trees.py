@@ -1308,7 +1308,7 @@ def test_first_trees_are_lightgbms_on_real_data(data_folder, name, K):
 
 
 def with_categories(m, levels, rng, weight=None, K=3):
-    """Two columns of categories, one with missing values, beside a number and a flag; and classes that depend on both."""
+    """Columns of categories, one with missing values, and a number; and classes that depend on them."""
     X = rng.integers(0, [levels, 2, levels, 7], (m, 4)).astype(np.float64)
     X[rng.random(X.shape) < [0.1, 0, 0, 0.3]] = np.nan
     y = (np.nan_to_num(X[:, 0], nan=3) * 7 % K + rng.integers(0, 2, m)).astype(int) % K

@@ -119,9 +119,9 @@ def gain_of(left, right, l2=0.0):
 
 
 def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
-    """The best set of levels of a column as a `Split`, or None: orders by g / h, rare levels in the place of all of them.
+    """The best set of levels of a column as a `Split`, or None.
 
-    Every beginning of the order is tried, with missing rows right, then left; the first of equals is taken. The heavier
+    Levels are ordered by g / h, rare ones by their common g / h. Every beginning of the order is tried, with missing rows right, then left; the first of equals is taken. The heavier
     side is the right one.
     """
     bins, n_levels = view.bins[column][rows], len(view.levels[column])
