@@ -121,8 +121,8 @@ def gain_of(left, right, l2=0.0):
 def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
     """The best set of levels of a column as a `Split`, or None.
 
-    Levels are ordered by g / h, rare ones by their common g / h. Every beginning of the order is tried, with missing rows right, then left; the first of equals is taken. The heavier
-    side is the right one.
+    Levels are ordered by g / h, rare ones by their common g / h. Every beginning of the order is tried, with missing
+    rows right, then left; the first of equals is taken. The heavier side is the right one.
     """
     bins, n_levels = view.bins[column][rows], len(view.levels[column])
     by_bin = np.array([np.bincount(bins + 1, v[rows], n_levels + 1) for v in values]).astype(np.int64)

@@ -8,7 +8,7 @@ import scipy.sparse
 from reference.modelreader import File
 from reference.scoring import exits_of_sets, random_rows, random_sets, with_codes
 
-from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier, load_model
+from pymcboost import JointBoostClassifier, VectorTreeBoostClassifier, load_model
 from pymcboost.callbacks import Checkpoint
 from pymcboost.export import integer_labels, to_c, to_onnx, to_treelite
 from pymcboost.inspection import contributions, curve, importance, plot_importance, plot_tree, to_frame
@@ -170,7 +170,7 @@ def test_wrong_input_is_explained():
     with pytest.raises(ValueError, match="text in an array; give X as a data frame"):
         VectorTreeBoostClassifier(categorical_features=[0]).fit(np.array([["a"], ["b"]], dtype=object), [0, 1])
     with pytest.raises(TypeError, match="categorical_features"):
-        MCBoostClassifier(categorical_features=[0])
+        JointBoostClassifier(categorical_features=[0])
 
 
 def test_trainings_go_on_to_the_same_bytes(fitted, tmp_path):
