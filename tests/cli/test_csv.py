@@ -183,7 +183,7 @@ def test_categories_score_as_in_python(tmp_path):
 def test_wrong_categories_are_explained(tmp_path, files):
     (tmp_path / "t.csv").write_text("kind,a,b\n1,x,2\n2,y,3\n")
     for arguments, message in (
-        (["-a", "mart", "t.csv", "--categorical-features", "a"], "--categorical-features is for -a vector-tree; mart"),
+        (["-a", "jointboost", "t.csv", "--categorical-features", "a"], "min-samples-category; jointboost has no categories"),
         (["-a", "vector-tree", files / "train.svm", "--categorical-features", "a"], "of a CSV or Parquet file; LIBSVM"),
         (["-a", "vector-tree", "t.csv", "--categorical-features", "c"], "there is no column 'c'; there are 'a', 'b'"),
         (["-a", "vector-tree", "t.csv"], "'a' has the text 'x'; .* name the column in --categorical-features a"),

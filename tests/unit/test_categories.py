@@ -8,6 +8,7 @@ import scipy.sparse
 from reference.modelreader import File
 from reference.scoring import exits_of_sets, random_rows, random_sets, with_codes
 
+import pymcboost
 from pymcboost import JointBoostClassifier, VectorTreeBoostClassifier, load_model
 from pymcboost.callbacks import Checkpoint
 from pymcboost.export import integer_labels, to_c, to_onnx, to_treelite
@@ -367,3 +368,52 @@ def test_many_classes(n_classes):
     ordered = VectorTreeBoostClassifier(**options).fit(X, y)
     assert model.model_.ensemble.subset.any()
     assert model.score(X, y) > max(0.8, ordered.score(X, y) - 0.05)
+
+
+TAKERS = sorted(
+    name
+    for name in pymcboost.__all__
+    if "min_samples_category" in getattr(getattr(pymcboost, name), "__dataclass_fields__", ())
+)
+
+
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+@pytest.mark.parametrize("name", TAKERS)
+def test_all_that_take_categories(name, weak_learner):
+    """Frames and codes, the slow reader, threads, going on from half of the rounds, and text of the sets."""
+    cls, (X, y) = getattr(pymcboost, name), frame()
+    options = {"categorical_features": WANTED, "random_state": 0, "min_samples_category": 2, "n_estimators": 4}
+    if "weak_learner" in cls.__dataclass_fields__:
+        options["weak_learner"] = weak_learner
+    model = cls(n_jobs=1, **options).fit(X, y)
+    trees = model.model_.ensemble
+    assert trees.subset.max() > 0
+    assert weak_learner == "tree" or "weak_learner" not in options or np.diff(trees.offset).max() == 1
+    assert cls(n_jobs=3, **options).fit(X, y).model_.to_bytes() == model.model_.to_bytes()
+    part = cls(**{**options, "n_estimators": 2}, warm_start=True).fit(X, y).set_params(n_estimators=4).fit(X, y)
+    assert part.model_.to_bytes() == model.model_.to_bytes()
+    rows = frame(60, 3)[0].assign(code=[50.0, -1.0, 0.5, np.nan] * 15)
+    codes = model.model_.categories.encoded(rows).to_numpy(np.float32)
+    reader = File(model.model_.to_bytes())
+    expected = np.array([reader.scores(row) for row in codes.tolist()])
+    assert model.model_.raw_scores(codes).tobytes() == expected.tobytes()
+    assert model.decision_function(rows).tobytes() == model.model_.decision_function(codes).tobytes()
+    missing = rows.assign(code=np.nan)
+    assert model.predict(missing).tolist() == model.predict(rows).tolist()
+    assert " in {" in "".join(as_text(model.model_))
+    with pytest.raises(ValueError, match="no categories; save the model as a list"):
+        model.save("never.mcb", layout="interval")
+
+
+def test_stumps_without_categories_are_stumps():
+    X, y = frame()
+    for given in (X[["number"]], X[["number"]].to_numpy()):
+        model = pymcboost.MCBoostClassifier(n_estimators=3).fit(given, y).model_
+        assert model.layout == "list" and type(model.ensemble).__name__ == "Stumps"
+
+
+def test_at_most_15_classes_of_classification_trees():
+    X = np.arange(200.0).reshape(-1, 1) % 20
+    model = pymcboost.SAMMEClassifier(n_estimators=1, categorical_features=[0])
+    with pytest.raises(ValueError, match="it is for at most 15 classes, not 20; set categorical_features to None"):
+        model.fit(X, X[:, 0].astype(int))
