@@ -54,9 +54,10 @@ def fitted():
     return VectorTreeBoostClassifier(**SMALL, categorical_features=WANTED).fit(X, y)
 
 
+@pytest.mark.parametrize("vector", [True, False])
 @pytest.mark.parametrize(("d", "n_classes"), [(4, 3), (9, 2), (700, 18)])
-def test_scores_of_sets_equal_the_twin(d, n_classes):
-    trees = random_sets(9, d, n_classes)
+def test_scores_of_sets_equal_the_twin(d, n_classes, vector):
+    trees = random_sets(9, d, n_classes, vector=vector)
     model = Model.from_ensemble(trees, range(n_classes), link="softmax")
     X = with_codes(random_rows(21, d))
     reader = File(model.to_bytes())
@@ -66,7 +67,13 @@ def test_scores_of_sets_equal_the_twin(d, n_classes):
     leaves, ends = model.apply(X), trees.offset + np.arange(len(trees.offset))
     sums = np.tile(trees.bias.astype(np.float64), (len(X), 1))
     for t in range(len(trees)):
-        sums += trees.leaf[ends[t] + leaves[:, t]]
+        value = trees.leaf[ends[t] + leaves[:, t]]
+        if vector:
+            sums += value
+            continue
+        sums[:, trees.cls[t]] += value
+        if trees.base[t] >= 0:
+            sums[:, trees.base[t]] -= value
     assert sums.tobytes() == expected.tobytes()
     for rounds, scores in enumerate(model.staged_decision_function(X), 1):
         part = model.truncate(rounds)
