@@ -141,7 +141,7 @@ cdef class Grower:
     l2, min_hessian, min_gain : float
         Of the trees of `grow_softmax`, as in the estimators.
     least_levels : dict, optional
-        By categorical feature, weights of its levels in a node below which they go together.
+        By categorical feature, (2, levels): first the weights in a node below which levels go together.
     """
 
     cdef pmb_pair_data data
@@ -161,6 +161,7 @@ cdef class Grower:
             raise ValueError("categories need cell_words=2")
         cdef pmb_level_data *levels = &self.data.levels
         set_at, levels.set_words, levels.most_words, levels.most_levels, least = data.sets(least_levels)
+        least = None if least is None else least[0]
         levels.set_at, levels.least_level = <const int32_t *> address(set_at), <const int64_t *> address(least)
         self.keep = data, set_at, least
         self.data.c = columns_of(data)

@@ -7,7 +7,9 @@ OF_LEVEL, FEWEST_OF_LEVEL = 0.7, 3
 
 
 def least_levels(data, weight, share, units, most):
-    """By categorical feature, integer weights of its levels in a node below which they go together.
+    """By categorical feature, integer weights of its levels in a node: below which they go together, and are in parts.
+
+    Levels are in parts where a split has parted their rows before: to part the sides by them must gain more.
 
     Parameters
     ----------
@@ -19,13 +21,18 @@ def least_levels(data, weight, share, units, most):
     units : float
         Of a weight of 1.
     most : float
-        Weight from which on a level has a place of its own everywhere.
+        Weight from which on a level has a place of its own everywhere; 0: all have, and none counts as in parts.
+
+    Returns
+    -------
+    dict of int to ndarray of int64 (2, n_levels)
     """
     columns, found = data.columns, {}
     for f in columns.levels:
         its, n = columns.codes[columns.lane[f]], len(columns.levels[f])
         total = np.bincount(its, weight if len(weight) else None, n)[:n].astype(np.float64)
         total = data.comm.sum(total)
-        least = np.clip(total * share * OF_LEVEL, min(FEWEST_OF_LEVEL, most), most)
+        whole = total * share * OF_LEVEL
+        least = np.stack((np.clip(whole, min(FEWEST_OF_LEVEL, most), most), whole if most > 0 else 0 * whole))
         found[f] = np.ceil(least * units * (1 - 1e-9)).astype(np.int64)
     return found

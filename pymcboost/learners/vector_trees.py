@@ -21,6 +21,9 @@ DRAWN, OF_POWER = 2, 0.4
 FEW_CLASSES, LANES = 4, 16
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
+# Share of the mean squared gradient of a row that a split on categories must gain more for each of them that is in
+# parts, see `least_levels`. Chosen by cross-validation, see docs/benchmarks.md.
+PER_LEVEL = 0.35
 # Columns that splits are found on where there are categories: one block of lanes, less that of the weight.
 MOST_SEARCHED = 15
 
@@ -143,9 +146,10 @@ class VectorTrees:
         if A is None:
             return None
         least = self._least_gain() / self._searched.gain_unit
-        grown = self._grower.grow(A, key, least)
+        cost = self._level_cost() / self._searched.gain_unit
+        grown = self._grower.grow(A, key, least, cost)
         if not len(grown[0]) and self._n_drawn < self._n_used:
-            grown = self._new_grower(self._n_used, self._n_used).grow(A, key, least)
+            grown = self._new_grower(self._n_used, self._n_used).grow(A, key, least, cost)
         feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = grown
         if not len(feature):
             return None
@@ -166,6 +170,9 @@ class VectorTrees:
         if not self._min_relative_gain:
             return self._min_gain
         return max(self._min_gain, self._min_relative_gain * self.loss.mean_square())
+
+    def _level_cost(self):
+        return PER_LEVEL * self.loss.mean_square() if self._least_levels else 0.0
 
     def leaf_vectors(self, rows, leaf_start):
         """What is added to the scores of the rows of every leaf, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
@@ -224,6 +231,9 @@ class ClassificationTrees(VectorTrees):
         """Tree for the weights (m,) of the rows, or None where no split is left."""
         self.loss.weight = weight
         return super().fit(0)
+
+    def _level_cost(self):
+        return 0.0
 
     def leaf_vectors(self, rows, leaf_start):
         """See `VectorTrees`."""

@@ -128,7 +128,7 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
     by_bin = np.array([np.bincount(bins + 1, v[rows], n_levels + 1) for v in values]).astype(np.int64)
     gone, cells, total = by_bin[:, 0], by_bin[:, 1:], by_bin.sum(axis=1)
     there = np.flatnonzero(cells[1])
-    rare = cells[2, there] < np.asarray(view.least[column])[there]
+    rare = cells[2, there] < view.least[column][0][there]
     together = cells[:, there[rare]].sum(axis=1)
     sums = np.where(rare, together[:, None], cells[:, there])
     key = (sums[0] / sums[1]).astype(np.float32)
