@@ -174,7 +174,8 @@ cdef class Grower:
             raise ValueError(f"categories need columns in one block, not {d.n_classes}")
         d.set_at = <const int32_t *> address(self.set_at)
         if self.least is not None:
-            d.least_level, d.whole_level = <const int64_t *> address(self.least[0]), <const int64_t *> address(self.least[1])
+            d.least_level = <const int64_t *> address(self.least[0])
+            d.whole_level = <const int64_t *> address(self.least[1])
 
     def pay(self, worth, used, used_at, double new_worth):
         """Multiply gains by ``worth`` of the feature, and by ``new_worth`` at thresholds that are not marked as used.
