@@ -124,7 +124,7 @@ PMB_INLINE int32_t pmb_leaf_node(const pmb_pairs *w, int j) { return w->order[2 
 PMB_STATIC void pmb_softmax_tree(pmb_pairs *w, const void *S, int is_double, int K, int k, int b, const int32_t *y,
                                  const int64_t *class_start, const double *weight, int counts, pmb_scale scale,
                                  const int32_t *sample, int64_t n_sample, double shrinkage, double cap,
-                                 pmb_tree_out out) {
+                                 double level_cost, pmb_tree_out out) {
     const pmb_pair_options *o = w->o;
     int64_t m = w->d->c.m;
     int other = b < 0 ? k : b, low = k < other ? k : other, high = k + other - low; /* (k, b) draws what (b, k) does */
@@ -139,6 +139,7 @@ PMB_STATIC void pmb_softmax_tree(pmb_pairs *w, const void *S, int is_double, int
         else pmb_quantise_1_f_0(pf, qf, from, to, r, weight, counts, scale, w->gh);
     }
     pmb_set_limits(&w->limits, o, counts ? 0 : o->l2 * scale.h, o->min_hessian * scale.h * (1 - 1e-9));
+    w->limits.level_cost = level_cost / unit;
     w->g.min_gain = o->min_gain / unit;
     w->key = pmb_mix(o->key + ((uint64_t)low * (uint64_t)K + (uint64_t)high + 1) * PMB_GOLDEN);
     int n_leaves = pmb_grow_to(w, sample, n_sample, unit, 0, &out);

@@ -2,7 +2,8 @@
  *
  * The levels in a node are put in the order of g / h, and the order is scanned as that of values is: the best subset of
  * all is one of its beginnings. Levels of little weight in the node, whose g / h is noise, stay together and take the
- * place of their common one.
+ * place of their common one. Of many levels some subset fits noise: what chance gains is taken off for levels whose rows
+ * have been parted before, as in vectors_levels.h.
  */
 #ifndef PYMCBOOST_PAIRS_LEVELS_H
 #define PYMCBOOST_PAIRS_LEVELS_H
@@ -14,12 +15,13 @@ typedef struct {
     const int32_t *set_at;      /* by feature: words of sets before its own, -1: ordered; NULL: all are */
     int32_t set_words, most_words, most_levels; /* words of all sets, of the largest one, and its bins */
     const int64_t *least_level; /* weights of levels in a node below which they go together, from 64 set_at[f] on */
+    const int64_t *whole_level; /* likewise: below which they are in parts */
 } pmb_level_data;
 
 /* One level of a node. */
 typedef struct {
     pmb_sums sums;
-    int32_t bin, rare;
+    int32_t bin, rare, in_parts;
 } pmb_level;
 
 /* Room for the levels of one feature, for each thread. */
@@ -46,12 +48,14 @@ PMB_STATIC void pmb_level_scratch_free(pmb_level_scratch *s) {
 PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *l, int f, const int64_t *cells,
                                     int words, pmb_level *level, uint64_t *key) {
     const int64_t *least = l->least_level + 64 * (int64_t)l->set_at[f];
+    const int64_t *whole = l->whole_level + 64 * (int64_t)l->set_at[f];
     pmb_sums together = {0, 0, 0};
     int32_t n = 0;
     for (int32_t b = 0; b < c->n_bins[f]; b++) {
-        pmb_level one = {pmb_cell(cells + (int64_t)b * 16 * words, words, 16), b, 0};
+        pmb_level one = {pmb_cell(cells + (int64_t)b * 16 * words, words, 16), b, 0, 0};
         if (one.sums.h == 0) continue;
         one.rare = one.sums.n < least[b];
+        one.in_parts = !one.rare && one.sums.n < whole[b];
         if (one.rare) pmb_sums_add(&together, one.sums, 1);
         level[n++] = one;
     }
@@ -73,11 +77,12 @@ PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data 
     uint64_t *key = scratch->key + PMB_THREAD() * 2 * scratch->most;
     pmb_split best = {-1, f, 0, 0, {0, 0, 0}, set};
     pmb_sums left = {0, 0, 0}, missing = {0, 0, 0};
-    int32_t n = pmb_order_levels(c, l, f, cells, words, level, key), at = -1;
+    int32_t n = pmb_order_levels(c, l, f, cells, words, level, key), at = -1, parts = 0;
     if (c->has_missing[f]) missing = pmb_cell(cells + (int64_t)rows * 16 * words, words, 16);
     for (int32_t j = 0; j < n; j++) {
         const pmb_level *here = level + (uint32_t)key[j];
         pmb_sums_add(&left, here->sums, 1);
+        parts += here->in_parts;
         if (here->rare && j + 1 < n && level[(uint32_t)key[j + 1]].rare) continue;
         for (int side = 0; side <= (missing.h > 0); side++) {
             pmb_sums own = left, right = total;
@@ -92,6 +97,9 @@ PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data 
             at = j;
         }
     }
+    if (parts > 2 && q->level_cost > 0) best.score -= q->level_cost * (parts - 2) * (double)total.h;
+    if (best.score <= 0) at = -1;
+    if (at < 0) best.score = -1;
     if (at < 0) return best;
     int turned = 2 * best.left.n > total.n;
     memset(set, 0, sizeof(uint64_t) * pmb_set_words(c, f));

@@ -26,6 +26,7 @@ typedef struct {
 typedef struct {
     int64_t least_n, least_h; /* on either side; with one word h is n, and least_n the larger of the two */
     double l2;                /* added to the h of either side */
+    double level_cost;        /* gain that a set loses for every level in parts but two */
     float of_h, l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
     int32_t plain;    /* neither l2 nor least_h */
 } pmb_limits;
@@ -39,6 +40,7 @@ PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *o, double 
     q->least_h = (int64_t)ceil(least_h < most ? least_h : most);
     if (one && q->least_n < q->least_h) q->least_n = q->least_h;
     q->l2 = l2;
+    q->level_cost = 0;
     q->of_h = exponent > 30 ? (float)ldexp(1, 30 - exponent) : 1;
     q->l2_1 = (float)(l2 * q->of_h);
     q->plain = l2 == 0 && (one || q->least_h == 0);

@@ -18,6 +18,7 @@ cdef extern from "class_trees.h" nogil:
         const int32_t *set_at
         int32_t set_words, most_words, most_levels
         const int64_t *least_level
+        const int64_t *whole_level
     ctypedef struct pmb_pair_data:
         pmb_columns c
         int32_t n_tiles
@@ -62,7 +63,7 @@ cdef extern from "class_trees.h" nogil:
     void pmb_softmax_tree(pmb_pairs *w, const void *S, int is_double, int K, int k, int b, const int32_t *y,
                           const int64_t *class_start, const double *weight, int counts, pmb_scale scale,
                           const int32_t *sample, int64_t n_sample, double shrinkage, double cap,
-                          pmb_tree_out out)
+                          double level_cost, pmb_tree_out out)
     double pmb_edge_tree(pmb_pairs *w, const void *A, int is_double, int stride, const double *weight, double limit,
                          double unit, double per_count, pmb_tree_out out)
     void pmb_class_tree(pmb_pairs *w, const double *weight, const int32_t *y, const double *g_of, const double *h_of,
@@ -141,7 +142,7 @@ cdef class Grower:
     l2, min_hessian, min_gain : float
         Of the trees of `grow_softmax`, as in the estimators.
     least_levels : dict, optional
-        By categorical feature, (2, levels): first the weights in a node below which levels go together.
+        By categorical feature, (2, levels): weights in a node below which they go together, and are in parts.
     """
 
     cdef pmb_pair_data data
@@ -161,8 +162,10 @@ cdef class Grower:
             raise ValueError("categories need cell_words=2")
         cdef pmb_level_data *levels = &self.data.levels
         set_at, levels.set_words, levels.most_words, levels.most_levels, least = data.sets(least_levels)
-        least = None if least is None else least[0]
-        levels.set_at, levels.least_level = <const int32_t *> address(set_at), <const int64_t *> address(least)
+        levels.set_at = <const int32_t *> address(set_at)
+        if least is not None:
+            levels.least_level = <const int64_t *> address(least[0])
+            levels.whole_level = <const int64_t *> address(least[1])
         self.keep = data, set_at, least
         self.data.c = columns_of(data)
         self.data.n_tiles, self.data.tiles = data.n_tiles, address(data.tiles)
@@ -213,7 +216,7 @@ cdef class Grower:
     def grow_softmax(self, const real[:, ::1] S, const int32_t[:, ::1] jobs, const int32_t[::1] y,
                      const int64_t[::1] class_start, const double[::1] weight, bint counts, const double[:, ::1] scale,
                      const int32_t[::1] sample, const uint8_t[::1] active, double share, key, double shrinkage,
-                     double cap, out):
+                     double cap, out, const double[::1] level_cost=None):
         """Grow one tree for every job.
 
         Parameters
@@ -230,6 +233,7 @@ cdef class Grower:
         key : 64 bits that decide about these draws
         shrinkage, cap : leaf value = shrinkage * clip(sum g / (sum h + l2), -cap, cap), rounded to float32
         out : Grown
+        level_cost : IN (n,) or None, gain that a set of levels loses for every level in parts but two
         """
         cdef int j, n = jobs.shape[0], outer = min(n, self.n_threads), K = S.shape[0], J = self.max_leaves
         cdef int is_double = real is double
@@ -237,6 +241,9 @@ cdef class Grower:
         cdef const double *weights = &weight[0] if weight.shape[0] else NULL
         cdef const int32_t *rows = &sample[0] if sample.shape[0] else NULL
         cdef int64_t n_sample = sample.shape[0]
+        cdef const double *cost = NULL
+        if level_cost is not None:
+            cost = &level_cost[0]
         if is_double and self.options.cell_words != 2:
             raise ValueError("double precision needs cell_words=2")
         if S.shape[1] != self.data.c.m:
@@ -250,7 +257,7 @@ cdef class Grower:
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             pmb_softmax_tree(&self.work[threadid()], &S[0, 0], is_double, K, jobs[j, 0], jobs[j, 1], &y[0],
                              &class_start[0], weights, counts, (<const pmb_scale *> &scale[j, 0])[0], rows, n_sample,
-                             shrinkage, cap, pmb_out_of(first, j, J, self.data.c.m))
+                             shrinkage, cap, cost[j] if cost != NULL else 0, pmb_out_of(first, j, J, self.data.c.m))
 
     def grow_edges(self, const real[:, :, ::1] A, int n_classes, const double[::1] weight, double limit,
                    double unit, double per_count, double[::1] edge, out):

@@ -4,7 +4,7 @@ import numpy as np
 
 from pymcboost._kernels import trees as _trees
 from pymcboost.data.tree_data import Grown, Quantiser
-from pymcboost.learners.levels import least_levels
+from pymcboost.learners.levels import PER_LEVEL, least_levels
 
 # A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
 LARGEST_STEP = 50.0
@@ -133,9 +133,19 @@ class ClassTrees:
         factor = learning_rate * (1.0 if based.all() else (K - 1) / K)
         self._grower.grow_softmax(
             self.S, jobs, self.data.y, self.data.class_start, self.weight, self.counts, scale,
-            sample, active, self._max_features, key, factor, LARGEST_STEP, self._grown,
+            sample, active, self._max_features, key, factor, LARGEST_STEP, self._grown, self._level_cost(sum_h),
         )  # fmt: skip
         return self._grown
+
+    def _level_cost(self, sum_h):
+        """What a split must gain more for a level in parts; ``sum_h`` are those of the trees.
+
+        By chance a level gains the weight of a row, as H is the variance of G; or its h, where gains divide by weights.
+        """
+        if not self.data.columns.levels:
+            return None
+        mean = self.total / self.data.n_rows
+        return PER_LEVEL * mean * (sum_h / self.total if self.counts else np.ones(len(sum_h)))
 
     def add(self, tree, cls, base):
         """Add the listed trees of the last `grow` to the scores; the bases lose what the classes gain."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
-from pymcboost.learners.levels import least_levels
+from pymcboost.learners.levels import PER_LEVEL, least_levels
 from pymcboost.learners.reuse import on_grid
 
 # Largest entry of a leaf vector before shrinkage.
@@ -21,9 +21,6 @@ DRAWN, OF_POWER = 2, 0.4
 FEW_CLASSES, LANES = 4, 16
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
-# Share of the mean squared gradient of a row that a split on categories must gain more for each of them that is in
-# parts, see `least_levels`. Chosen by cross-validation, see docs/benchmarks.md.
-PER_LEVEL = 0.35
 # Columns that splits are found on where there are categories: one block of lanes, less that of the weight.
 MOST_SEARCHED = 15
 
@@ -172,6 +169,7 @@ class VectorTrees:
         return max(self._min_gain, self._min_relative_gain * self.loss.mean_square())
 
     def _level_cost(self):
+        # By chance a level gains the mean square of a row.
         return PER_LEVEL * self.loss.mean_square() if self._least_levels else 0.0
 
     def leaf_vectors(self, rows, leaf_start):

@@ -103,6 +103,7 @@ def grow(
     shrinkage=1.0,
     share=1.0,
     key=0,
+    level_cost=None,
     **bounds,
 ):
     """Trees of the kernel, as a list of dictionaries."""
@@ -125,6 +126,7 @@ def grow(
         shrinkage,
         LARGEST_STEP,
         out,
+        None if level_cost is None else np.full(len(jobs), level_cost),
     )
     result = []
     for j in range(len(jobs)):
@@ -180,6 +182,7 @@ def check(
     min_hessian=0.0,
     min_gain=0.0,
     least_levels=None,
+    level_cost=0.0,
 ):
     """The kernel's trees equal the twin's split by split, row by row, whatever the pool and the threads."""
     by_column = {int(data.column[f]): least for f, least in (least_levels or {}).items()}
@@ -201,6 +204,7 @@ def check(
         "min_hessian": min_hessian,
         "min_gain": min_gain,
         "least_levels": least_levels,
+        "level_cost": level_cost,
     }
     grown = [grow(data, S, jobs, pool=pool, n_threads=n_threads, **options) for pool, n_threads in modes]
     columns = {int(c) for c, on in zip(data.column, active, strict=True) if on} if len(active) else None
@@ -208,6 +212,7 @@ def check(
     splits = 0
     for j, (k, b) in enumerate(jobs):
         unit = scale[j, 1] / scale[j, 0] ** 2
+        view.level_cost = level_cost / unit
         g, h = twin.gradients(S, data.y, k, b)
         ints = twin.rounded(g, h, data.weight, counts, scale[j], cell_words)
         tree = twin.grow(
@@ -1338,6 +1343,7 @@ def test_sets_of_categories(real, most, levels):
     sample = np.sort(rng.choice(600, 350, replace=False))
     assert check(data, X, S, jobs, least_levels=least, least=int(2 * unit), sample=sample, **more, **shared)
     assert check(data, X, S, jobs, least_levels=least, share=0.5, key=9, max_depth=3, **shared)
+    assert check(data, X, S, jobs, least_levels=least, level_cost=0.5, **shared)
     active = (data.column < 2).astype(np.uint8)
     check(data, X, S, jobs, least_levels=least, active=active, **shared)
     found = grow(data, S, jobs, cell_words=2, scale=scales(data, S, jobs, False, 2), least_levels=least)

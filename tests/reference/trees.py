@@ -17,13 +17,15 @@ CLOSE = 1e-3  # gains within this share of the best are looked at as its rivals
 class View:
     """Features of the training rows: values, thresholds by column and the number of thresholds below every value.
 
-    ``least``: of the columns of categories, weights of their levels in a node below which these go together.
+    ``least``: of the columns of categories, weights of their levels in a node below which these go together, and are in
+    parts; ``level_cost``: gain in integers that a set loses for each of the latter but two.
     """
 
-    def __init__(self, data, X, least=None):
+    def __init__(self, data, X, least=None, level_cost=0.0):
         X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
         self.X = X[data.rows].astype(np.float32)
         self.cuts, self.bins, self.least, self.levels = {}, {}, least or {}, {}
+        self.level_cost = level_cost
         for f, column in enumerate(data.column):
             cuts = data.columns.threshold[data.columns.threshold_ptr[f] : data.columns.threshold_ptr[f + 1]]
             values = self.X[:, column]
@@ -149,6 +151,10 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
     if best is None:
         return None
     found, place, nan_left, own = best
+    in_parts = ~rare & (cells[2, there] < view.least[column][1][there])
+    found -= view.level_cost * max(int(in_parts.sum()) - 2, 0) * float(total[1])
+    if found <= 0:
+        return None
     subset = {int(there[j]) for j in order[: place + 1]}
     gain = float(gain_of(own, total - own, l2))
     if 2 * own[2] > total[2]:
