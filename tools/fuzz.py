@@ -115,8 +115,9 @@ def tree_models(rng, classes, k):
 
 def set_models(rng, classes, k):
     """Trees with splits on sets of categories."""
-    model = Model.from_ensemble(random_sets(5, 9, k, seed=k), classes, link="softmax")
-    yield with_exits(model, rng, True) if k < 11 else model
+    for vector in (True, False):
+        model = Model.from_ensemble(random_sets(5, 9, k, seed=k, vector=vector), classes, link="softmax")
+        yield with_exits(model, rng, True) if k < 11 else model
 
 
 def entry_models(rng, classes, k):

@@ -14,6 +14,8 @@ typedef struct {
     double *gain, *value;
     void *leaf;
     int32_t leaf_bytes;
+    uint64_t *sets; /* (max_leaves, set_words) levels on the left of categorical splits; NULL: there are none */
+    int32_t set_words;
 } pmb_tree_out;
 
 /* The place of tree j, from that of tree 0. */
@@ -26,6 +28,7 @@ PMB_INLINE pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leav
     out.gain += j * max_leaves;
     out.value += j * max_leaves;
     out.leaf = (char *)out.leaf + j * m * out.leaf_bytes;
+    if (out.sets) out.sets += j * max_leaves * out.set_words;
     return out;
 }
 
@@ -75,6 +78,9 @@ PMB_STATIC int pmb_write_tree(pmb_pairs *w, const int32_t *sample, int64_t n_sam
         out->nan_left[j] = (uint8_t)node->nan_left;
         out->right[j] = right[j];
         out->gain[j] = node->gain * unit;
+        if (node->set)
+            memcpy(out->sets + j * (int64_t)out->set_words, node->set,
+                   sizeof(uint64_t) * pmb_set_words(&w->d->c, node->feature));
     }
     for (int j = 0; j <= splits; j++) {
         const pmb_node *node = nodes + leaves[j];
@@ -112,6 +118,7 @@ typedef struct {
     int32_t is_double, K, k, b, counts;
     pmb_scale scale;
     double shrinkage, cap;          /* of leaf values */
+    double level_cost;              /* gain that a set of levels loses for every level in parts but two */
     const double *magic, *unit;     /* of the sums of leaves (PMB_PARTS,) */
     const int32_t *sample;          /* rows to grow on, ascending; NULL: all */
     int64_t n_sample;
@@ -142,6 +149,7 @@ PMB_STATIC void pmb_softmax_begin(pmb_pairs *w, const pmb_softmax_job *job) {
                                scale, w->gh);
     }
     pmb_set_limits(&w->limits, o, counts ? 0 : o->l2 * scale.h, o->min_hessian * scale.h * (1 - 1e-9));
+    w->limits.level_cost = job->level_cost / pmb_job_unit(job);
     w->g.min_gain = o->min_gain / pmb_job_unit(job);
     w->key = pmb_mix(o->key + ((uint64_t)low * (uint64_t)K + (uint64_t)high + 1) * PMB_GOLDEN);
 }

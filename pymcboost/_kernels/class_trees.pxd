@@ -8,6 +8,11 @@ cdef extern from "class_trees.h" nogil:
     enum:
         PMB_PARTS
         PMB_TRY_ROWS
+    ctypedef struct pmb_level_data:
+        const int32_t *set_at
+        int32_t set_words, most_words, most_levels
+        const int64_t *least_level
+        const int64_t *whole_level
     ctypedef struct pmb_pair_data:
         pmb_columns c
         int32_t n_tiles
@@ -21,6 +26,7 @@ cdef extern from "class_trees.h" nogil:
         const int64_t *tile_cell
         const int64_t *row_ptr
         const int32_t *row_cell
+        pmb_level_data levels
     ctypedef struct pmb_pair_options:
         int32_t edge, cell_words, pool, threads, divided
         int64_t min_h
@@ -44,6 +50,8 @@ cdef extern from "class_trees.h" nogil:
         double *value
         void *leaf
         int32_t leaf_bytes
+        uint64_t *sets
+        int32_t set_words
     ctypedef struct pmb_softmax_job:
         const void *S
         const int32_t *y
@@ -51,7 +59,7 @@ cdef extern from "class_trees.h" nogil:
         const double *weight
         int32_t is_double, K, k, b, counts
         pmb_scale scale
-        double shrinkage, cap
+        double shrinkage, cap, level_cost
         const double *magic
         const double *unit
         const int32_t *sample

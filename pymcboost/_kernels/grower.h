@@ -98,6 +98,12 @@ PMB_STATIC void pmb_grower_free(pmb_grower *g) {
     free(g->side);
 }
 
+/* Whether a set has a bin. */
+PMB_INLINE int pmb_in_set(const uint64_t *set, int bin) { return (int)(set[bin >> 6] >> (bin & 63) & 1); }
+
+/* Words of the sets of a feature. */
+PMB_INLINE size_t pmb_set_words(const pmb_columns *c, int f) { return ((size_t)c->n_bins[f] + 63) / 64; }
+
 /* Side of every bin of a node's feature; of every code of its lane, where codes of other features mean its mode. */
 PMB_INLINE void pmb_sides(const pmb_columns *c, const pmb_node *node, uint8_t *side) {
     int f = node->feature, bins = c->n_bins[f], mode = c->mode[f];
@@ -107,7 +113,7 @@ PMB_INLINE void pmb_sides(const pmb_columns *c, const pmb_node *node, uint8_t *s
         side += c->cell0[f];
     }
     for (int b = 0; b < bins + c->has_missing[f]; b++)
-        side[b] = (uint8_t)(b == bins ? node->nan_left : node->set ? (int)(node->set[b >> 6] >> (b & 63) & 1) : b <= node->pos);
+        side[b] = (uint8_t)(b == bins ? node->nan_left : node->set ? pmb_in_set(node->set, b) : b <= node->pos);
 }
 
 /* Stable partition of n row numbers by the side of their codes, through `right`. Returns how many are left. */

@@ -12,7 +12,7 @@
 #define PYMCBOOST_PAIRS_H
 
 #include "draws.h"
-#include "pairs_scan.h"
+#include "pairs_levels.h"
 
 #define PMB_AHEAD 24       /* rows between the prefetched row and the current one */
 #define PMB_COMPACTED 4096 /* rows of a node that are listed together where a tile skips rows */
@@ -31,6 +31,7 @@ typedef struct {
     const int64_t *tile_cell;    /* (n_tiles + 2,) first cell of each tile, of the sparse cells, and the number of all */
     const int64_t *row_ptr;      /* sparse entries of each row, NULL if there are none */
     const int32_t *row_cell;
+    pmb_level_data levels; /* of categorical features */
 } pmb_pair_data;
 
 /* What the payload keeps of a node. */
@@ -61,6 +62,8 @@ typedef struct {
     int32_t *free_slots, *order; /* order: 8 * max_leaves */
     uint8_t *counted;            /* of the gathered rows, (bytes, m) */
     uint8_t *chosen;             /* features of two nodes that are searched together, (2, n_features) */
+    uint64_t *sets;              /* levels on the left: of all features for two nodes, then of the nodes' best splits */
+    pmb_level_scratch scratch;
     void *memory;                /* of hist, which is 64-byte aligned */
     int32_t n_slots, n_free;
 } pmb_pairs;
@@ -138,9 +141,10 @@ PMB_INLINE void pmb_fill_part(const pmb_pair_data *d, int words, int tile, const
     }
 }
 
-/* Best split on the features of one tile, or on the sparse ones. active: by feature, NULL for all. */
+/* Best split on the features of one tile, or on the sparse ones. active: by feature, NULL for all; side: which of the two
+ * nodes that are searched together it is. */
 PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_sums total, const uint8_t *active,
-                              pmb_split *best) {
+                              int side, pmb_split *best) {
     const pmb_pair_data *d = w->d;
     const pmb_pair_options *o = w->o;
     const pmb_limits *q = &w->limits;
@@ -161,11 +165,17 @@ PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_s
         for (int j = lane[0]; j < lane[1]; j++) {
             int f = d->c.lane_feature[j];
             if (active && !active[f]) continue;
-            if (d->c.mode[f] >= 0) {
+            if (d->levels.set_at && d->levels.set_at[f] >= 0) {
+                uint64_t *set = w->sets + side * (int64_t)d->levels.set_words + d->levels.set_at[f];
+                pmb_split here = pmb_scan_levels(&d->c, &d->levels, f, hist + k, rows, total, o, q, &w->scratch, set);
+                if (!pmb_split_before(&d->c, &here, best)) continue;
+                *best = here;
+                won = -1;
+            } else if (d->c.mode[f] >= 0) {
                 const int64_t *cells = hist + (int64_t)d->c.cell0[f] * 16 * o->cell_words + k;
                 if (pmb_scan_feature(&d->c, f, cells, 16 * o->cell_words, 16, total, o, q, best)) won = -1;
             } else {
-                pmb_split here = {by_lane.score[k], f, by_lane.code[k] >> 1, by_lane.code[k] & 1, {0, 0, 0}};
+                pmb_split here = {by_lane.score[k], f, by_lane.code[k] >> 1, by_lane.code[k] & 1, {0, 0, 0}, NULL};
                 if (pmb_split_before(&d->c, &here, best)) {
                     *best = here;
                     won = k;
@@ -246,6 +256,12 @@ PMB_STATIC void pmb_pairs_choose(pmb_pairs *w, int32_t at, int side, int parts) 
     node->nan_left = best->nan_left;
     node->gain = pmb_gain(w->its[at].sums, best, w->o->edge, w->limits.l2);
     w->its[at].left = best->left;
+    if (best->score >= 0 && best->set) {
+        const pmb_level_data *l = &w->d->levels;
+        uint64_t *own = w->sets + 2 * (int64_t)l->set_words + at * (int64_t)l->most_words;
+        memcpy(own, best->set, sizeof(uint64_t) * pmb_set_words(&w->d->c, node->feature));
+        node->set = own;
+    }
 }
 
 /* Features that a node may be split on, by feature; NULL: all. */
@@ -276,7 +292,7 @@ PMB_STATIC int pmb_leaf_of(const pmb_pairs *w, int64_t row) {
             int code = c->code_bytes == 2 ? ((const uint16_t *)c->codes)[i] : ((const uint8_t *)c->codes)[i];
             int bins = c->n_bins[f], bin = code - c->cell0[f];
             if (bin < 0 || bin >= bins + c->has_missing[f]) bin = c->mode[f];
-            left = bin == bins ? s->nan_left : bin <= s->pos;
+            left = bin == bins ? s->nan_left : s->set ? pmb_in_set(s->set, bin) : bin <= s->pos;
         }
         at = left ? s->left : s->right;
     }
@@ -295,6 +311,8 @@ PMB_STATIC void pmb_pairs_free(pmb_pairs *w) {
     free(w->order);
     free(w->counted);
     free(w->chosen);
+    free(w->sets);
+    pmb_level_scratch_free(&w->scratch);
     memset(w, 0, sizeof *w);
 }
 

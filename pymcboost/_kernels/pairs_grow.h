@@ -37,7 +37,7 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, const pmb_pair_turn *turn) {
         int64_t at = words * d->tile_cell[t], n_words = words * d->tile_cell[t + 1] - at;
         int64_t *hist = w->hist + (o->pool ? w->its[filled].slot * all + at : at);
         pmb_pairs_fill(w, t, filled, begin, hist);
-        if (turn->want_filled) pmb_scan_part(w, t, hist, w->its[filled].sums, of_filled, w->found + 2 * t);
+        if (turn->want_filled) pmb_scan_part(w, t, hist, w->its[filled].sums, of_filled, 0, w->found + 2 * t);
         if (other < 0) continue;
         if (pooled) {
             int64_t *big = w->hist + w->its[other].slot * all + at;
@@ -46,7 +46,7 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, const pmb_pair_turn *turn) {
         } else if (turn->want_other) {
             pmb_pairs_fill(w, t, other, begin, hist);
         }
-        if (turn->want_other) pmb_scan_part(w, t, hist, w->its[other].sums, of_other, w->found + 2 * t + 1);
+        if (turn->want_other) pmb_scan_part(w, t, hist, w->its[other].sums, of_other, 1, w->found + 2 * t + 1);
     }
     if (turn->want_filled) pmb_pairs_choose(w, filled, 0, parts);
     if (turn->want_other) pmb_pairs_choose(w, other, 1, parts);
@@ -173,8 +173,9 @@ PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pai
     w->order = malloc(sizeof(int32_t) * 8 * J);
     w->counted = malloc(d->counted ? ((size_t)d->n_tiles + 7) / 8 * m : 1);
     w->chosen = malloc(2 * (size_t)d->c.n_features + 1);
+    w->sets = calloc(2 * ((size_t)d->levels.set_words + J * (size_t)d->levels.most_words) + 1, sizeof(uint64_t));
     if (!there || !w->g.rows || !w->its || !w->gh || !w->gathered || !w->memory || !w->found || !w->free_slots || !w->order ||
-        !w->counted || !w->chosen) {
+        !w->counted || !w->chosen || !w->sets || !pmb_level_scratch_new(&w->scratch, d->levels.most_levels, o->threads)) {
         pmb_pairs_free(w);
         return 0;
     }

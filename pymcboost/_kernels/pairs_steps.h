@@ -112,7 +112,7 @@ PMB_STATIC void pmb_step_scan_part(const pmb_pairs *w, const pmb_step *s, int pa
     const pmb_pair_turn *turn = &s->turn;
     int64_t words = w->o->cell_words, first = words * w->d->tile_cell[part], all = words * w->d->tile_cell[w->d->n_tiles + 1];
     int64_t n = words * w->d->tile_cell[part + 1] - first, *sums = message + s->place + first;
-    if (turn->want_filled) pmb_scan_part(w, part, sums, w->its[turn->filled].sums, of_filled, w->found + 2 * part);
+    if (turn->want_filled) pmb_scan_part(w, part, sums, w->its[turn->filled].sums, of_filled, 0, w->found + 2 * part);
     if (w->o->pool) memcpy(w->hist + w->its[turn->filled].slot * all + first, sums, sizeof(int64_t) * (size_t)n);
     if (!turn->want_other) return;
     if (w->o->pool) {
@@ -122,7 +122,7 @@ PMB_STATIC void pmb_step_scan_part(const pmb_pairs *w, const pmb_step *s, int pa
     } else {
         sums += all;
     }
-    pmb_scan_part(w, part, sums, w->its[turn->other].sums, of_other, w->found + 2 * part + 1);
+    pmb_scan_part(w, part, sums, w->its[turn->other].sums, of_other, 1, w->found + 2 * part + 1);
 }
 
 /* The best splits by the sums of all workers in the message. */

@@ -6,7 +6,7 @@ number of threads nor on the order of summation.
 """
 
 from cython.parallel cimport prange, threadid
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
@@ -18,6 +18,7 @@ from pymcboost._kernels.class_trees cimport (
     pmb_class_tree,
     pmb_edge_tree,
     pmb_job_unit,
+    pmb_level_data,
     pmb_out_of,
     pmb_pair_data,
     pmb_pair_options,
@@ -48,9 +49,10 @@ ctypedef fused real:
     float
     double
 
-cdef pmb_tree_out outputs(out, int n, int64_t J, int64_t m) except *:
+cdef pmb_tree_out outputs(out, int n, int64_t J, const pmb_pair_data *data) except *:
     """Where the first of n trees goes; the caller keeps the `Grown` alive."""
     cdef pmb_tree_out first
+    cdef int64_t m = data.c.m
     if out.leaf.shape[1] != m or out.feature.shape[1] != J or len(out.leaf) < n or out.leaf.dtype.itemsize > 2:
         raise ValueError("the arrays do not fit the data")
     if J > 1 << 8 * out.leaf.dtype.itemsize:
@@ -60,6 +62,9 @@ cdef pmb_tree_out outputs(out, int n, int64_t J, int64_t m) except *:
     first.nan_left = <uint8_t *> address(out.nan_left)
     first.gain, first.value = <double *> address(out.gain), <double *> address(out.value)
     first.leaf, first.leaf_bytes = <void *> address(out.leaf), out.leaf.dtype.itemsize
+    if out.sets.shape[2] != data.levels.most_words or len(out.sets) < n or out.sets.shape[1] != J:
+        raise ValueError("sets do not fit the data")
+    first.sets, first.set_words = <uint64_t *> address(out.sets), data.levels.most_words
     return first
 
 
@@ -86,6 +91,8 @@ cdef class Grower:
         A node is split only when its h is above this share of the root's.
     l2, min_hessian, min_gain : float
         Of the trees of `grow_softmax`, as in the estimators.
+    least_levels : dict, optional
+        By categorical feature, (2, levels): weights in a node below which they go together, and are in parts.
     """
 
     cdef pmb_pair_data data
@@ -96,12 +103,20 @@ cdef class Grower:
 
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
                   int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0,
-                  bint divided=False):
+                  bint divided=False, least_levels=None):
         if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
             raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
         if data.code_bytes == 2 and cell_words == 1:
             raise ValueError("codes of two bytes need cell_words=2")
-        self.keep = data
+        if data.levels and cell_words == 1:
+            raise ValueError("categories need cell_words=2")
+        cdef pmb_level_data *levels = &self.data.levels
+        set_at, levels.set_words, levels.most_words, levels.most_levels, least = data.sets(least_levels)
+        levels.set_at = <const int32_t *> address(set_at)
+        if least is not None:
+            levels.least_level = <const int64_t *> address(least[0])
+            levels.whole_level = <const int64_t *> address(least[1])
+        self.keep = data, set_at, least
         self.data.c = columns_of(data)
         self.data.n_tiles, self.data.tiles = data.n_tiles, address(data.tiles)
         self.data.tile_lanes = <const int32_t *> address(data.tile_lanes)
@@ -158,7 +173,7 @@ cdef class Grower:
     cdef object listed(self, const void *S, int is_double, int K, const int32_t[:, ::1] jobs, const int32_t[::1] y,
                        const int64_t[::1] class_start, const double[::1] weight, bint counts,
                        const double[:, ::1] scale, const double[:, ::1] units, const int32_t[::1] sample,
-                       double shrinkage, double cap):
+                       double shrinkage, double cap, const double[::1] level_cost):
         """`pmb_softmax_job` of every tree, in an array of bytes."""
         cdef int64_t j, n = jobs.shape[0]
         room = np.zeros(max(1, n) * sizeof(pmb_softmax_job), dtype=np.uint8)
@@ -174,6 +189,8 @@ cdef class Grower:
             job[j].weight = &weight[0] if weight.shape[0] else NULL
             job[j].scale = (<const pmb_scale *> &scale[j, 0])[0]
             job[j].shrinkage, job[j].cap, job[j].unit, job[j].magic = shrinkage, cap, &units[0, 0], &units[1, 0]
+            if level_cost is not None:
+                job[j].level_cost = level_cost[j]
             if sample is not None:
                 job[j].sample, job[j].n_sample = &sample[0], sample.shape[0]
         return room
@@ -181,7 +198,8 @@ cdef class Grower:
     def grow_softmax(self, const real[:, ::1] S, const int32_t[:, ::1] jobs, const int32_t[::1] y,
                      const int64_t[::1] class_start, const double[::1] weight, bint counts, const double[:, ::1] scale,
                      const double[:, ::1] units, const int32_t[::1] sample, const uint8_t[::1] active, double share,
-                     key, double shrinkage, double cap, out, comm=None, int together=1):
+                     key, double shrinkage, double cap, out, comm=None, int together=1,
+                     const double[::1] level_cost=None):
         """Grow one tree for every job.
 
         Parameters
@@ -201,11 +219,12 @@ cdef class Grower:
         out : Grown
         comm, together : communicator of the workers among which the rows are divided, and how many trees are then
             grown in step
+        level_cost : IN (n,) or None, gain that a set of levels loses for every level in parts but two
         """
         cdef int j, n = jobs.shape[0], outer = min(n, self.n_threads), J = self.max_leaves
-        cdef pmb_tree_out first = outputs(out, n, J, self.data.c.m)
+        cdef pmb_tree_out first = outputs(out, n, J, &self.data)
         room = self.listed(&S[0, 0], real is double, <int> S.shape[0], jobs, y, class_start, weight, counts, scale,
-                           units, sample, shrinkage, cap)
+                           units, sample, shrinkage, cap, level_cost)
         cdef pmb_softmax_job *job = <pmb_softmax_job *> address(room)
         if S.shape[1] != self.data.c.m or self.options.divided and comm is None:
             raise ValueError("the arrays do not fit the data")
@@ -300,7 +319,7 @@ cdef class Grower:
         """
         cdef int r, n = n_classes, outer = min(n, self.n_threads), lanes = A.shape[2], J = self.max_leaves
         cdef int is_double = real is double
-        cdef pmb_tree_out first = outputs(out, n, J, self.data.c.m)
+        cdef pmb_tree_out first = outputs(out, n, J, &self.data)
         cdef const double *weights = &weight[0] if weight.shape[0] else NULL
         if A.shape[1] != self.data.c.m or edge.shape[0] != n or A.shape[0] * lanes < n:
             raise ValueError("the arrays do not fit the data")
@@ -327,7 +346,7 @@ cdef class Grower:
         """
         cdef int j, n = <int> g_of.shape[0], outer = min(n, self.n_threads), J = self.max_leaves
         cdef int own = weight.shape[0] > 1
-        cdef pmb_tree_out first = outputs(out, n, J, self.data.c.m)
+        cdef pmb_tree_out first = outputs(out, n, J, &self.data)
         if weight.shape[1] != self.data.c.m or y.shape[0] != self.data.c.m or weight.shape[0] != (n if own else 1):
             raise ValueError("the arrays do not fit the data")
         self.options.active = NULL

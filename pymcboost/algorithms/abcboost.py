@@ -18,6 +18,8 @@ LogitBoost; P. Li and W. Zhao, Fast ABC-Boost: a unified framework for selecting
 classification.
 """
 
+from typing import Any
+
 import numpy as np
 
 from pymcboost.data.tree_data import Grown, TreeData
@@ -45,14 +47,15 @@ class ClassTreesBooster(Booster):
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for trees."""
+        categorical = () if self.categories is None else self.categories.feature
         return TreeData(
-            X, codes, n_classes, weight, max_bins=self.params.max_bins, n_threads=n_threads, comm=self.workers,
-            row_number=self.row_number, exact=True,
+            X, codes, n_classes, weight, max_bins=self.params.max_bins, n_threads=n_threads, categorical=categorical,
+            comm=self.workers, row_number=self.row_number, exact=True,
         )  # fmt: skip
 
     def new_builder(self):
         """Trees with one number in a leaf."""
-        return TreesBuilder(self.data.n_classes, self.data.n_features)
+        return TreesBuilder(self.data.n_classes, self.data.n_features, categories=self.categories)
 
     def memory(self):
         """Scores and probabilities, and a tree for every class."""
@@ -81,6 +84,8 @@ class ClassTreesBooster(Booster):
             l2=p.l2_regularization,
             min_gain=p.min_gain,
             min_hessian_leaf=0.0 if self.counts else p.min_hessian_leaf,
+            subsample=p.subsample,
+            min_samples_category=p.min_samples_category,
         )
 
     def restart(self, scores):
@@ -107,7 +112,8 @@ class ClassTreesBooster(Booster):
         if not leaf.any() or (self.params.min_gain > 0 and not n_splits.any()):
             return None
         trees.add(tree, np.where(sign > 0, cls, lost), np.where(sign > 0, lost, cls))
-        builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost)
+        sets = builder.packed(column, splits[1], trees.codes(tree))
+        builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost, sets)
         used, place = np.unique(column, return_inverse=True)
         self.gain[used] += np.bincount(place, gain)
         builder.end_round()
@@ -170,7 +176,8 @@ class AdaptiveBaseBooster(ClassTreesBooster):
         tried = K if p.n_candidates is None else min(p.n_candidates, K)
         numbers = [K * (K - 1) // 2 - (K - c) * (K - c - 1) // 2 for c in range(K + 1)]
         # Leaves of the rows and of the trees, their factors, and what is known of every pair.
-        each = Grown.bytes_of(1, p.max_leaf_nodes, m * memory.in_memory(self.data)) + 8 * p.max_leaf_nodes + 1000
+        here = m * memory.in_memory(self.data)
+        each = Grown.bytes_of(1, p.max_leaf_nodes, here, self.data.set_words) + 8 * p.max_leaf_nodes + 1000
 
         def remedy(room):
             fitting = [c for c in range(1, tried) if numbers[c] * each <= room]
@@ -243,6 +250,8 @@ class ClassTreesClassifier(EnsembleClassifier):
     subsample: float = 1.0
     l2_regularization: float = 0.0
     min_gain: float = 0.0
+    categorical_features: Any | None = "from_dtype"
+    min_samples_category: float = 15.0
 
 
 @estimator

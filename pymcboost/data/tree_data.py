@@ -49,8 +49,8 @@ class TreeData(TrainingRows):
             self.columns = entries_of(bin_sparse(self, max_bins, n_threads), self.n_rows)
             return
         bins = bin_dense(self, max_bins, n_threads)
-        lossy = bins.lossy(max_bins)
-        exact = lossy & ((self.dtype == np.float64) | np.isin(np.arange(self.n_features), categorical))
+        asked = np.isin(np.arange(self.n_features), categorical)
+        exact = (bins.lossy(max_bins) & (self.dtype == np.float64)) | (asked & (bins.n_bins < bins.distinct))
         if exact.any():
             bins = bin_exactly(self, bins, np.flatnonzero(exact), n_threads)
         self.columns = lanes_of(bins, {int(f): self._levels(f) for f in categorical})
@@ -96,8 +96,16 @@ class TreeData(TrainingRows):
         return self.columns.column
 
     def threshold_of(self, feature, pos):
-        """Thresholds of the splits of these features at these positions."""
-        return self.columns.threshold[self.columns.threshold_ptr[feature] + pos]
+        """Thresholds of the splits of these features at these positions; 0 for categorical features."""
+        found = self.columns.threshold[self.columns.threshold_ptr[feature] + pos]
+        if self.columns.levels:
+            found[np.isin(feature, list(self.columns.levels))] = 0
+        return found
+
+    @property
+    def set_words(self):
+        """Words of 64 bits of the largest set of categories."""
+        return max((-(-len(its) // 64) for its in self.columns.levels.values()), default=0)
 
     def histogram_bytes(self, cell_words):
         """Bytes of the histograms of all features in a node of a tree of one class."""
@@ -112,7 +120,10 @@ class TreeData(TrainingRows):
 
 @dataclass
 class Grown:
-    """Trees of one round: n arrays of up to J leaves. ``leaf`` has one byte for each row, or two if J > 256."""
+    """Trees of one round: n arrays of up to J leaves. ``leaf`` has one byte for each row, or two if J > 256.
+
+    ``sets`` (n, J, words) has bits of the bins on the left of splits of categorical features.
+    """
 
     feature: np.ndarray
     pos: np.ndarray
@@ -122,14 +133,15 @@ class Grown:
     gain: np.ndarray
     value: np.ndarray
     leaf: np.ndarray
+    sets: np.ndarray
 
     @staticmethod
-    def bytes_of(n, max_leaves, n_rows):
+    def bytes_of(n, max_leaves, n_rows, set_words=0):
         """Memory of ``n`` trees."""
-        return n * ((1 if max_leaves <= 256 else 2) * n_rows + 29 * max_leaves)
+        return n * ((1 if max_leaves <= 256 else 2) * n_rows + (29 + 8 * set_words) * max_leaves)
 
     @classmethod
-    def empty(cls, n, max_leaves, n_rows, zeros=np.zeros):
+    def empty(cls, n, max_leaves, n_rows, set_words=0, zeros=np.zeros):
         """Room for ``n`` trees; what there is for every row as `TrainingRows.zeros` gives it."""
         ints = (np.zeros((n, max_leaves), dtype=np.int32) for _ in range(3))
         floats = (np.zeros((n, max_leaves)) for _ in range(2))
@@ -139,6 +151,7 @@ class Grown:
             np.zeros((n, max_leaves), dtype=np.uint8),
             *floats,
             zeros((n, n_rows), np.uint8 if max_leaves <= 256 else np.uint16),
+            np.zeros((n, max_leaves, set_words), dtype=np.uint64),
         )
 
     def tree(self, j, data):
@@ -159,6 +172,20 @@ class Grown:
         )
         threshold = data.threshold_of(feature, pos)
         return s[:, 0], data.column[feature], threshold, nan_left, right, self.value[chosen][leaves], gain
+
+    def codes(self, chosen, data):
+        """Codes on the left of the splits on categories of the listed trees, by the place of the split in `trees`."""
+        levels = data.columns.levels
+        if not levels:
+            return {}
+        splits = np.arange(self.feature.shape[1]) < self.n_splits[chosen, None]
+        feature, sets = self.feature[chosen][splits], self.sets[chosen][splits]
+        found = {}
+        for j in np.flatnonzero(np.isin(feature, list(levels))).tolist():
+            bits = np.unpackbits(sets[j].astype("<u8").view(np.uint8), bitorder="little")
+            its = levels[int(feature[j])]
+            found[j] = its[bits[: len(its)].astype(bool)]
+        return found
 
 
 class Quantiser:
@@ -198,8 +225,8 @@ class Quantiser:
             raise ValueError(f"{m} rows are too many for trees of single classes; at most 536 million")
         if counts <= 0:
             raise ValueError(
-                f"{m} rows are too many for trees with a bound on the weight of their leaves (min_samples_leaf, "
-                "min_weight_fraction_leaf); at most 8 million"
+                f"{m} rows are too many for trees with categories, or with a bound on the weight of their leaves "
+                "(min_samples_leaf, min_weight_fraction_leaf); at most 8 million"
             )
         # A power of two: whole weights stay whole, and a row of weight 1 may fill a leaf of least weight 1.
         self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])

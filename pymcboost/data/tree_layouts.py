@@ -91,6 +91,28 @@ class Columns:
         """Zeros, in a file where the codes are in one."""
         return zeros_beside(self.codes, shape, dtype)
 
+    def sets(self, least_levels):
+        """Where kernels keep sets of levels, with the weights of `learners.levels.least_levels`, by feature.
+
+        Returns
+        -------
+        set_at : ndarray of int32 (n_used,) or None
+            Words of 64 bits before the feature's own, -1 for ordered ones; None if all are.
+        set_words, most_words, most_levels : int
+            Words of all features, of the one with most, and its levels.
+        least : ndarray of int64 (2, n) or None
+            Weights of the levels, from 64 ``set_at`` on.
+        """
+        if not self.levels:
+            return None, 0, 0, 0, None
+        sizes = np.array([len(self.levels.get(f, ())) for f in range(len(self.column))])
+        words = -(-sizes // 64)
+        set_at = np.where(words > 0, np.cumsum(words) - words, -1).astype(np.int32)
+        least = np.zeros((2, 64 * words.sum()), dtype=np.int64)
+        for f, weights in least_levels.items():
+            least[:, 64 * set_at[f] : 64 * set_at[f] + weights.shape[1]] = weights
+        return set_at, int(words.sum()), int(words.max()), int(sizes.max()), least
+
     def by_cell(self):
         """Sparse entries cell after cell, as trees with vector leaves take them.
 

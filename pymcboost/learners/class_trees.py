@@ -7,6 +7,7 @@ from pymcboost._kernels import elementary
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels.exact import PARTS, of_parts, units_in_parts
 from pymcboost.data.tree_data import POOL_BYTES, Grown, Quantiser
+from pymcboost.learners.levels import PER_LEVEL, least_levels
 
 # A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
 LARGEST_STEP = 50.0
@@ -24,7 +25,8 @@ def cells_for(data, min_samples_leaf, counts):
     least = min_samples_leaf * min(data.weight_unit, data.total_weight / data.total_rows)
     bounded = least > data.weight_ends[0] * (1 + 1e-9)
     # Cells of one word have no counts: h is what bounds a leaf, which is the weight in mart alone.
-    return 2 if data.dtype == np.float64 or (bounded and not counts) else 1, bounded
+    counted = data.dtype == np.float64 or data.columns.levels or (bounded and not counts)
+    return 2 if counted else 1, bounded
 
 
 def together(data, cell_words, max_leaves):
@@ -50,21 +52,23 @@ class ClassTrees:
     counts : bool
         mart: the gain divides by weights rather than by second derivatives.
     n_threads : int
-    max_features, l2, min_gain, min_hessian_leaf : float, optional
+    max_features, l2, min_gain, min_hessian_leaf, subsample, min_samples_category : float, optional
         As in the estimators.
     """
 
     def __init__(
         self, data, *, max_leaves, max_depth, min_samples_leaf, counts, n_threads, max_features=1.0, l2=0.0,
-        min_gain=0.0, min_hessian_leaf=0.0,
+        min_gain=0.0, min_hessian_leaf=0.0, subsample=1.0, min_samples_category=15.0,
     ):  # fmt: skip
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
         self._max_features = max_features
         cell_words, bounded = cells_for(data, min_samples_leaf, counts)
         self.units = units = Quantiser(data, cell_words, min_samples_leaf if bounded else 0.0)
+        levels = least_levels(data, units.weight, subsample, units.per_count, min_samples_category)
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, units.least, cell_words, False, data.pools(cell_words, max_leaves),
             n_threads, l2=l2, min_hessian=min_hessian_leaf, min_gain=min_gain, divided=data.comm.size > 1,
+            least_levels=levels,
         )  # fmt: skip
         self.weight, one = units.weight, data.weight_ends[1] if len(units.weight) else 1.0
         self.total = data.total_weight if len(units.weight) else float(data.total_rows)
@@ -138,7 +142,9 @@ class ClassTrees:
         """
         jobs = np.asarray(jobs, dtype=np.int32).reshape(-1, 2)
         if self._grown is None or len(self._grown.n_splits) < len(jobs):
-            self._grown = Grown.empty(len(jobs), self.max_leaves, self.data.n_rows, self.data.zeros)
+            self._grown = Grown.empty(
+                len(jobs), self.max_leaves, self.data.n_rows, self.data.set_words, self.data.zeros
+            )
         k, b = jobs.T
         based = b >= 0
         abs_g = np.where(based, self._abs_g[k] + self._abs_g[b], self._abs_g[k])
@@ -153,9 +159,20 @@ class ClassTrees:
         factor = learning_rate * (1.0 if based.all() else (K - 1) / K)
         self._grower.grow_softmax(
             self.S, jobs, self.data.y, self.data.class_start, self.weight, self.counts, scale,
-            self._units, sample, active, self._max_features, key, factor, LARGEST_STEP, self._grown, **self._step,
+            self._units, sample, active, self._max_features, key, factor, LARGEST_STEP, self._grown,
+            level_cost=self._level_cost(sum_h), **self._step,
         )  # fmt: skip
         return self._grown
+
+    def _level_cost(self, sum_h):
+        """What a split must gain more for a level in parts; ``sum_h`` are those of the trees.
+
+        By chance a level gains the weight of a row, as H is the variance of G; or its h, where gains divide by weights.
+        """
+        if not self.data.columns.levels:
+            return None
+        mean = self.total / self.data.total_rows
+        return PER_LEVEL * mean * (sum_h / self.total if self.counts else np.ones(len(sum_h)))
 
     def add(self, tree, cls, base):
         """Add the listed trees of the last `grow` to the scores; the bases lose what the classes gain."""
@@ -205,3 +222,7 @@ class ClassTrees:
     def trees(self, chosen):
         """The listed trees of the last `grow`: what `TreesBuilder.add_trees` takes, and the gains of their splits."""
         return self._grown.trees(chosen, self.data)
+
+    def codes(self, chosen):
+        """Codes on the left of the splits of categorical features, by their places among the splits of `trees`."""
+        return self._grown.codes(chosen, self.data)

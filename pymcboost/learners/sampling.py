@@ -55,7 +55,7 @@ class Resampled:
         h = self._learner.outputs[column]
         h[:] = sign
         splits = none.astype(np.int64), none.astype(np.float32), none.astype(bool), none.astype(np.int64)
-        return TreeFit(*splits, np.array([float(sign)]), none, column, 0.0, h)
+        return TreeFit(*splits, np.array([float(sign)]), none, column, 0.0, h, {})
 
 
 def draw(weight, n, generator):

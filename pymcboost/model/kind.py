@@ -156,7 +156,15 @@ class Kind:
 
     def _shown_sets(self):
         """For every tree the levels that its splits send left, or None for ever."""
-        return repeat(None)
+        return repeat(None) if self.categories is None else map(self._shown_of, self.each_tree(), self.each_sets())
+
+    def _shown_of(self, tree, sets):
+        """Levels that each split of a tree sends left, None where it has a threshold."""
+        return [self.categories.shown(f, sets[j]) if j in sets else None for j, f in enumerate(tree[0].tolist())]
+
+    def each_sets(self):
+        """For every tree the bits of the codes that its splits send left, by the number of the split."""
+        return repeat({})
 
     def _covers(self):
         """Rows in the leaves of every tree, from left to right, or None for ever where the model does not hold them."""

@@ -159,12 +159,15 @@ def trees(data, n_trees, max_leaves, n_grown, cell_words):
     histogram = data.histogram_bytes(cell_words)
     kept = max_leaves if histogram * max_leaves <= POOL_BYTES else 1
     tiles = -(-columns.n_lanes // LANES) * LANES * m * columns.code_bytes * in_memory(data)
+    words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
+    sets = 8 * (2 * max_leaves * data.set_words + 2 * sum(words)) + 64 * 64 * data.set_words
     sent = 2 * histogram * n_grown * (data.comm.size > 1)  # the message, and room for those of other workers
+    here = m * in_memory(data)
     return [
-        Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, m * in_memory(data)), FEWER),
+        Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, here, data.set_words), FEWER),
         Part("the columns in tiles", tiles, "fewer features or rows"),
         Part(
-            "histograms and the rows of a tree", n_grown * (histogram * kept + m * (16 * cell_words + 4)) + sent,
+            "histograms and the rows of a tree", n_grown * (histogram * kept + m * (16 * cell_words + 4) + sets) + sent,
             "fewer leaves (max_leaf_nodes), bins (max_bins) or threads (n_jobs)",
         ),
     ]  # fmt: skip

@@ -143,6 +143,8 @@ def write_missing():
                 write(f"v1-trees-{k}-entries-{leaves}", with_exits(model), random_rows(20, 6))
             model = Model.from_ensemble(random_sets(20, 6, k, seed=k), classes, link="softmax")
             write(f"v1-trees-{k}-categories", with_exits(model), with_codes(random_rows(20, 6)))
+            model = Model.from_ensemble(random_sets(20, 6, k, seed=k, vector=False), classes, link="softmax")
+            write(f"v1-trees-{k}-categories-base", with_exits(model), with_codes(random_rows(20, 6)))
         if k == 3:  # less offsets of columns
             offsets = {0: 1.7e9, 4: -2.5e12 - 1 / 256}
             X = random_rows(20, 6).astype(np.float64) + [offsets.get(j, 0.0) for j in range(6)]
