@@ -71,7 +71,7 @@ def draw(weight, n, generator):
 
 
 def drawn_rows(data, n, key):
-    """This worker's among n rows that are drawn by their numbers, int32, ascending.
+    """Rows of this worker among n that are drawn by their numbers, int32, ascending.
 
     They are those with the n smallest of their numbers scrambled by the key, which all differ.
     """
