@@ -116,6 +116,19 @@ def test_little_memory(cls, monkeypatch):
     check(cls, X, y, parts, n_estimators=2)
 
 
+@pytest.mark.parametrize("params", [{}, {"subsample": 0.5, "max_features": 0.5}, {"min_samples_category": 1.0}])
+@pytest.mark.parametrize("cls", ALL)
+def test_categories(cls, params):
+    """Levels that only one worker has, rare ones, and missing values."""
+    rng = np.random.default_rng(3)
+    X, y = rows(9000)
+    X[:, 1] = rng.integers(0, 70, len(y)) * (rng.random(len(y)) < 0.9)
+    X[:, 2] = (y + rng.integers(0, 3, len(y))) % 5
+    X[rng.random(len(y)) < 0.1, 2] = np.nan
+    one = check(cls, X, y, by_class(X[:, 1], 3), categorical_features=[1, 2], **params)
+    assert one.model_.ensemble.subset.any()
+
+
 def test_features_drawn_that_cannot_split_the_root():
     X, y = rows(9000)
     X[:, 1:] = 0
