@@ -419,7 +419,7 @@ def test_what_needs_thresholds_refuses_sets_of_other_trees(name):
     codes = model.categories.encoded(X).to_numpy(np.float32)
     for ask in (
         lambda: to_c(model), lambda: to_onnx(model), lambda: integer_labels(model, "int16", codes),
-        lambda: model.with_covers(codes), lambda: contributions(model, codes, codes), lambda: curve(model, "colour"),
+        lambda: model.with_covers(codes), lambda: contributions(model, codes, codes),
     ):  # fmt: skip
         with pytest.raises(ValueError, match="need thresholds in all splits, and this model has categories"):
             ask()
