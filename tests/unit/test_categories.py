@@ -412,6 +412,21 @@ def test_all_that_take_categories(name, weak_learner):
         model.save("never.mcb", layout="interval")
 
 
+@pytest.mark.parametrize("name", ["LogitBoostClassifier", "ABCMartClassifier", "MCBoostClassifier"])
+def test_what_needs_thresholds_refuses_sets_of_other_trees(name):
+    X, y = frame()
+    model = getattr(pymcboost, name)(n_estimators=3, categorical_features=WANTED).fit(X, y).model_
+    codes = model.categories.encoded(X).to_numpy(np.float32)
+    for ask in (
+        lambda: to_c(model), lambda: to_onnx(model), lambda: integer_labels(model, "int16", codes),
+        lambda: model.with_covers(codes), lambda: contributions(model, codes, codes),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="need thresholds in all splits, and this model has categories"):
+            ask()
+    early = model.with_early_exit("certified")
+    assert early.predict(codes, early="certified").tolist() == model.predict(codes).tolist()
+
+
 def test_stumps_without_categories_are_stumps():
     X, y = frame()
     for given in (X[["number"]], X[["number"]].to_numpy()):
