@@ -58,6 +58,10 @@ cdef extern from "mcb.h" nogil:
     uint32_t mcb_argmax(const mcb_model *m, const double *scores)
     int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
                           uint64_t *n_learners)
+    int mcb_predict_early_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
+                                 double *scores, uint32_t *label, uint64_t *n_learners)
+    size_t mcb_early_size(const mcb_model *m)
+    int mcb_prepare_early(mcb_model *m, void *memory, size_t size)
     int mcb_probabilities(const mcb_model *m, double *scores)
     int mcb_has_offsets(const mcb_model *m)
     void mcb_features(const mcb_model *m, const double *x, float *out)
@@ -81,9 +85,11 @@ cdef class Scorer:
     cdef const unsigned char[::1] view
     cdef readonly int status
     cdef void *memory
+    cdef void *basis
     cdef bint asked
     cdef narrow_model *narrow
     cdef void prepare(self, bint sparse=*)
+    cdef prepare_early(self)
     cdef check(self, Py_ssize_t m, Py_ssize_t d, double[:, ::1] out, int64_t[::1] best)
     cdef Py_ssize_t block_rows(self, Py_ssize_t m, Py_ssize_t d, bint predicting)
     cdef sparse_linear(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,

@@ -72,6 +72,7 @@ cdef class Scorer:
 
     def __dealloc__(self):
         free(self.memory)
+        free(self.basis)
         narrow_free(self.narrow)
 
     cdef void prepare(self, bint sparse=False):
@@ -90,6 +91,17 @@ cdef class Scorer:
             self.memory = malloc(size)
             if self.memory != NULL:
                 mcb_prepare(&self.model, self.memory, size)
+
+    cdef prepare_early(self):
+        """Find out, before the first of its early exits, which hyperplanes of a linear machine can be left out."""
+        cdef size_t size
+        if self.basis != NULL or self.status or self.model.kind != MCB_KIND_LINEAR:
+            return
+        size = mcb_early_size(&self.model)
+        self.basis = malloc(size)
+        if self.basis == NULL:
+            raise MemoryError(f"no memory for the early exits of this model ({size} bytes)")
+        mcb_prepare_early(&self.model, self.basis, size)
 
     def problem(self):
         """``(message, section, byte, found, expected)`` of a refusal; the last two are None where they mean nothing."""
@@ -207,6 +219,8 @@ cdef class Scorer:
         block = self.block_rows(m, d, out is None)
         n_blocks = (m + block - 1) // block
         self.prepare()
+        if mode >= EARLY:
+            self.prepare_early()
         if out is None:
             classes = &best[0]
         else:
@@ -277,6 +291,8 @@ cdef class Scorer:
                 raise MemoryError("no memory for the list of the model's features")
         else:
             self.prepare(True)
+        if mode >= EARLY:
+            self.prepare_early()
         if self.model.kind == MCB_KIND_LINEAR and self.memory != NULL and increasing:
             self.sparse_linear(data, indices, indptr, most, scores, classes, mode, n_threads)
         else:
@@ -369,8 +385,11 @@ cdef bint valid_csr(const integral[::1] indices, const integral[::1] indptr, Py_
 cdef void sparse_rows(const mcb_model *model, const floating[::1] data, const integral[::1] indices,
                       const integral[::1] indptr, Py_ssize_t begin, Py_ssize_t end, uint32_t *places, float *features,
                       double *spare, double *scores, int64_t *classes, int mode) noexcept nogil:
-    cdef Py_ssize_t K = model.n_classes, r, i, first
-    cdef double *out = spare
+    cdef:
+        Py_ssize_t K = model.n_classes, r, i, first
+        double *out = spare
+        uint32_t label = 0
+        uint64_t learners = 0
     for r in range(begin, end):
         first = indptr[r]
         for i in range(first, indptr[r + 1]):
@@ -378,6 +397,10 @@ cdef void sparse_rows(const mcb_model *model, const floating[::1] data, const in
             features[i - first] = <float>data[i]
         if scores != NULL:
             out = scores + r * K
+        if mode >= 2:
+            mcb_predict_early_sparse(model, indptr[r + 1] - first, places, features, out, &label, &learners)
+            classes[r] = <int64_t>(learners << 16 | label) if out[0] == out[0] else -1
+            continue
         mcb_scores_sparse(model, indptr[r + 1] - first, places, features, out)
         if classes != NULL:
             classes[r] = mcb_argmax(model, out) if out[0] == out[0] else -1
@@ -396,7 +419,7 @@ cdef void finish_block(const mcb_model *model, const float *x, Py_ssize_t begin,
     if mode >= 2:
         for r in range(begin, end):
             mcb_predict_early(model, mode - 2, x + (r - begin) * stride, out, &label, &learners)
-            classes[r] = <int64_t>(learners << 16 | label)
+            classes[r] = <int64_t>(learners << 16 | label) if out[0] == out[0] else -1
         return
     mcb_scores_batch(model, x, end - begin, stride, out)
     if classes != NULL:
