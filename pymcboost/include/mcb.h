@@ -4129,7 +4129,8 @@ MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores)
 /* Certified exits of linear machines. The hyperplanes of a few classes, the basis, may give those of all others but for
  * a small rest: w_k = sum_p share_kp w_p + rest_k. So it is after fewer rounds than classes, and with fewer features than
  * classes. The products of a row with the basis then say what class k gets but for bound_k |x|, and only classes that
- * this leaves a chance to win need hyperplanes of their own.
+ * this leaves a chance to win need hyperplanes of their own. Classes that no round has told apart are twins: the first
+ * of them stands for all.
  *
  * |x|^2 = sum_j (unit_j x_j)^2; unit_j, a power of 2, is about the largest coefficient of feature j, so that the units of
  * the features do not matter. Factors are rounded so that products are exact: no build has other bits. */
@@ -4142,7 +4143,9 @@ typedef struct {
     const float *bound;  /* of each class, 0 in the basis */
     const float *slack;  /* to be added to the bound times |x|: 0 in the basis alone */
     const float *unit;   /* of each feature */
-    const float *column; /* coefficients of the basis, n_features x n, for sparse rows */
+    const float *plane;  /* coefficients of the basis, n x n_features */
+    const float *column; /* the same, n_features x n, for sparse rows */
+    const uint32_t *twin; /* of each class, the first one that has the same hyperplane and bias: maybe itself */
 } mcb__basis;
 
 /* Hyperplanes in a basis at most: with more of them, little is left out. */
@@ -4157,13 +4160,28 @@ MCB_API size_t mcb_early_size(const mcb_model *m) {
     size_t K = m->n_classes, d = m->n_features, n, width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
     if (m->kind != MCB_KIND_LINEAR) return 0;
     n = mcb__most_basis(m);
-    return mcb__room(1, sizeof(mcb__basis)) + mcb__room(n, sizeof(uint32_t)) + mcb__room(n * K, sizeof(float)) +
-           2 * mcb__room(K, sizeof(float)) + mcb__room(d, sizeof(float)) + mcb__room(n * d, sizeof(float)) +
+    return mcb__room(1, sizeof(mcb__basis)) + mcb__room(n + K, sizeof(uint32_t)) + mcb__room(n * K, sizeof(float)) +
+           2 * mcb__room(K, sizeof(float)) + mcb__room(d, sizeof(float)) + 2 * mcb__room(n * d, sizeof(float)) +
            mcb__room(K * width, sizeof(double)) + mcb__room(K * n, sizeof(double)) + 2 * mcb__room(K, sizeof(double));
 }
 
 static inline float mcb__coefficient(const mcb_model *m, size_t k, size_t j) {
     return mcb__f32(m->section[MCB_S_WMAT].data + 4 * (k * m->n_features + j));
+}
+
+/* The first class with the same bytes as each. spare: room for a number of each class. */
+static inline void mcb__find_twins(const mcb_model *m, double *spare, uint32_t *twin) {
+    const unsigned char *w = m->section[MCB_S_WMAT].data, *bias = m->section[MCB_S_BIAS].data;
+    size_t K = m->n_classes, size = 4 * (size_t)m->n_features, k, i;
+    for (k = 0; k < K; k++) {
+        spare[k] = (double)mcb_crc32c(0, w + k * size, size);
+        for (i = 0; i < k; i++) {
+            if (spare[i] == spare[k] && memcmp(bias + 4 * i, bias + 4 * k, 4) == 0 &&
+                memcmp(w + i * size, w + k * size, size) == 0)
+                break;
+        }
+        twin[k] = (uint32_t)i;
+    }
 }
 
 /* The powers of 2 below the largest coefficients; 0 for features without any. */
@@ -4228,13 +4246,13 @@ static inline double mcb__square(const double *v, size_t n) {
 /* Choose a basis by Gram and Schmidt, the hyperplane with the largest rest next; triangle receives the parts of all
  * hyperplanes, n_classes x most. Returns how many it has, 0 if they are not enough. */
 static inline size_t mcb__choose_basis(size_t K, size_t width, size_t most, double *sketch, double *triangle,
-                                       double *whole, double *rest, uint32_t *cls) {
+                                       double *whole, double *rest, const uint32_t *twin, uint32_t *cls) {
     float way[MCB__SKETCH];
     size_t n, k, j, next;
     for (n = 0;; n++) {
         double largest = 0, length;
         for (k = 0, next = K; k < K; k++) {
-            rest[k] = mcb__square(sketch + k * width, width);
+            rest[k] = twin[k] == k ? mcb__square(sketch + k * width, width) : 0;
             if (!n) whole[k] = rest[k];
             /* Rounded coefficients leave squares of about 2^-48: less than 2^-36 is nothing. */
             if (rest[k] * 68719476736.0 <= whole[k] || rest[k] / whole[k] <= largest) continue;
@@ -4322,7 +4340,7 @@ static inline float mcb__bound_of(const mcb_model *m, const mcb__basis *b, size_
 }
 
 static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *share, float *bound, float *slack,
-                                   float *column, const double *triangle, size_t most, double *whole) {
+                                   float *plane, float *column, const double *triangle, size_t most, double *whole) {
     size_t K = m->n_classes, d = m->n_features, k, j, p;
     for (k = 0; k < K && b->n; k++) {
         /* The bias is what the shares are added to, 256 of them at most; 1e-37 is more than what is too small to tell. */
@@ -4341,7 +4359,7 @@ static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *sha
         if (!(bound[k] <= FLT_MAX)) b->n = 0;
     }
     for (p = 0; p < b->n; p++) {
-        for (j = 0; j < d; j++) column[j * b->n + p] = mcb__coefficient(m, b->cls[p], j);
+        for (j = 0; j < d; j++) column[j * b->n + p] = plane[p * d + j] = mcb__coefficient(m, b->cls[p], j);
     }
 }
 
@@ -4354,7 +4372,7 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     unsigned char *at = (unsigned char *)memory;
     mcb__basis *b;
     uint32_t *cls;
-    float *share, *bound, *slack, *unit, *column;
+    float *share, *bound, *slack, *unit, *plane, *column;
     double *sketch, *triangle, *whole, *rest;
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
@@ -4363,17 +4381,19 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     pointer = (type *)(void *)at;                \
     at += mcb__room(count, sizeof(type))
     MCB__TAKE(b, mcb__basis, 1);
-    MCB__TAKE(cls, uint32_t, most);
+    MCB__TAKE(cls, uint32_t, most + K);
     MCB__TAKE(share, float, most * K);
     MCB__TAKE(bound, float, K);
     MCB__TAKE(slack, float, K);
     MCB__TAKE(unit, float, d);
+    MCB__TAKE(plane, float, most * d);
     MCB__TAKE(column, float, most * d);
     MCB__TAKE(sketch, double, K * width);
     MCB__TAKE(triangle, double, K * most);
     MCB__TAKE(whole, double, K);
     MCB__TAKE(rest, double, K);
 #undef MCB__TAKE
+    mcb__find_twins(m, sketch, cls + most);
     mcb__units(m, unit);
     mcb__sketch(m, unit, width, sketch);
     b->cls = cls;
@@ -4381,12 +4401,16 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     b->bound = bound;
     b->slack = slack;
     b->unit = unit;
+    b->plane = plane;
     b->column = column;
-    b->n = mcb__choose_basis(K, width, most, sketch, triangle, whole, rest, cls);
-    mcb__fill_basis(m, b, share, bound, slack, column, triangle, most, whole);
+    b->twin = cls + most;
+    b->n = mcb__choose_basis(K, width, most, sketch, triangle, whole, rest, b->twin, cls);
+    mcb__fill_basis(m, b, share, bound, slack, plane, column, triangle, most, whole);
     m->basis = b;
     return MCB_OK;
 }
+
+/* ---------------------------------------------------------------------------- rows of machines that leave some out */
 
 /* A row of a linear machine: all its features, or n that are not 0. */
 typedef struct {
@@ -4413,8 +4437,14 @@ static inline double mcb__product(const mcb_model *m, const mcb__row *row, size_
 /* The products of a row with the basis. */
 static inline void mcb__products(const mcb_model *m, const mcb__basis *b, const mcb__row *row, double *product) {
     double sum[MCB__SUMS * MCB__T_CLASSES], one[MCB__SUMS];
-    size_t first, nk, k, c;
-    for (k = 0; k < b->n && !row->index; k++) product[k] = mcb__product(m, row, b->cls[k]);
+    size_t first, nk, k, c, d = m->n_features;
+    for (first = 0; first < b->n && !row->index; first += nk) {
+        double every[MCB__SUMS * MCB__T_VECTORS];
+        nk = b->n - first < MCB__T_VECTORS ? b->n - first : (size_t)MCB__T_VECTORS;
+        mcb__sums(row->x, 1, 0, (const unsigned char *)(b->plane + first * d), (const unsigned char *)(b->plane + b->n * d),
+                  nk, d, d, 0, 1, every);
+        mcb__totals(every, 1, nk, product + first);
+    }
     for (first = 0; first < b->n && row->index; first += nk) {
         nk = b->n - first < MCB__T_CLASSES ? b->n - first : (size_t)MCB__T_CLASSES;
         for (c = 0; c < MCB__SUMS * MCB__T_CLASSES; c++) sum[c] = 0;
@@ -4443,30 +4473,57 @@ static inline double mcb__length(const mcb__basis *b, const mcb__row *row) {
     return mcb__shortened(mcb__quick_sqrt(mcb__total(sum)) * (1 + 1 / 1048576.0));
 }
 
-/* Add what products with the basis say of all classes. */
+/* Add what products with the basis say of the classes from k on to their scores. */
+static inline void mcb__spread_rest(const mcb__basis *b, size_t k, size_t K, const double *v, double *scores) {
+    size_t p;
+    for (; k < K; k++) {
+        for (p = 0; p < b->n; p++) scores[k] += v[p] * (double)b->share[p * K + k];
+    }
+}
+
+#if MCB__VECTOR
+#define MCB__SPREAD_BEGIN(i, W) s[i] = *(const mcb__dm##W *)(scores + k + W * i);
+#define MCB__SPREAD_ADD(i, W) s[i] += factor * __builtin_convertvector(*(const mcb__fm##W *)(share + W * i), mcb__d##W);
+#define MCB__SPREAD_END(i, W) *(mcb__dm##W *)(scores + k + W * i) = s[i];
 #define MCB__DEFINE_SPREAD(W, ATTRIBUTE)                                                                               \
-    ATTRIBUTE MCB__APART void mcb__spread_##W(const mcb__basis *b, size_t K, const double *product, double *scores) {  \
+    ATTRIBUTE MCB__APART void mcb__spread_##W(const mcb__basis *b, size_t K, const double *v, double *scores) {        \
         size_t p, k;                                                                                                   \
-        for (p = 0; p < b->n; p++) {                                                                                   \
-            const float *share = b->share + p * K;                                                                     \
-            double v = mcb__shortened(product[p]);                                                                     \
-            for (k = 0; k < K; k++) scores[k] += v * (double)share[k];                                                 \
+        for (k = 0; k + 4 * W <= K; k += 4 * W) {                                                                      \
+            mcb__d##W s[4];                                                                                            \
+            MCB__EACH4(MCB__SPREAD_BEGIN, W)                                                                           \
+            for (p = 0; p < b->n; p++) {                                                                               \
+                const float *share = b->share + p * K + k;                                                             \
+                const mcb__d##W factor = MCB__SPLAT##W(v[p]);                                                          \
+                MCB__EACH4(MCB__SPREAD_ADD, W)                                                                         \
+            }                                                                                                          \
+            MCB__EACH4(MCB__SPREAD_END, W)                                                                             \
         }                                                                                                              \
+        for (; k + W <= K; k += W) {                                                                                   \
+            mcb__d##W s[1];                                                                                            \
+            MCB__SPREAD_BEGIN(0, W)                                                                                    \
+            for (p = 0; p < b->n; p++) {                                                                               \
+                const float *share = b->share + p * K + k;                                                             \
+                const mcb__d##W factor = MCB__SPLAT##W(v[p]);                                                          \
+                MCB__SPREAD_ADD(0, W)                                                                                  \
+            }                                                                                                          \
+            MCB__SPREAD_END(0, W)                                                                                      \
+        }                                                                                                              \
+        mcb__spread_rest(b, k, K, v, scores);                                                                          \
     }
 MCB__DEFINE_SPREAD(2, )
-#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__))
+#if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
 MCB__DEFINE_SPREAD(4, MCB__AVX2)
 #endif
-#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+#if MCB__CHOOSE || defined(__AVX512F__)
 MCB__DEFINE_SPREAD(8, MCB__AVX512)
 #endif
+#endif
 
-static inline void mcb__spread(const mcb__basis *b, size_t K, const double *product, double *scores) {
+static inline void mcb__spread(const mcb__basis *b, size_t K, const double *v, double *scores) {
 #if MCB__VECTOR
-    MCB__DISPATCH(mcb__spread_8(b, K, product, scores), mcb__spread_4(b, K, product, scores),
-                  mcb__spread_2(b, K, product, scores));
+    MCB__DISPATCH(mcb__spread_8(b, K, v, scores), mcb__spread_4(b, K, v, scores), mcb__spread_2(b, K, v, scores));
 #else
-    mcb__spread_2(b, K, product, scores);
+    mcb__spread_rest(b, 0, K, v, scores);
 #endif
 }
 
@@ -4475,25 +4532,27 @@ static inline void mcb__spread(const mcb__basis *b, size_t K, const double *prod
 static inline size_t mcb__leave_out(const mcb_model *m, const mcb__basis *b, const mcb__row *row, double *scores) {
     const unsigned char *bias = m->section[MCB_S_BIAS].data;
     size_t K = m->n_classes, p, k, n = b->n, left = 0;
-    double product[MCB__BASIS], length = mcb__length(b, row), best = 0;
+    double product[MCB__BASIS], v[MCB__BASIS], length = mcb__length(b, row), best = 0;
     if (!(length <= DBL_MAX)) return 0;
     mcb__products(m, b, row, product);
     for (k = 0; k < K; k++) scores[k] = (double)mcb__f32(bias + 4 * k);
-    mcb__spread(b, K, product, scores);
+    for (p = 0; p < b->n; p++) v[p] = mcb__shortened(product[p]);
+    mcb__spread(b, K, v, scores);
     for (p = 0; p < b->n; p++) scores[b->cls[p]] = (double)mcb__f32(bias + 4 * b->cls[p]) + product[p];
     for (k = 0; k < K; k++) {
         double low = scores[k] - ((double)b->bound[k] * length + (double)b->slack[k]);
         if (!k || low > best) best = low;
     }
 #define MCB__HIGH(k) (scores[k] + ((double)b->bound[k] * length + (double)b->slack[k]))
-    for (k = 0; k < K; k++) left += MCB__HIGH(k) >= best;
+    for (k = 0; k < K; k++) left += MCB__HIGH(k) >= best && b->twin[k] == k;
     for (k = 0; k < K && left > 1; k++) {
-        if (!(b->slack[k] > 0 && MCB__HIGH(k) >= best)) continue;
+        if (!(b->slack[k] > 0 && b->twin[k] == k && MCB__HIGH(k) >= best)) continue;
         scores[k] = (double)mcb__f32(bias + 4 * k) + mcb__product(m, row, k);
         if (scores[k] > best) best = scores[k];
         n++;
     }
 #undef MCB__HIGH
+    for (k = 0; k < K; k++) scores[k] = scores[b->twin[k]];
     return n;
 }
 

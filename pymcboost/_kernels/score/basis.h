@@ -3,7 +3,8 @@
 /* Certified exits of linear machines. The hyperplanes of a few classes, the basis, may give those of all others but for
  * a small rest: w_k = sum_p share_kp w_p + rest_k. So it is after fewer rounds than classes, and with fewer features than
  * classes. The products of a row with the basis then say what class k gets but for bound_k |x|, and only classes that
- * this leaves a chance to win need hyperplanes of their own.
+ * this leaves a chance to win need hyperplanes of their own. Classes that no round has told apart are twins: the first
+ * of them stands for all.
  *
  * |x|^2 = sum_j (unit_j x_j)^2; unit_j, a power of 2, is about the largest coefficient of feature j, so that the units of
  * the features do not matter. Factors are rounded so that products are exact: no build has other bits. */
@@ -16,7 +17,9 @@ typedef struct {
     const float *bound;  /* of each class, 0 in the basis */
     const float *slack;  /* to be added to the bound times |x|: 0 in the basis alone */
     const float *unit;   /* of each feature */
-    const float *column; /* coefficients of the basis, n_features x n, for sparse rows */
+    const float *plane;  /* coefficients of the basis, n x n_features */
+    const float *column; /* the same, n_features x n, for sparse rows */
+    const uint32_t *twin; /* of each class, the first one that has the same hyperplane and bias: maybe itself */
 } mcb__basis;
 
 /* Hyperplanes in a basis at most: with more of them, little is left out. */
@@ -31,13 +34,28 @@ MCB_API size_t mcb_early_size(const mcb_model *m) {
     size_t K = m->n_classes, d = m->n_features, n, width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
     if (m->kind != MCB_KIND_LINEAR) return 0;
     n = mcb__most_basis(m);
-    return mcb__room(1, sizeof(mcb__basis)) + mcb__room(n, sizeof(uint32_t)) + mcb__room(n * K, sizeof(float)) +
-           2 * mcb__room(K, sizeof(float)) + mcb__room(d, sizeof(float)) + mcb__room(n * d, sizeof(float)) +
+    return mcb__room(1, sizeof(mcb__basis)) + mcb__room(n + K, sizeof(uint32_t)) + mcb__room(n * K, sizeof(float)) +
+           2 * mcb__room(K, sizeof(float)) + mcb__room(d, sizeof(float)) + 2 * mcb__room(n * d, sizeof(float)) +
            mcb__room(K * width, sizeof(double)) + mcb__room(K * n, sizeof(double)) + 2 * mcb__room(K, sizeof(double));
 }
 
 static inline float mcb__coefficient(const mcb_model *m, size_t k, size_t j) {
     return mcb__f32(m->section[MCB_S_WMAT].data + 4 * (k * m->n_features + j));
+}
+
+/* The first class with the same bytes as each. spare: room for a number of each class. */
+static inline void mcb__find_twins(const mcb_model *m, double *spare, uint32_t *twin) {
+    const unsigned char *w = m->section[MCB_S_WMAT].data, *bias = m->section[MCB_S_BIAS].data;
+    size_t K = m->n_classes, size = 4 * (size_t)m->n_features, k, i;
+    for (k = 0; k < K; k++) {
+        spare[k] = (double)mcb_crc32c(0, w + k * size, size);
+        for (i = 0; i < k; i++) {
+            if (spare[i] == spare[k] && memcmp(bias + 4 * i, bias + 4 * k, 4) == 0 &&
+                memcmp(w + i * size, w + k * size, size) == 0)
+                break;
+        }
+        twin[k] = (uint32_t)i;
+    }
 }
 
 /* The powers of 2 below the largest coefficients; 0 for features without any. */
@@ -102,13 +120,13 @@ static inline double mcb__square(const double *v, size_t n) {
 /* Choose a basis by Gram and Schmidt, the hyperplane with the largest rest next; triangle receives the parts of all
  * hyperplanes, n_classes x most. Returns how many it has, 0 if they are not enough. */
 static inline size_t mcb__choose_basis(size_t K, size_t width, size_t most, double *sketch, double *triangle,
-                                       double *whole, double *rest, uint32_t *cls) {
+                                       double *whole, double *rest, const uint32_t *twin, uint32_t *cls) {
     float way[MCB__SKETCH];
     size_t n, k, j, next;
     for (n = 0;; n++) {
         double largest = 0, length;
         for (k = 0, next = K; k < K; k++) {
-            rest[k] = mcb__square(sketch + k * width, width);
+            rest[k] = twin[k] == k ? mcb__square(sketch + k * width, width) : 0;
             if (!n) whole[k] = rest[k];
             /* Rounded coefficients leave squares of about 2^-48: less than 2^-36 is nothing. */
             if (rest[k] * 68719476736.0 <= whole[k] || rest[k] / whole[k] <= largest) continue;
@@ -196,7 +214,7 @@ static inline float mcb__bound_of(const mcb_model *m, const mcb__basis *b, size_
 }
 
 static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *share, float *bound, float *slack,
-                                   float *column, const double *triangle, size_t most, double *whole) {
+                                   float *plane, float *column, const double *triangle, size_t most, double *whole) {
     size_t K = m->n_classes, d = m->n_features, k, j, p;
     for (k = 0; k < K && b->n; k++) {
         /* The bias is what the shares are added to, 256 of them at most; 1e-37 is more than what is too small to tell. */
@@ -215,7 +233,7 @@ static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *sha
         if (!(bound[k] <= FLT_MAX)) b->n = 0;
     }
     for (p = 0; p < b->n; p++) {
-        for (j = 0; j < d; j++) column[j * b->n + p] = mcb__coefficient(m, b->cls[p], j);
+        for (j = 0; j < d; j++) column[j * b->n + p] = plane[p * d + j] = mcb__coefficient(m, b->cls[p], j);
     }
 }
 
@@ -228,7 +246,7 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     unsigned char *at = (unsigned char *)memory;
     mcb__basis *b;
     uint32_t *cls;
-    float *share, *bound, *slack, *unit, *column;
+    float *share, *bound, *slack, *unit, *plane, *column;
     double *sketch, *triangle, *whole, *rest;
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
@@ -237,17 +255,19 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     pointer = (type *)(void *)at;                \
     at += mcb__room(count, sizeof(type))
     MCB__TAKE(b, mcb__basis, 1);
-    MCB__TAKE(cls, uint32_t, most);
+    MCB__TAKE(cls, uint32_t, most + K);
     MCB__TAKE(share, float, most * K);
     MCB__TAKE(bound, float, K);
     MCB__TAKE(slack, float, K);
     MCB__TAKE(unit, float, d);
+    MCB__TAKE(plane, float, most * d);
     MCB__TAKE(column, float, most * d);
     MCB__TAKE(sketch, double, K * width);
     MCB__TAKE(triangle, double, K * most);
     MCB__TAKE(whole, double, K);
     MCB__TAKE(rest, double, K);
 #undef MCB__TAKE
+    mcb__find_twins(m, sketch, cls + most);
     mcb__units(m, unit);
     mcb__sketch(m, unit, width, sketch);
     b->cls = cls;
@@ -255,149 +275,11 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     b->bound = bound;
     b->slack = slack;
     b->unit = unit;
+    b->plane = plane;
     b->column = column;
-    b->n = mcb__choose_basis(K, width, most, sketch, triangle, whole, rest, cls);
-    mcb__fill_basis(m, b, share, bound, slack, column, triangle, most, whole);
+    b->twin = cls + most;
+    b->n = mcb__choose_basis(K, width, most, sketch, triangle, whole, rest, b->twin, cls);
+    mcb__fill_basis(m, b, share, bound, slack, plane, column, triangle, most, whole);
     m->basis = b;
     return MCB_OK;
-}
-
-/* A row of a linear machine: all its features, or n that are not 0. */
-typedef struct {
-    const float *x;
-    const uint32_t *index; /* null for all features */
-    size_t n;
-} mcb__row;
-
-/* The product of a row with a hyperplane, with the bits that it has among all of them. */
-static inline double mcb__product(const mcb_model *m, const mcb__row *row, size_t k) {
-    const mcb_section *s = &m->section[MCB_S_WMAT];
-    const unsigned char *w = s->data + 4 * k * m->n_features;
-    double sum[MCB__SUMS] = {0, 0, 0, 0, 0, 0, 0, 0};
-    size_t i;
-    if (!row->index) {
-        mcb__sums(row->x, 1, 0, w, s->data + 4 * s->count, 1, m->n_features, m->n_features, 0, 1, sum);
-    } else {
-        for (i = 0; i < row->n; i++)
-            sum[row->index[i] % MCB__SUMS] += (double)row->x[i] * (double)mcb__f32(w + 4 * (size_t)row->index[i]);
-    }
-    return mcb__total(sum);
-}
-
-/* The products of a row with the basis. */
-static inline void mcb__products(const mcb_model *m, const mcb__basis *b, const mcb__row *row, double *product) {
-    double sum[MCB__SUMS * MCB__T_CLASSES], one[MCB__SUMS];
-    size_t first, nk, k, c;
-    for (k = 0; k < b->n && !row->index; k++) product[k] = mcb__product(m, row, b->cls[k]);
-    for (first = 0; first < b->n && row->index; first += nk) {
-        nk = b->n - first < MCB__T_CLASSES ? b->n - first : (size_t)MCB__T_CLASSES;
-        for (c = 0; c < MCB__SUMS * MCB__T_CLASSES; c++) sum[c] = 0;
-        mcb__add_sparse(b->column + first, b->n, nk, row->n, row->index, row->x, sum);
-        for (k = 0; k < nk; k++) {
-            for (c = 0; c < MCB__SUMS; c++) one[c] = sum[c * MCB__T_CLASSES + k];
-            product[first + k] = mcb__total(one);
-        }
-    }
-}
-
-/* At least the length of a row in units, with 29 bits; not finite where a feature is not. */
-static inline double mcb__length(const mcb__basis *b, const mcb__row *row) {
-    double sum[MCB__SUMS] = {0, 0, 0, 0, 0, 0, 0, 0}, v;
-    size_t i, j;
-    for (j = 0; !row->index && j + MCB__SUMS <= row->n; j += MCB__SUMS) {
-        for (i = 0; i < MCB__SUMS; i++) {
-            v = (double)b->unit[j + i] * (double)row->x[j + i]; /* a float, but for its exponent */
-            sum[i] += v * v;
-        }
-    }
-    for (; j < row->n; j++) {
-        v = (double)b->unit[row->index ? row->index[j] : j] * (double)row->x[j];
-        sum[j % MCB__SUMS] += v * v;
-    }
-    return mcb__shortened(mcb__quick_sqrt(mcb__total(sum)) * (1 + 1 / 1048576.0));
-}
-
-/* Add what products with the basis say of all classes. */
-#define MCB__DEFINE_SPREAD(W, ATTRIBUTE)                                                                               \
-    ATTRIBUTE MCB__APART void mcb__spread_##W(const mcb__basis *b, size_t K, const double *product, double *scores) {  \
-        size_t p, k;                                                                                                   \
-        for (p = 0; p < b->n; p++) {                                                                                   \
-            const float *share = b->share + p * K;                                                                     \
-            double v = mcb__shortened(product[p]);                                                                     \
-            for (k = 0; k < K; k++) scores[k] += v * (double)share[k];                                                 \
-        }                                                                                                              \
-    }
-MCB__DEFINE_SPREAD(2, )
-#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__))
-MCB__DEFINE_SPREAD(4, MCB__AVX2)
-#endif
-#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
-MCB__DEFINE_SPREAD(8, MCB__AVX512)
-#endif
-
-static inline void mcb__spread(const mcb__basis *b, size_t K, const double *product, double *scores) {
-#if MCB__VECTOR
-    MCB__DISPATCH(mcb__spread_8(b, K, product, scores), mcb__spread_4(b, K, product, scores),
-                  mcb__spread_2(b, K, product, scores));
-#else
-    mcb__spread_2(b, K, product, scores);
-#endif
-}
-
-/* Scores of the basis, what they say of the other classes, and scores of those classes that may still win. Returns how
- * many hyperplanes have been evaluated; 0, and nothing is known, if a feature is not finite. */
-static inline size_t mcb__leave_out(const mcb_model *m, const mcb__basis *b, const mcb__row *row, double *scores) {
-    const unsigned char *bias = m->section[MCB_S_BIAS].data;
-    size_t K = m->n_classes, p, k, n = b->n, left = 0;
-    double product[MCB__BASIS], length = mcb__length(b, row), best = 0;
-    if (!(length <= DBL_MAX)) return 0;
-    mcb__products(m, b, row, product);
-    for (k = 0; k < K; k++) scores[k] = (double)mcb__f32(bias + 4 * k);
-    mcb__spread(b, K, product, scores);
-    for (p = 0; p < b->n; p++) scores[b->cls[p]] = (double)mcb__f32(bias + 4 * b->cls[p]) + product[p];
-    for (k = 0; k < K; k++) {
-        double low = scores[k] - ((double)b->bound[k] * length + (double)b->slack[k]);
-        if (!k || low > best) best = low;
-    }
-#define MCB__HIGH(k) (scores[k] + ((double)b->bound[k] * length + (double)b->slack[k]))
-    for (k = 0; k < K; k++) left += MCB__HIGH(k) >= best;
-    for (k = 0; k < K && left > 1; k++) {
-        if (!(b->slack[k] > 0 && MCB__HIGH(k) >= best)) continue;
-        scores[k] = (double)mcb__f32(bias + 4 * k) + mcb__product(m, row, k);
-        if (scores[k] > best) best = scores[k];
-        n++;
-    }
-#undef MCB__HIGH
-    return n;
-}
-
-static inline int mcb__predict_linear(const mcb_model *m, const mcb__row *row, double *scores, uint32_t *label,
-                                      uint64_t *n_learners) {
-    const mcb__basis *b = (const mcb__basis *)m->basis;
-    size_t k, n = b->n ? mcb__leave_out(m, b, row, scores) : 0;
-    if (!n && !row->index) mcb_scores(m, row->x, scores);
-    if (!n && row->index && m->prepared) mcb_scores_sparse(m, row->n, row->index, row->x, scores);
-    for (k = 0; k < m->n_classes && !n && row->index && !m->prepared; k++) {
-        scores[k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k) + mcb__product(m, row, k);
-        if (scores[k] - scores[k] != 0) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
-    }
-    *label = mcb_argmax(m, scores);
-    *n_learners = n ? n : m->n_classes;
-    return MCB_OK;
-}
-
-/* mcb_predict_early with MCB_EARLY_CERTIFIED for a row of a linear machine given by its n features that are not 0: index
- * strictly increasing. MCB_E_EARLY unless mcb_has_early; MCB_E_ARGUMENT for a wrong index. */
-MCB_API int mcb_predict_early_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
-                                     double *scores, uint32_t *label, uint64_t *n_learners) {
-    mcb__row row;
-    size_t i;
-    if (m->kind != MCB_KIND_LINEAR || !m->basis) return MCB_E_EARLY;
-    for (i = 0; i < n; i++) {
-        if (index[i] >= m->n_features || (i > 0 && index[i] <= index[i - 1])) return MCB_E_ARGUMENT;
-    }
-    row.x = value;
-    row.index = index;
-    row.n = n;
-    return mcb__predict_linear(m, &row, scores, label, n_learners);
 }

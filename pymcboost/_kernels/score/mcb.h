@@ -119,6 +119,7 @@ extern "C" {
 #include "sparse.h"
 #include "scores.h"
 #include "basis.h"
+#include "planes.h"
 #include "early.h"
 #include "lazy.h"
 #include "links.h"
