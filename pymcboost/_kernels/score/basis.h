@@ -199,7 +199,7 @@ static inline double mcb__rounding(size_t n) {
 /* Bounds of class k times |x|: the rest; 2^-28 of the shares, whose products have 29 bits; the rounding errors of sums
  * over the features, of this hyperplane and of those it has shares of. */
 static inline float mcb__bound_of(const mcb_model *m, const mcb__basis *b, size_t k, const double *whole) {
-    double mine, rest, shares = 0, bound, rounding = mcb__rounding((size_t)m->n_features + 300);
+    double mine = 0, rest = 0, shares = 0, bound, rounding = mcb__rounding((size_t)m->n_features + 300);
     size_t p;
     float up;
     mcb__norms(m, b, k, &mine, &rest);

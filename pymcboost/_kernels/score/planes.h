@@ -22,18 +22,22 @@ static inline double mcb__product(const mcb_model *m, const mcb__row *row, size_
     return mcb__total(sum);
 }
 
-/* The products of a row with the basis. */
-static inline void mcb__products(const mcb_model *m, const mcb__basis *b, const mcb__row *row, double *product) {
-    double sum[MCB__SUMS * MCB__T_CLASSES], one[MCB__SUMS];
-    size_t first, nk, k, c, d = m->n_features;
-    for (first = 0; first < b->n && !row->index; first += nk) {
-        double every[MCB__SUMS * MCB__T_VECTORS];
-        nk = b->n - first < MCB__T_VECTORS ? b->n - first : (size_t)MCB__T_VECTORS;
-        mcb__sums(row->x, 1, 0, (const unsigned char *)(b->plane + first * d), (const unsigned char *)(b->plane + b->n * d),
-                  nk, d, d, 0, 1, every);
-        mcb__totals(every, 1, nk, product + first);
+/* The products of a row with the basis, for all features and for those that are not 0. */
+MCB__APART void mcb__dense_products(const mcb__basis *b, const float *x, size_t d, double *product) {
+    double sum[MCB__SUMS * MCB__T_VECTORS];
+    const unsigned char *w = (const unsigned char *)b->plane, *end = w + 4 * b->n * d;
+    size_t first, n;
+    for (first = 0; first < b->n; first += n) {
+        n = b->n - first < MCB__T_VECTORS ? b->n - first : (size_t)MCB__T_VECTORS;
+        mcb__sums(x, 1, 0, w + 4 * first * d, end, n, d, d, 0, 1, sum);
+        mcb__totals(sum, 1, n, product + first);
     }
-    for (first = 0; first < b->n && row->index; first += nk) {
+}
+
+MCB__APART void mcb__sparse_products(const mcb__basis *b, const mcb__row *row, double *product) {
+    double sum[MCB__SUMS * MCB__T_CLASSES], one[MCB__SUMS];
+    size_t first, nk, k, c;
+    for (first = 0; first < b->n; first += nk) {
         nk = b->n - first < MCB__T_CLASSES ? b->n - first : (size_t)MCB__T_CLASSES;
         for (c = 0; c < MCB__SUMS * MCB__T_CLASSES; c++) sum[c] = 0;
         mcb__add_sparse(b->column + first, b->n, nk, row->n, row->index, row->x, sum);
@@ -120,13 +124,18 @@ static inline void mcb__spread(const mcb__basis *b, size_t K, const double *v, d
 static inline size_t mcb__leave_out(const mcb_model *m, const mcb__basis *b, const mcb__row *row, double *scores) {
     const unsigned char *bias = m->section[MCB_S_BIAS].data;
     size_t K = m->n_classes, p, k, n = b->n, left = 0;
-    double product[MCB__BASIS], v[MCB__BASIS], length = mcb__length(b, row), best = 0;
+    double product[MCB__BASIS], length = mcb__length(b, row), best = 0;
     if (!(length <= DBL_MAX)) return 0;
-    mcb__products(m, b, row, product);
+    if (row->index)
+        mcb__sparse_products(b, row, product);
+    else
+        mcb__dense_products(b, row->x, m->n_features, product);
     for (k = 0; k < K; k++) scores[k] = (double)mcb__f32(bias + 4 * k);
-    for (p = 0; p < b->n; p++) v[p] = mcb__shortened(product[p]);
-    mcb__spread(b, K, v, scores);
-    for (p = 0; p < b->n; p++) scores[b->cls[p]] = (double)mcb__f32(bias + 4 * b->cls[p]) + product[p];
+    for (p = 0; p < b->n; p++) { /* classes of the basis have no shares */
+        scores[b->cls[p]] += product[p];
+        product[p] = mcb__shortened(product[p]);
+    }
+    mcb__spread(b, K, product, scores);
     for (k = 0; k < K; k++) {
         double low = scores[k] - ((double)b->bound[k] * length + (double)b->slack[k]);
         if (!k || low > best) best = low;
