@@ -43,10 +43,6 @@ cdef enum:
     MOST = 67108864  # floats in a thread's block of filled rows: 256 MB, unless one row has more
 
 
-cdef inline bint misaligned(const void *p, Py_ssize_t step, size_t size) noexcept nogil:
-    return (<size_t>p | <size_t>step) % size != 0
-
-
 cdef class Scorer:
     """A model file in memory, checked by ``mcb_open``.
 
@@ -360,26 +356,6 @@ cdef class Scorer:
         finally:
             free(features)
             free(spare)
-
-
-cdef bint valid_csr(const integral[::1] indices, const integral[::1] indptr, Py_ssize_t nnz, Py_ssize_t d,
-                    bint look_at_order, Py_ssize_t *most, bint *increasing) noexcept nogil:
-    """Whether the parts of a CSR matrix fit together; its longest row, and whether indices increase in all rows."""
-    cdef:
-        Py_ssize_t m = indptr.shape[0] - 1, i, r
-        bint good = indptr[0] == 0 and indptr[m] <= nnz
-    for i in range(m):
-        good = good and indptr[i] <= indptr[i + 1]
-    if not good:
-        return False
-    for i in range(indptr[m]):
-        good = good and 0 <= indices[i] < d
-    if good and look_at_order:
-        for r in range(m):
-            most[0] = max(most[0], indptr[r + 1] - indptr[r])
-            for i in range(indptr[r] + 1, indptr[r + 1]):
-                increasing[0] = increasing[0] and indices[i - 1] < indices[i]
-    return good
 
 
 cdef void sparse_rows(const mcb_model *model, const floating[::1] data, const integral[::1] indices,

@@ -48,7 +48,7 @@ class EarlyExit:
 
     @property
     def n_early_learners(self) -> int:
-        """Learners that `predict_early` counts: those of the model; of a linear machine one hyperplane for each class."""
+        """Learners that `predict_early` counts: those of the model, or the hyperplanes of a linear machine."""
         return self.n_classes_ if self.n_learners is None else self.n_learners
 
     def with_early_exit(self, way: Early | None, X: Any = None, *, rate: float = 0.001, background: Any = None) -> Self:
@@ -87,8 +87,9 @@ class EarlyExit:
         Raises
         ------
         ValueError
-            For interval tables, kernel machines, linear machines but for "certified", and codes with a decoder other than "linear"; where there are too few rows;
-            and where the bounds of all pairs of classes would take more than 5% of the file.
+            For interval tables, kernel machines, linear machines but for "certified", and codes with a decoder other
+            than "linear"; where there are too few rows; and where the bounds of all pairs of classes would take more
+            than 5% of the file.
         """
         if way is None:
             return self._changed(**dict.fromkeys(EARLY))

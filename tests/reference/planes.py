@@ -1,4 +1,4 @@
-"""Certified early exits of linear machines, slowly: the basis, its shares and bounds, and rows that leave the rest out."""
+"""Certified early exits of linear machines, slowly: the basis, its shares and bounds, and rows."""
 
 import numpy as np
 
@@ -60,12 +60,12 @@ class Planes:
 
     def basis(self):
         """Classes of the basis, and the parts of all hyperplanes; none if they are not enough."""
-        sketch, classes, parts = self.sketch(), [], []
+        sketch, classes, parts, whole = self.sketch(), [], [], None
         most = min(self.K - (self.K + 3) // 4, self.d, MOST)
         first = self.twin == np.arange(self.K)
         while True:
             rest = np.where(first, eight(single(sketch) ** 2), 0.0)
-            whole = rest if not classes else whole
+            whole = rest if whole is None else whole
             share = np.where(rest * 2.0**36 > whole, rest / np.where(whole > 0, whole, 1), 0.0)
             if not share.any():
                 return classes, np.array(parts).T

@@ -12,11 +12,13 @@ from pymcboost.model.model import Model, load_model
 
 
 def model_of(coef, bias):
-    return Model.from_ensemble(LinearMachine(np.asarray(coef, np.float32), np.asarray(bias, np.float32)), range(len(bias)))
+    return Model.from_ensemble(
+        LinearMachine(np.asarray(coef, np.float32), np.asarray(bias, np.float32)), range(len(bias))
+    )
 
 
 def machines(k, d, seed=0):
-    """Hyperplanes of all ranks: of two and of half as many, copies, zeros, integers with ties, and large and tiny ones."""
+    """Hyperplanes of all ranks, copies, zeros, integers with ties, and large and tiny ones."""
     rng = np.random.default_rng(seed)
     for rank in sorted({1, 2, max(1, k // 2), k}):
         code = rng.integers(-1, 2, (k, rank))

@@ -27,7 +27,7 @@ MCB__APART void mcb__dense_products(const mcb__basis *b, const float *x, size_t 
     double sum[MCB__SUMS * MCB__T_VECTORS];
     const unsigned char *w = (const unsigned char *)b->plane, *end = w + 4 * b->n * d;
     size_t first, n;
-    for (first = 0; first < b->n; first += n) {
+    for (first = 0; first < b->n && d; first += n) {
         n = b->n - first < MCB__T_VECTORS ? b->n - first : (size_t)MCB__T_VECTORS;
         mcb__sums(x, 1, 0, w + 4 * first * d, end, n, d, d, 0, 1, sum);
         mcb__totals(sum, 1, n, product + first);
