@@ -160,6 +160,8 @@ def linear_models(rng, classes, k):
         machine = LinearMachine(rng.normal(size=(k, n_features)), rng.normal(size=k))
         model = Model.from_ensemble(machine, classes, link="softmax" if k == 2 else "none")
         yield moved_last(model, "WMAT") if n_features == 3 else model.with_temperature(0.01)
+    few = rng.integers(-1, 2, (k, 2)) @ rng.normal(size=(2, 1100))  # hyperplanes that follow from two of them
+    yield Model.from_ensemble(LinearMachine(few, rng.integers(0, 2, k)), classes)
 
 
 def kernel_models(rng, classes, k):

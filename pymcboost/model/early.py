@@ -27,6 +27,7 @@ class EarlyExit:
     classes_: Any
     ensemble: Any
     link: Any
+    n_classes_: Any
     n_learners: Any
     predict_codes: Any
     to_bytes: Any
@@ -39,15 +40,23 @@ class EarlyExit:
     @property
     def early_exits(self) -> tuple[str, ...]:
         """The early exits that the model has, see `with_early_exit`."""
-        sections = self._sections()
-        return tuple(way for way, tag in zip(WAYS, EARLY[1:], strict=True) if tag in sections)
+        sections, own = self._sections(), self._own_exits()
+        return tuple(way for way, tag in zip(WAYS, EARLY[1:], strict=True) if tag in sections or way in own)
+
+    def _own_exits(self):
+        return () if self.link == "sigmoid" else self._kind.own_exits
+
+    @property
+    def n_early_learners(self) -> int:
+        """Learners that `predict_early` counts: those of the model, or the hyperplanes of a linear machine."""
+        return self.n_classes_ if self.n_learners is None else self.n_learners
 
     def with_early_exit(self, way: Early | None, X: Any = None, *, rate: float = 0.001, background: Any = None) -> Self:
         """The same model, with what `predict` needs to leave learners out where few or none of the labels change.
 
         Scores and predictions stay as they are unless ``early`` is asked for. A model with other learners, leaves or
         biases has no early exits: `truncate`, `reweighted` and saving with another layout or type of leaves take them
-        away.
+        away. Linear machines have "certified" as they are.
 
         Parameters
         ----------
@@ -78,12 +87,15 @@ class EarlyExit:
         Raises
         ------
         ValueError
-            For interval tables, machines, and codes with a decoder other than "linear"; where there are too few rows;
-            and where the bounds of all pairs of classes would take more than 5% of the file.
+            For interval tables, kernel machines, linear machines but for "certified", and codes with a decoder other
+            than "linear"; where there are too few rows; and where the bounds of all pairs of classes would take more
+            than 5% of the file.
         """
         if way is None:
             return self._changed(**dict.fromkeys(EARLY))
         self._check_early(way, rate, background)
+        if way in self._own_exits():
+            return self
         at = checkpoints(self.ensemble.round_ends(), len(self.ensemble))
         if way == "certified":
             model = self._with_bounds(at, bounds(self.ensemble, at))
@@ -115,7 +127,7 @@ class EarlyExit:
         -------
         labels : ndarray (m,)
         n_learners : ndarray of int64 (m,)
-            Their mean divided by that of the model is the share of learners that are evaluated.
+            Their mean divided by ``n_early_learners`` is the share of learners that are evaluated.
         """
         codes, n_learners = self.predict_early_codes(X, way, n_jobs)
         return self.classes_[codes], n_learners
@@ -133,7 +145,7 @@ class EarlyExit:
     def _check_early(self, way, rate, background):
         if way not in WAYS:
             raise ValueError(f"way must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
-        if self._kind.no_stages is not None:
+        if self._kind.no_stages is not None and way not in self._own_exits():
             raise ValueError(f"an early exit leaves learners out; this model has none ({self._kind.NAME})")
         if self._kind.layout_of(self._sections()) == "packed":
             raise ValueError("a packed model has no early exits; save it with layout='list' first")

@@ -6,6 +6,7 @@ in `kinds`. `Model`, the file and the command line ask these of it:
 ===========================  =====================================================================================
 KIND, NAME                   its number in a file, and its name
 no_stages                    why its first rounds are no model; None if they are one
+own_exits                    early exits that need no section of the file
 allows_missing               whether rows may hold NaN
 share_of                     what the shares of `used_features` are parts of; None if there are no shares
 additive                     whether each weak learner asks about one feature, so that scores are sums of curves
@@ -52,6 +53,7 @@ class Kind:
     KIND: int
     NAME: str
     no_stages: str | None = None
+    own_exits: tuple[str, ...] = ()
     allows_missing = True
     share_of: str | None = "what moves the scores"
     additive = False

@@ -7,9 +7,10 @@
 enum mcb_early { MCB_EARLY_CERTIFIED = 0, MCB_EARLY_CALIBRATED = 1, MCB_EARLY_REJECTION = 2 };
 
 /* Whether mcb_predict_early can leave learners out in this way. Not after mcb_truncate: what the file has is for all of
- * them. */
+ * them. Linear machines have certified exits after mcb_prepare_early. */
 MCB_API int mcb_has_early(const mcb_model *m, int way) {
     const mcb_section *s = m->section;
+    if (m->kind == MCB_KIND_LINEAR) return way == MCB_EARLY_CERTIFIED && m->basis;
     if (way < MCB_EARLY_CERTIFIED || way > MCB_EARLY_REJECTION || !s[MCB_S_PAIR + way].data) return 0;
     return m->n_learners == mcb__all_learners(m);
 }
@@ -281,8 +282,18 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
 
 /* Class of one row, which may leave the last learners out (enum mcb_early). scores (room for n_classes doubles) receives
  * the sums so far, n_learners how many learners they have. After mcb_prepare it is several times as fast. MCB_E_EARLY,
- * and nothing is written, unless mcb_has_early. */
+ * and nothing is written, unless mcb_has_early.
+ *
+ * The learners of a linear machine are the hyperplanes of its n_classes classes. Classes without theirs have scores that
+ * are nearly right, and below the largest, unless it is the only one that is left. */
 MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
                               uint64_t *n_learners) {
+    if (m->kind == MCB_KIND_LINEAR && mcb_has_early(m, way)) {
+        mcb__row row;
+        row.x = x;
+        row.index = 0;
+        row.n = m->n_features;
+        return mcb__predict_linear(m, &row, scores, label, n_learners);
+    }
     return mcb__predict_early(m, way, x, MCB_VALUES_F32, scores, label, n_learners);
 }
