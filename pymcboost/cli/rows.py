@@ -96,8 +96,8 @@ def _merges(path, data):
         return False
     import numpy as np
 
+    from pymcboost.data.merging import merging
     from pymcboost.data.svmlines import Lines
-    from pymcboost.training.rounding import merging
 
     if merging(data.X):
         return True
@@ -163,8 +163,8 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
     import numpy as np
 
     from pymcboost.data.csvtext import whole
+    from pymcboost.data.merging import merging
     from pymcboost.model.categories import of_texts
-    from pymcboost.training.rounding import merging
 
     def choose(head):
         own = like.label if like else head[0] if label is None else label
