@@ -169,13 +169,24 @@ def whole_sets(workers, sets):
     """The validation sets of all workers together, for each worker."""
     if workers.size == 1:
         return sets
-    every = workers.exchange(
-        {name: tuple(None if part is None else np.asarray(part) for part in parts) for name, parts in sets.items()}
-    )
+    every = workers.exchange({name: tuple(map(_as_sent, parts)) for name, parts in sets.items()})
     return {
         name: _joined([found[name] for found in every if name in found])
         for name in dict.fromkeys(name for found in every for name in found)
     }
+
+
+def _as_sent(part):
+    """A part of a set: pandas keeps its columns' names and types."""
+    return part if part is None or hasattr(part, "iloc") else np.asarray(part)
+
+
+def _rows_of_all(parts):
+    if all(hasattr(part, "iloc") for part in parts):
+        import pandas
+
+        return pandas.concat(parts, ignore_index=True)
+    return np.concatenate([np.asarray(part) for part in parts])
 
 
 def _joined(parts):
@@ -183,7 +194,7 @@ def _joined(parts):
     filled = [part for part in parts if part[1] is None or len(part[1])] or parts[:1]
     if any(part[1] is None for part in filled):
         raise ValueError("a validation set has labels on some workers alone; give each X_val with its y_val")
-    X, y = (np.concatenate([part[i] for part in filled]) for i in (0, 1))
+    X, y = (_rows_of_all([part[i] for part in filled]) for i in (0, 1))
     if all(part[2] is None for part in parts):
         return X, y, None
     return X, y, np.concatenate([np.ones(len(part[1])) if part[2] is None else part[2] for part in parts])
