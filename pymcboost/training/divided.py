@@ -61,20 +61,22 @@ def categories_of(workers, name, categories):
     if workers.size == 1:
         return categories
     every = workers.exchange(categories)
-    columns = {None if its is None else (*its.feature.tolist(), *(part is None for part in its.names)) for its in every}
-    if len(columns) > 1:
+    if len({None if its is None else tuple(its.feature.tolist()) for its in every}) > 1:
         raise ValueError(f"{name}: the categorical columns of X differ between the workers; give all of them alike")
     if categories is None:
         return None
-    names = tuple(
-        None if parts[0] is None else sorted(set().union(*parts))
-        for parts in zip(*(its.names for its in every), strict=True)
-    )
-    levels = np.max([its.levels for its in every], axis=0)
-    levels = [n if its is None else len(its) for n, its in zip(levels.tolist(), names, strict=True)]
+    names, levels = [], np.max([its.levels for its in every], axis=0).tolist()
+    for j, column in enumerate(categories.feature.tolist()):
+        there = [its.names[j] for its in every if its.levels[j]]
+        if not there:
+            raise ValueError(f"{name}: column {column} of X is missing in all rows of all workers; leave it out")
+        if len({its is None for its in there}) > 1:
+            raise ValueError(f"{name}: column {column} of X is text on some workers and numbers on others; make it one")
+        names.append(None if there[0] is None else sorted(set().union(*there)))
+        levels[j] = levels[j] if names[-1] is None else len(names[-1])
     if max(levels) > MOST_LEVELS:
         raise ValueError(f"{name}: a column of X has {max(levels)} categories, more than {MOST_LEVELS}, on all workers")
-    return Categories(categories.feature, np.array(levels, dtype=np.int64), names)
+    return Categories(categories.feature, np.array(levels, dtype=np.int64), tuple(names))
 
 
 def threads_of(n_jobs, workers):

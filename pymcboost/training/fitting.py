@@ -170,7 +170,7 @@ class Training:
         X, y, sample_weight, head = rows_given(self.booster, X, y, sample_weight)
         known = draft.model_ if continued else None if initial is None else initial.model
         wanted = getattr(params, "categorical_features", None)
-        categories = known.categories if known else find_categories(wanted, X)
+        categories = known.categories if known else find_categories(wanted, X, workers.size > 1)
         categories = categories if known else divided.categories_of(workers, name, categories)
         X = X if categories is None else categories.encoded(X)
         given = X if head is None else head

@@ -356,3 +356,25 @@ def test_parts_of_a_validation_frame_keep_names_and_types(series):
     found = run(3, task)
     assert [type(its) for its in found] == [bytes] * 3, found
     assert set(found) == {one.model_.to_bytes()}
+
+
+@pytest.mark.parametrize("rest", [0, 40])
+def test_a_worker_without_values_of_a_category(rest):
+    """It has no rows, or a column of missing values; all workers without any are refused."""
+    X, y = rows(600)
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    frame["e"] = [f"level {code}" for code in np.random.default_rng(0).integers(0, 12, 600)]
+    frame.loc[600 - rest :, "e"] = None
+    params = {"n_estimators": 4, "calibrate": None, "random_state": 0, "categorical_features": ["e"]}
+    one = VectorTreeBoostClassifier(**params).fit(frame, y).model_.to_bytes()
+    parts = [np.arange(600 - rest), np.arange(600 - rest, 600)]
+
+    def task(workers, part):
+        return VectorTreeBoostClassifier(**params).fit(frame.iloc[part], y[part], comm=workers).model_.to_bytes()
+
+    found = run(2, lambda workers: task(workers, parts[workers.rank]))
+    assert [its == one for its in found] == [True, True], found
+    frame["e"] = None
+    found = run(2, lambda workers: task(workers, np.arange(600)[workers.rank :: 2]))
+    assert "column 4 of X is missing in all rows of all workers" in str(found)
