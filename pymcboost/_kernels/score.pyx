@@ -94,7 +94,8 @@ cdef class Scorer:
         if self.basis != NULL or self.status or self.model.kind != MCB_KIND_LINEAR:
             return
         size = mcb_early_size(&self.model)
-        self.basis = malloc(size)
+        if size:
+            self.basis = malloc(size)
         if self.basis == NULL:
             raise MemoryError(f"no memory for the early exits of this model ({size} bytes)")
         mcb_prepare_early(&self.model, self.basis, size)

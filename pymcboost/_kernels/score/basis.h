@@ -29,10 +29,10 @@ static inline size_t mcb__most_basis(const mcb_model *m) {
     return most < MCB__BASIS ? most : (size_t)MCB__BASIS;
 }
 
-/* Bytes that mcb_prepare_early needs; 0 unless the model is a linear machine. */
+/* Bytes that mcb_prepare_early needs; 0 unless the model is a linear machine, and one that leaves room in memory. */
 MCB_API size_t mcb_early_size(const mcb_model *m) {
     size_t K = m->n_classes, d = m->n_features, n, width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
-    if (m->kind != MCB_KIND_LINEAR) return 0;
+    if (m->kind != MCB_KIND_LINEAR || m->section[MCB_S_WMAT].count >= SIZE_MAX / 64) return 0;
     n = mcb__most_basis(m);
     return mcb__room(1, sizeof(mcb__basis)) + mcb__room(n + K, sizeof(uint32_t)) + mcb__room(n * K, sizeof(float)) +
            2 * mcb__room(K, sizeof(float)) + mcb__room(d, sizeof(float)) + 2 * mcb__room(n * d, sizeof(float)) +
