@@ -70,12 +70,14 @@ def read(path, note, allows_missing, wide=None, **how):
     """
     import numpy as np
 
+    from pymcboost.data.merging import merging
     from pymcboost.data.svmlight import load_and_count
 
     data, _ = load_and_count(path, wide=bool(wide), **how)
     if wide is None and _merges(path, data):
         how |= {"base": data.base, "n_features": data.X.shape[1]}
-        data = load_and_count(path, wide=True, **how)[0]._replace(notices=data.notices)
+        exact = load_and_count(path, wide=True, **how)[0].X
+        data = data._replace(X=exact) if merging(exact) else data  # a file of rounded values is warned of
     path = "<stdin>" if path == "-" else path
     for notice in data.notices:
         note(notice)
