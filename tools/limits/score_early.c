@@ -5,46 +5,7 @@
  * way: a number of enum mcb_early. rows.bin (written by tools/bench.py): int32 n, d, then float rows[n,d]. The two take
  * turns on every chunk of CHUNK rows. Prints a line "name best median" for each: best and median of the passes for each
  * chunk, averaged over the chunks. */
-#define _POSIX_C_SOURCE 200112L
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-#include "mcb.h"
-
-#define CHUNK 256
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
-static void *whole(const char *name, size_t *size)
-{
-    FILE *file = fopen(name, "rb");
-    void *p = 0;
-    if (file && fseek(file, 0, SEEK_END) == 0) {
-        *size = (size_t)ftell(file);
-        rewind(file);
-        p = malloc(*size);
-        if (p && fread(p, 1, *size, file) != *size)
-            p = 0;
-        fclose(file);
-    }
-    if (!p) {
-        perror(name);
-        exit(1);
-    }
-    return p;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+#include "timing.h"
 
 int main(int argc, char **argv)
 {
@@ -70,7 +31,7 @@ int main(int argc, char **argv)
         for (int pass = 0; pass < 2 * repeat; pass++) {
             double start = now();
             for (size_t i = begin; i < end; i++) {
-                uint32_t label;
+                uint32_t label = 0;
                 uint64_t learners;
                 if (pass % 2)
                     mcb_predict_early(&m, way, x + i * d, scores, &label, &learners);
