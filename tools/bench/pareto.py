@@ -41,7 +41,8 @@ def grid():
     for algorithm in registry.ALGORITHMS:
         trees = "max_leaf_nodes" in registry.get_class(algorithm)().get_params()
         for leaves in (None, 8) if trees else (None,):
-            fits.append((OWN, algorithm, f"{leaves} leaves" if leaves else "default", SIZES, pareto_models.Ours, leaves))
+            setting = f"{leaves} leaves" if leaves else "default"
+            fits.append((OWN, algorithm, setting, SIZES, pareto_models.Ours, leaves))
         if trees:
             fits.append((OWN, algorithm, "8 leaves, packed", SIZES, pareto_models.Packed, 8))
     for library, (module, make, algorithms) in pareto_models.PEERS.items():
@@ -226,6 +227,12 @@ def main(arguments):
     counts = lost.groupby(["data", "library", "algorithm", "setting", "way"], sort=False).size()
     for what, count in counts.items():
         print(f"without a figure: {', '.join(what)}: {count} sizes")
+    begun = [name for name in EIGHT if (frame["data"] == name).any()]
+    halves = [name for name in begun if any(journal.missing(units_of(name, fit)) for fit in grid())]
+    done = done[~done["data"].isin(halves)]
+    print(f"begun and not complete, so neither drawn nor in the table: {', '.join(halves) or 'none'}")
+    if done.empty:
+        return 1
     draw(done, options.results / "pareto.png")
     text = markdown_table(["set", "corner", "frontier points of ours", "points of others on it"], shares(done))
     text += f"\n\n{len(done)} models have figures; {len(lost)} have none: cut, ended early or refused."

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from shared.datasets import EIGHT as SETS
-from shared.datasets import MOST, MOST_TEST, OWN, sampled_parts, stratified_rows
+from shared.datasets import MOST, MOST_TEST, sampled_parts, stratified_rows
 
 from bench.report import Report, benchmark
 
