@@ -183,7 +183,7 @@ class Libsvm:
         nodes = [gen_svm_nodearray(row)[0] for row in (X - self.low) / self.span]
         codes = np.array([one(node) for node in nodes], np.int64)
         # The rows to time are made into the library's nodes beforehand.
-        self.nodes = nodes[:256]
+        self.nodes = nodes[:200]
         return codes, None, path.stat().st_size, one
 
 
