@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from reproduce.journal import Journal, while_time
-from shared import measure
+from shared import internals, measure
 from shared.datasets import EIGHT, sampled_parts
 from shared.tables import markdown_table, number, picture, put_between
 
@@ -36,11 +36,9 @@ RESULTS = measure.ROOT / "results"
 
 def grid():
     """All fits: (library, algorithm, setting, sizes, function of rows, codes and rounds)."""
-    from pymcboost import registry
-
     fits = []
-    for algorithm in registry.ALGORITHMS:
-        trees = "max_leaf_nodes" in registry.get_class(algorithm)().get_params()
+    for algorithm, kind in internals.algorithms().items():
+        trees = "max_leaf_nodes" in kind().get_params()
         for leaves in (None, 8) if trees else (None,):
             setting = f"{leaves} leaves" if leaves else "default"
             fits.append((OWN, algorithm, setting, SIZES, pareto_models.Ours, leaves))

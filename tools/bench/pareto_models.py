@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from shared import internals
 
 # Passes over the rows that are timed, in C and in Python; the best one counts.
 PASSES, PYTHON_PASSES = 7, 2
@@ -40,9 +41,7 @@ class Ours:
     way = C_WAY
 
     def __init__(self, X, y, rounds, algorithm, leaves=None):
-        from pymcboost import registry
-
-        kind = registry.get_class(algorithm)
+        kind = internals.algorithms()[algorithm]
         given = {"n_estimators": rounds, "random_state": 0, "n_jobs": 1, "max_leaf_nodes": leaves}
         known = kind().get_params()
         given = {name: value for name, value in given.items() if name in known and value is not None}
