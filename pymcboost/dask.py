@@ -256,6 +256,6 @@ def _made(of):
 
 __all__ = []
 for _entry in ALGORITHMS.values():
-    if _entry.algorithm == "vector-tree":
-        globals()[f"Dask{_entry.name}"] = _made(load(_entry))
+    if (_class := load(_entry)).booster.takes_workers:
+        globals()[f"Dask{_entry.name}"] = _made(_class)
         __all__.append(f"Dask{_entry.name}")

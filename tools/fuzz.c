@@ -17,24 +17,30 @@
 #include <unistd.h>
 
 #include "fuzz_damage.h"
+#include "fuzz_exits.h"
 #include "fuzz_rows.h"
 
 enum { MAX_BASE = 256, N_STATUS = 200 };
 
-#define DECLARE(name) int name(const unsigned char *, size_t, const float *, size_t, size_t, double *);
+#define DECLARE(name) int name(const unsigned char *, size_t, const float *, size_t, size_t, double *, double *);
 FUZZ_BUILDS(DECLARE)
 
 /* The other builds give these scores, too. 0 if so. */
 static int agree(const mcb_model *m, const float *x, size_t n_rows, size_t stride, const double *scores) {
-    size_t size = n_rows * m->n_classes * sizeof *scores;
-    double *other = (double *)malloc(size + 1);
+    size_t size = n_rows * m->n_classes * sizeof *scores, more = n_rows * (m->n_classes + 2) * sizeof *scores;
+    double *other = (double *)malloc(size + 1), *exits = (double *)malloc(more + 1), *found = (double *)malloc(more + 1);
     const char *wrong = 0;
-    if (!other) abort();
+    mcb_model copy = *m;
+    if (!other || !exits || !found) abort();
+    free(exits_of(&copy, x, n_rows, stride, exits));
     (void)x, (void)stride, (void)scores; /* where there are no other builds */
 #define COMPARE(name) \
-    if (name(m->data, (size_t)m->size, x, n_rows, stride, other) != MCB_OK || memcmp(other, scores, size) != 0) wrong = #name;
+    if (name(m->data, (size_t)m->size, x, n_rows, stride, other, found) != MCB_OK || memcmp(other, scores, size) != 0) wrong = #name; \
+    if (memcmp(found, exits, more) != 0) wrong = "(early exits) " #name;
     FUZZ_BUILDS(COMPARE)
     free(other);
+    free(exits);
+    free(found);
     if (wrong) printf("failed: the build %s gives other scores\n", wrong);
     return wrong != 0;
 }
@@ -198,7 +204,7 @@ static int use(mcb_model *m) {
     }
     if (agree(m, x, ROWS, stride, scores) || misuse(m, x)) return 1;
     if (m->kind == MCB_KIND_TREES && use_prepared(m, x, stride, scores)) return 1;
-    if (m->kind == MCB_KIND_LINEAR && use_sparse(m, x, stride, scores)) return 1;
+    if (m->kind == MCB_KIND_LINEAR && (use_sparse(m, x, stride, scores) || use_planes(m, x, stride, scores))) return 1;
     if (use_early(m, x, stride) || use_lazy(m, x, stride, scores) || use_integers(m, stride)) return 1;
     if (mcb_has_learners(m)) {
         double *columns = malloc(mcb_score_width(m) * sizeof *columns);

@@ -115,8 +115,9 @@ def tree_models(rng, classes, k):
 
 def set_models(rng, classes, k):
     """Trees with splits on sets of categories."""
-    model = Model.from_ensemble(random_sets(5, 9, k, seed=k), classes, link="softmax")
-    yield with_exits(model, rng, True) if k < 11 else model
+    for vector in (True, False):
+        model = Model.from_ensemble(random_sets(5, 9, k, seed=k, vector=vector), classes, link="softmax")
+        yield with_exits(model, rng, True) if k < 11 else model
 
 
 def entry_models(rng, classes, k):
@@ -159,6 +160,8 @@ def linear_models(rng, classes, k):
         machine = LinearMachine(rng.normal(size=(k, n_features)), rng.normal(size=k))
         model = Model.from_ensemble(machine, classes, link="softmax" if k == 2 else "none")
         yield moved_last(model, "WMAT") if n_features == 3 else model.with_temperature(0.01)
+    few = rng.integers(-1, 2, (k, 2)) @ rng.normal(size=(2, 1100))  # hyperplanes that follow from two of them
+    yield Model.from_ensemble(LinearMachine(few, rng.integers(0, 2, k)), classes)
 
 
 def kernel_models(rng, classes, k):

@@ -68,6 +68,50 @@ static int use_sparse(const mcb_model *plain, const float *x, size_t stride, con
     return 0;
 }
 
+/* Certified exits of a linear machine: the label of all hyperplanes, with their bits where they are evaluated, and the
+ * same for sparse rows. */
+static int use_planes(const mcb_model *plain, const float *x, size_t stride, const double *scores) {
+    size_t K = plain->n_classes, d = plain->n_features, need = mcb_early_size(plain), j, k, n, r;
+    double *exits = (double *)malloc(ROWS * (K + 2) * sizeof *exits), *one = (double *)malloc(K * sizeof *one);
+    uint32_t *index = (uint32_t *)malloc(d * sizeof *index), label = 0;
+    float *value = (float *)malloc(d * sizeof *value);
+    mcb_model m = *plain;
+    uint64_t planes = 0;
+    void *memory = malloc(need);
+    if (!exits || !one || !index || !value || !memory) abort();
+    NEED(!mcb_has_early(&m, 0) && mcb_predict_early(&m, 0, x, one, &label, &planes) == MCB_E_EARLY);
+    NEED(mcb_predict_early_sparse(&m, 0, 0, 0, one, &label, &planes) == MCB_E_EARLY);
+    NEED(mcb_prepare_early(&m, memory, need - 1) == MCB_E_ARGUMENT && !m.basis);
+    NEED(mcb_prepare_early(&m, (char *)memory + 1, need) == MCB_E_ARGUMENT);
+    NEED(mcb_prepare_early(&m, 0, need) == MCB_E_ARGUMENT);
+    free(memory);
+    memory = exits_of(&m, x, ROWS, stride, exits);
+    NEED(mcb_has_early(&m, 0) && !mcb_has_early(&m, 1) && !mcb_has_early(&m, 2));
+    for (r = 0; r < ROWS; r++) {
+        const double *mine = exits + r * (K + 2);
+        size_t same = 0;
+        label = mcb_argmax(&m, scores + r * K);
+        NEED(mine[K] == label && mcb_argmax(&m, mine) == label && mine[K + 1] >= 1 && mine[K + 1] <= (double)K);
+        for (k = 0; k < K; k++) same += memcmp(mine + k, scores + r * K + k, sizeof *mine) == 0;
+        NEED((double)same >= mine[K + 1]);
+        for (j = n = 0; j < d; j++) {
+            if (x[r * stride + j] == 0) continue;
+            index[n] = (uint32_t)j;
+            value[n++] = x[r * stride + j];
+        }
+        NEED(mcb_predict_early_sparse(&m, n, index, value, one, &label, &planes) == MCB_OK);
+        NEED(memcmp(one, mine, K * sizeof *one) == 0 && mine[K] == label && mine[K + 1] == (double)planes);
+    }
+    index[0] = (uint32_t)d;
+    NEED(mcb_predict_early_sparse(&m, 1, index, value, one, &label, &planes) == MCB_E_ARGUMENT);
+    free(exits);
+    free(one);
+    free(index);
+    free(value);
+    free(memory);
+    return 0;
+}
+
 /* A row whose features are asked for, each at most once, and how many were. */
 typedef struct {
     const float *row;

@@ -1,13 +1,15 @@
 /* One build of mcb.h for fuzz.c, which compares several: FUZZ_SCORER is its name. */
 #include "mcb.h"
 
-#include <stdlib.h>
+#include "fuzz_exits.h"
 
-int FUZZ_SCORER(const unsigned char *bytes, size_t size, const float *x, size_t n_rows, size_t stride, double *scores);
+int FUZZ_SCORER(const unsigned char *bytes, size_t size, const float *x, size_t n_rows, size_t stride, double *scores,
+                double *exits);
 
-/* Scores of rows, as mcb_scores_batch gives them before and after mcb_prepare, and mcb_scores row by row. The status of
- * mcb_open, or -1 if these three differ. */
-int FUZZ_SCORER(const unsigned char *bytes, size_t size, const float *x, size_t n_rows, size_t stride, double *scores) {
+/* Scores of rows, as mcb_scores_batch gives them before and after mcb_prepare, and mcb_scores row by row; exits as
+ * exits_of gives them. The status of mcb_open, or -1 if these three differ. */
+int FUZZ_SCORER(const unsigned char *bytes, size_t size, const float *x, size_t n_rows, size_t stride, double *scores,
+                double *exits) {
     mcb_model m;
     int status = mcb_open(&m, bytes, size);
     size_t r, n, need;
@@ -25,7 +27,8 @@ int FUZZ_SCORER(const unsigned char *bytes, size_t size, const float *x, size_t 
     mcb_prepare(&m, memory, need);
     mcb_scores_batch(&m, x, n_rows, stride, other);
     if (memcmp(other, scores, n * sizeof *other)) status = -1;
-    free(other);
     free(memory);
+    free(other);
+    free(exits_of(&m, x, n_rows, stride, exits));
     return status;
 }

@@ -260,7 +260,21 @@ class Draft:
 
     def linear(self):
         self.d = min(self.d, 2000 // self.K + 9)
-        self.add("WMAT", 5, self.floats(self.K * self.d))
+        values = self.floats(self.K * self.d)
+        if self.rng.random() < 0.6:
+            self.depend(values)
+        self.add("WMAT", 5, values)
+
+    def depend(self, values):
+        """Make hyperplanes sums of a few others, which early exits can then leave out, or the same as those."""
+        rng, d = self.rng, self.d
+        few = rng.choice((1, 2, 3, max(1, self.K // 2)))
+        for k in range(few, self.K):
+            a, b = (d * rng.randrange(min(few, k)) for _ in "ab")
+            first, second = rng.choice(((1, 0), (1, 0), (-1, 0), (1, 1), (0.5, -2), (0, 0)))
+            for j in range(d):
+                value = first * values[a + j] + second * values[b + j]
+                values[k * d + j] = min(max(value, -3e38), 3e38)
 
     def kernel(self):
         rng = self.rng

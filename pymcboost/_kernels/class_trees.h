@@ -2,7 +2,7 @@
 #ifndef PYMCBOOST_CLASS_TREES_H
 #define PYMCBOOST_CLASS_TREES_H
 
-#include "pairs.h"
+#include "pairs_steps.h"
 #include "softmax.h"
 
 #define PMB_RESOLVED 1024 /* units of h per row from which integer sums are as good as the numbers behind them */
@@ -14,6 +14,8 @@ typedef struct {
     double *gain, *value;
     void *leaf;
     int32_t leaf_bytes;
+    uint64_t *sets; /* (max_leaves, set_words) levels on the left of categorical splits; NULL: there are none */
+    int32_t set_words;
 } pmb_tree_out;
 
 /* The place of tree j, from that of tree 0. */
@@ -26,6 +28,7 @@ PMB_INLINE pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leav
     out.gain += j * max_leaves;
     out.value += j * max_leaves;
     out.leaf = (char *)out.leaf + j * m * out.leaf_bytes;
+    if (out.sets) out.sets += j * max_leaves * out.set_words;
     return out;
 }
 
@@ -54,15 +57,17 @@ PMB_STATIC void pmb_prune_signs(pmb_pairs *w) {
     }
 }
 
-/* Grow on the gradients in w->gh, on the rows of the sample (NULL: all), and write the tree without its leaf values.
- * Returns the number of leaves; see `pmb_leaf_node`. */
-PMB_STATIC int pmb_grow_to(pmb_pairs *w, const int32_t *sample, int64_t n_sample, double unit, int prune,
-                           const pmb_tree_out *out) {
-    int64_t m = w->d->c.m, n = sample ? n_sample : m;
-    int32_t J = w->g.max_leaves, *order = w->order, *right = order + J, *leaves = right + J, *stack = leaves + J;
+/* The rows of the sample (NULL: all) to w->g.rows; returns how many. */
+PMB_STATIC int64_t pmb_take_rows(pmb_pairs *w, const int32_t *sample, int64_t n_sample) {
+    int64_t n = sample ? n_sample : w->d->c.m;
     for (int64_t i = 0; i < n; i++) w->g.rows[i] = sample ? sample[i] : (int32_t)i;
-    pmb_pairs_grow(w, n);
-    if (prune) pmb_prune_signs(w);
+    return n;
+}
+
+/* Write the tree that has been grown, without its leaf values. Returns the number of leaves; see `pmb_leaf_node`. */
+PMB_STATIC int pmb_write_tree(pmb_pairs *w, const int32_t *sample, int64_t n_sample, double unit, const pmb_tree_out *out) {
+    int64_t m = w->d->c.m;
+    int32_t J = w->g.max_leaves, *order = w->order, *right = order + J, *leaves = right + J, *stack = leaves + J;
     const pmb_node *nodes = w->g.nodes;
     int splits = pmb_preorder(nodes, stack, order, right, leaves);
     *out->n_splits = splits;
@@ -73,6 +78,9 @@ PMB_STATIC int pmb_grow_to(pmb_pairs *w, const int32_t *sample, int64_t n_sample
         out->nan_left[j] = (uint8_t)node->nan_left;
         out->right[j] = right[j];
         out->gain[j] = node->gain * unit;
+        if (node->set)
+            memcpy(out->sets + j * (int64_t)out->set_words, node->set,
+                   sizeof(uint64_t) * pmb_set_words(&w->d->c, node->feature));
     }
     for (int j = 0; j <= splits; j++) {
         const pmb_node *node = nodes + leaves[j];
@@ -90,45 +98,101 @@ PMB_STATIC int pmb_grow_to(pmb_pairs *w, const int32_t *sample, int64_t n_sample
     return splits + 1;
 }
 
+/* Grow on the gradients in w->gh, on the rows of the sample, and write the tree. */
+PMB_STATIC int pmb_grow_to(pmb_pairs *w, const int32_t *sample, int64_t n_sample, double unit, int prune,
+                           const pmb_tree_out *out) {
+    pmb_pairs_grow(w, pmb_take_rows(w, sample, n_sample));
+    if (prune) pmb_prune_signs(w);
+    return pmb_write_tree(w, sample, n_sample, unit, out);
+}
+
 /* Node of leaf j of the tree just grown. */
 PMB_INLINE int32_t pmb_leaf_node(const pmb_pairs *w, int j) { return w->order[2 * w->g.max_leaves + j]; }
 
-/* One tree of mart or logitboost for class k against base class b (-1: none). S: see softmax_body.h. */
-PMB_STATIC void pmb_softmax_tree(pmb_pairs *w, const void *S, int is_double, int K, int k, int b, const int32_t *y,
-                                 const int64_t *class_start, const double *weight, int counts, pmb_scale scale,
-                                 const int32_t *sample, int64_t n_sample, double shrinkage, double cap,
-                                 pmb_tree_out out) {
+/* Trees of mart or logitboost for class k against base class b (-1: none). S: see softmax_body.h. */
+typedef struct {
+    const void *S;
+    const int32_t *y;
+    const int64_t *class_start;
+    const double *weight; /* NULL: all are 1 */
+    int32_t is_double, K, k, b, counts;
+    pmb_scale scale;
+    double shrinkage, cap;          /* of leaf values */
+    double level_cost;              /* gain that a set of levels loses for every level in parts but two */
+    const double *magic, *unit;     /* of the sums of leaves (PMB_PARTS,) */
+    const int32_t *sample;          /* rows to grow on, ascending; NULL: all */
+    int64_t n_sample;
+} pmb_softmax_job;
+
+/* What a gain in the integers of a job is in gradients. */
+PMB_INLINE double pmb_job_unit(const pmb_softmax_job *job) { return job->scale.h / (job->scale.g * job->scale.g); }
+
+#define PMB_ROW_OF(type, job, cls) ((const type *)(job)->S + (cls) * w->d->c.m)
+
+/* The integers of a tree, its limits and its draws. */
+PMB_STATIC void pmb_softmax_begin(pmb_pairs *w, const pmb_softmax_job *job) {
     const pmb_pair_options *o = w->o;
-    int64_t m = w->d->c.m;
-    int other = b < 0 ? k : b, low = k < other ? k : other, high = k + other - low; /* (k, b) draws what (b, k) does */
-    double unit = scale.h / (scale.g * scale.g);
-    const float *pf = (const float *)S + k * m, *qf = b < 0 ? pf : (const float *)S + b * m;
-    const double *pd = (const double *)S + k * m, *qd = b < 0 ? pd : (const double *)S + b * m;
+    int k = job->k, b = job->b, K = job->K, counts = job->counts, of_b = b < 0 ? k : b;
+    int low = k < of_b ? k : of_b, high = k + of_b - low; /* (k, b) draws what (b, k) does */
+    const pmb_scale scale = job->scale;
     for (int c = 0; c < K; c++) {
-        int64_t from = class_start[c], to = class_start[c + 1];
+        int64_t from = job->class_start[c], to = job->class_start[c + 1];
         int r = (c == k) - (c == b);
-        if (is_double) pmb_quantise_2_d_0(pd, qd, from, to, r, weight, counts, scale, w->gh);
-        else if (w->o->cell_words == 2) pmb_quantise_2_f_0(pf, qf, from, to, r, weight, counts, scale, w->gh);
-        else pmb_quantise_1_f_0(pf, qf, from, to, r, weight, counts, scale, w->gh);
+        if (job->is_double)
+            pmb_quantise_2_d_0(PMB_ROW_OF(double, job, k), PMB_ROW_OF(double, job, of_b), from, to, r, job->weight, counts,
+                               scale, w->gh);
+        else if (o->cell_words == 2)
+            pmb_quantise_2_f_0(PMB_ROW_OF(float, job, k), PMB_ROW_OF(float, job, of_b), from, to, r, job->weight, counts,
+                               scale, w->gh);
+        else
+            pmb_quantise_1_f_0(PMB_ROW_OF(float, job, k), PMB_ROW_OF(float, job, of_b), from, to, r, job->weight, counts,
+                               scale, w->gh);
     }
     pmb_set_limits(&w->limits, o, counts ? 0 : o->l2 * scale.h, o->min_hessian * scale.h * (1 - 1e-9));
-    w->g.min_gain = o->min_gain / unit;
+    w->limits.level_cost = job->level_cost / pmb_job_unit(job);
+    w->g.min_gain = o->min_gain / pmb_job_unit(job);
     w->key = pmb_mix(o->key + ((uint64_t)low * (uint64_t)K + (uint64_t)high + 1) * PMB_GOLDEN);
-    int n_leaves = pmb_grow_to(w, sample, n_sample, unit, 0, &out);
+}
+
+/* Sums of g and h of the rows of leaf j that are here, where its integers do not resolve them: to sums (2, PMB_PARTS). */
+PMB_STATIC void pmb_softmax_sums(const pmb_pairs *w, const pmb_softmax_job *job, int j, int64_t *sums) {
+    int32_t at = pmb_leaf_node(w, j);
+    const pmb_node *node = w->g.nodes + at;
+    const int32_t *rows = w->g.rows + node->start;
+    int of_b = job->b < 0 ? job->k : job->b;
+    memset(sums, 0, sizeof(int64_t) * 2 * PMB_PARTS);
+    if (!job->counts && w->its[at].sums.h >= PMB_RESOLVED * w->its[at].rows) return;
+    if (job->is_double)
+        pmb_leaf_sums_d_0(PMB_ROW_OF(double, job, job->k), PMB_ROW_OF(double, job, of_b), job->y, job->k, job->b, rows,
+                          node->n, job->weight, job->magic, sums);
+    else
+        pmb_leaf_sums_f_0(PMB_ROW_OF(float, job, job->k), PMB_ROW_OF(float, job, of_b), job->y, job->k, job->b, rows,
+                          node->n, job->weight, job->magic, sums);
+}
+
+/* Value of leaf j, from the `pmb_softmax_sums` of the rows of all workers. */
+PMB_STATIC double pmb_softmax_value(const pmb_pairs *w, const pmb_softmax_job *job, int j, const int64_t *sums) {
+    int32_t at = pmb_leaf_node(w, j);
+    const pmb_sums *its = &w->its[at].sums;
+    double g = (double)its->g / job->scale.g, h = (double)its->h / job->scale.h, v;
+    if (job->counts || its->h < PMB_RESOLVED * w->its[at].rows) {
+        g = pmb_of_parts(sums, job->unit);
+        h = pmb_of_parts(sums + PMB_PARTS, job->unit);
+    }
+    h += w->o->l2;
+    v = g / (h > 1e-300 ? h : 1e-300);
+    v = v > job->cap ? job->cap : v < -job->cap ? -job->cap : v;
+    return (double)(float)(v * job->shrinkage);
+}
+
+/* One tree. */
+PMB_STATIC void pmb_softmax_tree(pmb_pairs *w, const pmb_softmax_job *job, pmb_tree_out out) {
+    pmb_softmax_begin(w, job);
+    int n_leaves = pmb_grow_to(w, job->sample, job->n_sample, pmb_job_unit(job), 0, &out);
     for (int j = 0; j < n_leaves; j++) {
-        int32_t at = pmb_leaf_node(w, j);
-        const pmb_node *node = w->g.nodes + at;
-        const pmb_sums *its = &w->its[at].sums;
-        double sums[2] = {(double)its->g / scale.g, (double)its->h / scale.h}, v;
-        if (counts || its->h < PMB_RESOLVED * node->n) {
-            const int32_t *rows = w->g.rows + node->start;
-            if (is_double) pmb_leaf_sums_d_0(pd, qd, y, k, b, rows, node->n, weight, sums);
-            else pmb_leaf_sums_f_0(pf, qf, y, k, b, rows, node->n, weight, sums);
-        }
-        sums[1] += o->l2;
-        v = sums[0] / (sums[1] > 1e-300 ? sums[1] : 1e-300);
-        v = v > cap ? cap : v < -cap ? -cap : v;
-        out.value[j] = (double)(float)(v * shrinkage);
+        int64_t sums[2 * PMB_PARTS];
+        pmb_softmax_sums(w, job, j, sums);
+        out.value[j] = pmb_softmax_value(w, job, j, sums);
     }
 }
 

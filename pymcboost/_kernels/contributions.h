@@ -272,26 +272,49 @@ PMB_INLINE void pmb_add_product(double *sum, const double *a, const double *b) {
 #endif
 }
 
-/* The coefficients of all patterns of a short path: table[j][p] is that of feature j for pattern p. The product over
- * i != j is that over all, divided by g_j; where g_j is 0, a_j - b_j is 0 too. */
+/* What each feature of a short path gives to the product at node q of the quadrature, and what turns the product over
+ * all i into a_j - b_j times that over i != j, for bits 0 and 1. Where g_j is 0, a_j - b_j is 0 too. */
+PMB_INLINE void pmb_factors(const pmb_background *b, const double *ratio, int64_t d, int64_t fixed, int64_t q,
+                            double (*give)[2], double (*of)[2]) {
+    const double t = b->node[q], s = 1.0 - t;
+    for (int64_t j = 0; j < d; j++) {
+        give[j][0] = j == fixed ? -ratio[j] : ratio[j] * s;
+        give[j][1] = j == fixed ? 1.0 - ratio[j] : t + ratio[j] * s;
+        of[j][0] = j != fixed && ratio[j] > 0.0 ? -1.0 / s : 0.0;
+        of[j][1] = j != fixed ? (1.0 - ratio[j]) / give[j][1] : 0.0;
+    }
+}
+
+/* The coefficients of PMB_WIDE patterns of a short path: c[j][l] is that of feature j for pattern l. */
+PMB_INLINE void pmb_some_patterns(const pmb_background *b, const double *ratio, const uint64_t *a, int64_t d,
+                                  int64_t fixed, double (*PMB_RESTRICT c)[PMB_WIDE]) {
+    const int64_t nodes = (d + 1) / 2, from = nodes * (nodes - 1) / 2;
+    double give[PMB_SHORT][2], of[PMB_SHORT][2];
+    memset(c, 0, sizeof *c * (size_t)d);
+    for (int64_t q = from; q < from + nodes; q++) {
+        double product[PMB_WIDE];
+        pmb_factors(b, ratio, d, fixed, q, give, of);
+        for (int l = 0; l < PMB_WIDE; l++) product[l] = b->weight[q];
+        for (int64_t j = 0; j < d; j++)
+            for (int l = 0; l < PMB_WIDE; l++) product[l] *= give[j][a[l] >> j & 1];
+        for (int64_t j = 0; j < d; j++)
+            for (int l = 0; l < PMB_WIDE; l++) c[j][l] += product[l] * of[j][a[l] >> j & 1];
+    }
+}
+
+/* The same for all patterns: table[j][p] is that of feature j for pattern p. Products and sums have the same order. */
 PMB_INLINE void pmb_all_patterns(const pmb_background *b, const double *ratio, int64_t d, int64_t fixed,
                                  double (*PMB_RESTRICT table)[PMB_KEPT]) {
     const int64_t nodes = (d + 1) / 2, from = nodes * (nodes - 1) / 2, n = d > 3 ? (int64_t)1 << d : PMB_WIDE;
-    double product[PMB_KEPT] = {0.0}, give[PMB_SHORT][2], part[2][PMB_WIDE];
+    double product[PMB_KEPT] = {0.0}, give[PMB_SHORT][2], of[PMB_SHORT][2], part[2][PMB_WIDE];
     for (int64_t j = 0; j < d; j++) memset(table[j], 0, sizeof **table * (size_t)n);
     for (int64_t q = from; q < from + nodes; q++) {
-        const double t = b->node[q], s = 1.0 - t;
-        for (int64_t j = 0; j < d; j++) {
-            give[j][0] = j == fixed ? -ratio[j] : ratio[j] * s;
-            give[j][1] = j == fixed ? 1.0 - ratio[j] : t + ratio[j] * s;
-        }
+        pmb_factors(b, ratio, d, fixed, q, give, of);
         pmb_of_patterns(b->weight[q], (const double (*)[2])give, d, product);
         for (int64_t j = 0; j < d; j++) {
-            const double of[2] = {ratio[j] > 0.0 ? -1.0 / s : 0.0, (1.0 - ratio[j]) / give[j][1]};
-            if (j == fixed) continue;
             for (int l = 0; l < PMB_WIDE; l++) {
-                part[0][l] = j < 3 ? of[l >> j & 1] : of[0];
-                part[1][l] = of[1]; /* of the blocks of patterns with bit j, if that is not within a block */
+                part[0][l] = j < 3 ? of[j][l >> j & 1] : of[j][0];
+                part[1][l] = of[j][1]; /* of the blocks of patterns with bit j, if that is not within a block */
             }
             for (int64_t p = 0; p < n; p += PMB_WIDE)
                 pmb_add_product(table[j] + p, product + p, part[j < 3 ? 0 : p >> j & 1]);
@@ -336,7 +359,8 @@ PMB_CLONES PMB_STATIC void pmb_by_covers(const pmb_trees *m, int64_t tree, const
             continue;
         }
         for (int64_t r = 0; r < n; r += PMB_WIDE) { /* a block has PMB_BLOCK patterns, however many rows */
-            pmb_along(b, ratio, pattern + r, d, q, found);
+            if (d <= PMB_SHORT) pmb_some_patterns(b, ratio, pattern + r, d, q, found);
+            else pmb_along(b, ratio, pattern + r, d, q, found);
             for (int64_t j = 0; j < d; j++) memcpy(c + rank[j] * PMB_STEP + r, found[j], sizeof found[j]);
         }
     }

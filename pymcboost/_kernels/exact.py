@@ -21,6 +21,25 @@ def units_of(bounds, counts):
     return np.ldexp(1.0, np.frexp(bounds)[1] + np.maximum(-51, np.frexp(counts)[1] - 62))
 
 
+# Whole numbers that a term is cut into where sums need many digits, see ``exact.h``.
+PARTS = 3
+
+
+def units_in_parts(bound, n):
+    """Units of the parts of n terms of sizes up to ``bound``, and their magic numbers: (2, PARTS)."""
+    bits = min(51, 62 - int(n).bit_length())
+    units = np.ldexp(1.0, int(np.frexp(bound)[1]) - bits * np.arange(1, PARTS + 1))
+    return np.stack((units, magic_of(units)))
+
+
+def of_parts(sums, units):
+    """What sums (..., parts) are together."""
+    found = np.zeros(sums.shape[:-1])
+    for j in range(sums.shape[-1])[::-1]:
+        found += sums[..., j] * units[0, j]
+    return found
+
+
 def magic_of(unit):
     """What terms are added to in a kernel: the low bits of the sums are then the terms in units, rounded."""
     return 1.5 * 2.0**52 * unit

@@ -98,6 +98,12 @@ PMB_STATIC void pmb_grower_free(pmb_grower *g) {
     free(g->side);
 }
 
+/* Whether a set has a bin. */
+PMB_INLINE int pmb_in_set(const uint64_t *set, int bin) { return (int)(set[bin >> 6] >> (bin & 63) & 1); }
+
+/* Words of the sets of a feature. */
+PMB_INLINE size_t pmb_set_words(const pmb_columns *c, int f) { return ((size_t)c->n_bins[f] + 63) / 64; }
+
 /* Side of every bin of a node's feature; of every code of its lane, where codes of other features mean its mode. */
 PMB_INLINE void pmb_sides(const pmb_columns *c, const pmb_node *node, uint8_t *side) {
     int f = node->feature, bins = c->n_bins[f], mode = c->mode[f];
@@ -107,7 +113,7 @@ PMB_INLINE void pmb_sides(const pmb_columns *c, const pmb_node *node, uint8_t *s
         side += c->cell0[f];
     }
     for (int b = 0; b < bins + c->has_missing[f]; b++)
-        side[b] = (uint8_t)(b == bins ? node->nan_left : node->set ? (int)(node->set[b >> 6] >> (b & 63) & 1) : b <= node->pos);
+        side[b] = (uint8_t)(b == bins ? node->nan_left : node->set ? pmb_in_set(node->set, b) : b <= node->pos);
 }
 
 /* Stable partition of n row numbers by the side of their codes, through `right`. Returns how many are left. */
@@ -210,6 +216,15 @@ PMB_INLINE void pmb_grow_root(pmb_grower *g, int64_t n) {
     pmb_node_start(g->nodes, 0, n, 0);
 }
 
+/* Make the open leaf `at`, whose rows are parted, a split. */
+PMB_INLINE void pmb_close(pmb_grower *g, int32_t at, int32_t *n_open) {
+    pmb_node *node = g->nodes + g->open[at];
+    node->is_split = 1;
+    memmove(g->open + at, g->open + at + 1, sizeof(int32_t) * (size_t)(*n_open - at - 1));
+    g->open[*n_open - 1] = node->left;
+    g->open[(*n_open)++] = node->right;
+}
+
 /* Grow from the root, whose best split is known. Returns the number of splits. */
 PMB_STATIC int32_t pmb_grow(pmb_grower *g) {
     int32_t batch[PMB_BATCH], n_open = 1, n_splits = 0;
@@ -222,10 +237,7 @@ PMB_STATIC int32_t pmb_grow(pmb_grower *g) {
         g->at = at;
         g->n_left = n_left;
         if (node->left < 0) g->split(g, batch, pmb_batch(g, n_open, at, n_left, batch), n_left == 1);
-        node->is_split = 1;
-        memmove(g->open + at, g->open + at + 1, sizeof(int32_t) * (size_t)(n_open - at - 1));
-        g->open[n_open - 1] = node->left;
-        g->open[n_open++] = node->right;
+        pmb_close(g, at, &n_open);
         n_splits++;
     }
     return n_splits;

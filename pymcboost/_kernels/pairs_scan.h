@@ -13,7 +13,7 @@
 
 typedef struct {
     int32_t edge;          /* 1: |G_L| + |G_R|; 0: Newton gain */
-    int32_t cell_words, pool, threads;
+    int32_t cell_words, pool, threads, divided; /* divided: among workers */
     int64_t min_h;         /* least h (one word) or n (two) on either side, at least 1 */
     double min_share;      /* nodes are split only above this share of the root's h */
     double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */
@@ -26,6 +26,7 @@ typedef struct {
 typedef struct {
     int64_t least_n, least_h; /* on either side; with one word h is n, and least_n the larger of the two */
     double l2;                /* added to the h of either side */
+    double level_cost;        /* gain that a set loses for every level in parts but two */
     float of_h, l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
     int32_t plain;    /* neither l2 nor least_h */
 } pmb_limits;
@@ -39,6 +40,7 @@ PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *o, double 
     q->least_h = (int64_t)ceil(least_h < most ? least_h : most);
     if (one && q->least_n < q->least_h) q->least_n = q->least_h;
     q->l2 = l2;
+    q->level_cost = 0;
     q->of_h = exponent > 30 ? (float)ldexp(1, 30 - exponent) : 1;
     q->l2_1 = (float)(l2 * q->of_h);
     q->plain = l2 == 0 && (one || q->least_h == 0);
@@ -53,6 +55,7 @@ typedef struct {
     double score; /* what the scan compares; < 0: no split */
     int32_t feature, pos, nan_left;
     pmb_sums left;
+    const uint64_t *set; /* of a categorical feature: bits of the bins on the left */
 } pmb_split;
 
 /* gap: words between the two words of a cell, 16 in tiles, 1 in the sparse cells. */
@@ -252,7 +255,7 @@ PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cell
     for (int b = 0; b < bins - !has_missing; b++) {
         pmb_sums_add(&left, b == mode ? rest : pmb_cell(cells + b * stride, o->cell_words, gap), 1);
         for (int side = 0; side <= has_missing; side++) {
-            pmb_split here = {0, f, b, side, left};
+            pmb_split here = {0, f, b, side, left, NULL};
             pmb_sums right = total;
             if (side) pmb_sums_add(&here.left, missing, 1);
             pmb_sums_add(&right, here.left, -1);

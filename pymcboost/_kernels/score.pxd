@@ -58,6 +58,10 @@ cdef extern from "mcb.h" nogil:
     uint32_t mcb_argmax(const mcb_model *m, const double *scores)
     int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
                           uint64_t *n_learners)
+    int mcb_predict_early_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
+                                 double *scores, uint32_t *label, uint64_t *n_learners)
+    size_t mcb_early_size(const mcb_model *m)
+    int mcb_prepare_early(mcb_model *m, void *memory, size_t size)
     int mcb_probabilities(const mcb_model *m, double *scores)
     int mcb_has_offsets(const mcb_model *m)
     void mcb_features(const mcb_model *m, const double *x, float *out)
@@ -81,12 +85,36 @@ cdef class Scorer:
     cdef const unsigned char[::1] view
     cdef readonly int status
     cdef void *memory
+    cdef void *basis
     cdef bint asked
     cdef narrow_model *narrow
     cdef void prepare(self, bint sparse=*)
+    cdef prepare_early(self)
     cdef check(self, Py_ssize_t m, Py_ssize_t d, double[:, ::1] out, int64_t[::1] best)
     cdef Py_ssize_t block_rows(self, Py_ssize_t m, Py_ssize_t d, bint predicting)
     cdef sparse_linear(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
                        Py_ssize_t most, double *scores, int64_t *classes, int mode, int n_threads)
     cdef sparse_filled(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
                        double *scores, int64_t *classes, int mode, int n_threads)
+
+cdef inline bint misaligned(const void *p, Py_ssize_t step, size_t size) noexcept nogil:
+    return (<size_t>p | <size_t>step) % size != 0
+
+cdef inline bint valid_csr(const integral[::1] indices, const integral[::1] indptr, Py_ssize_t nnz, Py_ssize_t d,
+                           bint look_at_order, Py_ssize_t *most, bint *increasing) noexcept nogil:
+    """Whether the parts of a CSR matrix fit together; its longest row, and whether indices increase in all rows."""
+    cdef:
+        Py_ssize_t m = indptr.shape[0] - 1, i, r
+        bint good = indptr[0] == 0 and indptr[m] <= nnz
+    for i in range(m):
+        good = good and indptr[i] <= indptr[i + 1]
+    if not good:
+        return False
+    for i in range(indptr[m]):
+        good = good and 0 <= indices[i] < d
+    if good and look_at_order:
+        for r in range(m):
+            most[0] = max(most[0], indptr[r + 1] - indptr[r])
+            for i in range(indptr[r] + 1, indptr[r + 1]):
+                increasing[0] = increasing[0] and indices[i - 1] < indices[i]
+    return good

@@ -43,10 +43,6 @@ cdef enum:
     MOST = 67108864  # floats in a thread's block of filled rows: 256 MB, unless one row has more
 
 
-cdef inline bint misaligned(const void *p, Py_ssize_t step, size_t size) noexcept nogil:
-    return (<size_t>p | <size_t>step) % size != 0
-
-
 cdef class Scorer:
     """A model file in memory, checked by ``mcb_open``.
 
@@ -72,6 +68,7 @@ cdef class Scorer:
 
     def __dealloc__(self):
         free(self.memory)
+        free(self.basis)
         narrow_free(self.narrow)
 
     cdef void prepare(self, bint sparse=False):
@@ -90,6 +87,18 @@ cdef class Scorer:
             self.memory = malloc(size)
             if self.memory != NULL:
                 mcb_prepare(&self.model, self.memory, size)
+
+    cdef prepare_early(self):
+        """Find out, before the first of its early exits, which hyperplanes of a linear machine can be left out."""
+        cdef size_t size
+        if self.basis != NULL or self.status or self.model.kind != MCB_KIND_LINEAR:
+            return
+        size = mcb_early_size(&self.model)
+        if size:
+            self.basis = malloc(size)
+        if self.basis == NULL:
+            raise MemoryError(f"no memory for the early exits of this model ({size} bytes)")
+        mcb_prepare_early(&self.model, self.basis, size)
 
     def problem(self):
         """``(message, section, byte, found, expected)`` of a refusal; the last two are None where they mean nothing."""
@@ -207,6 +216,8 @@ cdef class Scorer:
         block = self.block_rows(m, d, out is None)
         n_blocks = (m + block - 1) // block
         self.prepare()
+        if mode >= EARLY:
+            self.prepare_early()
         if out is None:
             classes = &best[0]
         else:
@@ -277,6 +288,8 @@ cdef class Scorer:
                 raise MemoryError("no memory for the list of the model's features")
         else:
             self.prepare(True)
+        if mode >= EARLY:
+            self.prepare_early()
         if self.model.kind == MCB_KIND_LINEAR and self.memory != NULL and increasing:
             self.sparse_linear(data, indices, indptr, most, scores, classes, mode, n_threads)
         else:
@@ -346,31 +359,14 @@ cdef class Scorer:
             free(spare)
 
 
-cdef bint valid_csr(const integral[::1] indices, const integral[::1] indptr, Py_ssize_t nnz, Py_ssize_t d,
-                    bint look_at_order, Py_ssize_t *most, bint *increasing) noexcept nogil:
-    """Whether the parts of a CSR matrix fit together; its longest row, and whether indices increase in all rows."""
-    cdef:
-        Py_ssize_t m = indptr.shape[0] - 1, i, r
-        bint good = indptr[0] == 0 and indptr[m] <= nnz
-    for i in range(m):
-        good = good and indptr[i] <= indptr[i + 1]
-    if not good:
-        return False
-    for i in range(indptr[m]):
-        good = good and 0 <= indices[i] < d
-    if good and look_at_order:
-        for r in range(m):
-            most[0] = max(most[0], indptr[r + 1] - indptr[r])
-            for i in range(indptr[r] + 1, indptr[r + 1]):
-                increasing[0] = increasing[0] and indices[i - 1] < indices[i]
-    return good
-
-
 cdef void sparse_rows(const mcb_model *model, const floating[::1] data, const integral[::1] indices,
                       const integral[::1] indptr, Py_ssize_t begin, Py_ssize_t end, uint32_t *places, float *features,
                       double *spare, double *scores, int64_t *classes, int mode) noexcept nogil:
-    cdef Py_ssize_t K = model.n_classes, r, i, first
-    cdef double *out = spare
+    cdef:
+        Py_ssize_t K = model.n_classes, r, i, first
+        double *out = spare
+        uint32_t label = 0
+        uint64_t learners = 0
     for r in range(begin, end):
         first = indptr[r]
         for i in range(first, indptr[r + 1]):
@@ -378,6 +374,10 @@ cdef void sparse_rows(const mcb_model *model, const floating[::1] data, const in
             features[i - first] = <float>data[i]
         if scores != NULL:
             out = scores + r * K
+        if mode >= 2:
+            mcb_predict_early_sparse(model, indptr[r + 1] - first, places, features, out, &label, &learners)
+            classes[r] = <int64_t>(learners << 16 | label) if out[0] == out[0] else -1
+            continue
         mcb_scores_sparse(model, indptr[r + 1] - first, places, features, out)
         if classes != NULL:
             classes[r] = mcb_argmax(model, out) if out[0] == out[0] else -1
@@ -396,7 +396,7 @@ cdef void finish_block(const mcb_model *model, const float *x, Py_ssize_t begin,
     if mode >= 2:
         for r in range(begin, end):
             mcb_predict_early(model, mode - 2, x + (r - begin) * stride, out, &label, &learners)
-            classes[r] = <int64_t>(learners << 16 | label)
+            classes[r] = <int64_t>(learners << 16 | label) if out[0] == out[0] else -1
         return
     mcb_scores_batch(model, x, end - begin, stride, out)
     if classes != NULL:

@@ -2,6 +2,7 @@
 #ifndef PYMCBOOST_SOFTMAX_H
 #define PYMCBOOST_SOFTMAX_H
 
+#include "exact.h"
 #include "exp.h"
 #include "pairs.h"
 
@@ -18,6 +19,18 @@ PMB_INLINE void pmb_pack_2(double g, double h, double n, int64_t *gh) {
 }
 
 #define PMB_TRY_ROWS 128 /* rows whose losses with all base classes are summed up together */
+#define PMB_LEAF_ROWS 64 /* rows of a leaf whose gradients are summed up together */
+#define PMB_MOST_ODDS 1e75 /* of the other classes, in the losses: their logarithm is below 173 */
+
+/* x becomes log(1 + x), for x from 0 on. */
+PMB_CLONES PMB_STATIC void pmb_log_odds(double *PMB_RESTRICT x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        /* where 1 + x has lost digits of x, the series is exact to 1e-16 */
+        double small = x[i] * (1 - x[i] * (0.5 - x[i] * (1.0 / 3 - x[i] * (0.25 - x[i] * (0.2 - x[i] / 6)))));
+        double large = pmb_log(1 + x[i]);
+        x[i] = x[i] < 0.003 ? small : large;
+    }
+}
 
 /* Tables of 32 numbers are looked up in registers where the machine can; clang takes no variable permutation. */
 #if PMB_VECTORS && defined(__x86_64__) && !defined(__clang__)

@@ -59,55 +59,67 @@ PMB_STATIC void FN(pmb_quantise_2_)(const REAL *p, const REAL *q, int64_t from, 
     }
 }
 
-/* Sums of g and h (never counts) over the listed rows, in double. */
+/* Sums of g and h (never counts) over the listed rows, in parts: added to sums (2, PMB_PARTS). */
 PMB_STATIC void FN(pmb_leaf_sums_)(const REAL *p, const REAL *q, const int32_t *y, int cls, int base,
-                                   const int32_t *rows, int64_t n, const double *weight, double *sums) {
-    double G = 0, H = 0;
-    for (int64_t j = 0; j < n; j++) {
-        int64_t i = rows[j];
-        REAL g, h;
-        double w = weight ? weight[i] : 1;
-        FN(pmb_gh_)(p[i], q[i], q != p, (y[i] == cls) - (y[i] == base), &g, &h);
-        G += w * (double)g;
-        H += w * (double)h;
+                                   const int32_t *rows, int64_t n, const double *weight, const double *magic,
+                                   int64_t *sums) {
+    double G[PMB_LEAF_ROWS], H[PMB_LEAF_ROWS];
+    for (int64_t start = 0; start < n; start += PMB_LEAF_ROWS) {
+        int here = n - start < PMB_LEAF_ROWS ? (int)(n - start) : PMB_LEAF_ROWS;
+        for (int j = 0; j < here; j++) {
+            int64_t i = rows[start + j];
+            REAL g, h;
+            double w = weight ? weight[i] : 1;
+            FN(pmb_gh_)(p[i], q[i], q != p, (y[i] == cls) - (y[i] == base), &g, &h);
+            G[j] = w * (double)g;
+            H[j] = w * (double)h;
+        }
+        pmb_add_parts(G, here, magic, sums);
+        pmb_add_parts(H, here, magic, sums + PMB_PARTS);
     }
-    sums[0] = G;
-    sums[1] = H;
 }
 
-/* Sums of w p and w p (1 - p), in 8 parts added in a fixed order. */
-PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_RESTRICT weight, int64_t n, double *one_,
-                                  double *two_) {
-    double one[8] = {0}, two[8] = {0};
+/* Sums of w p and w p (1 - p), each in the first two parts: to one and two (2,). */
+PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_RESTRICT weight, int64_t n,
+                                  const double *magic, uint64_t *one, uint64_t *two) {
+    const double m0 = magic[0], m1 = magic[1];
+    uint64_t a0 = 0, a1 = 0, b0 = 0, b1 = 0;
     int64_t i = 0;
 #if PMB_VECTORS
     typedef REAL reals __attribute__((vector_size(8 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
     typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
-    doubles one8 = {0}, two8 = {0};
+    typedef uint64_t words __attribute__((vector_size(64), aligned(8), may_alias));
+    words a0_8 = {0}, a1_8 = {0}, b0_8 = {0}, b1_8 = {0};
     for (; i + 8 <= n; i += 8) {
-        doubles v = __builtin_convertvector(*(const reals *)(p + i), doubles);
-        doubles wv = v;
-        if (weight) wv *= *(const doubles *)(weight + i);
-        one8 += wv;
-        two8 += wv * (1 - v);
+        doubles v = __builtin_convertvector(*(const reals *)(p + i), doubles), x = v, t;
+        if (weight) x *= *(const doubles *)(weight + i);
+        doubles y = x * (1 - v);
+        t = x + m0;
+        a0_8 += (words)t;
+        a1_8 += (words)((x - (t - m0)) + m1);
+        t = y + m0;
+        b0_8 += (words)t;
+        b1_8 += (words)((y - (t - m0)) + m1);
     }
-    memcpy(one, &one8, sizeof one);
-    memcpy(two, &two8, sizeof two);
-#else
-    for (; i + 8 <= n; i += 8)
-        for (int l = 0; l < 8; l++) {
-            double v = (double)p[i + l], wv = (weight ? weight[i + l] : 1) * v;
-            one[l] += wv;
-            two[l] += wv * (1 - v);
-        }
+    for (int l = 0; l < 8; l++) {
+        a0 += a0_8[l];
+        a1 += a1_8[l];
+        b0 += b0_8[l];
+        b1 += b1_8[l];
+    }
 #endif
     for (; i < n; i++) {
-        double v = (double)p[i], wv = (weight ? weight[i] : 1) * v;
-        one[0] += wv;
-        two[0] += wv * (1 - v);
+        double v = (double)p[i], x = (weight ? weight[i] : 1) * v, y = x * (1 - v), t = x + m0;
+        a0 += pmb_bits_of(t);
+        a1 += pmb_bits_of((x - (t - m0)) + m1);
+        t = y + m0;
+        b0 += pmb_bits_of(t);
+        b1 += pmb_bits_of((y - (t - m0)) + m1);
     }
-    *one_ = ((one[0] + one[1]) + (one[2] + one[3])) + ((one[4] + one[5]) + (one[6] + one[7]));
-    *two_ = ((two[0] + two[1]) + (two[2] + two[3])) + ((two[4] + two[5]) + (two[6] + two[7]));
+    one[0] = a0 - (uint64_t)n * pmb_bits_of(m0);
+    one[1] = a1 - (uint64_t)n * pmb_bits_of(m1);
+    two[0] = b0 - (uint64_t)n * pmb_bits_of(m0);
+    two[1] = b1 - (uint64_t)n * pmb_bits_of(m1);
 }
 
 /* P = exp(F - top) of n rows, added to total; P may be NULL. */
@@ -131,11 +143,12 @@ PMB_INLINE void FN(pmb_exps_)(const double *PMB_RESTRICT F, const double *PMB_RE
     }
 }
 
-/* S of n rows of class own from their scores F, and the sums of w s and w s (1 - s) for every class to sums (2, K).
- * F, S: (K, m) at the first row. top, total: scratch of n. */
+/* S of n rows of class own from their scores F, and the sums of w s and w s (1 - s), in two parts each, for every class to
+ * sums (K, 2, 2). F, S: (K, m) at the first row. top, total: scratch of n. */
 PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_t m, int K, int own, int64_t n,
                                             const double *PMB_RESTRICT weight, double *PMB_RESTRICT top,
-                                            REAL *PMB_RESTRICT total, REAL *PMB_RESTRICT S, double *PMB_RESTRICT sums) {
+                                            REAL *PMB_RESTRICT total, REAL *PMB_RESTRICT S, const double *magic,
+                                            int64_t *PMB_RESTRICT sums) {
     REAL *PMB_RESTRICT mine = S + own * m;
     for (int64_t i = 0; i < n; i++) top[i] = F[i];
     for (int k = 1; k < K; k++)
@@ -149,7 +162,12 @@ PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_
     for (int k = 0; k < K; k++) {
         REAL *PMB_RESTRICT s = S + k * m;
         for (int64_t i = 0; i < n; i++) s[i] *= total[i];
-        FN(pmb_two_sums_)(s, weight, n, sums + k, sums + K + k);
+        uint64_t one[2], two[2];
+        FN(pmb_two_sums_)(s, weight, n, magic, one, two);
+        for (int j = 0; j < 2; j++) {
+            sums[4 * k + j] = (int64_t)one[j];
+            sums[4 * k + 2 + j] = (int64_t)two[j];
+        }
     }
 }
 
@@ -231,13 +249,13 @@ PMB_CLONES PMB_STATIC void FN(pmb_try_pair_)(const REAL *S, int64_t m, int k, in
     FN(pmb_try_pair_of_)(S + done, m, k, b, own, n - done, up, down, others + done, mine + done, lost + done);
 }
 
-/* Loss sum_i w_i log(1 / p_own) of n rows with one base class, from what `pmb_try_pair_` summed up, p: row `base` of S.
+/* Losses w_i log(1 / p_own) of n rows with one base class, from what `pmb_try_pair_` summed up, p: row `base` of S.
  * log(1 / p_own) = log(1 + sum of p_k exp(step_k) over the others / (p_own exp(step_own))). */
-PMB_CLONES PMB_STATIC double FN(pmb_try_loss_)(const REAL *PMB_RESTRICT p, int is_own, int n,
-                                               const double *PMB_RESTRICT weight, REAL *PMB_RESTRICT others,
-                                               REAL *PMB_RESTRICT mine, REAL *PMB_RESTRICT lost) {
+PMB_CLONES PMB_STATIC void FN(pmb_try_loss_)(const REAL *PMB_RESTRICT p, int is_own, int n,
+                                             const double *PMB_RESTRICT weight, REAL *PMB_RESTRICT others,
+                                             REAL *PMB_RESTRICT mine, REAL *PMB_RESTRICT lost,
+                                             double *PMB_RESTRICT loss) {
     const REAL most = sizeof(REAL) == 4 ? (REAL)1e37 : (REAL)1e300;
-    double part[8] = {0}, loss[PMB_TRY_ROWS];
     for (int i = 0; i < n; i++) {
         REAL e = lost[i] > most ? most : lost[i];
         lost[i] = e < 1 / most ? 1 / most : e;
@@ -248,42 +266,24 @@ PMB_CLONES PMB_STATIC double FN(pmb_try_loss_)(const REAL *PMB_RESTRICT p, int i
         for (int i = 0; i < n; i++) others[i] += p[i] * lost[i];
     for (int i = 0; i < n; i++) {
         double x = (double)(others[i] / (mine[i] > 1 / most ? mine[i] : 1 / most));
-        loss[i] = x > 1e75 ? 1e75 : x; /* four of them can be multiplied */
+        loss[i] = x > PMB_MOST_ODDS ? PMB_MOST_ODDS : x;
     }
-    if (!weight && n == PMB_TRY_ROWS) { /* 1 + x + y + x y = (1 + x) (1 + y): one logarithm for four rows */
-        for (int quarter = 2; quarter >= 1; quarter--)
-            for (int i = 0; i < quarter * PMB_TRY_ROWS / 4; i++) {
-                double y = loss[i + quarter * PMB_TRY_ROWS / 4];
-                loss[i] += y + loss[i] * y;
-            }
-        n = PMB_TRY_ROWS / 4;
-    }
-    for (int i = 0; i < n; i++) {
-        double x = loss[i];
-        /* where 1 + x has lost digits of x, the series is exact to 1e-16 */
-        double small = x * (1 - x * (0.5 - x * (1.0 / 3 - x * (0.25 - x * (0.2 - x / 6)))));
-        double large = pmb_log(1 + x);
-        loss[i] = x < 0.003 ? small : large;
-    }
+    pmb_log_odds(loss, n);
     if (weight)
         for (int i = 0; i < n; i++) loss[i] *= weight[i];
-    int i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (int l = 0; l < 8; l++) part[l] += loss[i + l];
-    for (; i < n; i++) part[0] += loss[i];
-    return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
 }
 
-/* Losses of n rows of class own with each of the base classes in `tried` (K flags), added to loss (K,). pair: (n_pairs,
+/* Losses of n rows of class own with each of the base classes in `tried` (K flags), to loss (K, PMB_PARTS). pair: (n_pairs,
  * 2) classes (k, b), k < b, in ascending order, and their trees: leaf (n_pairs, m) of 1 or 2 bytes, exponentials of the
  * steps and of their negatives, factor and inverse (n_pairs, stride), stride at least 32. work: (3, K, PMB_TRY_ROWS). */
 PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_t *tried, int n_pairs,
                                    const int32_t *pair, int own, int64_t n, const void *leaf, int bytes,
                                    int64_t stride, const REAL *factor, const REAL *inverse, const double *weight,
-                                   REAL *work, double *loss) {
+                                   REAL *work, const double *magic, int64_t *loss) {
+    double its_loss[PMB_TRY_ROWS];
     int64_t part = (int64_t)K * PMB_TRY_ROWS;
     REAL *others = work, *mine = work + part, *lost = work + 2 * part;
-    for (int k = 0; k < K; k++) loss[k] = 0;
+    for (int k = 0; k < PMB_PARTS * K; k++) loss[k] = 0;
     for (int64_t start = 0; start < n; start += PMB_TRY_ROWS) {
         int here = n - start < PMB_TRY_ROWS ? (int)(n - start) : PMB_TRY_ROWS;
         memset(work, 0, sizeof(REAL) * 2 * (size_t)part);
@@ -297,11 +297,13 @@ PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_
             FN(pmb_try_pair_)(S + start, m, pair[2 * j], pair[2 * j + 1], own, here, its_leaf, bytes, stride,
                               factor + j * stride, inverse + j * stride, others, mine, lost);
         }
-        for (int b = 0; b < K; b++)
-            if (tried[b])
-                loss[b] += FN(pmb_try_loss_)(S + b * m + start, b == own, here, weight ? weight + start : NULL,
-                                             others + (int64_t)b * PMB_TRY_ROWS, mine + (int64_t)b * PMB_TRY_ROWS,
-                                             lost + (int64_t)b * PMB_TRY_ROWS);
+        for (int b = 0; b < K; b++) {
+            if (!tried[b]) continue;
+            FN(pmb_try_loss_)(S + b * m + start, b == own, here, weight ? weight + start : NULL,
+                              others + (int64_t)b * PMB_TRY_ROWS, mine + (int64_t)b * PMB_TRY_ROWS,
+                              lost + (int64_t)b * PMB_TRY_ROWS, its_loss);
+            pmb_add_parts(its_loss, here, magic, loss + PMB_PARTS * b);
+        }
     }
 }
 

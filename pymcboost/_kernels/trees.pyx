@@ -11,91 +11,48 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
-from pymcboost._kernels.columns cimport address, columns_of, pmb_columns
+from pymcboost._kernels.aligned import aligned_zeros
 
-cdef extern from "class_trees.h" nogil:
-    ctypedef struct pmb_pair_data:
-        pmb_columns c
-        int32_t n_tiles
-        const void *tiles
-        const int32_t *tile_lanes
-        const int32_t *tile_rows
-        const int32_t *tile_missing
-        const int32_t *tile_skip
-        const int32_t *tile_mode
-        const uint8_t *counted
-        const int64_t *tile_cell
-        const int64_t *row_ptr
-        const int32_t *row_cell
-    ctypedef struct pmb_pair_options:
-        int32_t edge, cell_words, pool, threads
-        int64_t min_h
-        double min_share, l2, min_hessian, min_gain
-        const uint8_t *active
-        int32_t n_active, take
-        uint64_t key
-    ctypedef struct pmb_pairs:
-        pass
-    ctypedef struct pmb_scale:
-        double g, h, n
-    ctypedef struct pmb_tree_out:
-        int32_t *feature
-        int32_t *pos
-        int32_t *right
-        int32_t *n_splits
-        uint8_t *nan_left
-        double *gain
-        double *value
-        void *leaf
-        int32_t leaf_bytes
-    pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leaves, int64_t m)
-    int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pair_options *o, int32_t max_leaves,
-                      int32_t max_depth)
-    void pmb_pairs_free(pmb_pairs *w)
-    void pmb_softmax_tree(pmb_pairs *w, const void *S, int is_double, int K, int k, int b, const int32_t *y,
-                          const int64_t *class_start, const double *weight, int counts, pmb_scale scale,
-                          const int32_t *sample, int64_t n_sample, double shrinkage, double cap,
-                          pmb_tree_out out)
-    double pmb_edge_tree(pmb_pairs *w, const void *A, int is_double, int stride, const double *weight, double limit,
-                         double unit, double per_count, pmb_tree_out out)
-    void pmb_class_tree(pmb_pairs *w, const double *weight, const int32_t *y, const double *g_of, const double *h_of,
-                        pmb_scale scale, pmb_tree_out out)
-    void pmb_softmax_f_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
-                         float *total, float *S, double *sums)
-    void pmb_softmax_d_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
-                         double *total, double *P, double *sums)
-    enum:
-        PMB_TRY_ROWS
-    void pmb_try_bases_f_0(const float *S, int64_t m, int K, const uint8_t *tried, int n_pairs, const int32_t *pair,
-                           int own, int64_t n, const void *leaf, int bytes, int64_t stride, const float *factor,
-                           const float *inverse, const double *weight, float *work, double *loss)
-    void pmb_try_bases_d_0(const double *S, int64_t m, int K, const uint8_t *tried, int n_pairs, const int32_t *pair,
-                           int own, int64_t n, const void *leaf, int bytes, int64_t stride, const double *factor,
-                           const double *inverse, const double *weight, double *work, double *loss)
-    void pmb_add_leaves(const void *leaf, int bytes, const double *value, int64_t n, double *to, double *frm)
+from pymcboost._kernels.class_trees cimport (
+    PMB_PARTS,
+    pmb_class_tree,
+    pmb_edge_tree,
+    pmb_job_unit,
+    pmb_level_data,
+    pmb_out_of,
+    pmb_pair_data,
+    pmb_pair_options,
+    pmb_pairs,
+    pmb_pairs_free,
+    pmb_pairs_new,
+    pmb_scale,
+    pmb_softmax_begin,
+    pmb_softmax_job,
+    pmb_softmax_sums,
+    pmb_softmax_tree,
+    pmb_softmax_value,
+    pmb_step,
+    pmb_step_begin,
+    pmb_step_fill,
+    pmb_step_part,
+    pmb_step_root,
+    pmb_step_scan,
+    pmb_step_turn,
+    pmb_step_words,
+    pmb_take_rows,
+    pmb_tree_out,
+    pmb_write_tree,
+)
+from pymcboost._kernels.columns cimport address, columns_of
 
 ctypedef fused real:
     float
     double
 
-cdef enum:
-    CHUNK = 2048  # rows of one class that are worked on together
-
-
-def chunks(const int64_t[::1] class_start):
-    """Rows cut into pieces of one class each: (starts, classes), with the number of rows at the end of ``starts``."""
-    starts, classes = [], []
-    for c in range(class_start.shape[0] - 1):
-        for start in range(class_start[c], class_start[c + 1], CHUNK):
-            starts.append(start)
-            classes.append(c)
-    starts.append(class_start[class_start.shape[0] - 1])
-    return np.array(starts, dtype=np.int64), np.array(classes, dtype=np.int32)
-
-
-cdef pmb_tree_out outputs(out, int n, int64_t J, int64_t m) except *:
+cdef pmb_tree_out outputs(out, int n, int64_t J, const pmb_pair_data *data) except *:
     """Where the first of n trees goes; the caller keeps the `Grown` alive."""
     cdef pmb_tree_out first
+    cdef int64_t m = data.c.m
     if out.leaf.shape[1] != m or out.feature.shape[1] != J or len(out.leaf) < n or out.leaf.dtype.itemsize > 2:
         raise ValueError("the arrays do not fit the data")
     if J > 1 << 8 * out.leaf.dtype.itemsize:
@@ -105,6 +62,9 @@ cdef pmb_tree_out outputs(out, int n, int64_t J, int64_t m) except *:
     first.nan_left = <uint8_t *> address(out.nan_left)
     first.gain, first.value = <double *> address(out.gain), <double *> address(out.value)
     first.leaf, first.leaf_bytes = <void *> address(out.leaf), out.leaf.dtype.itemsize
+    if out.sets.shape[2] != data.levels.most_words or len(out.sets) < n or out.sets.shape[1] != J:
+        raise ValueError("sets do not fit the data")
+    first.sets, first.set_words = <uint64_t *> address(out.sets), data.levels.most_words
     return first
 
 
@@ -125,25 +85,38 @@ cdef class Grower:
     pool : bool
         Keep the histograms of all leaves, to subtract a child's from its parent's.
     n_threads : int
+    divided : bool
+        Whether the rows are divided among workers.
     min_share : float
         A node is split only when its h is above this share of the root's.
     l2, min_hessian, min_gain : float
         Of the trees of `grow_softmax`, as in the estimators.
+    least_levels : dict, optional
+        By categorical feature, (2, levels): weights in a node below which they go together, and are in parts.
     """
 
     cdef pmb_pair_data data
     cdef pmb_pair_options options
     cdef pmb_pairs *work
     cdef int n_work, n_threads, prepared, max_leaves, max_depth
-    cdef object keep
+    cdef object keep, message
 
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
-                  int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0):
+                  int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0,
+                  bint divided=False, least_levels=None):
         if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
             raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
         if data.code_bytes == 2 and cell_words == 1:
             raise ValueError("codes of two bytes need cell_words=2")
-        self.keep = data
+        if data.levels and cell_words == 1:
+            raise ValueError("categories need cell_words=2")
+        cdef pmb_level_data *levels = &self.data.levels
+        set_at, levels.set_words, levels.most_words, levels.most_levels, least = data.sets(least_levels)
+        levels.set_at = <const int32_t *> address(set_at)
+        if least is not None:
+            levels.least_level = <const int64_t *> address(least[0])
+            levels.whole_level = <const int64_t *> address(least[1])
+        self.keep = data, set_at, least
         self.data.c = columns_of(data)
         self.data.n_tiles, self.data.tiles = data.n_tiles, address(data.tiles)
         self.data.tile_lanes = <const int32_t *> address(data.tile_lanes)
@@ -157,7 +130,7 @@ cdef class Grower:
         self.data.row_cell = <const int32_t *> address(data.row_cell)
         self.max_leaves, self.max_depth = max_leaves, max_depth
         self.options.min_h, self.options.cell_words, self.options.edge = min_h, cell_words, edge
-        self.options.pool, self.options.min_share = pool, min_share
+        self.options.pool, self.options.divided, self.options.min_share = pool, divided, min_share
         self.options.l2, self.options.min_hessian, self.options.min_gain = l2, min_hessian, min_gain
         self.n_threads = n_threads
 
@@ -190,10 +163,43 @@ cdef class Grower:
             self.n_work = t + 1
         return 0
 
+    cdef object draw(self, const uint8_t[::1] active, double share, key):
+        """What the nodes of the next trees draw."""
+        cdef int n_active = np.count_nonzero(active) if active.shape[0] else self.data.c.n_features
+        self.options.active = &active[0] if active.shape[0] else NULL
+        self.options.n_active, self.options.key = n_active, key
+        self.options.take = max(1, round(share * n_active)) if share < 1 else 0
+
+    cdef object listed(self, const void *S, int is_double, int K, const int32_t[:, ::1] jobs, const int32_t[::1] y,
+                       const int64_t[::1] class_start, const double[::1] weight, bint counts,
+                       const double[:, ::1] scale, const double[:, ::1] units, const int32_t[::1] sample,
+                       double shrinkage, double cap, const double[::1] level_cost):
+        """`pmb_softmax_job` of every tree, in an array of bytes."""
+        cdef int64_t j, n = jobs.shape[0]
+        room = np.zeros(max(1, n) * sizeof(pmb_softmax_job), dtype=np.uint8)
+        cdef pmb_softmax_job *job = <pmb_softmax_job *> address(room)
+        if is_double and self.options.cell_words != 2:
+            raise ValueError("double precision needs cell_words=2")
+        if y.shape[0] != self.data.c.m or units.shape[1] != PMB_PARTS:
+            raise ValueError("the arrays do not fit the data")
+        for j in range(n):
+            job[j].S, job[j].is_double, job[j].K, job[j].counts = S, is_double, K, counts
+            job[j].k, job[j].b = jobs[j, 0], jobs[j, 1]
+            job[j].y, job[j].class_start = &y[0], &class_start[0]
+            job[j].weight = &weight[0] if weight.shape[0] else NULL
+            job[j].scale = (<const pmb_scale *> &scale[j, 0])[0]
+            job[j].shrinkage, job[j].cap, job[j].unit, job[j].magic = shrinkage, cap, &units[0, 0], &units[1, 0]
+            if level_cost is not None:
+                job[j].level_cost = level_cost[j]
+            if sample is not None:
+                job[j].sample, job[j].n_sample = &sample[0], sample.shape[0]
+        return room
+
     def grow_softmax(self, const real[:, ::1] S, const int32_t[:, ::1] jobs, const int32_t[::1] y,
                      const int64_t[::1] class_start, const double[::1] weight, bint counts, const double[:, ::1] scale,
-                     const int32_t[::1] sample, const uint8_t[::1] active, double share, key, double shrinkage,
-                     double cap, out):
+                     const double[:, ::1] units, const int32_t[::1] sample, const uint8_t[::1] active, double share,
+                     key, double shrinkage, double cap, out, comm=None, int together=1,
+                     const double[::1] level_cost=None):
         """Grow one tree for every job.
 
         Parameters
@@ -204,33 +210,99 @@ cdef class Grower:
         weight : IN (m,), or empty where all are 1
         counts : whether the gain has the weights in place of h (mart)
         scale : IN (n, 3) units per 1 of g, h and n
-        sample : IN rows to grow on, ascending, or empty for all
+        units : IN (2, PARTS) of the sums of leaves, see `exact.units_in_parts`
+        sample : IN rows to grow on, ascending, or None for all
         active : IN (n_features,) features that may be split on, or empty for all
         share : of the active features that a node may be split on, at least one; drawn at every node
         key : 64 bits that decide about these draws
         shrinkage, cap : leaf value = shrinkage * clip(sum g / (sum h + l2), -cap, cap), rounded to float32
         out : Grown
+        comm, together : communicator of the workers among which the rows are divided, and how many trees are then
+            grown in step
+        level_cost : IN (n,) or None, gain that a set of levels loses for every level in parts but two
         """
-        cdef int j, n = jobs.shape[0], outer = min(n, self.n_threads), K = S.shape[0], J = self.max_leaves
-        cdef int is_double = real is double
-        cdef pmb_tree_out first = outputs(out, n, J, self.data.c.m)
-        cdef const double *weights = &weight[0] if weight.shape[0] else NULL
-        cdef const int32_t *rows = &sample[0] if sample.shape[0] else NULL
-        cdef int64_t n_sample = sample.shape[0]
-        if is_double and self.options.cell_words != 2:
-            raise ValueError("double precision needs cell_words=2")
-        if S.shape[1] != self.data.c.m:
+        cdef int j, n = jobs.shape[0], outer = min(n, self.n_threads), J = self.max_leaves
+        cdef pmb_tree_out first = outputs(out, n, J, &self.data)
+        room = self.listed(&S[0, 0], real is double, <int> S.shape[0], jobs, y, class_start, weight, counts, scale,
+                           units, sample, shrinkage, cap, level_cost)
+        cdef pmb_softmax_job *job = <pmb_softmax_job *> address(room)
+        if S.shape[1] != self.data.c.m or self.options.divided and comm is None:
             raise ValueError("the arrays do not fit the data")
-        cdef int n_active = np.count_nonzero(active) if active.shape[0] else self.data.c.n_features
-        self.options.active = &active[0] if active.shape[0] else NULL
-        self.options.n_active, self.options.key = n_active, key
-        self.options.take = max(1, round(share * n_active)) if share < 1 else 0
+        self.draw(active, share, key)
+        if comm is not None:
+            for j in range(0, n, together):
+                self.grow_in_step(job + j, min(together, n - j), pmb_out_of(first, j, J, self.data.c.m), comm)
+            return
         self.options.threads = self.n_threads // outer
         self.prepare(outer)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            pmb_softmax_tree(&self.work[threadid()], &S[0, 0], is_double, K, jobs[j, 0], jobs[j, 1], &y[0],
-                             &class_start[0], weights, counts, (<const pmb_scale *> &scale[j, 0])[0], rows, n_sample,
-                             shrinkage, cap, pmb_out_of(first, j, J, self.data.c.m))
+            pmb_softmax_tree(&self.work[threadid()], &job[j], pmb_out_of(first, j, J, self.data.c.m))
+
+    cdef object grow_in_step(self, pmb_softmax_job *job, int n, pmb_tree_out first, comm):
+        """Grow n trees in step on rows that are divided among workers, see ``pairs_steps.h``."""
+        cdef int j, outer = min(n, self.n_threads)
+        cdef int64_t size
+        cdef bint is_any, is_done = False
+        cdef int64_t[:, ::1] sums = np.zeros((n, 4), dtype=np.int64)
+        cdef int64_t[::1] here = np.zeros(n, dtype=np.int64), message
+        room = np.zeros(n * sizeof(pmb_step), dtype=np.uint8)
+        cdef pmb_step *step = <pmb_step *> address(room)
+        self.options.threads = self.n_threads // outer
+        self.prepare(n)
+        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+            pmb_softmax_begin(&self.work[j], &job[j])
+            here[j] = pmb_take_rows(&self.work[j], job[j].sample, job[j].n_sample)
+            pmb_step_begin(&self.work[j], here[j], &sums[j, 0])
+        comm.sum(sums.base)
+        for j in range(n):
+            pmb_step_root(&self.work[j], &step[j], here[j], &sums[j, 0])
+        while not is_done:
+            size = 0
+            for j in range(n):
+                step[j].place = size
+                size += pmb_step_words(&self.work[j], &step[j])
+            if size:
+                message = self.room_for(size)
+                for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+                    pmb_step_fill(&self.work[j], &step[j], &message[0])
+                comm.sum(message.base[:size], sure=True)
+                for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+                    pmb_step_scan(&self.work[j], &step[j], &message[0])
+            for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+                here[j] = pmb_step_part(&self.work[j], &step[j])
+            is_any, is_done = False, True
+            for j in range(n):
+                is_any, is_done = is_any or step[j].at >= 0, is_done and step[j].done
+            if is_any:
+                comm.sum(here.base, sure=True)
+            for j in range(n):
+                pmb_step_turn(&self.work[j], &step[j], here[j])
+        self.write(job, n, first, comm)
+
+    cdef object room_for(self, int64_t size):
+        """Room for a message."""
+        if self.message is None or len(self.message) < size:
+            self.message = aligned_zeros(size, np.int64)
+        return self.message
+
+    cdef object write(self, pmb_softmax_job *job, int n, pmb_tree_out first, comm):
+        """The n trees that have been grown, and their leaf values from the rows of all workers."""
+        cdef int j, i, J = self.max_leaves, outer = min(n, self.n_threads)
+        cdef int64_t m = self.data.c.m
+        cdef int32_t[::1] n_leaves = np.zeros(n, dtype=np.int32)
+        cdef int64_t[:, :, ::1] sums
+        cdef pmb_tree_out out
+        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+            out = pmb_out_of(first, j, J, m)
+            n_leaves[j] = pmb_write_tree(&self.work[j], job[j].sample, job[j].n_sample, pmb_job_unit(&job[j]), &out)
+        sums = np.zeros((n, max(n_leaves), 2 * PMB_PARTS), dtype=np.int64)
+        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+            for i in range(n_leaves[j]):
+                pmb_softmax_sums(&self.work[j], &job[j], i, &sums[j, i, 0])
+        comm.sum(sums.base, sure=True)
+        for j in range(n):
+            for i in range(n_leaves[j]):
+                first.value[j * J + i] = pmb_softmax_value(&self.work[j], &job[j], i, &sums[j, i, 0])
 
     def grow_edges(self, const real[:, :, ::1] A, int n_classes, const double[::1] weight, double limit,
                    double unit, double per_count, double[::1] edge, out):
@@ -247,7 +319,7 @@ cdef class Grower:
         """
         cdef int r, n = n_classes, outer = min(n, self.n_threads), lanes = A.shape[2], J = self.max_leaves
         cdef int is_double = real is double
-        cdef pmb_tree_out first = outputs(out, n, J, self.data.c.m)
+        cdef pmb_tree_out first = outputs(out, n, J, &self.data)
         cdef const double *weights = &weight[0] if weight.shape[0] else NULL
         if A.shape[1] != self.data.c.m or edge.shape[0] != n or A.shape[0] * lanes < n:
             raise ValueError("the arrays do not fit the data")
@@ -274,7 +346,7 @@ cdef class Grower:
         """
         cdef int j, n = <int> g_of.shape[0], outer = min(n, self.n_threads), J = self.max_leaves
         cdef int own = weight.shape[0] > 1
-        cdef pmb_tree_out first = outputs(out, n, J, self.data.c.m)
+        cdef pmb_tree_out first = outputs(out, n, J, &self.data)
         if weight.shape[1] != self.data.c.m or y.shape[0] != self.data.c.m or weight.shape[0] != (n if own else 1):
             raise ValueError("the arrays do not fit the data")
         self.options.active = NULL
@@ -283,90 +355,3 @@ cdef class Grower:
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             pmb_class_tree(&self.work[threadid()], &weight[own * j, 0], &y[0], &g_of[j, 0], &h_of[j, 0],
                            (<const pmb_scale *> &scale[j, 0])[0], pmb_out_of(first, j, J, self.data.c.m))
-
-
-def softmax(const double[:, ::1] F, const int64_t[::1] starts, const int32_t[::1] own, const double[::1] weight,
-            real[:, ::1] S, double[:, :, ::1] sums, int n_threads):
-    """What is left to learn: S[k] = p_k on the rows of other classes and 1 - p_k on those of class k, p = softmax(F).
-
-    Parameters
-    ----------
-    F : IN (K, m)
-    starts, own : IN (n_chunks + 1,) and (n_chunks,) chunks of rows and their classes
-    weight : IN (m,), or empty where all are 1
-    S : OUT (K, m)
-    sums : OUT (n_chunks, 2, K) sums of w s and w s (1 - s) in every chunk
-    """
-    cdef int64_t c, n_chunks = starts.shape[0] - 1, m = F.shape[1]
-    cdef int K = F.shape[0]
-    cdef double[:, ::1] top = np.empty((n_threads, CHUNK))
-    cdef real[:, ::1] total = np.empty((n_threads, CHUNK), dtype=np.float32 if real is float else np.float64)
-    cdef const double *weights = &weight[0] if weight.shape[0] else NULL
-    for c in prange(n_chunks, nogil=True, num_threads=n_threads, schedule="static"):
-        if real is float:
-            pmb_softmax_f_0(&F[0, starts[c]], m, K, own[c], starts[c + 1] - starts[c],
-                            weights + starts[c] if weights != NULL else NULL, &top[threadid(), 0],
-                            &total[threadid(), 0], &S[0, starts[c]], &sums[c, 0, 0])
-        else:
-            pmb_softmax_d_0(&F[0, starts[c]], m, K, own[c], starts[c + 1] - starts[c],
-                            weights + starts[c] if weights != NULL else NULL, &top[threadid(), 0],
-                            &total[threadid(), 0], &S[0, starts[c]], &sums[c, 0, 0])
-
-
-def add_trees(leaf, const double[:, ::1] value, const int32_t[::1] tree,
-              const int32_t[::1] cls, const int32_t[::1] base, double[:, ::1] F, int n_threads):
-    """F += the leaf values of the listed trees, in order.
-
-    Parameters
-    ----------
-    leaf : IN (n, m) uint8 or uint16, leaf of every row in every tree
-    value : IN (n, J)
-    tree, cls, base : IN (t,) trees to add, the class that receives the value, and that from which it is taken (or -1)
-    F : IN/OUT (K, m)
-    """
-    cdef int64_t m = F.shape[1], c, start, n
-    cdef int j, t, T = tree.shape[0], bytes_ = leaf.dtype.itemsize
-    cdef const uint8_t[:, ::1] leaves = leaf.view(np.uint8)
-    for c in prange((m + CHUNK - 1) // CHUNK, nogil=True, num_threads=n_threads, schedule="static"):
-        start = c * CHUNK
-        n = min(<int64_t> CHUNK, m - start)
-        for j in range(T):
-            t = tree[j]
-            pmb_add_leaves(&leaves[t, start * bytes_], bytes_, &value[t, 0], n, &F[cls[j], start],
-                           &F[base[j], start] if base[j] >= 0 else NULL)
-
-
-def try_bases(const real[:, ::1] S, const int64_t[::1] starts, const int32_t[::1] own, leaf,
-              const real[:, :, ::1] factor, const int32_t[:, ::1] pair, const uint8_t[::1] tried,
-              const double[::1] weight, double[:, ::1] loss, int n_threads):
-    """The training losses with several base classes, chunk by chunk, without touching the scores.
-
-    Parameters
-    ----------
-    S, starts, own, weight : IN as in `softmax`
-    leaf : IN as in `add_trees`
-    factor : IN (2, n, at least 32) exp(value) and exp(-value) of the leaves
-    pair : IN (n, 2) classes of the trees: the first receives the value, the second loses it; ascending
-    tried : IN (K,) whether a class is tried as the base; all of its pairs must be there
-    loss : OUT (n_chunks, K), 0 for classes that are not tried
-    """
-    cdef int64_t c, n_chunks = starts.shape[0] - 1, m = S.shape[1], stride = factor.shape[2]
-    cdef int n_pairs = pair.shape[0], K = S.shape[0]
-    cdef real[:, ::1] work = np.empty((n_threads, 3 * K * PMB_TRY_ROWS),
-                                      dtype=np.float32 if real is float else np.float64)
-    cdef const double *weights = &weight[0] if weight.shape[0] else NULL
-    cdef int bytes_ = leaf.dtype.itemsize
-    cdef const uint8_t[:, ::1] leaves = leaf.view(np.uint8)
-    if stride < 32 or factor.shape[1] < n_pairs:
-        raise ValueError("the arrays do not fit each other")
-    for c in prange(n_chunks, nogil=True, num_threads=n_threads, schedule="static"):
-        if real is float:
-            pmb_try_bases_f_0(&S[0, starts[c]], m, K, &tried[0], n_pairs, &pair[0, 0], own[c],
-                              starts[c + 1] - starts[c], &leaves[0, starts[c] * bytes_], bytes_, stride,
-                              &factor[0, 0, 0], &factor[1, 0, 0], weights + starts[c] if weights != NULL else NULL,
-                              &work[threadid(), 0], &loss[c, 0])
-        else:
-            pmb_try_bases_d_0(&S[0, starts[c]], m, K, &tried[0], n_pairs, &pair[0, 0], own[c],
-                              starts[c + 1] - starts[c], &leaves[0, starts[c] * bytes_], bytes_, stride,
-                              &factor[0, 0, 0], &factor[1, 0, 0], weights + starts[c] if weights != NULL else NULL,
-                              &work[threadid(), 0], &loss[c, 0])

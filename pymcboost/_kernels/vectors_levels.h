@@ -4,7 +4,8 @@
  * values is. The first direction is the leading one, in which the levels' means are spread most; the next ones lead from
  * the mean of one side to that of the other, as long as the split gains more: the best subset of all is an order of that
  * kind. With two columns of scores the first order has the best subset. Levels of little weight in the node, whose means
- * are noise, stay together and take the place of their common mean.
+ * are noise, stay together and take the place of their common mean. Of many levels some subset fits noise: what chance
+ * gains is taken off for levels whose rows have been parted before. What whole levels differ in is asked but once.
  */
 #ifndef PYMCBOOST_VECTORS_LEVELS_H
 #define PYMCBOOST_VECTORS_LEVELS_H
@@ -134,6 +135,16 @@ PMB_STATIC int pmb_vt_across(const pmb_vt_data *d, int32_t n, const double *mean
     return 1;
 }
 
+/* What chance gains with the levels of a run that are in parts. */
+PMB_STATIC double pmb_vt_chance(const pmb_vt_data *d, const pmb_vt_run *run, const pmb_vt_scratch *s) {
+    const int64_t *whole = d->whole_level + 64 * (int64_t)d->set_at[run->feature];
+    int32_t n = 0;
+    for (int32_t j = 0; j < run->count && d->level_cost > 0; j++)
+        if (!pmb_vt_rare(d, s, run->feature, s->level_slot[j], s->level_bin[j]))
+            n += pmb_vt_level(d, s, s->level_slot[j])[d->n_classes] < whole[s->level_bin[j]];
+    return n > 2 ? d->level_cost * (n - 2) : 0;
+}
+
 /* The heavier side of a subset becomes the right one, where levels go that the node does not have. */
 PMB_STATIC void pmb_vt_turn(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_vt_run *run,
                             const pmb_vt_scratch *s, pmb_vt_subset *best) {
@@ -163,6 +174,8 @@ PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, cons
         if (!pmb_vt_across(d, run->count, mean, best.set, s, u)) break;
     }
     if (best.score < 0) return;
+    best.score -= pmb_vt_chance(d, run, s) / (double)its->weight;
+    if (best.score <= 0) return;
     pmb_vt_turn(d, its, run, s, &best);
     to->score[f] = best.score;
     to->code[f] = best.side;

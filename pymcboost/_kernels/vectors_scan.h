@@ -46,6 +46,8 @@ typedef struct {
     const int32_t *set_at;       /* by feature: words of sets before its own, -1: ordered; NULL: all are */
     int32_t set_words, most_words, most_levels; /* words of all sets, of the largest one, and its bins */
     const int64_t *least_level;  /* weights of levels in a node below which they go together, from 64 set_at[f] on */
+    const int64_t *whole_level;  /* likewise: weights below which levels are in parts */
+    double level_cost;           /* gain that a set loses for every level in parts but two */
     const double *worth;         /* by feature: factor of its gains; NULL: 1 for all */
     const uint8_t *used;         /* by feature from used_at on: marks of its thresholds that cost nothing; or NULL */
     const int64_t *used_at;

@@ -37,6 +37,8 @@ cdef extern from "vectors.h" nogil:
         const int32_t *set_at
         int32_t set_words, most_words, most_levels
         const int64_t *least_level
+        const int64_t *whole_level
+        double level_cost
         const double *worth
         const uint8_t *used
         const int64_t *used_at
@@ -119,7 +121,7 @@ cdef class Grower:
     middle : whether thresholds lie in the middle of the bins that are empty in a node, or directly above the left rows
     min_share : nodes are split only above this share of the root's weight
     groups : uint64 (features,) or None; the features of a path have a bit in common
-    least_levels : by categorical feature, weights of its levels in a node below which they go together
+    least_levels : by categorical feature, (2, levels): weights in a node below which they go together, and are in parts
     row_number : int64 (m,) or None; what draws of rows go by, their places by default
     comm : communicator of the workers among which the rows are divided, or None
     """
@@ -167,18 +169,13 @@ cdef class Grower:
     cdef set_sets(self, data, least_levels):
         """Room for the levels of categorical features."""
         cdef pmb_vt_data *d = &self.w.d
-        if not data.levels:
-            return
-        if d.blocks > 1:
+        self.set_at, d.set_words, d.most_words, d.most_levels, self.least = data.sets(least_levels)
+        if self.set_at is not None and d.blocks > 1:
             raise ValueError(f"categories need columns in one block, not {d.n_classes}")
-        words = np.array([(len(data.levels[f]) + 63) // 64 if f in data.levels else 0 for f in range(len(data.column))])
-        self.set_at = np.where(words > 0, np.cumsum(words) - words, -1).astype(np.int32)
-        d.set_at, d.set_words, d.most_words = <const int32_t *> address(self.set_at), words.sum(), words.max()
-        d.most_levels = max(map(len, data.levels.values()))
-        self.least = np.zeros(64 * d.set_words, dtype=np.int64)
-        for f, least in least_levels.items():
-            self.least[64 * self.set_at[f] : 64 * self.set_at[f] + len(least)] = least
-        d.least_level = <const int64_t *> address(self.least)
+        d.set_at = <const int32_t *> address(self.set_at)
+        if self.least is not None:
+            d.least_level = <const int64_t *> address(self.least[0])
+            d.whole_level = <const int64_t *> address(self.least[1])
 
     def pay(self, worth, used, used_at, double new_worth):
         """Multiply gains by ``worth`` of the feature, and by ``new_worth`` at thresholds that are not marked as used.
@@ -196,8 +193,10 @@ cdef class Grower:
         self.w.d.worth, self.w.d.used = <const double *> address(worth), <const uint8_t *> address(used)
         self.w.d.used_at, self.w.d.new_worth = <const int64_t *> address(used_at), new_worth
 
-    def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0):
+    def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0, double level_cost=0):
         """Grow one tree on integer gradients A (blocks, m, lanes), by splits of more than the least gain.
+
+        Sets of levels lose ``level_cost`` for every level in parts but two.
 
         Returns
         -------
@@ -218,7 +217,7 @@ cdef class Grower:
         cdef const pmb_node *node
         if A.shape[1] and <size_t> data % 64:
             raise ValueError("A must start on a 64-byte boundary; make it with aligned_zeros")
-        self.w.g.min_gain = min_gain
+        self.w.g.min_gain, self.w.d.level_cost = min_gain, level_cost
         self.is_begun = False
         with nogil:
             n_splits = pmb_vt_grow(&self.w, data, root_key)

@@ -4,7 +4,7 @@ A booster makes its weak learner with `BinaryBooster.new_learner` and hands what
 whether it is a stump or a tree.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,6 +31,8 @@ class BinaryClassifier(EnsembleClassifier):
     max_leaf_nodes: int = 20
     max_depth: int | None = None
     min_weight_fraction_leaf: float = 0.0
+    categorical_features: Any | None = "from_dtype"
+    min_samples_category: float = 15.0
 
 
 class BinaryBooster(Booster):
@@ -45,8 +47,13 @@ class BinaryBooster(Booster):
 
     @property
     def stumps(self):
-        """Whether the weak learners are stumps."""
-        return self.params.weak_learner == "stump"
+        """Whether the weak learners are stumps. Those on categories are trees of two leaves."""
+        return self.params.weak_learner == "stump" and self.categories is None
+
+    @property
+    def max_leaves(self):
+        """Leaves of the trees."""
+        return 2 if self.params.weak_learner == "stump" else self.params.max_leaf_nodes
 
     def layouts(self):
         """Stumps can be merged into tables."""
@@ -59,15 +66,17 @@ class BinaryBooster(Booster):
     def rows_for(self, kind, X, codes, n_classes, weight, n_threads):
         """Training data of this kind."""
         p = self.params
-        least = p.min_weight_fraction_leaf
-        return kind(
-            X, codes, n_classes, weight, max_bins=p.max_bins, min_weight_fraction_leaf=least, n_threads=n_threads
-        )
+        how = {"max_bins": p.max_bins, "min_weight_fraction_leaf": p.min_weight_fraction_leaf, "n_threads": n_threads}
+        if self.categories is not None:
+            how["categorical"] = self.categories.feature
+        return kind(X, codes, n_classes, weight, **how)
 
     def new_builder(self):
         """Stumps for all classes are rounds by themselves; rounds of several learners need trees, which stumps are."""
         shape = self.data.n_classes, self.data.n_features
-        return EnsembleBuilder(*shape) if self.shared and self.stumps else TreesBuilder(*shape, vector=self.shared)
+        if self.shared and self.stumps:
+            return EnsembleBuilder(*shape)
+        return TreesBuilder(*shape, vector=self.shared, categories=self.categories)
 
     def new_learner(self, n_columns=None):
         """A weak learner: its ``fit(gradient)`` gives the best fit (or None) if shared, else a list, one per class.
@@ -77,10 +86,10 @@ class BinaryBooster(Booster):
         p, one = self.params, self.shared and n_columns is None
         if self.stumps:
             return SharedStump(self.data, self.n_threads) if one else EdgeStumps(self.data, self.n_threads, n_columns)
-        limits = self.data, p.max_leaf_nodes, p.max_depth, self.n_threads
+        limits, few = (self.data, self.max_leaves, p.max_depth, self.n_threads), p.min_samples_category
         if one:
-            return SharedTree(*limits)
-        return EdgeTrees(*limits, n_columns, self.gini, p.min_weight_fraction_split, p.subsample)
+            return SharedTree(*limits, few)
+        return EdgeTrees(*limits, n_columns, self.gini, p.min_weight_fraction_split, p.subsample, few)
 
     def learner_memory(self, n_columns=None):
         """What the learner of `new_learner` takes, and the rows that `subsample` draws for it."""
@@ -89,8 +98,8 @@ class BinaryBooster(Booster):
         drawn = [memory.weights(data, P)] if p.subsample < 1 else []
         if self.stumps:
             return drawn + ([memory.outputs(data, 1)] if one else memory.stumps(data, P))
-        words = 2 if data.dtype == np.float64 or data.least_weight > 0 else 1
-        grown = memory.trees(data, P, p.max_leaf_nodes, self.n_threads, words)
+        words = 2 if data.dtype == np.float64 or data.least_weight > 0 or data.columns.levels else 1
+        grown = memory.trees(data, P, self.max_leaves, self.n_threads, words)
         return [*drawn, *grown, memory.outputs(data, 1 if one else P)]
 
     def add_round(self, found, plus, minus=None):
@@ -127,6 +136,7 @@ class BinaryBooster(Booster):
         else:
             for one in found:
                 *splits, sign = one.as_tree()
-                self.builder.add_tree(*splits, sign * steps[one.cls], cls=one.cls)
+                sets = self.builder.packed(one.feature, one.nan_left, one.codes)
+                self.builder.add_tree(*splits, sign * steps[one.cls], cls=one.cls, sets=sets)
                 self.add_gain(one)
         self.builder.end_round()

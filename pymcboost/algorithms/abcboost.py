@@ -18,10 +18,13 @@ LogitBoost; P. Li and W. Zhao, Fast ABC-Boost: a unified framework for selecting
 classification.
 """
 
+from typing import Any
+
 import numpy as np
 
 from pymcboost.data.tree_data import Grown, TreeData
-from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees
+from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, cells_for, together
+from pymcboost.learners.sampling import drawn_rows
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
@@ -35,6 +38,8 @@ class ClassTreesBooster(Booster):
     # Whether gains divide by weights rather than by second derivatives.
     counts = False
     refits = True
+    takes_chunks = True
+    takes_workers = True
     columns = {
         "missing": "probability missing from the true classes before the round, on average",
         "base": "code of the base class, -1 for none",
@@ -42,11 +47,15 @@ class ClassTreesBooster(Booster):
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for trees."""
-        return TreeData(X, codes, n_classes, weight, max_bins=self.params.max_bins, n_threads=n_threads)
+        categorical = () if self.categories is None else self.categories.feature
+        return TreeData(
+            X, codes, n_classes, weight, max_bins=self.params.max_bins, n_threads=n_threads, categorical=categorical,
+            comm=self.workers, row_number=self.row_number, exact=True,
+        )  # fmt: skip
 
     def new_builder(self):
         """Trees with one number in a leaf."""
-        return TreesBuilder(self.data.n_classes, self.data.n_features)
+        return TreesBuilder(self.data.n_classes, self.data.n_features, categories=self.categories)
 
     def memory(self):
         """Scores and probabilities, and a tree for every class."""
@@ -54,12 +63,12 @@ class ClassTreesBooster(Booster):
 
     def _memory_of(self, n_trees):
         p, data, K = self.params, self.data, self.data.n_classes
-        bounded = p.min_samples_leaf * min(data.weight_unit, data.weight.mean()) > data.weight.min() * (1 + 1e-9)
-        words = 2 if data.dtype == np.float64 or (bounded and not self.counts) else 1
-        size = (8 + data.dtype.itemsize) * data.n_rows * K
+        words, _ = cells_for(data, p.min_samples_leaf, self.counts)
+        size = (8 + data.dtype.itemsize) * data.n_rows * K * memory.in_memory(data)
         scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
-        own = memory.tables(data, K, 2 * memory.chunks(data) / K)
-        return [scores, own, *memory.trees(data, n_trees, p.max_leaf_nodes, self.n_threads, words)]
+        own = memory.tables(data, K, 14 * memory.chunks(data) / K)
+        grown = self.n_threads if data.comm.size == 1 else together(data, words, p.max_leaf_nodes)
+        return [scores, own, *memory.trees(data, n_trees, p.max_leaf_nodes, grown, words)]
 
     def prepare(self, previous):
         """Scores, probabilities and the grower."""
@@ -75,6 +84,8 @@ class ClassTreesBooster(Booster):
             l2=p.l2_regularization,
             min_gain=p.min_gain,
             min_hessian_leaf=0.0 if self.counts else p.min_hessian_leaf,
+            subsample=p.subsample,
+            min_samples_category=p.min_samples_category,
         )
 
     def restart(self, scores):
@@ -101,7 +112,8 @@ class ClassTreesBooster(Booster):
         if not leaf.any() or (self.params.min_gain > 0 and not n_splits.any()):
             return None
         trees.add(tree, np.where(sign > 0, cls, lost), np.where(sign > 0, lost, cls))
-        builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost)
+        sets = builder.packed(column, splits[1], trees.codes(tree))
+        builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost, sets)
         used, place = np.unique(column, return_inverse=True)
         self.gain[used] += np.bincount(place, gain)
         builder.end_round()
@@ -126,15 +138,15 @@ class ClassTreesBooster(Booster):
         return found
 
     def draw(self):
-        """Rows and features of a round, empty arrays for all, and the key of what its nodes draw."""
+        """Rows of a round (None: all), its features (an empty array: all), and the key of what its nodes draw."""
         p, data = self.params, self.data
-        sample, active = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
+        sample, active = None, np.zeros(0, dtype=np.uint8)
         if p.subsample == p.max_features_tree == p.max_features == 1:
             return sample, active, 0
         rng = np.random.default_rng([self.seed, self.n_rounds])
         if p.subsample < 1:
-            n = max(1, round(p.subsample * data.n_rows))
-            sample = np.sort(rng.choice(data.n_rows, n, replace=False, shuffle=False)).astype(np.int32)
+            n = max(1, round(p.subsample * data.total_rows))
+            sample = drawn_rows(data, n, int(rng.integers(2**64, dtype=np.uint64)))
         if p.max_features_tree < 1:
             d = len(data.column)
             active = np.zeros(d, dtype=np.uint8)
@@ -164,7 +176,8 @@ class AdaptiveBaseBooster(ClassTreesBooster):
         tried = K if p.n_candidates is None else min(p.n_candidates, K)
         numbers = [K * (K - 1) // 2 - (K - c) * (K - c - 1) // 2 for c in range(K + 1)]
         # Leaves of the rows and of the trees, their factors, and what is known of every pair.
-        each = Grown.bytes_of(1, p.max_leaf_nodes, m) + 8 * p.max_leaf_nodes + 1000
+        here = m * memory.in_memory(self.data)
+        each = Grown.bytes_of(1, p.max_leaf_nodes, here, self.data.set_words) + 8 * p.max_leaf_nodes + 1000
 
         def remedy(room):
             fitting = [c for c in range(1, tried) if numbers[c] * each <= room]
@@ -237,6 +250,8 @@ class ClassTreesClassifier(EnsembleClassifier):
     subsample: float = 1.0
     l2_regularization: float = 0.0
     min_gain: float = 0.0
+    categorical_features: Any | None = "from_dtype"
+    min_samples_category: float = 15.0
 
 
 @estimator

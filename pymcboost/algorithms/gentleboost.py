@@ -16,7 +16,7 @@ import numpy as np
 from pymcboost.algorithms._classic import FOR_STUMPS, ClassicBooster, ClassicClassifier
 from pymcboost.data.stump_data import TrainingData
 from pymcboost.data.tree_data import TreeData
-from pymcboost.learners.margin import MarginStumps, MarginTrees
+from pymcboost.learners.margin import MarginStumps, MarginTrees, words_of
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.parameters import estimator
@@ -39,7 +39,7 @@ class GentleBoost(ClassicBooster):
 
     def new_builder(self):
         """A tree per class and round."""
-        return TreesBuilder(self.data.n_classes, self.data.n_features)
+        return TreesBuilder(self.data.n_classes, self.data.n_features, categories=self.categories)
 
     def memory(self):
         """Stumps: the classes' weights and the edges of all splits. Trees: one for every class."""
@@ -48,8 +48,7 @@ class GentleBoost(ClassicBooster):
             signed = memory.tables(data, K, 1 + memory.chunks(data) / K)
             margins = memory.outputs(data, 1, 40)
             return [memory.weights(data, K), memory.edges(data, K), signed, memory.outputs(data, K), margins]
-        leaves, words = 2 if self.stumps else p.max_leaf_nodes, 2 if data.dtype == np.float64 else 1
-        grown = memory.trees(data, K, leaves, self.n_threads, words)
+        grown = memory.trees(data, K, self.max_leaves, self.n_threads, words_of(data))
         values = memory.outputs(data, K + 5, 16 if p.subsample < 1 else 8)
         return [*grown, values, memory.tables(data, K, 1, 3 if p.subsample == 1 else 5)]
 
@@ -61,8 +60,8 @@ class GentleBoost(ClassicBooster):
             self.learner = MarginStumps(self.data, self.n_threads)
             return
         self.warn_of_least_weight()
-        limits = (2, None) if self.stumps else (p.max_leaf_nodes, p.max_depth)
-        self.learner = MarginTrees(self.data, *limits, self.n_threads, p.subsample, p.min_weight_fraction_split)
+        limits = self.max_leaves, p.max_depth, self.n_threads, p.subsample, p.min_weight_fraction_split
+        self.learner = MarginTrees(self.data, *limits, p.min_samples_category)
 
     def restart(self, scores):
         """Margins of these scores."""

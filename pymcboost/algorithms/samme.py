@@ -14,7 +14,7 @@ import numpy as np
 
 from pymcboost.algorithms._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, ClassicClassifier
 from pymcboost.learners import ClassStump
-from pymcboost.learners.vector_trees import ClassificationTrees
+from pymcboost.learners.vector_trees import MOST_SEARCHED, ClassificationTrees
 from pymcboost.losses import ClassWeights
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT
 from pymcboost.training import memory
@@ -30,12 +30,12 @@ class SAMME(ClassicBooster):
 
     def memory(self):
         """Stumps: the classes' weights and the edges of all splits. Trees: the rows' weights."""
-        data, p, K = self.data, self.params, self.data.n_classes
+        data, K = self.data, self.data.n_classes
         named = memory.outputs(data, 1, 50)
         if self.stumps:
             return [named, memory.weights(data, K), memory.edges(data, K, 1), memory.tables(data, K, 0, 2.2)]
         drawn = len(data.columns.column)
-        tree = memory.vectors(data, data.n_classes, p.max_leaf_nodes, drawn, self.n_threads)
+        tree = memory.vectors(data, data.n_classes, self.max_leaves, drawn, self.n_threads)
         return [named, memory.rows(data, scores=False), tree, memory.tables(data, K, 0, 1.5)]
 
     def prepare(self, previous):
@@ -48,8 +48,14 @@ class SAMME(ClassicBooster):
             self.learner = ClassStump(data, self.n_threads)
             return
         self.warn_of_least_weight()
-        limits = p.max_leaf_nodes, p.max_depth, self.n_threads, p.min_weight_fraction_split
-        self.learner = ClassificationTrees(data, ClassWeights(data, self.n_threads), *limits)
+        limits = self.max_leaves, p.max_depth, self.n_threads, p.min_weight_fraction_split
+        weights = ClassWeights(data, self.n_threads, p.subsample)
+        if self.categories is not None and weights.blocks > 1:
+            raise ValueError(
+                f"{self.name}: with categorical features it is for at most {MOST_SEARCHED} classes, not "
+                f"{data.n_classes}; set categorical_features to None on columns of numbers, or take another algorithm"
+            )
+        self.learner = ClassificationTrees(data, weights, *limits, p.min_samples_category)
 
     def restart(self, scores):
         """Margins: scores of the own classes, the same sums as the model's."""
@@ -103,7 +109,8 @@ class SAMME(ClassicBooster):
         self.move(votes[named, y])
         if self.stumps:
             return self.add_round(stump, votes[right], votes[left]) | {"error": error}
-        self.builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, votes[of_leaf])
+        sets = self.builder.packed(found.feature, found.nan_left, found.sets)
+        self.builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, votes[of_leaf], sets=sets)
         self.builder.end_round()
         self.add_gain(found)
         return {"error": error}

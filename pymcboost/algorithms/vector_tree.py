@@ -25,7 +25,7 @@ from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, group_bits, signs_of
 from pymcboost.learners.reuse import Reuse
-from pymcboost.learners.vector_trees import VectorTrees, columns_for, drawn_of, leaves_for
+from pymcboost.learners.vector_trees import MOST_SEARCHED, VectorTrees, columns_for, drawn_of, leaves_for
 from pymcboost.losses import LossName, check_own, loss_of
 from pymcboost.losses.narrow import NarrowRows
 from pymcboost.losses.rows import Rows
@@ -48,8 +48,6 @@ LossScoring = (
 HASTY_RATE = 0.2
 # With more classes than these, few entries in leaves are the remedy for want of memory.
 MANY_CLASSES = 100
-# Columns that splits are found on where there are categories: one block of lanes, less that of the weight.
-MOST_SEARCHED = 15
 
 
 class VectorTreeBoost(Booster):
@@ -267,7 +265,7 @@ class VectorTreeBoost(Booster):
         vectors = tree.value[:, : self.data.n_classes].astype(np.float32)
         if not vectors.any():
             return None
-        sets = {j: self.categories.packed(tree.feature[j], codes, tree.nan_left[j]) for j, codes in tree.sets.items()}
+        sets = self.builder.packed(tree.feature, tree.nan_left, tree.sets)
         self.builder.add_tree(tree.feature, tree.threshold, tree.nan_left, tree.right, vectors, sets=sets)
         self.builder.end_round()
         np.add.at(self.gain, tree.feature, tree.gain)
@@ -373,6 +371,8 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         'With the logistic loss, "log_loss" is the mean over rows and labels of -log p or -log(1 - p), "error" the '
         'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
         "and 5 are for it alone. Labels are given from probability 0.5 on.",
+        "min_samples_category": PARAMETERS["min_samples_category"].help
+        + " Splits must gain more for each of the others that has less than these seven tenths.",
         "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
         "vectors alone.",
     }

@@ -39,7 +39,8 @@ def add_reading(group):
         metavar="a,b",
         default=[],
         type=lambda text: [name.strip() for name in text.split(",") if name.strip()],
-        help="columns of a CSV or Parquet file whose values, text or not, are categories (-a vector-tree)",
+        help="columns of a CSV or Parquet file whose values, text or not, are categories (of algorithms with "
+        "--min-samples-category)",
     )
     group.add_argument(
         "--base",
@@ -92,8 +93,8 @@ def check_categories(parser, arguments, algorithm):
         parser.error("--categorical-features are columns of a CSV or Parquet file; LIBSVM text has no names")
     if "min_samples_category" not in algorithm.rows:
         parser.error(
-            f"--categorical-features is for -a vector-tree; {algorithm.name} has no categories: use that, or number "
-            "the values"
+            f"--categorical-features is for algorithms with --min-samples-category; {algorithm.name} has no "
+            "categories: use -a vector-tree, or number the values"
         )
 
 

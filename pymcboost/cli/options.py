@@ -47,6 +47,7 @@ class Algorithm(NamedTuple):
     name: str
     title: str
     resumable: bool
+    workers: bool
     rows: dict[str, Parameter]
     defaults: dict[str, Any]
 
@@ -68,7 +69,10 @@ def table():
                 if entry not in rows:
                     rows.append(entry)
                 found.append(rows.index(entry))
-        algorithms[name] = {"title": cls.__name__, "resumable": cls.booster.resumable, "rows": found}
+        booster = cls.booster
+        algorithms[name] = {
+            "title": cls.__name__, "resumable": booster.resumable, "workers": booster.takes_workers, "rows": found
+        }  # fmt: skip
     return {"rows": rows, "algorithms": algorithms}
 
 
@@ -103,7 +107,7 @@ def get_algorithm(name):
         defaults[own] = entry.pop("default")
         kind, choices = KINDS[entry.pop("kind")], tuple(entry.pop("choices", ()))
         rows[own] = Parameter(kind=kind, choices=choices, **entry)
-    return Algorithm(name, about["title"], about["resumable"], rows, defaults)
+    return Algorithm(name, about["title"], about["resumable"], about["workers"], rows, defaults)
 
 
 _positive = bounded(float, "a finite number > 0", lambda value: 0 < value < float("inf"))

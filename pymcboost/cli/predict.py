@@ -161,7 +161,7 @@ def predict(argv):
         error.args = (in_options(str(error)), *error.args[1:])
         raise
     if arguments.early and tally.rows:
-        note(f"{100 * tally.learners / (tally.rows * max(1, model.n_learners)):.4g}% of the learners evaluated")
+        note(f"{100 * tally.learners / (tally.rows * max(1, model.n_early_learners)):.4g}% of the learners evaluated")
     if line:
         print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
 

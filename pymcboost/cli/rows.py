@@ -70,12 +70,14 @@ def read(path, note, allows_missing, wide=None, **how):
     """
     import numpy as np
 
+    from pymcboost.data.merging import merging
     from pymcboost.data.svmlight import load_and_count
 
     data, _ = load_and_count(path, wide=bool(wide), **how)
     if wide is None and _merges(path, data):
         how |= {"base": data.base, "n_features": data.X.shape[1]}
-        data = load_and_count(path, wide=True, **how)[0]._replace(notices=data.notices)
+        exact = load_and_count(path, wide=True, **how)[0].X
+        data = data._replace(X=exact) if merging(exact) else data  # a file of rounded values is warned of
     path = "<stdin>" if path == "-" else path
     for notice in data.notices:
         note(notice)
@@ -96,8 +98,8 @@ def _merges(path, data):
         return False
     import numpy as np
 
+    from pymcboost.data.merging import merging
     from pymcboost.data.svmlines import Lines
-    from pymcboost.training.rounding import merging
 
     if merging(data.X):
         return True
@@ -163,8 +165,8 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
     import numpy as np
 
     from pymcboost.data.csvtext import whole
+    from pymcboost.data.merging import merging
     from pymcboost.model.categories import of_texts
-    from pymcboost.training.rounding import merging
 
     def choose(head):
         own = like.label if like else head[0] if label is None else label

@@ -11,7 +11,7 @@ def add_mpi(group):
         "--mpi",
         action="store_true",
         help="train on the rows of all processes that mpiexec has started; %%r in the names of LIBSVM files stands for "
-        "the number of the process, from 0 (-a vector-tree)",
+        "the number of the process, from 0 (-a vector-tree, logitboost, mart, abc-logitboost and abc-mart)",
     )
 
 
@@ -19,8 +19,11 @@ def check_mpi(parser, arguments, algorithm):
     """Refuse what several processes do not do."""
     if not arguments.mpi:
         return
-    if "min_samples_category" not in algorithm.rows:
-        parser.error(f"--mpi is for -a vector-tree; {algorithm.name} trains in one process")
+    if not algorithm.workers:
+        parser.error(
+            "--mpi is for -a vector-tree, logitboost, mart, abc-logitboost and abc-mart; "
+            f"{algorithm.name} trains in one process"
+        )
     if RANK not in arguments.training_file:
         parser.error("--mpi needs a training file for each process, with %r in its name for the number of the process")
     if not arguments.model_file and not arguments.cross_validation:

@@ -57,6 +57,10 @@ class TrainingRows:
     weight : ndarray of float64 (m,)
     weight_unit : float
         What a sample weight of 1 has become.
+    total_weight : float
+        Sum of the weights of all workers.
+    weight_ends : tuple of float
+        Least and largest weight of all workers.
     least_weight : float
         The least sum of ``weight`` on either side of a split.
     lanes, n_blocks : int
@@ -87,9 +91,11 @@ class TrainingRows:
         self.dtype = np.dtype(np.float64 if size <= SMALL_DATA else np.float32)
         self.X = X
         self._check_memory(X, n_threads)
+        self.total_weight = float(comm.sum(self.weight.sum(keepdims=True))[0])
+        ends = comm.maximum(np.array([(-self.weight).max(initial=-np.inf), self.weight.max(initial=-np.inf)]))
+        self.weight_ends = -float(ends[0]), float(ends[1])
         # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
-        total = float(comm.sum(self.weight.sum(keepdims=True))[0])
-        self.least_weight = min_weight_fraction_leaf * total * (1 - 1e-9)
+        self.least_weight = min_weight_fraction_leaf * self.total_weight * (1 - 1e-9)
 
     def _check_memory(self, X, n_threads):
         """Refuse before anything large is taken: what the columns need while they are made."""

@@ -11,7 +11,7 @@ from pymcboost.data.binning import bin_dense, bin_exactly, bin_sparse
 from pymcboost.data.divided import bin_divided
 from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import TrainingRows
-from pymcboost.data.tree_layouts import entries_of, lanes_of, tiles_of
+from pymcboost.data.tree_layouts import LANES, entries_of, lanes_of, tiles_of
 
 # Histograms of all leaves are kept, for subtraction, while they take no more than this per thread.
 POOL_BYTES = 1 << 30
@@ -49,8 +49,8 @@ class TreeData(TrainingRows):
             self.columns = entries_of(bin_sparse(self, max_bins, n_threads), self.n_rows)
             return
         bins = bin_dense(self, max_bins, n_threads)
-        lossy = bins.lossy(max_bins)
-        exact = lossy & ((self.dtype == np.float64) | np.isin(np.arange(self.n_features), categorical))
+        asked = np.isin(np.arange(self.n_features), categorical)
+        exact = (bins.lossy(max_bins) & (self.dtype == np.float64)) | (asked & (bins.n_bins < bins.distinct))
         if exact.any():
             bins = bin_exactly(self, bins, np.flatnonzero(exact), n_threads)
         self.columns = lanes_of(bins, {int(f): self._levels(f) for f in categorical})
@@ -96,8 +96,22 @@ class TreeData(TrainingRows):
         return self.columns.column
 
     def threshold_of(self, feature, pos):
-        """Thresholds of the splits of these features at these positions."""
-        return self.columns.threshold[self.columns.threshold_ptr[feature] + pos]
+        """Thresholds of the splits of these features at these positions; 0 for categorical features."""
+        found = self.columns.threshold[self.columns.threshold_ptr[feature] + pos]
+        if self.columns.levels:
+            found[np.isin(feature, list(self.columns.levels))] = 0
+        return found
+
+    @property
+    def set_words(self):
+        """Words of 64 bits of the largest set of categories."""
+        return max((-(-len(its) // 64) for its in self.columns.levels.values()), default=0)
+
+    def histogram_bytes(self, cell_words):
+        """Bytes of the histograms of all features in a node of a tree of one class."""
+        ends = range(0, self.columns.n_lanes, LANES)
+        cells = sum(int(self.columns.lane_cells[at : at + LANES].max()) for at in ends)
+        return 8 * cell_words * (LANES * cells + self.columns.n_sparse)
 
     def pools(self, cell_words, max_leaves):
         """Whether the histograms of all leaves of a tree may be kept."""
@@ -106,7 +120,10 @@ class TreeData(TrainingRows):
 
 @dataclass
 class Grown:
-    """Trees of one round: n arrays of up to J leaves. ``leaf`` has one byte for each row, or two if J > 256."""
+    """Trees of one round: n arrays of up to J leaves. ``leaf`` has one byte for each row, or two if J > 256.
+
+    ``sets`` (n, J, words) has bits of the bins on the left of splits of categorical features.
+    """
 
     feature: np.ndarray
     pos: np.ndarray
@@ -116,15 +133,16 @@ class Grown:
     gain: np.ndarray
     value: np.ndarray
     leaf: np.ndarray
+    sets: np.ndarray
 
     @staticmethod
-    def bytes_of(n, max_leaves, n_rows):
+    def bytes_of(n, max_leaves, n_rows, set_words=0):
         """Memory of ``n`` trees."""
-        return n * ((1 if max_leaves <= 256 else 2) * n_rows + 29 * max_leaves)
+        return n * ((1 if max_leaves <= 256 else 2) * n_rows + (29 + 8 * set_words) * max_leaves)
 
     @classmethod
-    def empty(cls, n, max_leaves, n_rows):
-        """Room for ``n`` trees."""
+    def empty(cls, n, max_leaves, n_rows, set_words=0, zeros=np.zeros):
+        """Room for ``n`` trees; what there is for every row as `TrainingRows.zeros` gives it."""
         ints = (np.zeros((n, max_leaves), dtype=np.int32) for _ in range(3))
         floats = (np.zeros((n, max_leaves)) for _ in range(2))
         return cls(
@@ -132,7 +150,8 @@ class Grown:
             np.zeros(n, dtype=np.int32),
             np.zeros((n, max_leaves), dtype=np.uint8),
             *floats,
-            np.zeros((n, n_rows), dtype=np.uint8 if max_leaves <= 256 else np.uint16),
+            zeros((n, n_rows), np.uint8 if max_leaves <= 256 else np.uint16),
+            np.zeros((n, max_leaves, set_words), dtype=np.uint64),
         )
 
     def tree(self, j, data):
@@ -153,6 +172,20 @@ class Grown:
         )
         threshold = data.threshold_of(feature, pos)
         return s[:, 0], data.column[feature], threshold, nan_left, right, self.value[chosen][leaves], gain
+
+    def codes(self, chosen, data):
+        """Codes on the left of the splits on categories of the listed trees, by the place of the split in `trees`."""
+        levels = data.columns.levels
+        if not levels:
+            return {}
+        splits = np.arange(self.feature.shape[1]) < self.n_splits[chosen, None]
+        feature, sets = self.feature[chosen][splits], self.sets[chosen][splits]
+        found = {}
+        for j in np.flatnonzero(np.isin(feature, list(levels))).tolist():
+            bits = np.unpackbits(sets[j].astype("<u8").view(np.uint8), bitorder="little")
+            its = levels[int(feature[j])]
+            found[j] = its[bits[: len(its)].astype(bool)]
+        return found
 
 
 class Quantiser:
@@ -181,20 +214,22 @@ class Quantiser:
 
     def __init__(self, data, cell_words, min_samples_leaf, least_weight=0.0):
         self.cell_words = cell_words
-        weight, m = data.weight, data.n_rows
-        uniform = bool((weight == weight[0]).all())
-        self.weight = np.ones(0) if uniform else weight
+        m, (lightest, one) = data.total_rows, data.weight_ends
+        uniform = lightest == one
+        self.weight = np.ones(0) if uniform else data.weight
         # Rounding adds at most one unit a row.
         room = 2.0**31 - 2 * m - 4096
         self.limit_g, self.limit_h = (room, room) if cell_words == 1 else (2.0**46, 2.0**38)
         counts = room if cell_words == 1 else 2.0**24 - 2 * m
+        if room < 2.0**30:
+            raise ValueError(f"{m} rows are too many for trees of single classes; at most 536 million")
         if counts <= 0:
             raise ValueError(
-                f"{m} rows are too many for trees with a bound on the weight of their leaves (min_samples_leaf, "
-                "min_weight_fraction_leaf); at most 8 million"
+                f"{m} rows are too many for trees with categories, or with a bound on the weight of their leaves "
+                "(min_samples_leaf, min_weight_fraction_leaf); at most 8 million"
             )
         # A power of two: whole weights stay whole, and a row of weight 1 may fill a leaf of least weight 1.
-        self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / weight.sum())[1])
-        one = weight[0] if uniform else 1.0
-        least = max(min_samples_leaf * min(data.weight_unit, one if uniform else weight.mean()), least_weight) / one
+        self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
+        mean = one if uniform else data.total_weight / m
+        least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / (one if uniform else 1.0)
         self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), np.iinfo(np.int32).max)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.data.mapped import zeros_beside
+from pymcboost.data.mapped import Mapped, zeros_beside
 from pymcboost.data.rows import LARGEST_THRESHOLD
 
 LANES = 16  # columns in a tile
@@ -91,6 +91,28 @@ class Columns:
         """Zeros, in a file where the codes are in one."""
         return zeros_beside(self.codes, shape, dtype)
 
+    def sets(self, least_levels):
+        """Where kernels keep sets of levels, with the weights of `learners.levels.least_levels`, by feature.
+
+        Returns
+        -------
+        set_at : ndarray of int32 (n_used,) or None
+            Words of 64 bits before the feature's own, -1 for ordered ones; None if all are.
+        set_words, most_words, most_levels : int
+            Words of all features, of the one with most, and its levels.
+        least : ndarray of int64 (2, n) or None
+            Weights of the levels, from 64 ``set_at`` on.
+        """
+        if not self.levels:
+            return None, 0, 0, 0, None
+        sizes = np.array([len(self.levels.get(f, ())) for f in range(len(self.column))])
+        words = -(-sizes // 64)
+        set_at = np.where(words > 0, np.cumsum(words) - words, -1).astype(np.int32)
+        least = np.zeros((2, 64 * words.sum()), dtype=np.int64)
+        for f, weights in least_levels.items():
+            least[:, 64 * set_at[f] : 64 * set_at[f] + weights.shape[1]] = weights
+        return set_at, int(words.sum()), int(words.max()), int(sizes.max()), least
+
     def by_cell(self):
         """Sparse entries cell after cell, as trees with vector leaves take them.
 
@@ -168,15 +190,15 @@ def _features(column, n_bins, has_missing, usual, cuts):
 def lanes_of(bins, levels, total_rows=None):
     """`Columns` in lanes, from dense `Bins`; ``levels``: codes of the categorical columns of X.
 
-    With ``total_rows``, of all workers, every feature has a lane of its own: rows of one say nothing of the others'.
+    With ``total_rows``, of all workers, every feature has a lane of its own, in an order that all workers find: rows of
+    one say nothing of the others'.
     """
     m = bins.codes.shape[1]
     total = m if total_rows is None else total_rows
     used = np.flatnonzero(((bins.n_bins > 1) | (bins.missing > 0)) & (bins.missing < total))
     its = _features(used, bins.n_bins[used], bins.missing[used] > 0, bins.mode[used], [bins.cuts[f] for f in used])
     n, cells = len(used), its["n_bins"] + its["has_missing"]
-    planned = total_rows is None
-    lanes = _plan(bins.codes, its, bins.mode_rows[used], levels) if planned else [[f] for f in range(n)]
+    lanes = _plan(bins.codes, its, bins.mode_rows[used], levels, total_rows)
     lane, cell0, mode = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)
     codes = zeros_beside(bins.codes, (len(lanes), m), bins.codes.dtype)
     for at, features in enumerate(lanes):
@@ -201,15 +223,16 @@ def lanes_of(bins, levels, total_rows=None):
     )  # fmt: skip
 
 
-def _plan(codes, its, mode_rows, levels):
+def _plan(codes, its, mode_rows, levels, total_rows):
     """The features of every lane. Lanes of one tile lie beside each other, so that it can skip rows."""
-    m, small = codes.shape[1], codes.itemsize == 1
+    alone, small = total_rows is None, codes.itemsize == 1
+    m = codes.shape[1] if alone else total_rows
     has_missing, n_bins = its["has_missing"], its["n_bins"]
-    bundles = _bundles(codes, its, mode_rows, levels) if small and m >= BUNDLE_ROWS else []
+    bundles = _bundles(codes, its, mode_rows, levels) if alone and small and m >= BUNDLE_ROWS else []
     bundled = {f for bundle in bundles for f in bundle}
     plain = [f for f in range(len(n_bins)) if f not in bundled]
     skewed = [f for f in plain if mode_rows[f] >= ALIKE * m and not has_missing[f]]
-    if m >= SKIPPING_ROWS and len(skewed) > LANES:
+    if alone and m >= SKIPPING_ROWS and len(skewed) > LANES:
         skewed = _alike(codes, its, np.array(skewed))
     rest = sorted(set(plain) - set(skewed), key=lambda f: (has_missing[f], n_bins[f], f))
     lanes = [[int(f)] for f in skewed] + [[f] for f in rest if not has_missing[f]]
@@ -266,7 +289,8 @@ def _alike(codes, its, features):
 def tiles_of(columns):
     """`Tiled`: the lanes row by row."""
     m, n_tiles, dtype = columns.n_rows, -(-columns.n_lanes // LANES), columns.codes.dtype.type
-    tiles = aligned_zeros((n_tiles, m, LANES), dtype)
+    zeros = columns.zeros if isinstance(columns.codes, Mapped) else aligned_zeros
+    tiles = zeros((n_tiles, m, LANES), dtype)
     n_lanes, n_codes, missing, skip = (np.zeros(n_tiles, dtype=np.int32) for _ in range(4))
     mode = np.zeros((n_tiles, LANES), dtype=np.int32)
     bits = np.zeros((-(-n_tiles // 8), m), dtype=np.uint8)

@@ -32,6 +32,9 @@
  *     if (mcb_has_early(&model, MCB_EARLY_CERTIFIED))     // the label of all learners, without some of them
  *         mcb_predict_early(&model, MCB_EARLY_CERTIFIED, row, scores, &k, &learners);
  *
+ * Linear machines leave hyperplanes out after mcb_prepare_early, which takes memory as mcb_prepare does; the file needs
+ * nothing for that. mcb_predict_early_sparse takes rows that are mostly 0.
+ *
  * A program that computes features when they are asked for keeps a row and a bit for each of its features:
  *
  *     memset(known, 0, (model.n_features + 7) / 8);       // before each row
@@ -321,6 +324,7 @@ typedef struct {
     uint64_t n_rounds;   /* rounds in use that are complete; a stump is a round of its own */
     mcb_section section[MCB_N_SLOTS];
     const void *prepared; /* set by mcb_prepare */
+    const void *basis;    /* set by mcb_prepare_early */
     /* Where a refused file is wrong; valid after mcb_open returned an error. */
     int error;
     int error_has_numbers; /* error_found and error_expected mean something */
@@ -2308,7 +2312,7 @@ typedef struct {
     uint32_t n_columns, most;                            /* most: the largest power of 2 within thresholds of a column */
     const float *cut;       /* thresholds of each column, increasing */
     const uint32_t *node;   /* the root of a tree is where it is in the other layout */
-    mcb__sorted all, early;  /* early: in the groups of mcb__ahead, if the file has early exits */
+    mcb__sorted all, early[2]; /* early, where the file has such exits: in the groups of mcb__ahead, between bounds */
 } mcb__ranks;
 
 typedef struct {
@@ -2330,6 +2334,34 @@ typedef struct {
     const uint16_t *used;      /* columns of its block that a tree and those before it use */
 } mcb__prepared;
 
+
+/* Where rows may exit early: checkpoints of the file. */
+
+/* The first checkpoint with bounds, which every other one up to the last has; of thresholds, all have one. */
+static inline uint64_t mcb__first_exit(const mcb_model *m, int certified) {
+    uint64_t K = m->n_classes;
+    return certified ? m->section[MCB_S_EXIT].count + 1 - 2 * (m->section[MCB_S_PAIR].count / (K * (K - 1))) : 0;
+}
+
+/* The first checkpoint from number c on, of those of a way, at which a row may exit; their count if there is none. Where
+ * a bound is infinite no row exits, or only one in a thousand would: such a checkpoint is passed by. */
+static inline uint64_t mcb__next_exit(const mcb_model *m, int certified, uint64_t c) {
+    uint64_t count = m->section[MCB_S_EXIT].count, first = mcb__first_exit(m, certified), K = m->n_classes;
+    if (certified)
+        for (; c < count; c += 2)
+            if (mcb__bound(&m->section[MCB_S_PAIR], (c - first) / 2 * K * (K - 1)) <= DBL_MAX) break;
+    return c < count ? c : count;
+}
+
+/* The learners before the first of these checkpoints that comes after t learners, or all. c: where to begin to look,
+ * moved on. */
+static inline uint64_t mcb__part_end(const mcb_model *m, int certified, uint64_t t, uint64_t *c) {
+    const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
+    *c = mcb__next_exit(m, certified, *c);
+    while (*c < checkpoint->count && mcb__uint(checkpoint, *c) <= t)
+        *c = mcb__next_exit(m, certified, *c + 1 + (uint64_t)certified);
+    return *c < checkpoint->count ? mcb__uint(checkpoint, *c) : m->section[MCB_S_TSIZ].count;
+}
 
 /* ------------------------------------------------------------------------------------------ prepared trees: ranks */
 
@@ -2360,7 +2392,7 @@ MCB__INLINE uint64_t mcb__ahead(uint64_t t) { return t == 0 ? 32 : t == 32 ? 96 
 static inline size_t mcb__ranks_size(const mcb_model *m) {
     uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
     return mcb__room(1, sizeof(mcb__ranks)) + mcb__room(S, sizeof(float)) + mcb__room(2 * S + T, sizeof(uint32_t)) +
-           (m->section[MCB_S_EXIT].data ? 2 : 1) * mcb__order_size(T);
+           ((size_t)1 + (m->section[MCB_S_EXIT].data ? 1 : 0) + (m->section[MCB_S_PAIR].data ? 1 : 0)) * mcb__order_size(T);
 }
 
 /* Heap sort. */
@@ -2462,13 +2494,14 @@ static inline unsigned char *mcb__place_order(unsigned char *at, uint64_t T, mcb
 
 /* Lay trees out in ranks, behind `ranks`. */
 static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mcb__node *from, mcb__ranks *ranks) {
-    uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n;
+    uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n, exit;
     unsigned char *at = (unsigned char *)ranks + mcb__room(1, sizeof *ranks);
     float *cut = (float *)(void *)at;
     uint32_t *node = (uint32_t *)(void *)(at += mcb__room(S, sizeof *cut)), c;
     memset(ranks, 0, sizeof *ranks);
     at = mcb__place_order(at + mcb__room(2 * S + T, sizeof *node), T, &ranks->all);
-    if (m->section[MCB_S_EXIT].data) mcb__place_order(at, T, &ranks->early);
+    if (m->section[MCB_S_EXIT].data) at = mcb__place_order(at, T, &ranks->early[0]);
+    if (m->section[MCB_S_PAIR].data) mcb__place_order(at, T, &ranks->early[1]);
     ranks->n_columns = (uint32_t)p->block[1].column;
     ranks->cut = cut;
     ranks->node = node;
@@ -2487,7 +2520,13 @@ static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mc
     }
     for (t = 0; t < T && m->section[MCB_S_EXIT].data; t += n) {
         n = T - t < mcb__ahead(t) ? T - t : mcb__ahead(t);
-        mcb__order_trees(p->tree, t, n, &ranks->early);
+        mcb__order_trees(p->tree, t, n, &ranks->early[0]);
+    }
+    exit = mcb__first_exit(m, 1);
+    for (t = 0; t < T && m->section[MCB_S_PAIR].data; t += n) {
+        n = mcb__part_end(m, 1, t, &exit) - t;
+        if (n > MCB__SORTED) n = MCB__SORTED;
+        mcb__order_trees(p->tree, t, n, &ranks->early[1]);
     }
     return 1;
 }
@@ -2603,24 +2642,16 @@ static inline void mcb__sort_trees(const mcb__tree *tree, uint64_t t, uint32_t n
     }
 }
 
-/* The first checkpoint with bounds, which every other one up to the last has; of thresholds, all have one. */
-static inline uint64_t mcb__first_exit(const mcb_model *m, int certified) {
-    uint64_t K = m->n_classes;
-    return certified ? m->section[MCB_S_EXIT].count + 1 - 2 * (m->section[MCB_S_PAIR].count / (K * (K - 1))) : 0;
-}
-
 /* Walks through the trees of every part between two checkpoints, and the columns that trees use. */
 static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, mcb__walk *const walk[2],
                                    uint16_t *used) {
-    const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
     uint64_t T = m->section[MCB_S_TSIZ].count, t, c, b, n, stop;
     int certified;
     for (certified = 0; certified < 2; certified++) {
         c = mcb__first_exit(m, certified);
         for (t = b = 0; t < T; t += n) {
-            for (; c < checkpoint->count && mcb__uint(checkpoint, c) <= t; c += 1 + (uint64_t)certified) {}
             for (; p->block[b + 1].tree <= t; b++) {}
-            stop = c < checkpoint->count ? mcb__uint(checkpoint, c) : T;
+            stop = mcb__part_end(m, certified, t, &c);
             n = (stop < p->block[b + 1].tree ? stop : p->block[b + 1].tree) - t;
             if (n > MCB__SORTED) n = MCB__SORTED;
             mcb__sort_trees(p->tree + t, t, (uint32_t)n, walk[certified] + t);
@@ -3917,6 +3948,16 @@ MCB__DEFINE_SPARSE(4, MCB__AVX2)
 MCB__DEFINE_SPARSE(8, MCB__AVX512)
 #endif
 
+static inline void mcb__add_sparse(const float *column, size_t K, size_t nk, size_t n, const uint32_t *index,
+                                   const float *value, double *sum) {
+#if MCB__VECTOR
+    MCB__DISPATCH(mcb__sparse_8(column, K, nk, n, index, value, sum), mcb__sparse_4(column, K, nk, n, index, value, sum),
+                  mcb__sparse_2(column, K, nk, n, index, value, sum));
+#else
+    mcb__sparse_2(column, K, nk, n, index, value, sum);
+#endif
+}
+
 /* Scores of one row of a linear machine given by its n features that are not 0: index strictly increasing. The same
  * bits as mcb_scores gives for the whole row, in time that does not depend on n_features; the model must have been
  * prepared (mcb_prepare). MCB_E_ARGUMENT for another kind of model, one that is not prepared, or a wrong index. */
@@ -3934,13 +3975,7 @@ MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *inde
         for (c = 0; c < MCB__SUMS; c++) {
             for (k = 0; k < nk; k++) sum[c * MCB__T_CLASSES + k] = 0;
         }
-#if MCB__VECTOR
-        MCB__DISPATCH(mcb__sparse_8(column + first, K, nk, n, index, value, sum),
-                      mcb__sparse_4(column + first, K, nk, n, index, value, sum),
-                      mcb__sparse_2(column + first, K, nk, n, index, value, sum));
-#else
-        mcb__sparse_2(column + first, K, nk, n, index, value, sum);
-#endif
+        mcb__add_sparse(column + first, K, nk, n, index, value, sum);
         for (k = 0; k < nk; k++) {
             const double *s = sum + k;
 #define MCB__PAIR(c) (s[c * MCB__T_CLASSES] + s[(c + 4) * MCB__T_CLASSES])
@@ -4116,6 +4151,478 @@ MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores)
     return mcb_argmax(m, scores);
 }
 
+/* ------------------------------------------------------------------------------------- hyperplanes that are left out */
+
+/* Certified exits of linear machines. The hyperplanes of a few classes, the basis, may give those of all others but for
+ * a small rest: w_k = sum_p share_kp w_p + rest_k. So it is after fewer rounds than classes, and with fewer features than
+ * classes. The products of a row with the basis then say what class k gets but for bound_k |x|, and only classes that
+ * this leaves a chance to win need hyperplanes of their own. Classes that no round has told apart are twins: the first
+ * of them stands for all.
+ *
+ * |x|^2 = sum_j (unit_j x_j)^2; unit_j, a power of 2, is about the largest coefficient of feature j, so that the units of
+ * the features do not matter. Factors are rounded so that products are exact: no build has other bits. */
+enum { MCB__BASIS = 256, MCB__SKETCH = 1024 };
+
+typedef struct {
+    size_t n;            /* hyperplanes in the basis; 0 if nothing can be left out */
+    const uint32_t *cls; /* their classes */
+    const float *share;  /* n x n_classes */
+    const float *bound;  /* of each class, 0 in the basis */
+    const float *slack;  /* to be added to the bound times |x|: 0 in the basis alone */
+    const float *unit;   /* of each feature */
+    const float *plane;  /* coefficients of the basis, n x n_features */
+    const float *column; /* the same, n_features x n, for sparse rows */
+    const uint32_t *twin; /* of each class, the first one that has the same hyperplane and bias: maybe itself */
+} mcb__basis;
+
+/* Hyperplanes in a basis at most: with more of them, little is left out. */
+static inline size_t mcb__most_basis(const mcb_model *m) {
+    size_t K = m->n_classes, most = K - (K + 3) / 4;
+    if (most > m->n_features) most = m->n_features;
+    return most < MCB__BASIS ? most : (size_t)MCB__BASIS;
+}
+
+/* Bytes that mcb_prepare_early needs; 0 unless the model is a linear machine, and one that leaves room in memory. */
+MCB_API size_t mcb_early_size(const mcb_model *m) {
+    size_t K = m->n_classes, d = m->n_features, n, width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
+    if (m->kind != MCB_KIND_LINEAR || m->section[MCB_S_WMAT].count >= SIZE_MAX / 64) return 0;
+    n = mcb__most_basis(m);
+    return mcb__room(1, sizeof(mcb__basis)) + mcb__room(n + K, sizeof(uint32_t)) + mcb__room(n * K, sizeof(float)) +
+           2 * mcb__room(K, sizeof(float)) + mcb__room(d, sizeof(float)) + 2 * mcb__room(n * d, sizeof(float)) +
+           mcb__room(K * width, sizeof(double)) + mcb__room(K * n, sizeof(double)) + 2 * mcb__room(K, sizeof(double));
+}
+
+static inline float mcb__coefficient(const mcb_model *m, size_t k, size_t j) {
+    return mcb__f32(m->section[MCB_S_WMAT].data + 4 * (k * m->n_features + j));
+}
+
+/* The first class with the same bytes as each. spare: room for a number of each class. */
+static inline void mcb__find_twins(const mcb_model *m, double *spare, uint32_t *twin) {
+    const unsigned char *w = m->section[MCB_S_WMAT].data, *bias = m->section[MCB_S_BIAS].data;
+    size_t K = m->n_classes, size = 4 * (size_t)m->n_features, k, i;
+    for (k = 0; k < K; k++) {
+        spare[k] = (double)mcb_crc32c(0, w + k * size, size);
+        for (i = 0; i < k; i++) {
+            if (spare[i] == spare[k] && memcmp(bias + 4 * i, bias + 4 * k, 4) == 0 &&
+                memcmp(w + i * size, w + k * size, size) == 0)
+                break;
+        }
+        twin[k] = (uint32_t)i;
+    }
+}
+
+/* The powers of 2 below the largest coefficients; 0 for features without any. */
+static inline void mcb__units(const mcb_model *m, float *unit) {
+    size_t K = m->n_classes, d = m->n_features, j, k;
+    for (j = 0; j < d; j++) unit[j] = 0;
+    for (k = 0; k < K; k++) {
+        for (j = 0; j < d; j++) {
+            float w = mcb__coefficient(m, k, j);
+            w = w < 0 ? -w : w;
+            if (w > unit[j]) unit[j] = w;
+        }
+    }
+    for (j = 0; j < d; j++) {
+        uint32_t bits;
+        memcpy(&bits, unit + j, sizeof bits);
+        bits = bits & 0x7f800000u ? bits & 0x7f800000u : (uint32_t)(bits > 0);
+        memcpy(unit + j, &bits, sizeof bits);
+    }
+}
+
+/* Hyperplanes in units, with the features of many added up at random, with either sign: as many of these are independent. */
+static inline void mcb__sketch(const mcb_model *m, const float *unit, size_t width, double *sketch) {
+    size_t K = m->n_classes, d = m->n_features, j, k;
+    for (j = 0; j < K * width; j++) sketch[j] = 0;
+    for (k = 0; k < K; k++) {
+        double *mine = sketch + k * width;
+        for (j = 0; j < d; j++) {
+            uint32_t hash = (uint32_t)j * 0x9e3779b1u;
+            double w = unit[j] > 0 ? (double)mcb__coefficient(m, k, j) / (double)unit[j] : 0;
+            if (width == d)
+                mine[j] = w;
+            else
+                mine[hash >> 22] += hash >> 21 & 1 ? w : -w; /* MCB__SKETCH of them */
+        }
+        for (j = 0; j < width; j++) mine[j] = mcb__shortened(mine[j]);
+    }
+}
+
+/* Sum of products of numbers with 29 bits and floats, in 8 chains. */
+static inline double mcb__inner(const double *v, const float *w, size_t n) {
+    double sum[MCB__SUMS] = {0, 0, 0, 0, 0, 0, 0, 0};
+    size_t i, j;
+    for (j = 0; j + MCB__SUMS <= n; j += MCB__SUMS) {
+        for (i = 0; i < MCB__SUMS; i++) sum[i] += v[j + i] * (double)w[j + i];
+    }
+    for (i = 0; i < n - j; i++) sum[i] += v[j + i] * (double)w[j + i];
+    return mcb__total(sum);
+}
+
+/* Sum of squares of numbers rounded to float. */
+static inline double mcb__square(const double *v, size_t n) {
+    double sum[MCB__SUMS] = {0, 0, 0, 0, 0, 0, 0, 0};
+    size_t i, j;
+    for (j = 0; j + MCB__SUMS <= n; j += MCB__SUMS) {
+        for (i = 0; i < MCB__SUMS; i++) sum[i] += (double)(float)v[j + i] * (double)(float)v[j + i];
+    }
+    for (i = 0; i < n - j; i++) sum[i] += (double)(float)v[j + i] * (double)(float)v[j + i];
+    return mcb__total(sum);
+}
+
+/* Choose a basis by Gram and Schmidt, the hyperplane with the largest rest next; triangle receives the parts of all
+ * hyperplanes, n_classes x most. Returns how many it has, 0 if they are not enough. */
+static inline size_t mcb__choose_basis(size_t K, size_t width, size_t most, double *sketch, double *triangle,
+                                       double *whole, double *rest, const uint32_t *twin, uint32_t *cls) {
+    float way[MCB__SKETCH];
+    size_t n, k, j, next;
+    for (n = 0;; n++) {
+        double largest = 0, length;
+        for (k = 0, next = K; k < K; k++) {
+            rest[k] = twin[k] == k ? mcb__square(sketch + k * width, width) : 0;
+            if (!n) whole[k] = rest[k];
+            /* Rounded coefficients leave squares of about 2^-48: less than 2^-36 is nothing. */
+            if (rest[k] * 68719476736.0 <= whole[k] || rest[k] / whole[k] <= largest) continue;
+            largest = rest[k] / whole[k];
+            next = k;
+        }
+        if (next == K) return n;
+        if (n == most) return 0;
+        cls[n] = (uint32_t)next;
+        length = mcb__quick_sqrt(rest[next]);
+        for (j = 0; j < width; j++) way[j] = (float)(sketch[next * width + j] / length);
+        for (k = 0; k < K; k++) {
+            double *mine = sketch + k * width, part = mcb__shortened(mcb__inner(mine, way, width));
+            triangle[k * most + n] = part;
+            for (j = 0; j < width; j++) mine[j] = mcb__shortened(mine[j] - part * (double)way[j]);
+            if (k == next) {
+                for (j = 0; j < width; j++) mine[j] = 0;
+            }
+        }
+    }
+}
+
+/* What each hyperplane of the basis has in class k, by substitution. False if a share is out of all proportion. */
+static inline int mcb__shares(const mcb_model *m, size_t n, size_t most, const uint32_t *cls, const double *triangle,
+                              size_t k, float *share) {
+    size_t K = m->n_classes, i, j;
+    for (i = n; i-- > 0;) {
+        double v = triangle[k * most + i];
+        float part;
+        for (j = i + 1; j < n; j++) v -= (double)share[j * K + k] * triangle[cls[j] * most + i];
+        v /= triangle[cls[i] * most + i];
+        if (!(v < 1e12 && v > -1e12)) return 0;
+        part = (float)v;
+        share[i * K + k] = part;
+    }
+    return 1;
+}
+
+/* Norms in units of the hyperplane of class k, and of what is left of it without its shares of the basis. */
+static inline void mcb__norms(const mcb_model *m, const mcb__basis *b, size_t k, double *whole, double *rest) {
+    double left[MCB__T_FEATURES];
+    size_t K = m->n_classes, d = m->n_features, j, i, p, n;
+    int shared;
+    for (shared = 0; shared < (rest ? 2 : 1); shared++) {
+        double sum = 0;
+        for (j = 0; j < d; j += n) {
+            n = d - j < MCB__T_FEATURES ? d - j : (size_t)MCB__T_FEATURES;
+            for (i = 0; i < n; i++) left[i] = (double)mcb__coefficient(m, k, j + i);
+            for (p = 0; p < b->n && shared; p++) {
+                const unsigned char *w = m->section[MCB_S_WMAT].data + 4 * ((size_t)b->cls[p] * d + j);
+                double part = (double)b->share[p * K + k];
+                for (i = 0; i < n; i++) left[i] -= part * (double)mcb__f32(w + 4 * i);
+            }
+            for (i = 0; i < n; i++) left[i] = b->unit[j + i] > 0 ? left[i] / (double)b->unit[j + i] : 0;
+            sum += mcb__square(left, n);
+        }
+        /* Somewhat more than its rounding errors; numbers too small for a float are below 2^-149. */
+        sum = mcb__shortened((mcb__quick_sqrt(sum) + 1e-38) * (1 + 1 / 1048576.0));
+        *(shared ? rest : whole) = sum;
+    }
+}
+
+/* The least power of 2 that is n or more, times 2^-53. */
+static inline double mcb__rounding(size_t n) {
+    double power = DBL_EPSILON / 2;
+    for (; n > 1; n = (n + 1) / 2) power *= 2;
+    return power;
+}
+
+/* Bounds of class k times |x|: the rest; 2^-28 of the shares, whose products have 29 bits; the rounding errors of sums
+ * over the features, of this hyperplane and of those it has shares of. */
+static inline float mcb__bound_of(const mcb_model *m, const mcb__basis *b, size_t k, const double *whole) {
+    double mine = 0, rest = 0, shares = 0, bound, rounding = mcb__rounding((size_t)m->n_features + 300);
+    size_t p;
+    float up;
+    mcb__norms(m, b, k, &mine, &rest);
+    for (p = 0; p < b->n; p++) {
+        float share = b->share[p * m->n_classes + k];
+        shares += (double)(share < 0 ? -share : share) * whole[p];
+    }
+    shares = mcb__shortened(shares * (1 + 1 / 1048576.0));
+    bound = rest + (rounding * mine + (rounding * shares + shares / 268435456.0));
+    up = (float)(bound * (1 + 1 / 1048576.0));
+    return up;
+}
+
+static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *share, float *bound, float *slack,
+                                   float *plane, float *column, const double *triangle, size_t most, double *whole) {
+    size_t K = m->n_classes, d = m->n_features, k, j, p;
+    for (k = 0; k < K && b->n; k++) {
+        /* The bias is what the shares are added to, 256 of them at most; 1e-37 is more than what is too small to tell. */
+        float bias = mcb__f32(m->section[MCB_S_BIAS].data + 4 * k);
+        slack[k] = (bias < 0 ? -bias : bias) / 8796093022208.0f + 1e-37f; /* 2^43 */
+        if (!mcb__shares(m, b->n, most, b->cls, triangle, k, share)) b->n = 0;
+    }
+    for (p = 0; p < b->n; p++) {
+        bound[b->cls[p]] = slack[b->cls[p]] = 0;
+        for (k = 0; k < b->n; k++) share[k * K + b->cls[p]] = 0;
+        mcb__norms(m, b, b->cls[p], whole + p, 0);
+    }
+    for (k = 0; k < K && b->n; k++) {
+        if (!(slack[k] > 0)) continue;
+        bound[k] = mcb__bound_of(m, b, k, whole);
+        if (!(bound[k] <= FLT_MAX)) b->n = 0;
+    }
+    for (p = 0; p < b->n; p++) {
+        for (j = 0; j < d; j++) column[j * b->n + p] = plane[p * d + j] = mcb__coefficient(m, b->cls[p], j);
+    }
+}
+
+/* Find out which hyperplanes of a linear machine its certified exits can leave out; mcb_has_early is then true. The
+ * memory is as for mcb_prepare, and has mcb_early_size(model) bytes or more. Models of other kinds stay as they are.
+ * MCB_E_ARGUMENT if the memory does not do. */
+MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
+    size_t K = m->n_classes, d = m->n_features, most, width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
+    size_t needed = mcb_early_size(m);
+    unsigned char *at = (unsigned char *)memory;
+    mcb__basis *b;
+    uint32_t *cls;
+    float *share, *bound, *slack, *unit, *plane, *column;
+    double *sketch, *triangle, *whole, *rest;
+    if (!needed) return MCB_OK;
+    if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
+    most = mcb__most_basis(m);
+#define MCB__TAKE(pointer, type, count)          \
+    pointer = (type *)(void *)at;                \
+    at += mcb__room(count, sizeof(type))
+    MCB__TAKE(b, mcb__basis, 1);
+    MCB__TAKE(cls, uint32_t, most + K);
+    MCB__TAKE(share, float, most * K);
+    MCB__TAKE(bound, float, K);
+    MCB__TAKE(slack, float, K);
+    MCB__TAKE(unit, float, d);
+    MCB__TAKE(plane, float, most * d);
+    MCB__TAKE(column, float, most * d);
+    MCB__TAKE(sketch, double, K * width);
+    MCB__TAKE(triangle, double, K * most);
+    MCB__TAKE(whole, double, K);
+    MCB__TAKE(rest, double, K);
+#undef MCB__TAKE
+    mcb__find_twins(m, sketch, cls + most);
+    mcb__units(m, unit);
+    mcb__sketch(m, unit, width, sketch);
+    b->cls = cls;
+    b->share = share;
+    b->bound = bound;
+    b->slack = slack;
+    b->unit = unit;
+    b->plane = plane;
+    b->column = column;
+    b->twin = cls + most;
+    b->n = mcb__choose_basis(K, width, most, sketch, triangle, whole, rest, b->twin, cls);
+    mcb__fill_basis(m, b, share, bound, slack, plane, column, triangle, most, whole);
+    m->basis = b;
+    return MCB_OK;
+}
+
+/* ---------------------------------------------------------------------------- rows of machines that leave some out */
+
+/* A row of a linear machine: all its features, or n that are not 0. */
+typedef struct {
+    const float *x;
+    const uint32_t *index; /* null for all features */
+    size_t n;
+} mcb__row;
+
+/* The product of a row with a hyperplane, with the bits that it has among all of them. */
+static inline double mcb__product(const mcb_model *m, const mcb__row *row, size_t k) {
+    const mcb_section *s = &m->section[MCB_S_WMAT];
+    const unsigned char *w = s->data + 4 * k * m->n_features;
+    double sum[MCB__SUMS] = {0, 0, 0, 0, 0, 0, 0, 0};
+    size_t i;
+    if (!row->index) {
+        mcb__sums(row->x, 1, 0, w, s->data + 4 * s->count, 1, m->n_features, m->n_features, 0, 1, sum);
+    } else {
+        for (i = 0; i < row->n; i++)
+            sum[row->index[i] % MCB__SUMS] += (double)row->x[i] * (double)mcb__f32(w + 4 * (size_t)row->index[i]);
+    }
+    return mcb__total(sum);
+}
+
+/* The products of a row with the basis, for all features and for those that are not 0. */
+MCB__APART void mcb__dense_products(const mcb__basis *b, const float *x, size_t d, double *product) {
+    double sum[MCB__SUMS * MCB__T_VECTORS];
+    const unsigned char *w = (const unsigned char *)b->plane, *end = w + 4 * b->n * d;
+    size_t first, n;
+    for (first = 0; first < b->n && d; first += n) {
+        n = b->n - first < MCB__T_VECTORS ? b->n - first : (size_t)MCB__T_VECTORS;
+        mcb__sums(x, 1, 0, w + 4 * first * d, end, n, d, d, 0, 1, sum);
+        mcb__totals(sum, 1, n, product + first);
+    }
+}
+
+MCB__APART void mcb__sparse_products(const mcb__basis *b, const mcb__row *row, double *product) {
+    double sum[MCB__SUMS * MCB__T_CLASSES], one[MCB__SUMS];
+    size_t first, nk, k, c;
+    for (first = 0; first < b->n; first += nk) {
+        nk = b->n - first < MCB__T_CLASSES ? b->n - first : (size_t)MCB__T_CLASSES;
+        for (c = 0; c < MCB__SUMS * MCB__T_CLASSES; c++) sum[c] = 0;
+        mcb__add_sparse(b->column + first, b->n, nk, row->n, row->index, row->x, sum);
+        for (k = 0; k < nk; k++) {
+            for (c = 0; c < MCB__SUMS; c++) one[c] = sum[c * MCB__T_CLASSES + k];
+            product[first + k] = mcb__total(one);
+        }
+    }
+}
+
+/* At least the length of a row in units, with 29 bits; not finite where a feature is not. */
+static inline double mcb__length(const mcb__basis *b, const mcb__row *row) {
+    double sum[MCB__SUMS] = {0, 0, 0, 0, 0, 0, 0, 0}, v;
+    size_t i, j;
+    for (j = 0; !row->index && j + MCB__SUMS <= row->n; j += MCB__SUMS) {
+        for (i = 0; i < MCB__SUMS; i++) {
+            v = (double)b->unit[j + i] * (double)row->x[j + i]; /* a float, but for its exponent */
+            sum[i] += v * v;
+        }
+    }
+    for (; j < row->n; j++) {
+        v = (double)b->unit[row->index ? row->index[j] : j] * (double)row->x[j];
+        sum[j % MCB__SUMS] += v * v;
+    }
+    return mcb__shortened(mcb__quick_sqrt(mcb__total(sum)) * (1 + 1 / 1048576.0));
+}
+
+/* Add what products with the basis say of the classes from k on to their scores. */
+static inline void mcb__spread_rest(const mcb__basis *b, size_t k, size_t K, const double *v, double *scores) {
+    size_t p;
+    for (; k < K; k++) {
+        for (p = 0; p < b->n; p++) scores[k] += v[p] * (double)b->share[p * K + k];
+    }
+}
+
+#if MCB__VECTOR
+#define MCB__SPREAD_BEGIN(i, W) s[i] = *(const mcb__dm##W *)(scores + k + W * i);
+#define MCB__SPREAD_ADD(i, W) s[i] += factor * __builtin_convertvector(*(const mcb__fm##W *)(share + W * i), mcb__d##W);
+#define MCB__SPREAD_END(i, W) *(mcb__dm##W *)(scores + k + W * i) = s[i];
+#define MCB__DEFINE_SPREAD(W, ATTRIBUTE)                                                                               \
+    ATTRIBUTE MCB__APART void mcb__spread_##W(const mcb__basis *b, size_t K, const double *v, double *scores) {        \
+        size_t p, k;                                                                                                   \
+        for (k = 0; k + 4 * W <= K; k += 4 * W) {                                                                      \
+            mcb__d##W s[4];                                                                                            \
+            MCB__EACH4(MCB__SPREAD_BEGIN, W)                                                                           \
+            for (p = 0; p < b->n; p++) {                                                                               \
+                const float *share = b->share + p * K + k;                                                             \
+                const mcb__d##W factor = MCB__SPLAT##W(v[p]);                                                          \
+                MCB__EACH4(MCB__SPREAD_ADD, W)                                                                         \
+            }                                                                                                          \
+            MCB__EACH4(MCB__SPREAD_END, W)                                                                             \
+        }                                                                                                              \
+        for (; k + W <= K; k += W) {                                                                                   \
+            mcb__d##W s[1];                                                                                            \
+            MCB__SPREAD_BEGIN(0, W)                                                                                    \
+            for (p = 0; p < b->n; p++) {                                                                               \
+                const float *share = b->share + p * K + k;                                                             \
+                const mcb__d##W factor = MCB__SPLAT##W(v[p]);                                                          \
+                MCB__SPREAD_ADD(0, W)                                                                                  \
+            }                                                                                                          \
+            MCB__SPREAD_END(0, W)                                                                                      \
+        }                                                                                                              \
+        mcb__spread_rest(b, k, K, v, scores);                                                                          \
+    }
+MCB__DEFINE_SPREAD(2, )
+#if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
+MCB__DEFINE_SPREAD(4, MCB__AVX2)
+#endif
+#if MCB__CHOOSE || defined(__AVX512F__)
+MCB__DEFINE_SPREAD(8, MCB__AVX512)
+#endif
+#endif
+
+static inline void mcb__spread(const mcb__basis *b, size_t K, const double *v, double *scores) {
+#if MCB__VECTOR
+    MCB__DISPATCH(mcb__spread_8(b, K, v, scores), mcb__spread_4(b, K, v, scores), mcb__spread_2(b, K, v, scores));
+#else
+    mcb__spread_rest(b, 0, K, v, scores);
+#endif
+}
+
+/* Scores of the basis, what they say of the other classes, and scores of those classes that may still win. Returns how
+ * many hyperplanes have been evaluated; 0, and nothing is known, if a feature is not finite. */
+static inline size_t mcb__leave_out(const mcb_model *m, const mcb__basis *b, const mcb__row *row, double *scores) {
+    const unsigned char *bias = m->section[MCB_S_BIAS].data;
+    size_t K = m->n_classes, p, k, n = b->n, left = 0;
+    double product[MCB__BASIS], length = mcb__length(b, row), best = 0;
+    if (!(length <= DBL_MAX)) return 0;
+    if (row->index)
+        mcb__sparse_products(b, row, product);
+    else
+        mcb__dense_products(b, row->x, m->n_features, product);
+    for (k = 0; k < K; k++) scores[k] = (double)mcb__f32(bias + 4 * k);
+    for (p = 0; p < b->n; p++) { /* classes of the basis have no shares */
+        scores[b->cls[p]] += product[p];
+        product[p] = mcb__shortened(product[p]);
+    }
+    mcb__spread(b, K, product, scores);
+    for (k = 0; k < K; k++) {
+        double low = scores[k] - ((double)b->bound[k] * length + (double)b->slack[k]);
+        if (!k || low > best) best = low;
+    }
+#define MCB__HIGH(k) (scores[k] + ((double)b->bound[k] * length + (double)b->slack[k]))
+    for (k = 0; k < K; k++) left += MCB__HIGH(k) >= best && b->twin[k] == k;
+    for (k = 0; k < K && left > 1; k++) {
+        if (!(b->slack[k] > 0 && b->twin[k] == k && MCB__HIGH(k) >= best)) continue;
+        scores[k] = (double)mcb__f32(bias + 4 * k) + mcb__product(m, row, k);
+        if (scores[k] > best) best = scores[k];
+        n++;
+    }
+#undef MCB__HIGH
+    for (k = 0; k < K; k++) scores[k] = scores[b->twin[k]];
+    return n;
+}
+
+static inline int mcb__predict_linear(const mcb_model *m, const mcb__row *row, double *scores, uint32_t *label,
+                                      uint64_t *n_learners) {
+    const mcb__basis *b = (const mcb__basis *)m->basis;
+    size_t k, n = b->n ? mcb__leave_out(m, b, row, scores) : 0;
+    if (!n && !row->index) mcb_scores(m, row->x, scores);
+    if (!n && row->index && m->prepared) mcb_scores_sparse(m, row->n, row->index, row->x, scores);
+    for (k = 0; k < m->n_classes && !n && row->index && !m->prepared; k++) {
+        scores[k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k) + mcb__product(m, row, k);
+        if (scores[k] - scores[k] != 0) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
+    }
+    *label = mcb_argmax(m, scores);
+    *n_learners = n ? n : m->n_classes;
+    return MCB_OK;
+}
+
+/* mcb_predict_early with MCB_EARLY_CERTIFIED for a row of a linear machine given by its n features that are not 0: index
+ * strictly increasing. MCB_E_EARLY unless mcb_has_early; MCB_E_ARGUMENT for a wrong index. */
+MCB_API int mcb_predict_early_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
+                                     double *scores, uint32_t *label, uint64_t *n_learners) {
+    mcb__row row;
+    size_t i;
+    if (m->kind != MCB_KIND_LINEAR || !m->basis) return MCB_E_EARLY;
+    for (i = 0; i < n; i++) {
+        if (index[i] >= m->n_features || (i > 0 && index[i] <= index[i - 1])) return MCB_E_ARGUMENT;
+    }
+    row.x = value;
+    row.index = index;
+    row.n = n;
+    return mcb__predict_linear(m, &row, scores, label, n_learners);
+}
+
 /* ------------------------------------------------------------------------------------------------------- early exit */
 
 /* Ways to leave learners out, for models whose file has what they need.
@@ -4125,9 +4632,10 @@ MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores)
 enum mcb_early { MCB_EARLY_CERTIFIED = 0, MCB_EARLY_CALIBRATED = 1, MCB_EARLY_REJECTION = 2 };
 
 /* Whether mcb_predict_early can leave learners out in this way. Not after mcb_truncate: what the file has is for all of
- * them. */
+ * them. Linear machines have certified exits after mcb_prepare_early. */
 MCB_API int mcb_has_early(const mcb_model *m, int way) {
     const mcb_section *s = m->section;
+    if (m->kind == MCB_KIND_LINEAR) return way == MCB_EARLY_CERTIFIED && m->basis;
     if (way < MCB_EARLY_CERTIFIED || way > MCB_EARLY_REJECTION || !s[MCB_S_PAIR + way].data) return 0;
     return m->n_learners == mcb__all_learners(m);
 }
@@ -4139,12 +4647,12 @@ typedef struct {
     uint64_t learner, split; /* the next ones */
     uint32_t top, rival;     /* the class that leads, and one that has kept it from being certain */
     int width;               /* of vectors */
-    int values;
+    int values, certified;
     const mcb__walk *walk;   /* null if the trees are not prepared */
     const mcb__block *block;
     size_t copied;           /* columns of the block */
     uint64_t begin, found;   /* trees whose leaves are known, in ranks */
-    size_t row[MCB__SORTED / 2];
+    size_t row[MCB__SORTED];
     uint16_t rank[MCB__R_COLUMNS];
     double sums[48];         /* where scores are whole vectors, so that they need no copies */
 } mcb__passage;
@@ -4240,11 +4748,12 @@ MCB__AVX512 MCB__APART void mcb__pass_ranked(const mcb_model *m, mcb__passage *s
     if (!s->found) mcb__rank_row(p->ranks, s->x, s->values, s->rank);
     for (; s->learner < end; s->learner += n) {
         const size_t *row;
-        float value[MCB__SORTED / 2];
+        float value[MCB__SORTED];
         if (s->learner == s->found) {
             uint64_t rest = m->n_learners - s->found, ahead = mcb__ahead(s->found);
+            if (s->certified) ahead = end - s->found < MCB__SORTED ? end - s->found : (uint64_t)MCB__SORTED;
             n = (size_t)(rest < ahead ? rest : ahead);
-            mcb__find_ranked(p->ranks, &p->ranks->early, s->found, n, s->rank, s->row);
+            mcb__find_ranked(p->ranks, &p->ranks->early[s->certified], s->found, n, s->rank, s->row);
             s->begin = s->found;
             s->found += n;
         }
@@ -4357,13 +4866,21 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
                                      uint32_t *label, uint64_t *n_learners) {
     const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
     const mcb__prepared *p = (const mcb__prepared *)m->prepared;
+    const int certified = way == MCB_EARLY_CERTIFIED;
     float v[MCB__COLUMNS];
     mcb__passage s;
-    uint64_t c, step = way == MCB_EARLY_CERTIFIED ? 2 : 1;
+    uint64_t c;
     if (!mcb_has_early(m, way)) return MCB_E_EARLY;
-    memset(&s, 0, sizeof s);
+    c = mcb__next_exit(m, certified, mcb__first_exit(m, certified));
+    if (c >= checkpoint->count && values == MCB_VALUES_F32) { /* nowhere to exit */
+        *label = mcb_predict(m, (const float *)x, scores);
+        *n_learners = m->n_learners;
+        return MCB_OK;
+    }
+    memset(&s, 0, offsetof(mcb__passage, row));
     s.x = x;
     s.values = values;
+    s.certified = certified;
     s.scores = scores;
     if (p && values == MCB_VALUES_F32 && p->ranks && p->step % 4 == 0 && p->step <= 48) s.scores = s.sums;
 #if MCB__VECTOR
@@ -4371,10 +4888,10 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
 #endif
     if (p && values == MCB_VALUES_F32) {
         s.block = p->block;
-        s.walk = p->early[way == MCB_EARLY_CERTIFIED];
+        s.walk = p->early[certified];
     }
     mcb_start_scores(m, 1, s.scores);
-    for (c = mcb__first_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c += step) {
+    for (; c < checkpoint->count; c = mcb__next_exit(m, certified, c + 1 + (uint64_t)certified)) {
         mcb__pass(m, &s, mcb__uint(checkpoint, c), v);
         if (mcb__may_exit(m, &s, way, c)) break;
     }
@@ -4390,9 +4907,19 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
 
 /* Class of one row, which may leave the last learners out (enum mcb_early). scores (room for n_classes doubles) receives
  * the sums so far, n_learners how many learners they have. After mcb_prepare it is several times as fast. MCB_E_EARLY,
- * and nothing is written, unless mcb_has_early. */
+ * and nothing is written, unless mcb_has_early.
+ *
+ * The learners of a linear machine are the hyperplanes of its n_classes classes. Classes without theirs have scores that
+ * are nearly right, and below the largest, unless it is the only one that is left. */
 MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
                               uint64_t *n_learners) {
+    if (m->kind == MCB_KIND_LINEAR && mcb_has_early(m, way)) {
+        mcb__row row;
+        row.x = x;
+        row.index = 0;
+        row.n = m->n_features;
+        return mcb__predict_linear(m, &row, scores, label, n_learners);
+    }
     return mcb__predict_early(m, way, x, MCB_VALUES_F32, scores, label, n_learners);
 }
 
@@ -4450,10 +4977,15 @@ MCB_API void mcb_scores_lazy(const mcb_model *m, mcb_feature get, void *context,
 MCB_API int mcb_predict_early_lazy(const mcb_model *m, int way, mcb_feature get, void *context, float *row,
                                    unsigned char *known, double *scores, uint32_t *label, uint64_t *n_learners) {
     mcb__lazy s;
+    uint32_t f;
     s.get = get;
     s.context = context;
     s.row = row;
     s.known = known;
+    if (m->kind == MCB_KIND_LINEAR && mcb_has_early(m, way)) { /* every hyperplane asks for everything */
+        for (f = 0; f < m->n_features; f++) mcb__ask(&s, f);
+        return mcb_predict_early(m, way, row, scores, label, n_learners);
+    }
     return mcb__predict_early(m, way, &s, MCB__VALUES_LAZY, scores, label, n_learners);
 }
 

@@ -106,6 +106,14 @@ class model {
         return mcb_predict_early(&c_, way, row, scores, k, n_learners) == MCB_OK;
     }
 
+    /* Let a linear machine leave hyperplanes out in predict_early with MCB_EARLY_CERTIFIED; other models stay as they are. */
+    void prepare_early() {
+        std::size_t room = mcb_early_size(&c_);
+        if (!room) return;
+        early_.reset(new double[(room + sizeof(double) - 1) / sizeof(double)]);
+        mcb_prepare_early(&c_, early_.get(), room);
+    }
+
     /* Value in a row of a category's name; NaN for a name that the training did not have. */
     float level(std::uint32_t feature, const std::string &name) const noexcept {
         return mcb_level_code(&c_, feature, name.data(), name.size());
@@ -129,7 +137,7 @@ class model {
     }
 
     std::vector<unsigned char> bytes_;
-    std::unique_ptr<double[]> memory_;
+    std::unique_ptr<double[]> memory_, early_;
     mcb_model c_;
 };
 

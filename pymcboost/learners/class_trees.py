@@ -2,14 +2,38 @@
 
 import numpy as np
 
+from pymcboost._kernels import class_loss as _loss
+from pymcboost._kernels import elementary
 from pymcboost._kernels import trees as _trees
-from pymcboost.data.tree_data import Grown, Quantiser
+from pymcboost._kernels.exact import PARTS, of_parts, units_in_parts
+from pymcboost.data.tree_data import POOL_BYTES, Grown, Quantiser
+from pymcboost.learners.levels import PER_LEVEL, least_levels
 
 # A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
 LARGEST_STEP = 50.0
 # Training is over when the probability missing from the true classes is rounding, on average.
 MACHINE_ACCURACY = np.finfo(np.float64).eps
 LARGEST_SCALE = 1e30
+# Bound of g and h of a row of weight 1, and of its loss in the search for a base class.
+LARGEST_GRADIENT, LARGEST_LOSS = 2.0, 173.0
+# Trees that are grown in step where rows are divided among workers: as many as need so much memory, at most.
+TOGETHER, STEP_BYTES = 16, 1 << 30
+
+
+def cells_for(data, min_samples_leaf, counts):
+    """Words of a histogram cell, and whether the bound on the weight of a leaf bounds anything."""
+    least = min_samples_leaf * min(data.weight_unit, data.total_weight / data.total_rows)
+    bounded = least > data.weight_ends[0] * (1 + 1e-9)
+    # Cells of one word have no counts: h is what bounds a leaf, which is the weight in mart alone.
+    counted = data.dtype == np.float64 or data.columns.levels or (bounded and not counts)
+    return 2 if counted else 1, bounded
+
+
+def together(data, cell_words, max_leaves):
+    """Trees that workers grow in step: of numbers that all know."""
+    pooled = max_leaves if data.histogram_bytes(cell_words) * max_leaves <= POOL_BYTES else 1
+    each = data.histogram_bytes(cell_words) * (pooled + 2) + (4 + 16 * cell_words) * data.total_rows / data.comm.size
+    return max(1, min(TOGETHER, int(STEP_BYTES / each)))
 
 
 class ClassTrees:
@@ -28,32 +52,35 @@ class ClassTrees:
     counts : bool
         mart: the gain divides by weights rather than by second derivatives.
     n_threads : int
-    max_features, l2, min_gain, min_hessian_leaf : float, optional
+    max_features, l2, min_gain, min_hessian_leaf, subsample, min_samples_category : float, optional
         As in the estimators.
     """
 
     def __init__(
         self, data, *, max_leaves, max_depth, min_samples_leaf, counts, n_threads, max_features=1.0, l2=0.0,
-        min_gain=0.0, min_hessian_leaf=0.0,
+        min_gain=0.0, min_hessian_leaf=0.0, subsample=1.0, min_samples_category=15.0,
     ):  # fmt: skip
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
         self._max_features = max_features
-        # Cells of one word have no counts: h is what bounds a leaf, which is the weight in mart alone.
-        least = min_samples_leaf * min(data.weight_unit, data.weight.mean())
-        bounded = least > data.weight.min() * (1 + 1e-9)
-        cell_words = 2 if data.dtype == np.float64 or (bounded and not counts) else 1
+        cell_words, bounded = cells_for(data, min_samples_leaf, counts)
         self.units = units = Quantiser(data, cell_words, min_samples_leaf if bounded else 0.0)
+        levels = least_levels(data, units.weight, subsample, units.per_count, min_samples_category)
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, units.least, cell_words, False, data.pools(cell_words, max_leaves),
-            n_threads, l2=l2, min_hessian=min_hessian_leaf, min_gain=min_gain,
+            n_threads, l2=l2, min_hessian=min_hessian_leaf, min_gain=min_gain, divided=data.comm.size > 1,
+            least_levels=levels,
         )  # fmt: skip
-        self.weight = units.weight
-        self.total = float(units.weight.sum() if len(units.weight) else data.n_rows)
+        self.weight, one = units.weight, data.weight_ends[1] if len(units.weight) else 1.0
+        self.total = data.total_weight if len(units.weight) else float(data.total_rows)
+        self._units = units_in_parts(1.001 * LARGEST_GRADIENT * one, data.total_rows)
+        self._loss_units = units_in_parts(LARGEST_LOSS * one, data.total_rows)
+        self._step = {}
+        if data.comm.size > 1:
+            self._step = {"comm": data.comm, "together": together(data, cell_words, max_leaves)}
         K, m = data.n_classes, data.n_rows
-        self.F = np.zeros((K, m))
-        self.S = np.zeros((K, m), dtype=data.dtype)
-        self._starts, self._own = _trees.chunks(data.class_start)
-        self._sums = np.zeros((len(self._own), 2, K))
+        self.F, self.S = data.zeros((K, m), np.float64), data.zeros((K, m), data.dtype)
+        self._starts, self._own = _loss.chunks(data.class_start)
+        self._sums = np.zeros((len(self._own), K, 2, 2), dtype=np.int64)
         self._grown = self._all_pairs = None
 
     def restart(self, scores):
@@ -63,10 +90,17 @@ class ClassTrees:
 
     def refresh(self):
         """What is left to learn, and what the scales of the gradients need, from the scores."""
-        _trees.softmax(self.F, self._starts, self._own, self.weight, self.S, self._sums, self.n_threads)
-        self._abs_g, self._sum_h = self._sums.sum(axis=0)
+        magic = self._units[1]
+        _loss.softmax(self.F, self._starts, self._own, self.weight, self.S, magic, self._sums, self.n_threads)
+        # Of every class, and of the true classes of the rows.
+        sums = np.zeros((self.data.n_classes + 1, 2, 2), dtype=np.int64)
+        sums[:-1] = self._sums.sum(axis=0)
+        sums[-1] = self._sums[np.arange(len(self._own)), self._own].sum(axis=0)
+        sums = of_parts(self.data.comm.sum(sums), self._units)
+        # A row is rounded by half a unit at most: the integers of a tree must not outgrow their room.
+        self._abs_g, self._sum_h = (sums[:-1] + self.data.total_rows * self._units[0, 1]).T
         # Probability missing from the true classes.
-        self.missing = float(self._sums[np.arange(len(self._own)), 0, self._own].sum())
+        self.missing = float(sums[-1, 0])
 
     def sums(self, leaf, n_leaves, k, b):
         """Weighted sums of gradients and of second derivatives in leaves, of class k, or of (k, b) where b >= 0."""
@@ -88,19 +122,18 @@ class ClassTrees:
 
     def class_losses(self):
         """Sum of the weighted losses -log p of the rows of every class."""
-        start = self.data.class_start
-        result = np.zeros(self.data.n_classes)
-        for c in range(self.data.n_classes):
-            rows = slice(start[c], start[c + 1])
-            loss = -np.log1p(-np.minimum(self.S[c, rows].astype(np.float64), 1 - 1e-16))
-            result[c] = (loss * self.weight[rows] if len(self.weight) else loss).sum()
-        return result
+        data = self.data
+        missing = np.minimum(self.S[data.y, np.arange(data.n_rows)].astype(np.float64), 1 - 1e-16)
+        sums = np.zeros((data.n_classes, PARTS), dtype=np.int64)
+        odds = missing / (1 - missing)
+        _loss.losses(odds, self._starts, self._own, self.weight, self._loss_units[1], sums)
+        return of_parts(data.comm.sum(sums), self._loss_units)
 
     def grow(self, jobs, learning_rate, sample, active, key=0):
         """Grow trees for (class, base class or -1) pairs on the present probabilities.
 
-        Without a base class, leaf values have the factor (K - 1) / K. ``key``: 64 bits that decide about the features
-        drawn at the nodes.
+        Without a base class, leaf values have the factor (K - 1) / K. ``sample``: rows to grow on, ascending, or None
+        for all. ``key``: 64 bits that decide about the features drawn at the nodes.
 
         Returns
         -------
@@ -109,7 +142,9 @@ class ClassTrees:
         """
         jobs = np.asarray(jobs, dtype=np.int32).reshape(-1, 2)
         if self._grown is None or len(self._grown.n_splits) < len(jobs):
-            self._grown = Grown.empty(len(jobs), self.max_leaves, self.data.n_rows)
+            self._grown = Grown.empty(
+                len(jobs), self.max_leaves, self.data.n_rows, self.data.set_words, self.data.zeros
+            )
         k, b = jobs.T
         based = b >= 0
         abs_g = np.where(based, self._abs_g[k] + self._abs_g[b], self._abs_g[k])
@@ -124,14 +159,25 @@ class ClassTrees:
         factor = learning_rate * (1.0 if based.all() else (K - 1) / K)
         self._grower.grow_softmax(
             self.S, jobs, self.data.y, self.data.class_start, self.weight, self.counts, scale,
-            sample, active, self._max_features, key, factor, LARGEST_STEP, self._grown,
+            self._units, sample, active, self._max_features, key, factor, LARGEST_STEP, self._grown,
+            level_cost=self._level_cost(sum_h), **self._step,
         )  # fmt: skip
         return self._grown
+
+    def _level_cost(self, sum_h):
+        """What a split must gain more for a level in parts; ``sum_h`` are those of the trees.
+
+        By chance a level gains the weight of a row, as H is the variance of G; or its h, where gains divide by weights.
+        """
+        if not self.data.columns.levels:
+            return None
+        mean = self.total / self.data.total_rows
+        return PER_LEVEL * mean * (sum_h / self.total if self.counts else np.ones(len(sum_h)))
 
     def add(self, tree, cls, base):
         """Add the listed trees of the last `grow` to the scores; the bases lose what the classes gain."""
         tree, cls, base = (np.asarray(a, dtype=np.int32) for a in (tree, cls, base))
-        _trees.add_trees(self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads)
+        _loss.add_trees(self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads)
 
     def pairs_with(self, bases):
         """Pairs (k, b), k < b, of which one at least is in ``bases``: int32 (n, 2), and what each base keeps of them.
@@ -160,19 +206,23 @@ class ClassTrees:
 
         The tree of (k, b), k < b, is the negative of that of (b, k), so that it serves both as base classes.
         """
-        up = np.exp(self._grown.value[: len(pairs)])
+        up = elementary.exp(self._grown.value[: len(pairs)])
         factor = np.ones((2, len(pairs), max(32, self.max_leaves)), dtype=self.data.dtype)
         factor[0, :, : self.max_leaves] = up
         np.divide(1, up, out=factor[1, :, : self.max_leaves], casting="same_kind")
         tried = np.zeros(self.data.n_classes, dtype=np.uint8)
         tried[bases] = 1
-        loss = np.empty((len(self._own), self.data.n_classes))
-        _trees.try_bases(
+        loss = np.empty((len(self._own), self.data.n_classes, PARTS), dtype=np.int64)
+        _loss.try_bases(
             self.S, self._starts, self._own, self._grown.leaf, factor, np.asarray(pairs, dtype=np.int32), tried,
-            self.weight, loss, self.n_threads,
+            self.weight, self._loss_units[1], loss, self.n_threads,
         )  # fmt: skip
-        return loss.sum(axis=0)[bases]
+        return of_parts(self.data.comm.sum(loss.sum(axis=0)), self._loss_units)[bases]
 
     def trees(self, chosen):
         """The listed trees of the last `grow`: what `TreesBuilder.add_trees` takes, and the gains of their splits."""
         return self._grown.trees(chosen, self.data)
+
+    def codes(self, chosen):
+        """Codes on the left of the splits of categorical features, by their places among the splits of `trees`."""
+        return self._grown.codes(chosen, self.data)

@@ -8,12 +8,14 @@ from pymcboost._kernels import trees as _trees
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data.rows import TIE
 from pymcboost.data.tree_data import Grown, Quantiser
+from pymcboost.learners.levels import least_levels
 
 
 class TreeFit(NamedTuple):
     """A tree with leaves +-1, in the arrays that `TreesBuilder.add_tree` takes.
 
-    ``sign`` holds the output of every leaf, ``h`` (m,) those on the training rows; ``gain`` the gains of the splits.
+    ``sign`` holds the output of every leaf, ``h`` (m,) those on the training rows; ``gain`` the gains of the splits;
+    ``codes`` by the number of a split on categories those that go left.
     """
 
     feature: np.ndarray
@@ -25,6 +27,7 @@ class TreeFit(NamedTuple):
     cls: int
     edge: float
     h: np.ndarray
+    codes: dict
 
     def first_split(self):
         """Feature and threshold of the root, as Python numbers."""
@@ -38,7 +41,8 @@ class TreeFit(NamedTuple):
     def add_to(self, builder, plus, minus=None):
         """Append it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
         leaf = np.where(self.sign[:, None] > 0, plus, -plus if minus is None else minus)
-        builder.add_tree(self.feature, self.threshold, self.nan_left, self.right, leaf)
+        sets = builder.packed(self.feature, self.nan_left, self.codes)
+        builder.add_tree(self.feature, self.threshold, self.nan_left, self.right, leaf, sets=sets)
 
 
 class _EdgeTrees:
@@ -51,15 +55,20 @@ class _EdgeTrees:
 
     shared = False
 
-    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0):
+    def __init__(
+        self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0,
+        min_samples_category=15.0,
+    ):  # fmt: skip
         self.data = data
         self.n_columns = data.n_classes if n_columns is None else n_columns
-        # Cells of one word have no sums of the sample weights, which a bound is about.
-        cell_words = 2 if data.dtype == np.float64 or data.least_weight > 0 else 1
+        # Cells of one word have no sums of the sample weights, which bounds are about.
+        bounded = data.least_weight > 0 or data.columns.levels
+        cell_words = 2 if data.dtype == np.float64 or bounded else 1
         self._units = Quantiser(data, cell_words, 0.0, data.least_weight * drawn)
         self._limits = max_leaves, max_depth or 0, n_threads, min_share
+        self._levels = least_levels(data, self._units.weight, drawn, self._units.per_count, min_samples_category)
         self._grower, self._by_gini = self._new_grower(gini), None
-        self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows)
+        self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows, data.set_words)
         self._edges = np.zeros(self.n_columns)
         # Of what the gradients are whole multiples at first, as long as weights are not too far apart.
         self._unit = float(max(data.weight.min(), 1e-9 * data.weight.mean()))
@@ -68,7 +77,7 @@ class _EdgeTrees:
         max_leaves, max_depth, n_threads, min_share = self._limits
         return _trees.Grower(
             self.data.tiles, max_leaves, max_depth, self._units.least, self._units.cell_words, not gini,
-            self.data.pools(self._units.cell_words, max_leaves), n_threads, min_share,
+            self.data.pools(self._units.cell_words, max_leaves), n_threads, min_share, least_levels=self._levels,
         )  # fmt: skip
 
     def _grow(self, gradient):
@@ -87,7 +96,8 @@ class _EdgeTrees:
         """The tree of class c; its outputs go into ``h``."""
         column, threshold, nan_left, right, sign, gain = self._grown.tree(c, self.data)
         np.take(sign.astype(np.int8), self._grown.leaf[c], out=h)
-        return TreeFit(column, threshold, nan_left, right, sign, gain, c, float(self._edges[c]), h)
+        codes = self._grown.codes(np.array([c]), self.data)
+        return TreeFit(column, threshold, nan_left, right, sign, gain, c, float(self._edges[c]), h, codes)
 
 
 class SharedTree(_EdgeTrees):
@@ -99,12 +109,14 @@ class SharedTree(_EdgeTrees):
     max_leaves : int
     max_depth : int or None
     n_threads : int
+    min_samples_category : float, default=15
+        As in the estimators.
     """
 
     shared = True
 
-    def __init__(self, data, max_leaves, max_depth, n_threads):
-        super().__init__(data, max_leaves, max_depth, n_threads)
+    def __init__(self, data, max_leaves, max_depth, n_threads, min_samples_category=15.0):
+        super().__init__(data, max_leaves, max_depth, n_threads, min_samples_category=min_samples_category)
         self._h = aligned_zeros(data.n_rows, np.int8)
 
     def fit(self, gradient):
@@ -132,10 +144,16 @@ class EdgeTrees(_EdgeTrees):
         Only nodes with more than this share of the weight are split.
     drawn : float, default=1.0
         Share of the rows that gradients have: so much of ``data.least_weight`` lies on either side of a split.
+    min_samples_category : float, default=15
+        As in the estimators.
     """
 
-    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0):
-        super().__init__(data, max_leaves, max_depth, n_threads, n_columns, gini, min_share, drawn)
+    def __init__(
+        self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0,
+        min_samples_category=15.0,
+    ):  # fmt: skip
+        limits = max_leaves, max_depth, n_threads, n_columns, gini, min_share, drawn
+        super().__init__(data, *limits, min_samples_category)
         self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):

@@ -6,10 +6,12 @@ sum w z / sum w z^2.
 
 import numpy as np
 
+from pymcboost._kernels import class_loss as _class_loss
 from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels import weights as _weights
 from pymcboost.data.tree_data import Grown, Quantiser
+from pymcboost.learners.levels import least_levels
 from pymcboost.learners.sampling import draw_distinct
 from pymcboost.learners.stumps import EveryStump, add_stumps
 
@@ -69,6 +71,11 @@ class MarginStumps:
         add_stumps(builder, found, self._leaf, np.arange(len(found)))
 
 
+def words_of(data):
+    """Words of a histogram's cell: those of one have no rows, by which levels are rare."""
+    return 2 if data.dtype == np.float64 or data.columns.levels else 1
+
+
 class MarginTrees:
     """Regression trees of the classes.
 
@@ -83,18 +90,23 @@ class MarginTrees:
         replacement: leaf values come from the drawn rows alone, and one that counts often would set them.
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
+    min_samples_category : float, default=15
+        As in the estimators, in rows.
     """
 
-    def __init__(self, data, max_leaves, max_depth, n_threads, subsample=1.0, min_share=0.0):
+    def __init__(
+        self, data, max_leaves, max_depth, n_threads, subsample=1.0, min_share=0.0, min_samples_category=15.0
+    ):
         self.data, self._n_threads, self._subsample = data, n_threads, subsample
-        K, cell_words = data.n_classes, 2 if data.dtype == np.float64 else 1
+        K, cell_words = data.n_classes, words_of(data)
+        levels = least_levels(data, np.zeros(0), subsample, 1.0, min_samples_category)
         self._units = Quantiser(data, cell_words, 0.0)
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, self._units.least, cell_words, False,
-            data.pools(cell_words, max_leaves), n_threads, min_share,
+            data.pools(cell_words, max_leaves), n_threads, min_share, least_levels=levels,
         )  # fmt: skip
         self._z = np.eye(K) - 1 / K
-        self._grown = Grown.empty(K, max_leaves, data.n_rows)
+        self._grown = Grown.empty(K, max_leaves, data.n_rows, data.set_words)
         self._added = np.zeros((K, data.n_rows))
 
     def fit(self, weight, generator=None):
@@ -123,11 +135,13 @@ class MarginTrees:
         K, y = self.data.n_classes, self.data.y
         every, none = np.arange(K, dtype=np.int32), np.full(K, -1, dtype=np.int32)
         self._added[...] = 0
-        _trees.add_trees(self._grown.leaf, self._grown.value, every, every, none, self._added, self._n_threads)
+        _class_loss.add_trees(self._grown.leaf, self._grown.value, every, every, none, self._added, self._n_threads)
         margin += self._added[y, np.arange(len(y))] - self._added.mean(axis=0)
 
     def add_round(self, builder, found, gain):
         """Append the trees to a TreesBuilder, and count the gains of their splits (n_features,)."""
         *trees, gains = found
-        builder.add_trees(*trees, np.arange(self.data.n_classes))
+        K = self.data.n_classes
+        sets = builder.packed(trees[1], trees[3], self._grown.codes(np.arange(K), self.data))
+        builder.add_trees(*trees, np.arange(K), sets=sets)
         np.add.at(gain, trees[1], gains)

@@ -55,7 +55,7 @@ class Resampled:
         h = self._learner.outputs[column]
         h[:] = sign
         splits = none.astype(np.int64), none.astype(np.float32), none.astype(bool), none.astype(np.int64)
-        return TreeFit(*splits, np.array([float(sign)]), none, column, 0.0, h)
+        return TreeFit(*splits, np.array([float(sign)]), none, column, 0.0, h, {})
 
 
 def draw(weight, n, generator):
@@ -68,6 +68,31 @@ def draw(weight, n, generator):
     at = np.searchsorted(ends, (generator.random() + np.arange(n)) * (ends[-1] / n), side="right")
     last = np.searchsorted(ends, ends[-1])  # of the rows with any weight
     return np.bincount(np.minimum(at, last), minlength=len(weight))
+
+
+def drawn_rows(data, n, key):
+    """Rows of this worker among n that are drawn by their numbers, int32, ascending.
+
+    They are those with the n smallest of their numbers scrambled by the key, which all differ.
+    """
+    z = scrambled(data.row_number, key)
+    mine, first, before = z, np.uint64(0), 0  # those that begin as the n-th smallest does; numbers before these
+    for shift in range(56, -8, -8):
+        counts = data.comm.sum(np.bincount((mine >> np.uint64(shift)).astype(np.int64) & 255, minlength=256))
+        ends = before + np.cumsum(counts)
+        digit = int(np.searchsorted(ends, n))
+        before = int(ends[digit] - counts[digit])
+        first |= np.uint64(digit) << np.uint64(shift)
+        mine = mine[(mine >> np.uint64(shift)) & np.uint64(255) == digit]
+    return np.flatnonzero(z <= first).astype(np.int32)
+
+
+def scrambled(number, key):
+    """Different numbers as different ones of 64 bits that look random: the finaliser of splitmix64."""
+    z = number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 def draw_distinct(weight, n, generator):

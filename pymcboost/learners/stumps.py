@@ -14,7 +14,7 @@ class StumpFit(NamedTuple):
     """The stump with the largest edge, of all classes or of one.
 
     ``polarity`` is +1 when h = +1 means ``x > threshold``; ``h`` (m,) holds its outputs on the training rows; ``edge``
-    is positive, in the scale of the gradient.
+    is positive, in the scale of the gradient. It asks for no ``codes`` of categories.
     """
 
     feature: int
@@ -25,6 +25,7 @@ class StumpFit(NamedTuple):
     edge: float
     h: np.ndarray
     gain: None = None
+    codes: tuple = ()
 
     def first_split(self):
         """Its feature and threshold, as Python numbers."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
+from pymcboost.learners.levels import PER_LEVEL, least_levels
 from pymcboost.learners.reuse import on_grid
 
 # Largest entry of a leaf vector before shrinkage.
@@ -20,9 +21,8 @@ DRAWN, OF_POWER = 2, 0.4
 FEW_CLASSES, LANES = 4, 16
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
-
-# A level has a place of its own in a node with this share of its drawn rows, if these are not fewer.
-OF_LEVEL, FEWEST_OF_LEVEL = 0.7, 3
+# Columns that splits are found on where there are categories: one block of lanes, less that of the weight.
+MOST_SEARCHED = 15
 
 
 def leaves_for(n_rows):
@@ -114,7 +114,7 @@ class VectorTrees:
         self._groups = None if groups is None else groups[data.columns.column]
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool)
-        self._least_levels = {f: self._least_of(f, min_samples_category) for f in data.columns.levels}
+        self._least_levels = least_levels(data, loss.weight, subsample, loss.units, min_samples_category)
         n_columns = columns_for(split_columns, data.n_classes)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
@@ -132,14 +132,6 @@ class VectorTrees:
             self.reuse.lay_on(grower)
         return grower
 
-    def _least_of(self, f, most):
-        """Weights of the levels of feature f in a node below which they go together."""
-        its, n = self.data.columns.codes[self.data.columns.lane[f]], len(self.data.columns.levels[f])
-        weight = np.bincount(its, self.loss.weight if len(self.loss.weight) else None, n)[:n].astype(np.float64)
-        weight = self.data.comm.sum(weight)
-        least = np.clip(weight * self._subsample * OF_LEVEL, min(FEWEST_OF_LEVEL, most), most)
-        return np.ceil(least * self.loss.units * (1 - 1e-9)).astype(np.int64)
-
     def fit(self, key):
         """Next tree, or None where no split is left. ``key``: 64 bits that decide about the random features.
 
@@ -151,15 +143,15 @@ class VectorTrees:
         if A is None:
             return None
         least = self._least_gain() / self._searched.gain_unit
-        grown = self._grower.grow(A, key, least)
+        cost = self._level_cost() / self._searched.gain_unit
+        grown = self._grower.grow(A, key, least, cost)
         if not len(grown[0]) and self._n_drawn < self._n_used:
-            grown = self._new_grower(self._n_used, self._n_used).grow(A, key, least)
+            grown = self._new_grower(self._n_used, self._n_used).grow(A, key, least, cost)
         feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = grown
         if not len(feature):
             return None
         value = self.leaf_vectors(rows, leaf_start)
         threshold, column = self.data.threshold_of(feature, pos), self.data.columns.column[feature]
-        threshold[list(sets)] = 0
         sets = {j: self.data.columns.levels[feature[j]][bins] for j, bins in sets.items()}
         if self._max_entries is not None:
             sparse_leaves(value[:, : self.data.n_classes], self._max_entries, self.loss.shift_invariant)
@@ -175,6 +167,10 @@ class VectorTrees:
         if not self._min_relative_gain:
             return self._min_gain
         return max(self._min_gain, self._min_relative_gain * self.loss.mean_square())
+
+    def _level_cost(self):
+        # By chance a level gains the mean square of a row.
+        return PER_LEVEL * self.loss.mean_square() if self._least_levels else 0.0
 
     def leaf_vectors(self, rows, leaf_start):
         """What is added to the scores of the rows of every leaf, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
@@ -218,18 +214,24 @@ class ClassificationTrees(VectorTrees):
     n_threads : int
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
+    min_samples_category : float, default=15
+        As in the estimators, in the trees' weights.
     """
 
-    def __init__(self, data, loss, max_leaves, max_depth, n_threads, min_share=0.0):
+    def __init__(self, data, loss, max_leaves, max_depth, n_threads, min_share=0.0, min_samples_category=15.0):
         super().__init__(
             data, loss, max_leaves=max_leaves, max_depth=max_depth, min_samples_leaf=0.0,
             max_features=1.0, leaf_step=None, learning_rate=1.0, n_threads=n_threads, min_share=min_share,
+            min_samples_category=min_samples_category,
         )  # fmt: skip
 
     def fit(self, weight):
         """Tree for the weights (m,) of the rows, or None where no split is left."""
         self.loss.weight = weight
         return super().fit(0)
+
+    def _level_cost(self):
+        return 0.0
 
     def leaf_vectors(self, rows, leaf_start):
         """See `VectorTrees`."""

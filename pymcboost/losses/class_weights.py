@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost.losses.rows import Integers
+from pymcboost.losses.rows import INTEGER_ROOM, Integers, power_of_two
 
 
 class ClassWeights(Integers):
@@ -12,15 +12,20 @@ class ClassWeights(Integers):
     ----------
     data : TreeData
     n_threads : int
+    drawn : float, default=1.0
+        Share of the rows that have a weight.
 
     Attributes
     ----------
     weight : ndarray (m,)
         To be set before every tree.
+    units : float
+        Of a weight of 1, where the weights of all rows that have one are 1 on average.
     """
 
-    def __init__(self, data, n_threads):
+    def __init__(self, data, n_threads, drawn=1.0):
         super().__init__(data, n_threads)
+        self.units = power_of_two((INTEGER_ROOM - data.total_rows) / max(1, round(drawn * data.n_rows)))
         self.weight = data.weight
         self.gradient[np.arange(data.n_rows), data.y] = 1.0
 

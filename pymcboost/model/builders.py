@@ -26,6 +26,13 @@ class _Builder:
         if array is not None:
             setattr(self, name, roomy(array, n))
 
+    # Categorical features, where there are any.
+    categories = None
+
+    def packed(self, feature, nan_left, codes):
+        """Bits of the codes that splits send left, by the number of the split, as trees are added with them."""
+        return {j: self.categories.packed(feature[j], its, nan_left[j]) for j, its in codes.items()} if codes else {}
+
     def freeze(self):
         """The model so far as read-only copies; the builder can go on growing.
 
@@ -85,7 +92,7 @@ class EnsembleBuilder(_Builder):
             self._left[n] = -self._right[n] if left is None else left
         self._n = n + 1
 
-    def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
+    def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None):
         """Append a tree with one split and leaves for each class as a stump; see `TreesBuilder.add_tree`."""
         low, high = np.asarray(leaf)
         self.add_stump(feature[0], threshold[0], nan_left[0], high, None if np.array_equal(low, -high) else low)
@@ -187,10 +194,17 @@ class TreesBuilder(_Builder):
             raise ValueError(f"a tree of {s} splits cannot have leaves of shape {np.shape(leaf)}")
         end = int(self._offset[self._n]) + s
         self._append(1, end, end, feature, threshold, nan_left, right, leaf, cls, base)
-        if self._subset is not None:
-            asked = np.zeros(s, dtype=np.int64)
-            asked[sorted(sets)] = np.arange(1, len(sets) + 1)
-            self._add_sets(asked, [sets[j] for j in sorted(sets)], [len(sets)])
+        self._add_numbered(sets, [s])
+
+    def _add_numbered(self, sets, n_splits):
+        """Sets of the trees just appended, by the number of the split among all of them."""
+        if self._subset is None:
+            return
+        places = np.array(sorted(sets), dtype=np.int64)
+        asked = np.zeros(int(np.sum(n_splits)), dtype=np.int64)
+        asked[places] = np.arange(1, len(places) + 1)
+        until = np.searchsorted(places, np.cumsum(n_splits))
+        self._add_sets(asked, [sets[j] for j in places.tolist()], np.diff(until, prepend=0))
 
     def _add_sets(self, asked, sets, counts):
         """Sets of the trees just appended: their numbers by split, from 1 on, and how many each tree has."""
@@ -201,7 +215,7 @@ class TreesBuilder(_Builder):
         self._sets += sets
         self._first_set += (self._first_set[-1] + np.cumsum(counts)).tolist()
 
-    def add_trees(self, n_splits, feature, threshold, nan_left, right, leaf, cls=-1, base=-1):
+    def add_trees(self, n_splits, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None):
         """Append n trees: `add_tree` for many at once.
 
         Parameters
@@ -211,6 +225,8 @@ class TreesBuilder(_Builder):
             The splits of one tree after those of another.
         leaf : array-like (sum of n_splits + n,) or (sum of n_splits + n, K)
         cls, base : array-like (n,), or one value for all
+        sets : dict of int to ndarray of uint8, optional
+            As in `add_tree`, by the number of the split among all of them.
         """
         n, begin = len(n_splits), int(self._offset[self._n])
         ends = begin + np.cumsum(n_splits, dtype=np.int64)
@@ -218,6 +234,8 @@ class TreesBuilder(_Builder):
         if len(leaf) != end - begin + n or any(np.ndim(a) and len(a) != end - begin for a in (feature, threshold)):
             raise ValueError("the splits and leaves are not those of so many trees")
         self._append(n, end, ends, feature, threshold, nan_left, right, leaf, cls, base)
+        if sets is not None:
+            self._add_numbered(sets, n_splits)
 
     def _append(self, n, end, ends, feature, threshold, nan_left, right, leaf, cls, base):
         """Put n trees behind those there are; ``ends``: of their splits, the last of them at ``end``."""

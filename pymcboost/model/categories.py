@@ -180,8 +180,10 @@ def factors(column):
     return np.array(places, dtype=np.int64), list(known)
 
 
-def find(wanted, X):
+def find(wanted, X, partial=False):
     """`Categories` of the rows of a training, None without any; as ``categorical_features`` of the estimators says.
+
+    ``partial``: other workers have more rows; a column that is missing in these has no levels.
 
     Raises
     ------
@@ -207,8 +209,8 @@ def find(wanted, X):
         column = column_of(X, j) if frame else np.asarray(X)[:, j]
         shown = f"column {j if known is None else repr(known[j])}"
         named = frame and (is_category(column) or is_text(column))
-        names.append(_names(column, shown) if named else None)
-        levels.append(len(names[-1]) if named else _n_codes(column, shown))
+        names.append(_names(column, shown, partial) if named else None)
+        levels.append(len(names[-1]) if named else _n_codes(column, shown, partial))
     return Categories(chosen, np.array(levels, dtype=np.int64), tuple(names))
 
 
@@ -243,11 +245,11 @@ def columns_of(wanted, X, d, frame):
     )
 
 
-def _names(column, shown):
+def _names(column, shown, partial=False):
     """Sorted names of the levels that occur in a column."""
     places, texts = factors(column)
     names = sorted({texts[place] for place in np.unique(places[places >= 0]).tolist()})
-    if not 1 <= len(names) <= MOST_LEVELS:
+    if not (0 if partial else 1) <= len(names) <= MOST_LEVELS:
         what = "is missing in all rows" if not names else f"has {len(names)} levels, and at most {MOST_LEVELS} go"
         raise ValueError(f"{shown} {what}; leave it out" + (", or merge rare levels" if names else ""))
     for name in names:
@@ -256,7 +258,7 @@ def _names(column, shown):
     return names
 
 
-def _n_codes(column, shown):
+def _n_codes(column, shown, partial):
     """One more than the largest code in a column of numbers."""
     try:
         values = np.asarray(column, dtype=np.float64)
@@ -264,6 +266,8 @@ def _n_codes(column, shown):
         raise ValueError(f"{shown}: its categories are text in an array; give X as a data frame") from None
     values = values[~np.isnan(values)]
     wrong = values[(values < 0) | (values >= MOST_LEVELS) | (values != np.floor(values))]
+    if partial and not len(values):
+        return 0
     if len(wrong) or not len(values):
         what = f"holds {wrong[0]:g}" if len(wrong) else "is missing in all rows"
         raise ValueError(

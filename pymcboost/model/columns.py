@@ -6,7 +6,7 @@ import numpy as np
 SHOWN_NAMES, SHOWN_CHARACTERS = 5, 40
 TEXT = (
     "give it as numbers: one column for each value (sklearn.preprocessing.OneHotEncoder), codes (OrdinalEncoder), or "
-    "means of the classes (TargetEncoder); VectorTreeBoostClassifier takes it by categorical_features"
+    "means of the classes (TargetEncoder); estimators with categorical_features take it as categories"
 )
 DATES = (
     "give the time since a date near it, in a unit that matters, such as (date - first_date) / np.timedelta64(1, 'h'), "

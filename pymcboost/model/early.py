@@ -12,11 +12,11 @@ from pymcboost.model.file import EARLY
 Early = Literal["certified", "calibrated", "rejection"]
 WAYS = get_args(Early)
 # Learners from one checkpoint to the next, at least, and most checkpoints; a multiple of the first.
-STEP, MOST = 8, 64
+STEP, MOST = 4, 64
 # Bounds take at most this share of a file.
 SHARE = 0.05
-# Bounds begin where this share of rows exits, or without rows after this share of the learners.
-FEW, EARLIEST = 0.05, 0.625
+# Learners that take as much time as a look at the bounds does with AVX-512; where to look if no rows are known.
+LOOK, LOOKS = 24, (0.75, 0.875)
 # Chance that rows of a calibration promise too much.
 DOUBT = 0.05
 
@@ -27,6 +27,7 @@ class EarlyExit:
     classes_: Any
     ensemble: Any
     link: Any
+    n_classes_: Any
     n_learners: Any
     predict_codes: Any
     to_bytes: Any
@@ -39,15 +40,23 @@ class EarlyExit:
     @property
     def early_exits(self) -> tuple[str, ...]:
         """The early exits that the model has, see `with_early_exit`."""
-        sections = self._sections()
-        return tuple(way for way, tag in zip(WAYS, EARLY[1:], strict=True) if tag in sections)
+        sections, own = self._sections(), self._own_exits()
+        return tuple(way for way, tag in zip(WAYS, EARLY[1:], strict=True) if tag in sections or way in own)
+
+    def _own_exits(self):
+        return () if self.link == "sigmoid" else self._kind.own_exits
+
+    @property
+    def n_early_learners(self) -> int:
+        """Learners that `predict_early` counts: those of the model, or the hyperplanes of a linear machine."""
+        return self.n_classes_ if self.n_learners is None else self.n_learners
 
     def with_early_exit(self, way: Early | None, X: Any = None, *, rate: float = 0.001, background: Any = None) -> Self:
         """The same model, with what `predict` needs to leave learners out where few or none of the labels change.
 
         Scores and predictions stay as they are unless ``early`` is asked for. A model with other learners, leaves or
         biases has no early exits: `truncate`, `reweighted` and saving with another layout or type of leaves take them
-        away.
+        away. Linear machines have "certified" as they are.
 
         Parameters
         ----------
@@ -64,8 +73,8 @@ class EarlyExit:
             The model keeps the exits of other ways. None takes all of them away.
         X : array-like, data frame or CSR matrix (m, n_features_in_), optional
             Rows that the model has not been trained on; they need no labels. "certified" needs none; with rows, it
-            begins to look where the first of them exit. "calibrated" needs 3 / rate rows, as many as 3,000 for 0.001.
-            "rejection" needs twice as many that the model puts into other classes than ``background``.
+            looks at the bounds where that saves time, which may be nowhere. "calibrated" needs 3 / rate rows: 3,000
+            for 0.001. "rejection" needs twice as many that the model puts into other classes than ``background``.
         rate : float, default=0.001
             Above 0, below 1.
         background : label, optional
@@ -78,19 +87,21 @@ class EarlyExit:
         Raises
         ------
         ValueError
-            For interval tables, machines, and codes with a decoder other than "linear"; where there are too few rows;
-            and where the bounds of all pairs of classes would take more than 5% of the file.
+            For interval tables, kernel machines, linear machines but for "certified", and codes with a decoder other
+            than "linear"; where there are too few rows; and where the bounds of all pairs of classes would take more
+            than 5% of the file.
         """
         if way is None:
             return self._changed(**dict.fromkeys(EARLY))
         self._check_early(way, rate, background)
+        if way in self._own_exits():
+            return self
         at = checkpoints(self.ensemble.round_ends(), len(self.ensemble))
         if way == "certified":
             model = self._with_bounds(at, bounds(self.ensemble, at))
             if X is None:
                 return model
-            learners = model.predict_early(X, way)[1]
-            return model._later(at, np.quantile(learners, FEW) if len(learners) else 0)
+            return model._looking(at, looks(model.predict_early(X, way)[1], at[::-2][::-1], self.n_learners))
         if X is None:
             raise ValueError(f"way={way!r} needs rows X that the model has not been trained on")
         if way == "calibrated":
@@ -116,7 +127,7 @@ class EarlyExit:
         -------
         labels : ndarray (m,)
         n_learners : ndarray of int64 (m,)
-            Their mean divided by that of the model is the share of learners that are evaluated.
+            Their mean divided by ``n_early_learners`` is the share of learners that are evaluated.
         """
         codes, n_learners = self.predict_early_codes(X, way, n_jobs)
         return self.classes_[codes], n_learners
@@ -134,7 +145,7 @@ class EarlyExit:
     def _check_early(self, way, rate, background):
         if way not in WAYS:
             raise ValueError(f"way must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
-        if self._kind.no_stages is not None:
+        if self._kind.no_stages is not None and way not in self._own_exits():
             raise ValueError(f"an early exit leaves learners out; this model has none ({self._kind.NAME})")
         if self._kind.layout_of(self._sections()) == "packed":
             raise ValueError("a packed model has no early exits; save it with layout='list' first")
@@ -168,13 +179,17 @@ class EarlyExit:
                 f"than {SHARE:.0%} of this model's {plain}; way='calibrated' needs none"
             )
         with_room = self._changed(exit=narrow(at), pair=values[max(0, len(values) - room) :].ravel())
-        return with_room._later(at, EARLIEST * self.n_learners)
+        wanted, places = np.zeros(len(values), dtype=bool), at[::-2][::-1] / max(1, self.n_learners)
+        wanted[[np.abs(places - share).argmin() for share in LOOKS if len(places)]] = True
+        return with_room._looking(at, wanted)
 
-    def _later(self, at, first):
-        """The model with bounds from so many learners on."""
-        k, pair = self.ensemble.n_classes, self._sections()["pair"]
-        n = np.count_nonzero(at[::-2] >= first)
-        return self._changed(pair=pair[max(0, len(pair) - n * k * (k - 1)) :])
+    def _looking(self, at, wanted):
+        """The model with bounds at these of every other checkpoint; those of the others are infinite."""
+        pair = self._sections()["pair"].reshape(-1, self.ensemble.n_classes * (self.ensemble.n_classes - 1)).copy()
+        wanted = wanted[len(wanted) - len(pair) :]
+        pair[~wanted] = np.inf
+        first = int(wanted.argmax()) if wanted.any() else len(pair) - 1
+        return self._changed(pair=pair[max(0, first) :].ravel())
 
     def _margins(self, X, at, rate):
         """Number of rows, of changed labels among them, and thresholds: lower where fewer learners are left."""
@@ -265,6 +280,33 @@ def bounds(ensemble, at):
     after = after[:0:-1].cumsum(axis=0)[::-1]
     # Every sum, here and in the scorer, has an error of at most 2^-53 of this size for a learner, twice for a pair.
     return after + (len(ensemble) + 4) * 2.0**-49 * size.max()
+
+
+def looks(exits, at, n):
+    """Where to look at bounds, so that the mean time of a row is least: bool (len(at),).
+
+    Parameters
+    ----------
+    exits : ndarray of int (m,)
+        Learners after which each row exits if all are looked at.
+    at : ndarray of int
+        Learners before each place to look.
+    n : int
+        All learners.
+    """
+    place = np.concatenate([[0], at])
+    left = 1 - np.searchsorted(np.sort(exits), place, side="right") / max(1, len(exits))
+    left[0] = 1.0
+    best, following = left * (n - place), np.zeros(len(place), dtype=int)  # time after a look, and the next one
+    for j in range(len(place) - 2, -1, -1):
+        times = left[j] * (place[j + 1 :] - place[j] + LOOK) + best[j + 1 :]
+        if times.min() < best[j]:
+            best[j], following[j] = times.min(), j + 1 + times.argmin()
+    result, j = np.zeros(len(at), dtype=bool), following[0]
+    while j:
+        result[j - 1] = True
+        j = following[j]
+    return result
 
 
 def rounded_up(values):

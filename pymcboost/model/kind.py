@@ -6,6 +6,7 @@ in `kinds`. `Model`, the file and the command line ask these of it:
 ===========================  =====================================================================================
 KIND, NAME                   its number in a file, and its name
 no_stages                    why its first rounds are no model; None if they are one
+own_exits                    early exits that need no section of the file
 allows_missing               whether rows may hold NaN
 share_of                     what the shares of `used_features` are parts of; None if there are no shares
 additive                     whether each weak learner asks about one feature, so that scores are sums of curves
@@ -52,6 +53,7 @@ class Kind:
     KIND: int
     NAME: str
     no_stages: str | None = None
+    own_exits: tuple[str, ...] = ()
     allows_missing = True
     share_of: str | None = "what moves the scores"
     additive = False
@@ -156,7 +158,15 @@ class Kind:
 
     def _shown_sets(self):
         """For every tree the levels that its splits send left, or None for ever."""
-        return repeat(None)
+        return repeat(None) if self.categories is None else map(self._shown_of, self.each_tree(), self.each_sets())
+
+    def _shown_of(self, tree, sets):
+        """Levels that each split of a tree sends left, None where it has a threshold."""
+        return [self.categories.shown(f, sets[j]) if j in sets else None for j, f in enumerate(tree[0].tolist())]
+
+    def each_sets(self):
+        """For every tree the bits of the codes that its splits send left, by the number of the split."""
+        return repeat({})
 
     def _covers(self):
         """Rows in the leaves of every tree, from left to right, or None for ever where the model does not hold them."""

@@ -23,6 +23,7 @@ class LinearMachine(Machine):
     """
 
     KIND, NAME = 5, "linear machine"
+    own_exits = ("certified",)
     share_of = "the sum of the absolute coefficients"
 
     coef: np.ndarray

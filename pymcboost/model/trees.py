@@ -4,7 +4,6 @@ F(x) = bias + sum over the trees, in order, of the value of the leaf that x fall
 """
 
 from dataclasses import dataclass, replace
-from itertools import repeat
 
 import numpy as np
 
@@ -131,18 +130,15 @@ class Trees(Kind):
     def sets(self):
         return None if self.subset is None else (self.subset, self.subset_start, self.subset_bits)
 
-    def _shown_sets(self):
+    def each_sets(self):
         if self.subset is None:
-            return repeat(None)
+            return super().each_sets()
         return (self._sets_of(int(a), int(b)) for a, b in zip(self.offset, self.offset[1:], strict=False))
 
     def _sets_of(self, begin, end):
-        """Levels that each split sends left, None where it has a threshold."""
-        start, found = self.subset_start, []
-        for feature, q in zip(self.feature[begin:end].tolist(), self.subset[begin:end].tolist(), strict=True):
-            bits = self.subset_bits[start[q - 1] : start[q]] if q else None
-            found.append(None if bits is None else self.categories.shown(feature, bits))
-        return found
+        start, subset = self.subset_start, self.subset[begin:end]
+        number = {j: int(subset[j]) for j in np.flatnonzero(subset).tolist()}
+        return {j: self.subset_bits[start[q - 1] : start[q]] for j, q in number.items()}
 
     def columns(self):
         """The same trees with a score for every column of the code, in place of every class; at least two."""

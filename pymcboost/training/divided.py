@@ -19,7 +19,9 @@ def refuse(booster, workers, sets, groups, **given):
         return
     name, p = booster.name, booster.params
     if not booster.takes_workers:
-        raise TypeError(f"{name} trains with one worker; VectorTreeBoostClassifier takes rows divided among several")
+        raise TypeError(
+            f"{name} trains with one worker; rows divided among several are for vector trees and class-wise trees"
+        )
     if p.n_estimators == "auto":
         raise ValueError(f'{name}: n_estimators="auto" needs all rows in one worker; give a number of rounds')
     if p.early_stopping and not sets:
@@ -59,20 +61,22 @@ def categories_of(workers, name, categories):
     if workers.size == 1:
         return categories
     every = workers.exchange(categories)
-    columns = {None if its is None else (*its.feature.tolist(), *(part is None for part in its.names)) for its in every}
-    if len(columns) > 1:
+    if len({None if its is None else tuple(its.feature.tolist()) for its in every}) > 1:
         raise ValueError(f"{name}: the categorical columns of X differ between the workers; give all of them alike")
     if categories is None:
         return None
-    names = tuple(
-        None if parts[0] is None else sorted(set().union(*parts))
-        for parts in zip(*(its.names for its in every), strict=True)
-    )
-    levels = np.max([its.levels for its in every], axis=0)
-    levels = [n if its is None else len(its) for n, its in zip(levels.tolist(), names, strict=True)]
+    names, levels = [], np.max([its.levels for its in every], axis=0).tolist()
+    for j, column in enumerate(categories.feature.tolist()):
+        there = [its.names[j] for its in every if its.levels[j]]
+        if not there:
+            raise ValueError(f"{name}: column {column} of X is missing in all rows of all workers; leave it out")
+        if len({its is None for its in there}) > 1:
+            raise ValueError(f"{name}: column {column} of X is text on some workers and numbers on others; make it one")
+        names.append(None if there[0] is None else sorted(set().union(*there)))
+        levels[j] = levels[j] if names[-1] is None else len(names[-1])
     if max(levels) > MOST_LEVELS:
         raise ValueError(f"{name}: a column of X has {max(levels)} categories, more than {MOST_LEVELS}, on all workers")
-    return Categories(categories.feature, np.array(levels, dtype=np.int64), names)
+    return Categories(categories.feature, np.array(levels, dtype=np.int64), tuple(names))
 
 
 def threads_of(n_jobs, workers):
@@ -167,13 +171,24 @@ def whole_sets(workers, sets):
     """The validation sets of all workers together, for each worker."""
     if workers.size == 1:
         return sets
-    every = workers.exchange(
-        {name: tuple(None if part is None else np.asarray(part) for part in parts) for name, parts in sets.items()}
-    )
+    every = workers.exchange({name: tuple(map(_as_sent, parts)) for name, parts in sets.items()})
     return {
         name: _joined([found[name] for found in every if name in found])
         for name in dict.fromkeys(name for found in every for name in found)
     }
+
+
+def _as_sent(part):
+    """A part of a set: pandas keeps its columns' names and types."""
+    return part if part is None or hasattr(part, "iloc") else np.asarray(part)
+
+
+def _rows_of_all(parts):
+    if all(hasattr(part, "iloc") for part in parts):
+        import pandas
+
+        return pandas.concat(parts, ignore_index=True)
+    return np.concatenate([np.asarray(part) for part in parts])
 
 
 def _joined(parts):
@@ -181,7 +196,7 @@ def _joined(parts):
     filled = [part for part in parts if part[1] is None or len(part[1])] or parts[:1]
     if any(part[1] is None for part in filled):
         raise ValueError("a validation set has labels on some workers alone; give each X_val with its y_val")
-    X, y = (np.concatenate([part[i] for part in filled]) for i in (0, 1))
+    X, y = (_rows_of_all([part[i] for part in filled]) for i in (0, 1))
     if all(part[2] is None for part in parts):
         return X, y, None
     return X, y, np.concatenate([np.ones(len(part[1])) if part[2] is None else part[2] for part in parts])

@@ -8,6 +8,7 @@ import numpy as np
 
 from pymcboost.comm import ALONE
 from pymcboost.data.mapped import rows_of
+from pymcboost.data.merging import merging
 from pymcboost.model.categories import find as find_categories
 from pymcboost.model.columns import names_of
 from pymcboost.model.offsets import with_offsets
@@ -31,7 +32,7 @@ from pymcboost.training.labels import indicator_of
 from pymcboost.training.loop import TrainingState, train
 from pymcboost.training.meta import meta_of
 from pymcboost.training.metrics import Held, Metric
-from pymcboost.training.rounding import merging, warn_of, with_own_offsets
+from pymcboost.training.rounding import warn_of, with_own_offsets
 
 
 class Training:
@@ -169,7 +170,7 @@ class Training:
         X, y, sample_weight, head = rows_given(self.booster, X, y, sample_weight)
         known = draft.model_ if continued else None if initial is None else initial.model
         wanted = getattr(params, "categorical_features", None)
-        categories = known.categories if known else find_categories(wanted, X)
+        categories = known.categories if known else find_categories(wanted, X, workers.size > 1)
         categories = categories if known else divided.categories_of(workers, name, categories)
         X = X if categories is None else categories.encoded(X)
         given = X if head is None else head

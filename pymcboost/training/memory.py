@@ -103,7 +103,7 @@ def coded(data, n_columns, kept=0.0, passing=0.0):
     return [weights(data, n_columns, 1, 16), sums(data, n_columns), loss]
 
 
-def _in_memory(data):
+def in_memory(data):
     """Whether what there is for each row is not in files."""
     return not isinstance(data.X, Mapped)
 
@@ -111,7 +111,7 @@ def _in_memory(data):
 def rows(data, scores=True, integers=True, curvature=False):
     """Scores, gradients and integers row after row, curvature of losses in NumPy: `losses.rows`."""
     m, padded = data.n_rows, row_layout(data.n_classes)[2]
-    size = m * padded * (_in_memory(data) * (4 + 8 * scores + 4 * integers) + 4 * curvature)
+    size = m * padded * (in_memory(data) * (4 + 8 * scores + 4 * integers) + 4 * curvature)
     return Part(f"the scores and gradients of {m} rows and {data.n_classes} classes", size, "fewer rows or classes")
 
 
@@ -119,7 +119,7 @@ def narrow(data, max_leaves):
     """Scores in single precision, and the sums, steps and vectors of a tree's leaves: `losses.narrow`."""
     m, padded = data.n_rows, 16 * (data.n_classes // 16 + 1)
     return Part(
-        f"the scores of {m} rows and {data.n_classes} classes", 4 * m * padded * _in_memory(data), FEWER,
+        f"the scores of {m} rows and {data.n_classes} classes", 4 * m * padded * in_memory(data), FEWER,
         max_leaves * padded * 56,
     )  # fmt: skip
 
@@ -127,7 +127,7 @@ def narrow(data, max_leaves):
 def directions(data, n_columns):
     """Gradients in ``n_columns`` directions and their integers: `losses.rows.Directions`."""
     m, padded = data.n_rows, row_layout(n_columns)[2]
-    size = 8 * m * padded * _in_memory(data)
+    size = 8 * m * padded * in_memory(data)
     return Part(f"the gradients of {m} rows in {n_columns} directions", size, "fewer rows")
 
 
@@ -153,18 +153,21 @@ def edges(data, n_columns, more=0):
     return Part(f"the edges of {n} splits in {n_columns} columns", size, remedy, 10 * n)
 
 
-def trees(data, n_trees, max_leaves, n_threads, cell_words):
-    """Trees of one column each that are grown at once, and their histograms: `_kernels.trees.Grower`."""
+def trees(data, n_trees, max_leaves, n_grown, cell_words):
+    """Trees of one column each, and the histograms of those that grow at once: `_kernels.trees.Grower`."""
     columns, m = data.columns, data.n_rows
-    cells = [max(columns.lane_cells[at : at + LANES]) for at in range(0, columns.n_lanes, LANES)]
-    histogram = 8 * cell_words * (LANES * int(sum(cells)) + columns.n_sparse)
+    histogram = data.histogram_bytes(cell_words)
     kept = max_leaves if histogram * max_leaves <= POOL_BYTES else 1
-    tiles = LANES * len(cells) * m * columns.code_bytes
+    tiles = -(-columns.n_lanes // LANES) * LANES * m * columns.code_bytes * in_memory(data)
+    words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
+    sets = 8 * (2 * max_leaves * data.set_words + 2 * sum(words)) + 64 * 64 * data.set_words
+    sent = 2 * histogram * n_grown * (data.comm.size > 1)  # the message, and room for those of other workers
+    here = m * in_memory(data)
     return [
-        Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, m), FEWER),
+        Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, here, data.set_words), FEWER),
         Part("the columns in tiles", tiles, "fewer features or rows"),
         Part(
-            "histograms and the rows of a tree", n_threads * (histogram * kept + m * (16 * cell_words + 4)),
+            "histograms and the rows of a tree", n_grown * (histogram * kept + m * (16 * cell_words + 4) + sets) + sent,
             "fewer leaves (max_leaf_nodes), bins (max_bins) or threads (n_jobs)",
         ),
     ]  # fmt: skip
@@ -177,7 +180,7 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     gathered = 4 * m * padded if columns.row_cell is None and n_drawn > GROUP else 0
     entries = 0 if columns.row_cell is None else 24 * len(columns.row_cell)
     cells = GROUP * int(max(columns.lane_cells, default=0)) + 256
-    gathered += columns.n_lanes * m // 8 if columns.row_cell is None and _in_memory(data) else 0
+    gathered += columns.n_lanes * m // 8 if columns.row_cell is None and in_memory(data) else 0
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
     gathered += 8 * (4 * max_leaves * max(words, default=0) + 32 * sum(words))
     size = 16 * m + gathered + entries + n_threads * cells * (4 * lanes + 48) + max_leaves * padded * 40

@@ -71,7 +71,9 @@ PARAMETERS = {
     ),
     "learning_rate": Parameter("Shrinkage of what every round adds.", low=0, open_low=True, high=1),
     "loss": Parameter("Exponential or logistic loss of the pairwise margins."),
-    "weak_learner": Parameter("Weak learners: decision stumps, or trees."),
+    "weak_learner": Parameter(
+        "Weak learners: decision stumps, or trees. Where there are categories, stumps are trees of two leaves."
+    ),
     "max_leaf_nodes": Parameter(
         "Most leaves of a tree. Trees grow best-first: the split with the largest gain comes next.", low=2, high=65536
     ),
@@ -117,7 +119,7 @@ PARAMETERS = {
     ),
     "min_samples_category": Parameter(
         "Categories with less sample weight in a node, and less than seven tenths of what the rows drawn have of them, "
-        "go to one side together.",
+        "go to one side together. 0: none do.",
         low=0,
     ),
     "l2_regularization": Parameter("Added to the curvature of every leaf.", low=0, high=1e12),

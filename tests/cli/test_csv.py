@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cli.programs import call, run
 
-from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier, load_model, load_svmlight
+from pymcboost import ABCLogitBoostClassifier, MCBoostClassifier, VectorTreeBoostClassifier, load_model, load_svmlight
 
 NAMES = ["a", "b b", "c", "d", "e"]
 UNLABELLED = "mcboost-predict: 60 of 60 rows have no label: predicted, not counted in the accuracy\n"
@@ -154,14 +154,15 @@ def test_other_refusals(tmp_path, data):
     assert (done.returncode, "expected comma-separated values in UTF-8" in done.stderr) == (2, True)
 
 
-def test_categories_score_as_in_python(tmp_path):
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier])
+def test_categories_score_as_in_python(tmp_path, cls):
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     colour, size = np.array(["red", "green", "blue", "odd one"])[rng.integers(0, 4, 200)], rng.integers(0, 30, 200)
     X = pandas.DataFrame({"colour": colour, "size": size, "weight": rng.integers(0, 9, 200) / 2})
     y = ((colour == "red") + (size % 3 == 1)).astype(int)
     X.assign(kind=y).to_csv(tmp_path / "t.csv", index=False)
-    options = ["-q", "-a", "vector-tree", "-n", 5, "--label", "kind", "--categorical-features", "colour,size"]
+    options = ["-q", "-a", cls.algorithm, "-n", 5, "--label", "kind", "--categorical-features", "colour,size"]
     done = call("train", *options, "-P", "t.csv", "t.csv", "m.mcb", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     model = load_model(tmp_path / "m.mcb")
@@ -171,7 +172,7 @@ def test_categories_score_as_in_python(tmp_path):
     found = call("predict", "-d", 1, "new.csv", "m.mcb", "-", cwd=tmp_path)
     scores = [[float(value) for value in line.split()[1:]] for line in found.stdout.splitlines()[1:]]
     assert np.array(scores).tobytes() == model.raw_scores(X).tobytes()
-    python = VectorTreeBoostClassifier(n_estimators=5, random_state=0, categorical_features=["colour", "size"])
+    python = cls(n_estimators=5, random_state=0, categorical_features=["colour", "size"])
     rows = pandas.read_csv(tmp_path / "t.csv")
     rows["size"] = rows["size"].astype("category")
     python.fit(rows.drop(columns=["kind"]), y, None, rows.drop(columns=["kind"]), y)
@@ -183,9 +184,10 @@ def test_categories_score_as_in_python(tmp_path):
 def test_wrong_categories_are_explained(tmp_path, files):
     (tmp_path / "t.csv").write_text("kind,a,b\n1,x,2\n2,y,3\n")
     for arguments, message in (
-        (["-a", "mart", "t.csv", "--categorical-features", "a"], "--categorical-features is for -a vector-tree; mart"),
+        (["-a", "jointboost", "t.csv", "--categorical-features", "a"], "category; jointboost has no categories"),
         (["-a", "vector-tree", files / "train.svm", "--categorical-features", "a"], "of a CSV or Parquet file; LIBSVM"),
         (["-a", "vector-tree", "t.csv", "--categorical-features", "c"], "there is no column 'c'; there are 'a', 'b'"),
+        (["--layout", "interval", "t.csv", "--categorical-features", "a"], "--layout interval has no room for --categ"),
         (["-a", "vector-tree", "t.csv"], "'a' has the text 'x'; .* name the column in --categorical-features a"),
     ):
         done = call("train", *arguments, cwd=tmp_path)

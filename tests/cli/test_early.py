@@ -42,6 +42,22 @@ def test_predictions_are_those_of_python(early, files, blobs, tmp_path, name, wa
     assert quiet.stderr == ""
 
 
+@pytest.mark.parametrize("stream", [(), ("--stream",)])
+def test_linear_machines_need_no_preparation(files, blobs, tmp_path, stream):
+    saved, out = tmp_path / "linear.mcb", tmp_path / "out"
+    assert call("train", "-q", "-n", 1, "-a", "hingeboost", files / "train.svm", saved).returncode == 0
+    model = load_model(saved)
+    labels, planes = model.predict_early(blobs[0][180:])
+    assert (labels == model.predict(blobs[0][180:])).all()
+    done = call("predict", "--early", "certified", *stream, files / "test.svm", saved, out)
+    assert done.returncode == 0
+    assert out.read_text().split() == [str(label) for label in labels]
+    assert float(EVALUATED.fullmatch(done.stderr)[1]) == pytest.approx(100 * planes.mean() / model.n_classes_, rel=1e-3)
+    assert planes.mean() < model.n_classes_
+    done = call("predict", "--early", "calibrated", files / "test.svm", saved, out)
+    assert (done.returncode, "linear.mcb: no early exit calibrated" in done.stderr) == (1, True)
+
+
 def test_what_cannot_be_had_is_refused(early, files, tmp_path):
     trees, exits, rows, out = early / "trees.mcb", early / "exits.mcb", files / "test.svm", tmp_path / "out"
     for program, arguments, status, message in (

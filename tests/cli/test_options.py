@@ -38,6 +38,7 @@ GIVEN = {
     "max_leaf_nodes": [("--max-leaf-nodes 2", 2)],
     "max_depth": [("--max-depth 500", 500), ("--max-depth none", None)],
     "max_bins": [("--max-bins 2", 2)],
+    "min_samples_category": [("--min-samples-category 3", 3.0), ("--min-samples-category 0", 0.0)],
     "min_weight_fraction_leaf": [("--min-weight-fraction-leaf 0.1", 0.1)],
     "early_stopping": [
         ("--early-stopping", True),
@@ -81,7 +82,6 @@ VECTOR = {
     "leaf_levels": [("--leaf-levels 3", 3), ("--leaf-levels none", None)],
     "feature_penalty": [("--feature-penalty 0.1", 0.1), ("--feature-penalty 0", 0.0)],
     "threshold_penalty": [("--threshold-penalty 0.2", 0.2)],
-    "min_samples_category": [("--min-samples-category 3", 3.0), ("--min-samples-category 0", 0.0)],
     "decision_threshold": [
         ("--loss logistic --decision-threshold 0.3", 0.3),
         ("--loss logistic --decision-threshold f1", "f1"),
@@ -167,6 +167,7 @@ TABLES = {
         name: rows
         for name, rows in CLASSIC.items()
         if name not in ("weak_learner", "max_leaf_nodes", "max_depth", "min_weight_fraction_split", "subsample")
+        and name != "min_samples_category"
     },
     "piboost": {**CLASSIC, **PIBOOST},
     "samme": CLASSIC,

@@ -1,6 +1,6 @@
-"""A program for mpiexec: train on a part of the rows, and print the checksum of the model.
+"""A program for mpiexec: train on a part of the rows, and print the checksum of the model, or of several models.
 
-    mpiexec -n 3 python mpi_fit.py [what goes wrong in worker 1: raise, late, stop, kill, interrupt]
+    mpiexec -n 3 python mpi_fit.py [what goes wrong in worker 1: none, raise, late, stop, kill, interrupt] [estimators]
 """
 
 import hashlib
@@ -11,7 +11,7 @@ import sys
 import numpy as np
 from mpi4py import MPI
 
-from pymcboost import VectorTreeBoostClassifier
+import pymcboost
 from pymcboost.comm import MPIWorkers
 
 ROWS, TIMEOUT = 2000, 5.0
@@ -41,21 +41,26 @@ def say(line):
     os.write(1, line.encode())
 
 
-def main(trouble=None):
+def main(trouble="none", *names):
     comm = MPI.COMM_WORLD
     X, y = rows()
     part = np.array_split(np.arange(len(y)), comm.size)[comm.rank]
-    mine = comm.rank == 1 and trouble
+    mine = comm.rank == 1 and trouble != "none"
     if mine and trouble == "raise":
         X[part[3], 2] = np.inf
-    model = VectorTreeBoostClassifier(n_estimators=20, random_state=0, calibrate=None)
+    models = [
+        getattr(pymcboost, name)(n_estimators=20, random_state=0, calibrate=None)
+        for name in names or ["VectorTreeBoostClassifier"]
+    ]
     callbacks = [Trouble(trouble)] if mine and trouble != "raise" else []
     try:
-        model.fit(X[part], y[part], comm=MPIWorkers(comm, TIMEOUT), callbacks=callbacks)
+        for model in models:
+            model.fit(X[part], y[part], comm=MPIWorkers(comm, TIMEOUT), callbacks=callbacks)
     except (ArithmeticError, ValueError, OSError, KeyboardInterrupt) as error:
         say(f"worker {comm.rank}: {type(error).__name__}: {error}\n")
         return
-    say(f"worker {comm.rank}: {hashlib.sha256(model.model_.to_bytes()).hexdigest()}\n")
+    found = hashlib.sha256(b"".join(model.model_.to_bytes() for model in models)).hexdigest()
+    say(f"worker {comm.rank}: {found}\n")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pymcboost.data.stump_data import TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeStumps, EdgeTrees, SharedTree
 from pymcboost.losses import LOSSES
+from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.model import Model
 from pymcboost.solvers.columns import Columns, pack, padded
 from pymcboost.solvers.fcd import FCD
@@ -543,7 +544,7 @@ def test_cold_starts_repeat_learners_and_go_on_from_any_model():
     halves.set_params(n_estimators=60).fit(X, y)
     assert halves.model_.to_bytes() == whole.model_.to_bytes()
     # Another solver goes on with every learner once, and with the same scores.
-    builder = column_generation.CorrectiveBuilder(None, 3, True, 1)
+    builder = column_generation.CorrectiveBuilder(EnsembleBuilder(3, 1), 3, True, 1)
     builder.take_over(whole.model_.ensemble, whole.n_estimators_, X, slice(None))
     assert len(builder) == len({learner.key() for learner in builder.learners}) < 60
     F = aligned_zeros((3, padded(80)), np.float64)
@@ -602,6 +603,7 @@ def learners_of(model, X):
             np.array(nan_left, dtype=bool),
             np.array(right),
             sign,
+            {},
             owner,
         )
         bits = column_generation.outputs([learner], X, np.arange(len(X)), X.shape[1])

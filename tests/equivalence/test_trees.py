@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse
 import scipy.special
 from reference import trees as twin
+from reference.modelreader import File
 from sklearn.datasets import load_digits
 
 from pymcboost import (
@@ -16,10 +17,13 @@ from pymcboost import (
     LogitBoostClassifier,
     MartClassifier,
 )
+from pymcboost._kernels import class_loss
 from pymcboost._kernels import trees as kernel
+from pymcboost._kernels.exact import of_parts, units_in_parts
 from pymcboost.data.tree_data import Grown, Quantiser, TreeData
 from pymcboost.data.tree_layouts import SKIPPING_ROWS
 from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees
+from pymcboost.learners.levels import least_levels
 from pymcboost.training import memory
 
 PLAIN = [LogitBoostClassifier, MartClassifier]
@@ -101,12 +105,13 @@ def grow(
     shrinkage=1.0,
     share=1.0,
     key=0,
+    level_cost=None,
     **bounds,
 ):
     """Trees of the kernel, as a list of dictionaries."""
     grower = kernel.Grower(data.tiles, max_leaves, max_depth, least, cell_words, False, pool, n_threads, **bounds)
     jobs = np.array(jobs, dtype=np.int32).reshape(-1, 2)
-    out = Grown.empty(len(jobs), max_leaves, data.n_rows)
+    out = Grown.empty(len(jobs), max_leaves, data.n_rows, data.set_words)
     out.leaf[:] = np.iinfo(out.leaf.dtype).max
     grower.grow_softmax(
         S,
@@ -116,13 +121,15 @@ def grow(
         data.weight,
         counts,
         np.asarray(scale, dtype=float),
-        np.array(sample, dtype=np.int32),
+        units_in_parts(2.1 * data.weight.max(), data.n_rows),
+        np.array(sample, dtype=np.int32) if len(sample) else None,
         np.array(active, dtype=np.uint8),
         share,
         key,
         shrinkage,
         LARGEST_STEP,
         out,
+        level_cost=None if level_cost is None else np.full(len(jobs), level_cost),
     )
     result = []
     for j in range(len(jobs)):
@@ -131,12 +138,13 @@ def grow(
         result.append(
             {
                 "column": data.column[feature].tolist(),
-                "threshold": data.columns.threshold[data.columns.threshold_ptr[feature] + out.pos[j, :s]].tolist(),
+                "threshold": data.threshold_of(feature, out.pos[j, :s]).tolist(),
                 "nan_left": out.nan_left[j, :s].astype(bool).tolist(),
                 "right": out.right[j, :s].tolist(),
                 "gain": out.gain[j, :s].copy(),
                 "value": out.value[j, : s + 1].copy(),
                 "leaf": out.leaf[j].astype(int),
+                "subsets": {at: tuple(its.tolist()) for at, its in out.codes(np.array([j]), data).items()},
             }
         )
     return result
@@ -153,6 +161,7 @@ def same_tree(found, tree):
     """Structure of a tree of the kernel against the twin's."""
     for name in ("column", "nan_left", "right"):
         assert found[name] == getattr(tree, name), name
+    assert found.get("subsets", {}) == tree.subsets
     np.testing.assert_array_equal(np.float32(found["threshold"]), np.float32(tree.threshold))
 
 
@@ -175,9 +184,12 @@ def check(
     l2=0.0,
     min_hessian=0.0,
     min_gain=0.0,
+    least_levels=None,
+    level_cost=0.0,
 ):
     """The kernel's trees equal the twin's split by split, row by row, whatever the pool and the threads."""
-    view = twin.View(data, X)
+    by_column = {int(data.column[f]): least for f, least in (least_levels or {}).items()}
+    view = twin.View(data, X, by_column)
     scale = scales(data, S, jobs, counts, cell_words)
     options = {
         "cell_words": cell_words,
@@ -194,6 +206,8 @@ def check(
         "l2": l2,
         "min_hessian": min_hessian,
         "min_gain": min_gain,
+        "least_levels": least_levels,
+        "level_cost": level_cost,
     }
     grown = [grow(data, S, jobs, pool=pool, n_threads=n_threads, **options) for pool, n_threads in modes]
     columns = {int(c) for c, on in zip(data.column, active, strict=True) if on} if len(active) else None
@@ -201,6 +215,7 @@ def check(
     splits = 0
     for j, (k, b) in enumerate(jobs):
         unit = scale[j, 1] / scale[j, 0] ** 2
+        view.level_cost = level_cost / unit
         g, h = twin.gradients(S, data.y, k, b)
         ints = twin.rounded(g, h, data.weight, counts, scale[j], cell_words)
         tree = twin.grow(
@@ -604,15 +619,16 @@ def test_softmax(real, K):
     rng = np.random.default_rng(K)
     m = 2 * 2048 + 700
     y = np.sort(rng.integers(0, K, m))
-    starts, own = kernel.chunks(np.searchsorted(y, np.arange(K + 1)))
+    starts, own = class_loss.chunks(np.searchsorted(y, np.arange(K + 1)))
     assert len(starts) == len(own) + 1
     for spread, weight in ((1, np.ones(0)), (30, rng.exponential(size=m)), (400, np.ones(0))):
         F = rng.normal(size=(K, m)) * spread
         expected = scipy.special.softmax(F, axis=0)
         expected = twin.remaining(expected, y)
-        S, sums = np.empty((K, m), dtype=real), np.empty((len(own), 2, K))
+        S, sums = np.empty((K, m), dtype=real), np.empty((len(own), K, 2, 2), dtype=np.int64)
+        units = units_in_parts(weight.max(initial=1), m)
         for n_threads in (1, 3):
-            kernel.softmax(F, starts, own, weight, S, sums, n_threads)
+            class_loss.softmax(F, starts, own, weight, S, units[1], sums, n_threads)
             rtol, tiny = (1e-6, 1e-30) if real is np.float32 else (1e-13, 1e-290)
             likely = expected > tiny
             # Differences of scores are rounded to float32 before the exponential: their error grows with them.
@@ -625,7 +641,7 @@ def test_softmax(real, K):
                 assert (y[rows] == own[c]).all()
                 left = S[:, rows].astype(float)
                 expected_sums = [(w[rows] * a).sum(axis=1) for a in (left, left * (1 - left))]
-                np.testing.assert_allclose(sums[c], expected_sums, rtol=1e-12)
+                np.testing.assert_allclose(of_parts(sums[c], units).T, expected_sums, rtol=1e-12, atol=1e-24)
 
 
 def state_of(data, *, counts=False, max_leaves=8, min_samples_leaf=1, max_depth=None, n_threads=1):
@@ -639,7 +655,7 @@ def state_of(data, *, counts=False, max_leaves=8, min_samples_leaf=1, max_depth=
     )
 
 
-NONE = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
+NONE = None, np.zeros(0, dtype=np.uint8)
 
 
 @pytest.mark.parametrize("counts", [False, True])
@@ -1296,3 +1312,123 @@ def test_first_trees_are_lightgbms_on_real_data(data_folder, name, K):
     weight = np.random.default_rng(41).integers(1, 1000, len(y)).astype(float)
     agreed = [compare_with_lightgbm(X, y, weight, K, cls, 1e-3) for cls in range(K)]
     assert sum(agreed) > 5 * K, agreed
+
+
+# -- sets of categories ----------------------------------------------------------------------------------------------
+
+
+def with_categories(m, levels, rng, weight=None, K=3):
+    """Columns of categories, one with missing values, and a number; and classes that depend on them."""
+    X = rng.integers(0, [levels, 2, levels, 7], (m, 4)).astype(np.float64)
+    X[rng.random(X.shape) < [0.1, 0, 0, 0.3]] = np.nan
+    y = (np.nan_to_num(X[:, 0], nan=3) * 7 % K + rng.integers(0, 2, m)).astype(int) % K
+    return X, TreeData(X, y, K, np.ones(m) if weight is None else weight, categorical=(0, 1, 2))
+
+
+def levels_of(data, unit, most, share=1.0):
+    uniform = (data.weight == data.weight[0]).all()
+    return least_levels(data, np.ones(0) if uniform else data.weight, share, unit, most)
+
+
+@pytest.mark.parametrize("real", [np.float64, np.float32])
+@pytest.mark.parametrize("most", [0, 15, 1e9])
+@pytest.mark.parametrize("levels", [2, 9, 40, 300])
+def test_sets_of_categories(real, most, levels):
+    rng = np.random.default_rng(levels)
+    weight = rng.integers(1, 4, 600) / 2.0 if levels == 40 else None
+    X, data = with_categories(600, levels, rng, weight)
+    S = remainders(data, rng).astype(real)
+    jobs, shared = [(0, -1), (2, 1), (1, 2)], {"cell_words": 2, "modes": [(True, 1), (False, 3)]}
+    unit = scales(data, S, jobs, False, 2)[0, 2]
+    least = levels_of(data, unit, most)
+    for counts in (False, True):
+        assert check(data, X, S, jobs, counts=counts, least_levels=least, **shared)
+    more = {"l2": 0.5, "min_hessian": 1.0, "min_gain": 1e-3}
+    sample = np.sort(rng.choice(600, 350, replace=False))
+    assert check(data, X, S, jobs, least_levels=least, least=int(2 * unit), sample=sample, **more, **shared)
+    assert check(data, X, S, jobs, least_levels=least, share=0.5, key=9, max_depth=3, **shared)
+    assert check(data, X, S, jobs, least_levels=least, level_cost=0.5, **shared)
+    active = (data.column < 2).astype(np.uint8)
+    check(data, X, S, jobs, least_levels=least, active=active, **shared)
+    found = grow(data, S, jobs, cell_words=2, scale=scales(data, S, jobs, False, 2), least_levels=least)
+    assert all(any(tree["subsets"]) or levels == 2 for tree in found)
+
+
+def test_nasty_categories():
+    """Ties, one level, missing values alone, levels that are all rare, and codes with gaps."""
+    rng = np.random.default_rng(2)
+    m = 500
+    y = labels(m, 3, rng)
+    even = rng.integers(0, 5, m) * 200.0  # gaps
+    X = np.column_stack([even, even, np.where(rng.random(m) < 0.3, np.nan, 4.0), np.full(m, 7.0), np.arange(m) % 250])
+    X[y == 1, 1] = np.nan
+    data = TreeData(X, y, 3, np.ones(m), categorical=range(5))
+    for S in (np.full((3, m), 0.0), twin.remaining(np.full((3, m), 1 / 3), data.y), remainders(data, rng)):
+        for most in (0, 15, 1e9):
+            jobs = all_pairs(3)
+            unit = scales(data, S + 1e-9, jobs, False, 2)[0, 2]
+            check(data, X, S + 1e-9, jobs, cell_words=2, least_levels=levels_of(data, unit, most))
+
+
+@pytest.mark.parametrize(("counts", "edge"), [(False, False), (True, False), (False, True)])
+def test_the_best_of_all_sets(counts, edge):
+    rng = np.random.default_rng(5)
+    for n_levels in range(2, 11):
+        X = rng.integers(0, n_levels, (400, 1)).astype(np.float64)
+        X[rng.random(400) < 0.1] = np.nan if n_levels > 5 else 0.0
+        data = TreeData(X, labels(400, 2, rng), 2, np.ones(400), categorical=(0,))
+        S = remainders(data, rng)
+        scale = scales(data, S, [(1, 0)], counts, 2)[0]
+        g, h, n = twin.rounded(*twin.gradients(S, data.y, 1, 0), data.weight, counts, scale, 2)
+        if edge:
+            limit, unit = 2.0**40, 2.0**-20
+            A = np.round(rng.normal(size=(1, 400, 1)) * 1000) * unit
+            grower = kernel.Grower(data.tiles, 2, 0, 1, 2, True, True, 1, least_levels=levels_of(data, 1.0, 0))
+            out = Grown.empty(1, 2, 400, 1)
+            grower.grow_edges(A, 1, np.ones(0), limit, unit, 1.0, np.zeros(1), out)
+            g, h, n, found = A[0, :, 0], np.abs(A[0, :, 0]), n, float(out.gain[0, 0])
+        else:
+            options = {"cell_words": 2, "scale": [scale], "counts": counts, "max_leaves": 2, "least": 1}
+            found = grow(data, S, [(1, 0)], least_levels=levels_of(data, 1.0, 0), **options)[0]["gain"][0]
+            found /= scale[1] / scale[0] ** 2
+        bins, best = data.columns.codes[0], 0.0
+        cells = np.array([[float(v[bins == b].sum()) for b in range(bins.max() + 1)] for v in (g, h)])
+        for bits in range(1, 1 << (len(cells[0]) - 1)):
+            left = np.array([bits >> b & 1 for b in range(len(cells[0]))], dtype=bool)
+            (gl, hl), (gr, hr), (gt, ht) = cells[:, left].sum(1), cells[:, ~left].sum(1), cells.sum(1)
+            gain = abs(gl) + abs(gr) - abs(gt) if edge else gl**2 / hl + gr**2 / hr - gt**2 / ht
+            best = max(best, float(gain))
+        assert found == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("cls", [*PLAIN, *BASED])
+def test_most_levels_with_three_classes(cls):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([np.arange(65535), rng.integers(0, 65535, 3000)]).astype(np.float64)[:, None]
+    y = (X[:, 0] // 7 % 3).astype(int)
+    options = {"n_estimators": 1, "max_leaf_nodes": 3, "n_jobs": 2, "categorical_features": [0]}
+    model = cls(**options, min_samples_category=0).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert cls(**options).fit(X, y).model_.ensemble.subset is not None
+    assert model.model_.predict(np.array([[np.nan], [65535.0], [0.5]])).tolist() == [model.predict([[np.nan]])[0]] * 3
+
+
+@pytest.mark.parametrize("cls", [*PLAIN, *BASED])
+def test_trainings_with_categories(cls):
+    """Any number of threads, going on, and scores of the file by the slow reader."""
+    X, data = with_categories(500, 30, np.random.default_rng(1), K=4)
+    y = np.empty(500, dtype=int)
+    y[data.rows] = data.y
+    options = {"random_state": 0, "subsample": 0.7, "max_features": 0.8, "categorical_features": [0, 2]}
+    one = cls(n_estimators=6, n_jobs=1, **options).fit(X, y)
+    assert cls(n_estimators=6, n_jobs=3, **options).fit(X, y).model_.to_bytes() == one.model_.to_bytes()
+    part = cls(n_estimators=3, warm_start=True, **options).fit(X, y).set_params(n_estimators=6).fit(X, y)
+    assert part.decision_function(X).tobytes() == one.decision_function(X).tobytes()
+    reader = File(one.model_.to_bytes())
+    rows = np.vstack([X[:60], [[99.0, 1, 3.5, 0], [-1, 2, 1e9, 3], [np.nan] * 4, [29.5, 0, -0.0, 1]]])
+    expected = np.array([reader.scores(np.float32(row).tolist()) for row in rows])
+    assert one.model_.raw_scores(rows).tobytes() == expected.tobytes()
+    assert one.model_.ensemble.subset.max() > 0
+    with_more = cls(n_estimators=3, **options).fit(X, y, init_model=one)
+    assert with_more.model_.n_rounds == 9
+    assert one.refit_leaves(X, y).model_.ensemble.subset.max() > 0

@@ -91,8 +91,9 @@ def check_bits(program, tmp_path):
             check_model(program, tmp_path, model.with_temperature(0.3), random_rows(37, n_features), cut)
             for n in (1, 3, 4, 16, 17) if mode == "code" and cut is None else ():
                 check_model(program, tmp_path, model, random_rows(n, n_features), cut)
-    for n_classes, n_features in ((3, 4), (20, 9)):
-        model = Model.from_ensemble(random_sets(9, n_features, n_classes), range(n_classes), link="softmax")
+    for n_classes, n_features, vector in ((3, 4, True), (20, 9, True), (3, 4, False), (20, 9, False)):
+        trees = random_sets(9, n_features, n_classes, vector=vector)
+        model = Model.from_ensemble(trees, range(n_classes), link="softmax")
         for n, cut in ((1, None), (17, None), (37, 5)):
             check_model(program, tmp_path, model, with_codes(random_rows(n, n_features)), cut)
     for n_classes, share, leaves in ((3, 0.5, "float32"), (40, 0.1, "float16")):

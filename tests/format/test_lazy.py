@@ -78,7 +78,8 @@ def lazy_models():
         yield Model.from_ensemble(stumps, range(5), layout=layout), random_rows(12, 9)
     for mode in ("scalar", "base", "vector", "code", "hamming", "exp"):
         yield Model.from_ensemble(random_trees(5, 40, 4, mode), range(4)), random_rows(12, 40)
-    yield Model.from_ensemble(random_sets(5, 9, 5), range(5)), with_codes(random_rows(12, 9))
+    for vector in (True, False):
+        yield Model.from_ensemble(random_sets(5, 9, 5, vector=vector), range(5)), with_codes(random_rows(12, 9))
     yield Model.from_ensemble(random_linear(9, 3), range(3)), finite_rows(12, 9)
     yield Model.from_ensemble(random_kernel(3, 9, 3, "rbf", True), range(3)), finite_rows(12, 9)
     yield exits_of_sets(5), with_codes(random_rows(12, 9))

@@ -237,21 +237,25 @@ def random_entries(n_rounds, n_features, n_classes, share=0.3, **more):
     return replace(trees, leaf=LeafEntries.of(np.where(rng.random(trees.leaf.shape) < share, trees.leaf, 0)))
 
 
-def random_sets(n_rounds, n_features, n_classes, seed=0):
-    """Random trees over features of which number 1 has 300 categories and number 3 has 11 with names."""
+def random_sets(n_rounds, n_features, n_classes, seed=0, vector=True):
+    """Random trees over features of which number 1 has 300 categories and number 3 has 11 with names.
+
+    With ``vector`` False they are of one class each, most of them with a base class.
+    """
     rng = np.random.default_rng(seed)
     names = ["", *sorted(f"level {j} \u00e9" for j in range(10))]
     categories = Categories(np.array([1, 3]), np.array([300, 11]), (None, names))
-    builder = TreesBuilder(n_classes, n_features, True, categories=categories)
-    for _ in range(n_rounds):
+    builder = TreesBuilder(n_classes, n_features, vector, categories=categories)
+    for t in range(n_rounds):
         s = int(rng.integers(0, 40))
         feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
         threshold, sets = rng.normal(size=s), {}
         for j in np.flatnonzero(np.isin(feature, [1, 3])).tolist():
             n, threshold[j] = 300 if feature[j] == 1 else 11, 0
             sets[j] = categories.packed(feature[j], np.flatnonzero(rng.random(n) < 0.4), nan_left[j])
-        leaf = rng.normal(size=(s + 1, n_classes))
-        builder.add_tree(feature, threshold, nan_left, random_right(s, rng), leaf, sets=sets)
+        leaf = rng.normal(size=(s + 1, n_classes) if vector else s + 1)
+        of = (-1, -1) if vector else (t % n_classes, -1 if t % 3 == 0 else (t + 1) % n_classes)
+        builder.add_tree(feature, threshold, nan_left, random_right(s, rng), leaf, *of, sets=sets)
         builder.end_round()
     return builder.freeze()
 

@@ -15,20 +15,30 @@ CLOSE = 1e-3  # gains within this share of the best are looked at as its rivals
 
 
 class View:
-    """Features of the training rows: values, thresholds by column and the number of thresholds below every value."""
+    """Features of the training rows: values, thresholds by column and the number of thresholds below every value.
 
-    def __init__(self, data, X):
+    ``least``: of the columns of categories, weights of their levels in a node below which these go together, and are in
+    parts; ``level_cost``: gain in integers that a set loses for each of the latter but two.
+    """
+
+    def __init__(self, data, X, least=None, level_cost=0.0):
         X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
         self.X = X[data.rows].astype(np.float32)
-        self.cuts, self.bins = {}, {}
+        self.cuts, self.bins, self.least, self.levels = {}, {}, least or {}, {}
+        self.level_cost = level_cost
         for f, column in enumerate(data.column):
             cuts = data.columns.threshold[data.columns.threshold_ptr[f] : data.columns.threshold_ptr[f + 1]]
             values = self.X[:, column]
             self.cuts[int(column)] = cuts
             self.bins[int(column)] = np.where(np.isnan(values), -1, (values[:, None] > cuts).sum(axis=1))
+            if int(column) in self.least:
+                self.levels[int(column)] = levels = np.unique(values[~np.isnan(values)])
+                self.bins[int(column)] = np.where(np.isnan(values), -1, np.searchsorted(levels, values))
 
     def goes_left(self, rows, split):
         values = self.X[rows, split.column]
+        if split.subset is not None:
+            return np.isin(values, split.subset) | (np.isnan(values) & split.nan_left)
         return (values <= split.threshold) | (np.isnan(values) & split.nan_left)
 
 
@@ -43,6 +53,7 @@ class Split:
     threshold: float
     gain: float = 0.0
     runner_up: float = 0.0
+    subset: tuple | None = None
 
 
 @dataclass
@@ -66,6 +77,7 @@ class Tree:
     gain: list = field(default_factory=list)
     leaf_rows: list = field(default_factory=list)
     splits: list = field(default_factory=list)
+    subsets: dict = field(default_factory=dict)
     root: Node | None = None
 
     def leaf_of(self, view, rows):
@@ -108,12 +120,60 @@ def gain_of(left, right, l2=0.0):
         return d / hl * (d / hr) / (hl + hr) - g / (hl + hr) * (g / h) * l2
 
 
+def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
+    """The best set of levels of a column as a `Split`, or None.
+
+    Levels are ordered by g / h, rare ones by their common g / h. Every beginning of the order is tried, with missing
+    rows right, then left; the first of equals is taken. The heavier side is the right one.
+    """
+    bins, n_levels = view.bins[column][rows], len(view.levels[column])
+    by_bin = np.array([np.bincount(bins + 1, v[rows], n_levels + 1) for v in values]).astype(np.int64)
+    gone, cells, total = by_bin[:, 0], by_bin[:, 1:], by_bin.sum(axis=1)
+    there = np.flatnonzero(cells[1])
+    rare = cells[2, there] < view.least[column][0][there]
+    together = cells[:, there[rare]].sum(axis=1)
+    sums = np.where(rare, together[:, None], cells[:, there])
+    key = (sums[0] / sums[1]).astype(np.float32)
+    order = sorted(range(len(there)), key=lambda j: (key[j], j))
+    best, left = None, np.zeros(3, dtype=np.int64)
+    for place, j in enumerate(order):
+        left = left + cells[:, there[j]]
+        if rare[j] and place + 1 < len(order) and rare[order[place + 1]]:
+            continue
+        for side in range(1 + bool(gone[1])):
+            own = left + side * gone
+            right = total - own
+            if min(own[2], right[2]) < least or min(own[1], right[1]) < least_h:
+                continue
+            found = float(score(own, right, real, l2))
+            if best is None or found > best[0]:
+                best = found, place, bool(side), own
+    if best is None:
+        return None
+    found, place, nan_left, own = best
+    in_parts = ~rare & (cells[2, there] < view.least[column][1][there])
+    found -= view.level_cost * max(int(in_parts.sum()) - 2, 0) * float(total[1])
+    if found <= 0:
+        return None
+    subset = {int(there[j]) for j in order[: place + 1]}
+    gain = float(gain_of(own, total - own, l2))
+    if 2 * own[2] > total[2]:
+        subset, nan_left = set(there.tolist()) - subset, bool(gone[1]) and not nan_left
+    values = tuple(float(view.levels[column][b]) for b in sorted(subset))
+    return Split(found, column, 0, nan_left, 0.0, gain, subset=values)
+
+
 def best_split(view, rows, values, least, real, columns, l2=0.0, least_h=0):
     """The best split of a node: lower columns, thresholds and missing right first among equals; or None."""
     total = np.array([v[rows].sum() for v in values])
     best, gains = None, {}
     for column, cuts in view.cuts.items():
         if columns is not None and column not in columns:
+            continue
+        if column in view.levels:
+            found = best_subset(view, rows, values, column, least, real, l2, least_h)
+            if found is not None and (best is None or found.score > best.score):
+                best = found
             continue
         bins = view.bins[column][rows]
         size = len(cuts) + 1
@@ -201,6 +261,8 @@ def _preorder(node, tree):
     tree.nan_left.append(node.best.nan_left)
     tree.gain.append(node.best.gain)
     tree.right.append(0)
+    if node.best.subset is not None:
+        tree.subsets[at] = node.best.subset
     _preorder(node.left, tree)
     tree.right[at] = len(tree.column) - at
     _preorder(node.right, tree)

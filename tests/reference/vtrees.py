@@ -174,8 +174,11 @@ def order_of(sums, weights, u, rare):
     return sorted(range(len(key)), key=lambda j: (key[j], j))
 
 
-def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_levels):
-    """(score, bins on the left, nan_left) of one categorical feature at a node, or None."""
+def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_levels, level_cost=0.0):
+    """(score, bins on the left, nan_left) of one categorical feature at a node, or None.
+
+    least_levels: (2, n) weights below which levels go together, and are in parts.
+    """
     G = A.sum(axis=0)
     weight = float(G[n_classes])
     mean = G / weight
@@ -186,7 +189,7 @@ def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_lev
         return None
     weights = cells[:, n_classes]
     sums = cells[:, :n_classes] - weights[:, None] * mean[:n_classes]
-    rare = weights < np.asarray(least_levels)[levels]
+    rare, in_parts = weights < least_levels[0][levels], weights < least_levels[1][levels]
     u, best = leading(sums, weights), None
     for _ in range(5):
         order = order_of(sums, weights, u, rare)
@@ -222,13 +225,17 @@ def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_lev
     if best is None:
         return None
     score, subset, side, left = best
+    score -= level_cost * max(int((in_parts & ~rare).sum()) - 2, 0) / weight
+    if score <= 0:
+        return None
     if 2 * left > weight:
         subset, side = set(levels.tolist()) - subset, bool(gone.any()) and not side
     return score, frozenset(subset), bool(side)
 
 
 def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least, share=1.0,
-         pool=None, min_gain=0.0, least_levels=None, number=None, worth=None, used=None, new_worth=1.0):  # fmt: skip
+         pool=None, min_gain=0.0, least_levels=None, number=None, worth=None, used=None, new_worth=1.0,
+         level_cost=0.0):  # fmt: skip
     """One tree on integers A (m, width): (splits in preorder, leaf of every row).
 
     bins: (d, m), n_bins for missing rows. A split is (feature, position, nan_left, right, gain). Gains are
@@ -246,7 +253,10 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
         for f in (features[j] for j in sample(key, len(features), take)):
             part = bins[f][rows], n_bins[f], has_missing[f], A[rows], lanes, n_classes, least
             paid = (None, 1.0) if used is None else (used[f], new_worth)
-            split = best_subset(*part, least_levels[f]) if f in (least_levels or ()) else best_of_feature(*part, *paid)
+            if f in (least_levels or ()):
+                split = best_subset(*part, least_levels[f], level_cost)
+            else:
+                split = best_of_feature(*part, *paid)
             if split is not None:
                 best.append((f, split[0] * (1.0 if worth is None else worth[f]), *split[1:]))
         if best:

@@ -20,7 +20,7 @@ def stump(polarity):
 def tree():
     """Feature 0 above 1 (or missing): -1; otherwise -1 or +1 by feature 1."""
     parts = [0, 1], [1.0, 1.0], [False, False], [2, 1], [-1.0, 1.0, -1.0], [3.0, 2.0]
-    return TreeFit(*(np.array(part) for part in parts), 0, 1.0, np.array([-1, 1, -1, -1, -1], dtype=np.int8))
+    return TreeFit(*(np.array(part) for part in parts), 0, 1.0, np.array([-1, 1, -1, -1, -1], dtype=np.int8), {})
 
 
 def scores(builder):

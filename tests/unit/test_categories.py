@@ -8,7 +8,8 @@ import scipy.sparse
 from reference.modelreader import File
 from reference.scoring import exits_of_sets, random_rows, random_sets, with_codes
 
-from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier, load_model
+import pymcboost
+from pymcboost import JointBoostClassifier, VectorTreeBoostClassifier, load_model
 from pymcboost.callbacks import Checkpoint
 from pymcboost.export import integer_labels, to_c, to_onnx, to_treelite
 from pymcboost.inspection import contributions, curve, importance, plot_importance, plot_tree, to_frame
@@ -53,9 +54,10 @@ def fitted():
     return VectorTreeBoostClassifier(**SMALL, categorical_features=WANTED).fit(X, y)
 
 
+@pytest.mark.parametrize("vector", [True, False])
 @pytest.mark.parametrize(("d", "n_classes"), [(4, 3), (9, 2), (700, 18)])
-def test_scores_of_sets_equal_the_twin(d, n_classes):
-    trees = random_sets(9, d, n_classes)
+def test_scores_of_sets_equal_the_twin(d, n_classes, vector):
+    trees = random_sets(9, d, n_classes, vector=vector)
     model = Model.from_ensemble(trees, range(n_classes), link="softmax")
     X = with_codes(random_rows(21, d))
     reader = File(model.to_bytes())
@@ -65,7 +67,13 @@ def test_scores_of_sets_equal_the_twin(d, n_classes):
     leaves, ends = model.apply(X), trees.offset + np.arange(len(trees.offset))
     sums = np.tile(trees.bias.astype(np.float64), (len(X), 1))
     for t in range(len(trees)):
-        sums += trees.leaf[ends[t] + leaves[:, t]]
+        value = trees.leaf[ends[t] + leaves[:, t]]
+        if vector:
+            sums += value
+            continue
+        sums[:, trees.cls[t]] += value
+        if trees.base[t] >= 0:
+            sums[:, trees.base[t]] -= value
     assert sums.tobytes() == expected.tobytes()
     for rounds, scores in enumerate(model.staged_decision_function(X), 1):
         part = model.truncate(rounds)
@@ -170,7 +178,7 @@ def test_wrong_input_is_explained():
     with pytest.raises(ValueError, match="text in an array; give X as a data frame"):
         VectorTreeBoostClassifier(categorical_features=[0]).fit(np.array([["a"], ["b"]], dtype=object), [0, 1])
     with pytest.raises(TypeError, match="categorical_features"):
-        MCBoostClassifier(categorical_features=[0])
+        JointBoostClassifier(categorical_features=[0])
 
 
 def test_trainings_go_on_to_the_same_bytes(fitted, tmp_path):
@@ -367,3 +375,67 @@ def test_many_classes(n_classes):
     ordered = VectorTreeBoostClassifier(**options).fit(X, y)
     assert model.model_.ensemble.subset.any()
     assert model.score(X, y) > max(0.8, ordered.score(X, y) - 0.05)
+
+
+TAKERS = sorted(
+    name
+    for name in pymcboost.__all__
+    if "min_samples_category" in getattr(getattr(pymcboost, name), "__dataclass_fields__", ())
+)
+
+
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+@pytest.mark.parametrize("name", TAKERS)
+def test_all_that_take_categories(name, weak_learner):
+    """Frames and codes, the slow reader, threads, going on from half of the rounds, and text of the sets."""
+    cls, (X, y) = getattr(pymcboost, name), frame()
+    options = {"categorical_features": WANTED, "random_state": 0, "min_samples_category": 2, "n_estimators": 4}
+    if "weak_learner" in cls.__dataclass_fields__:
+        options["weak_learner"] = weak_learner
+    model = cls(n_jobs=1, **options).fit(X, y)
+    trees = model.model_.ensemble
+    assert trees.subset.max() > 0
+    assert weak_learner == "tree" or "weak_learner" not in options or np.diff(trees.offset).max() == 1
+    assert cls(n_jobs=3, **options).fit(X, y).model_.to_bytes() == model.model_.to_bytes()
+    part = cls(**{**options, "n_estimators": 2}, warm_start=True).fit(X, y).set_params(n_estimators=4).fit(X, y)
+    assert part.model_.to_bytes() == model.model_.to_bytes()
+    rows = frame(60, 3)[0].assign(code=[50.0, -1.0, 0.5, np.nan] * 15)
+    codes = model.model_.categories.encoded(rows).to_numpy(np.float32)
+    reader = File(model.model_.to_bytes())
+    expected = np.array([reader.scores(row) for row in codes.tolist()])
+    assert model.model_.raw_scores(codes).tobytes() == expected.tobytes()
+    assert model.decision_function(rows).tobytes() == model.model_.decision_function(codes).tobytes()
+    missing = rows.assign(code=np.nan)
+    assert model.predict(missing).tolist() == model.predict(rows).tolist()
+    assert " in {" in "".join(as_text(model.model_))
+    with pytest.raises(ValueError, match="no categories; save the model as a list"):
+        model.save("never.mcb", layout="interval")
+
+
+@pytest.mark.parametrize("name", ["LogitBoostClassifier", "ABCMartClassifier", "MCBoostClassifier"])
+def test_what_needs_thresholds_refuses_sets_of_other_trees(name):
+    X, y = frame()
+    model = getattr(pymcboost, name)(n_estimators=3, categorical_features=WANTED).fit(X, y).model_
+    codes = model.categories.encoded(X).to_numpy(np.float32)
+    for ask in (
+        lambda: to_c(model), lambda: to_onnx(model), lambda: integer_labels(model, "int16", codes),
+        lambda: model.with_covers(codes), lambda: contributions(model, codes, codes),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="need thresholds in all splits, and this model has categories"):
+            ask()
+    early = model.with_early_exit("certified")
+    assert early.predict(codes, early="certified").tolist() == model.predict(codes).tolist()
+
+
+def test_stumps_without_categories_are_stumps():
+    X, y = frame()
+    for given in (X[["number"]], X[["number"]].to_numpy()):
+        model = pymcboost.MCBoostClassifier(n_estimators=3).fit(given, y).model_
+        assert model.layout == "list" and type(model.ensemble).__name__ == "Stumps"
+
+
+def test_at_most_15_classes_of_classification_trees():
+    X = np.arange(200.0).reshape(-1, 1) % 20
+    model = pymcboost.SAMMEClassifier(n_estimators=1, categorical_features=[0])
+    with pytest.raises(ValueError, match="it is for at most 15 classes, not 20; set categorical_features to None"):
+        model.fit(X, X[:, 0].astype(int))

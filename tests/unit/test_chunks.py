@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier, threads
+from pymcboost import ABCMartClassifier, LogitBoostClassifier, MCBoostClassifier, VectorTreeBoostClassifier, threads
 from pymcboost.data import Chunks, mapped
 
 N = 6000
@@ -67,6 +67,16 @@ def test_bytes_do_not_depend_on_blocks(n, weighted):
 def test_bytes_with_all_that_a_training_does(params):
     X, y, weight = made()
     assert file_of(trees(**params).fit(Chunks(cut([100], X, y, weight)))) == file_of(trees(**params).fit(X, y, weight))
+
+
+@pytest.mark.parametrize("cls", [LogitBoostClassifier, ABCMartClassifier])
+@pytest.mark.parametrize("n", [200, N])
+def test_class_wise_trees(cls, n):
+    X, y, weight = made(n)
+    for more in ({}, {"subsample": 0.5, "max_features": 0.5, "class_weight": "balanced"}):
+        params = {"n_estimators": 3, "random_state": 0, **more}
+        expected = file_of(cls(**params).fit(X, y, weight))
+        assert file_of(cls(**params).fit(Chunks(cut([100], X, y, weight)))) == expected
 
 
 def test_rows_with_any_number_of_labels():
@@ -171,7 +181,7 @@ def test_wrong_use(tmp_path):
     with pytest.raises(NotADirectoryError, match="make it, or give another one"):
         Chunks([], tmp_path / "none")
     chunks = Chunks([(X100, Y100)])
-    with pytest.raises(TypeError, match="MCBoostClassifier takes no Chunks, VectorTreeBoostClassifier does"):
+    with pytest.raises(TypeError, match="MCBoostClassifier takes no Chunks, vector trees and class-wise trees do"):
         MCBoostClassifier().fit(chunks)
     for more in ({"y": Y100}, {"sample_weight": W100}):
         with pytest.raises(TypeError, match="Chunks have labels and weights in their blocks"):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from unit.test_workers import rows
 
-from pymcboost import VectorTreeBoostClassifier
+from pymcboost import ABCLogitBoostClassifier, VectorTreeBoostClassifier
 
 pytest.importorskip("distributed")
 pytest.importorskip("xgboost")
 da = pytest.importorskip("dask.array")
 
-from pymcboost.dask import DaskVectorTreeBoostClassifier  # noqa: E402
+from pymcboost.dask import DaskABCLogitBoostClassifier, DaskVectorTreeBoostClassifier  # noqa: E402
 
 PARAMS = {"n_estimators": 10, "random_state": 0, "calibrate": None}
 
@@ -46,6 +46,15 @@ def test_model_is_that_of_the_rows_in_memory(client):
         assert lazy.chunks[0] == dX.chunks[0]
         assert lazy.dtype == want.dtype
         assert np.array_equal(lazy.compute(), want)
+
+
+def test_class_wise_trees(client):
+    X, y = rows()
+    params = {"n_estimators": 5, "subsample": 0.5, "gap": 2, "random_state": 0}
+    whole = ABCLogitBoostClassifier(**params).fit(X, y)
+    found = DaskABCLogitBoostClassifier(client=client, **params).fit(*divided(X, y))
+    assert found.model_.to_bytes() == whole.model_.to_bytes()
+    assert type(found.to_local()) is ABCLogitBoostClassifier
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from reference.modelreader import File
 from reference.scoring import random_kernel, random_linear, random_rows, random_stumps, random_trees
 
 from pymcboost.model import early
-from pymcboost.model.early import bounds, checkpoints, may_fail, rounded_up
+from pymcboost.model.early import bounds, checkpoints, looks, may_fail, rounded_up
 from pymcboost.model.model import Model
 
 WAYS = ("certified", "calibrated", "rejection")
@@ -21,7 +21,7 @@ WAYS = ("certified", "calibrated", "rejection")
 def small_models(monkeypatch):
     """Bounds of small models take more than they may, and are as dense as they can be."""
     monkeypatch.setattr(early, "SHARE", 100.0)
-    monkeypatch.setattr(early, "EARLIEST", 0.0)
+    monkeypatch.setattr(early, "LOOKS", tuple(np.linspace(0, 1, 200)))
     monkeypatch.setattr(early, "STEP", 1)
 
 
@@ -205,6 +205,37 @@ def test_one_tree_and_no_rows():
             assert [len(part) for part in model.predict_early(np.zeros((0, 5)), way)] == [0, 0]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_looks_take_the_least_time_of_all_choices(monkeypatch, seed):
+    """Against all sets of places to look at."""
+    draw = np.random.default_rng(seed)
+    cost, n = draw.integers(1, 30), 100
+    monkeypatch.setattr(early, "LOOK", cost)
+    at = np.sort(draw.choice(np.arange(1, n), 6, replace=False))
+    exits = draw.choice(np.append(at, n), draw.integers(1, 40))
+
+    def time(chosen):
+        total = 0
+        for first in exits:
+            seen = [place for place in at[chosen] if place < first]
+            left = [place for place in at[chosen] if place >= first]
+            total += left[0] + cost * (len(seen) + 1) if left else n + cost * len(seen)
+        return total
+
+    choices = np.array(list(np.ndindex(*(2,) * len(at))), dtype=bool)
+    assert time(looks(exits, at, n)) == min(map(time, choices))
+
+
+def test_where_no_row_exits_nothing_is_looked_at():
+    """The file has one checkpoint of infinite bounds, which costs nothing."""
+    X = random_rows(100, 5)
+    model = model_of(random_trees(60, 5, 3, "vector")).with_early_exit("certified", X)
+    assert "certified" in model.early_exits
+    assert np.isinf(model._sections()["pair"]).all()
+    labels, learners = model.predict_early(X)
+    assert (labels == model.predict(X)).all() and (learners == model.n_learners).all()
+
+
 def test_rounded_up_is_never_below():
     rng = np.random.default_rng(0)
     for scale, dtype in ((1.0, np.float16), (1e4, np.float16), (1e5, np.float32), (1e-30, np.float32), (1e300, None)):
@@ -244,7 +275,7 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
         (model_of(random_kernel(5, 5, 3)), "this model has none .kernel machine"),
         (model_of(random_trees(5, 5, 3, "hamming")), "decoder='hamming'"),
     ):
-        for way in WAYS:
+        for way in set(WAYS) - set(model.early_exits):  # linear machines have certified ones as they are
             with pytest.raises(ValueError, match=why):
                 model.with_early_exit(way, X, background=0 if way == "rejection" else None)
     for options, why in (

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pymcboost import VectorTreeBoostClassifier, load_model, load_svmlight
+from pymcboost import ABCLogitBoostClassifier, VectorTreeBoostClassifier, load_model, load_svmlight
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 PROGRAM = Path(__file__).parents[1] / "divided" / "mpi_fit.py"
@@ -26,13 +26,14 @@ def mpiexec(n, *command, seconds=60):
     )  # fmt: skip
 
 
-def test_three_processes_have_the_model_of_one():
+def test_three_processes_have_the_models_of_one():
     from divided.mpi_fit import rows
 
     X, y = rows()
-    model = VectorTreeBoostClassifier(n_estimators=20, random_state=0, calibrate=None).fit(X, y).model_
-    want = hashlib.sha256(model.to_bytes()).hexdigest()
-    done = mpiexec(3, str(PROGRAM))
+    both = VectorTreeBoostClassifier, ABCLogitBoostClassifier
+    models = [cls(n_estimators=20, random_state=0, calibrate=None).fit(X, y).model_.to_bytes() for cls in both]
+    want = hashlib.sha256(b"".join(models)).hexdigest()
+    done = mpiexec(3, str(PROGRAM), "none", *(cls.__name__ for cls in both))
     assert sorted(done.stdout.splitlines()) == [f"worker {r}: {want}" for r in range(3)], done.stderr
 
 
@@ -64,7 +65,11 @@ def test_process_that_stops_ends_all(trouble):
         assert "worker 0 of 2 has waited 5 s for the others" in done.stderr
 
 
-def test_command_line_trains_on_parts(tmp_path):
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [(VectorTreeBoostClassifier, ["--split-columns", "auto"]), (ABCLogitBoostClassifier, ["--gap", "10"])],
+)
+def test_command_line_trains_on_parts(cls, options, tmp_path):
     rng = np.random.default_rng(1)
     lines = []
     for _ in range(600):
@@ -74,13 +79,13 @@ def test_command_line_trains_on_parts(tmp_path):
     for r, part in enumerate((lines[:100], lines[100:])):
         (tmp_path / f"part-{r}.svm").write_text("\n".join(part) + "\n")
     (tmp_path / "all.svm").write_text("\n".join(lines) + "\n")
-    options = ["-a", "vector-tree", "--calibrate", "none", "-n", "20", "-S", "1", "--split-columns", "auto"]
+    options = ["-a", cls.algorithm, "--calibrate", "none", "-n", "20", "-S", "1", *options]
     where = str(tmp_path / "parts.mcb")
     done = mpiexec(2, "-m", "pymcboost.cli.train", *options, "--mpi", str(tmp_path / "part-%r.svm"), where)
     assert done.returncode == 0, done.stderr
     data = load_svmlight(tmp_path / "all.svm")
     X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
-    whole = VectorTreeBoostClassifier(n_estimators=20, random_state=1, calibrate=None).fit(X, data.y)
+    whole = cls(n_estimators=20, random_state=1, calibrate=None).fit(X, data.y)
     assert np.array_equal(load_model(where).decision_function(X), whole.decision_function(X))
 
 

@@ -375,7 +375,7 @@ def test_units(cell_words):
 
 def test_too_many_rows_for_the_counts():
     class Rows:
-        n_rows, weight, weight_unit = 1 << 23, np.ones(1), 1.0
+        total_rows, total_weight, weight_ends, weight, weight_unit = 1 << 23, 2.0**23, (1.0, 1.0), np.ones(1), 1.0
 
     Quantiser(Rows, 1, 5.0)
     with pytest.raises(ValueError, match="8388608 rows are too many"):

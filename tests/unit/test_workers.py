@@ -325,3 +325,56 @@ def test_categories_that_only_some_workers_have(codes):
 
     found = run(2, task)
     assert [its == one.model_.to_bytes() for its in found] == [True, True], found
+
+
+@pytest.mark.parametrize("series", [False, True])
+def test_parts_of_a_validation_frame_keep_names_and_types(series):
+    """Each worker gives a part of it, with the categories of its own rows."""
+    X, y = rows()
+    X[:, 4] = np.random.default_rng(0).integers(0, 12, len(y))
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    frame["e"] = [f"level {int(code)}" for code in X[:, 4]]
+    labels = pandas.Series(y) if series else y
+
+    def part_of(part):
+        own = frame.iloc[part].copy()
+        own["e"] = pandas.Categorical(own["e"])
+        return own, labels.iloc[part] if series else labels[part]
+
+    params = {"n_estimators": 6, "random_state": 0, "n_jobs": 1, "early_stopping": True}
+    whole, held = np.arange(len(y) - 90), np.arange(len(y) - 90, len(y))
+    X_val, y_val = part_of(held)
+    one = VectorTreeBoostClassifier(**params).fit(*part_of(whole), X_val=X_val, y_val=y_val)
+    parts, held_parts = np.array_split(whole, 3), np.array_split(held, 3)
+
+    def task(workers):
+        X_own, y_own = part_of(held_parts[workers.rank])
+        model = VectorTreeBoostClassifier(**params)
+        return model.fit(*part_of(parts[workers.rank]), X_val=X_own, y_val=y_own, comm=workers).model_.to_bytes()
+
+    found = run(3, task)
+    assert [type(its) for its in found] == [bytes] * 3, found
+    assert set(found) == {one.model_.to_bytes()}
+
+
+@pytest.mark.parametrize("rest", [0, 40])
+def test_a_worker_without_values_of_a_category(rest):
+    """It has no rows, or a column of missing values; all workers without any are refused."""
+    X, y = rows(600)
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    frame["e"] = [f"level {code}" for code in np.random.default_rng(0).integers(0, 12, 600)]
+    frame.loc[600 - rest :, "e"] = None
+    params = {"n_estimators": 4, "calibrate": None, "random_state": 0, "categorical_features": ["e"]}
+    one = VectorTreeBoostClassifier(**params).fit(frame, y).model_.to_bytes()
+    parts = [np.arange(600 - rest), np.arange(600 - rest, 600)]
+
+    def task(workers, part):
+        return VectorTreeBoostClassifier(**params).fit(frame.iloc[part], y[part], comm=workers).model_.to_bytes()
+
+    found = run(2, lambda workers: task(workers, parts[workers.rank]))
+    assert [its == one for its in found] == [True, True], found
+    frame["e"] = None
+    found = run(2, lambda workers: task(workers, np.arange(600)[workers.rank :: 2]))
+    assert "column 4 of X is missing in all rows of all workers" in str(found)

@@ -58,6 +58,19 @@ def ours(prepare=None, native=False):
     return run
 
 
+def class_wise(native):
+    """Class-wise trees on the columns as they are."""
+
+    def run(X, y, X_test, columns, rounds, seed):
+        from pymcboost import LogitBoostClassifier
+
+        chosen = list(columns) if native else None
+        model = LogitBoostClassifier(n_estimators=rounds, random_state=seed, n_jobs=1, categorical_features=chosen)
+        return model.fit(X, y).predict_proba(X_test)
+
+    return run
+
+
 def one_hot():
     from sklearn.preprocessing import OneHotEncoder
 
@@ -98,6 +111,8 @@ COMPETITORS = {
     "ours, codes": ours(),
     "ours, OneHotEncoder": ours(one_hot),
     "ours, TargetEncoder": ours(means),
+    "ours, class-wise trees, sets": class_wise(native=True),
+    "ours, class-wise trees, codes": class_wise(native=False),
     "LightGBM, categorical_feature": lightgbm,
     "CatBoost, cat_features": catboost,
 }
@@ -111,7 +126,7 @@ def quality(p, y):
 
 @benchmark("categories")
 def bench_categories(options):
-    """Error and log loss of categories: sets, codes, indicators, means; LightGBM and CatBoost; one thread."""
+    """Error and log loss of categories: sets, codes, indicators, means, class-wise trees; LightGBM and CatBoost."""
     rounds, seeds = options.rounds or options.size(5, 100), options.size(1, 5)
     report = Report(
         {
@@ -142,9 +157,11 @@ def bench_categories(options):
             errors[case, name] = error
             more = {"log_loss": round(float(loss), 4), "cpu_s": round(float(seconds), 2)}
             report.add(f"{case}: {name}", error, "% error", **more)
-    first = next(iter(COMPETITORS))
+    first, second = "ours, sets of categories", "ours, class-wise trees, sets"
     for (case, name), error in errors.items():
-        if name != first and case.endswith("levels"):
+        if name not in (first, second) and case.endswith("levels"):
             report.target(f"{case}: error of sets / {name}", errors[case, first] / error, 1, at_most=True)
+        if not name.startswith("ours") and case.endswith("levels"):
+            report.target(f"{case}: error of class-wise sets / {name}", errors[case, second] / error, 1, at_most=True)
     entrants.tell(report)
     return report

@@ -46,23 +46,33 @@ class Ours:
         known = kind().get_params()
         given = {name: value for name, value in given.items() if name in known and value is not None}
         self.model = kind(**given).fit(X, y).model_.with_meta({})
-        self.rounds = self.model.n_rounds
+        self.rounds = self.model.n_rounds or rounds  # machines have no stages
 
     def evaluate(self, n, X, folder):
         """(codes, probabilities or None, bytes, words of score_one) after n rounds."""
-        model = self.model.truncate(n)
-        chances = model.predict_proba(X, n_jobs=1) if model.has_probabilities else None
+        model = self.model.truncate(n) if n < self.rounds else self.model
         path = Path(folder, "model.mcb")
-        model.save(path)
+        model = self.stored(model, path)
+        chances = model.predict_proba(X, n_jobs=1) if model.has_probabilities else None
         return model.predict_codes(X, n_jobs=1), chances, path.stat().st_size, ["ours", path]
+
+    @staticmethod
+    def stored(model, path):
+        """The model, which is then in this file."""
+        model.save(path)
+        return model
 
 
 class Packed(Ours):
-    """The same in the packed layout."""
+    """The same in the packed layout, with leaves of 8 bits."""
 
-    def __init__(self, *given, **more):
-        super().__init__(*given, **more)
-        self.model = self.model.from_bytes(self.model.to_bytes("packed"))
+    @staticmethod
+    def stored(model, path):
+        """As it is read from the packed file."""
+        from pymcboost import load_model
+
+        model.save(path, layout="packed", leaves="int8")
+        return load_model(path)
 
 
 class LightGBM:

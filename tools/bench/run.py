@@ -44,6 +44,7 @@ from bench import (  # noqa: F401
     trees_abc,
     trees_score,
     workers,
+    zeros,
 )
 from bench.report import BENCHMARKS, Options, markdown, print_report
 

@@ -1,4 +1,4 @@
-"""Rows divided among processes: vector trees with MPI against threads of one process, the same model in both."""
+"""Rows divided among processes: trees with MPI against threads of one process, the same model in both."""
 
 import hashlib
 import json
@@ -16,11 +16,17 @@ from shared.datasets import load_pooled
 from bench.report import Report, benchmark
 
 TOOLS = Path(__file__).resolve().parents[1]
-DATA, ROUNDS = "covtype", 100
+DATA = "covtype"
+# Estimator, rounds and ways of division, by the data.
+TRAININGS = {
+    "covtype": ("VectorTreeBoostClassifier", 100, ("2 processes", "4 processes")),
+    "poker": ("LogitBoostClassifier", 20, ("2 processes",)),
+}
 # Seconds that a process waits for a stopped one.
 FAULT_TIMEOUT = 5
 # Processes, threads of each, and how much longer than one process with two threads is asked at most.
 HOW = {"2 processes": (2, 1, 1.25), "4 processes": (4, 1, 1.6)}
+FIRST = "1 process, 2 threads"
 
 
 def work(name, rows, rounds, threads, timeout=600, folder=None):
@@ -30,7 +36,7 @@ def work(name, rows, rounds, threads, timeout=600, folder=None):
     """
     from mpi4py import MPI
 
-    from pymcboost import VectorTreeBoostClassifier
+    import pymcboost
     from pymcboost.comm import ALONE, MPIWorkers
 
     comm = MPI.COMM_WORLD
@@ -38,14 +44,15 @@ def work(name, rows, rounds, threads, timeout=600, folder=None):
     part = np.array_split(np.arange(len(y)), comm.size)[comm.rank]
     X, y = np.ascontiguousarray(X[part], dtype=np.float32), y[part]
     workers = MPIWorkers(comm, timeout) if comm.size > 1 else ALONE
-    model = VectorTreeBoostClassifier(n_estimators=rounds, calibrate=None, random_state=0, n_jobs=threads)
+    estimator = getattr(pymcboost, TRAININGS[name][0])
+    model = estimator(n_estimators=rounds, calibrate=None, random_state=0, n_jobs=threads)
     comm.Barrier()
     if folder:
         Path(folder, str(comm.rank)).write_text(str(os.getpid()))
     start, cpu = time.perf_counter(), time.process_time()
     model.fit(X, y, comm=workers)
     found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
-    leaves = float(np.mean(model.history_["n_leaves"]))
+    leaves = float(np.mean(model.history_.get("n_leaves", 0)))
     found |= {"sums": workers.n_sums, "MB": workers.n_bytes / 1e6, "leaves": leaves, "rows": len(part)}
     found["sha256"] = hashlib.sha256(model.model_.to_bytes()).hexdigest()
     if comm.rank == 0:
@@ -122,26 +129,33 @@ def bench_faults(options):
 
 @benchmark("workers")
 def bench_workers(options):
-    """Vector trees of processes with MPI against one process with two threads: seconds and bytes sent."""
-    name = options.data[0] if options.data else DATA
-    rows, rounds = options.size(2000, 10**9), options.rounds or options.size(3, ROUNDS)
-    report = Report({"data": name, "trees": rounds})
-    runs = {"1 process, 2 threads": [], **{how: [] for how in HOW}}
+    """Trees of processes with MPI against one process with two threads: seconds and bytes sent."""
+    names = options.data or list(TRAININGS)
+    report = Report({"data": " ".join(names)})
+    for name in names:
+        of_data(report, name, options)
+    return report
+
+
+def of_data(report, name, options):
+    """Race the divisions of one data set."""
+    estimator, rounds, ways = TRAININGS[name]
+    rows, rounds = options.size(2000, 10**9), options.rounds or options.size(3, rounds)
+    what = f"{name}, {rounds} rounds of {estimator}"
+    runs = {how: [] for how in (FIRST, *ways)}
     for _ in range(options.repeat):
         for how, found in runs.items():
             processes, threads, _ = HOW.get(how, (1, 2, 1))
             found.append(run(processes, name, rows, rounds, threads))
-    first, *others = runs
     seconds = {how: min(one["seconds"] for one in found) for how, found in runs.items()}
     for how, found in runs.items():
-        more = {"sums_a_tree": found[0]["sums"] / rounds, "MB_a_tree": found[0]["MB"] / rounds}
-        more = {key: round(value, 3) for key, value in more.items()}
-        report.add(how, seconds[how], "s", **more, leaves=round(found[0]["leaves"], 1), rows=found[0]["rows"])
-    for how in others:
-        report.target(f"{how} / {first}", seconds[how] / seconds[first], HOW[how][2], at_most=True)
+        more = {"sums_a_round": found[0]["sums"] / rounds, "MB_a_round": found[0]["MB"] / rounds}
+        more = {key: round(value, 3) for key, value in (more | {"leaves": found[0]["leaves"]}).items()}
+        report.add(f"{what}: {how}", seconds[how], "s", **more, rows=found[0]["rows"])
+    for how in ways:
+        report.target(f"{name}: {how} / {FIRST}", seconds[how] / seconds[FIRST], HOW[how][2], at_most=True)
     files = {one["sha256"] for found in runs.values() for one in found}
-    report.target("different models", len(files), 1, at_most=True, unit="")
-    return report
+    report.target(f"{name}: different models", len(files), 1, at_most=True, unit="")
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def tree_of_one_split(X, y, n_classes):
     data = TreeData(X, y, n_classes, np.ones(len(y)), n_threads=1)
     trees = ClassTrees(data, max_leaves=2, max_depth=None, min_samples_leaf=1, counts=False, n_threads=1)
     trees.restart(None)
-    return lambda: trees.grow([(0, -1)], 0.1, np.zeros(0, np.int32), np.zeros(0, np.uint8))
+    return lambda: trees.grow([(0, -1)], 0.1, None, np.zeros(0, np.uint8))
 
 
 # --------------------------------------------------------------------------------------------------------------------

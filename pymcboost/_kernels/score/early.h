@@ -7,9 +7,10 @@
 enum mcb_early { MCB_EARLY_CERTIFIED = 0, MCB_EARLY_CALIBRATED = 1, MCB_EARLY_REJECTION = 2 };
 
 /* Whether mcb_predict_early can leave learners out in this way. Not after mcb_truncate: what the file has is for all of
- * them. */
+ * them. Linear machines have certified exits after mcb_prepare_early. */
 MCB_API int mcb_has_early(const mcb_model *m, int way) {
     const mcb_section *s = m->section;
+    if (m->kind == MCB_KIND_LINEAR) return way == MCB_EARLY_CERTIFIED && m->basis;
     if (way < MCB_EARLY_CERTIFIED || way > MCB_EARLY_REJECTION || !s[MCB_S_PAIR + way].data) return 0;
     return m->n_learners == mcb__all_learners(m);
 }
@@ -21,12 +22,12 @@ typedef struct {
     uint64_t learner, split; /* the next ones */
     uint32_t top, rival;     /* the class that leads, and one that has kept it from being certain */
     int width;               /* of vectors */
-    int values;
+    int values, certified;
     const mcb__walk *walk;   /* null if the trees are not prepared */
     const mcb__block *block;
     size_t copied;           /* columns of the block */
     uint64_t begin, found;   /* trees whose leaves are known, in ranks */
-    size_t row[MCB__SORTED / 2];
+    size_t row[MCB__SORTED];
     uint16_t rank[MCB__R_COLUMNS];
     double sums[48];         /* where scores are whole vectors, so that they need no copies */
 } mcb__passage;
@@ -122,11 +123,12 @@ MCB__AVX512 MCB__APART void mcb__pass_ranked(const mcb_model *m, mcb__passage *s
     if (!s->found) mcb__rank_row(p->ranks, s->x, s->values, s->rank);
     for (; s->learner < end; s->learner += n) {
         const size_t *row;
-        float value[MCB__SORTED / 2];
+        float value[MCB__SORTED];
         if (s->learner == s->found) {
             uint64_t rest = m->n_learners - s->found, ahead = mcb__ahead(s->found);
+            if (s->certified) ahead = end - s->found < MCB__SORTED ? end - s->found : (uint64_t)MCB__SORTED;
             n = (size_t)(rest < ahead ? rest : ahead);
-            mcb__find_ranked(p->ranks, &p->ranks->early, s->found, n, s->rank, s->row);
+            mcb__find_ranked(p->ranks, &p->ranks->early[s->certified], s->found, n, s->rank, s->row);
             s->begin = s->found;
             s->found += n;
         }
@@ -239,13 +241,21 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
                                      uint32_t *label, uint64_t *n_learners) {
     const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
     const mcb__prepared *p = (const mcb__prepared *)m->prepared;
+    const int certified = way == MCB_EARLY_CERTIFIED;
     float v[MCB__COLUMNS];
     mcb__passage s;
-    uint64_t c, step = way == MCB_EARLY_CERTIFIED ? 2 : 1;
+    uint64_t c;
     if (!mcb_has_early(m, way)) return MCB_E_EARLY;
-    memset(&s, 0, sizeof s);
+    c = mcb__next_exit(m, certified, mcb__first_exit(m, certified));
+    if (c >= checkpoint->count && values == MCB_VALUES_F32) { /* nowhere to exit */
+        *label = mcb_predict(m, (const float *)x, scores);
+        *n_learners = m->n_learners;
+        return MCB_OK;
+    }
+    memset(&s, 0, offsetof(mcb__passage, row));
     s.x = x;
     s.values = values;
+    s.certified = certified;
     s.scores = scores;
     if (p && values == MCB_VALUES_F32 && p->ranks && p->step % 4 == 0 && p->step <= 48) s.scores = s.sums;
 #if MCB__VECTOR
@@ -253,10 +263,10 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
 #endif
     if (p && values == MCB_VALUES_F32) {
         s.block = p->block;
-        s.walk = p->early[way == MCB_EARLY_CERTIFIED];
+        s.walk = p->early[certified];
     }
     mcb_start_scores(m, 1, s.scores);
-    for (c = mcb__first_exit(m, way == MCB_EARLY_CERTIFIED); c < checkpoint->count; c += step) {
+    for (; c < checkpoint->count; c = mcb__next_exit(m, certified, c + 1 + (uint64_t)certified)) {
         mcb__pass(m, &s, mcb__uint(checkpoint, c), v);
         if (mcb__may_exit(m, &s, way, c)) break;
     }
@@ -272,8 +282,18 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
 
 /* Class of one row, which may leave the last learners out (enum mcb_early). scores (room for n_classes doubles) receives
  * the sums so far, n_learners how many learners they have. After mcb_prepare it is several times as fast. MCB_E_EARLY,
- * and nothing is written, unless mcb_has_early. */
+ * and nothing is written, unless mcb_has_early.
+ *
+ * The learners of a linear machine are the hyperplanes of its n_classes classes. Classes without theirs have scores that
+ * are nearly right, and below the largest, unless it is the only one that is left. */
 MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
                               uint64_t *n_learners) {
+    if (m->kind == MCB_KIND_LINEAR && mcb_has_early(m, way)) {
+        mcb__row row;
+        row.x = x;
+        row.index = 0;
+        row.n = m->n_features;
+        return mcb__predict_linear(m, &row, scores, label, n_learners);
+    }
     return mcb__predict_early(m, way, x, MCB_VALUES_F32, scores, label, n_learners);
 }

@@ -63,7 +63,7 @@ typedef struct {
     uint32_t n_columns, most;                            /* most: the largest power of 2 within thresholds of a column */
     const float *cut;       /* thresholds of each column, increasing */
     const uint32_t *node;   /* the root of a tree is where it is in the other layout */
-    mcb__sorted all, early;  /* early: in the groups of mcb__ahead, if the file has early exits */
+    mcb__sorted all, early[2]; /* early, where the file has such exits: in the groups of mcb__ahead, between bounds */
 } mcb__ranks;
 
 typedef struct {

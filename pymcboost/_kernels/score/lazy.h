@@ -52,10 +52,15 @@ MCB_API void mcb_scores_lazy(const mcb_model *m, mcb_feature get, void *context,
 MCB_API int mcb_predict_early_lazy(const mcb_model *m, int way, mcb_feature get, void *context, float *row,
                                    unsigned char *known, double *scores, uint32_t *label, uint64_t *n_learners) {
     mcb__lazy s;
+    uint32_t f;
     s.get = get;
     s.context = context;
     s.row = row;
     s.known = known;
+    if (m->kind == MCB_KIND_LINEAR && mcb_has_early(m, way)) { /* every hyperplane asks for everything */
+        for (f = 0; f < m->n_features; f++) mcb__ask(&s, f);
+        return mcb_predict_early(m, way, row, scores, label, n_learners);
+    }
     return mcb__predict_early(m, way, &s, MCB__VALUES_LAZY, scores, label, n_learners);
 }
 

@@ -31,6 +31,9 @@
  *     if (mcb_has_early(&model, MCB_EARLY_CERTIFIED))     // the label of all learners, without some of them
  *         mcb_predict_early(&model, MCB_EARLY_CERTIFIED, row, scores, &k, &learners);
  *
+ * Linear machines leave hyperplanes out after mcb_prepare_early, which takes memory as mcb_prepare does; the file needs
+ * nothing for that. mcb_predict_early_sparse takes rows that are mostly 0.
+ *
  * A program that computes features when they are asked for keeps a row and a bit for each of its features:
  *
  *     memset(known, 0, (model.n_features + 7) / 8);       // before each row
@@ -106,6 +109,7 @@ extern "C" {
 #include "trees.h"
 #include "packed_row.h"
 #include "layout.h"
+#include "exits.h"
 #include "ranks.h"
 #include "prepare.h"
 #include "ranked.h"
@@ -115,6 +119,8 @@ extern "C" {
 #include "machines.h"
 #include "sparse.h"
 #include "scores.h"
+#include "basis.h"
+#include "planes.h"
 #include "early.h"
 #include "lazy.h"
 #include "links.h"

@@ -76,6 +76,7 @@ typedef struct {
     uint64_t n_rounds;   /* rounds in use that are complete; a stump is a round of its own */
     mcb_section section[MCB_N_SLOTS];
     const void *prepared; /* set by mcb_prepare */
+    const void *basis;    /* set by mcb_prepare_early */
     /* Where a refused file is wrong; valid after mcb_open returned an error. */
     int error;
     int error_has_numbers; /* error_found and error_expected mean something */

@@ -109,24 +109,16 @@ static inline void mcb__sort_trees(const mcb__tree *tree, uint64_t t, uint32_t n
     }
 }
 
-/* The first checkpoint with bounds, which every other one up to the last has; of thresholds, all have one. */
-static inline uint64_t mcb__first_exit(const mcb_model *m, int certified) {
-    uint64_t K = m->n_classes;
-    return certified ? m->section[MCB_S_EXIT].count + 1 - 2 * (m->section[MCB_S_PAIR].count / (K * (K - 1))) : 0;
-}
-
 /* Walks through the trees of every part between two checkpoints, and the columns that trees use. */
 static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, mcb__walk *const walk[2],
                                    uint16_t *used) {
-    const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
     uint64_t T = m->section[MCB_S_TSIZ].count, t, c, b, n, stop;
     int certified;
     for (certified = 0; certified < 2; certified++) {
         c = mcb__first_exit(m, certified);
         for (t = b = 0; t < T; t += n) {
-            for (; c < checkpoint->count && mcb__uint(checkpoint, c) <= t; c += 1 + (uint64_t)certified) {}
             for (; p->block[b + 1].tree <= t; b++) {}
-            stop = c < checkpoint->count ? mcb__uint(checkpoint, c) : T;
+            stop = mcb__part_end(m, certified, t, &c);
             n = (stop < p->block[b + 1].tree ? stop : p->block[b + 1].tree) - t;
             if (n > MCB__SORTED) n = MCB__SORTED;
             mcb__sort_trees(p->tree + t, t, (uint32_t)n, walk[certified] + t);

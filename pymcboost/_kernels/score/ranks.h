@@ -27,7 +27,7 @@ MCB__INLINE uint64_t mcb__ahead(uint64_t t) { return t == 0 ? 32 : t == 32 ? 96 
 static inline size_t mcb__ranks_size(const mcb_model *m) {
     uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
     return mcb__room(1, sizeof(mcb__ranks)) + mcb__room(S, sizeof(float)) + mcb__room(2 * S + T, sizeof(uint32_t)) +
-           (m->section[MCB_S_EXIT].data ? 2 : 1) * mcb__order_size(T);
+           ((size_t)1 + (m->section[MCB_S_EXIT].data ? 1 : 0) + (m->section[MCB_S_PAIR].data ? 1 : 0)) * mcb__order_size(T);
 }
 
 /* Heap sort. */
@@ -129,13 +129,14 @@ static inline unsigned char *mcb__place_order(unsigned char *at, uint64_t T, mcb
 
 /* Lay trees out in ranks, behind `ranks`. */
 static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mcb__node *from, mcb__ranks *ranks) {
-    uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n;
+    uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n, exit;
     unsigned char *at = (unsigned char *)ranks + mcb__room(1, sizeof *ranks);
     float *cut = (float *)(void *)at;
     uint32_t *node = (uint32_t *)(void *)(at += mcb__room(S, sizeof *cut)), c;
     memset(ranks, 0, sizeof *ranks);
     at = mcb__place_order(at + mcb__room(2 * S + T, sizeof *node), T, &ranks->all);
-    if (m->section[MCB_S_EXIT].data) mcb__place_order(at, T, &ranks->early);
+    if (m->section[MCB_S_EXIT].data) at = mcb__place_order(at, T, &ranks->early[0]);
+    if (m->section[MCB_S_PAIR].data) mcb__place_order(at, T, &ranks->early[1]);
     ranks->n_columns = (uint32_t)p->block[1].column;
     ranks->cut = cut;
     ranks->node = node;
@@ -154,7 +155,13 @@ static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mc
     }
     for (t = 0; t < T && m->section[MCB_S_EXIT].data; t += n) {
         n = T - t < mcb__ahead(t) ? T - t : mcb__ahead(t);
-        mcb__order_trees(p->tree, t, n, &ranks->early);
+        mcb__order_trees(p->tree, t, n, &ranks->early[0]);
+    }
+    exit = mcb__first_exit(m, 1);
+    for (t = 0; t < T && m->section[MCB_S_PAIR].data; t += n) {
+        n = mcb__part_end(m, 1, t, &exit) - t;
+        if (n > MCB__SORTED) n = MCB__SORTED;
+        mcb__order_trees(p->tree, t, n, &ranks->early[1]);
     }
     return 1;
 }

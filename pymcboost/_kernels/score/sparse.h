@@ -19,6 +19,16 @@ MCB__DEFINE_SPARSE(4, MCB__AVX2)
 MCB__DEFINE_SPARSE(8, MCB__AVX512)
 #endif
 
+static inline void mcb__add_sparse(const float *column, size_t K, size_t nk, size_t n, const uint32_t *index,
+                                   const float *value, double *sum) {
+#if MCB__VECTOR
+    MCB__DISPATCH(mcb__sparse_8(column, K, nk, n, index, value, sum), mcb__sparse_4(column, K, nk, n, index, value, sum),
+                  mcb__sparse_2(column, K, nk, n, index, value, sum));
+#else
+    mcb__sparse_2(column, K, nk, n, index, value, sum);
+#endif
+}
+
 /* Scores of one row of a linear machine given by its n features that are not 0: index strictly increasing. The same
  * bits as mcb_scores gives for the whole row, in time that does not depend on n_features; the model must have been
  * prepared (mcb_prepare). MCB_E_ARGUMENT for another kind of model, one that is not prepared, or a wrong index. */
@@ -36,13 +46,7 @@ MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *inde
         for (c = 0; c < MCB__SUMS; c++) {
             for (k = 0; k < nk; k++) sum[c * MCB__T_CLASSES + k] = 0;
         }
-#if MCB__VECTOR
-        MCB__DISPATCH(mcb__sparse_8(column + first, K, nk, n, index, value, sum),
-                      mcb__sparse_4(column + first, K, nk, n, index, value, sum),
-                      mcb__sparse_2(column + first, K, nk, n, index, value, sum));
-#else
-        mcb__sparse_2(column + first, K, nk, n, index, value, sum);
-#endif
+        mcb__add_sparse(column + first, K, nk, n, index, value, sum);
         for (k = 0; k < nk; k++) {
             const double *s = sum + k;
 #define MCB__PAIR(c) (s[c * MCB__T_CLASSES] + s[(c + 4) * MCB__T_CLASSES])

@@ -1,0 +1,106 @@
+"""Trees of one class as the kernels see them."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from pymcboost._kernels.columns cimport pmb_columns
+
+cdef extern from "class_trees.h" nogil:
+    enum:
+        PMB_PARTS
+        PMB_TRY_ROWS
+    ctypedef struct pmb_level_data:
+        const int32_t *set_at
+        int32_t set_words, most_words, most_levels
+        const int64_t *least_level
+        const int64_t *whole_level
+    ctypedef struct pmb_pair_data:
+        pmb_columns c
+        int32_t n_tiles
+        const void *tiles
+        const int32_t *tile_lanes
+        const int32_t *tile_rows
+        const int32_t *tile_missing
+        const int32_t *tile_skip
+        const int32_t *tile_mode
+        const uint8_t *counted
+        const int64_t *tile_cell
+        const int64_t *row_ptr
+        const int32_t *row_cell
+        pmb_level_data levels
+    ctypedef struct pmb_pair_options:
+        int32_t edge, cell_words, pool, threads, divided
+        int64_t min_h
+        double min_share, l2, min_hessian, min_gain
+        const uint8_t *active
+        int32_t n_active, take
+        uint64_t key
+    ctypedef struct pmb_grower:
+        int32_t max_leaves
+    ctypedef struct pmb_pairs:
+        pmb_grower g
+    ctypedef struct pmb_scale:
+        double g, h, n
+    ctypedef struct pmb_tree_out:
+        int32_t *feature
+        int32_t *pos
+        int32_t *right
+        int32_t *n_splits
+        uint8_t *nan_left
+        double *gain
+        double *value
+        void *leaf
+        int32_t leaf_bytes
+        uint64_t *sets
+        int32_t set_words
+    ctypedef struct pmb_softmax_job:
+        const void *S
+        const int32_t *y
+        const int64_t *class_start
+        const double *weight
+        int32_t is_double, K, k, b, counts
+        pmb_scale scale
+        double shrinkage, cap, level_cost
+        const double *magic
+        const double *unit
+        const int32_t *sample
+        int64_t n_sample
+    ctypedef struct pmb_step:
+        int64_t place
+        int32_t at, done
+    pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leaves, int64_t m)
+    int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pair_options *o, int32_t max_leaves,
+                      int32_t max_depth)
+    void pmb_pairs_free(pmb_pairs *w)
+    void pmb_softmax_tree(pmb_pairs *w, const pmb_softmax_job *job, pmb_tree_out out)
+    double pmb_edge_tree(pmb_pairs *w, const void *A, int is_double, int stride, const double *weight, double limit,
+                         double unit, double per_count, pmb_tree_out out)
+    void pmb_class_tree(pmb_pairs *w, const double *weight, const int32_t *y, const double *g_of, const double *h_of,
+                        pmb_scale scale, pmb_tree_out out)
+    int64_t pmb_take_rows(pmb_pairs *w, const int32_t *sample, int64_t n_sample)
+    void pmb_softmax_begin(pmb_pairs *w, const pmb_softmax_job *job)
+    double pmb_job_unit(const pmb_softmax_job *job)
+    int pmb_write_tree(pmb_pairs *w, const int32_t *sample, int64_t n_sample, double unit, const pmb_tree_out *out)
+    void pmb_softmax_sums(const pmb_pairs *w, const pmb_softmax_job *job, int j, int64_t *sums)
+    double pmb_softmax_value(const pmb_pairs *w, const pmb_softmax_job *job, int j, const int64_t *sums)
+    void pmb_step_begin(const pmb_pairs *w, int64_t n, int64_t *sums)
+    void pmb_step_root(pmb_pairs *w, pmb_step *s, int64_t n, const int64_t *sums)
+    int64_t pmb_step_part(pmb_pairs *w, pmb_step *s)
+    void pmb_step_turn(pmb_pairs *w, pmb_step *s, int64_t n_left)
+    int64_t pmb_step_words(const pmb_pairs *w, const pmb_step *s)
+    void pmb_step_fill(pmb_pairs *w, pmb_step *s, int64_t *message)
+    void pmb_step_scan(pmb_pairs *w, const pmb_step *s, int64_t *message)
+    void pmb_softmax_f_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
+                         float *total, float *S, const double *magic, int64_t *sums)
+    void pmb_softmax_d_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
+                         double *total, double *S, const double *magic, int64_t *sums)
+    void pmb_log_odds(double *x, int64_t n)
+    void pmb_add_parts(const double *x, int64_t n, const double *magic, int64_t *sums)
+    void pmb_try_bases_f_0(const float *S, int64_t m, int K, const uint8_t *tried, int n_pairs, const int32_t *pair,
+                           int own, int64_t n, const void *leaf, int bytes, int64_t stride, const float *factor,
+                           const float *inverse, const double *weight, float *work, const double *magic,
+                           int64_t *loss)
+    void pmb_try_bases_d_0(const double *S, int64_t m, int K, const uint8_t *tried, int n_pairs, const int32_t *pair,
+                           int own, int64_t n, const void *leaf, int bytes, int64_t stride, const double *factor,
+                           const double *inverse, const double *weight, double *work, const double *magic,
+                           int64_t *loss)
+    void pmb_add_leaves(const void *leaf, int bytes, const double *value, int64_t n, double *to, double *frm)

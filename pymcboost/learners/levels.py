@@ -1,0 +1,41 @@
+"""Levels of categorical features that are too rare in a node for a place of their own."""
+
+import numpy as np
+
+# A level has a place of its own in a node with this share of its drawn rows, if these are not fewer.
+OF_LEVEL, FEWEST_OF_LEVEL = 0.7, 3
+# A split on levels must gain this share more of what chance gives one, for each of them that is in parts. Chosen by
+# cross-validation, see docs/benchmarks.md.
+PER_LEVEL = 0.35
+
+
+def least_levels(data, weight, share, units, most):
+    """By categorical feature, integer weights of its levels in a node: below which they go together, and are in parts.
+
+    Levels are in parts where a split has parted their rows before: to part the sides by them must gain more.
+
+    Parameters
+    ----------
+    data : TreeData
+    weight : ndarray (m,)
+        Of the rows; empty where all are 1.
+    share : float
+        Of the rows, which trees are grown on.
+    units : float
+        Of a weight of 1.
+    most : float
+        Weight from which on a level has a place of its own everywhere; 0: all have, and none counts as in parts.
+
+    Returns
+    -------
+    dict of int to ndarray of int64 (2, n_levels)
+    """
+    columns, found = data.columns, {}
+    for f in columns.levels:
+        its, n = columns.codes[columns.lane[f]], len(columns.levels[f])
+        total = np.bincount(its, weight if len(weight) else None, n)[:n].astype(np.float64)
+        total = data.comm.sum(total)
+        whole = total * share * OF_LEVEL
+        least = np.stack((np.clip(whole, min(FEWEST_OF_LEVEL, most), most), whole if most > 0 else 0 * whole))
+        found[f] = np.ceil(least * units * (1 - 1e-9)).astype(np.int64)
+    return found

@@ -1,0 +1,36 @@
+"""Certified early exits of linear machines in C."""
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pymcboost
+from pymcboost.model.linear import LinearMachine
+from pymcboost.model.model import Model
+
+SOURCE = Path(__file__).resolve().parents[1] / "c" / "planes.c"
+STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
+@pytest.mark.parametrize("build", [["-O2", "-DMCB_SIMD"], ["-O1", "-DMCB_NO_VECTOR", *SANITIZERS], ["-O2", "-mfma"]])
+def test_c_gives_the_classes_and_hyperplanes_of_python(tmp_path, build):
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(50, 37)) * (rng.random((50, 37)) < 0.5)).astype(np.float32)
+    program = str(tmp_path / "planes")
+    flags = ["-std=c99", *STRICT, *build, f"-I{pymcboost.get_include()}"]
+    subprocess.run(["gcc", *flags, str(SOURCE), "-o", program], check=True)
+    X.tofile(tmp_path / "rows")
+    for rank in (3, 30):
+        coef = rng.integers(-1, 2, (30, rank)) @ rng.normal(size=(rank, 37))
+        model = Model.from_ensemble(LinearMachine(coef, rng.normal(size=30)), range(30))
+        model.save(tmp_path / "m.mcb")
+        done = subprocess.run([program, tmp_path / "m.mcb", tmp_path / "rows"], capture_output=True, text=True)
+        assert done.returncode == 0
+        labels, planes = model.predict_early(X)
+        assert [line.split() for line in done.stdout.splitlines()] == [
+            [str(label), str(n)] for label, n in zip(labels.tolist(), planes.tolist(), strict=True)
+        ]
+        assert (labels == model.predict(X)).all() and planes.max() <= (30 if rank == 30 else 4)

@@ -1,0 +1,281 @@
+"""Class-wise trees on rows that are divided among workers: the model of one worker, byte for byte."""
+
+import numpy as np
+import pytest
+from divided.threads import run
+from unit.test_workers import more_classes, parts_of, rows
+
+from pymcboost import ABCLogitBoostClassifier, ABCMartClassifier, LogitBoostClassifier, MartClassifier
+from pymcboost._kernels import class_loss
+from pymcboost._kernels.exact import of_parts, units_in_parts
+from pymcboost.comm import WorkerError
+from pymcboost.data import tree_data
+from pymcboost.learners import class_trees
+from pymcboost.learners.sampling import drawn_rows, scrambled
+
+ALL = [LogitBoostClassifier, MartClassifier, ABCLogitBoostClassifier, ABCMartClassifier]
+BASED = ALL[2:]
+
+
+def by_class(y, size):
+    return np.array_split(np.argsort(y, kind="stable"), size)
+
+
+def check(cls, X, y, parts, weight=None, held=None, threads=1, **params):
+    """The workers' models are those of one worker."""
+    params = {"n_estimators": 4, "random_state": 0, **({"gap": 2} if cls in BASED else {}), **params}
+    one = cls(**params, n_jobs=1).fit(X, y, weight, **(held or {}))
+
+    def task(workers):
+        part = parts[workers.rank]
+        its = None if weight is None else weight[part]
+        more = held if held and workers.rank == 0 else {}
+        model = cls(**params, n_jobs=threads).fit(X[part], y[part], its, comm=workers, row_number=part, **more)
+        return model.model_.to_bytes()
+
+    found = run(len(parts), task)
+    assert [type(its) for its in found] == [bytes] * len(parts), found
+    assert set(found) == {one.model_.to_bytes()}
+    return one
+
+
+@pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("cls", ALL)
+def test_division_of_the_rows_does_not_change_the_model(cls, how, size):
+    rng = np.random.default_rng(0)
+    for m, threads in ((300, 1), (9000, 2)):  # in double precision, and in single
+        X, y = rows(m)
+        parts = by_class(y, size) if how == "by class" else parts_of(m, size, how, rng)
+        one = check(cls, X, y, parts, threads=threads, n_estimators=3)
+        assert len(one.model_.ensemble) >= 9
+
+
+OPTIONS = {
+    "draws": {"subsample": 0.5, "max_features": 0.5, "max_features_tree": 0.7},
+    "few rows": {"subsample": 0.002},
+    "balanced": {"class_weight": "balanced"},
+    "leaves": {"min_samples_leaf": 20, "max_leaf_nodes": 300, "max_depth": 5},
+    "regularised": {"l2_regularization": 1.0, "min_gain": 0.1},
+    "few bins": {"max_bins": 8},
+    "stumps": {"max_leaf_nodes": 2},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("cls", ALL)
+def test_options(cls, name):
+    X, y = rows(9000)
+    X[: len(X) // 2, 5] = np.nan
+    check(cls, X, y, parts_of(len(y), 3, "random", np.random.default_rng(1)), **OPTIONS[name])
+
+
+@pytest.mark.parametrize(("K", "params"), [(2, {}), (20, {}), (20, {"n_candidates": 2, "gap": 1, "warmup_rounds": 1})])
+@pytest.mark.parametrize("cls", ALL)
+def test_numbers_of_classes(cls, K, params):
+    X, y = rows(2500)
+    params = params if cls in BASED else {}
+    check(cls, X, more_classes(y, K), parts_of(len(y), 3, "random", np.random.default_rng(2)), **params)
+
+
+@pytest.mark.parametrize("kind", ["with zeros", "huge"])
+@pytest.mark.parametrize("cls", ALL)
+def test_weights(cls, kind):
+    X, y = rows(2500)
+    rng = np.random.default_rng(4)
+    weight = rng.uniform(0, 5, len(y)) * (rng.random(len(y)) < 0.8) if kind == "with zeros" else np.exp(
+        rng.normal(0, 8, len(y))
+    )  # fmt: skip
+    parts = parts_of(len(y), 3, "random", rng)
+    weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
+    check(cls, X, y, parts, weight)
+
+
+@pytest.mark.parametrize("cls", [LogitBoostClassifier, ABCMartClassifier])
+def test_columns_of_many_kinds(cls):
+    """Tiles that skip rows on one worker and not on another, bundles of one worker alone, all bins and missing ones."""
+    rng = np.random.default_rng(5)
+    m = 12_000
+    away = rng.random(m) < np.where(np.arange(m) < 8000, 0.1, 0.9)
+    X = np.where(away[:, None], rng.integers(0, 40, (m, 20)), 3).astype(np.float32)
+    X[:, 18], X[:, 19] = rng.normal(size=m), np.where(rng.random(m) < 0.2, np.nan, rng.normal(size=m))
+    X = np.hstack([X, np.arange(12) == rng.integers(0, 30, m)[:, None], np.ones((m, 1), dtype=np.float32)])
+    y = (X[:, 0] > 9).astype(int) + (X[:, 18] > 0.5) + (X[:, 25] > 0)
+    check(cls, X, y, [np.arange(8000), np.arange(8000, m)], max_leaf_nodes=10)
+
+
+@pytest.mark.parametrize("cls", [MartClassifier, ABCLogitBoostClassifier])
+def test_little_memory(cls, monkeypatch):
+    """Without histograms to subtract from, and with few trees in step."""
+    X, y = rows(9000)
+    parts = parts_of(len(y), 2, "random", np.random.default_rng(6))
+    monkeypatch.setattr(tree_data, "POOL_BYTES", 0)
+    monkeypatch.setattr(class_trees, "POOL_BYTES", 0)
+    check(cls, X, y, parts, n_estimators=2)
+    monkeypatch.setattr(class_trees, "STEP_BYTES", 1)
+    check(cls, X, y, parts, n_estimators=2)
+
+
+@pytest.mark.parametrize("params", [{}, {"subsample": 0.5, "max_features": 0.5}, {"min_samples_category": 1.0}])
+@pytest.mark.parametrize("cls", ALL)
+def test_categories(cls, params):
+    """Levels that only one worker has, rare ones, and missing values."""
+    rng = np.random.default_rng(3)
+    X, y = rows(9000)
+    X[:, 1] = rng.integers(0, 70, len(y)) * (rng.random(len(y)) < 0.9)
+    X[:, 2] = (y + rng.integers(0, 3, len(y))) % 5
+    X[rng.random(len(y)) < 0.1, 2] = np.nan
+    one = check(cls, X, y, by_class(X[:, 1], 3), categorical_features=[1, 2], **params)
+    assert one.model_.ensemble.subset.any()
+
+
+def test_features_drawn_that_cannot_split_the_root():
+    X, y = rows(9000)
+    X[:, 1:] = 0
+    X[0, 1:] = 1
+    parts = parts_of(len(y), 2, "random", np.random.default_rng(7))
+    one = check(LogitBoostClassifier, X, y, parts, max_features=0.2, min_samples_leaf=5)
+    assert one.gain_[0] > 0
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_validation_rows_of_one_worker(cls):
+    X, y = rows(900)
+    held = {"X_val": X[:200], "y_val": y[:200]}
+    params = {"early_stopping": True, "calibrate": "temperature", "n_estimators": 30, "n_iter_no_change": 3}
+    check(cls, X[200:], y[200:], parts_of(700, 3, "random", np.random.default_rng(7)), held=held, **params)
+
+
+@pytest.mark.parametrize("cls", [LogitBoostClassifier, ABCMartClassifier])
+def test_trainings_that_end_at_machine_accuracy(cls):
+    """Gradients far below the first units of the sums; all workers end in the same round."""
+    X, y = rows(300)
+    one = check(
+        cls, X, y, parts_of(300, 2, "even", None), n_estimators=60, learning_rate=1.0, max_leaf_nodes=50
+    )  # fmt: skip
+    assert one.n_estimators_ < 60
+
+
+def test_rows_are_drawn_by_their_numbers():
+    """The share asked for, whatever the order and division of the rows."""
+
+    class Data:
+        def __init__(self, number, comm):
+            self.row_number, self.comm = number, comm
+
+    rng = np.random.default_rng(8)
+    number = rng.permutation(10_000)[:3000]
+    parts = parts_of(3000, 3, "random", rng)
+    for n in (1, 7, 1500, 3000):
+        order = np.argsort(scrambled(number, 5), kind="stable")
+        expected = np.sort(order[:n])
+        found = run(3, lambda w, n=n: parts[w.rank][drawn_rows(Data(number[parts[w.rank]], w), n, 5)])
+        assert np.array_equal(np.sort(np.concatenate(found)), expected)
+    assert len(np.unique(scrambled(np.arange(1 << 16), 3) >> np.uint64(60))) == 16
+
+
+@pytest.mark.parametrize("params", [{}, {"subsample": 0.5, "min_samples_leaf": 3}], ids=str)
+@pytest.mark.parametrize("m", [300, 9000])
+@pytest.mark.parametrize("cls", ALL)
+def test_numbered_rows_give_the_same_model_in_any_order(cls, m, params):
+    X, y = rows(m)
+    rng = np.random.default_rng(9)
+    weight = None if params else rng.exponential(size=m)
+    order = rng.permutation(m)
+    params = {"n_estimators": 3, "random_state": 0, **params}
+    first = cls(**params).fit(X, y, weight)
+    other = cls(**params).fit(X[order], y[order], None if params.get("subsample") else weight[order], row_number=order)
+    assert first.model_.to_bytes() == other.model_.to_bytes()
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_in_parts_are_those_of_the_twin(weighted, real):
+    """Each term is cut into whole numbers by itself."""
+    rng = np.random.default_rng(10)
+    m, K = 5000, 3
+    weight = 10.0 ** rng.uniform(-9, 0, m) if weighted else np.zeros(0)
+    starts, own = class_loss.chunks(np.array([0, 7, 7, m]))
+    F, S = rng.normal(size=(K, m)) * 10.0 ** rng.uniform(-1, 1.5, m), np.empty((K, m), dtype=real)
+    units, sums = units_in_parts(1.001, m), np.empty((len(own), K, 2, 2), dtype=np.int64)
+    class_loss.softmax(F, starts, own, weight, S, units[1], sums, 2)
+    s = S.astype(np.float64)
+    x = s * weight if weighted else s
+    expected = np.empty((K, 2, 2), dtype=np.int64)
+    for j, terms in enumerate((x, x * (1 - s))):
+        first = np.rint(terms / units[0, 0])
+        second = np.rint((terms - first * units[0, 0]) / units[0, 1])
+        expected[:, j, 0], expected[:, j, 1] = first.astype(np.int64).sum(axis=1), second.astype(np.int64).sum(axis=1)
+    assert np.array_equal(sums.sum(axis=0), expected)
+    np.testing.assert_allclose(of_parts(sums.sum(axis=0), units)[:, 0], x.sum(axis=1), rtol=1e-12)
+
+
+def test_models_that_rounds_are_added_to():
+    X, y = rows(900)
+    parts = parts_of(len(y), 3, "empty", None)
+    params = {"n_estimators": 3, "random_state": 0}
+    begun = LogitBoostClassifier(**params).fit(X, y)
+    one = LogitBoostClassifier(**params).fit(X, y, init_model=begun)
+
+    def task(workers):
+        part = parts[workers.rank]
+        return LogitBoostClassifier(**params).fit(X[part], y[part], comm=workers, init_model=begun).model_.to_bytes()
+
+    assert set(run(3, task)) == {one.model_.to_bytes()}
+
+
+def test_sums_are_those_of_the_formulas():
+    """See docs/scaling.md."""
+    X, y = rows(12_000)
+    X[np.isnan(X)] = 0
+    y = more_classes(y, 4)  # every tree has all leaves
+    J, K, d, B = 16, 4, 6, 256
+
+    def task(workers):
+        part = np.array_split(np.arange(len(y)), 2)[workers.rank]
+        counts = []
+
+        class Count:
+            def after_round(self, state):
+                counts.append((workers.n_sums, workers.n_bytes))
+
+        model = LogitBoostClassifier(n_estimators=4, max_leaf_nodes=J, random_state=0, n_jobs=1)
+        model.fit(X[part], y[part], comm=workers, callbacks=[Count()])
+        return np.array(counts)
+
+    counts = run(2, task)[0]
+    sums, sent = np.diff(counts[:, 0]), np.diff(counts[:, 1])
+    assert (sums == 2 * J + 1).all()
+    own = 32 * K + 8 * K * (J - 1) + 48 * K * J + 32 * (K + 1)
+    assert (sent <= K * (J - 1) * 8 * 16 * B + own).all()
+    assert (sent >= K * (J - 1) * 8 * d * B).all()
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"early_stopping": True}, "early stopping with several workers needs a validation set"),
+        ({"calibrate": "temperature"}, "calibrate='temperature' with several workers needs a valid"),
+        ({"warm_start": True}, "warm_start is for a training with one worker"),
+    ],
+)
+def test_what_is_refused(params, words):
+    X, y = rows(200)
+    found = run(2, lambda w: ABCLogitBoostClassifier(**params).fit(X, y, comm=w))
+    error = min(found, key=lambda one: isinstance(one, WorkerError))
+    with pytest.raises(ValueError, match=words):
+        raise error
+
+
+def test_error_of_one_worker_is_one_of_all():
+    X, y = rows(200)
+
+    def task(workers):
+        own = X.copy()
+        own[3, 2] = np.inf if workers.rank else 0
+        LogitBoostClassifier().fit(own, y, comm=workers)
+
+    first, second = run(2, task)
+    assert isinstance(first, WorkerError)
+    assert "column 2: inf is infinite" in str(first)
+    assert isinstance(second, ValueError)
