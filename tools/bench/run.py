@@ -4,6 +4,7 @@
     python tools/bench.py NAME... [--json results/bench.json] [--repeat 5] [--quick]
     python tools/bench.py trees [--data letter covtype] [--rounds 100] [--threads 1 2] [--algorithms ...] [--peers ...]
     python tools/bench.py guard --against COMMIT     this tree against another commit (bench_guard.py)
+    python tools/bench.py pareto [--data digits]     error against one-row time and bytes (bench/pareto.py)
     python tools/bench.py --markdown results/bench.json [--into docs/benchmarks.md]
 
 Competitors are timed in turn (A B A B), after one untimed run each, and the best and the median of several runs are
@@ -114,6 +115,10 @@ def main(arguments=None):
         import bench_guard  # it takes options of its own
 
         return bench_guard.main(arguments[1:])
+    if arguments[:1] == ["pareto"]:
+        from bench import pareto  # the same
+
+        return pareto.main(arguments[1:])
     parser = make_parser()
     given = parser.parse_args(arguments)
     if given.list:

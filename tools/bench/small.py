@@ -7,15 +7,13 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from shared.datasets import coded, load_for_trees, stratified_rows
+from shared.datasets import EIGHT as SETS
+from shared.datasets import MOST, MOST_TEST, sampled_parts, stratified_rows
 
 from bench.report import Report, benchmark
 
-# The set of this repository's data folder.
-OWN = "digits"
-SETS = (OWN, "pendigits", "optdigits", "letter", "satimage", "usps", "shuttle", "covtype")
-# Rows of the training part that are held out, to choose; most rows to train on, and to test on.
-HELD_OUT, MOST, MOST_TEST = 0.2, {"covtype": 20_000}, 50_000
+# Share of the training part that is held out, to choose.
+HELD_OUT = 0.2
 ROUNDS = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 56, 80, 100, 113, 160, 226, 320)
 MOST_ROUNDS = {"packed": 320, "LightGBM": 100, "XGBoost": 100, "CatBoost": 320}
 GRIDS = {
@@ -35,22 +33,7 @@ FORMS = {"packed": ("packed",), "LightGBM": ("float32", "float16"), "XGBoost": (
 
 def split(name):
     """(fit, held-out, test) parts of a set, as pairs of features and codes."""
-    if name == OWN:
-        import pymcboost
-
-        folder = Path(__file__).resolve().parents[2] / "data"
-        parts = [pymcboost.load_svmlight(folder / f"digits.{part}.libsvm", n_features=64) for part in ("train", "test")]
-        X, y, X_test, y_test = (array for part in parts for array in (part.X.astype(np.float32), part.y))
-    else:
-        X, y, X_test, y_test = load_for_trees(name)
-    draw = np.random.default_rng(0)
-    if name in MOST:
-        rows = np.sort(draw.choice(len(y), MOST[name], replace=False))
-        X, y = X[rows], y[rows]
-    if len(y_test) > MOST_TEST:
-        rows = np.sort(draw.choice(len(y_test), MOST_TEST, replace=False))
-        X_test, y_test = X_test[rows], y_test[rows]
-    X, y, X_test, y_test = coded((X, y, X_test, y_test))
+    X, y, X_test, y_test = sampled_parts(name)
     fit, held = stratified_rows(y, 0, HELD_OUT)
     return (X[fit], y[fit]), (X[held], y[held]), (X_test, y_test)
 

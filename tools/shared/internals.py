@@ -320,3 +320,10 @@ def noted_temperatures():
     noted, find = [], module._temperature
     with patch.object(module, "_temperature", lambda *given: noted.append(find(*given)) or noted[-1]):
         yield noted
+
+
+def algorithms():
+    """{name: class} of every registered algorithm."""
+    from pymcboost import registry
+
+    return {name: registry.get_class(name) for name in registry.ALGORITHMS}

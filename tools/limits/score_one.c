@@ -1,0 +1,172 @@
+/* CPU nanoseconds of one row, by one library's C interface: mcb.h, LightGBM or XGBoost.
+ *
+ *     score_one repeat rows.bin ours model.mcb
+ *     score_one repeat rows.bin lightgbm model.txt lib_lightgbm.so
+ *     score_one repeat rows.bin xgboost model.ubj libxgboost.so
+ *
+ * rows.bin: int32 n, d, then float rows[n,d]. Prints "ns" and the time of the best pass over all rows, divided by n. It is
+ * CPU time of the process: others' work on the machine lengthens it least. */
+#define _POSIX_C_SOURCE 200112L
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "mcb.h"
+
+static mcb_model model;
+static void *handle;
+static int width;
+static double scores[65536];
+static int (*light)(void *, const void *, int64_t *, double *);
+static int (*boost)(void *, const char *, const char *, void *, const uint64_t **, uint64_t *, const float **);
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void give_up(const char *words)
+{
+    fprintf(stderr, "%s\n", words);
+    exit(1);
+}
+
+static unsigned char *whole(const char *name, size_t *size)
+{
+    FILE *file = fopen(name, "rb");
+    if (!file)
+        give_up(name);
+    fseek(file, 0, SEEK_END);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    unsigned char *p = malloc(*size);
+    if (!p || fread(p, 1, *size, file) != *size)
+        give_up(name);
+    fclose(file);
+    return p;
+}
+
+/* A function pointer from dlsym, without the cast that ISO C does not know. */
+static void find(void *library, const char *name, void *function)
+{
+    void *p = dlsym(library, name);
+    if (!p)
+        give_up(name);
+    memcpy(function, &p, sizeof p);
+}
+
+static void *opened(const char *name)
+{
+    void *library = dlopen(name, RTLD_NOW);
+    if (!library)
+        give_up(dlerror());
+    return library;
+}
+
+static void by_ours(const float *x)
+{
+    mcb_scores(&model, x, scores);
+}
+
+static void by_lightgbm(const float *x)
+{
+    int64_t length;
+    light(handle, x, &length, scores);
+}
+
+static void by_xgboost(const float *x)
+{
+    static const char config[] = "{\"type\":1,\"training\":false,\"iteration_begin\":0,\"iteration_end\":0,"
+                                 "\"strict_shape\":false,\"missing\":NaN,\"cache_id\":0}";
+    char row[160];
+    const uint64_t *shape;
+    uint64_t dimension;
+    const float *result;
+    snprintf(row, sizeof row, "{\"data\":[%llu,true],\"shape\":[1,%d],\"typestr\":\"<f4\",\"version\":3}",
+             (unsigned long long)(uintptr_t)x, width);
+    if (boost(handle, row, config, NULL, &shape, &dimension, &result))
+        give_up("XGBoost cannot predict");
+}
+
+static void open_ours(const char *name)
+{
+    size_t size;
+    void *bytes = whole(name, &size);
+    int status = mcb_open(&model, bytes, size);
+    if (status != MCB_OK)
+        give_up(mcb_strerror(status));
+    size_t room = mcb_prepared_size(&model);
+    void *memory = malloc(room + 1);
+    if (!memory || mcb_prepare(&model, memory, room) != MCB_OK)
+        give_up("no memory to prepare the model");
+}
+
+static void open_lightgbm(const char *name, const char *library_name)
+{
+    void *library = opened(library_name), *booster;
+    int (*create)(const char *, int *, void **);
+    int (*init)(void *, int, int, int, int, int32_t, const char *, void **);
+    int rounds;
+    find(library, "LGBM_BoosterCreateFromModelfile", &create);
+    find(library, "LGBM_BoosterPredictForMatSingleRowFastInit", &init);
+    find(library, "LGBM_BoosterPredictForMatSingleRowFast", &light);
+    /* 1: raw scores; 0: float32. */
+    if (create(name, &rounds, &booster) || init(booster, 1, 0, -1, 0, width, "num_threads=1", &handle))
+        give_up("LightGBM cannot read its model");
+}
+
+static void open_xgboost(const char *name, const char *library_name)
+{
+    void *library = opened(library_name);
+    int (*create)(const void **, uint64_t, void **);
+    int (*load)(void *, const char *);
+    int (*set)(void *, const char *, const char *);
+    find(library, "XGBoosterCreate", &create);
+    find(library, "XGBoosterLoadModel", &load);
+    find(library, "XGBoosterSetParam", &set);
+    find(library, "XGBoosterPredictFromDense", &boost);
+    if (create(NULL, 0, &handle) || load(handle, name) || set(handle, "nthread", "1"))
+        give_up("XGBoost cannot read its model");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 5 && argc != 6)
+        return 1;
+    int repeat = atoi(argv[1]);
+    size_t size;
+    unsigned char *head = whole(argv[2], &size);
+    int32_t n, d;
+    memcpy(&n, head, 4);
+    memcpy(&d, head + 4, 4);
+    if (repeat < 1 || n < 1 || size != 8 + sizeof(float) * (size_t)n * (size_t)d)
+        give_up("rows.bin has another size than it says");
+    const float *rows = (const float *)(head + 8);
+    width = d;
+    void (*score)(const float *) = by_ours;
+    if (argc == 5)
+        open_ours(argv[4]);
+    else if (!strcmp(argv[3], "lightgbm")) {
+        open_lightgbm(argv[4], argv[5]);
+        score = by_lightgbm;
+    } else {
+        open_xgboost(argv[4], argv[5]);
+        score = by_xgboost;
+    }
+    double best = 1e300;
+    for (int pass = -1; pass < repeat; pass++) {
+        double start = now();
+        for (int i = 0; i < n; i++)
+            score(rows + (size_t)i * (size_t)d);
+        double taken = (now() - start) / n * 1e9;
+        if (pass >= 0 && taken < best)
+            best = taken;
+    }
+    printf("ns %.3f\n", best);
+    return 0;
+}

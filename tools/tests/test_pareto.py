@@ -1,0 +1,67 @@
+"""The Pareto report: its frontier, its table, and going on after a stop."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from bench import pareto
+
+
+def test_frontier_holds_what_nothing_betters():
+    points = [(3, 1), (1, 5), (2, 5), (2, 3), (4, 1), (5, 0.5)]
+    assert pareto.frontier(points) == [1, 3, 0, 5]
+    assert pareto.frontier([]) == []
+
+
+def test_frontier_of_equal_points_holds_the_first():
+    assert pareto.frontier([(1, 1), (1, 1)]) == [0]
+
+
+def test_shares_name_the_points_of_others():
+    columns = ["data", "library", "algorithm", "setting", "size", "error", "us", "bytes"]
+    rows = [
+        ["a", "pymcboost", "mart", "default", 1, 9.0, 1.0, 10.0],
+        ["a", "LightGBM", "scalar", "8 leaves", 3, 5.0, 4.0, 2e5],
+    ]
+    fast, small = pareto.shares(pd.DataFrame(rows, columns=columns))
+    assert fast[:3] == ["a", "below 5 us", "1 of 2"] and fast[3].startswith("LightGBM scalar, 8 leaves, size 3")
+    assert small == ["a", "below 100 kB", "1 of 1", "-"]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """A grid of one fit, counted, whose models are made at once."""
+    made = []
+
+    class Model:
+        rounds, way = 3, "none"
+
+        def __init__(self, X, y, rounds, algorithm, leaves):
+            made.append(rounds)
+
+        def evaluate(self, n, X, folder):
+            return np.zeros(len(X), int), None, 10 * n, None
+
+    timer = SimpleNamespace(microseconds=lambda model, way: 1.0)
+    monkeypatch.setattr(pareto, "grid", lambda: [("peer", "a", "b", (1, 3, 10), Model, None)])
+    monkeypatch.setattr(pareto, "sampled_parts", lambda name: (None, None, np.zeros((2, 1)), np.array([0, 1])))
+    monkeypatch.setattr(pareto, "Timer", lambda folder, X: timer)
+    return made
+
+
+def test_a_killed_run_goes_on(tmp_path, quick):
+    options = SimpleNamespace(left=lambda: None, seconds=1)
+
+    def journal():
+        return pareto.Journal(tmp_path / "pareto.csv", pareto.KEY, pareto.FIGURES)
+
+    pareto.run_set("digits", journal(), options)
+    path = tmp_path / "pareto.csv"
+    whole = path.read_text().splitlines()
+    assert len(whole) == 4 and "ended after 3 rounds" in whole[3]
+    pareto.run_set("digits", journal(), options)
+    assert quick == [10]
+    path.write_text("\n".join([*whole[:2], whole[2][:20]]))
+    pareto.run_set("digits", journal(), options)
+    assert quick == [10, 10] and len(path.read_text().splitlines()) == 4
