@@ -7,6 +7,7 @@ time is the CPU time of that fit times the share of its rounds. The whole grid i
 """
 
 import argparse
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -34,11 +35,19 @@ FIGURES = ("error", "log_loss", "us", "bytes", "train_seconds", "way")
 OWN = "pymcboost"
 # The corners of the plane that are judged: column, bound and its words.
 CORNERS = (("us", 5, "below 5 us"), ("bytes", 1e5, "below 100 kB"))
+LOSSES = {"error": "test error in percent", "log_loss": "log loss"}
+COLUMNS = {"us": "microseconds of one row", "bytes": "bytes"}
 RESULTS = measure.ROOT / "results"
 
 
-def grid():
-    """All fits: (library, algorithm, setting, sizes, function of rows, codes and rounds)."""
+def absent():
+    """Libraries that are not installed."""
+    needed = {library: module for library, (module, *_) in pareto_models.PEERS.items()} | {"LIBSVM": "libsvm"}
+    return [library for library, module in needed.items() if not pareto_models.present(module)]
+
+
+def grid(left_out=()):
+    """All fits, but for some libraries: (library, algorithm, setting, sizes, function of rows, codes and rounds)."""
     fits = []
     for algorithm, kind in internals.algorithms().items():
         if algorithm in MACHINES:  # without stages: a fit for each size
@@ -50,13 +59,11 @@ def grid():
             fits.append((OWN, algorithm, setting, SIZES, pareto_models.Ours, leaves))
         if algorithm in PACKED:
             fits.append((OWN, algorithm, "8 leaves, packed, int8", SIZES, pareto_models.Packed, 8))
-    for library, (module, make, algorithms) in pareto_models.PEERS.items():
-        if pareto_models.present(module):
-            named = [(name, leaves) for name in algorithms for leaves in pareto_models.LEAVES]
-            fits += [(library, name, f"{leaves} leaves", SIZES, make, leaves) for name, leaves in named]
-    if pareto_models.present("libsvm"):
-        fits += [("LIBSVM", "rbf", "default", (cost,), pareto_models.Libsvm, None) for cost in COSTS]
-    return fits
+    for library, (_, make, algorithms) in pareto_models.PEERS.items():
+        named = [(name, leaves) for name in algorithms for leaves in pareto_models.LEAVES]
+        fits += [(library, name, f"{leaves} leaves", SIZES, make, leaves) for name, leaves in named]
+    fits += [("LIBSVM", "rbf", "default", (cost,), pareto_models.Libsvm, None) for cost in COSTS]
+    return [fit for fit in fits if fit[0] not in left_out]
 
 
 def frontier(points):
@@ -155,7 +162,7 @@ def failed(journal, units, error):
 
 def run_set(name, journal, options):
     """All fits of a set that are missing."""
-    fits = [(fit, journal.missing(units_of(name, fit))) for fit in grid()]
+    fits = [(fit, journal.missing(units_of(name, fit))) for fit in grid(absent())]
     fits = [pair for pair in fits if pair[1]]
     if not fits:
         return
@@ -171,35 +178,34 @@ def run_set(name, journal, options):
 
 
 def shares(frame):
-    """Rows of the table: for every set and corner, frontier points, those of ours, and the peers among them."""
+    """Rows of the table: for every set, corner and loss, frontier points, those of ours, and the peers among them."""
     rows = []
     for name, part in frame.groupby("data", sort=False):
-        for column, bound, words in CORNERS:
-            inside = part[part[column] < bound].reset_index(drop=True)
-            kept = inside.iloc[frontier(list(zip(inside[column], inside["error"], strict=True)))]
+        for (column, bound, words), loss in itertools.product(CORNERS, LOSSES):
+            inside = part[(part[column] < bound) & part[loss].notna()].reset_index(drop=True)
+            kept = inside.iloc[frontier(list(zip(inside[column], inside[loss], strict=True)))]
             theirs = kept[kept["library"] != OWN]
-            ours = len(kept) - len(theirs)
             listed = "; ".join(
-                f"{row.library} {row.algorithm}, {row.setting}, size {row.size_}: {number(float(row.error))}%"
+                f"{row.library} {row.algorithm}, {row.setting}, size {row.size_}: {number(float(getattr(row, loss)))}"
                 for row in theirs.rename(columns={"size": "size_"}).itertuples()
             )
-            rows.append([name, words, f"{ours} of {len(kept)}", listed or "-"])
+            rows.append([name, words, LOSSES[loss], f"{len(kept) - len(theirs)} of {len(kept)}", listed or "-"])
     return rows
 
 
 def draw(frame, path):
-    """Two panels a set: error against time and against bytes, the frontier as a line."""
-    names = list(dict.fromkeys(frame["data"]))
-    with picture(path, len(names), 2, figsize=(10, 3.2 * len(names))) as axes:
+    """Four panels a set: error and log loss against time and against bytes, the frontier as a line."""
+    names, panels = list(dict.fromkeys(frame["data"])), list(itertools.product(LOSSES, COLUMNS))
+    with picture(path, len(names), len(panels), figsize=(4.6 * len(panels), 3.2 * len(names))) as axes:
         for line, name in zip(axes, names, strict=True):
-            part = frame[frame["data"] == name].reset_index(drop=True)
-            for axis, column, label in zip(line, ("us", "bytes"), ("microseconds of one row", "bytes"), strict=True):
+            for axis, (loss, column) in zip(line, panels, strict=True):
+                part = frame[(frame["data"] == name) & frame[loss].notna()].reset_index(drop=True)
                 for library, points in part.groupby("library"):
                     mark = {"marker": "o", "zorder": 3} if library == OWN else {"marker": "x"}
-                    axis.scatter(points[column], points["error"], s=14, label=library, **mark)
-                kept = part.iloc[frontier(list(zip(part[column], part["error"], strict=True)))]
-                axis.step(kept[column], kept["error"], "k-", where="post", linewidth=0.8)
-                axis.set(xscale="log", yscale="log", xlabel=label, ylabel="test error in percent", title=name)
+                    axis.scatter(points[column], points[loss], s=14, label=library, **mark)
+                kept = part.iloc[frontier(list(zip(part[column], part[loss], strict=True)))]
+                axis.step(kept[column], kept[loss], "k-", where="post", linewidth=0.8)
+                axis.set(xscale="log", yscale="log", xlabel=COLUMNS[column], ylabel=LOSSES[loss], title=name)
         axes[0][0].legend(fontsize=7)
 
 
@@ -226,9 +232,10 @@ def main(arguments):
     journal = Journal(options.results / "pareto.csv", KEY, FIGURES, fresh=options.fresh)
     for name in options.data:
         run_set(name, journal, options)
+    print(f"not installed, so not fitted: {', '.join(absent()) or 'none'}")
     frame = journal.frame()
     # The column of a file without an empty cell holds numbers already.
-    frame = frame.assign(**{name: pd.to_numeric(frame[name]) for name in ("error", "us", "bytes")})
+    frame = frame.assign(**{name: pd.to_numeric(frame[name]) for name in ("error", "log_loss", "us", "bytes")})
     done, lost = frame[frame["error"].notna()], frame[frame["error"].isna()]
     counts = lost.groupby(["data", "library", "algorithm", "setting", "way"], sort=False).size()
     for what, count in counts.items():
@@ -240,7 +247,8 @@ def main(arguments):
     if done.empty:
         return 1
     draw(done, options.results / "pareto.png")
-    text = markdown_table(["set", "corner", "frontier points of ours", "points of others on it"], shares(done))
+    heads = ["set", "corner", "figure", "frontier points of ours", "points of others on it"]
+    text = markdown_table(heads, shares(done))
     lost = lost[~lost["data"].isin(halves)]
     text += f"\n\n{len(done)} models have figures; {len(lost)} have none: cut, ended early or refused."
     print(text)

@@ -19,14 +19,24 @@ def test_frontier_of_equal_points_holds_the_first():
 
 
 def test_shares_name_the_points_of_others():
-    columns = ["data", "library", "algorithm", "setting", "size", "error", "us", "bytes"]
+    columns = ["data", "library", "algorithm", "setting", "size", "error", "us", "bytes", "log_loss"]
     rows = [
-        ["a", "pymcboost", "mart", "default", 1, 9.0, 1.0, 10.0],
-        ["a", "LightGBM", "scalar", "8 leaves", 3, 5.0, 4.0, 2e5],
+        ["a", "pymcboost", "mart", "default", 1, 9.0, 1.0, 10.0, 0.3],
+        ["a", "LightGBM", "scalar", "8 leaves", 3, 5.0, 4.0, 2e5, 0.4],
+        ["a", "LIBSVM", "rbf", "default", 1, 8.0, 9.0, 2e4, np.nan],
     ]
-    fast, small = pareto.shares(pd.DataFrame(rows, columns=columns))
-    assert fast[:3] == ["a", "below 5 us", "1 of 2"] and fast[3].startswith("LightGBM scalar, 8 leaves, size 3")
-    assert small == ["a", "below 100 kB", "1 of 1", "-"]
+    fast, likely, small, known = pareto.shares(pd.DataFrame(rows, columns=columns))
+    assert fast[1:4] == ["below 5 us", "test error in percent", "1 of 2"]
+    assert fast[4].startswith("LightGBM scalar, 8 leaves, size 3")
+    assert likely == ["a", "below 5 us", "log loss", "1 of 1", "-"]
+    assert small[1:4] == ["below 100 kB", "test error in percent", "1 of 2"] and small[4].startswith("LIBSVM rbf")
+    assert known == ["a", "below 100 kB", "log loss", "1 of 1", "-"]
+
+
+def test_libraries_that_are_absent_are_missed_and_named(monkeypatch):
+    monkeypatch.setattr(pareto.pareto_models, "present", lambda module: module != "catboost")
+    assert pareto.absent() == ["CatBoost"]
+    assert {fit[0] for fit in pareto.grid()} - {fit[0] for fit in pareto.grid(pareto.absent())} == {"CatBoost"}
 
 
 @pytest.fixture
@@ -44,7 +54,7 @@ def quick(monkeypatch):
             return np.zeros(len(X), int), None, 10 * n, None
 
     timer = SimpleNamespace(microseconds=lambda model, way: 1.0)
-    monkeypatch.setattr(pareto, "grid", lambda: [("peer", "a", "b", (1, 3, 10), Model, None)])
+    monkeypatch.setattr(pareto, "grid", lambda left_out=(): [("peer", "a", "b", (1, 3, 10), Model, None)])
     monkeypatch.setattr(pareto, "sampled_parts", lambda name: (None, None, np.zeros((2, 1)), np.array([0, 1])))
     monkeypatch.setattr(pareto, "Timer", lambda folder, X: timer)
     return made
