@@ -196,13 +196,14 @@ def shares(frame):
 def draw(frame, path):
     """Four panels a set: error and log loss against time and against bytes, the frontier as a line."""
     names, panels = list(dict.fromkeys(frame["data"])), list(itertools.product(LOSSES, COLUMNS))
+    colours = {library: f"C{at}" for at, library in enumerate(sorted(set(frame["library"])))}
     with picture(path, len(names), len(panels), figsize=(4.6 * len(panels), 3.2 * len(names))) as axes:
         for line, name in zip(axes, names, strict=True):
             for axis, (loss, column) in zip(line, panels, strict=True):
                 part = frame[(frame["data"] == name) & frame[loss].notna()].reset_index(drop=True)
                 for library, points in part.groupby("library"):
                     mark = {"marker": "o", "zorder": 3} if library == OWN else {"marker": "x"}
-                    axis.scatter(points[column], points[loss], s=14, label=library, **mark)
+                    axis.scatter(points[column], points[loss], s=14, c=colours[library], label=library, **mark)
                 kept = part.iloc[frontier(list(zip(part[column], part[loss], strict=True)))]
                 axis.step(kept[column], kept[loss], "k-", where="post", linewidth=0.8)
                 axis.set(xscale="log", yscale="log", xlabel=COLUMNS[column], ylabel=LOSSES[loss], title=name)
