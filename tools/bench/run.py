@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from shared import peers
-from shared.datasets import DataMissing
+from shared.datasets import OWN, DataMissing
 from shared.measure import environment
 from shared.tables import as_json, put_between, write_json
 
@@ -84,7 +84,7 @@ def check(parser, options):
     if min(counts) < 1 or options.leaves < 2:
         parser.error("--rounds, --rows and --threads must be at least 1, --leaves at least 2")
     try:
-        trees.check([name for name in options.data or () if name != small.OWN], options.algorithms or ())
+        trees.check([name for name in options.data or () if name != OWN], options.algorithms or ())
     except ValueError as error:
         parser.error(str(error))
 
