@@ -237,7 +237,7 @@ def builds(options):
 
 def compile_all(options, folder, names, flags):
     """The fuzz program, linked with every build of the scorer; its path."""
-    common = [*shlex.split(options.compiler), "-O1", "-std=gnu99", "-Wall", "-Wextra", "-Werror"]
+    common = [*shlex.split(options.compiler), f"-O{options.optimize}", "-std=gnu99", "-Wall", "-Wextra", "-Werror"]
     common += [f"-I{options.header}", "-c"]
     if "mcb_calibration" not in (options.header / "mcb.h").read_text():  # an older header
         common.append("-Dmcb_calibration(m)=0.0")
@@ -397,6 +397,7 @@ def main(arguments=None):
     )
     parser.add_argument("--alone", action="store_true", help="do not compare with other builds")
     parser.add_argument("--no-sanitizers", action="store_true")
+    parser.add_argument("--optimize", default="1", choices=list("0123"), help="0 compiles four times faster")
     options = parser.parse_args(arguments)
     if options.coverage:
         return coverage(options)

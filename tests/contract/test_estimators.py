@@ -86,8 +86,8 @@ def test_parameters_out_of_range_are_refused_by_name(algorithm):
 @pytest.mark.part(2)
 def test_same_bytes_for_any_number_of_threads(algorithm, monkeypatch):
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
-    X, y = some_data(K=12, m=3000, d=30)
-    rounds = 20 if algorithm.booster.resumable else 6
+    X, y = some_data(K=12, m=2000, d=30)
+    rounds = 10 if algorithm.booster.resumable else 6
     models = [algorithm(n_estimators=rounds, n_jobs=n).fit(X, y).model_.to_bytes() for n in (1, 2, 8)]
     assert models[0] == models[1] == models[2]
 

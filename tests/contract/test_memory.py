@@ -27,7 +27,7 @@ MORE = {
 }
 FIXED = {"vector-tree": {"calibrate": None}}
 # Rows, features and classes.
-SIZES = {"classes": (1200, 4, 600), "rows": (120_000, 5, 16), "both": (20_000, 12, 100), "features": (6000, 600, 4)}
+SIZES = {"classes": (900, 4, 450), "rows": (120_000, 5, 16), "both": (20_000, 12, 100), "features": (6000, 600, 4)}
 OWN_SIZES = {
     "jointboost": {"classes": (500, 4, 250)},
     "abc-mart": {"classes": (3000, 4, 60), "both": (5000, 12, 30)},

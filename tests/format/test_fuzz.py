@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 HEADER = Path(__file__).resolve().parents[2] / "pymcboost" / "include" / "mcb.h"
+# Most of the time of the quick tests went to the compiler.
+QUICK = ["--optimize", "0"]
 FUZZ = Path(__file__).resolve().parents[2] / "tools" / "fuzz.py"
 
 
@@ -26,20 +28,20 @@ def fuzz(*options):
 
 
 def test_every_change_is_refused():
-    counts = fuzz("--count", "5000", "--no-sanitizers", "--alone")
+    counts = fuzz("--count", "5000", "--no-sanitizers", "--alone", *QUICK)
     assert sum(counts.values()) == 5000
     assert 0 not in counts
 
 
 def test_repaired_files_are_harmless():
-    counts = fuzz("--repaired", "--count", "1000", "--alone")
+    counts = fuzz("--repaired", "--count", "1000", "--alone", *QUICK)
     assert sum(counts.values()) == 1000
     assert counts[0] > 30
     assert len(counts) > 25
 
 
 def test_drawn_files_score_alike_in_all_builds_and_in_the_slow_twin():
-    counts = fuzz("--shapes", "--count", "500", "--no-sanitizers")
+    counts = fuzz("--shapes", "--count", "500", "--no-sanitizers", *QUICK)
     assert sum(counts.values()) == 500
     assert counts[0] > 150
     assert counts[55] > 0
