@@ -66,14 +66,14 @@ class Training:
             callback.begin(booster)
         continued = params.warm_start and hasattr(draft, "model_")
         inputs = self._inputs(X, y, sample_weight, sets, groups, continued, initial)
-        sets_given = tuple(sets)
+        own_val = "val" in sets
         del X, y, sample_weight, sets, groups, init_model
         self.classes, self.priors = inputs.classes, calibration.priors(draft, inputs)
         check_file(self.classes, inputs.meta)
         previous = self._previous(inputs, initial)
         cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
         held = None if inputs.validation is None else inputs.validation.named("val")
-        if held is not None and "val" not in sets_given and calibration.too_few(held):
+        if held is not None and not own_val and calibrated_of(params, booster.link) and calibration.too_few(held):
             held = None
         kept = inputs if params.calibrate and held is None else None
         several = booster.multilabel

@@ -379,12 +379,25 @@ def test_validation_rows_are_taken_where_there_are_any(cls, monkeypatch):
     monkeypatch.setattr(calibration, "ENOUGH", 15)
     stopped = cls(n_estimators=6, random_state=0, early_stopping=True, calibrate="temperature").fit(X, y)
     assert stopped.model_.temperature is not None
-    # Sets that are only watched are none, and rows that are split off may be too few.
-    monkeypatch.setattr(calibration, "ENOUGH", 16)
-    with pytest.raises(AssertionError, match="folds are trained"):
-        cls(n_estimators=6, random_state=0, early_stopping=True, calibrate="temperature").fit(X, y)
+    # Sets that are only watched are none.
     with pytest.raises(AssertionError, match="folds are trained"):
         cls(calibrate="temperature").fit(X, y, validation_sets={"train": (X, y)})
+
+
+def test_rows_that_are_split_off_may_be_too_few(monkeypatch):
+    monkeypatch.setattr(calibration, "held_scores", no_folds)
+    stopped = VectorTreeBoostClassifier(n_estimators=6, random_state=0, early_stopping=True, calibrate="temperature")
+    with pytest.raises(AssertionError, match="folds are trained"):
+        stopped.fit(X, y)
+    stopped.set_params(scoring="error").fit(X, y)  # the log loss does not matter there
+    assert "val_calibrated_log_loss" not in stopped.history_
+
+
+def test_early_stopping_goes_by_the_later_of_both_best_rounds():
+    stopped = VectorTreeBoostClassifier(random_state=0, early_stopping=True, calibrate="temperature").fit(X, y)
+    curves = [stopped.history_[f"val_{name}"] for name in ("log_loss", "calibrated_log_loss")]
+    assert stopped.n_estimators_ == len(curves[0]) == 1 + max(curve.argmin() for curve in curves)
+    assert (curves[1] <= curves[0] + 0.05).all()
 
 
 def test_unknown_labels_of_validation_rows_are_left_out():
