@@ -399,6 +399,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     categorical_features: Any | None = "from_dtype"
     min_samples_category: float = 15.0
     calibrate: Literal["temperature"] | None = "temperature"
+    n_iter_no_change: int = 50
     interaction_cst: Any | None = None
     monotonic_cst: Mapping[int, Any] | None = None
     decision_threshold: float | Literal["f1"] = 0.5
