@@ -56,8 +56,8 @@ def times_text(frame):
     head = ["set", "log loss", f"x{TIMES}", "ratio", "uncalibrated", f"x{TIMES}", "ratio", "error %", f"x{TIMES}"]
     return (
         f"Vector trees with their defaults, and with {TIMES} times as many rounds, means of the seeds. Ratio of the "
-        f"log losses on the test part: at most {worst[0]:.3f} calibrated, {worst[1]:.2f} uncalibrated; geometric means {means[0]:.3f} and "
-        f"{means[1]:.2f}.\n\n{markdown_table(head, lines)}"
+        f"log losses on the test part: at most {worst[0]:.3f} calibrated, {worst[1]:.2f} uncalibrated; geometric means "
+        f"{means[0]:.3f} and {means[1]:.2f}.\n\n{markdown_table(head, lines)}"
     )
 
 
