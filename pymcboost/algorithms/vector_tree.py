@@ -170,7 +170,7 @@ class VectorTreeBoost(Booster):
         leaves = leaves_for(data.total_rows) if p.max_leaf_nodes == "auto" else p.max_leaf_nodes
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
         fewer = columns_for(self.split_columns(), K)
-        drawn = drawn_of(p.max_features, pool)
+        drawn = drawn_of(p.max_features, pool, data.total_rows)
         grower = memory.vectors(data, fewer or K, min(leaves, data.total_rows), drawn, self.n_threads)
         given = not isinstance(p.loss, str)
         newton = 0 if given else 7.5 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
@@ -364,7 +364,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 25 rows, from 31 to 500. Trees grow '
         "best-first: the split with the largest gain comes next.",
         "max_features": "Share of the features that a node may be split on, drawn anew at every node, at least one; "
-        '"auto": twice their number to the power of 0.4.',
+        '"auto": twice their number to the power of 0.4, three times with more than 10,000 rows.',
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
         "number. Leaf vectors are those of all rows.",
         "scoring": PARAMETERS["scoring"].help + '\n\n"loss" is the mean of ``value`` of a loss that is given.\n\n'
@@ -399,6 +399,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     categorical_features: Any | None = "from_dtype"
     min_samples_category: float = 15.0
     calibrate: Literal["temperature"] | None = "temperature"
+    n_iter_no_change: int = 50
     interaction_cst: Any | None = None
     monotonic_cst: Mapping[int, Any] | None = None
     decision_threshold: float | Literal["f1"] = 0.5

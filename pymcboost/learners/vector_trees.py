@@ -13,9 +13,10 @@ from pymcboost.learners.reuse import on_grid
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
 # "auto": rows for each leaf of a tree and the bounds of the leaves; features drawn at a node, as a multiple of a power
-# of their number. Chosen by cross-validation on training parts, see docs/reproduction.md.
+# of their number, a larger one above so many rows. Chosen by cross-validation on training parts, see
+# docs/reproduction.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 25, 31, 500
-DRAWN, OF_POWER = 2, 0.4
+DRAWN, DRAWN_OF_MANY, MANY_ROWS, OF_POWER = 2, 3, 10_000, 0.4
 # "auto": with more classes than these, splits are found in directions, as many as the root of their number. From so
 # many lanes on, the directions and the weight fill them.
 FEW_CLASSES, LANES = 4, 16
@@ -38,9 +39,10 @@ def columns_for(split_columns, n_classes):
     return split_columns if split_columns is not None and split_columns < n_classes else None
 
 
-def drawn_of(max_features, n):
+def drawn_of(max_features, n, n_rows):
     """How many of n features a node draws."""
-    drawn = DRAWN * n**OF_POWER if max_features == "auto" else max_features * n
+    times = DRAWN_OF_MANY if n_rows > MANY_ROWS else DRAWN
+    drawn = times * n**OF_POWER if max_features == "auto" else max_features * n
     return min(max(1, round(drawn)), n)
 
 
@@ -113,7 +115,7 @@ class VectorTrees:
         self._n_used, self.ordered = len(data.columns.column), ordered
         self._groups = None if groups is None else groups[data.columns.column]
         self._pool = max(1, round(max_features_tree * self._n_used))
-        self._n_drawn = drawn_of(max_features, self._pool)
+        self._n_drawn = drawn_of(max_features, self._pool, data.total_rows)
         self._least_levels = least_levels(data, loss.weight, subsample, loss.units, min_samples_category)
         n_columns = columns_for(split_columns, data.n_classes)
         self._searched = loss if n_columns is None else loss.directions(n_columns)

@@ -29,7 +29,7 @@ STEP = 1e-5
 BLOCK = 1 << 16
 
 
-def fit_temperature(scores, codes, weight=None, link="softmax"):
+def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
     """Temperature of the least weighted log loss, from 2^-16 to 2^16, rounded to 12 binary digits.
 
     Rows whose scores are all equal have no say; where there are no others, it is 1.
@@ -43,6 +43,8 @@ def fit_temperature(scores, codes, weight=None, link="softmax"):
     weight : ndarray of float64 (m,), optional
         Weights of the rows, 0 or more.
     link : {"none", "softmax", "softmax2"}
+    start : float
+        Temperature at which the search begins.
 
     Returns
     -------
@@ -69,7 +71,7 @@ def fit_temperature(scores, codes, weight=None, link="softmax"):
     used = weight > 0
     weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # exact, and the sum is finite
     weight[used] = exact.on_grid(weight[used], 1.0, n_rows)
-    return rounded(1 / _minimum(z, right, weight / weight.sum()))
+    return rounded(1 / _minimum(z, right, weight / weight.sum(), 1 / start))
 
 
 def _below_top(scores, link):
@@ -93,9 +95,9 @@ def codes_of(y, classes, what="calibrate on"):
     return np.searchsorted(classes, y)
 
 
-def _minimum(z, right, weight):
+def _minimum(z, right, weight, beta):
     """The factor at which the derivative is 0: Newton's steps on a logarithmic scale, inside a bracket."""
-    beta, low, high = 1.0, 1 / MOST, 1 / LEAST
+    low, high = 1 / MOST, 1 / LEAST
     while True:
         slope, curvature = _derivatives(z, right, weight, beta)
         if slope == 0:

@@ -59,6 +59,11 @@ def check_rows(estimator, inputs, held):
     return parts
 
 
+def too_few(held):
+    """Whether validation rows (`Held`) that are split off are fewer than those from which a temperature comes."""
+    return np.count_nonzero(_known(held)) < ENOUGH
+
+
 def temperature_of_rows(model, held):
     """Temperature of a model on validation rows (`Held`), those of labels that training has not seen left out."""
     return fit_temperature(model.raw_scores(held.X), held.codes.clip(0), _known(held), model.link)

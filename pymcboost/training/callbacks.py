@@ -81,6 +81,17 @@ class ValidationCurves(Callback):
         return state.validation.measure(self.metric)
 
 
+class CalibratedCurve(Callback):
+    """Follows the log loss at the temperature that is best for the rows "val", as "val_calibrated_log_loss"."""
+
+    def __init__(self, metric):
+        self.metric = metric
+
+    def measure(self, state):
+        """The metric after the round; the scores are those that `ValidationCurves` has followed."""
+        return {f"val_{self.metric.name}": state.validation.of("val", self.metric)}
+
+
 class Patience:
     """The best round of a curve, and how long the curve has not improved.
 
@@ -96,22 +107,28 @@ class Patience:
         Rounds there are.
     share : float
         As a share of the rounds so far, the least wait.
+    tolerance : float
+        The same as ``min_delta``, as a share of the value.
     """
 
-    def __init__(self, sign, patience, min_delta=0.0, n_rounds=0, share=0.0):
+    def __init__(self, sign, patience, min_delta=0.0, n_rounds=0, share=0.0, tolerance=0.0):
         self.sign, self.patience, self.min_delta, self.share = sign, patience, min_delta, share
+        self.tolerance = tolerance
         self.best_round = self._since = n_rounds
         self._best = self._bar = None
 
     def see(self, value, n_rounds):
         """Take in the value after that many rounds; whether it is the best so far."""
         value *= self.sign
-        if self._bar is None or value < self._bar - self.min_delta:
+        if self._bar is None or value < self._bar - self._least():
             self._bar, self._since = value, n_rounds
         better = self._best is None or value < self._best
         if better:
             self._best, self.best_round = value, n_rounds
         return better
+
+    def _least(self):
+        return self.min_delta + (self.tolerance * abs(self._bar) if self.tolerance else 0)
 
     def over(self, n_rounds):
         """Whether the wait is over after that many rounds."""
@@ -119,7 +136,7 @@ class Patience:
 
 
 class EarlyStopping(Callback):
-    """Ends a training whose metric on the rows "val" no longer improves, and goes back to the best round.
+    """Ends a training whose metrics on the rows "val" no longer improve; goes back to the last of their best rounds.
 
     Parameters
     ----------
@@ -128,40 +145,46 @@ class EarlyStopping(Callback):
         Rounds without improvement that are waited for.
     min_delta : float, default=0
         See `Patience`.
+    also : sequence of metrics
+        Further ones, which the history has as well.
     """
 
-    def __init__(self, metric, patience, min_delta=0.0):
-        self.metric, self.patience, self.min_delta = metric, patience, min_delta
-        self.column = f"val_{metric.name}"
+    def __init__(self, metric, patience, min_delta=0.0, also=()):
+        self.metrics, self.patience, self.min_delta = [metric, *also], patience, min_delta
+        self.columns = [f"val_{metric.name}" for metric in self.metrics]
 
     def before_training(self, state):
         """Begin with the best of the rounds there are."""
-        self._curve = Patience(self.metric.sign, self.patience, self.min_delta, state.n_rounds)
-        if state.resumed:
-            for t, value in enumerate(state.history[self.column], 1):
-                self._curve.see(value, t)
-        elif state.n_rounds:
-            self._curve.see(state.validation.measure(self.metric)[self.column], state.n_rounds)
-        state.best_round = self._curve.best_round
+        n_rounds = state.n_rounds
+        self._curves = [Patience(metric.sign, self.patience, self.min_delta, n_rounds) for metric in self.metrics]
+        for curve, metric, column in zip(self._curves, self.metrics, self.columns, strict=True):
+            if state.resumed:
+                for t, value in enumerate(state.history[column], 1):
+                    curve.see(value, t)
+            elif n_rounds:
+                curve.see(state.validation.measure(metric)[column], n_rounds)
+        state.best_round = max(curve.best_round for curve in self._curves)
         return self._enough(state)
 
     def after_round(self, state):
         """Whether the patience is at its end."""
-        if self._curve.see(state.history[self.column][-1], state.n_rounds):
-            state.best_round, state.best_gain = state.n_rounds, state.gain
+        for curve, column in zip(self._curves, self.columns, strict=True):
+            if curve.see(state.history[column][-1], state.n_rounds):
+                state.best_round, state.best_gain = state.n_rounds, state.gain
         return self._enough(state)
 
     def _enough(self, state):
-        if not self._curve.over(state.n_rounds) or state.n_rounds >= state.n_estimators:
+        if state.n_rounds >= state.n_estimators or not all(curve.over(state.n_rounds) for curve in self._curves):
             return False
-        state.ended = f"the validation {self.metric.name} did not improve in {counted(self.patience, 'round')} more"
+        name = self.metrics[0].name
+        state.ended = f"the validation {name} did not improve in {counted(self.patience, 'round')} more"
         return True
 
     def after_training(self, state):
         """Go back to the best round."""
         if state.best_round < state.n_rounds:
             state.cut(state.best_round, state.best_gain)
-            state.ended = state.ended or f"the validation {self.metric.name} was best after these"
+            state.ended = state.ended or f"the validation {self.metrics[0].name} was best after these"
 
 
 class _Silence:

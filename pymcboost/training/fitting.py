@@ -15,7 +15,7 @@ from pymcboost.model.offsets import with_offsets
 from pymcboost.threads import counted, threads_for
 from pymcboost.training import basis, calibration, continuing, divided, thresholds
 from pymcboost.training.booster import Previous
-from pymcboost.training.callbacks import EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd
+from pymcboost.training.callbacks import CalibratedCurve, EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd
 from pymcboost.training.folds import out_of_fold, refuse_mixed
 from pymcboost.training.inputs import (
     Inputs,
@@ -31,7 +31,7 @@ from pymcboost.training.inputs import (
 from pymcboost.training.labels import indicator_of
 from pymcboost.training.loop import TrainingState, train
 from pymcboost.training.meta import meta_of
-from pymcboost.training.metrics import Held, Metric
+from pymcboost.training.metrics import Held, Metric, calibrated_of
 from pymcboost.training.rounding import warn_of, with_own_offsets
 
 
@@ -66,12 +66,15 @@ class Training:
             callback.begin(booster)
         continued = params.warm_start and hasattr(draft, "model_")
         inputs = self._inputs(X, y, sample_weight, sets, groups, continued, initial)
+        own_val = "val" in sets
         del X, y, sample_weight, sets, groups, init_model
         self.classes, self.priors = inputs.classes, calibration.priors(draft, inputs)
         check_file(self.classes, inputs.meta)
         previous = self._previous(inputs, initial)
         cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
         held = None if inputs.validation is None else inputs.validation.named("val")
+        if held is not None and not own_val and calibrated_of(params, booster.link) and calibration.too_few(held):
+            held = None
         kept = inputs if params.calibrate and held is None else None
         several = booster.multilabel
         folds = calibration.check_rows(draft, inputs, held) if params.calibrate and not several else None
@@ -92,9 +95,8 @@ class Training:
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if kept is not None:
-            # Rounds that a callback has cut off are cut off in the folds as well.
-            rounds = self.state.n_rounds if self.state.stopped else params.n_estimators
-            seed = booster.draw_seed()
+            # As many as the model has: where it ended by itself, models of fewer rows may go on for long.
+            rounds, seed = self.state.n_rounds, booster.draw_seed()
             if several:
                 self.thresholds = thresholds.of_folds(draft, kept, seed, rounds, found, initial)
             else:
@@ -145,7 +147,9 @@ class Training:
                 metric.check(held)
             found.append(ValidationCurves(metric))
             if params.early_stopping:
-                found.append(EarlyStopping(metric, params.n_iter_no_change, params.min_delta))
+                also = calibrated_of(params, self.booster.link)
+                found += [CalibratedCurve(one) for one in also]
+                found.append(EarlyStopping(metric, params.n_iter_no_change, params.min_delta, also))
         if params.verbose and self.workers.rank == 0:
             found.append(Progress(type(self.draft).__name__, params.verbose, params.early_stopping))
         return found

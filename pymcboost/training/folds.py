@@ -18,7 +18,7 @@ from pymcboost.threads import counted, resolve_n_jobs, threads_for
 from pymcboost.training.callbacks import Patience, progress
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState, one_round
-from pymcboost.training.metrics import Held, Metric
+from pymcboost.training.metrics import Held, Metric, calibrated_of
 
 # Rounds that are tried at most.
 MOST_ROUNDS = 2000
@@ -26,6 +26,8 @@ MOST_ROUNDS = 2000
 WAIT = 1 / 3
 # The metric is measured after every round at first, then at steps of this share of the rounds.
 SPACING = 16
+# Where probabilities will be calibrated, the curve falls for long by next to nothing: what counts is this share of it.
+TOLERANCE = 0.005
 # Measurements between two meetings of the models, and the scores that they may hold back until then. No result depends
 # on them.
 STEP, STEP_SCORES = 8, 1 << 20
@@ -106,13 +108,14 @@ def out_of_fold(estimator, inputs, seed):
     metric = Metric(estimator.scoring, inputs.classes, first.probabilities, first.loss_value)
     for model in models:
         metric.check(model.held)
-    curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT)
+    measure, tolerance = _measure(metric, models, params)
+    curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT, tolerance=tolerance)
     rounds, curves, best = [], [], [model.validation.scores for model in models]
     name = f"{type(estimator).__name__}, {len(parts)} folds"
     bar = progress(name, MOST_ROUNDS, params.verbose, at_most=True)
     with closing(_grown(models, workers)) as steps, closing(bar):
         for done, found in steps:
-            curves.append([metric(scores, model.held) for scores, model in zip(found, models, strict=True)])
+            curves.append(measure(found))
             bar.update(done - (rounds[-1] if rounds else 0), {f"mean {metric.name}": np.mean(curves[-1])})
             rounds.append(done)
             if curve.see(float(np.mean(curves[-1])), done):
@@ -127,6 +130,15 @@ def out_of_fold(estimator, inputs, seed):
     n_estimators = round(best_round * float(np.sqrt(more_rows)))
     curves = np.array(curves).reshape(-1, len(models)).T
     return OutOfFold(scores, fold, np.array(rounds, dtype=np.int64), curves, best_round, n_estimators, first.link)
+
+
+def _measure(metric, models, params):
+    """A function of the scores of all models that gives their metrics, and the tolerance of the curve."""
+    sets, known = [model.held for model in models], [model.known for model in models]
+    calibrated = next(iter(calibrated_of(params, models[0].booster.link)), None)
+    if calibrated is not None:
+        return lambda scores: calibrated.of_sets(scores, sets, known), TOLERANCE
+    return lambda scores: [metric(part, held) for part, held in zip(scores, sets, strict=True)], 0.0
 
 
 def held_scores(estimator, inputs, seed, rounds, parts, previous=None):
@@ -219,6 +231,7 @@ class _Model:
         X = X.tocsc() if hasattr(X, "tocsc") else X
         self.held = Held.of(f"fold {number}", X, inputs.y(rows), codes, inputs.weight[rows])
         self.validation = Validation([self.held], K)
+        self.known = np.isin(codes, inputs.codes[train])  # rows of labels, which have no temperature, do not ask
         weight = np.zeros(len(inputs.weight))
         weight[train] = inputs.weight[train]
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31)

@@ -107,9 +107,15 @@ class Validation:
 
     def measure(self, metric):
         """The metric of every set, by the name of its column in the history."""
+        return {f"{held.name}_{metric.name}": metric(scores, held) for held, scores in self._parts()}
+
+    def of(self, name, metric):
+        """The metric of the set of this name."""
+        return next(metric(scores, held) for held, scores in self._parts() if held.name == name)
+
+    def _parts(self):
         ends = np.cumsum([len(held.codes) for held in self.sets])
-        parts = zip(self.sets, np.split(self.scores, ends[:-1]), strict=True)
-        return {f"{held.name}_{metric.name}": metric(scores, held) for held, scores in parts}
+        return zip(self.sets, np.split(self.scores, ends[:-1]), strict=True)
 
 
 def _stacked(parts):

@@ -11,6 +11,7 @@ import numpy as np
 
 from pymcboost._kernels import elementary
 from pymcboost._kernels.exact import on_grid, total
+from pymcboost.model.temperature import fit_temperature
 from pymcboost.training import labels
 
 # The least probability that counts, as in scikit-learn's log_loss; that of a label that training has not seen.
@@ -96,6 +97,43 @@ def log_loss(scores, held, link):
     lost = elementary.log(lost, out=lost)
     lost[held.codes < 0] = np.inf
     return held.mean(np.minimum(lost, -np.log(LEAST)))
+
+
+class CalibratedLogLoss:
+    """Log loss at the temperature that is best for the rows measured: what a model that will be calibrated can reach.
+
+    Parameters
+    ----------
+    link : {"softmax", "softmax2"}
+        That of the model.
+    """
+
+    name = "calibrated_log_loss"
+    sign = 1
+
+    def __init__(self, link):
+        self.link, self._temperature = link, 1.0
+
+    def of_sets(self, scores, sets, known):
+        """The metric of every set, at one temperature for all; rows that are not ``known`` have no say in it."""
+        weight = [known[i] * (1.0 if held.weight is None else held.weight) for i, held in enumerate(sets)]
+        codes = np.concatenate([held.codes for held in sets]).clip(0)
+        parts = np.concatenate(scores), codes, np.concatenate(weight)
+        if not parts[2].any():
+            return [log_loss(part, held, self.link) for part, held in zip(scores, sets, strict=True)]
+        self._temperature = fit_temperature(*parts, self.link, self._temperature)
+        return [log_loss(part / self._temperature, held, self.link) for part, held in zip(scores, sets, strict=True)]
+
+    def __call__(self, scores, held):
+        """The metric of these scores (n, K), whatever was measured before."""
+        self._temperature = 1.0
+        return self.of_sets([scores], [held], [held.codes >= 0])[0]
+
+
+def calibrated_of(params, link):
+    """The log loss that a calibration will leave, in a list; none where another metric decides or none follows."""
+    wanted = params.scoring == "log_loss" and params.calibrate == "temperature" and link in FACTORS
+    return [CalibratedLogLoss(link)] if wanted else []
 
 
 def error(scores, held, link):

@@ -148,7 +148,8 @@ PARAMETERS = {
     "tol": Parameter("Training stops when a round changes the objective by no more than this, relatively.", low=0),
     "early_stopping": Parameter(
         "Stop when the metric of the validation rows has not improved for ``n_iter_no_change`` rounds, and keep the "
-        "best round."
+        "best round.\n\nWith ``calibrate`` the log loss at the temperature that is best after each round is followed, "
+        "too. Training stops when neither improves, and keeps the later best round."
     ),
     "scoring": Parameter(
         "Metric of the validation rows: what the history keeps, and early stopping looks at.\n\n"
@@ -175,17 +176,17 @@ PARAMETERS = {
         'Folds by which ``n_estimators="auto"`` finds the number of rounds, and ``calibrate`` the temperature: '
         "stratified, shuffled, and rows of one of the ``groups`` given to `fit` together.\n\n"
         "For the rounds the models of all folds grow until the mean of their metrics (``scoring``) has not improved "
-        "for ``n_iter_no_change`` rounds, nor for a third of all, at most 2,000. Then one model is trained on all "
-        "rows. As it has more of them, its rounds are the best number times the square root of "
-        "n_folds / (n_folds - 1).",
+        "for ``n_iter_no_change`` rounds, nor for a third of all, at most 2,000. With ``calibrate`` the log loss is "
+        "that at the best temperature. Then one model is trained on all rows. As it has more of them, its rounds are "
+        "the best number times the square root of n_folds / (n_folds - 1).",
         low=2,
     ),
     "class_weight": Parameter("Weights of the classes, multiplied with the sample weights."),
     "calibrate": Parameter(
         '"temperature": divide the scores by the number at which the probabilities have the least log loss. It comes '
-        "from the rows of early stopping or ``X_val`` where there are any, otherwise from models of the folds of "
-        "``cv``, as many as hold out 600 rows or 55 in a hundred: a training takes two to three times as long. Scores "
-        "and predictions stay as they are."
+        "from the rows of ``X_val`` or, if there are 600, of early stopping. Otherwise it comes from models of the "
+        "folds of ``cv``, as many as hold out 600 rows or 55 in a hundred: a training takes two to three times as "
+        "long. Scores and predictions stay as they are."
     ),
     "restore_priors": Parameter(
         "Divide the probabilities by the weights of the classes, so that they are those of the data again; predictions "

@@ -551,10 +551,13 @@ def test_a_root_that_drew_useless_features_draws_again():
 
 @pytest.mark.parametrize(
     "m, d, leaves, drawn",
-    [(60, 1, 31, 1), (60, 2, 31, 2), (799, 5, 31, 4), (800, 16, 32, 6), (1274, 9, 50, 5), (13000, 3, 500, 3)],
-)
+    [
+        (60, 1, 31, 1), (60, 2, 31, 2), (799, 5, 31, 4), (800, 16, 32, 6), (1274, 9, 50, 5), (10000, 16, 400, 6),
+        (10001, 16, 400, 9), (13000, 3, 500, 3),
+    ],
+)  # fmt: skip
 def test_automatic_sizes_of_trees(m, d, leaves, drawn):
-    """One leaf for every 25 rows, from 31 to 500; 2 d^0.4 of the features, those that vary alone."""
+    """A leaf for every 25 rows, from 31 to 500; 2 d^0.4 of the features that vary, above 10,000 rows 3 d^0.4."""
     rng = np.random.default_rng(m)
     X, y = rng.integers(0, 40, (m, d + 1)).astype(float), rng.integers(0, 3, m)
     X[:, 0] = 7.0

@@ -376,11 +376,28 @@ def test_validation_rows_are_taken_where_there_are_any(cls, monkeypatch):
     warm.fit(X[train], y[train], X_val=X[held], y_val=y[held], **weights)
     expected = warm.model_.calibrated(X[held], y[held], *weights.values())
     assert warm.model_.to_bytes() == expected.to_bytes()
+    monkeypatch.setattr(calibration, "ENOUGH", 15)
     stopped = cls(n_estimators=6, random_state=0, early_stopping=True, calibrate="temperature").fit(X, y)
     assert stopped.model_.temperature is not None
     # Sets that are only watched are none.
     with pytest.raises(AssertionError, match="folds are trained"):
         cls(calibrate="temperature").fit(X, y, validation_sets={"train": (X, y)})
+
+
+def test_rows_that_are_split_off_may_be_too_few(monkeypatch):
+    monkeypatch.setattr(calibration, "held_scores", no_folds)
+    stopped = VectorTreeBoostClassifier(n_estimators=6, random_state=0, early_stopping=True, calibrate="temperature")
+    with pytest.raises(AssertionError, match="folds are trained"):
+        stopped.fit(X, y)
+    stopped.set_params(scoring="error").fit(X, y)  # the log loss does not matter there
+    assert "val_calibrated_log_loss" not in stopped.history_
+
+
+def test_early_stopping_goes_by_the_later_of_both_best_rounds():
+    stopped = VectorTreeBoostClassifier(random_state=0, early_stopping=True, calibrate="temperature").fit(X, y)
+    curves = [stopped.history_[f"val_{name}"] for name in ("log_loss", "calibrated_log_loss")]
+    assert stopped.n_estimators_ == len(curves[0]) == 1 + max(curve.argmin() for curve in curves)
+    assert (curves[1] <= curves[0] + 0.05).all()
 
 
 def test_unknown_labels_of_validation_rows_are_left_out():
@@ -399,9 +416,17 @@ def test_rounds_by_cross_validation_share_the_folds(monkeypatch):
     more = {"n_estimators": "auto", "n_iter_no_change": 5, "random_state": 0}
     warm = VectorTreeBoostClassifier(calibrate="temperature", **more).fit(X, y)
     assert sizes == [50]  # only the second set
-    plain = VectorTreeBoostClassifier(calibrate=None, **more).fit(X, y)
-    assert warm.n_estimators_ == plain.n_estimators_
+    plain = VectorTreeBoostClassifier(calibrate=None, n_estimators=warm.n_estimators_, random_state=0).fit(X, y)
     assert warm.model_.with_temperature(None).with_meta(plain.model_.meta).to_bytes() == plain.model_.to_bytes()
+
+
+def test_folds_have_as_many_rounds_as_the_model(monkeypatch):
+    """Also where that has ended by itself."""
+    seen, held_scores = [], calibration.held_scores
+    monkeypatch.setattr(calibration, "held_scores", lambda *given: seen.append(given[3]) or held_scores(*given))
+    model = VectorTreeBoostClassifier(n_estimators=400, min_gain=1.0, calibrate="temperature", random_state=0).fit(X, y)
+    assert 0 < model.n_estimators_ < 400
+    assert set(seen) == {model.n_estimators_}
 
 
 def test_groups_stay_together(monkeypatch):

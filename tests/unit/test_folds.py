@@ -149,7 +149,7 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
     cls = get_class(name)
     X, y = some_rows()
     rate = {"learning_rate": 0.2} if name == "vector-tree" else {}  # at which models of folds take no larger steps
-    estimator = cls(n_estimators=6, n_jobs=1, **rate)
+    estimator = cls(n_estimators=6, n_jobs=1, calibrate=None, **rate)
     inputs = inputs_of(X, y)
     scores, link = held_scores(estimator, inputs, 7, 6, splits(3, inputs, 7))
     monkeypatch.setattr(folds, "MOST_ROUNDS", 6)
@@ -175,6 +175,26 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
         bound = 1e-6 if name == "hingeboost" else 1e-12
         for found, n in (scores, 6), (auto.scores, auto.best_round):
             np.testing.assert_allclose(found[held], fit(n).model_.raw_scores(X[held]), rtol=bound, atol=bound)
+
+
+def test_where_probabilities_are_calibrated_the_curve_is_that_of_the_temperature():
+    """The slow twin: the temperature of all rows held out, by a search on a grid; it moves the best round to later."""
+    X, y = some_rows()
+    estimator, inputs = VectorTreeBoostClassifier(n_estimators=6, calibrate="temperature"), inputs_of(X, y)
+    auto = out_of_fold(estimator, inputs, seed=7)
+    plain = out_of_fold(VectorTreeBoostClassifier(n_estimators=6, calibrate=None), inputs, seed=7)
+    at = list(auto.rounds).index(auto.best_round)
+    losses = []
+    for temperature in np.geomspace(0.1, 50, 3000):
+        z = auto.scores / temperature
+        z -= z.max(axis=1, keepdims=True)
+        losses.append(np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(y)), inputs.codes])
+    best = losses[int(np.mean(losses, axis=1).argmin())]
+    found = [best[auto.fold == i].mean() for i in range(3)]
+    np.testing.assert_allclose(auto.curves[:, at], found, rtol=0.02)
+    same = min(auto.curves.shape[1], plain.curves.shape[1])
+    assert (auto.curves.mean(axis=0)[:same] <= plain.curves.mean(axis=0)[:same] + 0.01).all()
+    assert auto.best_round >= plain.best_round
 
 
 @pytest.mark.parametrize(("rate", "rounds", "larger", "fewer"), [

@@ -9,9 +9,10 @@ import sklearn.metrics
 from sklearn.metrics import get_scorer, make_scorer
 
 from pymcboost import HingeBoostOCClassifier, MartClassifier, VectorTreeBoostClassifier
+from pymcboost.model.temperature import fit_temperature
 from pymcboost.training.callbacks import Patience
 from pymcboost.training.inputs import Validation
-from pymcboost.training.metrics import LEAST, METRICS, Held, Metric
+from pymcboost.training.metrics import LEAST, METRICS, CalibratedLogLoss, Held, Metric, log_loss
 
 CLASSES = np.array(["ape", "bee", "cat", "dog", "elk"])
 
@@ -268,3 +269,30 @@ def test_patience_of_three_rounds(curve, min_delta, ends, best, sign):
             break
     assert over == ends
     assert patience.best_round == best
+
+
+@pytest.mark.parametrize("link", ["softmax", "softmax2"])
+def test_the_calibrated_log_loss_is_that_at_the_best_temperature(link):
+    """Labels that training has not seen have no say in the temperature, and count in the loss."""
+    rng = np.random.default_rng(3)
+    scores, codes = 5 * rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+    codes[:4] = -1
+    held = Held.of("val", None, codes, codes, rng.uniform(0.5, 1, 60))
+    metric = CalibratedLogLoss(link)
+    found = metric(scores, held)
+    temperature = fit_temperature(scores[4:], codes[4:], held.weight[4:], link)
+    assert found == log_loss(scores / temperature, held, link)
+    metric.of_sets([scores * 9], [held], [codes >= 0])
+    assert metric(scores, held) == found  # whatever was measured before
+    unseen = Held.of("val", None, codes[:4], codes[:4], np.ones(4))
+    assert metric(scores[:4], unseen) == log_loss(scores[:4], unseen, link)
+
+
+def test_one_temperature_for_all_sets():
+    rng = np.random.default_rng(4)
+    scores, codes = 5 * rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+    parts = [slice(0, 25), slice(25, 60)]
+    sets = [Held.of("fold", None, codes[part], codes[part], np.ones(len(codes[part]))) for part in parts]
+    found = CalibratedLogLoss("softmax").of_sets([scores[part] for part in parts], sets, [np.ones(25), np.ones(35)])
+    whole = CalibratedLogLoss("softmax")(scores, Held.of("all", None, codes, codes, np.ones(60)))
+    assert np.average(found, weights=[25, 35]) == pytest.approx(whole, rel=1e-12)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymcboost.comm import ALONE
-from pymcboost.training.callbacks import Callback, EarlyStopping, ValidationCurves, as_callback
+from pymcboost.training.callbacks import CalibratedCurve, Callback, EarlyStopping, ValidationCurves, as_callback
 from pymcboost.training.loop import TrainingState, train
 
 
@@ -208,6 +208,23 @@ def test_a_training_that_ends_first_goes_back_to_the_best_round_as_well():
     train(state, [ValidationCurves(ERROR), EarlyStopping(ERROR, 3)])
     assert state.n_rounds == 2
     assert state.ended == "the validation error was best after these"
+
+
+def test_of_two_metrics_the_later_best_round_counts():
+    class Two(Errors):
+        """The second metric improves for longer."""
+
+        def of(self, name, metric):
+            return [0.9, 0.8, 0.7, 0.6, 0.65, 0.65, 0.65, 0.65][self.followed - 1]
+
+    class Other:
+        name, sign = "other", 1
+
+    state = state_of(n=40, validation=Two([0.5, 0.2] + [0.3] * 40))
+    train(state, [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 3, also=[Other])])
+    assert state.n_rounds == 4
+    assert state.gain == [4.0]
+    assert state.ended == "the validation error did not improve in 3 rounds more"
 
 
 def test_a_warm_start_must_beat_the_model_it_goes_on_from():

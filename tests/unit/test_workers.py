@@ -164,7 +164,7 @@ def test_sums_are_those_of_the_formulas():
 
     counts = run(2, task)[0]
     sums, sent = np.diff(counts[:, 0]), np.diff(counts[:, 1])
-    J, L, t, B, K = counts[1:, 2], 8, round(2 * 6**0.4), 256, 4
+    J, L, t, B, K = counts[1:, 2], 8, round(3 * 6**0.4), 256, 4
     assert (sums <= (J - 1) + 12).all()
     assert (sums >= (J - 1) / 4).all()
     splits = 4 * L * t * B + 8 * L * J * (t * B + 1)

@@ -119,7 +119,7 @@ SPACES = {
     "vector": {
         "n_estimators": whole(50, 500), "learning_rate": between(0.02, 0.3), "max_leaf_nodes": whole(8, 200),
         "min_samples_leaf": whole(1, 20), "max_features": between(0.05, 1), "subsample": even(0.3, 1),
-        "l2_regularization": between(1e-3, 1),
+        "l2_regularization": between(1e-4, 1e-1), "min_relative_gain": between(0.03, 1),
     },
     "lightgbm": {
         "n_estimators": whole(50, 500), "learning_rate": between(0.02, 0.3), "num_leaves": whole(8, 200),

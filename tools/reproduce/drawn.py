@@ -1,0 +1,71 @@
+"""Choice of how many features a node of vector trees draws where there are many rows, on folds of training parts."""
+
+import time
+
+import numpy as np
+from shared.datasets import fold_rows, load_for_trees, sets_by_cost
+from shared.tables import markdown_table
+
+import pymcboost
+from reproduce.experiment import Experiment, Results, cross, select
+from reproduce.quality import geometric, measures_of
+
+# Fixed before the first run: sets with more than 10,000 rows to train on in a fold, but for sparse text.
+SETS = ("krkopt", "poker", "shuttle", "covtype", "mnist")
+MOST_ROWS = 60_000
+FOLDS, POWER = 3, 0.4
+TIMES = (2, 3, 4)
+MEASURES = "log_loss", "error", "cpu"
+# Named in full: defaults may change.
+PARAMS = {
+    "n_estimators": 300, "learning_rate": 0.1, "max_leaf_nodes": "auto", "subsample": 0.5, "min_relative_gain": 0.25,
+    "split_columns": "auto", "calibrate": None, "n_jobs": 1,
+}  # fmt: skip
+
+
+def fit_fold(unit):
+    """One fold; log loss at the best temperature of the rows held out."""
+    X, y, _, _ = load_for_trees(unit["data"])
+    kept = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
+    classes, counts = np.unique(y[kept], return_counts=True)
+    kept = kept[np.isin(y[kept], classes[counts >= FOLDS])]
+    X, y = X[kept], np.unique(y[kept], return_inverse=True)[1]
+    train, held = fold_rows(y, unit["fold"], FOLDS)
+    begin, cpu = time.perf_counter(), time.process_time()
+    share = min(1.0, unit["times"] * X.shape[1] ** (POWER - 1))
+    model = pymcboost.VectorTreeBoostClassifier(**PARAMS, max_features=share, random_state=unit["fold"])
+    model = model.fit(X[train], y[train]).model_
+    cpu = time.process_time() - cpu
+    found = measures_of(model.calibrated(X[held], y[held]).predict_proba(X[held]), y[held])
+    row = {name: found[name] for name in ("log_loss", "error")} | {"cpu": round(cpu, 4), "n_train": len(train)}
+    return {**unit, **row, "seconds": round(time.perf_counter() - begin, 3)}
+
+
+def plan(options, journal):
+    yield 0, cross(data=sets_by_cost(options.sets or SETS), times=TIMES, fold=range(FOLDS)), "drawn-features"
+
+
+def text_of(frame):
+    """Means over the folds."""
+    if frame.empty:
+        return "No results yet."
+    lines, means = [], frame.groupby(["data", "times"])[[*MEASURES, "n_train"]].mean()
+    for data in [name for name in SETS if name in set(frame["data"])]:
+        for times, row in means.loc[data].iterrows():
+            cells = f"{row['log_loss']:.4f}", f"{row['error']:.2f}", f"{row['cpu']:.1f}"
+            lines.append([data, f"{row['n_train']:.0f}", times, *cells])
+    for times in TIMES:
+        mine = select(means.reset_index(), times=times)
+        lines.append([
+            "mean", "", times, f"{geometric(mine['log_loss']):.4f}", f"{mine['error'].mean():.2f}",
+            f"{geometric(mine['cpu']):.1f}",
+        ])  # fmt: skip
+    head = ["set", "rows", "times d^0.4", "log loss", "error %", "CPU seconds"]
+    return (
+        f"{FOLDS} folds of the training parts, at most {MOST_ROWS:,} rows of each. Log loss at the temperature that is "
+        f"best for the held rows; means over sets geometric but for the error.\n\n{markdown_table(head, lines)}"
+    )
+
+
+RESULTS = Results("drawn-features", "data times fold", " ".join([*MEASURES, "n_train"]), fit_fold)
+EXPERIMENTS = (Experiment("drawn-features", "Features at a node with many rows", (RESULTS,), plan, text_of, sets=SETS),)
