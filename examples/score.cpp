@@ -6,13 +6,16 @@
 #include "mcb.hpp"
 #include <exception>
 #include <iostream>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 int main(int argc, char **argv) try {
-    const mcb::model model = mcb::model::load(argc > 1 ? argv[1] : "digits.mcb");
+    const std::string path = argc > 1 ? argv[1] : "digits.mcb";
+    const mcb::model model = mcb::model::load(path);
     std::vector<float> row(64); // your data
     row[42] = 9;
-    if (model.n_features() != row.size()) throw std::runtime_error("the model does not have 64 features");
+    if (model.n_features() != row.size()) throw std::runtime_error(path + ": the model does not have 64 features");
 
     std::vector<double> scores(model.n_classes());
     std::uint32_t k = model.predict(row.data(), scores.data());

@@ -105,7 +105,7 @@ class MCBoostClassifier(BinaryClassifier):
         ),
         "fixed_step": Parameter(
             "If set, every round adds this step to the selected class alone, with no optimisation and no shrinkage: "
-            "traces the coefficient paths of Fig. 1.",
+            "traces the coefficient paths of Fig. 1 of the MCBoost paper.",
             low=0, open_low=True, high=1e6,
         ),
     }  # fmt: skip

@@ -25,6 +25,8 @@ def parsed(argv, program, usage, make_parser):
     algorithm = get_algorithm(first.parse_known_args(argv)[0].algorithm)
     parser = make_parser(algorithm)
     arguments, unknown = parser.parse_known_args(argv)
+    if unknown:  # perhaps the second file, after options that follow the first
+        arguments, unknown = parser.parse_known_intermixed_args(argv)
     if unknown:
         refuse_unknown(parser, unknown, algorithm)
     given = {name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)}
@@ -126,7 +128,7 @@ def refuse_unknown(parser, unknown, algorithm):
         if flag in owners:
             found[flag] = owners[flag]
     if not found:
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        parser.refuse(unknown)
     having = [name for name in owners[next(iter(found))] if all(name in names for names in found.values())]
     shown = (having or next(iter(found.values())))[0]
     what = "; ".join(

@@ -4,6 +4,7 @@ Imports nothing beyond the standard library, so that a mistyped command answers 
 """
 
 import argparse
+import difflib
 import errno
 import json
 import os
@@ -52,6 +53,21 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         """Raise UsageError with the message and the usage line."""
         raise UsageError(f"{message}\n{self.format_usage()}Try '{self.prog} --help'.")
+
+    def parse_args(self, args=None, namespace=None):
+        """The arguments; those that are not known are refused."""
+        arguments, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.refuse(unknown)
+        return arguments
+
+    def refuse(self, unknown):
+        """Raise UsageError for arguments that are not known: options where there are any, and the nearest to each."""
+        shown = []
+        for argument in [text for text in unknown if text[:1] == "-" and text != "-"] or unknown:
+            near = difflib.get_close_matches(argument.partition("=")[0], self._option_string_actions, 1)
+            shown.append(f"{argument} (did you mean {near[0]}?)" if near and argument[:2] == "--" else argument)
+        self.error(f"unrecognized arguments: {' '.join(shown)}")
 
     def _print_message(self, message, file=None):
         # argparse's own does not mind a full disk.

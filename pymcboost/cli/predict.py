@@ -25,6 +25,7 @@ from pymcboost.cli.stream import answer_stream
 from pymcboost.cli.words import in_options
 
 PROGRAM = "mcboost-predict"
+NO_MODEL_FILE = 2  # MCB_E_MAGIC of mcb.h
 USAGE = f"{PROGRAM} [options] test_file model_file output_file"
 DESCRIPTION = """\
 Predict the rows of a file in LIBSVM format, CSV or Parquet. Features that a row does not name are 0; features beyond
@@ -130,18 +131,29 @@ def cut(model, rounds, path):
     return model.truncate(rounds)
 
 
+def opened(path):
+    """The model of a file; where it is none, the order of the files is in the message."""
+    with importing():
+        from pymcboost.model.file import ModelFormatError
+        from pymcboost.model.model import load_model
+
+    try:
+        return load_model(path)
+    except ModelFormatError as error:
+        if error.status != NO_MODEL_FILE:
+            raise
+        raise ModelFormatError(f"{error}; the order is test_file model_file output_file", error.status) from None
+
+
 def predict(argv):
     """Do what ``mcboost-predict``'s arguments ask."""
     arguments = parse(argv)
     note = notifier(PROGRAM, arguments.quiet)
 
-    with importing():
-        from pymcboost.model.model import load_model
-
     inputs = {"test file": arguments.test_file, "model file": arguments.model_file}
     refuse_same(arguments.output_file, "output file", inputs)
     check_output(arguments.output_file, "output file")
-    model = load_model(arguments.model_file)
+    model = opened(arguments.model_file)
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
     if arguments.early and arguments.early not in model.early_exits:

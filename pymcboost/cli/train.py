@@ -128,7 +128,8 @@ def _add_data_options(group):
         "--validation-file",
         metavar="file",
         type=file_name,
-        help="LIBSVM file whose --metric is followed during training (what --early-stopping then watches)",
+        help="rows, in the format of the training file, whose --metric is followed during training (what "
+        "--early-stopping then watches)",
     )
     add_reading(group)
     add_mpi(group)

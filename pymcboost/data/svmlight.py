@@ -161,7 +161,7 @@ def _explain(code, token, text, previous):
     """Words for an error code of the scanner."""
     index = text.partition(":")[0]
     if code == "label not number":
-        return f"label {token} is not a number; map class names to numbers first"
+        return f"label {token} is not a number; map class names to numbers first, or use CSV, which takes text"
     if code == "label range":
         return f"label {token} is out of range; labels must be finite and within +-2^53, beyond which some would merge"
     if code == "label digits":

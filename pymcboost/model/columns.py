@@ -6,7 +6,8 @@ import numpy as np
 SHOWN_NAMES, SHOWN_CHARACTERS = 5, 40
 TEXT = (
     "give it as numbers: one column for each value (sklearn.preprocessing.OneHotEncoder), codes (OrdinalEncoder), or "
-    "means of the classes (TargetEncoder); estimators with categorical_features take it as categories"
+    "means of the classes (TargetEncoder); estimators with categorical_features take it as categories: name the column "
+    "there, or give it the dtype 'category' of pandas"
 )
 DATES = (
     "give the time since a date near it, in a unit that matters, such as (date - first_date) / np.timedelta64(1, 'h'), "

@@ -28,7 +28,7 @@ from pymcboost.training.inputs import (
     rows_given,
     validated,
 )
-from pymcboost.training.labels import indicator_of
+from pymcboost.training.labels import check_order, indicator_of
 from pymcboost.training.loop import TrainingState, train
 from pymcboost.training.meta import meta_of
 from pymcboost.training.metrics import Held, Metric, calibrated_of
@@ -188,6 +188,7 @@ class Training:
         else:
             X, y = validated(draft, X, y, **how)
             if len(y):
+                check_order(y)
                 basis.check_classification_targets(y)
             classes, codes = divided.classes_of(workers, y)
         divided.check_columns(workers, name, X, getattr(draft, "feature_names_in_", None), codes.shape[1:])

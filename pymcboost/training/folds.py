@@ -182,6 +182,10 @@ def splits(cv, inputs, seed):
         rows = np.flatnonzero(used)
         if len(rows) < cv:
             raise ValueError(f"{shown}: there are only {counted(len(rows), 'row')}; use at most that many folds")
+        largest = np.bincount(codes[rows]).max() if codes.ndim == 1 else cv
+        if largest < cv:
+            rows_of_it = counted(largest, "row")
+            raise ValueError(f"{shown}: the largest class has only {rows_of_it}; use at most that many folds")
         groups = None if inputs.groups is None else inputs.groups[rows]
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
         data = np.zeros(len(rows)), np.zeros(len(rows)) if codes.ndim == 2 else codes[rows], groups

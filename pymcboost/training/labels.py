@@ -131,3 +131,17 @@ def best_thresholds(scores, labels, weight):
 def score_of(probability):
     """Score of a label with this probability."""
     return float(elementary.log(probability) - elementary.log(1 - probability))
+
+
+def check_order(y):
+    """Refuse labels that cannot be sorted, such as None among text."""
+    if y.dtype.kind != "O":
+        return
+    try:
+        np.unique(y)
+    except TypeError:
+        kinds = ", ".join(sorted({type(label).__name__ for label in y}))
+        raise ValueError(
+            f"y has labels of the types {kinds}, which have no common order; make all of them text or all integers, "
+            "and leave out the rows without a label"
+        ) from None

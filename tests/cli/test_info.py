@@ -279,7 +279,7 @@ def test_many_classes_are_cut(capsys, tmp_path):
     [
         ("", "the following arguments are required: model_file"),
         ("a b", "unrecognized arguments: b"),
-        ("--js a", "unrecognized arguments: --js"),
+        ("--js a", "unrecognized arguments: --js (did you mean --json?)"),
     ],
 )
 def test_bad_usage_exits_1(capsys, text, message):

@@ -322,6 +322,8 @@ BAD_TRAIN = [
     ("a b c", "unrecognized arguments: c"),
     ("--nonsense t", "unrecognized arguments: --nonsense"),
     ("--n-est 5 t", "unrecognized arguments: --n-est"),
+    ("--lerning-rate 0.1 t m", "unrecognized arguments: --lerning-rate (did you mean --learning-rate?)\n"),
+    ("--lerning-rate=0.1 t m", "unrecognized arguments: --lerning-rate=0.1 (did you mean --learning-rate?)\n"),
     ("-n t", "argument -n/--n-estimators: 't' is not an integer >= 1"),
     ("-n 0 t", "argument -n/--n-estimators: '0' is not an integer >= 1"),
     ("-n 2.5 t", "argument -n/--n-estimators: '2.5' is not an integer >= 1"),
@@ -396,6 +398,12 @@ def test_bad_usage_of_train_exits_1(capsys, text, message):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"mcboost-train: error: {message}")
+
+
+def test_options_may_lie_between_the_files(capsys, tmp_path):
+    (tmp_path / "rows").write_text("1 1:2\n2 1:3\n")
+    assert main([str(tmp_path / "rows"), "-n", "3", "-q", str(tmp_path / "model")]) == 0
+    assert (tmp_path / "model").exists()
 
 
 def test_names_of_files_are_not_empty(capsys):

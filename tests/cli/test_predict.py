@@ -334,3 +334,10 @@ def test_bad_usage_exits_1(capsys, text, message):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"mcboost-predict: error: {message}")
+
+
+def test_swapped_files_are_told_their_order(capsys, tmp_path):
+    (tmp_path / "rows").write_text("1 1:2\n" * 20)
+    assert main([str(tmp_path / "rows"), str(tmp_path / "rows"), str(tmp_path / "out")]) == 3
+    assert "signature" in (err := capsys.readouterr().err)
+    assert err.endswith("; the order is test_file model_file output_file\n")

@@ -314,3 +314,12 @@ def test_one_answer_a_row_is_refused():
         model.with_early_exit("certified")
     with pytest.raises(ValueError, match="any number of them"):
         to_c(model)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kinds"), [(["u", None], "NoneType, str"), (["u", 1], "int, str"), ([None], "NoneType")]
+)
+def test_labels_without_an_order_are_refused(labels, kinds):
+    y = np.array(labels * 4, dtype=object)
+    with pytest.raises(ValueError, match=f"y has labels of the types {kinds}, .*leave out the rows without a label"):
+        VectorTreeBoostClassifier(n_estimators=2).fit(np.zeros((len(y), 1)), y)

@@ -67,7 +67,7 @@ REFUSALS = {
     "value of 50 digits": ("1 1:" + "9" * 50 + "\n", "1:5", "is too large for float32", {}),
     "NUL byte": (b"1 1:1\0\n", "1:5", "value '1\\x00' is not a number", {}),
     "not UTF-8": (b"1 1:\xff\n", "1:5", r"value '\\xff' is not a number", {}),
-    "label a word": ("cat 1:1\n", "1:1", "label 'cat' is not a number; map class names to numbers first", {}),
+    "label a word": ("cat 1:1\n", "1:1", "label 'cat' is not a number; map class names to numbers", {}),
     "label nan": ("nan 1:1\n", "1:1", "label 'nan' is out of range; labels must be finite", {}),
     "label inf": ("-inf 1:1\n", "1:1", "label '-inf' is out of range", {}),
     "label beyond 2^53": ("9007199254740994 1:1\n", "1:1", "label '9007199254740994' is out of range", {}),
