@@ -88,7 +88,7 @@ def test_parquet_text_labels_and_missing_values(folder, rows):
 def test_archives_and_indices_from_zero(folder, rows):
     shifted = re.sub(r"(\d+):", lambda found: f"{int(found[1]) - 1}:", open("all.svm").read())
     with gzip.open("zero.svm.gz", "wt") as file:
-        file.write("# rows\n" + shifted + "\n "))
+        file.write("# rows\n" + shifted + "\n ")
     expected = of_memory("zero.svm.gz")
     run("zero.svm.gz", "m.mcb", "-q", "--cache", "c")
     assert open("m.mcb", "rb").read() == expected
