@@ -26,6 +26,7 @@ class Rows(NamedTuple):
     label: str | None = None
     categories: Any = None
     labels: Any = None  # of rows with any number of them: y is then their indicator
+    chunks: Any = None  # the rows of a cache, which X is a view of
 
 
 def refuse_lists(arguments, weights):
@@ -34,6 +35,7 @@ def refuse_lists(arguments, weights):
         (table_kind(arguments.training_file, arguments.format), "a CSV or Parquet file"),
         (arguments.cross_validation, "-v"),
         (weights, "-w<label>"),
+        (arguments.cache, "--cache"),
     ):
         if given:
             raise UsageError(f"--loss logistic reads LIBSVM text with lists of labels: {flag} is for one label a row")
@@ -68,8 +70,6 @@ def read(path, note, allows_missing, wide=None, **how):
 
     ``wide``: whether values are float64; None: where they merge in float32 and the file can be read again.
     """
-    import numpy as np
-
     from pymcboost.data.merging import merging
     from pymcboost.data.svmlight import load_and_count
 
@@ -81,15 +81,28 @@ def read(path, note, allows_missing, wide=None, **how):
     path = "<stdin>" if path == "-" else path
     for notice in data.notices:
         note(notice)
+    check_row_labels(path, data)
+    return checked(path, Rows(data.X, data.y, data.base), note, allows_missing)
+
+
+def check_row_labels(path, data, begin=0):
+    """Refuse rows without a label, and labels of LIBSVM text that are no integers; there are rows before in ``path``.
+
+    Of a table the column is named.
+    """
+    import numpy as np
+
     if not data.labelled.all():
+        row, column = begin + np.argmin(data.labelled) + 1, getattr(data, "label", None)
+        if column is not None:
+            raise ValueError(f"{path}: row {row} has no label in the column {column!r}; training needs one in each")
         raise ValueError(
-            f"{path}: row {np.argmin(data.labelled) + 1} has no label; training and validation need "
+            f"{path}: row {row} has no label; training and validation need "
             "one in every row, an integer before the first index:value pair"
         )
     if data.y.dtype.kind == "f":
         row = np.argmax(data.y != np.floor(data.y))
-        raise ValueError(f"{path}: row {row + 1} has the label {data.y[row]:g}; class labels must be integers")
-    return checked(path, Rows(data.X, data.y, data.base), note, allows_missing)
+        raise ValueError(f"{path}: row {begin + row + 1} has the label {data.y[row]:g}; class labels must be integers")
 
 
 def _merges(path, data):
@@ -139,11 +152,14 @@ def set_weights(estimator, weights, y, note):
     """Give the estimator the weights of -w; labels that no row has are said."""
     if not weights:
         return
-    unknown = sorted(set(weights) - set(y.tolist()))
+    import numpy as np
+
+    present = set(np.unique(y).tolist())
+    unknown = sorted(set(weights) - present)
     if unknown:
         note(f"no row has the label {', '.join(map(str, unknown))}; its weight is not used")
     if weights.keys() - set(unknown):
-        estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in set(y.tolist())})
+        estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in present})
 
 
 def load_table(path, form, choose, as_text=None, wide=False):
@@ -164,17 +180,8 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
     """
     import numpy as np
 
-    from pymcboost.data.csvtext import whole
     from pymcboost.data.merging import merging
     from pymcboost.model.categories import of_texts
-
-    def choose(head):
-        own = like.label if like else head[0] if label is None else label
-        names = like.names if like else [name for name in head if name != own]
-        need(head, [own, *names])
-        if not names:
-            raise ValueError("there is no column besides that of the labels")
-        return names, own
 
     def as_text(names):
         if like and like.categories is not None:
@@ -182,6 +189,7 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
         need(names, categorical)
         return sorted(map(names.index, categorical))
 
+    choose = choice(like.names, like.label) if like else choice(None, label)
     data = load_table(path, form, choose, as_text, wide is not False)
     if wide is None and not merging(data.X):
         data = data._replace(X=data.X.astype(np.float32))
@@ -189,16 +197,41 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
     if categories is not None:
         categories.fill(data.X, data.texts)
     path = "<stdin>" if path == "-" else path
-    if not data.labelled.all():
-        row = np.argmin(data.labelled) + 1
-        raise ValueError(f"{path}: row {row} has no label in the column {data.label!r}; training needs one in each")
-    numbers = [whole(label) for label in data.y.tolist()]
-    text = None in numbers if like is None else like.y.dtype.kind != "i"
-    y = data.y.astype(str) if text else np.array([0 if number is None else number for number in numbers])
-    if not text and None in numbers:
-        unlike = data.y[numbers.index(None)]
-        raise ValueError(f"{path}: the label {unlike!r} is no integer, as those of the training file are")
+    check_row_labels(path, data)
+    try:
+        y = labels_as(data.y, None if like is None else like.y.dtype.kind != "i")
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     return checked(path, Rows(data.X, y, 1, data.names, data.label, categories), note, allows_missing)
+
+
+def choice(names, label):
+    """How features and labels are chosen from the columns of a table: these names, or all but that of the label."""
+
+    def choose(head):
+        own = head[0] if label is None else label
+        features = names or [name for name in head if name != own]
+        need(head, [own, *features])
+        if not features:
+            raise ValueError("there is no column besides that of the labels")
+        return features, own
+
+    return choose
+
+
+def labels_as(labels, text=None):
+    """Labels of a table as integers or as text, (n,); None: integers where all of them are."""
+    import numpy as np
+
+    from pymcboost.data.csvtext import whole
+
+    numbers = [whole(label) for label in labels.tolist()]
+    if None not in numbers and not text:
+        return np.array(numbers)
+    if text is False:
+        unlike = labels[numbers.index(None)]
+        raise ValueError(f"the label {unlike!r} is no integer, as those of the training file are")
+    return labels.astype(str)
 
 
 def need(head, names):
@@ -211,9 +244,15 @@ def need(head, names):
 
 def checked(path, data, note, allows_missing):
     """The rows, after a look at their values and a line about them."""
+    check_values(path, data, allows_missing)
+    note_rows(path, data, note)
+    return data
+
+
+def note_rows(path, data, note):
+    """A line about the rows."""
     import numpy as np
 
-    check_values(path, data, allows_missing)
     classes, counts = np.unique(data.y, return_counts=True)
     shown = ", ".join(f"{label}: {count}" for label, count in zip(classes, counts, strict=True))
     storage = "sparse" if hasattr(data.X, "indptr") else "dense"
@@ -222,11 +261,10 @@ def checked(path, data, note, allows_missing):
         + counted(classes.size, "class", "classes")
         + (f" ({shown})" if classes.size <= CLASSES_SHOWN else "")
     )
-    return data
 
 
-def check_values(path, data, allows_missing):
-    """Refuse infinite values, and missing ones where there may be none, by row and feature."""
+def check_values(path, data, allows_missing, begin=0):
+    """Refuse infinite values, and missing ones where there may be none, by row and feature; there are rows before."""
     import numpy as np
 
     sparse = hasattr(data.X, "indptr")
@@ -243,4 +281,4 @@ def check_values(path, data, allows_missing):
     value = values.ravel()[at]
     remedy = "write nan for a missing value" if allows_missing else "this algorithm needs finite values; fill it in"
     feature = repr(data.names[column]) if data.names else column + data.base
-    raise ValueError(f"{path}: row {row + 1} has {value} for the feature {feature}; {remedy}")
+    raise ValueError(f"{path}: row {begin + row + 1} has {value} for the feature {feature}; {remedy}")

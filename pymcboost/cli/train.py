@@ -7,6 +7,7 @@ import time
 import warnings
 
 from pymcboost import files
+from pymcboost.cli.cache import add_cache, check_cache, read_cached
 from pymcboost.cli.checks import (
     add_algorithm,
     add_class_weights,
@@ -51,6 +52,8 @@ USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
 Train a boosted classifier on a file in LIBSVM format, CSV or Parquet and write it as a .mcb model file."""
 CHECKPOINT_EVERY = 300
+# Rows of a cache that are scored at once.
+SCORED = 1 << 16
 LAYOUTS = ("list", "interval", "interval32", "packed")
 
 
@@ -102,6 +105,7 @@ def read_arguments(argv):
     parser, algorithm, arguments, given, weights = parsed(argv, PROGRAM, USAGE, make_parser)
     check_parameters(parser, arguments, algorithm, given, weights)
     check_mpi(parser, arguments, algorithm)
+    check_cache(parser, arguments, algorithm)
     _check_files(parser, arguments)
     if "n_iter_no_change" in given:
         given.setdefault("early_stopping", True)
@@ -133,6 +137,7 @@ def _add_data_options(group):
     )
     add_reading(group)
     add_mpi(group)
+    add_cache(group)
     group.add_argument(
         "--layout",
         choices=LAYOUTS,
@@ -181,8 +186,11 @@ def _check_files(parser, arguments):
         parser.error("--checkpoint names the model file, but is removed when that has been written; name another file")
     inputs = {"training file": arguments.training_file, "validation file": arguments.validation_file}
     refuse_same(arguments.model_file, "model file", inputs)
-    if arguments.checkpoint:
-        refuse_same(arguments.checkpoint, "checkpoint", inputs)
+    inputs["model file"] = arguments.model_file
+    for what, path in {"checkpoint": arguments.checkpoint, "cache": arguments.cache}.items():
+        if path:
+            refuse_same(path, what, inputs)
+            inputs[what] = path
 
 
 def check_target(path, what="model file", streams=True):
@@ -219,6 +227,8 @@ def train(argv, alone=False):
             workers.fail(error)
         if isinstance(error, (ValueError, MemoryError)):
             error.args = (spoken(str(error)), *error.args[1:])
+        if isinstance(error, OSError) and error.strerror:
+            error.strerror = spoken(error.strerror)
         raise
 
 
@@ -228,10 +238,15 @@ def run_training(arguments, estimator, weights, note, workers=None):
         check_target(arguments.model_file)
         if arguments.checkpoint:
             check_target(arguments.checkpoint, "checkpoint", streams=False)
+        if arguments.cache:
+            files.check_target(arguments.cache, "cache")
     missing, several = estimator.booster.allows_missing, getattr(estimator, "loss", None) == "logistic"
     if several:
         refuse_lists(arguments, weights)
-    data = read_training(arguments, note, missing, several, None if workers is None else False)
+    if arguments.cache:
+        data = read_cached(arguments, note, missing)
+    else:
+        data = read_training(arguments, note, missing, several, None if workers is None else False)
     data = data if workers is None else agreed(workers, data, note)
     if data.categories is not None:
         estimator.set_params(categorical_features=data.categories)
@@ -309,9 +324,10 @@ def start(estimator, arguments, note):
 def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     """Train, save and report; after Ctrl-C save the rounds that are done."""
     fit, checkpoint = start(estimator, arguments, note)
+    given = (rows.X, rows.y) if rows.chunks is None else (rows.chunks, None)
     started, interrupted = time.perf_counter(), False
     try:
-        fit(rows.X, rows.y, **validation, **({} if workers is None else {"comm": workers}))
+        fit(*given, **validation, **({} if workers is None else {"comm": workers}))
     except KeyboardInterrupt:
         if not getattr(estimator, "n_estimators_", 0):
             raise
@@ -351,12 +367,20 @@ def drop(checkpoint):
     return None
 
 
+def training_error(model, rows):
+    """Share of the rows, or of their labels, that a model gets wrong."""
+    if rows.chunks is None:
+        return (model.predict(rows.X) != rows.y).mean()
+    parts = (slice(at, at + SCORED) for at in range(0, len(rows.y), SCORED))
+    return sum(int((model.predict(rows.X[part]) != rows.y[part]).sum()) for part in parts) / len(rows.y)
+
+
 def report(estimator, rows, validation, arguments, note, seconds):
     """Say how the training went."""
     from pymcboost.training.metrics import ERRORS
 
     # Of lists of labels: the share of labels that are wrong.
-    error = (estimator.model_.predict(rows.X) != rows.y).mean()
+    error = training_error(estimator.model_, rows)
     rounds = estimator.n_estimators_
     found = getattr(estimator, "cv_results_", None)
     wanted = found["n_estimators"] if found else estimator.n_estimators

@@ -17,6 +17,7 @@ OTHERS = {
     r"use X\.toarray\(\)(, or )?": "use ",
     r"dense X\b": "dense rows",
     r"raise memory_limit or |layout='csr' or ": "",
+    r"give Chunks another folder": "name a cache on another disk",
     r"n_splits=(\d+)": r"\1 folds",
 }
 

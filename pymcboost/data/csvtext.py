@@ -58,11 +58,16 @@ def load_csv(path, choose, as_text=None, wide=False):
     wide : bool, default=False
         Do not round to float32.
     """
+    return next(csv_blocks(path, choose, as_text, wide))
+
+
+def csv_blocks(path, choose, as_text=None, wide=False, size=None):
+    """Yield `CsvData` of at most so many rows each; None: of all rows. See `load_csv`."""
     stream, name, _, ours = archives.open_text(path)
     text = io.TextIOWrapper(archives.buffered(stream), encoding="utf-8-sig", newline="")
     try:
         with intact(name):
-            return _read(csv.reader(text, skipinitialspace=True), name, choose, as_text, wide)
+            yield from _blocks(csv.reader(text, skipinitialspace=True), name, choose, as_text, wide, size)
     except (csv.Error, UnicodeDecodeError) as error:
         raise CsvError(f"{name}: {error}; expected comma-separated values in UTF-8") from None
     finally:
@@ -71,18 +76,31 @@ def load_csv(path, choose, as_text=None, wide=False):
             stream.close()
 
 
-def _read(lines, name, choose, as_text, wide):
+def _blocks(lines, name, choose, as_text, wide, size):
     head = [column.strip() for column in next(lines, [])]
     if not any(head) or len(set(head)) < len(head):
         what = "a column name occurs twice" if any(head) else "there is no line with the names of the columns"
         raise CsvError(f"{name}:1: {what}; the first line must name each column once")
     try:
         names, label = choose(head)
-        texts = {j: [] for j in (as_text(names) if as_text else ())}
+        as_text = as_text(names) if as_text else ()
     except ValueError as error:
         raise CsvError(f"{name}:1: {error}") from None
-    at, to_label = [head.index(own) for own in names], None if label is None else head.index(label)
-    values, labels = [], []
+    at = [head.index(own) for own in names], None if label is None else head.index(label)
+    before = 0
+    while found := _block(lines, name, head, at, as_text, wide, size):
+        values, labels, texts = found
+        before += len(values)
+        y = np.array(labels, dtype=object)
+        yield CsvData(np.stack(values), y, y != "", names, label, texts)
+    if not before:
+        raise CsvError(f"{name}: no row of data after the names of the columns")
+
+
+def _block(lines, name, head, at, as_text, wide, size):
+    """Values, labels and texts of the next rows; None where there are none."""
+    values, labels, texts = [], [], {j: [] for j in as_text}
+    (at, to_label), names = at, [head[j] for j in at[0]]
     for row in lines:
         if not row:
             continue
@@ -95,10 +113,9 @@ def _read(lines, name, choose, as_text, wide):
             cells[j] = "0"
         values.append(_numbers(cells, names, f"{name}:{lines.line_num}", wide))
         labels.append("" if to_label is None else row[to_label].strip())
-    if not values:
-        raise CsvError(f"{name}: no row of data after the names of the columns")
-    y = np.array(labels, dtype=object)
-    return CsvData(np.stack(values), y, y != "", names, label, texts)
+        if len(values) == size:
+            break
+    return (values, labels, texts) if values else None
 
 
 def _numbers(cells, names, where, wide):

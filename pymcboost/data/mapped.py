@@ -7,6 +7,7 @@ import tempfile
 
 import numpy as np
 
+from pymcboost.files import write_all
 from pymcboost.threads import in_words
 
 # Bytes that are written or copied at once.
@@ -27,7 +28,7 @@ def mapped(shape, dtype, folder, order="C"):
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     try:
         with tempfile.TemporaryFile(prefix="pymcboost-", dir=folder) as file:
-            _reserve(file, size)
+            reserve(file.fileno(), size)
             memory = mmap.mmap(file.fileno(), max(size, 1))
     except OSError as error:
         free = shutil.disk_usage(folder).free if os.path.isdir(folder) else 0
@@ -42,15 +43,14 @@ def mapped(shape, dtype, folder, order="C"):
     return found
 
 
-def _reserve(file, size):
-    """Take the room now: a full disk is an error here, and would end the process later."""
+def reserve(file, size):
+    """Take room for a file, a descriptor: a full disk is an error here, and would end the process later."""
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), 0, max(size, 1))
+        os.posix_fallocate(file, 0, max(size, 1))
         return
-    zeros = bytes(PIECE)
+    zeros = memoryview(bytes(PIECE))
     for begin in range(0, max(size, 1), PIECE):
-        file.write(zeros[: max(size, 1) - begin])
-    file.flush()
+        write_all(file, zeros[: max(size, 1) - begin])
 
 
 def zeros_beside(array, shape, dtype):

@@ -14,6 +14,11 @@ class ParquetError(CsvError):
 
 def load_parquet(path, choose, as_text=None, wide=False):
     """Read a file as `load_csv` does; the labels become text, features of whole numbers and truth values numbers."""
+    return next(parquet_blocks(path, choose, as_text, wide))
+
+
+def parquet_blocks(path, choose, as_text=None, wide=False, size=None):
+    """Yield `CsvData` of at most so many rows each; None: of all rows. See `load_parquet`."""
     name = "<stdin>" if path == "-" else path
     try:
         import pyarrow as arrow
@@ -30,11 +35,22 @@ def load_parquet(path, choose, as_text=None, wide=False):
                 raise ParquetError(f"{name}: a column name occurs twice; each column needs a name of its own")
             names, label = _chosen(head, choose, name)
             texts = _chosen(names, as_text or (lambda names: ()), name)
-            table = file.read(columns=[*names, *([] if label is None else [label])])
+            columns = [*names, *([] if label is None else [label])]
+            if not file.metadata.num_rows:
+                raise ParquetError(f"{name}: no row of data")
+            for table in [file.read(columns=columns)] if size is None else _tables(arrow, file, columns, size):
+                yield _data(arrow, table, name, names, label, texts, wide)
     except arrow.ArrowException as error:
         raise ParquetError(f"{name}: {str(error).rstrip('.')}; expected a Parquet file") from None
-    if not table.num_rows:
-        raise ParquetError(f"{name}: no row of data")
+
+
+def _tables(arrow, file, columns, size):
+    for batch in file.iter_batches(size, columns=columns):
+        yield arrow.Table.from_batches([batch])
+
+
+def _data(arrow, table, name, names, label, texts, wide):
+    """The rows of a table."""
     X = np.empty((table.num_rows, len(names)), dtype=np.float64 if wide else np.float32)
     texts = {j: table.column(names[j]).to_pylist() for j in texts}
     for j, column in enumerate(names):

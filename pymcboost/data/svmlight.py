@@ -9,9 +9,9 @@ import numpy as np
 from pymcboost._kernels import svmtext
 from pymcboost.data import archives
 from pymcboost.data.svmlabels import LabelLists
+from pymcboost.data.svmwords import MAX_INDEX, explain, is_a_table, token
 from pymcboost.threads import available_memory, counted, in_words
 
-MAX_INDEX = 2**31 - 1
 CHUNK = 1 << 19
 # Dense rows are easier for everybody; this much of them is never worth a sparse matrix.
 SMALL_DENSE = 32 << 20
@@ -148,72 +148,17 @@ class _Rows:
             getattr(self, name).resize(size, refcheck=False)
 
 
-def _token(buffer, offset):
-    """The offending token as quoted text, cut to a readable length."""
-    end = offset
-    while end < offset + 60 and buffer[end] not in b" \t\r\n#":
-        end += 1
-    text = bytes(buffer[offset:end]).decode("utf-8", "backslashreplace")
-    return repr(text if len(text) <= 40 else text[:37] + "..."), text
-
-
-def _explain(code, token, text, previous):
-    """Words for an error code of the scanner."""
-    index = text.partition(":")[0]
-    if code == "label not number":
-        return f"label {token} is not a number; map class names to numbers first, or use CSV, which takes text"
-    if code == "label range":
-        return f"label {token} is out of range; labels must be finite and within +-2^53, beyond which some would merge"
-    if code == "label digits":
-        return f"label {token} would become a whole number, which it is not; write fewer digits, or number the classes"
-    if code == "lone CR":
-        return (
-            "a carriage return within the line; lines must end with a newline: convert those of the file, as "
-            "tr '\\r' '\\n' does"
-        )
-    if code == "multi label":
-        return f"label {token} lists several labels; load_svmlight(..., multilabel=True) reads such files"
-    if code == "no colon":
-        return f"expected index:value but found {token}; entries look like 7:0.5 and comments start with #"
-    if code == "index not number":
-        return f"feature index {index!r} is not a whole number; entries look like 7:0.5"
-    if code == "index negative":
-        return f"feature index {index} is negative; indices start at 1, or at 0 with base=0"
-    if code == "index zero":
-        return "feature index 0 in a one-based file; use base=0 or base='auto' if its indices start at 0"
-    if code == "index huge":
-        return f"feature index {index} is above 2^31-1 = {MAX_INDEX}; renumber the features"
-    if code == "index order":
-        same = "occurs twice" if int(index) == previous else f"follows {previous}"
-        return f"feature index {int(index)} {same}; indices must increase"
-    if code == "no value":
-        return "no value after the colon; write index:value without spaces, nan for a missing value"
-    if code == "value not number":
-        return f"value {token} is not a number; write nan for a missing value"
-    if code == "value overflow":
-        return f"value {token} is too large for float32 (about 3.4e38); scale the feature"
-    if code == "qid not number":
-        return f"qid {token} is not an integer"
-    return "qid must come right after the label"
-
-
-def _is_a_table(line):
-    """Whether a line that is no row in LIBSVM format looks like comma-separated values or the like."""
-    text = line.partition(b"#")[0].strip()
-    return b":" not in text and any(separator in text for separator in (b",", b";", b"\t"))
-
-
 def refusal(name, code, scanner, buffer, lines=0):
     """The error for the text at which the scanner stopped, ``lines`` lines after the beginning of the file."""
     lines += scanner.line + 1
     if code == "conversion failed":
         return MemoryError(f"{name}:{lines}: no memory to convert a number")
     offset, column, previous = scanner.error
-    reason = _explain(code, *_token(buffer, offset), previous)
+    reason = explain(code, *token(buffer, offset), previous)
     begin = buffer.rfind(b"\n", 0, offset) + 1
-    if scanner.nnz == 0 and _is_a_table(buffer[begin : buffer.find(b"\n", offset)]):
+    if scanner.nnz == 0 and is_a_table(buffer[begin : buffer.find(b"\n", offset)]):
         reason = (
-            f"{_token(buffer, begin)[0]} looks like comma-separated values; expected LIBSVM text: label "
+            f"{token(buffer, begin)[0]} looks like comma-separated values; expected LIBSVM text: label "
             "index:value index:value ..., as scikit-learn's dump_svmlight_file or pymcboost's dump_svmlight "
             "writes it"
         )
@@ -235,7 +180,7 @@ def intact(name):
         raise SvmlightError(f"{name}: the archive is truncated or damaged ({reason}); fetch it again") from error
 
 
-def _scan(stream, name, size, base, rows):
+def _scan(stream, name, size, base, rows, lines=None):
     """Read ``stream`` to its end into ``rows``; the scanner with its totals."""
     scanner = svmtext.Scanner(1 if base == 1 else 0, 0 if base == 0 else 1)
     # One byte more than the file, so that its end shows without another round.
@@ -274,9 +219,11 @@ def _scan(stream, name, size, base, rows):
         arrays = rows.indices, rows.values, rows.indptr, rows.labels, rows.labelled, rows.wide
         code = scanner.feed(buffer, length, *arrays)
         if code != "ok":
-            raise refusal(name, code, scanner, buffer)
+            raise refusal(name, code, scanner, buffer, lines or 0)
         buffer[: have - length] = buffer[length:have]
         have -= length
+    if lines is not None:
+        return scanner
     if total == 0:
         raise SvmlightError(f"{name}: the file is empty; expected rows like 1 3:0.5 7:2")
     if scanner.rows == 0:
@@ -363,14 +310,25 @@ def load_and_count(path, n_features=None, base="auto", layout="auto", memory_lim
     """What `load_svmlight` returns, float64 if ``wide``; and how many features the file's largest index asks for."""
     _checked(n_features, base, layout, memory_limit)
     stream, name, size, ours = archives.open_text(path)
-    rows = _Rows(name, memory_limit, wide)
-    text = LabelLists(stream, lambda *at: SvmlightError("{}:{}:{}: {}".format(name, *at))) if multilabel else stream
     try:
-        with intact(name):
-            scanner = _scan(text, name, size, base, rows)
+        return load_stream(stream, name, size, n_features, base, layout, memory_limit, multilabel, wide)
     finally:
         if ours:
             stream.close()
+
+
+def load_stream(
+    stream, name, size=0, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False, wide=False,
+    lines=None,
+):  # fmt: skip
+    """`load_and_count` of a binary stream of about ``size`` bytes.
+
+    ``lines``: the stream is a part of a file, which begins after so many lines; it may have no rows.
+    """
+    rows = _Rows(name, memory_limit, wide)
+    text = LabelLists(stream, lambda *at: SvmlightError("{}:{}:{}: {}".format(name, *at))) if multilabel else stream
+    with intact(name):
+        scanner = _scan(text, name, size, base, rows, lines)
     rows.trim(scanner.rows, scanner.nnz)
     notices = []
     if scanner.qid_line:

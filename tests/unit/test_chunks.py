@@ -194,7 +194,7 @@ def test_full_disk(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(mapped, "_reserve", full)
+    monkeypatch.setattr(mapped, "reserve", full)
     with pytest.raises(OSError, match=r"a file of 3\.1 KiB for .* cannot be written .*give Chunks another folder"):
         trees().fit(Chunks([(X100, Y100)], tmp_path))
 

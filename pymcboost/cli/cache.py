@@ -1,0 +1,273 @@
+"""Rows of files that do not fit in memory: read twice, in blocks, and kept in a cache from one training to the next."""
+
+import glob
+import io
+import os
+
+from pymcboost.cli.console import UsageError, refuse_same, stream_number, table_kind
+from pymcboost.cli.rows import Rows, check_row_labels, check_values, choice, labels_as, note_rows
+from pymcboost.threads import counted, in_words
+
+MOST_ROWS = 2**31 - 1
+# Rows of a table that are read at once.
+TABLE_ROWS = 1 << 16
+REMEDY = "name another cache, or remove it to begin anew"
+
+
+def add_cache(group):
+    """Add the option --cache."""
+    group.add_argument(
+        "--cache",
+        metavar="file",
+        help="train from this file, into which the training file is written first, where it is not there yet or does "
+        "not fit: for more rows than memory. The training file may then be a pattern of parts, such as 'part-*.csv' "
+        "(-a vector-tree, logitboost, mart, abc-logitboost and abc-mart)",
+    )
+
+
+def check_cache(parser, arguments, algorithm):
+    """Refuse what is not for rows in a cache."""
+    if not arguments.cache:
+        return
+    if not algorithm.workers:  # the same estimators take workers and chunks
+        parser.error(
+            "--cache is for -a vector-tree, logitboost, mart, abc-logitboost and abc-mart; "
+            f"{algorithm.name} trains in memory"
+        )
+    given = {"-v": arguments.cross_validation, "--mpi": arguments.mpi}
+    given["--categorical-features"] = arguments.categorical_features
+    for name, value in given.items():
+        if value:
+            parser.error(f"{name} is for rows in memory; leave out --cache or {name}")
+    if stream_number(arguments.training_file) is not None:
+        parser.error("--cache reads the training file twice; name a file")
+    if _is_pattern(arguments.training_file) and not arguments.model_file:
+        parser.error("a pattern of training files needs the name of a model file")
+
+
+def _is_pattern(path):
+    return glob.has_magic(path) and not os.path.exists(path)
+
+
+def parts_of(path):
+    """The files that a name or a pattern stands for, in the order of their names."""
+    if not _is_pattern(path):
+        return [path]
+    found = sorted(glob.glob(path))
+    if not found:
+        raise UsageError(f"no file is named as {path}")
+    return found
+
+
+def read_cached(arguments, note, allows_missing):
+    """Rows and labels of the training file, from the cache; that is written first where it does not fit."""
+    from pymcboost.data.cached import DamagedCache, is_cache, opened
+
+    parts, path = parts_of(arguments.training_file), arguments.cache
+    for part in parts:
+        for what, other in {"cache": path, "model file": arguments.model_file}.items():
+            refuse_same(other, what, {"training file": part})
+    reader = _Table if table_kind(parts[0], arguments.format) else _Text
+    reader = reader(parts, arguments, allows_missing)
+    if os.path.exists(path) and os.path.getsize(path):
+        if not is_cache(path):
+            raise UsageError(f"cache {path} exists and is no cache; remove it first if you mean it")
+        try:
+            found = opened(path)
+            why = _unlike(found[2], reader, path)
+            if why is None:
+                note(f"{path}: the rows of {_shown(parts)}")
+                return _rows(*found, note, path)
+        except DamagedCache as error:
+            why = f"{path} is damaged, {error}"
+        note(f"{why}; it is written anew")
+    _write(path, reader, note)
+    return _rows(*opened(path), note, path)
+
+
+def _rows(X, codes, notes, note, path):
+    """What a training takes of a cache."""
+    import numpy as np
+
+    from pymcboost.data.cached import CachedRows
+
+    y = np.array(notes["classes"])[codes]
+    rows = Rows(X, y, notes["base"], notes["names"], notes["label"], chunks=CachedRows(X, y))
+    note_rows(path, rows, note)
+    return rows
+
+
+def _shown(parts):
+    return parts[0] if len(parts) == 1 else f"{parts[0]} and {counted(len(parts) - 1, 'more file')}"
+
+
+def _sources(parts, names=os.path.basename):
+    """What tells of changed files without reading them."""
+    return [[names(part), (found := os.stat(part)).st_size, found.st_mtime_ns] for part in parts]
+
+
+def _unlike(notes, reader, path):
+    """Why a cache does not fit the files or the options, None where it does; an error where it is of other files."""
+    from pymcboost.data.cached import crc_of
+
+    own, sources = [part[0] for part in notes["sources"]], _sources(reader.parts)
+    if own != [part[0] for part in sources]:
+        raise ValueError(f"{path} is the cache of other files ({_shown(own)}); {REMEDY}")
+    if notes["options"] != reader.options:
+        return f"{path} was written with other options of reading"
+    for part, was, now, crc in zip(reader.parts, notes["sources"], sources, notes["checksums"], strict=True):
+        if was != now and (was[1] != now[1] or crc_of(part) != crc):
+            return f"{part} has changed since {path} was written"
+    return None
+
+
+def _write(path, reader, note):
+    """Read the files twice, and write the cache."""
+    from pymcboost.data.cached import crc_of, write
+
+    before, checksums = _sources(reader.parts), []
+    reader.survey(note)
+    if reader.n_rows > MOST_ROWS:
+        raise ValueError(f"there are {reader.n_rows} rows, more than {MOST_ROWS}, the most that a training takes")
+    note(
+        f"{path}: {counted(reader.n_rows, 'row')}, {counted(reader.n_features, 'feature')}, held densely, "
+        f"{in_words(4 * reader.n_rows * (reader.n_features + 1))}"
+    )
+
+    def fill(X, codes):
+        at = reader.fill(X, codes)
+        checksums[:] = map(crc_of, reader.parts)
+        if at != len(X) or _sources(reader.parts) != before:
+            raise ValueError(f"{_shown(reader.parts)} changed while the cache was written; run the command again")
+
+    def notes():
+        return {**reader.notes(), "options": reader.options, "sources": before, "checksums": checksums}
+
+    write(path, reader.n_rows, reader.n_features, fill, notes)
+
+
+class _Reader:
+    """Files of one format: `survey` counts, `fill` reads them a second time."""
+
+    names = label = None
+    base, n_rows, n_features = 1, 0, 0
+
+    def __init__(self, parts, arguments, allows_missing):
+        self.parts, self.arguments, self.allows_missing = parts, arguments, allows_missing
+        self.options = [arguments.format, arguments.base, arguments.n_features, arguments.label, allows_missing]
+
+    def notes(self):
+        """What the cache notes of the columns and classes."""
+        columns = {"names": self.names, "label": self.label, "base": self.base}
+        return {**columns, "classes": self.classes.tolist()}
+
+    def _checked(self, path, X, begin):
+        """Refuse values that no training takes, by their row."""
+        check_values(path, Rows(X, None, self.base, self.names), self.allows_missing, begin)
+
+    def _codes(self, path, y):
+        import numpy as np
+
+        at = np.searchsorted(self.classes, y).clip(0, len(self.classes) - 1)
+        if not (self.classes[at] == y).all():
+            raise ValueError(f"{path} changed while the cache was written; run the command again")
+        return at
+
+
+class _Text(_Reader):
+    """LIBSVM text."""
+
+    def _blocks(self, n_features, base):
+        from pymcboost.data.svmlight import load_stream
+        from pymcboost.data.textblocks import line_blocks
+
+        for path in self.parts:
+            begin = 0
+            for block, lines in line_blocks(path):
+                how = {"n_features": n_features, "base": base, "layout": "plain", "lines": lines}
+                data, width = load_stream(io.BytesIO(block), path, len(block), **how)
+                yield path, begin, data, width
+                begin += data.X.shape[0]
+
+    def survey(self, note):
+        """Count rows and features, and collect the labels."""
+        import numpy as np
+
+        from pymcboost.data.svmwords import MAX_INDEX
+
+        base, wanted = self.arguments.base, self.arguments.n_features
+        labels, largest, self.base = np.empty(0, np.int64), 0, 1 if base == "auto" else int(base)
+        for path, begin, data, width in self._blocks(MAX_INDEX, base if base == "auto" else int(base)):
+            check_row_labels(path, data, begin)
+            labels = np.union1d(labels, data.y)
+            largest = max(largest, width + data.base) if width else largest
+            if data.base < self.base:
+                self.base = 0
+                note(f"{path}: index 0 found, indices read as zero-based; set base=0")
+            self.n_rows += data.X.shape[0]
+        found = largest - self.base
+        if not self.n_rows:
+            raise ValueError(f"{_shown(self.parts)}: no row of data; expected rows like 1 3:0.5 7:2")
+        if found <= 0 and wanted is None:
+            raise ValueError(f"{_shown(self.parts)}: no row has a feature; give n_features if that is meant")
+        if wanted is not None and found > wanted:
+            note(f"{_shown(self.parts)}: features beyond n_features={wanted} dropped")
+        self.n_features, self.classes = wanted or found, labels
+
+    def fill(self, X, codes):
+        """Put the rows into arrays; how many there were."""
+        import numpy as np
+
+        at = 0
+        for path, begin, data, _ in self._blocks(self.n_features, self.base):
+            self._checked(path, data.X, begin)
+            n = data.X.shape[0]
+            if at + n <= len(X):
+                codes[at : at + n] = self._codes(path, data.y)
+                if hasattr(data.X, "indptr"):
+                    X[np.repeat(np.arange(at, at + n), np.diff(data.X.indptr)), data.X.indices] = data.X.data
+                else:
+                    X[at : at + n] = data.X
+            at += n
+        return at
+
+
+class _Table(_Reader):
+    """CSV and Parquet."""
+
+    def _blocks(self):
+        if table_kind(self.parts[0], self.arguments.format) == "parquet":
+            from pymcboost.data.parquet import parquet_blocks as blocks
+        else:
+            from pymcboost.data.csvtext import csv_blocks as blocks
+
+        for path in self.parts:
+            begin, choose = 0, choice(self.names, self.label or self.arguments.label)
+            for data in blocks(path, choose, size=TABLE_ROWS):
+                self.names, self.label = data.names, data.label
+                yield path, begin, data
+                begin += len(data.X)
+
+    def survey(self, note):
+        """Count rows, and collect the labels."""
+        import numpy as np
+
+        labels = set()
+        for path, begin, data in self._blocks():
+            check_row_labels(path, data, begin)
+            labels.update(data.y.tolist())
+            self.n_rows += len(data.X)
+        found = labels_as(np.array(sorted(labels), dtype=object))
+        self.n_features, self.classes, self._text = len(self.names), np.unique(found), found.dtype.kind != "i"
+
+    def fill(self, X, codes):
+        """Put the rows into arrays; how many there were."""
+        at = 0
+        for path, begin, data in self._blocks():
+            self._checked(path, data.X, begin)
+            n = len(data.X)
+            if at + n <= len(X):
+                codes[at : at + n] = self._codes(path, labels_as(data.y, self._text))
+                X[at : at + n] = data.X
+            at += n
+        return at

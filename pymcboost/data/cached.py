@@ -1,0 +1,129 @@
+"""The file in which rows are kept from one training to the next: their features by column, and their labels.
+
+The first 4096 bytes begin with ``HEAD``: a mark, the bytes of the rows and of the notes, and the checksums of both.
+Then come the rows, float32 (n, d) column after column and int32 (n,), and the notes, JSON.
+"""
+
+import errno
+import json
+import mmap
+import os
+import shutil
+import struct
+import zlib
+
+import numpy as np
+
+from pymcboost import files
+from pymcboost.data.chunks import Chunks
+from pymcboost.data.mapped import PIECE, Mapped, reserve
+from pymcboost.threads import in_words
+
+MARK = b"MCBROWS1"
+HEAD = struct.Struct("<8sQQII")
+START = 4096
+
+
+class DamagedCache(ValueError):
+    """A cache that is not what was written."""
+
+
+class CachedRows(Chunks):
+    """Rows of a cache as `Chunks`: nothing is read a second time."""
+
+    def __init__(self, X, y):
+        super().__init__([], X.folder)
+        self._rows = X, y, None, np.array(X[:1])
+
+    def gathered(self):
+        """See `Chunks`."""
+        return self._rows
+
+
+def write(path, n_rows, n_features, fill, notes):
+    """Replace a cache: ``fill`` puts features and codes of labels into two arrays, then ``notes`` says what to note."""
+    size = 4 * n_rows * (n_features + 1)
+    with files.replacing(path, "cache") as file:
+        _reserve(path, file, START + size)
+        with mmap.mmap(file, START + size) as memory:
+            X, codes = _arrays(memory, n_rows, n_features)
+            fill(X, codes)
+            del X, codes
+            text = json.dumps({"rows": n_rows, "features": n_features, **notes()}).encode()
+            head = HEAD.pack(MARK, size, len(text), _crc(memory, START, START + size), zlib.crc32(text))
+            memory[: len(head)] = head
+            memory.flush()
+        os.lseek(file, START + size, os.SEEK_SET)
+        files.write_all(file, text)
+
+
+def opened(path):
+    """Features and codes of a cache, and its notes; a `DamagedCache` where it is not as it was written."""
+    with open(path, "rb") as file:
+        head = file.read(HEAD.size)
+        if len(head) < HEAD.size or not head.startswith(MARK):
+            raise DamagedCache("it is cut off" if MARK.startswith(head[:8]) else "it is no cache")
+        _, size, length, crc, crc_of_notes = HEAD.unpack(head)
+        if os.fstat(file.fileno()).st_size != START + size + length:
+            raise DamagedCache("its size is not that which it names")
+        # Private pages: the kernels take arrays that can be written, and the file stays.
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    text = memory[START + size :]
+    if zlib.crc32(text) != crc_of_notes:
+        raise DamagedCache("the checksum of its notes differs")
+    notes = json.loads(text)
+    if 4 * notes["rows"] * (notes["features"] + 1) != size:
+        raise DamagedCache("its size is not that of its rows")
+    if _crc(memory, START, START + size) != crc:
+        raise DamagedCache("the checksum of its rows differs")
+    X, codes = _arrays(memory, notes["rows"], notes["features"])
+    X = X.view(Mapped)
+    X.folder = os.path.dirname(os.path.abspath(path))
+    return X, codes, notes
+
+
+def is_cache(path):
+    """Whether a file is there that begins as a cache does."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MARK)) == MARK
+    except FileNotFoundError:
+        return False
+
+
+def crc_of(path):
+    """Checksum of a file."""
+    crc = 0
+    with open(path, "rb") as file:
+        while piece := file.read(PIECE):
+            crc = zlib.crc32(piece, crc)
+    return crc
+
+
+def _arrays(memory, n, d):
+    X = np.ndarray((n, d), np.float32, memory, START, order="F")
+    return X, np.ndarray((n,), np.int32, memory, START + X.nbytes)
+
+
+def _crc(memory, begin, end):
+    crc = 0
+    with memoryview(memory) as view:
+        for at in range(begin, end, PIECE):
+            with view[at : min(at + PIECE, end)] as piece:
+                crc = zlib.crc32(piece, crc)
+    return crc
+
+
+def _reserve(path, file, size):
+    """Take the room for a cache, or say how much there is."""
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        reserve(file, size)
+    except OSError as error:
+        free = shutil.disk_usage(folder).free
+        raise OSError(
+            error.errno or errno.ENOSPC,
+            f"the cache takes {in_words(size)} and cannot be written ({error.strerror}); {in_words(free)} are free. "
+            "Make room, or name a file on another disk",
+            os.fspath(path),
+        ) from error

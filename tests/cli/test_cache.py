@@ -1,0 +1,270 @@
+"""mcboost-train --cache: the model of the rows in memory, when the file is used again, and when it cannot be."""
+
+import errno
+import gzip
+import os
+import re
+import struct
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli.programs import write_svm
+
+from pymcboost import load_model
+from pymcboost.cli import cache as reading
+from pymcboost.cli import train
+from pymcboost.data import cached, textblocks
+
+N = 600
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(5)
+    X = np.round(rng.normal(size=(N, 4)), 3).astype(np.float32)
+    X[:, 3] = rng.integers(0, 4, N) * (rng.random(N) < 0.5)
+    return X, 2 * (X[:, 0] + X[:, 3] > 0.4) + (X[:, 1] > 0.8) - 1
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, rows):
+    """The rows as one file and as three, in LIBSVM text and CSV; blocks are small."""
+    X, y = rows
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(textblocks, "BLOCK", 1 << 12)
+    monkeypatch.setattr(reading, "TABLE_ROWS", 50)
+    write_svm(tmp_path / "all.svm", X, y)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=y)
+    frame.to_csv("all.csv", index=False)
+    for i, part in enumerate(np.array_split(np.arange(N), 3)):
+        write_svm(tmp_path / f"part-{i}.svm", X[part], y[part])
+        frame.iloc[part].to_csv(f"part-{i}.csv", index=False)
+    return tmp_path
+
+
+def run(*arguments, status=0, algorithm="vector-tree"):
+    assert train.main(["-a", algorithm, "-n", "5", *map(str, arguments)]) == status
+
+
+def of_memory(path, *options, algorithm="vector-tree"):
+    run(path, "memory.mcb", "-q", *options, algorithm=algorithm)
+    return memoryview(open("memory.mcb", "rb").read())
+
+
+@pytest.mark.parametrize("algorithm", ["vector-tree", "abc-mart"])
+@pytest.mark.parametrize(
+    ("whole", "given", "options"),
+    [
+        ("all.svm", "all.svm", []),
+        ("all.svm", "part-*.svm", ["--n-features", "3", "-w1", "2", "--calibrate", "temperature"]),
+        ("all.csv", "part-*.csv", ["--label", "kind"]),
+    ],
+)
+def test_bytes_of_memory_at_first_and_again(folder, algorithm, whole, given, options, capsys):
+    expected = of_memory(whole, *options, algorithm=algorithm)
+    for words in ("held densely", "the rows of"):
+        run(given, "m.mcb", "--cache", "rows.cache", *options, algorithm=algorithm)
+        assert open("m.mcb", "rb").read() == expected
+        told = capsys.readouterr().err
+        assert words in told
+        assert "training error" in told
+    left = {name for name in os.listdir() if "cache" in name}
+    assert left == {"rows.cache"}
+
+
+def test_parquet_text_labels_and_missing_values(folder, rows):
+    pytest.importorskip("pyarrow")
+    X, y = rows
+    X = np.where(X == 0, np.nan, X)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.array(["x", "yy", "z", "0"])[y + 1])
+    frame.to_parquet("all.parquet", row_group_size=70)
+    expected = of_memory("all.parquet", "--label", "kind")
+    run("all.parquet", "m.mcb", "-q", "--label", "kind", "--cache", "c")
+    assert open("m.mcb", "rb").read() == expected
+    assert load_model("m.mcb").classes_.tolist() == ["0", "x", "yy", "z"]
+
+
+def test_archives_and_indices_from_zero(folder, rows):
+    shifted = re.sub(r"(\d+):", lambda found: f"{int(found[1]) - 1}:", open("all.svm").read())
+    with gzip.open("zero.svm.gz", "wt") as file:
+        file.write("# rows\n" + shifted + "\n ")
+    expected = of_memory("zero.svm.gz")
+    run("zero.svm.gz", "m.mcb", "-q", "--cache", "c")
+    assert open("m.mcb", "rb").read() == expected
+
+
+def test_other_parameters_use_it_too(folder, capsys):
+    run("all.svm", "m.mcb", "--cache", "c")
+    expected = of_memory("all.svm", "--max-leaf-nodes", "4", "-P", "part-1.svm")
+    capsys.readouterr()
+    run("all.svm", "m.mcb", "--cache", "c", "--max-leaf-nodes", "4", "-P", "part-1.svm")
+    assert "written anew" not in capsys.readouterr().err
+    assert open("m.mcb", "rb").read() == expected
+
+
+def change_rows():
+    with open("all.svm", "a") as file:
+        file.write("1 1:5\n")
+
+
+def change_label():
+    text = open("all.svm").read()
+    open("all.svm", "w").write(text.replace("-1 ", "2  ", 1))
+
+
+def cut():
+    os.truncate("c", os.path.getsize("c") - 3)
+
+
+def cut_short():
+    os.truncate("c", 12)
+
+
+def flip(at):
+    with open("c", "r+b") as file:
+        file.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
+        byte = file.read(1)[0]
+        file.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
+        file.write(bytes([byte ^ 1]))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (change_rows, "all.svm has changed since c was written; it is written anew"),
+        (change_label, "all.svm has changed since c was written; it is written anew"),
+        (cut, "c is damaged, its size is not that which it names; it is written anew"),
+        (cut_short, "c is damaged, it is cut off; it is written anew"),
+        (lambda: flip(cached.START + 4000), "c is damaged, the checksum of its rows differs; it is written anew"),
+        (lambda: flip(-5), "c is damaged, the checksum of its notes differs; it is written anew"),
+        (lambda: os.unlink("c"), "c: 600 rows, 4 features, held densely"),
+        (lambda: os.truncate("c", 0), "c: 600 rows, 4 features, held densely"),
+    ],
+)
+def test_a_cache_that_does_not_fit_is_written_anew(folder, spoil, why, capsys):
+    run("all.svm", "m.mcb", "-q", "--cache", "c")
+    spoil()
+    run("all.svm", "m.mcb", "--cache", "c")
+    assert why in capsys.readouterr().err
+    assert open("m.mcb", "rb").read() == of_memory("all.svm")
+    run("all.svm", "m.mcb", "--cache", "c")
+    assert "written anew" not in capsys.readouterr().err
+
+
+def test_a_file_that_was_only_touched_fits(folder, capsys):
+    run("all.svm", "m.mcb", "-q", "--cache", "c")
+    os.utime("all.svm", (1, 1))
+    run("all.svm", "m.mcb", "--cache", "c")
+    assert "c: the rows of all.svm" in capsys.readouterr().err
+    run("all.svm", "m.mcb", "--cache", "c", "--n-features", "3")
+    assert "c was written with other options of reading; it is written anew" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["part-0.svm", "m.mcb", "--cache", "c"], 2, "c is the cache of other files (all.svm); name another cache"),
+        (["all.svm", "m.mcb", "--cache", "all.csv"], 1, "cache all.csv exists and is no cache; remove it first"),
+        (["all.svm", "m.mcb", "--cache", "all.svm"], 1, "all.svm"),
+        (["all.svm", "m.mcb", "--cache", "m.mcb"], 1, "m.mcb"),
+        (["p*.svm", "m.mcb", "--cache", "part-1.svm"], 1, "part-1.svm"),
+        (["none-*.svm", "m.mcb", "--cache", "c"], 1, "no file is named as none-*.svm"),
+        (["part-*.svm", "--cache", "c"], 1, "a pattern of training files needs the name of a model file"),
+        (["-", "m.mcb", "--cache", "c"], 1, "--cache reads the training file twice; name a file"),
+        (["all.svm", "-v", "3", "--cache", "c"], 1, "-v is for rows in memory; leave out --cache or -v"),
+        (["all.svm", "m.mcb", "--cache", "none/c"], 4, "none"),
+        (["none.svm", "m.mcb", "--cache", "d"], 4, "none.svm: No such file"),
+    ],
+)
+def test_refusals(folder, arguments, status, words, capsys):
+    run("all.svm", "m.mcb", "-q", "--cache", "c")
+    before = {name: open(name, "rb").read() for name in os.listdir()}
+    run(*arguments, status=status)
+    assert words in capsys.readouterr().err
+    assert {name: open(name, "rb").read() for name in os.listdir()} == before
+
+
+def test_algorithms_in_memory_refuse_it(folder, capsys):
+    run("all.svm", "m.mcb", "--cache", "c", algorithm="mcboost", status=1)
+    assert "mcboost trains in memory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("1.5 1:2", "part-2.svm: row 201 has the label 1.5"),
+        (" 1:2", "part-2.svm: row 201 has no label"),
+        ("1 1:2 1:3", "part-2.svm:201:7: feature index 1 occurs twice"),
+        ("1 2:inf", "part-2.svm: row 201 has inf for the feature 2"),
+    ],
+)
+def test_wrong_rows_are_named_by_their_place(folder, line, words, capsys):
+    with open("part-2.svm", "a") as file:
+        file.write(line + "\n")
+    run("part-*.svm", "m.mcb", "--cache", "c", status=2)
+    assert words in capsys.readouterr().err
+    assert not os.path.exists("c")
+
+
+def test_wrong_tables(folder, capsys):
+    with open("part-2.csv", "a") as file:
+        file.write("1,2,3,4,\n")
+    run("part-*.csv", "m.mcb", "--label", "kind", "--cache", "c", status=2)
+    assert "part-2.csv: row 201 has no label in the column 'kind'" in capsys.readouterr().err
+    pd.DataFrame({"a": [1], "kind": [1]}).to_csv("part-2.csv", index=False)
+    run("part-*.csv", "m.mcb", "--label", "kind", "--cache", "c", status=2)
+    assert "part-2.csv:1: there is no column 'b'" in capsys.readouterr().err
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_full_disk_leaves_nothing(folder, monkeypatch, capsys):
+    before = sorted(os.listdir())
+    with monkeypatch.context() as context:
+        context.setattr(cached, "reserve", full)
+        run("all.svm", "m.mcb", "--cache", "c", status=4)
+    told = capsys.readouterr().err
+    assert "c: the cache takes 15.7 KiB and cannot be written (No space left on device)" in told
+    assert "Make room, or name a file on another disk" in told
+    assert sorted(os.listdir()) == before
+    from pymcboost.data import mapped
+
+    monkeypatch.setattr(mapped, "reserve", full)
+    run("all.svm", "m.mcb", "--cache", "c", status=4)
+    assert "Make room, or name a cache on another disk" in capsys.readouterr().err
+
+
+def test_a_source_that_changes_between_the_readings(folder, monkeypatch, capsys):
+    survey = reading._Text.survey
+
+    def then_change(self, note):
+        survey(self, note)
+        change_rows()
+
+    monkeypatch.setattr(reading._Text, "survey", then_change)
+    run("all.svm", "m.mcb", "--cache", "c", status=2)
+    assert "all.svm changed while the cache was written; run the command again" in capsys.readouterr().err
+    assert not os.path.exists("c")
+
+
+def test_head_is_as_described(folder):
+    run("all.svm", "m.mcb", "-q", "--cache", "c")
+    mark, size, *_ = struct.unpack_from("<8sQQII", open("c", "rb").read())
+    assert (mark, size) == (b"MCBROWS1", 4 * N * 5)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 50])
+def test_ranges_of_a_file_have_each_line_once(tmp_path, parts):
+    path, rng = tmp_path / "lines", np.random.default_rng(0)
+    for end in (b"", b"\n"):
+        lines = [b"x" * n for n in rng.integers(0, 9, 20).tolist()]
+        path.write_bytes(b"\n".join([*lines, b"last"]) + end)
+        found = []
+        for part in range(parts):
+            with textblocks.LineRange(path, part, parts) as stream:
+                found.append(stream.read())
+        assert b"".join(found) == path.read_bytes()
+        assert all(text.endswith(b"\n") for text in found[:-1] if text and text != found[-1]) or not end
