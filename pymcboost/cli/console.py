@@ -61,6 +61,14 @@ class Parser(argparse.ArgumentParser):
             self.refuse(unknown)
         return arguments
 
+    def _check_value(self, action, value):
+        known = list(action.choices or [value])
+        near = difflib.get_close_matches(str(value), map(str, known), 1)
+        if value not in known and near:
+            words = f"invalid choice: {value!r} (did you mean {near[0]!r}? choose from {', '.join(map(repr, known))})"
+            raise argparse.ArgumentError(action, words)
+        super()._check_value(action, value)
+
     def refuse(self, unknown):
         """Raise UsageError for arguments that are not known: options where there are any, and the nearest to each."""
         shown = []

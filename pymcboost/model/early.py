@@ -219,6 +219,8 @@ class EarlyExit:
 
 def facts(model):
     """Facts about the early exits of a model, as dicts that JSON can hold."""
+    for way in model._own_exits():
+        yield {"way": way, "from": "hyperplanes"}
     sections = model._sections()
     for way, tag in zip(WAYS, EARLY[1:], strict=True):
         if tag not in sections:

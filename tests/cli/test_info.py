@@ -207,6 +207,7 @@ algorithm     x (pymcboost 1)
 classes       2: 1 2
 features      3, 2 of them used
 link          none: scores only
+early exit    certified (from hyperplanes)
 top features  share in the sum of the absolute coefficients
   2           0.5000
   3           0.5000
@@ -220,6 +221,7 @@ top features  share in the sum of the absolute coefficients
         None,
         False,
     )
+    assert facts["early_exits"] == [{"way": "certified", "from": "hyperplanes"}]
 
 
 @pytest.mark.parametrize(

@@ -322,6 +322,8 @@ BAD_TRAIN = [
     ("a b c", "unrecognized arguments: c"),
     ("--nonsense t", "unrecognized arguments: --nonsense"),
     ("--n-est 5 t", "unrecognized arguments: --n-est"),
+    ("-a vectortree t m", "argument -a/--algorithm: invalid choice: 'vectortree' (did you mean 'vector-tree'? choose "),
+    ("-a xyzzy t m", "argument -a/--algorithm: invalid choice: 'xyzzy' (choose from 'abc-logitboost', "),
     ("--lerning-rate 0.1 t m", "unrecognized arguments: --lerning-rate (did you mean --learning-rate?)\n"),
     ("--lerning-rate=0.1 t m", "unrecognized arguments: --lerning-rate=0.1 (did you mean --learning-rate?)\n"),
     ("-n t", "argument -n/--n-estimators: 't' is not an integer >= 1"),
