@@ -3,7 +3,6 @@
 import numpy as np
 
 from pymcboost.cli.answers import mean_log_loss
-from pymcboost.threads import counted
 from pymcboost.training.metrics import error, log_loss
 
 
@@ -25,11 +24,11 @@ def folds_of(y, folds, seed):
     """The rows to train on and those held out of every fold."""
     from sklearn.model_selection import StratifiedKFold
 
+    from pymcboost.training.folds import few_rows
+
     largest = np.unique(y, return_counts=True)[1].max()
     if folds > largest:
-        raise ValueError(
-            f"-v {folds}: the largest class has only {counted(largest, 'row')}; use at most that many folds"
-        )
+        raise ValueError(f"-v {folds}: {few_rows(largest)}")
     return StratifiedKFold(folds, shuffle=True, random_state=seed or 0).split(np.zeros(len(y)), y)
 
 

@@ -172,6 +172,12 @@ def _empty(inputs):
     return np.full((len(inputs.codes), len(inputs.classes)), np.nan)
 
 
+def few_rows(largest):
+    """What is wrong with folds, and what to do, where the largest class has so many rows."""
+    remedy = "use at most that many folds" if largest > 1 else "folds need a class of two rows or more"
+    return f"the largest class has only {counted(largest, 'row')}; {remedy}"
+
+
 def splits(cv, inputs, seed):
     """Rows to train on and rows held out of every fold, both of positive weight; an error where a fold is of no use."""
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
@@ -184,8 +190,7 @@ def splits(cv, inputs, seed):
             raise ValueError(f"{shown}: there are only {counted(len(rows), 'row')}; use at most that many folds")
         largest = np.bincount(codes[rows]).max() if codes.ndim == 1 else cv
         if largest < cv:
-            rows_of_it = counted(largest, "row")
-            raise ValueError(f"{shown}: the largest class has only {rows_of_it}; use at most that many folds")
+            raise ValueError(f"{shown}: {few_rows(largest)}")
         groups = None if inputs.groups is None else inputs.groups[rows]
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
         data = np.zeros(len(rows)), np.zeros(len(rows)) if codes.ndim == 2 else codes[rows], groups

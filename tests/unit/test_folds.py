@@ -110,6 +110,7 @@ BAD = {
     "fewer-rows-than-folds": (151, {}, "cv=151: there are only 150 rows; use at most that many folds"),
     "few-rows-of-weight": (101, {"weight": zero_in_fold}, "cv=101: there are only 100 rows"),
     "few-of-every-class": (149, {}, "cv=149: the largest class has only 55 rows; use at most that many folds"),
+    "classes-of-one-row": (2, {"y": lambda _: ROWS}, "cv=2: the largest class has only 1 row; folds need"),
     "few-groups": (4, {"groups": lambda y: np.arange(len(y)) % 2}, "cv=4: Cannot have number of splits"),
     "no-groups": (GroupKFold(3), {}, "cv=GroupKFold.*The 'groups' parameter should not be None"),
     "weights-zero-in-a-fold": (KFold(3), {"weight": zero_in_fold}, "fold 0 holds out no row of positive weight"),
