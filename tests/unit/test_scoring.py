@@ -213,7 +213,7 @@ def test_trees_have_no_interval_table(tmp_path):
         lambda: Model.from_ensemble(model.ensemble, range(3), layout="interval"),
         lambda: model.save(tmp_path / "m.mcb", layout="interval"),
     ):
-        with pytest.raises(ValueError, match="an interval table is for stumps; trees with more than one split"):
+        with pytest.raises(ValueError, match="an interval table is for stumps; save trees with more than one split as"):
             call()
     with pytest.raises(ValueError, match="cannot keep 4 of 3 rounds; give a number from 0 to 3"):
         model.truncate(4)
