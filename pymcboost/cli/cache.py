@@ -6,6 +6,7 @@ import os
 
 from pymcboost.cli.console import UsageError, refuse_same, stream_number, table_kind
 from pymcboost.cli.rows import Rows, check_row_labels, check_values, choice, labels_as, note_rows
+from pymcboost.cli.workers import DIVIDED, check_beside, check_divided
 from pymcboost.threads import counted, in_words
 
 MOST_ROWS = 2**31 - 1
@@ -21,7 +22,7 @@ def add_cache(group):
         metavar="file",
         help="train from this file, into which the training file is written first, where it is not there yet or does "
         "not fit: for more rows than memory. The training file may then be a pattern of parts, such as 'part-*.csv' "
-        "(-a vector-tree, logitboost, mart, abc-logitboost and abc-mart)",
+        f"({DIVIDED})",
     )
 
 
@@ -29,16 +30,10 @@ def check_cache(parser, arguments, algorithm):
     """Refuse what is not for rows in a cache."""
     if not arguments.cache:
         return
-    if not algorithm.workers:  # the same estimators take workers and chunks
-        parser.error(
-            "--cache is for -a vector-tree, logitboost, mart, abc-logitboost and abc-mart; "
-            f"{algorithm.name} trains in memory"
-        )
+    check_divided(parser, algorithm, "--cache", "memory")  # the same estimators take workers and chunks
     given = {"-v": arguments.cross_validation, "--mpi": arguments.mpi}
     given["--categorical-features"] = arguments.categorical_features
-    for name, value in given.items():
-        if value:
-            parser.error(f"{name} is for rows in memory; leave out --cache or {name}")
+    check_beside(parser, given, "--cache", "rows in memory")
     if stream_number(arguments.training_file) is not None:
         parser.error("--cache reads the training file twice; name a file")
     if _is_pattern(arguments.training_file) and not arguments.model_file:
@@ -146,6 +141,16 @@ def _write(path, reader, note):
     write(path, reader.n_rows, reader.n_features, fill, notes)
 
 
+def _put(to, X):
+    """Copy rows, dense or sparse, to zeros."""
+    import numpy as np
+
+    if hasattr(X, "indptr"):
+        to[np.repeat(np.arange(len(to)), np.diff(X.indptr)), X.indices] = X.data
+    else:
+        to[...] = X
+
+
 class _Reader:
     """Files of one format: `survey` counts, `fill` reads them a second time."""
 
@@ -161,9 +166,17 @@ class _Reader:
         columns = {"names": self.names, "label": self.label, "base": self.base}
         return {**columns, "classes": self.classes.tolist()}
 
-    def _checked(self, path, X, begin):
-        """Refuse values that no training takes, by their row."""
-        check_values(path, Rows(X, None, self.base, self.names), self.allows_missing, begin)
+    def fill(self, X, codes):
+        """Put the rows into arrays; how many there were."""
+        at = 0
+        for path, begin, data in self._again():
+            check_values(path, Rows(data.X, None, self.base, self.names), self.allows_missing, begin)
+            end = at + data.X.shape[0]
+            if end <= len(X):
+                codes[at:end] = self._codes(path, self._labels(data.y))
+                _put(X[at:end], data.X)
+            at = end
+        return at
 
     def _codes(self, path, y):
         import numpy as np
@@ -196,8 +209,9 @@ class _Text(_Reader):
         from pymcboost.data.svmwords import MAX_INDEX
 
         base, wanted = self.arguments.base, self.arguments.n_features
-        labels, largest, self.base = np.empty(0, np.int64), 0, 1 if base == "auto" else int(base)
-        for path, begin, data, width in self._blocks(MAX_INDEX, base if base == "auto" else int(base)):
+        base = base if base == "auto" else int(base)
+        labels, largest, self.base = np.empty(0, np.int64), 0, 1 if base == "auto" else base
+        for path, begin, data, width in self._blocks(MAX_INDEX, base):
             check_row_labels(path, data, begin)
             labels = np.union1d(labels, data.y)
             largest = max(largest, width + data.base) if width else largest
@@ -214,22 +228,11 @@ class _Text(_Reader):
             note(f"{_shown(self.parts)}: features beyond n_features={wanted} dropped")
         self.n_features, self.classes = wanted or found, labels
 
-    def fill(self, X, codes):
-        """Put the rows into arrays; how many there were."""
-        import numpy as np
+    def _again(self):
+        return ((path, begin, data) for path, begin, data, _ in self._blocks(self.n_features, self.base))
 
-        at = 0
-        for path, begin, data, _ in self._blocks(self.n_features, self.base):
-            self._checked(path, data.X, begin)
-            n = data.X.shape[0]
-            if at + n <= len(X):
-                codes[at : at + n] = self._codes(path, data.y)
-                if hasattr(data.X, "indptr"):
-                    X[np.repeat(np.arange(at, at + n), np.diff(data.X.indptr)), data.X.indices] = data.X.data
-                else:
-                    X[at : at + n] = data.X
-            at += n
-        return at
+    def _labels(self, y):
+        return y
 
 
 class _Table(_Reader):
@@ -254,20 +257,14 @@ class _Table(_Reader):
 
         labels = set()
         for path, begin, data in self._blocks():
-            check_row_labels(path, data, begin)
+            check_row_labels(path, data, begin, data.label)
             labels.update(data.y.tolist())
             self.n_rows += len(data.X)
         found = labels_as(np.array(sorted(labels), dtype=object))
         self.n_features, self.classes, self._text = len(self.names), np.unique(found), found.dtype.kind != "i"
 
-    def fill(self, X, codes):
-        """Put the rows into arrays; how many there were."""
-        at = 0
-        for path, begin, data in self._blocks():
-            self._checked(path, data.X, begin)
-            n = len(data.X)
-            if at + n <= len(X):
-                codes[at : at + n] = self._codes(path, labels_as(data.y, self._text))
-                X[at : at + n] = data.X
-            at += n
-        return at
+    def _again(self):
+        return self._blocks()
+
+    def _labels(self, y):
+        return labels_as(y, self._text)

@@ -4,7 +4,6 @@ Imports nothing beyond the standard library, so that a mistyped command answers 
 """
 
 import argparse
-import difflib
 import errno
 import json
 import os
@@ -62,19 +61,20 @@ class Parser(argparse.ArgumentParser):
         return arguments
 
     def _check_value(self, action, value):
-        known = list(action.choices or [value])
-        near = difflib.get_close_matches(str(value), map(str, known), 1)
-        if value not in known and near:
-            words = f"invalid choice: {value!r} (did you mean {near[0]!r}? choose from {', '.join(map(repr, known))})"
-            raise argparse.ArgumentError(action, words)
+        if action.choices is not None and value not in action.choices:
+            near = nearest(str(value), map(str, action.choices))
+            if near:
+                listed = ", ".join(map(repr, action.choices))
+                words = f"invalid choice: {value!r} (did you mean {near!r}? choose from {listed})"
+                raise argparse.ArgumentError(action, words)
         super()._check_value(action, value)
 
     def refuse(self, unknown):
         """Raise UsageError for arguments that are not known: options where there are any, and the nearest to each."""
         shown = []
         for argument in [text for text in unknown if text[:1] == "-" and text != "-"] or unknown:
-            near = difflib.get_close_matches(argument.partition("=")[0], self._option_string_actions, 1)
-            shown.append(f"{argument} (did you mean {near[0]}?)" if near and argument[:2] == "--" else argument)
+            near = nearest(argument.partition("=")[0], self._option_string_actions) if argument[:2] == "--" else None
+            shown.append(f"{argument} (did you mean {near}?)" if near else argument)
         self.error(f"unrecognized arguments: {' '.join(shown)}")
 
     def _print_message(self, message, file=None):
@@ -85,6 +85,13 @@ class Parser(argparse.ArgumentParser):
         """Add the options that every program has."""
         self.add_argument("-q", "--quiet", action="store_true", help="print nothing on standard error but errors")
         self.add_argument("--version", action="version", version=f"{self.prog} {__version__}")
+
+
+def nearest(text, known):
+    """The most similar of the texts that are known, None where none is similar."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(text, known, 1)), None)
 
 
 def bounded(kind, words, check):

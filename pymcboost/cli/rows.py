@@ -85,15 +85,15 @@ def read(path, note, allows_missing, wide=None, **how):
     return checked(path, Rows(data.X, data.y, data.base), note, allows_missing)
 
 
-def check_row_labels(path, data, begin=0):
+def check_row_labels(path, data, begin=0, column=None):
     """Refuse rows without a label, and labels of LIBSVM text that are no integers; there are rows before in ``path``.
 
-    Of a table the column is named.
+    ``column``: that of the labels of a table.
     """
     import numpy as np
 
     if not data.labelled.all():
-        row, column = begin + np.argmin(data.labelled) + 1, getattr(data, "label", None)
+        row = begin + np.argmin(data.labelled) + 1
         if column is not None:
             raise ValueError(f"{path}: row {row} has no label in the column {column!r}; training needs one in each")
         raise ValueError(
@@ -197,7 +197,7 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
     if categories is not None:
         categories.fill(data.X, data.texts)
     path = "<stdin>" if path == "-" else path
-    check_row_labels(path, data)
+    check_row_labels(path, data, column=data.label)
     try:
         y = labels_as(data.y, None if like is None else like.y.dtype.kind != "i")
     except ValueError as error:

@@ -3,6 +3,7 @@
 from pymcboost.cli.console import UsageError, table_kind
 
 RANK = "%r"
+DIVIDED = "-a vector-tree, logitboost, mart, abc-logitboost and abc-mart"
 
 
 def add_mpi(group):
@@ -11,27 +12,34 @@ def add_mpi(group):
         "--mpi",
         action="store_true",
         help="train on the rows of all processes that mpiexec has started; %%r in the names of LIBSVM files stands for "
-        "the number of the process, from 0 (-a vector-tree, logitboost, mart, abc-logitboost and abc-mart)",
+        f"the number of the process, from 0 ({DIVIDED})",
     )
+
+
+def check_divided(parser, algorithm, option, place):
+    """Refuse an option for algorithms that need all rows in one place."""
+    if not algorithm.workers:
+        parser.error(f"{option} is for {DIVIDED}; {algorithm.name} trains in {place}")
+
+
+def check_beside(parser, given, option, place):
+    """Refuse the options that are given beside this one."""
+    for name, value in given.items():
+        if value:
+            parser.error(f"{name} is for {place}; leave out {option} or {name}")
 
 
 def check_mpi(parser, arguments, algorithm):
     """Refuse what several processes do not do."""
     if not arguments.mpi:
         return
-    if not algorithm.workers:
-        parser.error(
-            "--mpi is for -a vector-tree, logitboost, mart, abc-logitboost and abc-mart; "
-            f"{algorithm.name} trains in one process"
-        )
+    check_divided(parser, algorithm, "--mpi", "one process")
     if RANK not in arguments.training_file:
         parser.error("--mpi needs a training file for each process, with %r in its name for the number of the process")
     if not arguments.model_file and not arguments.cross_validation:
         parser.error("--mpi needs the name of a model file")
     given = {"-v": arguments.cross_validation, "--checkpoint": arguments.checkpoint}
-    for name, value in given.items():
-        if value:
-            parser.error(f"{name} is for one process; leave out --mpi or {name}")
+    check_beside(parser, given, "--mpi", "one process")
     if table_kind(arguments.training_file, arguments.format):
         parser.error("--mpi reads LIBSVM text")
 

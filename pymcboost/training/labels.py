@@ -135,12 +135,13 @@ def score_of(probability):
 
 def check_order(y):
     """Refuse labels that cannot be sorted, such as None among text."""
-    if y.dtype.kind != "O":
+    types = {type(label) for label in y} if y.dtype.kind == "O" else {str}
+    if types == {str}:
         return
     try:
         np.unique(y)
     except TypeError:
-        kinds = ", ".join(sorted({type(label).__name__ for label in y}))
+        kinds = ", ".join(sorted(kind.__name__ for kind in types))
         raise ValueError(
             f"y has labels of the types {kinds}, which have no common order; make all of them text or all integers, "
             "and leave out the rows without a label"
