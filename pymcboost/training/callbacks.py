@@ -151,30 +151,34 @@ class EarlyStopping(Callback):
 
     def __init__(self, metric, patience, min_delta=0.0, also=()):
         self.metrics, self.patience, self.min_delta = [metric, *also], patience, min_delta
-        self.columns = [f"val_{metric.name}" for metric in self.metrics]
 
     def before_training(self, state):
         """Begin with the best of the rounds there are."""
-        n_rounds = state.n_rounds
-        self._curves = [Patience(metric.sign, self.patience, self.min_delta, n_rounds) for metric in self.metrics]
-        for curve, metric, column in zip(self._curves, self.metrics, self.columns, strict=True):
+        self._curves = {}
+        for metric in self.metrics:
+            column, curve = f"val_{metric.name}", Patience(metric.sign, self.patience, self.min_delta, state.n_rounds)
             if state.resumed:
+                # Checkpoints of older versions have the first metric alone: the training goes on by that.
+                if self._curves and not np.isfinite(state.history.get(column, np.nan)).all():
+                    continue
                 for t, value in enumerate(state.history[column], 1):
                     curve.see(value, t)
-            elif n_rounds:
-                curve.see(state.validation.measure(metric)[column], n_rounds)
-        state.best_round = max(curve.best_round for curve in self._curves)
+            elif state.n_rounds:
+                curve.see(state.validation.measure(metric)[column], state.n_rounds)
+            self._curves[column] = curve
+        state.best_round = max(curve.best_round for curve in self._curves.values())
         return self._enough(state)
 
     def after_round(self, state):
         """Whether the patience is at its end."""
-        for curve, column in zip(self._curves, self.columns, strict=True):
+        for column, curve in self._curves.items():
             if curve.see(state.history[column][-1], state.n_rounds):
                 state.best_round, state.best_gain = state.n_rounds, state.gain
         return self._enough(state)
 
     def _enough(self, state):
-        if state.n_rounds >= state.n_estimators or not all(curve.over(state.n_rounds) for curve in self._curves):
+        over = all(curve.over(state.n_rounds) for curve in self._curves.values())
+        if not over or state.n_rounds >= state.n_estimators:
             return False
         name = self.metrics[0].name
         state.ended = f"the validation {name} did not improve in {counted(self.patience, 'round')} more"

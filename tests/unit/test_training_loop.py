@@ -243,6 +243,29 @@ def test_a_checkpoint_whose_patience_is_at_its_end_adds_no_round():
     assert (state.n_rounds, state.gain.tolist()) == (2, [2.0])
 
 
+def test_a_checkpoint_keeps_the_later_best_round_of_two_metrics():
+    class Other:
+        name, sign = "other", 1
+
+    history = {"number": [1, 2, 3, 4], "val_error": [0.3, 0.1, 0.2, 0.2], "val_other": [0.9, 0.8, 0.7, 0.75]}
+    state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=np.full(1, 3.0))
+    train(state, [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 1, also=[Other])])
+    assert state.validation.followed == 0
+    assert (state.n_rounds, state.gain.tolist()) == (3, [3.0])
+
+
+@pytest.mark.parametrize("more", [{}, {"val_other": [np.nan, np.nan, 0.5, 0.4]}])
+def test_a_checkpoint_without_the_second_curve_goes_by_the_first(more):
+    class Other:
+        name, sign = "other", 1
+
+    history = {"number": [1, 2, 3, 4], "val_error": [0.3, 0.1, 0.2, 0.2], **more}
+    state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=np.full(1, 2.0))
+    train(state, [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 2, also=[Other])])
+    assert state.validation.followed == 0
+    assert (state.n_rounds, state.gain.tolist()) == (2, [2.0])
+
+
 def test_an_interrupt_while_rounds_are_taken_back_leaves_that_to_be_done_again():
     class Interrupted(Counting):
         cuts = 0
