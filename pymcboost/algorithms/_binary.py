@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pymcboost.data.stump_data import TrainingData
+from pymcboost.comm import ALONE
+from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
@@ -51,6 +52,11 @@ class BinaryBooster(Booster):
         return self.params.weak_learner == "stump" and self.categories is None
 
     @property
+    def divided(self):
+        """Whether the rows are divided among workers, one or more: sums over rows are then exact."""
+        return self.takes_workers and self.stumps and self.workers is not ALONE
+
+    @property
     def max_leaves(self):
         """Leaves of the trees."""
         return 2 if self.params.weak_learner == "stump" else self.params.max_leaf_nodes
@@ -61,7 +67,13 @@ class BinaryBooster(Booster):
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for stumps or for trees."""
-        return self.rows_for(TrainingData if self.stumps else TreeData, X, codes, n_classes, weight, n_threads)
+        if self.workers.size > 1 and not self.stumps:
+            raise ValueError(
+                f"{self.name}: with several workers the weak learners are stumps on columns of numbers; set "
+                "weak_learner='stump' and leave categorical columns out, or use VectorTreeBoostClassifier"
+            )
+        kind = DividedData if self.divided and not hasattr(X, "tocsr") else TrainingData if self.stumps else TreeData
+        return self.rows_for(kind, X, codes, n_classes, weight, n_threads)
 
     def rows_for(self, kind, X, codes, n_classes, weight, n_threads):
         """Training data of this kind."""
@@ -69,7 +81,7 @@ class BinaryBooster(Booster):
         how = {"max_bins": p.max_bins, "min_weight_fraction_leaf": p.min_weight_fraction_leaf, "n_threads": n_threads}
         if self.categories is not None:
             how["categorical"] = self.categories.feature
-        return kind(X, codes, n_classes, weight, **how)
+        return kind(X, codes, n_classes, weight, comm=self.workers, **how)
 
     def new_builder(self):
         """Stumps for all classes are rounds by themselves; rounds of several learners need trees, which stumps are."""

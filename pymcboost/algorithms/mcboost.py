@@ -17,6 +17,7 @@ import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.losses import LOSSES
+from pymcboost.losses.summed import SUMMED
 from pymcboost.solvers.newton import SOLVERS
 from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, Rounds, estimator
@@ -26,6 +27,7 @@ class MCBoost(BinaryBooster):
     """Rounds of MCBoost."""
 
     ends_when = "no weak learner has an edge above nu"
+    takes_workers = True
     columns = {
         "feature": "of the first split",
         "threshold": "of the first split",
@@ -41,7 +43,7 @@ class MCBoost(BinaryBooster):
         """Loss, learner and solver."""
         p = self.params
         self.link = LOSSES[p.loss].link
-        self.loss = LOSSES[p.loss].blocks(self.data, self.n_threads)
+        self.loss = (SUMMED[p.loss] if self.data.exact else LOSSES[p.loss].blocks)(self.data, self.n_threads)
         self.learner = self.new_learner()
         # The logistic weights are not normalised: the penalty changes its scale with them.
         nu = p.nu if p.loss == "exp" else p.nu * self.data.weight_unit
