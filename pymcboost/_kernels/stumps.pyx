@@ -214,14 +214,7 @@ def totals(const real[:, :, ::1] A, double[:, ::1] out):
 
 
 def sizes(const real[:, :, ::1] A, double magic, int64_t[:, :, ::1] partial, int n_threads):
-    """Column sums of |A| in units, rounded row by row: those of some rows each, to be added up.
-
-    Parameters
-    ----------
-    A : IN (n_blocks, m, lanes)
-    magic : of the unit, see ``exact.magic_of``
-    partial : OUT (parts, n_blocks, lanes), zeros on entry
-    """
+    """Column sums of |A| in units, by their magic number, of some rows each: partial (parts, n_blocks, lanes) += them."""
     cdef int64_t j, b, m = A.shape[1], step = (m + partial.shape[0] - 1) // partial.shape[0]
     cdef int is_double = real is double
     for j in prange(partial.shape[0], nogil=True, num_threads=n_threads, schedule="static"):

@@ -37,7 +37,8 @@ class MCBoost(BinaryBooster):
 
     def memory(self):
         """The pairwise weights and tables, and the learner."""
-        return [*memory.pairwise(self.data, self.params.loss, 1), *self.learner_memory()]
+        more = [memory.summed(self.data, self.data.n_classes)] if self.data.exact else []
+        return [*memory.pairwise(self.data, self.params.loss, 1), *self.learner_memory(), *more]
 
     def prepare(self, previous):
         """Loss, learner and solver."""

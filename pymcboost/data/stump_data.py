@@ -1,5 +1,7 @@
 """Training data of decision stumps: columns binned or presorted once per training, in the layouts that are scanned."""
 
+from typing import Any
+
 import numpy as np
 
 from pymcboost.comm import ALONE
@@ -24,7 +26,8 @@ class TrainingData(TrainingRows):
     """
 
     # How the stores are scanned, and whether sums of weights are exact in any order.
-    scan, exact = Scan, False
+    scan: Any = Scan
+    exact = False
     # Whether columns of small data with more values than bins are searched exactly.
     sorts = True
 
@@ -113,8 +116,7 @@ class DividedData(TrainingData):
     X is dense. Columns are binned, also in small data.
     """
 
-    scan, exact = SummedScan, True
-    sorts = False
+    scan, exact, sorts = SummedScan, True, False
 
     def _bins(self, max_bins, n_threads):
         if self.comm.size == 1:

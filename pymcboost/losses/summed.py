@@ -40,18 +40,18 @@ class Units:
 
     def of_weights(self, h):
         """K x K sums of u over the rows of each class with h = +1 and with h = -1: (2, K, K)."""
-        loss = self._loss
+        loss, rows = self._loss, self._loss.column_sums
         _weights.side_units(
-            loss.gradient, h, loss.column_sums.starts, loss.column_sums.classes, -self._by, self._partial, self._sums, loss.n_threads
+            loss.gradient, h, rows.starts, rows.classes, -self._by, self._partial, self._sums, loss.n_threads
         )
         return self._of_all()
 
     def of_trial(self, h, factor, scratch):
         """What `_kernels.weights.log_sums` gives: (4, K, K)."""
-        loss = self._loss
+        loss, rows = self._loss, self._loss.column_sums
         _weights.log_units(
-            loss.odds, h, loss.data.weight, loss.column_sums.starts, loss.column_sums.classes, factor, 1.0 / factor, scratch,
-            self._by, self._partial, self._sums, loss.n_threads,
+            loss.odds, h, loss.data.weight, rows.starts, rows.classes, factor, 1.0 / factor, scratch, self._by,
+            self._partial, self._sums, loss.n_threads,
         )  # fmt: skip
         return self._of_all()
 

@@ -12,10 +12,12 @@ from pymcboost import (
     MultiBoostClassifier,
     MultiBoostCWClassifier,
 )
-from pymcboost.data.stump_data import TrainingData
+from pymcboost.comm import Alone
+from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeTrees
 from pymcboost.losses import LOSSES
+from pymcboost.losses.summed import SUMMED
 from pymcboost.solvers.newton import LARGEST_COEFFICIENT, SOLVERS
 
 LOSS_NAMES = ["exp", "log"]
@@ -32,6 +34,20 @@ def unpack(data, blocks):
     return np.stack([blocks[r // data.lanes, :, r % data.lanes] for r in range(data.n_classes)], axis=1).astype(float)
 
 
+@pytest.fixture(params=["one worker", "sums of workers"])
+def layout(request, loss):
+    """Training data and the loss on them, by the function that makes both."""
+
+    def made(X, y, K, weight):
+        if request.param == "one worker":
+            data = TrainingData(X, y, K, weight)
+            return data, LOSSES[loss].blocks(data)
+        data = DividedData(X, y, K, weight, comm=Alone())
+        return data, SUMMED[loss](data, 2)
+
+    return made
+
+
 @pytest.mark.parametrize("loss", LOSS_NAMES)
 def test_the_twins_gradient_is_the_derivative(loss):
     rng = np.random.default_rng(0)
@@ -46,13 +62,12 @@ def test_the_twins_gradient_is_the_derivative(loss):
 @pytest.mark.parametrize(
     ("m", "K"), [(30, 2), (400, 3), (300, 6), (9000, 5), (5000, 10), (3000, 20), (1500, 40), (1100, 1000)]
 )
-def test_weights_after_updates(loss, m, K):
+def test_weights_after_updates(loss, m, K, layout):
     """The multiplied weights equal those of the accumulated scores, also after a restart from scores."""
     rng = np.random.default_rng(m + K)
     X, y = blobs(m, 2, K)
     sample_weight = 10.0 ** rng.uniform(-2, 2, m)
-    data = TrainingData(X, y, K, sample_weight)
-    state = LOSSES[loss].blocks(data)
+    data, state = layout(X, y, K, sample_weight)
     F = np.zeros((m, K))
     state.start()
     for step in range(12):
@@ -75,10 +90,9 @@ def test_weights_after_updates(loss, m, K):
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
-def test_no_weight_is_lost_when_margins_grow_and_come_back(loss):
+def test_no_weight_is_lost_when_margins_grow_and_come_back(loss, layout):
     X, y = blobs(300, 2, 3)
-    data = TrainingData(np.repeat(X, 60, axis=0), np.repeat(y, 60), 3, np.ones(18000))
-    state = LOSSES[loss].blocks(data)
+    data, state = layout(np.repeat(X, 60, axis=0), np.repeat(y, 60), 3, np.ones(18000))
     state.start()
     h = np.where(np.arange(18000) % 5 == 0, -1, 1).astype(np.int8)
     F = np.zeros((18000, 3))
@@ -96,12 +110,11 @@ def test_no_weight_is_lost_when_margins_grow_and_come_back(loss):
 @pytest.mark.parametrize("loss", LOSS_NAMES)
 @pytest.mark.parametrize("nu", [0.0, 1e-9, 1e-3, 0.05])
 @pytest.mark.parametrize(("m", "K"), [(40, 2), (300, 3), (300, 8), (400, 26), (6000, 10)])
-def test_coefficients_are_optimal(loss, nu, m, K):
+def test_coefficients_are_optimal(loss, nu, m, K, layout):
     rng = np.random.default_rng(K)
     X, y = blobs(m, 2, K)
-    data = TrainingData(X, y, K, np.ones(m))
+    data, state = layout(X, y, K, np.ones(m))
     F = rng.normal(size=(m, K))
-    state = LOSSES[loss].blocks(data)
     state.start(F)
     h = np.where(rng.random(m) < 0.2 + 0.6 * (data.y % 2), 1, -1).astype(np.int8)
     if loss == "log":
@@ -134,10 +147,9 @@ def test_coefficients_may_start_with_every_class_free():
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
-def test_perfect_learner_hits_the_cap(loss):
+def test_perfect_learner_hits_the_cap(loss, layout):
     X, y = blobs(60, 2, 2)
-    data = TrainingData(X, y, 2, np.ones(60))
-    state = LOSSES[loss].blocks(data)
+    data, state = layout(X, y, 2, np.ones(60))
     state.start()
     h = np.where(data.y == 0, 1, -1).astype(np.int8)
     w, _ = SOLVERS[loss](2, 0.0).fit(state, h)
@@ -145,11 +157,10 @@ def test_perfect_learner_hits_the_cap(loss):
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
-def test_part_of_the_classes_perfectly_separated(loss):
+def test_part_of_the_classes_perfectly_separated(loss, layout):
     """Two components that the learner separates without mistakes: the cap between them, optimal inside them."""
     X, y = blobs(400, 2, 4)
-    data = TrainingData(X, y, 4, np.ones(400))
-    state = LOSSES[loss].blocks(data)
+    data, state = layout(X, y, 4, np.ones(400))
     state.start()
     h = np.where(data.y < 2, 1, -1).astype(np.int8)
     w, _ = SOLVERS[loss](4, 0.0).fit(state, h)
