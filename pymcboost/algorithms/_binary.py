@@ -12,6 +12,8 @@ from pymcboost.comm import ALONE
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
+from pymcboost.losses import LOSSES
+from pymcboost.losses.summed import SUMMED
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
@@ -72,6 +74,8 @@ class BinaryBooster(Booster):
                 f"{self.name}: with several workers the weak learners are stumps on columns of numbers; set "
                 "weak_learner='stump' and leave categorical columns out, or use VectorTreeBoostClassifier"
             )
+        if self.workers.size > 1 and self.params.subsample < 1:
+            raise ValueError(f"{self.name}: subsample draws from all rows, which several workers do not hold; set it to 1.0")
         kind = DividedData if self.divided and not hasattr(X, "tocsr") else TrainingData if self.stumps else TreeData
         return self.rows_for(kind, X, codes, n_classes, weight, n_threads)
 
@@ -82,6 +86,10 @@ class BinaryBooster(Booster):
         if self.categories is not None:
             how["categorical"] = self.categories.feature
         return kind(X, codes, n_classes, weight, comm=self.workers, **how)
+
+    def blocks(self, loss):
+        """A pairwise loss at work, by its name."""
+        return (SUMMED[loss] if self.data.exact else LOSSES[loss].blocks)(self.data, self.n_threads)
 
     def new_builder(self):
         """Stumps for all classes are rounds by themselves; rounds of several learners need trees, which stumps are."""
@@ -109,7 +117,8 @@ class BinaryBooster(Booster):
         P = data.n_classes if n_columns is None else n_columns
         drawn = [memory.weights(data, P)] if p.subsample < 1 else []
         if self.stumps:
-            return drawn + ([memory.outputs(data, 1)] if one else memory.stumps(data, P))
+            held = [memory.outputs(data, 1)] if one else memory.stumps(data, P)
+            return [*drawn, *held, *([memory.summed(data, P)] if data.exact else [])]
         words = 2 if data.dtype == np.float64 or data.least_weight > 0 or data.columns.levels else 1
         grown = memory.trees(data, P, self.max_leaves, self.n_threads, words)
         return [*drawn, *grown, memory.outputs(data, 1 if one else P)]

@@ -17,7 +17,6 @@ import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.losses import LOSSES
-from pymcboost.losses.summed import SUMMED
 from pymcboost.solvers.newton import SOLVERS
 from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, Rounds, estimator
@@ -37,14 +36,13 @@ class MCBoost(BinaryBooster):
 
     def memory(self):
         """The pairwise weights and tables, and the learner."""
-        more = [memory.summed(self.data, self.data.n_classes)] if self.data.exact else []
-        return [*memory.pairwise(self.data, self.params.loss, 1), *self.learner_memory(), *more]
+        return [*memory.pairwise(self.data, self.params.loss, 1), *self.learner_memory()]
 
     def prepare(self, previous):
         """Loss, learner and solver."""
         p = self.params
         self.link = LOSSES[p.loss].link
-        self.loss = (SUMMED[p.loss] if self.data.exact else LOSSES[p.loss].blocks)(self.data, self.n_threads)
+        self.loss = self.blocks(p.loss)
         self.learner = self.new_learner()
         # The logistic weights are not normalised: the penalty changes its scale with them.
         nu = p.nu if p.loss == "exp" else p.nu * self.data.weight_unit
