@@ -15,6 +15,8 @@ cdef extern from "weights.h" nogil:
                        double *minus)
     void pmb_side_units(int is_double, int lanes, const void *A, const signed char *h, int64_t n, double by,
                         int64_t *plus, int64_t *minus)
+    void pmb_column_units(int is_double, int lanes, const void *A, const signed char *h, int64_t stride, int last,
+                          int64_t n, double by, int64_t *plus, int64_t *minus)
     void pmb_log_units(int is_double, int lanes, const void *Q, const signed char *h, const double *weight, int64_t n,
                        const void *plus, const void *minus, double by, int64_t *out)
     void pmb_exp_update(int is_double, int lanes, void *A, int64_t block_size, int n_blocks, const signed char *h,
@@ -187,22 +189,27 @@ cdef void add_up(const int64_t[:, :, :, ::1] partial, const int32_t[::1] classes
                 out[k, classes[j], p] += partial[j, p // lanes, k, p % lanes]
 
 
-def side_units(const real[:, :, ::1] A, const signed char[::1] h, const int64_t[::1] starts, const int32_t[::1] classes,
-               double by, int64_t[:, :, :, ::1] partial, int64_t[:, :, ::1] out, int n_threads):
-    """As `column_sums` of one h for all columns, in whole numbers: terms times ``by`` without their fractions.
+def column_units(const real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[::1] starts,
+                 const int32_t[::1] classes, double by, int64_t[:, :, :, ::1] partial, int64_t[:, :, ::1] out,
+                 int n_threads):
+    """As `column_sums`, in whole numbers: terms times ``by`` without their fractions.
 
     Parameters
     ----------
     partial : scratch (n_chunks, n_blocks, 2, lanes)
-    out : OUT (2, K, P)
     """
-    cdef int64_t j
-    cdef int b, lanes = <int> A.shape[2], is_double = real is double
+    cdef int64_t j, stride = h.shape[1] if h.shape[0] > 1 else 0
+    cdef int b, lanes = <int> A.shape[2], is_double = real is double, P = <int> out.shape[2]
     partial[:] = 0
     for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
         for b in range(A.shape[0]):
-            pmb_side_units(is_double, lanes, &A[b, starts[j], 0], &h[starts[j]], starts[j + 1] - starts[j], by,
-                           &partial[j, b, 0, 0], &partial[j, b, 1, 0])
+            if stride:
+                pmb_column_units(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]] + b * lanes * stride, stride,
+                                 P - 1 - b * lanes, starts[j + 1] - starts[j], by, &partial[j, b, 0, 0],
+                                 &partial[j, b, 1, 0])
+            else:
+                pmb_side_units(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]], starts[j + 1] - starts[j], by,
+                               &partial[j, b, 0, 0], &partial[j, b, 1, 0])
     add_up(partial, classes, lanes, out)
 
 

@@ -264,6 +264,26 @@ PMB_CLONES PMB_STATIC void FN(pmb_column_sums_)(const void *A_, const signed cha
     PMB_LANES(l, LANES) minus[l] += (double)down[l];
 }
 
+/* As pmb_column_sums, in whole numbers: a row's term is its number times `by` without its fraction. */
+PMB_CLONES PMB_STATIC void FN(pmb_column_units_)(const void *A_, const signed char *h, int64_t stride, int last, int64_t n,
+                                                 double by, int64_t *plus, int64_t *minus) {
+    const REAL *A = (const REAL *)A_;
+    signed char side[SIGN_ROWS][LANES] ALIGNED_LANES;
+    int64_t up[LANES] = {0}, all[LANES] = {0};
+    for (int64_t start = 0; start < n; start += SIGN_ROWS) {
+        int64_t rows = n - start < SIGN_ROWS ? n - start : SIGN_ROWS;
+        FN(transpose_)(h + start, stride, last, rows, side);
+        for (int64_t i = 0; i < rows; i++)
+            PMB_LANES(l, LANES) {
+                int64_t term = (int64_t)((double)A[(start + i) * LANES + l] * by);
+                all[l] += term;
+                up[l] += term & -(int64_t)side[i][l];
+            }
+    }
+    PMB_LANES(l, LANES) plus[l] += up[l];
+    PMB_LANES(l, LANES) minus[l] += all[l] - up[l];
+}
+
 /* A = A * factor + least, factor being plus or minus as the signs of the row say, or of row and column if stride > 0. */
 PMB_CLONES PMB_STATIC void FN(pmb_column_update_)(void *A_, const signed char *h, int64_t stride, int last, int64_t n,
                                                   const void *plus_, const void *minus_, const void *least_) {

@@ -12,8 +12,8 @@ from pymcboost.comm import ALONE
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
-from pymcboost.losses import LOSSES
-from pymcboost.losses.summed import SUMMED
+from pymcboost.losses import LOSSES, CodedExp
+from pymcboost.losses.summed import SUMMED, SummedCoded
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
@@ -75,7 +75,9 @@ class BinaryBooster(Booster):
                 "weak_learner='stump' and leave categorical columns out, or use VectorTreeBoostClassifier"
             )
         if self.workers.size > 1 and self.params.subsample < 1:
-            raise ValueError(f"{self.name}: subsample draws from all rows, which several workers do not hold; set it to 1.0")
+            raise ValueError(
+                f"{self.name}: subsample draws from all rows, which several workers do not hold; set it to 1.0"
+            )
         kind = DividedData if self.divided and not hasattr(X, "tocsr") else TrainingData if self.stumps else TreeData
         return self.rows_for(kind, X, codes, n_classes, weight, n_threads)
 
@@ -90,6 +92,10 @@ class BinaryBooster(Booster):
     def blocks(self, loss):
         """A pairwise loss at work, by its name."""
         return (SUMMED[loss] if self.data.exact else LOSSES[loss].blocks)(self.data, self.n_threads)
+
+    def coded(self, code, **options):
+        """The exponential loss of a code at work: see `CodedExp`."""
+        return (SummedCoded if self.data.exact else CodedExp)(self.data, code, self.n_threads, **options)
 
     def new_builder(self):
         """Stumps for all classes are rounds by themselves; rounds of several learners need trees, which stumps are."""
