@@ -12,7 +12,10 @@ from pymcboost import (
     MultiBoostClassifier,
     MultiBoostCWClassifier,
 )
+from pymcboost._kernels import weights as _weights
+from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.comm import Alone
+from pymcboost.data.rows import layout as lanes_of
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeTrees
@@ -87,6 +90,55 @@ def test_weights_after_updates(loss, m, K, layout):
     if loss == "exp":
         np.testing.assert_allclose(state.mass * np.exp(state.log_scale), u.sum(), rtol=max(tolerance, 1e-9))
         np.testing.assert_allclose(state.diagonal * np.exp(state.log_scale), data.weight.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("P", [3, 8, 21])
+def test_sums_in_units(P, dtype):
+    """Whole numbers, class by class and side by side: those of rows one after the other, fractions cut off."""
+    rng = np.random.default_rng(P)
+    start = np.array([0, 70, 70, 5000, 5130])  # no row of one class; chunks of several lengths
+    (starts, classes), m, K = _weights.chunks(start), start[-1], len(start) - 1
+    lanes, n_blocks = lanes_of(P)
+    A, by = aligned_zeros((n_blocks, m, lanes), dtype), 2.0**20
+    values = rng.normal(size=(m, P)).astype(dtype)
+    for p in range(P):
+        A[p // lanes, :, p % lanes] = values[:, p]
+    for h in rng.choice([-1, 1], (1, m)).astype(np.int8), rng.choice([-1, 1], (P, m)).astype(np.int8):
+        out = np.empty((2, K, P), dtype=np.int64)
+        _weights.column_units(A, h, starts, classes, by, room(starts, n_blocks, 2, lanes), out, 2)
+        terms = np.trunc(values.astype(np.float64) * by).astype(np.int64)
+        for side, sign in enumerate((1, -1)):
+            its = np.add.reduceat(terms * (h == sign).T, start[[0, 1, 3]], axis=0)
+            np.testing.assert_array_equal(out[side, [0, 2, 3]], its)
+        assert not out[:, 1].any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_trials_in_units(dtype):
+    rng, m, K = np.random.default_rng(0), 300, 5
+    start = np.array([0, 60, 120, 180, 240, 300])
+    starts, classes = _weights.chunks(start)
+    Q, by = aligned_zeros((1, m, 8), dtype), 2.0**40
+    Q[0, :, :K] = rng.exponential(size=(m, K))
+    h, weight = rng.choice([-1, 1], m).astype(np.int8), rng.integers(1, 9, m) / 8
+    plus, minus = rng.exponential(size=(2, K, K)).astype(dtype).astype(float)
+    out, factors = np.empty((4, K, K), dtype=np.int64), aligned_zeros((3, K, 8), dtype)
+    _weights.log_units(
+        Q, h, weight, starts, classes, plus, minus, factors, by, room(starts, 1, 4, 8), out, 2
+    )  # fmt: skip
+    y = np.repeat(np.arange(K), 60)
+    q = Q[0, :, :K] * np.where(h[:, None] > 0, plus[y], minus[y]).astype(dtype)
+    rest = 1 / (1 + q)
+    for k, of in enumerate((q * rest, q * rest, q * rest * rest, q * rest * rest)):
+        terms = np.trunc((weight * by)[:, None] * of.astype(np.float64)).astype(np.int64)
+        want = np.add.reduceat(terms * (h == 1 - 2 * (k % 2))[:, None], start[:-1], axis=0)
+        off = ~np.eye(K, dtype=bool)
+        np.testing.assert_array_equal(out[k][off], want[off])
+
+
+def room(starts, *shape):
+    return np.zeros((len(starts) - 1, *shape), dtype=np.int64)
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
