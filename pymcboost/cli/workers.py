@@ -4,7 +4,10 @@ from pymcboost.cli.console import UsageError, table_kind
 
 RANK = "%r"
 CHUNKED = "-a vector-tree, logitboost, mart, abc-logitboost and abc-mart"
-DIVIDED = f"{CHUNKED}; stumps of -a mcboost"
+DIVIDED = (
+    f"{CHUNKED}; for the stumps of -a mcboost, adaboost-ecc, adaboost-erp, adaboost-mh, adaboost-mo, adaboost-oc and "
+    "piboost"
+)
 
 
 def add_mpi(group):
