@@ -214,7 +214,7 @@ def totals(const real[:, :, ::1] A, double[:, ::1] out):
 
 
 def sizes(const real[:, :, ::1] A, double magic, int64_t[:, :, ::1] partial, int n_threads):
-    """Column sums of |A| in units, by their magic number, of some rows each: partial (parts, n_blocks, lanes) += them."""
+    """Column sums of |A| in units, by their magic number, of parts of the rows: added to (parts, n_blocks, lanes)."""
     cdef int64_t j, b, m = A.shape[1], step = (m + partial.shape[0] - 1) // partial.shape[0]
     cdef int is_double = real is double
     for j in prange(partial.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
