@@ -8,7 +8,7 @@ typedef REAL FN(cell_row_) __attribute__((vector_size(LANES * sizeof(REAL)), may
 #define ROW_ADD(q, a) PMB_LANES(l_, LANES) (q)[l_] += (a)[l_]
 #endif
 
-#include "stumps_fill.h"
+#include "stumps_fill_body.h"
 
 /* Sums of the columns of G (m, LANES). */
 PMB_CLONES PMB_STATIC void FN(pmb_total_cells_)(const void *G_, int64_t m, void *totals_) {

@@ -33,7 +33,7 @@ typedef int64_t FN(mask_) __attribute__((vector_size(WIDE * 8), may_alias));
 #define ALIGNED_LANES
 #endif
 
-#include "stumps_fill.h"
+#include "stumps_fill_body.h"
 
 /* Column sums of A, in blocks of PMB_BLOCK_ROWS rows. totals: LANES doubles. */
 PMB_CLONES PMB_STATIC void FN(pmb_totals_)(const void *A_, int64_t m, double *totals) {
