@@ -38,8 +38,7 @@ def check_mpi(parser, arguments, algorithm):
         parser.error("--mpi needs a training file for each process, with %r in its name for the number of the process")
     if not arguments.model_file and not arguments.cross_validation:
         parser.error("--mpi needs the name of a model file")
-    given = {"-v": arguments.cross_validation, "--checkpoint": arguments.checkpoint}
-    check_beside(parser, given, "--mpi", "one process")
+    check_beside(parser, {"-v": arguments.cross_validation}, "--mpi", "one process")
     if table_kind(arguments.training_file, arguments.format):
         parser.error("--mpi reads LIBSVM text")
 
