@@ -149,7 +149,7 @@ class Checkpoint(Callback):
 
     def resume(self, inputs):
         """Take the fingerprint of the data; the rounds in the file."""
-        self._data = fingerprint(inputs, self._workers)
+        self._data = fingerprint(inputs, self._workers, self._saved and self._saved["data"])
         self._written, self._next = 0, time.monotonic() + self.every
         if self._saved is None:
             return None
@@ -223,11 +223,19 @@ class Checkpoint(Callback):
             warnings.warn(f"no checkpoint after round {rounds}: {error}", stacklevel=5)
 
     def _read_for_all(self):
-        """What the file of the first worker holds, None where there is none."""
+        """What the file of the first worker holds, None where there is none; what is wrong with it is so for all."""
         if self._workers.size == 1:
             return self._read()
-        found = self._read() if self._workers.rank == 0 else None
-        text = self._workers.broadcast(None if found is None else found["model"].to_bytes())
+        found = error = None
+        if self._workers.rank == 0:
+            try:
+                found = self._read()
+            except (OSError, ValueError) as caught:
+                error = caught
+        text = None if found is None else found["model"].to_bytes()
+        text, error = self._workers.broadcast((text, error))
+        if error is not None:
+            raise error
         if text is None or found is not None:
             return found
         model = Model.from_bytes(text)

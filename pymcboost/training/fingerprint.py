@@ -17,37 +17,51 @@ WORDS = {
 }
 
 
-def fingerprint(inputs, workers):
+def fingerprint(inputs, workers, saved=None):
     """What the data of a training look like: sizes and checksums, a dictionary that JSON keeps.
+
+    That of dense rows depends on the rows and their numbers, and not on their division among workers. Older versions
+    took the checksums of one worker.
 
     Parameters
     ----------
     inputs : Inputs
     workers : communicator
+    saved : dict, optional
+        The fingerprint that it will be compared with.
 
     Returns
     -------
     dict
     """
     X, held = inputs.X, inputs.validation
-    labels = zlib.crc32("\0".join(str(label) for label in inputs.classes.tolist()).encode())
-    if workers.size == 1:
-        rows = {
-            "rows": X.shape[0],
-            "features": X.shape[1],
-            "sparse": hasattr(X, "indptr"),
-            "X": _crc_of_features(X, zlib.crc32(repr(inputs.offsets).encode()) if inputs.offsets else 0),
-            "y": _crc(inputs.codes, np.int64, labels),
-            "weight": _crc(inputs.weight, np.float64),
-        }
-    else:
-        rows = _of_all_rows(inputs, labels, workers)
+    older = saved is not None and not saved.get("numbered") and workers.size == 1
+    in_order = older or hasattr(X, "indptr")
+    rows = _of_rows_in_order(inputs) if in_order else _of_numbered_rows(inputs, workers)
     return {
         **rows,
         "groups": None if inputs.groups is None else zlib.crc32(repr(inputs.groups.tolist()).encode()),
         "validation": None
         if held is None
         else [*held.X.shape, _crc(held.codes, np.int64, _crc_of_features(held.X)), *map(_set_of, held.sets)],
+    }
+
+
+def _marks(inputs):
+    """Checksums of the labels of the classes, and of the offsets of columns."""
+    labels = zlib.crc32("\0".join(str(label) for label in inputs.classes.tolist()).encode())
+    return labels, zlib.crc32(repr(inputs.offsets).encode()) if inputs.offsets else 0
+
+
+def _of_rows_in_order(inputs):
+    X, (labels, offsets) = inputs.X, _marks(inputs)
+    return {
+        "rows": X.shape[0],
+        "features": X.shape[1],
+        "sparse": hasattr(X, "indptr"),
+        "X": _crc_of_features(X, offsets),
+        "y": _crc(inputs.codes, np.int64, labels),
+        "weight": _crc(inputs.weight, np.float64),
     }
 
 
@@ -69,17 +83,17 @@ def _crc_of_features(X, start=0):
     return _crc(X.data, np.float32, _crc(X.indices, np.int64, _crc(X.indptr, np.int64)))
 
 
-def _of_all_rows(inputs, labels, workers):
-    """Sums over the rows of all workers, which depend on the rows and their numbers, and not on their division."""
-    X, number = inputs.X, inputs.row_number
+def _of_numbered_rows(inputs, workers):
+    """Sums over the rows of all workers."""
+    X, number, (labels, offsets) = inputs.X, inputs.row_number, _marks(inputs)
     size = lengths(workers, X.shape[0])
     if number is None:
         number = np.arange(X.shape[0]) + size[: workers.rank].sum()
     parts = {"X": (X, np.float32), "y": (inputs.codes, np.int64), "weight": (inputs.weight, np.float64)}
     found = workers.sum(np.array([_numbered(array, dtype, number) for array, dtype in parts.values()]))
-    found = dict(zip(parts, found.tolist(), strict=True))
-    sizes = {"rows": int(size.sum()), "features": X.shape[1], "sparse": False, "divided": True}
-    return {**sizes, **found, "y": [labels, *found["y"]]}
+    sums = dict(zip(parts, found.tolist(), strict=True))
+    sizes = {"rows": int(size.sum()), "features": X.shape[1], "sparse": False, "numbered": True}
+    return {**sizes, **sums, "X": [offsets, *sums["X"]], "y": [labels, *sums["y"]]}
 
 
 def _numbered(array, dtype, number):
@@ -110,10 +124,9 @@ def data_differences(before, now):
     ]
     if sizes:
         return sizes
-    if before.get("divided") != now.get("divided"):
-        was, now = ("divided among workers", "in one worker")[:: 1 if before.get("divided") else -1]
-        return [f"the rows were {was}, they are {now}"]
     if before.get("sparse") != now["sparse"]:
         was, now = ("sparse", "dense") if before.get("sparse") else ("dense", "sparse")
         return [f"the features were {was}, they are {now}"]
+    if before.get("numbered") != now.get("numbered"):
+        return ["it was written by an older version, which can go on with one worker alone"]
     return [f"{words} differ" for name, words in WORDS.items() if before.get(name) != now[name]]
