@@ -1,5 +1,6 @@
 """What tells the data of one training from those of another."""
 
+import math
 import zlib
 
 import numpy as np
@@ -98,7 +99,7 @@ def _of_numbered_rows(inputs, workers):
 
 def _numbered(array, dtype, number):
     """Sums of the halves of a hash of each row with its number."""
-    array, total = array.reshape(len(array), -1), np.zeros(2, dtype=np.int64)
+    array, total = array.reshape(len(array), math.prod(array.shape[1:])), np.zeros(2, dtype=np.int64)
     factor = _mixed(np.arange(array.shape[1], dtype=np.uint64)) | np.uint64(1)
     bits, step = np.dtype(f"u{np.dtype(dtype).itemsize}"), max(1, CHUNK // max(1, array.shape[1]))
     for begin in range(0, len(array), step):
