@@ -140,8 +140,8 @@ def test_killed_processes_go_on_to_the_same_bytes(algorithm, one_file, tmp_path)
     """Kill -9 of one process at random times; the next training has another number of them."""
     seed = time.time_ns()
     rng, part, model = np.random.default_rng(seed), tmp_path / "part", tmp_path / "model.mcb"
-    more = ["-n", "60", "--checkpoint", part, "--checkpoint-every", "0"]
-    alone(*trained(one_file, tmp_path / "whole.mcb", "-n", "60", algorithm=algorithm))
+    more = ["-n", "30", "--checkpoint", part, "--checkpoint-every", "0"]
+    alone(*trained(one_file, tmp_path / "whole.mcb", "-n", "30", algorithm=algorithm))
     killed, rounds = 0, [0]
     for attempt in range(40):
         n = int(rng.integers(2, 5))
