@@ -7,7 +7,7 @@ import numpy as np
 
 from pymcboost.comm import lengths
 
-CHUNK = 1 << 20
+CHUNK = 1 << 16
 # What the fingerprint of the data holds, in words.
 WORDS = {
     "X": "the features",
@@ -104,7 +104,7 @@ def _numbered(array, dtype, number):
     bits, step = np.dtype(f"u{np.dtype(dtype).itemsize}"), max(1, CHUNK // max(1, array.shape[1]))
     for begin in range(0, len(array), step):
         part = np.ascontiguousarray(array[begin : begin + step], dtype=dtype).view(bits).astype(np.uint64)
-        found = _mixed(_mixed((part * factor).sum(axis=1)) + number[begin : begin + step].astype(np.uint64))
+        found = _mixed(_mixed(part @ factor) + number[begin : begin + step].astype(np.uint64))
         total += [int((found >> np.uint64(32)).sum()), int((found & np.uint64(2**32 - 1)).sum())]
     return total
 

@@ -19,6 +19,8 @@ from pymcboost import (
 )
 from pymcboost.comm import WorkerError
 from pymcboost.data import Chunks
+from pymcboost.training import checkpoint
+from pymcboost.training.fingerprint import fingerprint
 
 ALL = [
     VectorTreeBoostClassifier,
@@ -34,7 +36,7 @@ PLAIN = {"n_estimators": ROUNDS, "random_state": 0, "calibrate": None, "n_jobs":
 
 
 class Killer:
-    """Ends a training after some rounds as kill -9 does: nothing is written afterwards."""
+    """Ends a training after some rounds with an error, at which no checkpoint is written."""
 
     def __init__(self, rounds):
         self.rounds = rounds
@@ -48,15 +50,15 @@ def divided(path, cls, X, y, parts, kill=None, held=None, weight=None, alone=(),
     """Bytes and rounds that were found, of each worker; or its error. ``kill``: (rank, rounds)."""
 
     def task(workers):
-        part, checkpoint = parts[workers.rank], Checkpoint(path, 0)
-        callbacks = [] if alone and workers.rank not in alone else [checkpoint]
+        part, kept = parts[workers.rank], Checkpoint(path, 0)
+        callbacks = [] if alone and workers.rank not in alone else [kept]
         if kill and kill[0] == workers.rank:
             callbacks.append(Killer(kill[1]))
         its = None if weight is None else weight[part]
         more = held if held and workers.rank == 0 else {}
         model = cls(**{**PLAIN, **params})
         model.fit(X[part], y[part], its, comm=workers, row_number=part, callbacks=callbacks, **more)
-        return model.model_.to_bytes(), checkpoint.resumed
+        return model.model_.to_bytes(), kept.resumed
 
     return run(len(parts), task)
 
@@ -89,9 +91,9 @@ def test_one_worker_and_several_go_on_from_each_other(cls, tmp_path):
     path, weight = tmp_path / "m.part", np.random.default_rng(3).random(400) + 0.1
     whole = cls(**PLAIN).fit(X, y, weight).model_.to_bytes()
     killed(path, cls, X, y, parts_of(400, 2, "random", np.random.default_rng(1)), weight=weight)
-    checkpoint = Checkpoint(path)
-    assert checkpoint.fit(cls(**PLAIN), X, y, weight).model_.to_bytes() == whole
-    assert checkpoint.resumed
+    again = Checkpoint(path)
+    assert again.fit(cls(**PLAIN), X, y, weight).model_.to_bytes() == whole
+    assert again.resumed
     os.unlink(path)
     with pytest.raises(ZeroDivisionError):
         cls(**PLAIN).fit(X, y, weight, callbacks=[Checkpoint(path, 0), Killer(5)])
@@ -190,11 +192,29 @@ def test_only_the_first_worker_writes(tmp_path):
 
     def task(workers):
         part = np.array_split(np.arange(300), 2)[workers.rank]
-        checkpoint = Checkpoint(tmp_path / f"{workers.rank}.part", 0)
-        VectorTreeBoostClassifier(**PLAIN).fit(X[part], y[part], comm=workers, callbacks=[checkpoint])
+        callbacks = [Checkpoint(tmp_path / f"{workers.rank}.part", 0)]
+        VectorTreeBoostClassifier(**PLAIN).fit(X[part], y[part], comm=workers, callbacks=callbacks)
 
     assert run(2, task) == [None, None]
     assert [path.name for path in tmp_path.iterdir()] == ["0.part"]
+
+
+def test_a_file_of_an_older_version_goes_on_with_one_worker(tmp_path, monkeypatch):
+    """Older versions kept checksums of the rows in their order."""
+    X, y = rows(300)
+    path, cls = tmp_path / "m.part", VectorTreeBoostClassifier
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "fingerprint", lambda inputs, workers, saved: fingerprint(inputs, workers, {}))
+        with pytest.raises(ZeroDivisionError):
+            cls(**PLAIN).fit(X, y, callbacks=[Checkpoint(path, 0), Killer(4)])
+    assert isinstance(load_model(path).meta["checkpoint"]["data"]["X"], int)
+    for found in divided(path, cls, X, y, parts_of(300, 2, "even", None)):
+        assert "older version, which can go on with one worker alone" in str(found)
+    with pytest.raises(ValueError, match="the features differ"):
+        cls(**PLAIN).fit(X + 1, y, callbacks=[Checkpoint(path, 0)])
+    again = Checkpoint(path, 0)
+    assert again.fit(cls(**PLAIN), X, y).model_.to_bytes() == cls(**PLAIN).fit(X, y).model_.to_bytes()
+    assert again.resumed == 4
 
 
 @pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier])
@@ -209,9 +229,9 @@ def test_chunks_go_on(cls, tmp_path):
         with pytest.raises(ZeroDivisionError):
             cls(**PLAIN).fit(chunks(step), callbacks=[Checkpoint(path, 0), Killer(rounds)])
         assert load_model(path).meta["checkpoint"]["rounds"] == rounds
-    checkpoint = Checkpoint(path, 0)
-    assert checkpoint.fit(cls(**PLAIN), chunks(200), None).model_.to_bytes() == whole
-    assert checkpoint.resumed == 6
+    again = Checkpoint(path, 0)
+    assert again.fit(cls(**PLAIN), chunks(200), None).model_.to_bytes() == whole
+    assert again.resumed == 6
     X[3, 3] = 5
     with pytest.raises(ValueError, match="the features differ"):
         cls(**PLAIN).fit(chunks(200), callbacks=[Checkpoint(path, 0)])

@@ -143,7 +143,7 @@ def test_killed_processes_go_on_to_the_same_bytes(algorithm, one_file, tmp_path)
     more = ["-n", "30", "--checkpoint", part, "--checkpoint-every", "0"]
     alone(*trained(one_file, tmp_path / "whole.mcb", "-n", "30", algorithm=algorithm))
     killed, rounds = 0, [0]
-    for attempt in range(40):
+    for _ in range(40):
         n = int(rng.integers(2, 5))
         command = [str(MPIEXEC), "-n", str(n), sys.executable, *trained(one_file, model, *more, "--mpi")]
         command[command.index("-a") + 1] = algorithm
