@@ -158,6 +158,19 @@ def test_other_data_are_refused_on_every_worker(change, words, tmp_path):
         assert words in str(found)
 
 
+def test_other_weights_and_validation_rows_are_refused_on_every_worker(tmp_path):
+    X, y = rows(300)
+    parts, path, weight = parts_of(300, 2, "even", None), tmp_path / "m.part", np.ones(300)
+    held = {"X_val": X[:50], "y_val": y[:50]}
+    killed(path, VectorTreeBoostClassifier, X, y, parts, weight=weight, held=held)
+    weight[200] = 2
+    for found in divided(path, VectorTreeBoostClassifier, X, y, parts, weight=weight, held=held):
+        assert "the weights of the rows differ" in str(found)
+    held["X_val"] = X[1:51]
+    for found in divided(path, VectorTreeBoostClassifier, X, y, parts, held=held):
+        assert "the validation set differ" in str(found)
+
+
 def test_numbers_of_rows_and_parameters_are_told_on_every_worker(tmp_path):
     X, y = rows(300)
     parts, path = parts_of(300, 2, "even", None), tmp_path / "m.part"
