@@ -43,7 +43,7 @@ from pymcboost.cli.options import (
 )
 from pymcboost.cli.rows import read_like, read_training, refuse_lists, set_weights
 from pymcboost.cli.words import in_options
-from pymcboost.cli.workers import add_mpi, agreed, begin, check_mpi
+from pymcboost.cli.workers import add_mpi, agreed, begin, check_mpi, labels_of_all, read_part
 from pymcboost.registry import get_class
 from pymcboost.threads import counted
 
@@ -245,13 +245,15 @@ def run_training(arguments, estimator, weights, note, workers=None):
         refuse_lists(arguments, weights)
     if arguments.cache:
         data = read_cached(arguments, note, missing)
+    elif workers is not None and arguments.divided:
+        data = read_part(workers, arguments, missing)
     else:
         data = read_training(arguments, note, missing, several, None if workers is None else False)
-    data = data if workers is None else agreed(workers, data, note)
+    data = data if workers is None else agreed(workers, data, note, arguments.n_features)
     if data.categories is not None:
         estimator.set_params(categorical_features=data.categories)
     X, y = data.X, data.y
-    set_weights(estimator, weights, y, note)
+    set_weights(estimator, weights, labels_of_all(workers, y), note)
 
     if arguments.libsvm_c is not None:
         estimator.set_params(C=arguments.libsvm_c * len(y))

@@ -1,4 +1,4 @@
-"""Trainings of several processes, which mpiexec starts: each reads its own files and one writes the model."""
+"""Trainings of several processes, which mpiexec starts: each reads its own files or lines, one writes the model."""
 
 from pymcboost.cli.console import UsageError, table_kind
 
@@ -15,8 +15,8 @@ def add_mpi(group):
     group.add_argument(
         "--mpi",
         action="store_true",
-        help="train on the rows of all processes that mpiexec has started; %%r in the names of LIBSVM files stands for "
-        f"the number of the process, from 0 ({DIVIDED})",
+        help="train on the rows of all processes that mpiexec has started: each reads its part of a LIBSVM file, or a "
+        f"file of its own, in whose name %%r stands for the number of the process, from 0 ({DIVIDED})",
     )
 
 
@@ -33,14 +33,26 @@ def check_mpi(parser, arguments, algorithm):
         return
     if not algorithm.workers:
         parser.error(f"--mpi is for {DIVIDED}; {algorithm.name} trains in one process")
-    if RANK not in arguments.training_file:
-        parser.error("--mpi needs a training file for each process, with %r in its name for the number of the process")
     if not arguments.model_file and not arguments.cross_validation:
         parser.error("--mpi needs the name of a model file")
-    given = {"-v": arguments.cross_validation, "--checkpoint": arguments.checkpoint}
-    check_beside(parser, given, "--mpi", "one process")
+    check_beside(parser, {"-v": arguments.cross_validation}, "--mpi", "one process")
     if table_kind(arguments.training_file, arguments.format):
         parser.error("--mpi reads LIBSVM text")
+    if RANK not in arguments.training_file:
+        _check_one_file(parser, arguments)
+
+
+def _check_one_file(parser, arguments):
+    from pymcboost.data.archives import suffix_of
+
+    remedy = "give each process a file of its own, with %r in its name for the number of the process"
+    if arguments.training_file == "-":
+        parser.error(f"--mpi cannot divide standard input among the processes; {remedy}")
+    suffix = suffix_of(arguments.training_file)
+    if suffix:
+        parser.error(f"--mpi cannot divide a {suffix} file among the processes; decompress it, or {remedy}")
+    if getattr(arguments, "loss", None) == "logistic":
+        parser.error(f"--mpi does not divide a file with lists of labels; {remedy}")
 
 
 def begin(arguments):
@@ -54,6 +66,7 @@ def begin(arguments):
     from pymcboost.comm import MPIWorkers
 
     workers = MPIWorkers(MPI.COMM_WORLD)
+    arguments.divided = RANK not in arguments.training_file
     arguments.training_file = arguments.training_file.replace(RANK, str(workers.rank))
     validation = arguments.validation_file
     if validation and RANK in validation:
@@ -63,14 +76,50 @@ def begin(arguments):
     return workers
 
 
-def agreed(workers, data, note):
+def read_part(workers, arguments, allows_missing):
+    """The rows of the lines of the training file that begin in this process's range of its bytes.
+
+    Lines and rows have their numbers in the whole file in all messages.
+    """
+    from pymcboost.cli.rows import Rows, check_row_labels, check_values
+    from pymcboost.comm import lengths
+    from pymcboost.data.svmlight import load_stream
+    from pymcboost.data.textblocks import LineRange
+
+    path, base = arguments.training_file, arguments.base
+    with LineRange(path, workers.rank, workers.size) as stream:
+        before = lengths(workers, stream.count_lines())[: workers.rank].sum()
+        how = {"n_features": arguments.n_features, "base": base if base == "auto" else int(base), "lines": int(before)}
+        data, _ = load_stream(stream, path, stream.end - stream.begin, **how)
+    rows = lengths(workers, data.X.shape[0])
+    if not rows.sum():
+        raise ValueError(f"{path}: no row of data; expected rows like 1 3:0.5 7:2")
+    begin = int(rows[: workers.rank].sum())
+    check_row_labels(path, data, begin)
+    found = Rows(data.X, data.y.astype("int64"), data.base)
+    check_values(path, found, allows_missing, begin)
+    return found
+
+
+def agreed(workers, data, note, n_features=None):
     """The rows as a dense matrix with the columns of all processes."""
     import numpy as np
 
     base = -int(workers.maximum(np.array([-data.base]))[0])
     shift = data.base - base
-    width = int(workers.maximum(np.array([data.X.shape[1] + shift]))[0])
-    X = np.zeros((data.X.shape[0], width), dtype=np.float32)
-    X[:, shift : shift + data.X.shape[1]] = data.X.toarray() if hasattr(data.X, "toarray") else data.X
+    width = n_features or int(workers.maximum(np.array([data.X.shape[1] + shift]))[0])
+    if not width:
+        raise ValueError("no row has a feature; give n_features if that is meant")
+    X, own = np.zeros((data.X.shape[0], width), dtype=np.float32), data.X[:, : width - shift]
+    X[:, shift : shift + own.shape[1]] = own.toarray() if hasattr(own, "toarray") else own
     note(f"process {workers.rank} of {workers.size}: {X.shape[0]} rows, {width} features, held densely")
     return data._replace(X=X, base=base)
+
+
+def labels_of_all(workers, y):
+    """The labels of the rows of all processes, or rows' labels where there is one process."""
+    if workers is None:
+        return y
+    import numpy as np
+
+    return np.concatenate(workers.exchange(np.unique(y)))

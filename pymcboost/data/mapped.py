@@ -67,3 +67,15 @@ def rows_of(X, rows):
     for begin in range(0, len(rows), step):
         found[begin : begin + step] = X[rows[begin : begin + step]]
     return found
+
+
+def scores_of(score, X, rows):
+    """``score(X)[rows]``, floats; in pieces, and in a file where X is in one."""
+    if not isinstance(X, Mapped):
+        return score(X)[rows]
+    step, found = max(1, PIECE // max(1, X.itemsize * X.shape[1])), None
+    for begin in range(0, len(rows), step):
+        part = score(np.ascontiguousarray(X[rows[begin : begin + step]]))
+        found = mapped((len(rows), part.shape[1]), np.float64, X.folder) if found is None else found
+        found[begin : begin + step] = part
+    return found

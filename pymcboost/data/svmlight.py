@@ -337,7 +337,7 @@ def load_stream(
     largest, line, column = scanner.largest
     found = largest + 1 - base if largest >= 0 else 0
     if n_features is None:
-        if largest < 0:
+        if largest < 0 and lines is None:
             raise SvmlightError(f"{name}: no row has a feature; give n_features if that is meant")
         n_features = found
     elif found > n_features:

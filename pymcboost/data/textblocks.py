@@ -52,6 +52,14 @@ class LineRange(io.RawIOBase):
             return self._file.tell()
         return 0
 
+    def count_lines(self):
+        """How many lines the range has."""
+        found, last = 0, b"\n"
+        while block := self.read(BLOCK):
+            found, last = found + block.count(b"\n"), block[-1:]
+        self._file.seek(self.begin)
+        return found + (last != b"\n")
+
     def readable(self):
         """Whether it can be read."""
         return True

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pymcboost.comm import ALONE
+from pymcboost.data.mapped import scores_of
 from pymcboost.model.model import Model
 from pymcboost.training import memory
 from pymcboost.training.meta import shown_loss
@@ -236,7 +237,7 @@ class Booster:
 
     def scores(self):
         """Raw scores of the training rows: of the classes or of the columns of a code, (m, K) or (m, P)."""
-        return self.builder.freeze().column_scores(self.data.X)[self.data.rows]
+        return scores_of(self.builder.freeze().column_scores, self.data.X, self.data.rows)
 
     def follow(self, validation):
         """Bring the scores of the validation rows up to date."""

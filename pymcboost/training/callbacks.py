@@ -18,6 +18,8 @@ class Callback:
 
     # The seed that stands for ``random_state=None``; None where one is drawn.
     seed: int | None = None
+    # Whether it tells the other workers of a training something, so that all of them need it.
+    shared = False
 
     def begin(self, booster):
         """Called first, before the data are looked at."""

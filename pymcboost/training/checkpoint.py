@@ -22,21 +22,13 @@ from pymcboost.threads import counted
 from pymcboost.training.booster import Previous
 from pymcboost.training.callbacks import Callback
 from pymcboost.training.estimator import BoostingClassifier
+from pymcboost.training.fingerprint import data_differences, fingerprint
 
 Estimator = TypeVar("Estimator", bound=BoostingClassifier)
 FORMAT = 2
 AGAIN = "remove the file (or name another) to begin anew"
 # The seed that stands for random_state=None is drawn below this, as scikit-learn takes them.
 SEEDS = 2**32
-CHUNK = 1 << 20
-# What the fingerprint of the data holds, in words.
-WORDS = {
-    "X": "the features",
-    "y": "the labels",
-    "weight": "the weights of the rows",
-    "validation": "the validation set",
-    "groups": "the groups",
-}
 
 
 class Checkpoint(Callback):
@@ -45,6 +37,8 @@ class Checkpoint(Callback):
     The file is a model file of the rounds done so far, which can be loaded and scored like any other. It is replaced in
     one step: at any moment the last state is there in full. A training that goes on gives the same bytes as one without
     a stop. (Stage-wise algorithms that rebuild their weights every 512 rounds, as MCBoost, have checkpoints there.)
+    Where rows are divided among workers, each of them has the checkpoint among its callbacks. The first one reads and
+    writes the file. Others may be as many as they will when the training goes on.
 
     Parameters
     ----------
@@ -68,6 +62,8 @@ class Checkpoint(Callback):
     >>> model = checkpoint.fit(ABCMartClassifier(n_estimators=20), X, y)
     >>> checkpoint.remove()
     """
+
+    shared = True
 
     def __init__(
         self, path: str | PathLike[str], every: float = 300.0, note: Callable[[str], object] | None = None
@@ -144,21 +140,22 @@ class Checkpoint(Callback):
                 f"{booster.name} keeps no checkpoints: its rounds are merged into one machine, from which a training "
                 "would not go on to the same bytes; use warm_start to add rounds"
             )
-        self._saved, self._best, self._last, self.resumed = self._read(), None, None, 0
+        self._workers, self._best, self._last, self.resumed = booster.workers, None, None, 0
+        self._saved = self._read_for_all()
         if self._saved is None:
-            self.seed = int.from_bytes(os.urandom(8), "little") % SEEDS
+            self.seed = self._workers.broadcast(int.from_bytes(os.urandom(8), "little") % SEEDS)
         else:
             self.seed, self._best = self._saved["seed"], self._saved["best"]
 
     def resume(self, inputs):
         """Take the fingerprint of the data; the rounds in the file."""
-        self._data = fingerprint(inputs)
+        self._data = fingerprint(inputs, self._workers, self._saved and self._saved["data"])
         self._written, self._next = 0, time.monotonic() + self.every
         if self._saved is None:
             return None
         saved, self._saved = self._saved, None
         model, rounds = saved["model"], saved["rounds"]
-        found = _differences(model.meta, inputs.meta) or _data_differences(saved["data"], self._data)
+        found = _differences(model.meta, inputs.meta) or data_differences(saved["data"], self._data)
         if found:
             raise ValueError(
                 f"{self._name()} is the checkpoint of another training: {'; '.join(found)}. Train with the parameters "
@@ -182,7 +179,9 @@ class Checkpoint(Callback):
         return Previous(model, rounds, best_model=saved["best"], **state)
 
     def after_round(self, state):
-        """Remember the round, and write the file if it is time."""
+        """Remember the round, and write the file if it is time: the first worker's, which is like the others."""
+        if self._workers.rank:
+            return
         if state.best_round == state.n_rounds:
             self._best = state.bytes_of_best()
         if state.n_rounds % (state.booster.restart_every or 1):
@@ -222,6 +221,25 @@ class Checkpoint(Callback):
             self._written = rounds
         except (OSError, ValueError) as error:  # hours of training are worth more than the file
             warnings.warn(f"no checkpoint after round {rounds}: {error}", stacklevel=5)
+
+    def _read_for_all(self):
+        """What the file of the first worker holds, None where there is none; what is wrong with it is so for all."""
+        if self._workers.size == 1:
+            return self._read()
+        found = error = None
+        if self._workers.rank == 0:
+            try:
+                found = self._read()
+            except (OSError, ValueError) as caught:
+                error = caught
+        text = None if found is None else found["model"].to_bytes()
+        text, error = self._workers.broadcast((text, error))
+        if error is not None:
+            raise error
+        if text is None or found is not None:
+            return found
+        model = Model.from_bytes(text)
+        return _decoded(model, model.meta["checkpoint"])
 
     def _read(self):
         """What the file holds, None where there is none."""
@@ -281,51 +299,6 @@ def _decoded(model, meta):
     return saved if fits else None
 
 
-def fingerprint(inputs):
-    """What the data of a training look like: sizes and checksums, a dictionary that JSON keeps.
-
-    Parameters
-    ----------
-    inputs : Inputs
-
-    Returns
-    -------
-    dict
-    """
-    X, held = inputs.X, inputs.validation
-    labels = "\0".join(str(label) for label in inputs.classes.tolist()).encode()
-    return {
-        "rows": X.shape[0],
-        "features": X.shape[1],
-        "sparse": hasattr(X, "indptr"),
-        "X": _crc_of_features(X, zlib.crc32(repr(inputs.offsets).encode()) if inputs.offsets else 0),
-        "y": _crc(inputs.codes, np.int64, zlib.crc32(labels)),
-        "weight": _crc(inputs.weight, np.float64),
-        "groups": None if inputs.groups is None else zlib.crc32(repr(inputs.groups.tolist()).encode()),
-        "validation": None
-        if held is None
-        else [*held.X.shape, _crc(held.codes, np.int64, _crc_of_features(held.X)), *map(_set_of, held.sets)],
-    }
-
-
-def _set_of(held):
-    weight = None if held.weight is None else _crc(held.weight, np.float64)
-    return [held.name, len(held.codes), weight]
-
-
-def _crc(array, dtype, start=0):
-    step = max(1, CHUNK // max(1, array[:1].size))
-    for begin in range(0, len(array), step):
-        start = zlib.crc32(np.ascontiguousarray(array[begin : begin + step], dtype=dtype), start)
-    return start
-
-
-def _crc_of_features(X, start=0):
-    if not hasattr(X, "indptr"):
-        return _crc(X, np.float32, start)
-    return _crc(X.data, np.float32, _crc(X.indices, np.int64, _crc(X.indptr, np.int64)))
-
-
 def _differences(before, now):
     """What a new training has other than the model's: algorithm and parameters."""
     if before.get("algorithm") != now["algorithm"]:
@@ -340,20 +313,6 @@ def _differences(before, now):
 
 def _shown(params, name):
     return repr(params[name]) if name in params else "the default"
-
-
-def _data_differences(before, now):
-    sizes = [
-        f"the data had {before.get(name)} {name}, they have {now[name]}"
-        for name in ("rows", "features")
-        if before.get(name) != now[name]
-    ]
-    if sizes:
-        return sizes
-    if before.get("sparse") != now["sparse"]:
-        was, now = ("sparse", "dense") if before.get("sparse") else ("dense", "sparse")
-        return [f"the features were {was}, they are {now}"]
-    return [f"{words} differ" for name, words in WORDS.items() if before.get(name) != now[name]]
 
 
 def _first_rounds(model, rounds):

@@ -51,7 +51,8 @@ class Training:
     def run(self, X, y, sample_weight, sets, groups, init_model, row_number):
         """Check, prepare, and do all rounds."""
         draft, params, booster, workers = self.draft, self.params, self.booster, self.workers
-        more = {"row_number": row_number, "init_model": init_model}
+        shared = next((one for one in self.callbacks if one.shared), None)
+        more = {"row_number": row_number, "init_model": init_model, "Checkpoint": shared}
         divided.check_alike(workers, booster.name, meta_of(draft)["params"], **more)
         booster.check()
         sets = divided.whole_sets(workers, sets)
@@ -70,6 +71,7 @@ class Training:
         del X, y, sample_weight, sets, groups, init_model
         self.classes, self.priors = inputs.classes, calibration.priors(draft, inputs)
         check_file(self.classes, inputs.meta)
+        inputs.row_number = booster.row_number = divided.check_row_number(row_number, inputs.X, workers)
         previous = self._previous(inputs, initial)
         cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
         held = None if inputs.validation is None else inputs.validation.named("val")
@@ -81,7 +83,6 @@ class Training:
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], divided.threads_of(params.n_jobs, workers))
         booster.offsets, booster.categories = inputs.offsets, inputs.categories
-        booster.row_number = divided.check_row_number(row_number, inputs.X, workers)
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
         validation = inputs.validation
         del inputs  # the training data have what they need of it

@@ -51,6 +51,8 @@ class Inputs:
         Of the columns of X, which holds their codes.
     offsets : dict of int to float or None
         What has been subtracted from columns of X.
+    row_number : ndarray of int64 (n,) or None
+        Numbers of the rows, where they are given.
     """
 
     X: Any
@@ -65,6 +67,7 @@ class Inputs:
     groups: np.ndarray | None = None
     categories: Any = None
     offsets: dict[int, float] | None = None
+    row_number: np.ndarray | None = None
 
     def y(self, rows=slice(None)):
         """Labels of rows, or their indicator."""

@@ -4,7 +4,9 @@ import errno
 import gzip
 import os
 import re
+import signal
 import struct
+import time
 
 import numpy as np
 import pandas as pd
@@ -235,6 +237,42 @@ def test_full_disk_leaves_nothing(folder, monkeypatch, capsys):
     monkeypatch.setattr(mapped, "reserve", full)
     run("all.svm", "m.mcb", "--cache", "c", status=4)
     assert "Make room, or name a cache on another disk" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("given", ["all.svm", "all.csv"])
+def test_killed_while_it_is_written(folder, given, capfd):
+    """Kill -9 at random times: what is left is no obstacle, and the cache of the last run is that of the first."""
+    rng, source = np.random.default_rng(time.time_ns()), [given, *(["--label", "kind"] if given == "all.csv" else [])]
+    lines = (folder / given).read_text().splitlines(keepends=True)
+    head = 1 if given == "all.csv" else 0
+    (folder / given).write_text("".join(lines[:head] + lines[head:] * 60))
+    expected = of_memory(*source)
+    start = time.monotonic()
+    run(*source, "m.mcb", "-q", "--cache", "first")
+    longest, states, killed = 0.8 * (time.monotonic() - start), set(), 0
+    while killed < 20:
+        child = os.fork()
+        if not child:
+            try:
+                train.main(["-a", "vector-tree", "-n", "5", *source, "m.mcb", "--cache", "c"])
+            finally:
+                os._exit(0)
+        time.sleep(rng.uniform(0, longest))
+        os.kill(child, signal.SIGKILL)
+        killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        left = [name for name in os.listdir() if name.startswith(("c", ".c"))]
+        states.add((os.path.exists("c"), len(left) > os.path.exists("c")))
+        if os.path.exists("c"):  # whole, as it got its name
+            assert open("c", "rb").read() == open("first", "rb").read()
+            if rng.random() < 0.7:
+                os.unlink("c")
+    run(*source, "m.mcb", "-q", "--cache", "c")
+    assert open("m.mcb", "rb").read() == expected
+    assert open("c", "rb").read() == open("first", "rb").read()
+    assert (False, True) in states  # killed at a half
+    assert not [name for name in os.listdir() if ".tmp" in name or name.startswith((".c", "c."))]
 
 
 def test_a_source_that_changes_between_the_readings(folder, monkeypatch, capsys):

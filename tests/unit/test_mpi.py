@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -93,6 +94,108 @@ def test_command_line_trains_on_parts(cls, options, tmp_path):
     X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
     whole = cls(n_estimators=20, random_state=1, calibrate=None).fit(X, data.y, comm=Alone())
     assert np.array_equal(load_model(where).decision_function(X), whole.decision_function(X))
+
+
+@pytest.fixture
+def one_file(tmp_path):
+    """Rows that are sorted by class, in one file."""
+    rng, path = np.random.default_rng(2), tmp_path / "all.svm"
+    X = rng.normal(size=(3000, 6))
+    y = (X[:, 0] > 0).astype(int) + 2 * (X[:, 1] > 0.3)
+    order = np.argsort(y, kind="stable")
+    lines = (f"{y[i]} " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(X[i])) for i in order.tolist())
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def trained(path, model, *options, algorithm="vector-tree"):
+    plain = ["-q", "-a", algorithm, "--calibrate", "none", "-S", "1", *map(str, options)]
+    return ["-m", "pymcboost.cli.train", *plain, str(path), str(model)]
+
+
+def alone(*command):
+    subprocess.run([sys.executable, *command], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["vector-tree", "abc-logitboost"])
+def test_command_line_trains_on_ranges_of_a_file(algorithm, one_file, tmp_path):
+    more = ["-n", "10", "-w1", "2"]
+    alone(*trained(one_file, tmp_path / "1.mcb", *more, algorithm=algorithm))
+    for n in (2, 4):
+        model = tmp_path / f"{n}.mcb"
+        done = mpiexec(n, *trained(one_file, model, *more, "--mpi", algorithm=algorithm))
+        assert done.returncode == 0, done.stderr
+        assert model.read_bytes() == (tmp_path / "1.mcb").read_bytes()
+
+
+@pytest.mark.slow
+def test_wrong_line_of_a_range_has_its_number_in_the_file(one_file, tmp_path):
+    lines = one_file.read_text().splitlines()
+    lines[2500] = "1 3:x"
+    one_file.write_text("\n".join(lines))
+    done = mpiexec(3, *trained(one_file, tmp_path / "m.mcb", "--mpi"))
+    assert done.returncode != 0
+    assert "all.svm:2501:5: value 'x' is not a number" in done.stderr
+    assert not (tmp_path / "m.mcb").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["vector-tree", "abc-logitboost"])
+def test_killed_processes_go_on_to_the_same_bytes(algorithm, one_file, tmp_path):
+    """Kill -9 of one process at random times; the next training has another number of them."""
+    seed = time.time_ns()
+    rng, part, model = np.random.default_rng(seed), tmp_path / "part", tmp_path / "model.mcb"
+    more = ["-n", "30", "--checkpoint", part, "--checkpoint-every", "0"]
+    alone(*trained(one_file, tmp_path / "whole.mcb", "-n", "30", algorithm=algorithm))
+    killed, rounds = 0, [0]
+    for _ in range(40):
+        n = int(rng.integers(2, 5))
+        command = [str(MPIEXEC), "-n", str(n), sys.executable, *trained(one_file, model, *more, "--mpi")]
+        command[command.index("-a") + 1] = algorithm
+        with subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL) as run:
+            until = time.monotonic() + 30
+            while run.poll() is None and time.monotonic() < until and rounds_in(part) < rounds[-1] + 2:
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0, 0.05))
+            children = processes_below(run.pid)
+            if run.poll() is None and children:
+                try:
+                    os.kill(int(rng.choice(children)), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            assert run.wait(60) is not None
+            killed += run.returncode != 0
+            if run.returncode == 0:
+                break
+        if model.exists():  # all rounds were done, but for the end of the other processes
+            break
+        rounds.append(rounds_in(part))
+    else:
+        mpiexec(3, *trained(one_file, model, *more, "--mpi", algorithm=algorithm))
+    assert killed, f"seed {seed}"
+    assert rounds == sorted(rounds), f"seed {seed}"
+    assert model.read_bytes() == (tmp_path / "whole.mcb").read_bytes(), f"seed {seed}"
+    part.unlink(missing_ok=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.svm", "model.mcb", "whole.mcb"]
+
+
+def rounds_in(path):
+    return load_model(path).meta["checkpoint"]["rounds"] if path.exists() else 0
+
+
+def processes_below(pid):
+    """Processes of Python that a process of mpiexec has started, on Linux."""
+    found, left = [], [pid]
+    while left:
+        at = left.pop()
+        try:
+            its = [int(one) for one in Path(f"/proc/{at}/task/{at}/children").read_text().split()]
+            found += [one for one in its if b"pymcboost.cli.train" in Path(f"/proc/{one}/cmdline").read_bytes()]
+        except OSError:
+            continue
+        left += its
+    return [one for one in found if not Path(f"/proc/{one}/cmdline").read_bytes().startswith(b"/bin/sh")]
 
 
 @pytest.mark.slow

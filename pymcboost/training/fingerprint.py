@@ -1,0 +1,133 @@
+"""What tells the data of one training from those of another."""
+
+import math
+import zlib
+
+import numpy as np
+
+from pymcboost.comm import lengths
+
+CHUNK = 1 << 16
+# What the fingerprint of the data holds, in words.
+WORDS = {
+    "X": "the features",
+    "y": "the labels",
+    "weight": "the weights of the rows",
+    "validation": "the validation set",
+    "groups": "the groups",
+}
+
+
+def fingerprint(inputs, workers, saved=None):
+    """What the data of a training look like: sizes and checksums, a dictionary that JSON keeps.
+
+    That of dense rows depends on the rows and their numbers, and not on their division among workers. Older versions
+    took the checksums of one worker.
+
+    Parameters
+    ----------
+    inputs : Inputs
+    workers : communicator
+    saved : dict, optional
+        The fingerprint that it will be compared with.
+
+    Returns
+    -------
+    dict
+    """
+    X, held = inputs.X, inputs.validation
+    older = saved is not None and not saved.get("numbered") and workers.size == 1
+    in_order = older or hasattr(X, "indptr")
+    rows = _of_rows_in_order(inputs) if in_order else _of_numbered_rows(inputs, workers)
+    return {
+        **rows,
+        "groups": None if inputs.groups is None else zlib.crc32(repr(inputs.groups.tolist()).encode()),
+        "validation": None
+        if held is None
+        else [*held.X.shape, _crc(held.codes, np.int64, _crc_of_features(held.X)), *map(_set_of, held.sets)],
+    }
+
+
+def _marks(inputs):
+    """Checksums of the labels of the classes, and of the offsets of columns."""
+    labels = zlib.crc32("\0".join(str(label) for label in inputs.classes.tolist()).encode())
+    return labels, zlib.crc32(repr(inputs.offsets).encode()) if inputs.offsets else 0
+
+
+def _of_rows_in_order(inputs):
+    X, (labels, offsets) = inputs.X, _marks(inputs)
+    return {
+        "rows": X.shape[0],
+        "features": X.shape[1],
+        "sparse": hasattr(X, "indptr"),
+        "X": _crc_of_features(X, offsets),
+        "y": _crc(inputs.codes, np.int64, labels),
+        "weight": _crc(inputs.weight, np.float64),
+    }
+
+
+def _set_of(held):
+    weight = None if held.weight is None else _crc(held.weight, np.float64)
+    return [held.name, len(held.codes), weight]
+
+
+def _crc(array, dtype, start=0):
+    step = max(1, CHUNK // max(1, array[:1].size))
+    for begin in range(0, len(array), step):
+        start = zlib.crc32(np.ascontiguousarray(array[begin : begin + step], dtype=dtype), start)
+    return start
+
+
+def _crc_of_features(X, start=0):
+    if not hasattr(X, "indptr"):
+        return _crc(X, np.float32, start)
+    return _crc(X.data, np.float32, _crc(X.indices, np.int64, _crc(X.indptr, np.int64)))
+
+
+def _of_numbered_rows(inputs, workers):
+    """Sums over the rows of all workers."""
+    X, number, (labels, offsets) = inputs.X, inputs.row_number, _marks(inputs)
+    size = lengths(workers, X.shape[0])
+    if number is None:
+        number = np.arange(X.shape[0]) + size[: workers.rank].sum()
+    parts = {"X": (X, np.float32), "y": (inputs.codes, np.int64), "weight": (inputs.weight, np.float64)}
+    found = workers.sum(np.array([_numbered(array, dtype, number) for array, dtype in parts.values()]))
+    sums = dict(zip(parts, found.tolist(), strict=True))
+    sizes = {"rows": int(size.sum()), "features": X.shape[1], "sparse": False, "numbered": True}
+    return {**sizes, **sums, "X": [offsets, *sums["X"]], "y": [labels, *sums["y"]]}
+
+
+def _numbered(array, dtype, number):
+    """Sums of the halves of a hash of each row with its number."""
+    array, total = array.reshape(len(array), math.prod(array.shape[1:])), np.zeros(2, dtype=np.int64)
+    factor = _mixed(np.arange(array.shape[1], dtype=np.uint64)) | np.uint64(1)
+    bits, step = np.dtype(f"u{np.dtype(dtype).itemsize}"), max(1, CHUNK // max(1, array.shape[1]))
+    for begin in range(0, len(array), step):
+        part = np.ascontiguousarray(array[begin : begin + step], dtype=dtype).view(bits).astype(np.uint64)
+        found = _mixed(_mixed(part @ factor) + number[begin : begin + step].astype(np.uint64))
+        total += [int((found >> np.uint64(32)).sum()), int((found & np.uint64(2**32 - 1)).sum())]
+    return total
+
+
+def _mixed(z):
+    """Integers of 64 bits, each spread over all bits."""
+    z = (z + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(31))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(29))
+
+
+def data_differences(before, now):
+    """In words, what the data of a checkpoint have otherwise."""
+    sizes = [
+        f"the data had {before.get(name)} {name}, they have {now[name]}"
+        for name in ("rows", "features")
+        if before.get(name) != now[name]
+    ]
+    if sizes:
+        return sizes
+    if before.get("sparse") != now["sparse"]:
+        was, now = ("sparse", "dense") if before.get("sparse") else ("dense", "sparse")
+        return [f"the features were {was}, they are {now}"]
+    if before.get("numbered") != now.get("numbered"):
+        return ["it was written by an older version, which can go on with one worker alone"]
+    return [f"{words} differ" for name, words in WORDS.items() if before.get(name) != now[name]]

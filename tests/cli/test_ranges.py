@@ -1,0 +1,101 @@
+"""Byte ranges of one LIBSVM file: together its rows, with the numbers of lines and rows in the whole file."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from divided.threads import run
+
+from pymcboost import load_svmlight
+from pymcboost.cli import train
+from pymcboost.cli.workers import agreed, read_part
+
+
+def parts_of(path, size, base="auto", n_features=None):
+    """What each process reads, or its error."""
+    arguments = SimpleNamespace(training_file=str(path), base=base, n_features=n_features)
+
+    def task(workers):
+        try:
+            return agreed(workers, read_part(workers, arguments, True), lambda text: None, n_features)
+        except Exception as error:
+            workers.fail(error)
+            raise
+
+    return run(size, task)
+
+
+def text_of(rng, first, rows=60):
+    lines = []
+    for i in range(rows):
+        features = np.flatnonzero(rng.random(5) < 0.5) + first
+        lines.append(f"{i % 3} " + " ".join(f"{j}:{rng.integers(1, 9)}" for j in features))
+        lines += ["", "# a comment"][: rng.integers(0, 3)]
+    return lines
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("size", [2, 3, 8, 40])
+@pytest.mark.parametrize("first", [0, 1])
+def test_rows_of_one_process(tmp_path, first, size, end):
+    path = tmp_path / "all.svm"
+    path.write_text("\n".join(text_of(np.random.default_rng(0), first)) + end)
+    for n_features in (None, 4, 9):
+        whole = load_svmlight(path, layout="dense", n_features=n_features)
+        found = parts_of(path, size, "auto", n_features)
+        assert not [one for one in found if isinstance(one, Exception)]
+        np.testing.assert_array_equal(np.concatenate([one.X for one in found]), whole.X)
+        np.testing.assert_array_equal(np.concatenate([one.y for one in found]), whole.y)
+        assert {one.base for one in found} == {whole.base}
+
+
+def test_index_0_in_one_range(tmp_path):
+    path = tmp_path / "all.svm"
+    path.write_text("".join(f"{i % 2} {'0:3 ' * (i == 33)}1:{i} 2:5\n" for i in range(50)))
+    for n_features in (None, 2):
+        whole = load_svmlight(path, layout="dense", n_features=n_features)
+        found = parts_of(path, 4, "auto", n_features)
+        np.testing.assert_array_equal(np.concatenate([one.X for one in found]), whole.X)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("1 3:x", "all.svm:84:5: "),
+        ("1:3", "all.svm: row 42 has no label"),
+        ("0.5 1:3", "all.svm: row 42 has the label 0.5"),
+        ("1 2:inf", "all.svm: row 42 has inf for the feature 2"),
+    ],
+)
+@pytest.mark.parametrize("size", [2, 3, 7])
+def test_wrong_rows_are_named_by_their_place_in_the_file(tmp_path, row, words, size):
+    path = tmp_path / "all.svm"
+    lines = [f"{i % 2} 1:{i}\n" for i in range(60)]
+    path.write_text("# head\n" + "\n".join([*lines[:41], row + "\n", *lines[42:]]))
+    found = parts_of(path, size)
+    assert len(found) == size
+    assert all(words in str(one) for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("", "no row of data"), ("# none\n", "no row of data"), ("1\n2\n", "no row has a feature")]
+)
+def test_nothing_to_learn_from(tmp_path, text, words):
+    path = tmp_path / "all.svm"
+    path.write_text(text)
+    assert all(words in str(one) for one in parts_of(path, 3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-"], "cannot divide standard input"),
+        (["all.svm.gz"], "cannot divide a .gz file"),
+        (["--loss", "logistic", "all.svm"], "does not divide a file with lists of labels"),
+    ],
+)
+def test_what_has_no_ranges(arguments, words, capsys):
+    assert train.main(["-a", "vector-tree", "--mpi", *arguments, "m.mcb"]) == 1
+    told = capsys.readouterr().err
+    assert words in told
+    assert "%r in its name" in told

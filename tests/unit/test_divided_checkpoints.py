@@ -1,0 +1,269 @@
+"""Checkpoints of rows that are divided among workers, and of rows in files: the bytes of a training without a stop."""
+
+import os
+
+import numpy as np
+import pytest
+from divided.threads import run
+from unit.test_workers import parts_of, rows
+
+from pymcboost import (
+    ABCLogitBoostClassifier,
+    ABCMartClassifier,
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    AdaBoostOCClassifier,
+    Checkpoint,
+    LogitBoostClassifier,
+    MartClassifier,
+    MCBoostClassifier,
+    ModelFormatError,
+    PIBoostClassifier,
+    VectorTreeBoostClassifier,
+    load_model,
+)
+from pymcboost.comm import Alone, WorkerError
+from pymcboost.data import Chunks
+from pymcboost.training import checkpoint
+from pymcboost.training.fingerprint import fingerprint
+
+ALL = [
+    VectorTreeBoostClassifier,
+    LogitBoostClassifier,
+    MartClassifier,
+    ABCLogitBoostClassifier,
+    ABCMartClassifier,
+]
+STUMPS = [AdaBoostECCClassifier, AdaBoostMHClassifier, AdaBoostMOClassifier, AdaBoostOCClassifier, PIBoostClassifier]
+ROUNDS = 9
+PLAIN = {"n_estimators": ROUNDS, "random_state": 0, "calibrate": None, "n_jobs": 1}
+
+
+class Killer:
+    """Ends a training after some rounds with an error, at which no checkpoint is written."""
+
+    def __init__(self, rounds):
+        self.rounds = rounds
+
+    def after_round(self, state):
+        if state.n_rounds == self.rounds:
+            raise ZeroDivisionError("killed")
+
+
+def divided(path, cls, X, y, parts, kill=None, held=None, weight=None, alone=(), **params):
+    """Bytes and rounds that were found, of each worker; or its error. ``kill``: (rank, rounds)."""
+
+    def task(workers):
+        part, kept = parts[workers.rank], Checkpoint(path, 0)
+        callbacks = [] if alone and workers.rank not in alone else [kept]
+        if kill and kill[0] == workers.rank:
+            callbacks.append(Killer(kill[1]))
+        its = None if weight is None else weight[part]
+        more = held if held and workers.rank == 0 else {}
+        model = cls(**{**PLAIN, **params})
+        model.fit(X[part], y[part], its, comm=workers, row_number=part, callbacks=callbacks, **more)
+        return model.model_.to_bytes(), kept.resumed
+
+    return run(len(parts), task)
+
+
+def killed(path, cls, X, y, parts, rank=1, rounds=4, **more):
+    """Leave the checkpoint of a training that was killed."""
+    found = divided(path, cls, X, y, parts, kill=(rank, rounds), **more)
+    assert all("killed" in str(one) for one in found), found
+    assert 1 <= load_model(path).meta["checkpoint"]["rounds"] <= rounds
+
+
+@pytest.mark.parametrize(
+    ("cls", "loss"), [(MCBoostClassifier, "exp"), (MCBoostClassifier, "log")] + [(cls, None) for cls in STUMPS]
+)
+def test_stumps_go_on_with_other_workers(cls, loss, tmp_path, monkeypatch):
+    monkeypatch.setattr(cls.booster, "restart_every", 4)
+    X, y = rows(400)
+    path, rng, more = tmp_path / "m.part", np.random.default_rng(0), {"loss": loss} if loss else {}
+    whole = cls(**PLAIN, **more).fit(X, y, comm=Alone(), row_number=np.arange(400)).model_.to_bytes()
+    killed(path, cls, X, y, parts_of(400, 2, "random", rng), 1, 5, **more)
+    seen = load_model(path).meta["checkpoint"]["rounds"]
+    for found in divided(path, cls, X, y, parts_of(400, 3, "one row", rng), **more):
+        assert found == (whole, seen)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("cls", ALL)
+def test_killed_and_resumed_with_other_workers(cls, rank, tmp_path):
+    X, y = rows(400)
+    path, rng = tmp_path / "m.part", np.random.default_rng(0)
+    whole = cls(**PLAIN, subsample=0.6).fit(X, y).model_.to_bytes()
+    seen = 0
+    for size, how, rounds in ((2, "even", 3), (3, "random", 5), (4, "empty", 7)):
+        killed(path, cls, X, y, parts_of(len(y), size, how, rng), rank, rounds, subsample=0.6)
+        assert load_model(path).meta["checkpoint"]["rounds"] > seen
+        seen = load_model(path).meta["checkpoint"]["rounds"]
+    for found in divided(path, cls, X, y, parts_of(len(y), 3, "one row", rng), subsample=0.6):
+        assert found == (whole, seen)
+
+
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCMartClassifier])
+def test_one_worker_and_several_go_on_from_each_other(cls, tmp_path):
+    X, y = rows(400)
+    path, weight = tmp_path / "m.part", np.random.default_rng(3).random(400) + 0.1
+    whole = cls(**PLAIN).fit(X, y, weight).model_.to_bytes()
+    killed(path, cls, X, y, parts_of(400, 2, "random", np.random.default_rng(1)), weight=weight)
+    again = Checkpoint(path)
+    assert again.fit(cls(**PLAIN), X, y, weight).model_.to_bytes() == whole
+    assert again.resumed
+    os.unlink(path)
+    with pytest.raises(ZeroDivisionError):
+        cls(**PLAIN).fit(X, y, weight, callbacks=[Checkpoint(path, 0), Killer(5)])
+    parts = parts_of(400, 3, "even", np.random.default_rng(1))
+    assert [one[0] for one in divided(path, cls, X, y, parts, weight=weight)] == [whole] * 3
+
+
+def test_early_stopping_and_calibration_go_on(tmp_path):
+    X, y = rows(500)
+    more = {"early_stopping": True, "n_iter_no_change": 3, "calibrate": "temperature", "n_estimators": 40}
+    held = {"X_val": X[400:], "y_val": y[400:]}
+    X, y, path = X[:400], y[:400], tmp_path / "m.part"
+    whole = VectorTreeBoostClassifier(**{**PLAIN, **more}).fit(X, y, **held).model_.to_bytes()
+    parts = parts_of(400, 2, "even", None)
+    killed(path, VectorTreeBoostClassifier, X, y, parts, held=held, **more)
+    found = divided(path, VectorTreeBoostClassifier, X, y, parts[::-1], held=held, **more)
+    assert [one[0] for one in found] == [whole] * 2
+
+
+def test_a_seed_that_was_drawn_goes_on(tmp_path):
+    X, y = rows(300)
+    parts, path = parts_of(300, 2, "even", None), tmp_path / "m.part"
+    more = {"random_state": None, "subsample": 0.5}
+    killed(path, VectorTreeBoostClassifier, X, y, parts, **more)
+    text = path.read_bytes()
+    first = divided(path, VectorTreeBoostClassifier, X, y, parts, **more)
+    path.write_bytes(text)
+    again = divided(path, VectorTreeBoostClassifier, X, y, parts_of(300, 3, "even", None), **more)
+    assert {one[0] for one in first} == {one[0] for one in again}
+
+
+def other_value(X, y, number):
+    X[250, 2] += 1
+
+
+def other_label(X, y, number):
+    y[250] = 3 - y[250]
+
+
+def other_numbers(X, y, number):
+    number[[7, 250]] = number[[250, 7]]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(other_value, "the features differ"), (other_label, "the labels differ"), (other_numbers, "the features differ")],
+)
+def test_other_data_are_refused_on_every_worker(change, words, tmp_path):
+    X, y = rows(300)
+    parts, path, number = parts_of(300, 3, "even", None), tmp_path / "m.part", np.arange(300)
+    killed(path, VectorTreeBoostClassifier, X, y, parts)
+    change(X, y, number)
+
+    def task(workers):
+        part = parts[workers.rank]
+        model = VectorTreeBoostClassifier(**PLAIN)
+        model.fit(X[part], y[part], comm=workers, row_number=number[part], callbacks=[Checkpoint(path, 0)])
+
+    for found in run(3, task):
+        assert isinstance(found, (ValueError, WorkerError)), found
+        assert "m.part is the checkpoint of another training" in str(found)
+        assert words in str(found)
+
+
+def test_other_weights_and_validation_rows_are_refused_on_every_worker(tmp_path):
+    X, y = rows(300)
+    parts, path, weight = parts_of(300, 2, "even", None), tmp_path / "m.part", np.ones(300)
+    held = {"X_val": X[:50], "y_val": y[:50]}
+    killed(path, VectorTreeBoostClassifier, X, y, parts, weight=weight, held=held)
+    weight[200] = 2
+    for found in divided(path, VectorTreeBoostClassifier, X, y, parts, weight=weight, held=held):
+        assert "the weights of the rows differ" in str(found)
+    held["X_val"] = X[1:51]
+    for found in divided(path, VectorTreeBoostClassifier, X, y, parts, held=held):
+        assert "the validation set differ" in str(found)
+
+
+def test_numbers_of_rows_and_parameters_are_told_on_every_worker(tmp_path):
+    X, y = rows(300)
+    parts, path = parts_of(300, 2, "even", None), tmp_path / "m.part"
+    killed(path, VectorTreeBoostClassifier, X, y, parts)
+    for found in divided(path, VectorTreeBoostClassifier, X, y, parts[:1] + [parts[1][1:]]):
+        assert "the data had 300 rows, they have 299" in str(found)
+    for found in divided(path, VectorTreeBoostClassifier, X, y, parts, max_depth=2):
+        assert "max_depth was None, it is 2" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [(b"nothing of ours", ModelFormatError, "shorter than the 64-byte header"), (None, OSError, "Is a directory")],
+)
+def test_a_broken_file_is_an_error_on_every_worker(text, kind, words, tmp_path):
+    X, y = rows(300)
+    path = tmp_path / "m.part"
+    path.mkdir() if text is None else path.write_bytes(text)
+    for found in divided(path, VectorTreeBoostClassifier, X, y, parts_of(300, 3, "even", None)):
+        assert isinstance(found, (kind, WorkerError)), found
+        assert words in str(found)
+
+
+def test_a_checkpoint_on_some_workers_is_refused(tmp_path):
+    X, y = rows(300)
+    found = divided(tmp_path / "m", VectorTreeBoostClassifier, X, y, parts_of(300, 2, "even", None), alone=(0,))
+    assert all("Checkpoint is given on some workers alone" in str(one) for one in found), found
+
+
+def test_only_the_first_worker_writes(tmp_path):
+    X, y = rows(300)
+
+    def task(workers):
+        part = np.array_split(np.arange(300), 2)[workers.rank]
+        callbacks = [Checkpoint(tmp_path / f"{workers.rank}.part", 0)]
+        VectorTreeBoostClassifier(**PLAIN).fit(X[part], y[part], comm=workers, callbacks=callbacks)
+
+    assert run(2, task) == [None, None]
+    assert [path.name for path in tmp_path.iterdir()] == ["0.part"]
+
+
+def test_a_file_of_an_older_version_goes_on_with_one_worker(tmp_path, monkeypatch):
+    """Older versions kept checksums of the rows in their order."""
+    X, y = rows(300)
+    path, cls = tmp_path / "m.part", VectorTreeBoostClassifier
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "fingerprint", lambda inputs, workers, saved: fingerprint(inputs, workers, {}))
+        with pytest.raises(ZeroDivisionError):
+            cls(**PLAIN).fit(X, y, callbacks=[Checkpoint(path, 0), Killer(4)])
+    assert isinstance(load_model(path).meta["checkpoint"]["data"]["X"], int)
+    for found in divided(path, cls, X, y, parts_of(300, 2, "even", None)):
+        assert "older version, which can go on with one worker alone" in str(found)
+    with pytest.raises(ValueError, match="the features differ"):
+        cls(**PLAIN).fit(X + 1, y, callbacks=[Checkpoint(path, 0)])
+    again = Checkpoint(path, 0)
+    assert again.fit(cls(**PLAIN), X, y).model_.to_bytes() == cls(**PLAIN).fit(X, y).model_.to_bytes()
+    assert again.resumed == 4
+
+
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier])
+def test_chunks_go_on(cls, tmp_path):
+    X, y = rows(400)
+    path, whole = tmp_path / "m.part", cls(**PLAIN).fit(X, y).model_.to_bytes()
+
+    def chunks(step):
+        return Chunks([(X[at : at + step], y[at : at + step]) for at in range(0, 400, step)])
+
+    for rounds, step in ((3, 100), (6, 37)):
+        with pytest.raises(ZeroDivisionError):
+            cls(**PLAIN).fit(chunks(step), callbacks=[Checkpoint(path, 0), Killer(rounds)])
+        assert load_model(path).meta["checkpoint"]["rounds"] == rounds
+    again = Checkpoint(path, 0)
+    assert again.fit(cls(**PLAIN), chunks(200), None).model_.to_bytes() == whole
+    assert again.resumed == 6
+    X[3, 3] = 5
+    with pytest.raises(ValueError, match="the features differ"):
+        cls(**PLAIN).fit(chunks(200), callbacks=[Checkpoint(path, 0)])
