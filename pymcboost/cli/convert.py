@@ -87,8 +87,6 @@ def parse(argv):
     c = arguments.to == "c" and arguments.layout in ("list", "packed")
     if arguments.layout and arguments.to != "mcb" and not c:
         parser.error("--layout is for --to mcb; list and packed are for --to c, too")
-    if arguments.layout == "packed" and arguments.integer:
-        parser.error("--layout packed is not for --integer")
     if arguments.leaves in ("float16", "int8") and arguments.source != "mcb":
         parser.error(
             f"--leaves {arguments.leaves} is for model files: leaves of another library would be further from its own"

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pymcboost.export.integers import features
 from pymcboost.model.packed import streams
 
 BITS = """\
@@ -23,7 +24,7 @@ LOOP = """\
             uint32_t bit = i * SPLITBITS, f = NAME_bits(NAME_split, bit, FEATUREBITS);
             uint32_t c = NAME_first[f] + NAME_bits(NAME_split, bit + FEATUREBITS, CUTBITS);
             uint32_t right = 1 + NAME_bits(NAME_split, bit + RIGHTAT, RIGHTBITS);
-            float v = x[NAME_feature[f]];
+            VALUE v = READ;
             if (v <= NAME_threshold[c]CUTSCALE MISSING) {
                 end = i + right;
                 i++;
@@ -43,16 +44,17 @@ MOST_BITS = 25
 FEW_VALUES = 170
 
 
-def packed_trees(model):
-    """(arrays, helpers, counters, loop, words) of a packed model, see `pymcboost.export.c`."""
+def packed_trees(model, form):
+    """(arrays, helpers, counters, loop, words) of a packed model, see `pymcboost.export.c`.
+
+    ``form`` is None, or what rounds it to integers.
+    """
     its = streams(model._sections()["PACK"], model.n_classes_)
     widths = {**its.widths, "split": sum(its.split_widths)}
     if max(widths["size"], widths["class"], *its.split_widths) > MOST_BITS or 8 * its.n_bytes >= 1 << 32:
         raise ValueError("packed trees are too large for C with numbers of 32 bits; save the model with layout='list'")
-    threshold, cut_scale = _scaled(its.threshold)
-    few = len(its.value) < FEW_VALUES
-    value, value_scale = (its.value.astype(np.float32), "") if few else _scaled(its.value)
-    arrays = {"feature": its.feature, "first": its.first, "threshold": threshold, "value": value}
+    tables, scales = _real(its) if form is None else _integer(its, form)
+    arrays = {"feature": its.feature, "first": its.first, **tables}
     arrays |= {name: np.asarray(part) for name, part in its.bits.items() if len(part) and widths[name]}
     for name in ("split", "leaf"):
         arrays.setdefault(name, np.zeros(1, dtype=np.uint8))
@@ -60,10 +62,13 @@ def packed_trees(model):
     leaf = LEAF if its.own else LEAF.replace("AT", "leaf * CLASSES + (uint32_t)k")
     cls = "NAME_bits(NAME_class, t * CLASSBITS, CLASSBITS)" if widths["class"] else "0"
     add = f"scores[{cls}] += {leaf.replace('(AT)', 'leaf')};"
+    key = form is not None and form.input == "uint32_t"
+    nan = "v != v" if form is None else "v == INT32_MAX" if key else ""
     words = {
         "ADD": add if its.own else f"for (k = 0; k < CLASSES; k++) scores[k] += {leaf};",
         "SIZES": "+ NAME_bits(NAME_size, t * SIZEBITS, SIZEBITS)" if widths["size"] else "",
-        "MISSING": "|| (v != v && NAME_bits(NAME_split, bit + SPLITBITS - 1, 1))" if missing else "",
+        "MISSING": f"|| ({nan} && NAME_bits(NAME_split, bit + SPLITBITS - 1, 1))" if missing and nan else "",
+        "READ": "NAME_key(x[NAME_feature[f]])" if key else "x[NAME_feature[f]]",
     }
     loop = LOOP
     for word, text in words.items():
@@ -71,10 +76,24 @@ def packed_trees(model):
     words = {
         "TREES": its.n_trees, "LEAST": its.least, "SIZEBITS": widths["size"], "SPLITBITS": widths["split"],
         "FEATUREBITS": feature_bits, "CUTBITS": cut_bits, "RIGHTAT": feature_bits + cut_bits, "RIGHTBITS": right_bits,
-        "LEAFBITS": widths["leaf"], "CLASSBITS": widths["class"], "CUTSCALE": cut_scale, "VALUESCALE": value_scale,
+        "LEAFBITS": widths["leaf"], "CLASSBITS": widths["class"], **scales,
     }  # fmt: skip
-    words["VALUESCALE"] = value_scale.replace("f", "")
     return arrays, [BITS], "k", loop.replace(" )", ")").replace(" ,", ","), words
+
+
+def _real(its):
+    """Tables of thresholds and values, and the factors that they are times of."""
+    threshold, cut_scale = _scaled(its.threshold)
+    few = len(its.value) < FEW_VALUES
+    value, value_scale = (its.value.astype(np.float32), "") if few else _scaled(its.value)
+    scales = {"CUTSCALE": cut_scale, "VALUESCALE": value_scale.replace("f", "")}
+    return {"threshold": threshold, "value": value}, scales
+
+
+def _integer(its, form):
+    """The same in integers."""
+    tables = {"threshold": features(its.threshold.astype(np.float32), form.rows)[1], "value": form.leaves(its.value)}
+    return tables, {"CUTSCALE": "", "VALUESCALE": ""}
 
 
 def _scaled(values):
