@@ -3,8 +3,8 @@
     python examples/microcontroller/build.py MODEL.mcb [ROWS] [--target cortex-m4] [--form generated] [--out FOLDER]
 
 ROWS holds float32 numbers; without it there is one row of zeros. The compiler is the package ziglang's. With --run the
-program runs in QEMU (Debian: qemu-system-arm, qemu-system-misc), and says how much stack it took. With --integer nothing
-of the generated scorer is floating point, which a Cortex-M0 has to compute by a library.
+program runs in QEMU (Debian: qemu-system-arm, qemu-system-misc), and says how much stack it took. With --integer the
+generated scorer has no floating point, which a Cortex-M0 would have to compute by a library.
 """
 
 import argparse
@@ -124,7 +124,7 @@ def memory(program):
 
 
 def parts(scorer):
-    """Of what is not linked: bytes of code, bytes of tables, and the functions of the compiler's library that it calls."""
+    """Of what is not linked: bytes of code and of tables, and the functions of the compiler's library that it calls."""
     data = scorer.read_bytes()
     found = list(sections(data))
     kept = [(flags & EXECUTED, length) for _, flags, _, length, _ in found if flags & ALLOCATED]

@@ -105,7 +105,8 @@ def test_microcontrollers(target, form, tmp_path):
 @pytest.mark.parametrize(("kilobytes", "rounds", "leaves", "accuracy"), [(4, 40, 8, 0.95), (8, 70, 16, 0.975)])
 def test_digits_without_floating_point(kilobytes, rounds, leaves, accuracy, tmp_path):
     """Model, scorer and program fit in flash of so many kilobytes; nothing of the compiler's library is called."""
-    data = [pymcboost.load_svmlight(DATA / f"digits.{part}.libsvm", n_features=64, base=1) for part in ("train", "test")]
+    files = [DATA / f"digits.{part}.libsvm" for part in ("train", "test")]
+    data = [pymcboost.load_svmlight(file, n_features=64, base=1) for file in files]
     train, test = ((np.asarray(part.X, dtype=np.float32), part.y) for part in data)
     fixed = {"learning_rate": 0.5, "leaf_levels": 1, "threshold_penalty": 0.1, "split_columns": None}
     fixed |= {"min_relative_gain": 0, "calibrate": None, "random_state": 0}
