@@ -186,7 +186,7 @@ class _File:
         yield from [f"#ifndef {guard}", f"#define {guard}", ""] if self.header else []
         yield from ["#include <stddef.h>", "#include <stdint.h>", "", *signatures, ""]
         body = {1: self.stumps, 2: self.intervals, 3: self.trees, 5: self.linear}[ensemble.KIND]
-        arrays, helpers, declared, loop = self.packed() if self.model.layout == "packed" else body()
+        arrays, helpers, declared, loop = self.packed() if self.model.layout in ("packed", "tight") else body()
         for name, values in {"bias": ensemble.bias, **arrays}.items():
             yield from [*array(f"{self.name}_{name}", values), ""]
         if self.input == "uint32_t":
