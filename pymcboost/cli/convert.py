@@ -65,8 +65,8 @@ def make_parser():
     parser.add_argument(
         "--leaves",
         choices=("float32", "float16", "int8"),
-        help="type of the leaves of trees; float16 rounds them to 3 digits, int8, with --layout packed or tight, to 255 "
-        "values (default: as they are)",
+        help="type of the leaves of trees; float16 rounds them to 3 digits, int8, with --layout packed or tight, to "
+        "255 values (default: as they are)",
     )
     parser.add_argument(
         "--layout",

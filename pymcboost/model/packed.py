@@ -15,7 +15,8 @@ from pymcboost.model.trees import Trees
 MOST_VALUES, LARGEST = 256, 127
 # Bits of the step, so that its multiples are exact in half precision.
 STEP_BITS = 4
-# Bits of a split's shape, entries that a leaf has at most, and thresholds from which a grid takes less than half precision.
+# Bits of a split's shape, entries that a leaf has at most, thresholds from which a grid takes less than half precision,
+# and the largest number of a grid.
 SHAPE_BITS, MOST_ENTRIES, LEAST_GRID, MOST_GRID = 2, 255, 9, 2.0**119
 # Items whose bits are spread out at a time: a multiple of 8, so that each time ends with a byte.
 BLOCK = 1 << 16
@@ -162,7 +163,7 @@ def _thresholds(threshold, tight):
 
 
 def on_one_grid(values):
-    """(step, multiples of it above the least) of float32 numbers, the multiples below 256; a step of 0 if there is none."""
+    """(step, multiples of it above the least) of numbers, the multiples below 256; a step of 0 if there is none."""
     scaled = values.astype(np.float64)
     if len(values) < LEAST_GRID or np.abs(scaled).max() > MOST_GRID:
         return 0, None
@@ -283,7 +284,8 @@ def _leaves(its, k):
     if not its.entries:
         leaf = its.value.astype(np.float32)[_numbers(of, count, [its.widths["leaf"]], np.uint8)[0]]
         return leaf if its.own else leaf.reshape(-1, k)
-    cls, item = (numbers.reshape(-1, its.entries) for numbers in _numbers(of, count, [its.entry_bits, its.widths["leaf"] - its.entry_bits]))
+    widths = [its.entry_bits, its.widths["leaf"] - its.entry_bits]
+    cls, item = (numbers.reshape(-1, its.entries) for numbers in _numbers(of, count, widths))
     leaf = np.zeros((len(cls), k), dtype=np.float32)
     np.put_along_axis(leaf, cls, its.value.astype(np.float32)[item], axis=1)
     return leaf
