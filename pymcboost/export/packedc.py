@@ -19,16 +19,17 @@ LOOP = """\
     uint32_t t, i = 0;
     for (k = 0; k < CLASSES; k++) scores[k] = NAME_bias[k];
     for (t = 0; t != TREES; t++) {
-        uint32_t next = i + LEAST SIZES, end = next, leaf = i + t;
-        while (i < end) {
-            uint32_t bit = i * SPLITBITS, f = NAME_bits(NAME_split, bit, FEATUREBITS);
-            uint32_t c = NAME_first[f] + NAME_bits(NAME_split, bit + FEATUREBITS, CUTBITS);
-            uint32_t right = 1 + NAME_bits(NAME_split, bit + RIGHTAT, RIGHTBITS);
+        uint32_t next = i + LEAST SIZES, ENDING, leaf = i + t;
+        while (GOING) {
+            uint32_t bit = i * SPLITBITS, f = OFFEATURE;
+            uint32_t c = OFCUT;
+            uint32_t right = RIGHT;
             VALUE v = READ;
             if (v <= NAME_threshold[c]CUTSCALE MISSING) {
-                end = i + right;
+                LEFT
                 i++;
             } else {
+                TURN
                 leaf += right;
                 i += right;
             }
@@ -36,8 +37,32 @@ LOOP = """\
         i = next;
         ADD
     }"""
+# Where a split says how far its right child is, and where it says which children are splits.
+WORDS = {
+    False: {
+        "ENDING": "end = next", "GOING": "i < end", "RIGHT": "1 + SIDE", "LEFT": "end = i + right;", "TURN\n                ": "",
+    },
+    True: {
+        "ENDING": "more = next != i", "GOING": "more", "RIGHT": "1, shape = SIDE", "LEFT": "more = shape & 1u;",
+        "TURN": "for (more = shape & 1u; more; right++) {\n                    uint32_t below = BELOW;\n"
+        "                    more += (below & 1u) + (below >> 1) - 1;\n                }\n                more = shape >> 1;",
+    },
+}  # fmt: skip
+BELOW = "NAME_bits(NAME_split, (i + right) * SPLITBITS + RIGHTAT, RIGHTBITS)"
+# The feature of a threshold.
+CELL = """\
+static uint32_t NAME_feature_of(uint32_t c) {
+    uint32_t low = 0, high = FEATURES;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (NAME_first[middle] <= c) low = middle;
+        else high = middle;
+    }
+    return low;
+}"""
 
-LEAF = "NAME_value[NAME_bits(NAME_leaf, (AT) * LEAFBITS, LEAFBITS)]VALUESCALE"
+LEAF = "NAME_value[NAME_bits(NAME_leaf, (AT) * ITEMBITS + ENTRYBITS, LEAFBITS)]VALUESCALE"
+ENTRY = "NAME_bits(NAME_leaf, (AT) * ITEMBITS, ENTRYBITS)"
 # A number of more bits may not lie in 32 of them.
 MOST_BITS = 25
 # Multiplying doubles takes processors without them more code than a table of so few floats.
@@ -59,13 +84,15 @@ def packed_trees(model, form):
     for name in ("split", "leaf"):
         arrays.setdefault(name, np.zeros(1, dtype=np.uint8))
     feature_bits, cut_bits, right_bits, *missing = its.split_widths
-    leaf = LEAF if its.own else LEAF.replace("AT", "leaf * CLASSES + (uint32_t)k")
-    cls = "NAME_bits(NAME_class, t * CLASSBITS, CLASSBITS)" if widths["class"] else "0"
-    add = f"scores[{cls}] += {leaf.replace('(AT)', 'leaf')};"
     key = form is not None and form.input == "uint32_t"
     nan = "v != v" if form is None else "v == INT32_MAX" if key else ""
-    words = {
-        "ADD": add if its.own else f"for (k = 0; k < CLASSES; k++) scores[k] += {leaf};",
+    cut = "NAME_bits(NAME_split, bit + FEATUREBITS, CUTBITS)"
+    words = WORDS[its.shape] | {
+        "BELOW": BELOW,
+        "SIDE": "NAME_bits(NAME_split, bit + RIGHTAT, RIGHTBITS)",
+        "OFFEATURE": f"NAME_feature_of({cut})" if its.cells else "NAME_bits(NAME_split, bit, FEATUREBITS)",
+        "OFCUT": cut if its.cells else f"NAME_first[f] + {cut}",
+        "ADD": _added(its, widths),
         "SIZES": "+ NAME_bits(NAME_size, t * SIZEBITS, SIZEBITS)" if widths["size"] else "",
         "MISSING": f"|| ({nan} && NAME_bits(NAME_split, bit + SPLITBITS - 1, 1))" if missing and nan else "",
         "READ": "NAME_key(x[NAME_feature[f]])" if key else "x[NAME_feature[f]]",
@@ -76,9 +103,23 @@ def packed_trees(model, form):
     words = {
         "TREES": its.n_trees, "LEAST": its.least, "SIZEBITS": widths["size"], "SPLITBITS": widths["split"],
         "FEATUREBITS": feature_bits, "CUTBITS": cut_bits, "RIGHTAT": feature_bits + cut_bits, "RIGHTBITS": right_bits,
-        "LEAFBITS": widths["leaf"], "CLASSBITS": widths["class"], **scales,
+        "ITEMBITS": widths["leaf"], "ENTRYBITS": its.entry_bits, "LEAFBITS": widths["leaf"] - its.entry_bits,
+        "CLASSBITS": widths["class"], "FEATURES": len(its.feature), **scales,
     }  # fmt: skip
-    return arrays, [BITS], "k", loop.replace(" )", ")").replace(" ,", ","), words
+    loop = loop.replace(" )", ")").replace(" ,", ",").replace(" + ENTRYBITS" if not its.entries else "\0", "")
+    return arrays, [BITS, *[CELL] * its.cells], "k", loop, words
+
+
+def _added(its, widths):
+    """What adds a leaf to the scores."""
+    if its.entries:
+        at = f"leaf * {its.entries}u + (uint32_t)k"
+        one = f"scores[{ENTRY.replace('AT', at)}] += {LEAF.replace('AT', at)};"
+        return f"for (k = 0; k < {its.entries}; k++) {one}"
+    if its.own:
+        cls = "NAME_bits(NAME_class, t * CLASSBITS, CLASSBITS)" if widths["class"] else "0"
+        return f"scores[{cls}] += {LEAF.replace('(AT)', 'leaf')};"
+    return f"for (k = 0; k < CLASSES; k++) scores[k] += {LEAF.replace('AT', 'leaf * CLASSES + (uint32_t)k')};"
 
 
 def _real(its):

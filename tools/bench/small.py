@@ -25,7 +25,7 @@ from bench.pareto_models import present
 from bench.small_models import LIBRARIES, ROUNDS
 
 # Share of the training part that is held out; smaller sets are divided more than once, up to so often.
-HELD_OUT, ENOUGH, MOST_DIVISIONS = 0.2, 15_000, 5
+HELD_OUT, ENOUGH, MOST_DIVISIONS = 0.2, 15_000, 3
 JUDGE, OWN = "LightGBM", "pymcboost"
 # Settings that are changed, and how many of a library's points are kept for each setting.
 PARENTS, KEPT = 5, 3

@@ -68,7 +68,7 @@ class Packed:
 class LightGBM:
     """Arrays: size of each tree, feature, threshold and children of each split, leaf values."""
 
-    FORMS, MOST, TRIALS = ("float32", "float16"), 320, (16, 10)
+    FORMS, MOST, TRIALS = ("float32", "float16"), 226, (12, 8)
 
     @staticmethod
     def space(n_rows):
@@ -108,7 +108,7 @@ class LightGBM:
 class XGBoost:
     """The file in universal binary JSON."""
 
-    FORMS, MOST, TRIALS = ("ubj",), 226, (8, 4)
+    FORMS, MOST, TRIALS = ("ubj",), 226, (6, 4)
 
     @staticmethod
     def space(n_rows):
@@ -140,7 +140,7 @@ class XGBoost:
 class CatBoost:
     """The library's own file."""
 
-    FORMS, MOST, TRIALS = ("cbm",), 320, (5, 3)
+    FORMS, MOST, TRIALS = ("cbm",), 226, (5, 3)
 
     @staticmethod
     def space(n_rows):
@@ -176,7 +176,7 @@ class Emlearn:
     A feature has 8 bits with a sign. Thresholds are rounded to 16 bits there; here they are as they were.
     """
 
-    FORMS, MOST, TRIALS = ("C arrays",), 320, (8, 4)
+    FORMS, MOST, TRIALS = ("C arrays",), 320, (6, 4)
 
     @staticmethod
     def space(n_rows):
