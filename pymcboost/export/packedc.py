@@ -29,25 +29,23 @@ LOOP = """\
                 LEFT
                 i++;
             } else {
-                TURN
-                leaf += right;
+                TURNleaf += right;
                 i += right;
             }
         }
         i = next;
         ADD
     }"""
+SKIP = """\
+for (more = shape & 1u; more; right++) {
+                    uint32_t below = BELOW;
+                    more += (below & 1u) + (below >> 1) - 1;
+                }
+                more = shape >> 1;
+                """
 # Where a split says how far its right child is, and where it says which children are splits.
-WORDS = {
-    False: {
-        "ENDING": "end = next", "GOING": "i < end", "RIGHT": "1 + SIDE", "LEFT": "end = i + right;", "TURN\n                ": "",
-    },
-    True: {
-        "ENDING": "more = next != i", "GOING": "more", "RIGHT": "1, shape = SIDE", "LEFT": "more = shape & 1u;",
-        "TURN": "for (more = shape & 1u; more; right++) {\n                    uint32_t below = BELOW;\n"
-        "                    more += (below & 1u) + (below >> 1) - 1;\n                }\n                more = shape >> 1;",
-    },
-}  # fmt: skip
+FAR = {"ENDING": "end = next", "GOING": "i < end", "RIGHT": "1 + SIDE", "LEFT": "end = i + right;", "TURN": ""}
+SHAPE = {"ENDING": "more = next != i", "GOING": "more", "RIGHT": "1, shape = SIDE", "LEFT": "more = shape & 1u;"}
 BELOW = "NAME_bits(NAME_split, (i + right) * SPLITBITS + RIGHTAT, RIGHTBITS)"
 # The feature of a threshold.
 CELL = """\
@@ -87,7 +85,7 @@ def packed_trees(model, form):
     key = form is not None and form.input == "uint32_t"
     nan = "v != v" if form is None else "v == INT32_MAX" if key else ""
     cut = "NAME_bits(NAME_split, bit + FEATUREBITS, CUTBITS)"
-    words = WORDS[its.shape] | {
+    words = (SHAPE | {"TURN": SKIP} if its.shape else FAR) | {
         "BELOW": BELOW,
         "SIDE": "NAME_bits(NAME_split, bit + RIGHTAT, RIGHTBITS)",
         "OFFEATURE": f"NAME_feature_of({cut})" if its.cells else "NAME_bits(NAME_split, bit, FEATUREBITS)",

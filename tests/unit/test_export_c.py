@@ -152,10 +152,11 @@ def test_integers(tmp_path, name, kind):
 
 @pytest.mark.parametrize("given", ["uint32", "int8"])
 @pytest.mark.parametrize("mode", ["vector", "scalar"])
-def test_packed_trees_in_integers(tmp_path, mode, given):
+@pytest.mark.parametrize("layout", ["packed", "tight"])
+def test_packed_trees_in_integers(tmp_path, layout, mode, given):
     """The integers of the same trees as a list, and neither a float nor a double."""
     trees = random_trees(30, 300, 4, mode, splits=(0, 9))
-    packed = Model.from_ensemble(trees, range(4), layout="packed", leaves="int8")
+    packed = Model.from_ensemble(trees, range(4), layout=layout, leaves="int8")
     plain = Model.from_bytes(packed.to_bytes("list"))
     X = random_rows(300, 300) if given == "uint32" else np.random.default_rng(0).integers(-2, 3, size=(300, 300))
     rows = {} if given == "uint32" else {"rows": X}
