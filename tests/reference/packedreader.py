@@ -45,7 +45,7 @@ class Pack:
             found.append(list(numbers(data[at:], n, widths)))
             at += (n * sum(widths) + 7) // 8
         self.feature, self.first, self.grid, self.threshold, self.value, sizes, classes, self.split, self.leaf = found
-        self.sizes, self.cls = [least + size for (size,) in sizes], [cls for (cls,) in classes if not self.entries]
+        self.sizes, self.cls = [least + size for (size,) in sizes], [cls[0] for cls in classes if cls]
 
     def contents(self, d, K):
         """Refuse what is out of range."""
