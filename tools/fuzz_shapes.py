@@ -231,33 +231,32 @@ class Draft:
         splits = []
         for size in sizes:
             rights = list(self.tree(size))
-            for right, side in zip(rights, shapes_of(rights) if shapes else (r - 1 for r in rights), strict=True):
+            for side in shapes_of(rights) if shapes else [right - 1 for right in rights]:
                 c = rng.randrange(cuts[f := rng.randrange(len(used))])
                 where = (0, first[f] + c) if cells else (f, c)
                 splits.append((*where, side, *([rng.randrange(2)] if missing else [])))
-        leaves = [(rng.randrange(n_values),) for _ in range((S + T) * (1 if own else entries or self.K))]
-        if entries:
-            cls = [k for _ in range(S + T) for k in sorted(rng.sample(range(self.K), entries))]
-            leaves = [(k, value) for k, (value,) in zip(cls, leaves, strict=True)]
-        classes = [() if entries else (rng.randrange(self.K) if own else 0,) for _ in sizes]
+        most = math.comb(self.K, entries) * n_values**entries if entries else n_values
+        entries = entries if most <= 1 << 32 or rng.random() < 0.1 else 0
+        tops_of = min(most if entries else n_values, 1 << 32)
+        leaves = [(rng.randrange(tops_of),) for _ in range((S + T) * (1 if own or entries else self.K))]
+        classes = [(rng.randrange(self.K) if own else 0,) for _ in sizes]
         streams = [[(size - least,) for size in sizes], splits, leaves, classes]
         tops = [[max(column) for column in zip(*items, strict=True)] or [0] * wide
-                for items, wide in zip(streams, (1, 3 + missing, 1 + bool(entries), 1), strict=True)]  # fmt: skip
+                for items, wide in zip(streams, (1, 3 + missing, 1, 1), strict=True)]  # fmt: skip
         if rng.random() < 0.1:
             tops[rng.randrange(2)][0] += 1 << rng.randrange(8)
         bits = [[top.bit_length() for top in group] for group in tops]
         bits[1][3:] = [1] * missing
         bits[1][2] = 2 if shapes and rng.random() < 0.97 else bits[1][2]
-        bits[2][-1] = min(max(1, bits[2][-1]), 8)
-        bits[3] = [] if entries else bits[3]
+        bits[2] = [min(max(1, *bits[2]), 32 if entries else 8)]
         codes = [
             rng.choice([c for c in (1, 2, 3) if top < 256 ** WIDTH[c]]) for top in (max(used, default=0), first[-1])
         ]
         flags = own | missing << 1 | half << 2 | half_leaves << 3 | bool(entries) << 4 | cells << 5 | grid << 6
         flags |= shapes << 7
         data = struct.pack(
-            "<IIIIIH10B", T, S, first[-1], len(used), least, n_values, flags, *bits[0], *bits[1][:3], bits[2][-1],
-            *(bits[2][:1] if entries else bits[3]), *codes, entries,
+            "<IIIIIH10B", T, S, first[-1], len(used), least, n_values, flags, *bits[0], *bits[1][:3], *bits[2],
+            *bits[3], *codes, entries,
         )  # fmt: skip
         values = [max(-6e4, min(6e4, v)) for v in self.floats(n_values)]
         tables = (

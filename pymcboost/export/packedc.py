@@ -1,8 +1,11 @@
 """Packed trees as C: their tables and bits as constant arrays."""
 
+import math
+
 import numpy as np
 
 from pymcboost.export.integers import features
+from pymcboost.model.arrays import narrow
 from pymcboost.model.packed import streams
 
 BITS = """\
@@ -59,8 +62,24 @@ static uint32_t NAME_feature_of(uint32_t c) {
     return low;
 }"""
 
-LEAF = "NAME_value[NAME_bits(NAME_leaf, (AT) * ITEMBITS + ENTRYBITS, LEAFBITS)]VALUESCALE"
-ENTRY = "NAME_bits(NAME_leaf, (AT) * ITEMBITS, ENTRYBITS)"
+LEAF = "NAME_value[NAME_bits(NAME_leaf, (AT) * LEAFBITS, LEAFBITS)]VALUESCALE"
+# A number that stands for the values of some classes, or of all.
+SOME = """\
+number = NAME_bits(NAME_leaf, leaf * LEAFBITS, LEAFBITS);
+        for (k = 0; k < ENTRIES; k++) {
+            for (item[k] = 0; number >= NAME_unit[k]; item[k]++) number -= NAME_unit[k];
+        }
+        for (k = n = 0; n < ENTRIES; k++) {
+            uint32_t having = NAME_having[n * CLASSES + k];
+            if (number < having) scores[k] += NAME_value[item[n++]]VALUESCALE;
+            else number -= having;
+        }"""
+EVERY = """\
+number = NAME_bits(NAME_leaf, leaf * LEAFBITS, LEAFBITS);
+        for (k = 0; k < CLASSES; k++) {
+            for (n = 0; number >= NAME_unit[k]; n++) number -= NAME_unit[k];
+            scores[k] += NAME_value[n]VALUESCALE;
+        }"""
 # A number of more bits may not lie in 32 of them.
 MOST_BITS = 25
 # Multiplying doubles takes processors without them more code than a table of so few floats.
@@ -74,7 +93,8 @@ def packed_trees(model, form):
     """
     its = streams(model._sections()["PACK"], model.n_classes_)
     widths = {**its.widths, "split": sum(its.split_widths)}
-    if max(widths["size"], widths["class"], *its.split_widths) > MOST_BITS or 8 * its.n_bytes >= 1 << 32:
+    alone = (widths[name] for name in ("size", "class", "leaf"))
+    if max(*alone, *its.split_widths) > MOST_BITS or 8 * its.n_bytes >= 1 << 32:
         raise ValueError("packed trees are too large for C with numbers of 32 bits; save the model with layout='list'")
     tables, scales = _real(its) if form is None else _integer(its, form)
     arrays = {"feature": its.feature, "first": its.first, **tables}
@@ -90,7 +110,7 @@ def packed_trees(model, form):
         "SIDE": "NAME_bits(NAME_split, bit + RIGHTAT, RIGHTBITS)",
         "OFFEATURE": f"NAME_feature_of({cut})" if its.cells else "NAME_bits(NAME_split, bit, FEATUREBITS)",
         "OFCUT": cut if its.cells else f"NAME_first[f] + {cut}",
-        "ADD": _added(its, widths),
+        "ADD": _added(its, widths, model.n_classes_),
         "SIZES": "+ NAME_bits(NAME_size, t * SIZEBITS, SIZEBITS)" if widths["size"] else "",
         "MISSING": f"|| ({nan} && NAME_bits(NAME_split, bit + SPLITBITS - 1, 1))" if missing and nan else "",
         "READ": "NAME_key(x[NAME_feature[f]])" if key else "x[NAME_feature[f]]",
@@ -101,19 +121,29 @@ def packed_trees(model, form):
     words = {
         "TREES": its.n_trees, "LEAST": its.least, "SIZEBITS": widths["size"], "SPLITBITS": widths["split"],
         "FEATUREBITS": feature_bits, "CUTBITS": cut_bits, "RIGHTAT": feature_bits + cut_bits, "RIGHTBITS": right_bits,
-        "ITEMBITS": widths["leaf"], "ENTRYBITS": its.entry_bits, "LEAFBITS": widths["leaf"] - its.entry_bits,
-        "CLASSBITS": widths["class"], "FEATURES": len(its.feature), **scales,
+        "LEAFBITS": widths["leaf"], "ENTRIES": its.entries, "CLASSBITS": widths["class"],
+        "FEATURES": len(its.feature), **scales,
     }  # fmt: skip
-    loop = loop.replace(" )", ")").replace(" ,", ",").replace(" + ENTRYBITS" if not its.entries else "\0", "")
+    loop = loop.replace(" )", ")").replace(" ,", ",")
+    if its.entries:
+        some = f", item[{its.entries}]" if its.entries < model.n_classes_ else ""
+        loop = f"    uint32_t number, n{some};\n" + loop
+        arrays |= _entry_tables(its, model.n_classes_)
     return arrays, [BITS, *[CELL] * its.cells], "k", loop, words
 
 
-def _added(its, widths):
+def _entry_tables(its, k):
+    """What digits of leaves are worth, and how many sets have a class after so many others."""
+    n = its.entries
+    units = [math.comb(k, n) * len(its.value) ** (n - 1 - j) for j in range(n)]
+    having = [math.comb(k - 1 - c, n - 1 - j) for j in range(n) for c in range(k)]
+    return {"unit": narrow(np.array(units))} | ({"having": narrow(np.array(having))} if n < k else {})
+
+
+def _added(its, widths, n_classes):
     """What adds a leaf to the scores."""
     if its.entries:
-        at = f"leaf * {its.entries}u + (uint32_t)k"
-        one = f"scores[{ENTRY.replace('AT', at)}] += {LEAF.replace('AT', at)};"
-        return f"for (k = 0; k < {its.entries}; k++) {one}"
+        return SOME if its.entries < n_classes else EVERY
     if its.own:
         cls = "NAME_bits(NAME_class, t * CLASSBITS, CLASSBITS)" if widths["class"] else "0"
         return f"scores[{cls}] += {LEAF.replace('(AT)', 'leaf')};"

@@ -586,13 +586,14 @@ static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t i
 /* What the section PACK holds: 32 bytes, tables of features, thresholds and values of leaves, then numbers of few bits. */
 typedef struct {
     uint64_t n_trees, n_splits, n_features, n_thresholds, n_values, least, columns; /* columns: numbers of a leaf */
-    uint32_t flags, size_bits, feature_bits, threshold_bits, right_bits, leaf_bits, class_bits, split_bits, entry_bits;
+    uint32_t flags, size_bits, feature_bits, threshold_bits, right_bits, leaf_bits, class_bits, split_bits;
+    uint64_t sets, most; /* with entries: sets of classes, and numbers of a leaf; 0 where they are too many */
     mcb_section feature, first, grid, threshold, value; /* first: where the thresholds of each feature begin, and the count */
     const unsigned char *size, *cls, *split, *leaf;
 } mcb__pack;
 
 enum { MCB__PACK_CLASSES = 1, MCB__PACK_MISSING = 2, MCB__PACK_HALF = 4, MCB__PACK_LEAF_HALF = 8 };
-/* The tight ones: leaves of entries (class, value); splits with the number of a threshold among all; thresholds that are
+/* The tight ones: leaves of some classes' values in one number; splits with the number of a threshold among all; thresholds that are
  * a number and multiples of a step; splits that say which children are splits. */
 #define MCB__GRID_MOST 664613997892457936451903530140172288.0 /* 2^119 */
 enum { MCB__PACK_ENTRIES = 16, MCB__PACK_CELLS = 32, MCB__PACK_GRID = 64, MCB__PACK_SHAPE = 128 };
@@ -623,6 +624,21 @@ static inline mcb_section mcb__pack_table(const mcb_section *pack, uint64_t *at,
     return s;
 }
 
+/* How many numbers a leaf with values of n classes may have: sets of so many of the K classes, and their values. */
+static inline void mcb__pack_numbers(uint64_t K, uint32_t n, mcb__pack *p) {
+    uint32_t i;
+    p->sets = n && n <= K && p->n_values ? 1 : 0;
+    for (i = 1; i <= n && p->sets; i++) {
+        p->sets = p->sets * (K - n + i) / i;
+        if (p->sets >> 32) p->sets = 0;
+    }
+    p->most = p->sets;
+    for (i = 0; i < n && p->most; i++) {
+        p->most *= p->n_values;
+        if (p->most > UINT64_C(1) << 32) p->most = 0;
+    }
+}
+
 /* Find the parts of PACK, which has 32 bytes or more. Returns the bytes that they take. */
 static inline uint64_t mcb__pack_of(const mcb_model *m, mcb__pack *p) {
     const mcb_section *s = &m->section[MCB_S_PACK];
@@ -642,7 +658,7 @@ static inline uint64_t mcb__pack_of(const mcb_model *m, mcb__pack *p) {
     p->leaf_bits = h[27];
     p->class_bits = p->flags & MCB__PACK_CLASSES ? h[28] : 0;
     p->split_bits = p->feature_bits + p->threshold_bits + p->right_bits + (p->flags & MCB__PACK_MISSING ? 1 : 0);
-    p->entry_bits = p->leaf_bits + (p->flags & MCB__PACK_ENTRIES ? h[28] : 0);
+    mcb__pack_numbers(m->n_classes, h[31], p);
     p->columns = p->flags & MCB__PACK_ENTRIES ? h[31] : p->flags & MCB__PACK_CLASSES ? 1 : m->n_classes;
     p->feature = mcb__pack_table(s, &at, p->n_features, h[29]);
     p->first = mcb__pack_table(s, &at, p->n_features + 1, h[30]);
@@ -653,7 +669,7 @@ static inline uint64_t mcb__pack_of(const mcb_model *m, mcb__pack *p) {
     p->size = mcb__pack_part(s, &at, p->n_trees, p->size_bits);
     p->cls = mcb__pack_part(s, &at, p->n_trees, p->class_bits);
     p->split = mcb__pack_part(s, &at, p->n_splits, p->split_bits);
-    p->leaf = mcb__pack_part(s, &at, (p->n_splits + p->n_trees) * p->columns, p->entry_bits);
+    p->leaf = mcb__pack_part(s, &at, (p->n_splits + p->n_trees) * (p->flags & MCB__PACK_ENTRIES ? 1 : p->columns), p->leaf_bits);
     return at;
 }
 
@@ -716,16 +732,17 @@ static inline int mcb__check_pack_shape(mcb_model *m) {
                                                  s->count, 32);
     if ((h[22] & 17) == 17 || (h[22] & 68) == 68) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 22);
     if (!h[31] != !(h[22] & MCB__PACK_ENTRIES)) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 31);
+    end = mcb__pack_of(m, &p);
+    if (h[31] && !p.most) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 31);
     for (i = 23; i < 29; i++) {
         if (h[i] > 32 || (i == 24 && h[22] & MCB__PACK_CELLS && h[i]) ||
-            (i == 26 && h[22] & MCB__PACK_SHAPE && h[i] != 2) || (i == 27 && (h[i] < 1 || h[i] > 8)) ||
-            (i == 28 && !(h[22] & (MCB__PACK_CLASSES | MCB__PACK_ENTRIES)) && h[i]))
+            (i == 26 && h[22] & MCB__PACK_SHAPE && h[i] != 2) || (i == 27 && (h[i] < 1 || (h[i] > 8 && !h[31]))) ||
+            (i == 28 && !(h[22] & MCB__PACK_CLASSES) && h[i]))
             return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, (uint64_t)i);
     }
     for (i = 29; i < 31; i++) {
         if (h[i] < MCB_U8 || h[i] > MCB_U32) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, (uint64_t)i);
     }
-    end = mcb__pack_of(m, &p);
     if (end != s->count)
         return mcb__fail_numbers(m, MCB_E_PACK_SIZE, mcb__rules[MCB_S_PACK].tag, (uint64_t)(h - m->data), s->count,
                                  end);
@@ -805,17 +822,13 @@ static inline int mcb__check_pack_tree(mcb_model *m, const mcb__pack *p, uint64_
     return MCB_OK;
 }
 
-/* Numbers of leaves are in the table; classes of entries increase. */
+/* Numbers of leaves are in the table. */
 static inline int mcb__check_pack_leaves(mcb_model *m, const mcb__pack *p) {
-    uint64_t i, bit = 0, before = 0;
-    uint32_t width = p->entry_bits - p->leaf_bits;
-    for (i = 0; i < (p->n_splits + p->n_trees) * p->columns; i++, bit += p->entry_bits) {
-        uint64_t k = mcb__bits(p->leaf, bit, width);
-        if (p->flags & MCB__PACK_ENTRIES && (k >= m->n_classes || (i % p->columns && k <= before)))
-            return mcb__pack_wrong(m, MCB_E_TREE_CLASS, p->leaf + bit / 8);
-        if (mcb__bits(p->leaf, bit + width, p->leaf_bits) >= p->n_values)
-            return mcb__pack_wrong(m, MCB_E_PACK_LEAF, p->leaf + bit / 8);
-        before = k;
+    uint64_t i, most = p->flags & MCB__PACK_ENTRIES ? p->most : p->n_values;
+    uint64_t count = (p->n_splits + p->n_trees) * (p->flags & MCB__PACK_ENTRIES ? 1 : p->columns);
+    for (i = 0; i < count; i++) {
+        if (mcb__bits(p->leaf, i * p->leaf_bits, p->leaf_bits) >= most)
+            return mcb__pack_wrong(m, MCB_E_PACK_LEAF, p->leaf + i * p->leaf_bits / 8);
     }
     return MCB_OK;
 }
@@ -2312,6 +2325,25 @@ static inline uint64_t mcb__pack_leaf_tight(const mcb__pack *p, const void *x, i
     return leaf;
 }
 
+/* Add a leaf: its number is that of the set of classes, and its values, the first one highest, times the number of
+ * sets. Sets come in lexicographic order. */
+static inline void mcb__add_pack_entries(const mcb__pack *p, uint64_t K, uint64_t number, double *scores) {
+    uint64_t sets = p->sets, set = number % sets, values = number / sets, unit = p->most / sets, left = p->columns, with;
+    for (; left; K--, scores++) {
+        with = left == K ? sets : sets * left / K; /* sets that have this class */
+        if (set < with) {
+            unit /= p->n_values;
+            *scores += mcb__real(&p->value, values / unit);
+            values %= unit;
+            sets = with;
+            left--;
+        } else {
+            set -= with;
+            sets -= with;
+        }
+    }
+}
+
 /* Add the trees from <= t < to to the scores of a row. */
 MCB__INLINE void mcb__add_packed_inner(const mcb_model *m, const mcb__pack *p, const void *x, int values, uint64_t from,
                                        uint64_t to, double *scores) {
@@ -2327,12 +2359,7 @@ MCB__INLINE void mcb__add_packed_inner(const mcb_model *m, const mcb__pack *p, c
                 uint32_t k = mcb__bits(p->cls, t * p->class_bits, p->class_bits);
                 scores[k] += mcb__real(&p->value, mcb__bits(p->leaf, leaf * p->leaf_bits, p->leaf_bits));
             } else if (p->flags & MCB__PACK_ENTRIES) {
-                uint64_t bit = leaf * p->columns * p->entry_bits, n = p->columns;
-                uint32_t width = p->entry_bits - p->leaf_bits;
-                for (; n--; bit += p->entry_bits) {
-                    uint32_t v = mcb__bits(p->leaf, bit + width, p->leaf_bits);
-                    scores[mcb__bits(p->leaf, bit, width)] += mcb__real(&p->value, v);
-                }
+                mcb__add_pack_entries(p, m->n_classes, mcb__bits(p->leaf, leaf * p->leaf_bits, p->leaf_bits), scores);
             } else {
                 uint64_t bit = leaf * m->n_classes * p->leaf_bits;
                 uint32_t k;

@@ -1,6 +1,7 @@
 """Packed trees: thresholds and leaves as numbers of few bits, which stand for items of shared tables."""
 
 import itertools
+import math
 import struct
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -16,8 +17,8 @@ MOST_VALUES, LARGEST = 256, 127
 # Bits of the step, so that its multiples are exact in half precision.
 STEP_BITS = 4
 # Bits of a split's shape, entries that a leaf has at most, thresholds from which a grid takes less than half precision,
-# and the largest number of a grid.
-SHAPE_BITS, MOST_ENTRIES, LEAST_GRID, MOST_GRID = 2, 255, 9, 2.0**119
+# the largest number of a grid, and how many leaves of entries may differ: C reads so many bits at once.
+SHAPE_BITS, MOST_ENTRIES, LEAST_GRID, MOST_GRID, MOST_NUMBERS = 2, 255, 9, 2.0**119, 1 << 25
 # Items whose bits are spread out at a time: a multiple of 8, so that each time ends with a byte.
 BLOCK = 1 << 16
 # Flags of the header: trees of one class, missing values that go left, thresholds and values in half precision.
@@ -130,16 +131,15 @@ def _bytes(trees, value, leaf, tight):
         coded, splits[:2] = coded | CELLS, [np.zeros_like(cell), cell]
     if tight and _width(splits[2]) > SHAPE_BITS:
         coded, splits[2] = coded | SHAPE, _shapes(trees)
-    entries = _entries(value, leaf) if tight and trees.cls is None else None
+    entries = _entries(value, leaf) if tight and trees.cls is None and len(leaf) else None
     cls = np.zeros(len(trees), dtype=np.int64) if trees.cls is None else trees.cls
-    items, per_leaf, entry_bits = [leaf.ravel()], 0, []
+    item, per_leaf = leaf.ravel(), 0
     if entries is not None:
-        coded, per_leaf = coded | ENTRIES, len(entries[0][0])
-        value, items = entries[1], [numbers.ravel() for numbers in (entries[0], entries[2])]
-        entry_bits = [_width(items[0])]
+        coded |= ENTRIES
+        item, value, per_leaf = entries
     bits = [_width(numbers) for numbers in (sizes - least, *splits)]
     bits[3] = SHAPE_BITS if coded & SHAPE else bits[3]
-    bits += [max(1, _width(items[-1])), *(entry_bits or [_width(cls)])]
+    bits += [max(1, _width(item)), _width(cls)]
     flags += coded + HALF_LEAVES * _is_half(value)
     value = value.astype("<f2" if flags & HALF_LEAVES else "<f4")
     header = struct.pack(
@@ -147,8 +147,8 @@ def _bytes(trees, value, leaf, tight):
         ITEMS[used.itemsize], ITEMS[first.itemsize], per_leaf,
     )  # fmt: skip
     splits += [trees.nan_left.astype(np.int64)] if flags & MISSING else []
-    streams = [[sizes - least], [cls], splits, items]
-    widths = [bits[:1], [] if entry_bits else bits[5:], [*bits[1:4], 1], [*entry_bits, bits[4]]]
+    streams = [[sizes - least], [cls], splits, [item]]
+    widths = [bits[:1], bits[5:], [*bits[1:4], 1], bits[4:5]]
     parts = [header, used.tobytes(), first.tobytes(), threshold, value.tobytes()]
     return b"".join([*parts, *(_stream(*both) for both in zip(streams, widths, strict=True))])
 
@@ -199,20 +199,47 @@ def _rights(shapes):
 
 
 def _entries(value, leaf):
-    """(classes, table of values, items of it) of the numbers that are not 0; None where all of them take no more bits.
+    """(number of each leaf, table of values, classes of a leaf) in the fewest bits; None where they are not fewer.
 
-    Every leaf has as many entries, their classes increasing; those that it lacks are zeros.
+    A leaf has values for the classes where it is not 0, and for the first others up to the most of any leaf; or all.
     """
+    k = leaf.shape[1]
     there = value[leaf] != 0
-    most = max(1, int(there.sum(axis=1).max(initial=0)))
-    if most > MOST_ENTRIES:
-        return None
-    cls = np.sort(np.argsort(~there, axis=1, kind="stable")[:, :most], axis=1)
-    table, item = np.unique(value[np.take_along_axis(leaf, cls, axis=1)], return_inverse=True)
-    bits = most * (_width(np.array([leaf.shape[1] - 1])) + max(1, _width(item)))
-    if bits >= leaf.shape[1] * max(1, _width(leaf)):
-        return None
-    return cls, table, item.reshape(cls.shape)
+    best, least = None, k * max(1, _width(leaf))
+    for n in {max(1, int(there.sum(axis=1).max(initial=0))), k}:
+        cls = np.sort(np.argsort(~there, axis=1, kind="stable")[:, :n], axis=1)
+        table, item = np.unique(value[np.take_along_axis(leaf, cls, axis=1)], return_inverse=True)
+        sets = math.comb(k, n)
+        most = sets * len(table) ** n
+        if n <= MOST_ENTRIES and most <= MOST_NUMBERS and (most - 1).bit_length() < least:
+            chosen = np.zeros(leaf.shape, dtype=bool)
+            np.put_along_axis(chosen, cls, True, axis=1)
+            number = item.reshape(cls.shape) @ (sets * len(table) ** np.arange(n - 1, -1, -1))
+            best, least = (number + _ranks(chosen, n), table, n), (most - 1).bit_length()
+    return best
+
+
+def _ranks(chosen, n):
+    """Numbers of sets of n classes, rows of bools, in lexicographic order."""
+    k = chosen.shape[1]
+    rank, sets, left = np.zeros(len(chosen), np.int64), np.full(len(chosen), math.comb(k, n)), np.full(len(chosen), n)
+    for c in range(k):
+        having = sets * left // (k - c)
+        rank += np.where(chosen[:, c], 0, having)
+        sets, left = np.where(chosen[:, c], having, sets - having), left - chosen[:, c]
+    return rank
+
+
+def _chosen(rank, k, n):
+    """The sets of `_ranks`."""
+    rank, sets, left = rank.copy(), np.full(len(rank), math.comb(k, n)), np.full(len(rank), n)
+    chosen = np.zeros((len(rank), k), dtype=bool)
+    for c in range(k):
+        having = sets * left // (k - c)
+        chosen[:, c] = its = rank < having
+        rank -= np.where(its, 0, having)
+        sets, left = np.where(its, having, sets - having), left - its
+    return chosen
 
 
 def streams(data, n_classes):
@@ -221,10 +248,9 @@ def streams(data, n_classes):
     n, s, n_thresholds, n_features, least, n_values, flags = head[:7]
     size, feature, threshold, right, leaf, cls, of_feature, of_first, entries = head[7:]
     split = [feature, threshold, right] + [1] * bool(flags & MISSING)
-    each = entries if flags & ENTRIES else 1 if flags & CLASSES else n_classes
+    each = 1 if flags & (ENTRIES | CLASSES) else n_classes
     counts = {"size": n, "class": n, "split": s, "leaf": (s + n) * each}
-    entry = cls if flags & ENTRIES else 0
-    widths = {"size": size, "class": cls - entry, "split": sum(split), "leaf": entry + leaf}
+    widths = {"size": size, "class": cls, "split": sum(split), "leaf": leaf}
     at, tables, bits = 32, [], {}
     unsigned = {1: "u1", 2: "<u2", 3: "<u4"}
     for count, dtype in (
@@ -247,7 +273,7 @@ def streams(data, n_classes):
     return SimpleNamespace(
         n_trees=n, n_splits=s, least=least, own=bool(flags & CLASSES), n_bytes=at, counts=counts, widths=widths,
         split_widths=split, bits=bits, feature=of_feature, first=of_first, threshold=threshold, value=value,
-        cells=bool(flags & CELLS), shape=bool(flags & SHAPE), entries=entries, entry_bits=entry,
+        cells=bool(flags & CELLS), shape=bool(flags & SHAPE), entries=entries,
     )  # fmt: skip
 
 
@@ -280,14 +306,15 @@ def unpacked(sections, header):
 def _leaves(its, k):
     """Leaves of all trees: one number each, or one for each class."""
     # No more than `MOST_VALUES` leaves differ.
-    of, count = its.bits["leaf"], its.counts["leaf"]
+    (number,) = _numbers(its.bits["leaf"], its.counts["leaf"], [its.widths["leaf"]], None if its.entries else np.uint8)
+    table = its.value.astype(np.float32)
     if not its.entries:
-        leaf = its.value.astype(np.float32)[_numbers(of, count, [its.widths["leaf"]], np.uint8)[0]]
-        return leaf if its.own else leaf.reshape(-1, k)
-    widths = [its.entry_bits, its.widths["leaf"] - its.entry_bits]
-    cls, item = (numbers.reshape(-1, its.entries) for numbers in _numbers(of, count, widths))
-    leaf = np.zeros((len(cls), k), dtype=np.float32)
-    np.put_along_axis(leaf, cls, its.value.astype(np.float32)[item], axis=1)
+        return table[number] if its.own else table[number].reshape(-1, k)
+    sets = math.comb(k, its.entries)
+    chosen, number = _chosen(number % sets, k, its.entries), number // sets
+    leaf = np.zeros((len(number), k), dtype=np.float32)
+    units = len(table) ** np.arange(its.entries - 1, -1, -1)
+    leaf[chosen] = table[number[:, None] // units % len(table)].ravel()
     return leaf
 
 
@@ -331,8 +358,9 @@ def _stream(numbers, widths):
     return b"".join(parts)
 
 
-def _numbers(data, count, widths, dtype=np.int64):
-    """The arrays of `_stream`."""
+def _numbers(data, count, widths, dtype=None):
+    """The arrays of `_stream`, of int64 unless a type is given."""
+    dtype = dtype or np.int64
     size, ends = sum(widths), np.cumsum(widths)
     found = [np.zeros(count, dtype=dtype) for _ in widths]
     for begin in range(0, count if size else 0, BLOCK):

@@ -27,14 +27,15 @@ class Pack:
         )
         need(not (self.own and self.entries) and not (half and grid) and (last > 0) == self.entries, 75)
         need(all(width <= 32 for width in bits) and not (self.cells and bits[1]), 75)
-        need(1 <= bits[4] <= 8 and (self.own or self.entries or bits[5] == 0), 75)
+        need(1 <= bits[4] and (self.entries or bits[4] <= 8) and (self.own or bits[5] == 0), 75)
         need({feature, first} <= {1, 2, 3} and not (self.shapes and bits[3] != 2), 75)
         self.columns = last if self.entries else 1 if self.own else n_classes
+        if self.entries:
+            need(last <= n_classes and V > 0 and math.comb(n_classes, last) * V**last <= 1 << 32, 75)
         tables = [(used, SIZES[feature]), (used + 1, SIZES[first]), (2 * grid, "f"), (C, "B" if grid else "fe"[half])]
         tables += [(V, "fe"[half_value])]
-        split, cls = [*bits[1:4], *[1] * self.missing], bits[5:]
-        leaf = [*cls * self.entries, bits[4]]
-        streams = [(T, bits[:1]), (T, [] if self.entries else cls), (S, split), ((S + T) * self.columns, leaf)]
+        split, leaves = [*bits[1:4], *[1] * self.missing], (S + T) * (1 if self.entries else self.columns)
+        streams = [(T, bits[:1]), (T, bits[5:]), (S, split), (leaves, bits[4:5])]
         size = sum(n * struct.calcsize(code) for n, code in tables)
         need(len(data) == 32 + size + sum((n * sum(widths) + 7) // 8 for n, widths in streams), 76)
         at, found = 32, []
@@ -44,8 +45,9 @@ class Pack:
         for n, widths in streams:
             found.append(list(numbers(data[at:], n, widths)))
             at += (n * sum(widths) + 7) // 8
-        self.feature, self.first, self.grid, self.threshold, self.value, sizes, classes, self.split, self.leaf = found
-        self.sizes, self.cls = [least + size for (size,) in sizes], [cls[0] for cls in classes if cls]
+        self.feature, self.first, self.grid, self.threshold, self.value, sizes, classes, self.split, leaves = found
+        self.sizes, self.cls = [least + size for (size,) in sizes], [cls for (cls,) in classes]
+        self.leaf = [leaf for (leaf,) in leaves]
 
     def contents(self, d, K):
         """Refuse what is out of range."""
@@ -80,10 +82,13 @@ class Pack:
                     parts += [(at + 1, right), (right, end)]
         need(all(cls < K for cls in self.cls), 44)
         if self.entries:
-            groups = [self.leaf[i : i + self.columns] for i in range(0, len(self.leaf), self.columns)]
-            need(all(cls < K for cls, _ in self.leaf), 44)
-            need(all(a[0] < b[0] for group in groups for a, b in zip(group, group[1:], strict=False)), 44)
-        need(all(leaf < len(self.value) for *_, leaf in self.leaf), 78)
+            sets, V, n = math.comb(K, self.columns), len(self.value), self.columns
+            need(all(leaf < sets * V**n for leaf in self.leaf), 78)
+            values = ([leaf // sets // V ** (n - 1 - j) % V for j in range(n)] for leaf in self.leaf)
+            chosen = (classes_of(leaf % sets, 0, K, n) for leaf in self.leaf)
+            self.entry = [list(zip(*pair, strict=True)) for pair in zip(chosen, values, strict=True)]
+        else:
+            need(all(leaf < len(self.value) for leaf in self.leaf), 78)
 
     def unfold(self):
         """Right children in place of shapes; the splits of each tree must be all of it."""
@@ -116,10 +121,23 @@ class Pack:
                     i, end = i + 1, i + 1 + right
                 else:
                     i, at = i + 1 + right, at + 1 + right
+            if self.entries:
+                for k, value in self.entry[at]:
+                    F[k] += self.value[value]
+                continue
             for k in range(self.columns):
-                *cls, leaf = self.leaf[at * self.columns + k]
-                F[cls[0] if cls else self.cls[t] if self.own else k] += self.value[leaf]
+                F[self.cls[t] if self.own else k] += self.value[self.leaf[at * self.columns + k]]
         return F
+
+
+def classes_of(number, c, K, n):
+    """Set of this number among those of n classes from c to K - 1, in lexicographic order."""
+    if n == 0:
+        return []
+    having = math.comb(K - c - 1, n - 1)
+    if number < having:
+        return [c, *classes_of(number, c + 1, K, n - 1)]
+    return classes_of(number - having, c + 1, K, n)
 
 
 def numbers(data, n, widths):

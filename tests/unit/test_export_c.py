@@ -150,6 +150,16 @@ def test_integers(tmp_path, name, kind):
     assert unequal == 0 or kind == "int8"
 
 
+@pytest.mark.parametrize("entries", [1, 2, 4])
+def test_tight_leaves(tmp_path, entries):
+    """Numbers that stand for the values of some classes, or of all."""
+    trees = random_trees(30, 9, 4, "vector", splits=(0, 9))
+    there = (np.arange(4) + np.arange(len(trees.leaf))[:, None]) % 5 < entries
+    model = Model.from_ensemble(replace(trees, leaf=np.sign(trees.leaf) * there), range(4), layout="tight")
+    assert model._sections()["PACK"][31] == entries
+    check(tmp_path, model)
+
+
 @pytest.mark.parametrize("given", ["uint32", "int8"])
 @pytest.mark.parametrize("mode", ["vector", "scalar"])
 @pytest.mark.parametrize("layout", ["packed", "tight"])

@@ -48,6 +48,25 @@ static inline uint64_t mcb__pack_leaf_tight(const mcb__pack *p, const void *x, i
     return leaf;
 }
 
+/* Add a leaf: its number is that of the set of classes, and its values, the first one highest, times the number of
+ * sets. Sets come in lexicographic order. */
+static inline void mcb__add_pack_entries(const mcb__pack *p, uint64_t K, uint64_t number, double *scores) {
+    uint64_t sets = p->sets, set = number % sets, values = number / sets, unit = p->most / sets, left = p->columns, with;
+    for (; left; K--, scores++) {
+        with = left == K ? sets : sets * left / K; /* sets that have this class */
+        if (set < with) {
+            unit /= p->n_values;
+            *scores += mcb__real(&p->value, values / unit);
+            values %= unit;
+            sets = with;
+            left--;
+        } else {
+            set -= with;
+            sets -= with;
+        }
+    }
+}
+
 /* Add the trees from <= t < to to the scores of a row. */
 MCB__INLINE void mcb__add_packed_inner(const mcb_model *m, const mcb__pack *p, const void *x, int values, uint64_t from,
                                        uint64_t to, double *scores) {
@@ -63,12 +82,7 @@ MCB__INLINE void mcb__add_packed_inner(const mcb_model *m, const mcb__pack *p, c
                 uint32_t k = mcb__bits(p->cls, t * p->class_bits, p->class_bits);
                 scores[k] += mcb__real(&p->value, mcb__bits(p->leaf, leaf * p->leaf_bits, p->leaf_bits));
             } else if (p->flags & MCB__PACK_ENTRIES) {
-                uint64_t bit = leaf * p->columns * p->entry_bits, n = p->columns;
-                uint32_t width = p->entry_bits - p->leaf_bits;
-                for (; n--; bit += p->entry_bits) {
-                    uint32_t v = mcb__bits(p->leaf, bit + width, p->leaf_bits);
-                    scores[mcb__bits(p->leaf, bit, width)] += mcb__real(&p->value, v);
-                }
+                mcb__add_pack_entries(p, m->n_classes, mcb__bits(p->leaf, leaf * p->leaf_bits, p->leaf_bits), scores);
             } else {
                 uint64_t bit = leaf * m->n_classes * p->leaf_bits;
                 uint32_t k;
