@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from shared import internals
 
 # Rounds after which models are looked at.
 ROUNDS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40, 48, 56, 67, 80, 95, 113, 135, 160, 190, 226, 270)
@@ -58,11 +59,8 @@ class Packed:
 
     def sizes(self, n):
         """Bytes of each form after n rounds."""
-        from pymcboost.model.model import Model
-
         data = self.model.truncate(n).to_bytes("tight")
-        sections = Model.from_bytes(data)._sections()
-        return [len(data), sections["PACK"].nbytes + sections["BIAS"].nbytes]
+        return [len(data), internals.bytes_of_sections(data, "PACK", "BIAS")]
 
 
 class LightGBM:
