@@ -146,7 +146,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         layout : {"list", "interval", "interval32", "packed", "tight"}, default="list"
             A list of stumps, or one table of intervals per feature, which is often faster for single rows and agrees
             with the list to about 1e-12 of the sum of the learners' magnitudes, or the same table in float32, half as
-            large, which agrees to 1e-7. Trees may be packed: few bits for a split and a leaf, the same scores; tight: fewest.
+            large, which agrees to 1e-7. Trees may be packed, or tight: few bits for splits and leaves, the same scores.
         leaves : {"float32", "float16", "int8"}, default="float32"
             Type of the leaves of trees: 16 bits round them to 3 digits; int8, of packed trees, to 255 values.
         offsets : dict of int to float, optional

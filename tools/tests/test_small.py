@@ -27,8 +27,8 @@ def test_points_are_the_first_that_reach_the_target():
 def test_a_search_goes_on_as_if_it_had_not_stopped():
     space = {"a": tuple(range(9)), "b": tuple(range(9))}
     rows = []
-    for n in range(12):
-        (params,) = [params for params, _ in zip(small.settings(space, (6, 6), rows), (0,), strict=False)]
+    for _ in range(12):
+        params = next(small.settings(space, (6, 6), rows))
         again = next(small.settings(space, (6, 6), list(rows)))
         assert params == again and json.dumps(params) not in {row["setting"] for row in rows}
         points = [[1, 0.1, 10 * params["a"] + params["b"]]]
@@ -46,7 +46,7 @@ def test_coarse_features_have_short_midpoints(how):
         assert (middle.astype(np.float16) == middle).mean() > 0.98
     else:
         steps = np.diff(middle) / np.diff(middle).min()
-        assert (steps == np.rint(steps)).all() and len(rounded) <= 130
+        assert (steps == np.rint(steps)).all() and len(rounded) <= 260
 
 
 def test_the_report(tmp_path):
