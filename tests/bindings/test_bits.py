@@ -102,8 +102,9 @@ def test_microcontrollers(target, form, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("layout", ["packed", "tight"])
 @pytest.mark.parametrize(("kilobytes", "rounds", "leaves", "accuracy"), [(4, 40, 8, 0.95), (8, 70, 16, 0.975)])
-def test_digits_without_floating_point(kilobytes, rounds, leaves, accuracy, tmp_path):
+def test_digits_without_floating_point(layout, kilobytes, rounds, leaves, accuracy, tmp_path):
     """Model, scorer and program fit in flash of so many kilobytes; nothing of the compiler's library is called."""
     files = [DATA / f"digits.{part}.libsvm" for part in ("train", "test")]
     data = [pymcboost.load_svmlight(file, n_features=64, base=1) for file in files]
@@ -112,7 +113,7 @@ def test_digits_without_floating_point(kilobytes, rounds, leaves, accuracy, tmp_
     fixed |= {"min_relative_gain": 0, "calibrate": None, "random_state": 0}
     params = {"n_estimators": rounds, "max_leaf_nodes": leaves, **fixed}
     model = pymcboost.VectorTreeBoostClassifier(**params).fit(*train).model_.with_meta({})
-    model = Model.from_bytes(model.to_bytes("packed"))
+    model = Model.from_bytes(model.to_bytes(layout))
     options = ("--target", "cortex-m0", "--form", "generated", "--integer", "int8")
     text, (flash, ram, code, tables), lines = microcontroller(tmp_path, model, test[0][:5], *options)
     assert flash < 1000 * kilobytes and len(model.to_bytes()) < 1000 * kilobytes
