@@ -45,7 +45,7 @@ def test_coarse_features_have_short_midpoints(how):
     if how == "half":
         assert (middle.astype(np.float16) == middle).mean() > 0.98
     else:
-        steps = np.diff(middle) / np.diff(middle).min()
+        steps = 2 * np.diff(middle) / np.diff(middle).min()
         assert (steps == np.rint(steps)).all() and len(rounded) <= 260
 
 
