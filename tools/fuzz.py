@@ -82,7 +82,7 @@ def packed_models(rng, classes, k):
     """Packed trees of a number, and of vectors."""
     for model in tree_models(rng, classes, k):
         if model.ensemble.base is None:
-            yield Model.from_bytes(model._changed().to_bytes("packed", "int8"))
+            yield from (Model.from_bytes(model._changed().to_bytes(form, "int8")) for form in ("packed", "tight"))
 
 
 def tree_models(rng, classes, k):

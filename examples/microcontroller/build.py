@@ -3,7 +3,8 @@
     python examples/microcontroller/build.py MODEL.mcb [ROWS] [--target cortex-m4] [--form generated] [--out FOLDER]
 
 ROWS holds float32 numbers; without it there is one row of zeros. The compiler is the package ziglang's. With --run the
-program runs in QEMU (Debian: qemu-system-arm, qemu-system-misc), and says how much stack it took.
+program runs in QEMU (Debian: qemu-system-arm, qemu-system-misc), and says how much stack it took. With --integer the
+generated scorer has no floating point, which a Cortex-M0 would have to compute by a library.
 """
 
 import argparse
@@ -16,45 +17,53 @@ import numpy as np
 
 import pymcboost
 from pymcboost.export import to_c
+from pymcboost.export.integers import Quantised
 
 HERE = Path(__file__).resolve().parent
 ARM = ["qemu-system-arm", "-machine"]
-# Options of zig, the board's files, the machine of QEMU.
+# Options of zig, the board's source and memory, the machine of QEMU.
 TARGETS = {
-    "cortex-m4": (["thumb-freestanding-eabi", "-mcpu=cortex_m4"], "arm", [*ARM, "mps2-an386"]),
-    "cortex-m7": (["thumb-freestanding-eabihf", "-mcpu=cortex_m7+fp_armv8d16"], "arm", [*ARM, "mps2-an500"]),
+    "cortex-m0": (["thumb-freestanding-eabi", "-mcpu=cortex_m0"], "arm", "microbit.ld", [*ARM, "microbit"]),
+    "cortex-m4": (["thumb-freestanding-eabi", "-mcpu=cortex_m4"], "arm", "mps2.ld", [*ARM, "mps2-an386"]),
+    "cortex-m7": (["thumb-freestanding-eabihf", "-mcpu=cortex_m7+fp_armv8d16"], "arm", "mps2.ld", [*ARM, "mps2-an500"]),
     "riscv32": (
         ["riscv32-freestanding-none", "-mcpu=generic_rv32+m+a+c", "-mcmodel=medany"],
         "riscv",
+        "riscv.ld",
         ["qemu-system-riscv32", "-bios", "none", "-machine", "virt"],
     ),
 }
-FLAGS = ["-std=c99", "-Os", "-Wall", "-Wextra", "-Werror", "-fno-sanitize=all"]
+FLAGS = ["-std=c99", "-Os", "-Wall", "-Wextra", "-Werror", "-fno-sanitize=all", "-fno-unwind-tables"]
 # mcb.h has no vectors here: they are code, and these processors have none.
 FLAGS += ["-DMCB_NO_VECTOR", "-ffunction-sections", "-fdata-sections"]
 LINK = ["-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-e,reset"]
 # Of sections in ELF files.
-WRITABLE, ALLOCATED, NO_BITS = 1, 2, 8
+WRITABLE, ALLOCATED, EXECUTED, NO_BITS, SYMBOLS = 1, 2, 4, 8, 2
 
 
-def write_headers(model, rows, form, out):
+def write_headers(model, rows, options):
     """model.h and rows.h of score.c; numbers that may be NaN are there as their bits."""
     if model.classes_.dtype.kind not in "iu":
         sys.exit("build.py: the labels of the model are texts, and score.c prints integers; train it with integers")
-    if form == "generated":
-        text = to_c(model, "m", header=True)
+    rows, feature, bits, out = np.ascontiguousarray(rows, dtype=np.float32), "float", "uint32_t", options.out
+    if options.integer:
+        feature = bits = Quantised(model, options.integer, rows).input
+    if options.form == "generated":
+        text = to_c(model, "m", header=True, integer=options.integer, rows=rows if options.integer else None)
     else:
         text = f"static const unsigned char model_bytes[] = {{{listed(model.to_bytes())}}};\n"
     (out / "model.h").write_text(text)
     labels = (f"(int64_t){int(label) % (1 << 64):#x}u" for label in model.classes_)
-    bits = np.ascontiguousarray(rows, dtype=np.float32).view(np.uint32)
+    numbers = rows.view(np.uint32) if bits == "uint32_t" else rows.astype(np.int64)
     (out / "rows.h").write_text(f"""\
 #include <stdint.h>
 #define N_ROWS {len(rows)}
 #define N_CLASSES {model.n_classes_}
 #define N_FEATURES {model.n_features_in_}
+#define FEATURE {feature}
+#define SCORE {"int32_t" if options.integer else "double"}
 static const int64_t labels[N_CLASSES] = {{{", ".join(labels)}}};
-static const uint32_t rows[N_ROWS * N_FEATURES] = {{{listed(bits.ravel())}}};
+static const {bits} rows[N_ROWS * N_FEATURES] = {{{listed(numbers.ravel())}}};
 """)
 
 
@@ -64,37 +73,75 @@ def listed(numbers):
     return ",\n".join(",".join(words[i : i + 20]) for i in range(0, len(words), 20))
 
 
-def compile_program(target, form, out):
-    """The program of the headers in `out`."""
-    (triple, *machine), board, _ = TARGETS[target]
+def compiler(options):
+    """The command, without files."""
+    (triple, *machine), *_ = TARGETS[options.target]
+    includes = [f"-I{folder}" for folder in (options.out, HERE, HERE.parent / "freestanding", pymcboost.get_include())]
+    more = ["-DGENERATED"] * (options.form == "generated") + ["-DINTEGER"] * bool(options.integer)
+    return [sys.executable, "-m", "ziglang", "cc", "-target", triple, *machine, *FLAGS, *more, *includes]
+
+
+def compile_program(options):
+    """The program of the headers in the folder."""
+    (_, board, memories, _), out = TARGETS[options.target], options.out
     sources = [HERE / name for name in ("score.c", "start.c", f"{board}.c")]
-    includes = [f"-I{folder}" for folder in (out, HERE, HERE.parent / "freestanding", pymcboost.get_include())]
-    script = out / "score.ld"
-    script.write_text("".join((HERE / name).read_text() for name in (f"{board}.ld", "sections.ld")))
-    more = ["-DGENERATED"] if form == "generated" else []
-    program = out / "score.elf"
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", triple, *machine, *FLAGS, *more, *includes, *LINK]
-    subprocess.run([str(word) for word in (*command, f"-Wl,-T,{script}", *sources, "-o", program)], check=True)
+    script, program = out / "score.ld", out / "score.elf"
+    script.write_text("".join((HERE / name).read_text() for name in (memories, "sections.ld")))
+    command = [*compiler(options), *LINK, f"-Wl,-T,{script}", *sources, "-o", program]
+    subprocess.run([str(word) for word in command], check=True)
     return program
 
 
-def memory(program):
-    """(flash, RAM) in bytes of a program: what its sections of an ELF file of 32 bits take."""
-    data = program.read_bytes()
+def compile_scorer(options):
+    """Nothing but the generated scorer, not linked."""
+    source, scorer = options.out / "only.c", options.out / "only.o"
+    source.write_text(f"""\
+#include "model.h"
+int classify(const {"float" if not options.integer else "void"} *x);
+int classify(const {"float" if not options.integer else "void"} *x) {{ return m_predict(x); }}
+""")
+    subprocess.run([str(word) for word in (*compiler(options), "-c", source, "-o", scorer)], check=True)
+    return scorer
+
+
+def sections(data):
+    """(kind, flags, offset, size, number of another section) of the sections of an ELF file of 32 bits."""
     (table,) = struct.unpack_from("<I", data, 32)
     size, count = struct.unpack_from("<HH", data, 46)
-    flash = ram = 0
     for i in range(count):
-        _, kind, flags, _, _, length = struct.unpack_from("<6I", data, table + i * size)
+        _, kind, flags, _, offset, length, other = struct.unpack_from("<7I", data, table + i * size)
+        yield kind, flags, offset, length, other
+
+
+def memory(program):
+    """(flash, RAM) in bytes of a program: what its sections take."""
+    flash = ram = 0
+    for kind, flags, _, length, _ in sections(program.read_bytes()):
         if flags & ALLOCATED:
             flash += length * (kind != NO_BITS)
             ram += length * bool(flags & WRITABLE)
     return flash, ram
 
 
+def parts(scorer):
+    """Of what is not linked: bytes of code and of tables, and the functions of the compiler's library that it calls."""
+    data = scorer.read_bytes()
+    found = list(sections(data))
+    kept = [(flags & EXECUTED, length) for _, flags, _, length, _ in found if flags & ALLOCATED]
+    code, tables = (sum(length for run, length in kept if bool(run) == wanted) for wanted in (True, False))
+    _, _, begin, length, names = next(entry for entry in found if entry[0] == SYMBOLS)
+    called = []
+    for at in range(begin, begin + length, 16):
+        name, _, _, _, _, section = struct.unpack_from("<IIIBBH", data, at)
+        if name and section == 0:
+            text = found[names][2] + name
+            called.append(data[text : data.index(0, text)].decode())
+    return code, tables, called
+
+
 def simulate(target, program):
     """Lines that the program prints in QEMU."""
-    command = [*TARGETS[target][2], "-nographic", "-monitor", "none", "-serial", "none", "-kernel", str(program)]
+    command = [*TARGETS[target][3], "-nographic", "-monitor", "none", "-serial", "none", "-kernel", str(program)]
     command += ["-semihosting-config", "enable=on,target=native,chardev=said", "-chardev", "stdio,id=said"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     return (done.stdout + done.stderr).splitlines()
@@ -108,15 +155,24 @@ def main(argv=None):
     parser.add_argument("--target", choices=TARGETS, default="cortex-m4")
     parser.add_argument("--form", choices=("header", "generated"), default="header", help="mcb.h, or C of the model")
     parser.add_argument("--out", type=Path, default=Path("microcontroller-out"), help="folder of score.elf")
+    integers = ("int8", "int16", "int32")
+    parser.add_argument("--integer", choices=integers, help="with --form generated: sums of integers of this type")
     parser.add_argument("--run", action="store_true", help="run it in QEMU")
     options = parser.parse_args(argv)
+    if options.target == "cortex-m0" and options.form == "header":
+        parser.error("mcb.h takes 34 kB of stack to check a file, this board has 16 kB: give --form generated")
+    if options.integer and options.form != "generated":
+        parser.error("--integer is for --form generated")
     model = pymcboost.load_model(options.model)
     numbers = np.fromfile(options.rows, "<f4") if options.rows else np.zeros(model.n_features_in_, dtype=np.float32)
     options.out.mkdir(parents=True, exist_ok=True)
-    write_headers(model, numbers.reshape(-1, model.n_features_in_), options.form, options.out)
-    program = compile_program(options.target, options.form, options.out)
+    write_headers(model, numbers.reshape(-1, model.n_features_in_), options)
+    program = compile_program(options)
     flash, ram = memory(program)
     print(f"{options.target}, {options.form}: flash {flash:,} bytes, RAM {ram:,} bytes without the stack")
+    if options.form == "generated":
+        code, tables, called = parts(compile_scorer(options))
+        print(f"the scorer: {code:,} bytes of code, {tables:,} of tables; it calls {', '.join(called) or 'nothing'}")
     if options.run:
         print("\n".join(simulate(options.target, program)))
 

@@ -1,7 +1,7 @@
 /* Score the rows of rows.h without an operating system, with the model of model.h: the bytes of a file for mcb.h, or, with
  * GENERATED, C that pymcboost has made of the model. build.py writes both headers.
  *
- * Prints for each row the label and the bits of the scores, then how many bytes of stack it took. */
+ * Prints for each row the label and the bits of the scores, or, with INTEGER, the scores; then how many bytes of stack it took. */
 #include "board.h"
 #include "model.h"
 #include "rows.h"
@@ -11,10 +11,10 @@
 
 extern unsigned char stack_low[], stack_top[];
 
-static double scores[N_CLASSES];
+static SCORE scores[N_CLASSES];
 
 #ifdef GENERATED
-static uint32_t predict(const float *row) {
+static uint32_t predict(const FEATURE *row) {
     m_scores(row, scores);
     return (uint32_t)m_predict(row);
 }
@@ -26,6 +26,7 @@ static mcb_model model;
 static uint32_t predict(const float *row) { return mcb_predict(&model, row, scores); }
 #endif
 
+#ifndef INTEGER
 static void print_bits(double number) {
     union { double number; uint64_t bits; } both;
     char text[18] = " ";
@@ -34,9 +35,12 @@ static void print_bits(double number) {
     text[17] = 0;
     board_print(text);
 }
+#endif
 
-static void print_number(uint64_t number, int negative) {
+static void print_number(int64_t signed_number) {
     char text[22];
+    int negative = signed_number < 0;
+    uint64_t number = negative ? 0 - (uint64_t)signed_number : (uint64_t)signed_number;
     int at = 21;
     text[at] = 0;
     do text[--at] = (char)('0' + number % 10);
@@ -69,16 +73,22 @@ int main(void) {
     }
 #endif
     for (size_t r = 0; r < N_ROWS; r++) {
-        static float row[N_FEATURES];
+        static FEATURE row[N_FEATURES];
         memcpy(row, rows + r * N_FEATURES, sizeof row);
         uint32_t k = predict(row);
-        int64_t label = labels[k];
-        print_number(label < 0 ? 0 - (uint64_t)label : (uint64_t)label, label < 0);
-        for (size_t j = 0; j < N_CLASSES; j++) print_bits(scores[j]);
+        print_number(labels[k]);
+        for (size_t j = 0; j < N_CLASSES; j++) {
+#ifdef INTEGER
+            board_print(" ");
+            print_number(scores[j]);
+#else
+            print_bits(scores[j]);
+#endif
+        }
         board_print("\n");
     }
     board_print("stack ");
-    print_number(used(), 0);
+    print_number((int64_t)used());
     board_print("\n");
     return 0;
 }

@@ -144,7 +144,7 @@ class VectorTreeBoost(Booster):
 
     def layouts(self):
         """With few values of leaves, packed, too."""
-        return ("list",) if self.params.leaf_levels is None else ("list", "packed")
+        return ("list",) if self.params.leaf_levels is None else ("list", "packed", "tight")
 
     @property
     def narrow(self):

@@ -65,13 +65,13 @@ def make_parser():
     parser.add_argument(
         "--leaves",
         choices=("float32", "float16", "int8"),
-        help="type of the leaves of trees; float16 rounds them to 3 digits, int8, with --layout packed, to 255 values "
-        "(default: as they are)",
+        help="type of the leaves of trees; float16 rounds them to 3 digits, int8, with --layout packed or tight, to "
+        "255 values (default: as they are)",
     )
     parser.add_argument(
         "--layout",
-        choices=("list", "interval", "interval32", "packed"),
-        help="packed: a few bits for each split and leaf of trees; with --to mcb, tables of intervals "
+        choices=("list", "interval", "interval32", "packed", "tight"),
+        help="packed: a few bits for each split and leaf of trees; tight: fewest; with --to mcb, tables of intervals "
         "in place of a list of stumps (default: as it is)",
     )
     add_rows(parser)
@@ -84,11 +84,9 @@ def parse(argv):
     """Return the arguments as a namespace."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
-    c = arguments.to == "c" and arguments.layout in ("list", "packed")
+    c = arguments.to == "c" and arguments.layout in ("list", "packed", "tight")
     if arguments.layout and arguments.to != "mcb" and not c:
-        parser.error("--layout is for --to mcb; list and packed are for --to c, too")
-    if arguments.layout == "packed" and arguments.integer:
-        parser.error("--layout packed is not for --integer")
+        parser.error("--layout is for --to mcb; list, packed and tight are for --to c, too")
     if arguments.leaves in ("float16", "int8") and arguments.source != "mcb":
         parser.error(
             f"--leaves {arguments.leaves} is for model files: leaves of another library would be further from its own"

@@ -54,7 +54,7 @@ Train a boosted classifier on a file in LIBSVM format, CSV or Parquet and write 
 CHECKPOINT_EVERY = 300
 # Rows of a cache that are scored at once.
 SCORED = 1 << 16
-LAYOUTS = ("list", "interval", "interval32", "packed")
+LAYOUTS = ("list", "interval", "interval32", "packed", "tight")
 
 
 def main(argv=None):
@@ -80,7 +80,7 @@ def parse(argv, alone=False):
         raise UsageError(f"--layout {arguments.layout} has no room for --categorical-features; leave one of them out")
     if arguments.layout not in estimator.layouts():
         remedy = "is for stumps whose scores are summed; leave it out"
-        if arguments.layout == "packed":
+        if arguments.layout in ("packed", "tight"):
             remedy = "is for vector-tree with --leaf-levels and no categories; mcboost-convert packs other trees, too"
         raise UsageError(f"--layout {arguments.layout} {remedy}")
     return arguments, estimator, weights
@@ -143,7 +143,8 @@ def _add_data_options(group):
         choices=LAYOUTS,
         default="list",
         help="layout of the model file: all in order, or stumps merged per feature into a table of float64 or, half as "
-        "large, of float32; packed, with --leaf-levels: trees in a few bits for each split and leaf (default: list)",
+        "large, of float32; packed, with --leaf-levels: trees in a few bits for each split and leaf; tight: in "
+        "fewest (default: list)",
     )
     group.add_argument(
         "--checkpoint",

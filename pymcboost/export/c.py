@@ -186,8 +186,7 @@ class _File:
         yield from [f"#ifndef {guard}", f"#define {guard}", ""] if self.header else []
         yield from ["#include <stddef.h>", "#include <stdint.h>", "", *signatures, ""]
         body = {1: self.stumps, 2: self.intervals, 3: self.trees, 5: self.linear}[ensemble.KIND]
-        packed = self.model.layout == "packed" and self.form is None
-        arrays, helpers, declared, loop = self.packed() if packed else body()
+        arrays, helpers, declared, loop = self.packed() if self.model.layout in ("packed", "tight") else body()
         for name, values in {"bias": ensemble.bias, **arrays}.items():
             yield from [*array(f"{self.name}_{name}", values), ""]
         if self.input == "uint32_t":
@@ -250,7 +249,7 @@ class _File:
 
     def packed(self):
         """The same of packed trees."""
-        arrays, helpers, declared, loop, words = packed_trees(self.model)
+        arrays, helpers, declared, loop, words = packed_trees(self.model, self.form)
         self.words |= words
         return arrays, helpers, declared, loop
 

@@ -73,6 +73,10 @@ class Quantised:
         if self.bound > LARGEST:
             raise ValueError(f"integer={kind!r}: a sum could reach {self.bound}, beyond 32 bits")
 
+    def leaves(self, values):
+        """Values of leaves as integers."""
+        return self._rounded(values, self.kind)
+
     def _rounded(self, values, kind):
         return np.rint(values.astype(np.float64) * self.scale).astype(kind)
 

@@ -147,7 +147,7 @@ class EarlyExit:
             raise ValueError(f"way must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
         if self._kind.no_stages is not None and way not in self._own_exits():
             raise ValueError(f"an early exit leaves learners out; this model has none ({self._kind.NAME})")
-        if self._kind.layout_of(self._sections()) == "packed":
+        if self._kind.layout_of(self._sections()) in ("packed", "tight"):
             raise ValueError("a packed model has no early exits; save it with layout='list' first")
         if self.link == "sigmoid":
             raise ValueError("an early exit gives one label; rows of this model have any number of them")

@@ -23,7 +23,7 @@ from pymcboost.model.stages import Stages
 from pymcboost.model.temperature import Calibration
 from pymcboost.threads import counted
 
-Layout = Literal["list", "interval", "interval32", "packed"]
+Layout = Literal["list", "interval", "interval32", "packed", "tight"]
 Leaves = Literal["float32", "float16", "int8"]
 
 __all__ = ["Model", "ModelFormatError", "load_model"]
@@ -143,10 +143,10 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
             2 F (pairwise exponential loss).
         meta : dict, optional
             What JSON can hold; only for information.
-        layout : {"list", "interval", "interval32", "packed"}, default="list"
+        layout : {"list", "interval", "interval32", "packed", "tight"}, default="list"
             A list of stumps, or one table of intervals per feature, which is often faster for single rows and agrees
             with the list to about 1e-12 of the sum of the learners' magnitudes, or the same table in float32, half as
-            large, which agrees to 1e-7. Trees may be packed: a few bits for each split and leaf, the same scores.
+            large, which agrees to 1e-7. Trees may be packed, or tight: few bits for splits and leaves, the same scores.
         leaves : {"float32", "float16", "int8"}, default="float32"
             Type of the leaves of trees: 16 bits round them to 3 digits; int8, of packed trees, to 255 values.
         offsets : dict of int to float, optional
@@ -399,7 +399,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         ----------
         path : str or path-like
             A file that is there already is replaced, whatever it holds. Its folder must exist.
-        layout : {"list", "interval", "interval32", "packed"}, optional
+        layout : {"list", "interval", "interval32", "packed", "tight"}, optional
             See `from_ensemble`; None keeps the layout.
         leaves : {"float32", "float16", "int8"}, optional
             See `from_ensemble`; None keeps the type.

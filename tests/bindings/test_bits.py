@@ -1,7 +1,9 @@
 """The same bits in Python, C, C++, Rust and WebAssembly, for every kind of model."""
 
+import itertools
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,9 +14,11 @@ from c.build import STRICT, build
 from reference.scoring import random_rows, random_trees
 
 import pymcboost
+from pymcboost.export import integer_labels
 from pymcboost.model.model import Model
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+DATA = EXAMPLES.parent / "data"
 C = Path(__file__).resolve().parents[1] / "c"
 
 
@@ -64,23 +68,60 @@ def test_webassembly(tmp_path):
         run(node, folder / "score.mjs", wasm, tmp_path / "model.mcb", tmp_path / "rows")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["header", "generated"])
-@pytest.mark.parametrize(("target", "qemu"), [("cortex-m4", "arm"), ("cortex-m7", "arm"), ("riscv32", "riscv32")])
-def test_microcontrollers(target, qemu, form, tmp_path):
+def microcontroller(folder, model, rows, *options):
+    """What the example prints of a model and rows: flash, RAM, more sizes, and what QEMU says where it is installed."""
     zig()
+    model.save(folder / "model.mcb")
+    rows.astype("<f4").tofile(folder / "rows")
+    command = [sys.executable, EXAMPLES / "microcontroller" / "build.py", folder / "model.mcb", folder / "rows"]
+    command += [*options, "--out", folder]
+    text = run(*command)
+    sizes = [int(one.replace(",", "")) for one in re.findall(r"([\d,]+)(?: bytes| of tables)", text)]
+    emulator = f"qemu-system-{'riscv32' if 'riscv32' in options else 'arm'}"
+    lines = run(*command, "--run").splitlines() if shutil.which(emulator) else None
+    return text, sizes, lines and lines[len(text.splitlines()) :]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "form"),
+    [("cortex-m0", "generated"), *itertools.product(("cortex-m4", "cortex-m7", "riscv32"), ("header", "generated"))],
+)
+def test_microcontrollers(target, form, tmp_path):
     trees, rows = random_trees(20, 9, 5, "vector"), random_rows(7, 9)
     model = Model.from_ensemble(trees, [-7, 0, 3, 9, 1 << 40], layout="packed", leaves="int8")
-    model.save(tmp_path / "model.mcb")
-    rows.astype("<f4").tofile(tmp_path / "rows")
-    command = [sys.executable, EXAMPLES / "microcontroller" / "build.py", tmp_path / "model.mcb", tmp_path / "rows"]
-    command += ["--target", target, "--form", form, "--out", tmp_path]
-    flash, ram = (int(one.replace(",", "")) for one in re.findall(r"([\d,]+) bytes", run(*command)))
+    _, (flash, ram, *_), lines = microcontroller(tmp_path, model, rows, "--target", target, "--form", form)
     assert (flash, ram) < ((12_000, 1000) if form == "generated" else (90_000, 3000))
-    needed(f"qemu-system-{qemu}")
-    lines = run(*command, "--run").splitlines()[1:]
     bits = model.raw_scores(rows).view(np.uint64)
     wanted = [" ".join([str(a), *(f"{one:016x}" for one in b)]) for a, b in zip(model.predict(rows), bits, strict=True)]
+    if lines is None:
+        pytest.skip("QEMU is not installed")
     assert lines[:-1] == wanted
     assert lines[-1].startswith("stack ")
     assert int(lines[-1].split()[1]) < (1000 if form == "generated" else 40_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["packed", "tight"])
+@pytest.mark.parametrize(("kilobytes", "rounds", "leaves", "accuracy"), [(4, 40, 8, 0.95), (8, 70, 16, 0.975)])
+def test_digits_without_floating_point(layout, kilobytes, rounds, leaves, accuracy, tmp_path):
+    """Model, scorer and program fit in flash of so many kilobytes; nothing of the compiler's library is called."""
+    files = [DATA / f"digits.{part}.libsvm" for part in ("train", "test")]
+    data = [pymcboost.load_svmlight(file, n_features=64, base=1) for file in files]
+    train, test = ((np.asarray(part.X, dtype=np.float32), part.y) for part in data)
+    fixed = {"learning_rate": 0.5, "leaf_levels": 1, "threshold_penalty": 0.1, "split_columns": None}
+    fixed |= {"min_relative_gain": 0, "calibrate": None, "random_state": 0}
+    params = {"n_estimators": rounds, "max_leaf_nodes": leaves, **fixed}
+    model = pymcboost.VectorTreeBoostClassifier(**params).fit(*train).model_.with_meta({})
+    model = Model.from_bytes(model.to_bytes(layout))
+    options = ("--target", "cortex-m0", "--form", "generated", "--integer", "int8")
+    text, (flash, ram, code, tables), lines = microcontroller(tmp_path, model, test[0][:5], *options)
+    assert flash < 1000 * kilobytes and len(model.to_bytes()) < 1000 * kilobytes
+    assert code < 500 and tables < 1000 * kilobytes and "it calls nothing" in text
+    labels = integer_labels(model, "int8", test[0])
+    assert (labels == model.predict_codes(test[0])).all()
+    assert (labels == test[1]).mean() >= accuracy
+    if lines is None:
+        pytest.skip("QEMU is not installed")
+    assert [int(line.split()[0]) for line in lines[:-1]] == labels[:5].tolist()
+    assert ram + int(lines[-1].split()[1]) < 1000

@@ -61,6 +61,7 @@ def test_there_are_golden_files():
         "linear",
         "kernel",
         "packed",
+        "tight",
     }
 
 
@@ -163,6 +164,12 @@ def write_missing():
             )
             model = Model.from_ensemble(trees, classes, link=link, layout="packed", leaves="int8")
             write(f"v1-packed-{k}-{mode}", model, random_rows(12, trees.n_features))
+            if mode == "vector" and k > 2:
+                trees = replace(trees, leaf=trees.leaf * (np.arange(k) % 4 == 1))
+            if k == 3:
+                trees = replace(trees, threshold=np.rint(4 * trees.threshold).clip(-90, 90) / np.float32(4))
+            model = Model.from_ensemble(trees, classes, link=link, layout="tight", leaves="int8")
+            write(f"v1-tight-{k}-{mode}", model, random_rows(12, trees.n_features))
         machines = {f"linear-{k}": random_linear({3: 21, 2: 4, 11: 515}[k], k, seed=k)}
         for kernel, scaled in {
             3: (("poly", True), ("linear", False)),

@@ -62,6 +62,13 @@ FEW = replace(FEW, nan_left=np.zeros(len(FEW.feature), bool), leaf=np.rint(FEW.l
 PACK = Model.from_ensemble(FEW, [1, 2, 9], layout="packed").to_bytes()
 OWN = replace(FEW, leaf=FEW.leaf[:, 0], cls=np.arange(len(FEW)) % 3)
 OWN = Model.from_ensemble(OWN, [1, 2, 9], layout="packed").to_bytes()
+ONE_EACH = np.float32(np.arange(len(FEW.leaf))[:, None] % 3 == np.arange(3))
+TIGHT = replace(FEW, leaf=FEW.leaf * ONE_EACH, threshold=np.rint(4 * FEW.threshold) / np.float32(4))
+MANY_SETS = random_trees(5, 7, 99, "vector", splits=(2, 9))
+MANY_SETS = replace(MANY_SETS, leaf=np.float32(np.arange(99) == np.arange(len(MANY_SETS.leaf))[:, None] % 50))
+MANY_SETS.leaf[::2] *= 2
+MANY_SETS = Model.from_ensemble(MANY_SETS, range(99), layout="tight").to_bytes()
+TIGHT = Model.from_ensemble(TIGHT, [1, 2, 9], layout="tight").to_bytes()
 EXITS = (
     Model.from_bytes(VECTOR)
     ._changed(
@@ -142,7 +149,8 @@ def parts(data):
     """Where the parts of PACK begin: features, offsets, thresholds, values, sizes, classes, splits, leaves."""
     head = struct.unpack_from("<IIIIIH10B", parse(data).find(b"PACK")[2])
     n, s, cuts, used, _, values, flags, size, *split, leaf, cls, feature, first, _ = head
-    lengths = [used << (feature - 1), used + 1 << (first - 1), cuts * (2 if flags & 4 else 4)]
+    lengths = [used << (feature - 1), used + 1 << (first - 1)]
+    lengths += [8 + cuts if flags & 64 else cuts * (2 if flags & 4 else 4)]
     lengths += [values * (2 if flags & 8 else 4), -(-n * size // 8), -(-n * cls // 8), -(-s * sum(split) // 8)]
     return [32, *(32 + np.cumsum(lengths)).tolist()]
 
@@ -556,6 +564,19 @@ CASES = [
     ("MCB_E_RIGHT", lambda: edited(PACK, b"PACK", "B", all_right)),
     ("MCB_E_TREE_CLASS", lambda: edited(OWN, b"PACK", "B", fill(parts(OWN)[5], parts(OWN)[6], 255))),
     ("MCB_E_PACK_LEAF", lambda: edited(PACK, b"PACK", "B", fill(parts(PACK)[7], None, 255))),
+    *[
+        ("MCB_E_PACK", lambda at=at, value=value: edited(TIGHT, b"PACK", "B", put(at, value)))
+        for at, value in ((22, 249), (22, 252), (31, 0), (31, 4), (20, 0), (24, 1), (26, 3), (27, 33), (28, 1))
+    ],
+    *[("MCB_E_PACK_SIZE", lambda at=at: edited(TIGHT, b"PACK", "B", add(at, 1))) for at in (8, 20, 25, 27)],
+    ("MCB_E_PACK", lambda: edited(MANY_SETS, b"PACK", "B", put(31, 9))),
+    ("MCB_E_PACK", lambda: edited(MANY_SETS, b"PACK", "B", put(31, 6))),
+    ("MCB_E_THRESHOLD", lambda: edited(TIGHT, b"PACK", "B", lambda v: nan_at(v, parts(TIGHT)[2], 4))),
+    ("MCB_E_THRESHOLD", lambda: edited(TIGHT, b"PACK", "B", put(parts(TIGHT)[2] + 7, 0x7C))),
+    ("MCB_E_PACK_SPLIT", lambda: edited(TIGHT, b"PACK", "B", fill(parts(TIGHT)[6], parts(TIGHT)[7], 255))),
+    ("MCB_E_RIGHT", lambda: edited(TIGHT, b"PACK", "B", fill(parts(TIGHT)[6], parts(TIGHT)[7], 0))),
+    ("MCB_E_RIGHT", lambda: edited(TIGHT, b"PACK", "B", fill(parts(TIGHT)[6], parts(TIGHT)[7], 0x63))),
+    ("MCB_E_PACK_LEAF", lambda: edited(TIGHT, b"PACK", "B", fill(parts(TIGHT)[7], None, 255))),
     *[("MCB_E_CODE", lambda value=value: edited(CODED, b"CODE", "f", put(-1, value))) for value in (np.inf, np.nan)],
     ("MCB_E_CODE_ALONE", lambda: without(CODED, b"TCLS")),
     ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, bytes(24))),

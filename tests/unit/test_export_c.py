@@ -150,6 +150,35 @@ def test_integers(tmp_path, name, kind):
     assert unequal == 0 or kind == "int8"
 
 
+@pytest.mark.parametrize("entries", [1, 2, 4])
+def test_tight_leaves(tmp_path, entries):
+    """Numbers that stand for the values of some classes, or of all."""
+    trees = random_trees(30, 9, 4, "vector", splits=(0, 9))
+    there = (np.arange(4) + np.arange(len(trees.leaf))[:, None]) % 5 < entries
+    model = Model.from_ensemble(replace(trees, leaf=np.sign(trees.leaf) * there), range(4), layout="tight")
+    assert model._sections()["PACK"][31] == entries
+    check(tmp_path, model)
+
+
+@pytest.mark.parametrize("given", ["uint32", "int8"])
+@pytest.mark.parametrize("mode", ["vector", "scalar"])
+@pytest.mark.parametrize("layout", ["packed", "tight"])
+def test_packed_trees_in_integers(tmp_path, layout, mode, given):
+    """The integers of the same trees as a list, and neither a float nor a double."""
+    trees = random_trees(30, 300, 4, mode, splits=(0, 9))
+    packed = Model.from_ensemble(trees, range(4), layout=layout, leaves="int8")
+    plain = Model.from_bytes(packed.to_bytes("list"))
+    X = random_rows(300, 300) if given == "uint32" else np.random.default_rng(0).integers(-2, 3, size=(300, 300))
+    rows = {} if given == "uint32" else {"rows": X}
+    assert packed.ensemble.nan_left.any()
+    text = to_c(packed, integer="int8", **rows)
+    assert "model_bits" in text and f"const {given}_t *x" in text
+    assert not re.search(r"float\b(?!32|ing)|double", text)
+    results = [compiled(one, tmp_path, integer="int8", **rows)[0](X) for one in (packed, plain)]
+    assert results[0][0].tolist() == results[1][0].tolist()
+    assert (results[0][1] == integer_labels(packed, "int8", X)).all()
+
+
 @pytest.mark.parametrize(
     "low, high, type_",
     [(0, 200, "uint8"), (-100, 100, "int8"), (0, 60000, "uint16"), (-300, 3, "int16"), (0, 1e6, "int32")],

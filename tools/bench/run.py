@@ -5,6 +5,7 @@
     python tools/bench.py trees [--data letter covtype] [--rounds 100] [--threads 1 2] [--algorithms ...] [--peers ...]
     python tools/bench.py guard --against COMMIT     this tree against another commit (bench_guard.py)
     python tools/bench.py pareto [--data digits]     error against one-row time and bytes (bench/pareto.py)
+    python tools/bench.py small [--data digits]      bytes of models at equal error (bench/small.py)
     python tools/bench.py --markdown results/bench.json [--into docs/benchmarks.md]
 
 Competitors are timed in turn (A B A B), after one untimed run each, and the best and the median of several runs are
@@ -36,7 +37,6 @@ from bench import (  # noqa: F401
     machines,
     multiboost,
     rows,
-    small,
     stream,
     stumps,
     svmlight,
@@ -119,6 +119,10 @@ def main(arguments=None):
         from bench import pareto  # the same
 
         return pareto.main(arguments[1:])
+    if arguments[:1] == ["small"]:
+        from bench import small  # the same
+
+        return small.main(arguments[1:])
     parser = make_parser()
     given = parser.parse_args(arguments)
     if given.list:

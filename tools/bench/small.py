@@ -1,189 +1,224 @@
-"""Bytes of models at equal error: packed trees against LightGBM's arrays and the files of XGBoost and CatBoost."""
+"""Bytes of models at equal error: packed trees against LightGBM's arrays and the files of others.
 
-import importlib.util
-import itertools
-import re
-import tempfile
+    python tools/bench.py small [--data digits pendigits] [--libraries LightGBM pymcboost] [--budget MINUTES]
+
+For each library settings are drawn, and then the best ones changed in one parameter. One training gives the models of
+all numbers of rounds. Errors are those of rows held out of the training part. The smallest model is chosen whose error
+is at most the least of LightGBM's and a standard error; it is trained on the whole training part, and the test part is
+read once. A killed run goes on where it was: results/small-search.csv has a row for each setting, results/small.csv
+one for each choice.
+"""
+
+import argparse
+import json
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
-from shared.datasets import EIGHT as SETS
-from shared.datasets import MOST, MOST_TEST, sampled_parts, stratified_rows
+from reproduce.journal import Journal, while_time
+from shared import measure
+from shared.datasets import EIGHT, sampled_parts, stratified_rows
+from shared.tables import markdown_table, put_between
 
-from bench.report import Report, benchmark
+from bench.pareto_models import present
+from bench.small_models import LIBRARIES, ROUNDS
 
-# Share of the training part that is held out, to choose.
-HELD_OUT = 0.2
-ROUNDS = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 56, 80, 100, 113, 160, 226, 320)
-MOST_ROUNDS = {"packed": 320, "LightGBM": 100, "XGBoost": 100, "CatBoost": 320}
-GRIDS = {
-    "packed": {
-        "max_leaf_nodes": (4, 8, 16, 32, 64),
-        "leaf_levels": (1, 3),
-        "learning_rate": (0.3, 0.6),
-        "threshold_penalty": (0.1,),
-    },
-    "LightGBM": {"num_leaves": (4, 8, 16, 31), "learning_rate": (0.1, 0.3)},
-    "XGBoost": {"max_leaves": (4, 8, 16, 31), "learning_rate": (0.3,)},
-    "CatBoost": {"depth": (4, 6), "learning_rate": (0.3,)},
-}
-# The files of each library whose bytes are compared.
-FORMS = {"packed": ("packed",), "LightGBM": ("float32", "float16"), "XGBoost": ("ubj",), "CatBoost": ("cbm",)}
+# Share of the training part that is held out; smaller sets are divided more than once, up to so often.
+HELD_OUT, ENOUGH, MOST_DIVISIONS = 0.2, 15_000, 3
+JUDGE, OWN = "LightGBM", "pymcboost"
+# Settings that are changed, and how many of a library's points are kept for each setting.
+PARENTS, KEPT = 5, 3
+KEY = ("data", "library", "setting")
+POINTS = ("target", "least_error", "points")
+CHOICE_KEY = ("data", "library", "form")
+CHOICE = ("target", "held_out_error", "bytes", "test_error", "rounds", "setting")
+# What is asked of the mean of the ratios of bytes: ours / theirs.
+BOUNDS = {"LightGBM float32": 0.1, "CatBoost cbm": 0.25}
+RESULTS = measure.ROOT / "results"
 
 
-def split(name):
-    """(fit, held-out, test) parts of a set, as pairs of features and codes."""
-    X, y, X_test, y_test = sampled_parts(name)
-    fit, held = stratified_rows(y, 0, HELD_OUT)
-    return (X[fit], y[fit]), (X[held], y[held]), (X_test, y_test)
+def divisions(X, y):
+    """(fit, held-out) parts of the training part, as pairs of features and codes."""
+    for seed in range(min(MOST_DIVISIONS, max(1, ENOUGH // len(y)))):
+        fit, held = stratified_rows(y, seed, HELD_OUT)
+        yield (X[fit], y[fit]), (X[held], y[held])
 
 
-class Packed:
-    """Vector trees with leaves on a grid, in a packed file without the information on the training."""
-
-    def __init__(self, X, y, params, rounds, threads):
-        from pymcboost import VectorTreeBoostClassifier
-
-        fixed = {"min_relative_gain": 0.0, "split_columns": None, "calibrate": None, "random_state": 0}
-        model = VectorTreeBoostClassifier(n_estimators=rounds, n_jobs=threads, **fixed, **params).fit(X, y).model_
-        self.model, self.rounds = model.with_meta({}), model.n_rounds
-
-    def sizes(self, n):
-        """Bytes of each form after n rounds."""
-        return [len(self.model.truncate(n).to_bytes("packed"))]
-
-    def predict(self, X, n):
-        """Codes of rows."""
-        return self.model.truncate(n).predict_codes(X)
+def tried(make, parts, params, target, most, threads):
+    """Least held-out error of a setting, and points (rounds, error, bytes of each form) that reach the target."""
+    models = [make(*fit, params, most, threads) for fit, _ in parts]
+    last = min(model.rounds for model in models)
+    wanted = [n for n in ROUNDS if n <= last]
+    wrong = np.zeros((len(parts), len(wanted)))
+    for at, (model, (_, held)) in enumerate(zip(models, parts, strict=True)):
+        wrong[at] = [(codes != held[1]).mean() for n, codes in model.stages(held[0], wanted)]
+    errors = wrong.mean(axis=0)
+    reached = np.flatnonzero(errors <= target)[: len(wanted) if target == 1 else KEPT]
+    points = []
+    for at in reached:
+        sizes = np.mean([model.sizes(wanted[at]) for model in models], axis=0)
+        points.append((wanted[at], round(float(errors[at]), 5), *sizes.round().astype(int).tolist()))
+    return float(errors.min()), points
 
 
-class LightGBM:
-    """Arrays: size of each tree, feature, threshold and children of each split, leaf values."""
+def settings(space, trials, rows):
+    """Yield settings that are not among the journal's rows: drawn ones, then the best ones with another value.
 
-    def __init__(self, X, y, params, rounds, threads):
-        import lightgbm
-
-        fixed = {"objective": "multiclass", "num_class": int(y.max()) + 1, "verbosity": -1, "num_threads": threads}
-        self.model = lightgbm.train({**fixed, **params}, lightgbm.Dataset(X, y), rounds)
-        self.rounds, self.wide = self.model.current_iteration(), X.shape[1] > 256
-
-    def sizes(self, n):
-        """Bytes of float32 and float16."""
-        text = self.model.model_to_string(num_iteration=n)
-        leaves = np.array([int(found) for found in re.findall(r"^num_leaves=(\d+)$", text, re.M)])
-        own = (1 + self.wide) + 2 * np.where(leaves > 127, 2, 1)
-        return [int((1 + (leaves - 1) * (own + real) + leaves * real).sum()) for real in (4, 2)]
-
-    def predict(self, X, n):
-        """Codes of rows."""
-        return self.model.predict(X, num_iteration=n).argmax(axis=1)
-
-
-class XGBoost:
-    """The file in universal binary JSON."""
-
-    def __init__(self, X, y, params, rounds, threads):
-        import xgboost
-
-        fixed = {"objective": "multi:softprob", "num_class": int(y.max()) + 1, "nthread": threads, "max_depth": 0}
-        fixed |= {"tree_method": "hist", "grow_policy": "lossguide"}
-        self.matrix = xgboost.DMatrix
-        self.model, self.rounds = xgboost.train({**fixed, **params}, xgboost.DMatrix(X, y), rounds), rounds
-
-    def sizes(self, n):
-        """Bytes of the file."""
-        return [len(self.model[:n].save_raw("ubj"))]
-
-    def predict(self, X, n):
-        """Codes of rows."""
-        return self.model.predict(self.matrix(X), iteration_range=(0, n)).argmax(axis=1)
+    What comes depends on the rows before alone, so that a run goes on as if it had not stopped.
+    """
+    drawn, changed = trials
+    while len(rows) < drawn + changed:
+        generator = np.random.default_rng([len(rows), 0x736D616C])
+        seen = {row["setting"] for row in rows}
+        best = sorted((row for row in rows if row["points"] != "[]"), key=smallest)[:PARENTS]
+        for _ in range(1000):
+            params = {name: values[generator.integers(len(values))] for name, values in space.items()}
+            if len(rows) >= drawn and best:
+                other, params = params, json.loads(best[generator.integers(len(best))]["setting"])
+                for name in generator.permutation(list(space))[: generator.integers(1, 3)]:
+                    params[name] = other[name]
+            if json.dumps(params) not in seen:
+                break
+        else:
+            return
+        yield params
 
 
-class CatBoost:
-    """The library's own file."""
-
-    def __init__(self, X, y, params, rounds, threads):
-        import catboost
-
-        self.model = catboost.CatBoostClassifier(
-            iterations=rounds, thread_count=threads, random_seed=0, verbose=False, allow_writing_files=False, **params
-        ).fit(X, y)
-        self.rounds = self.model.tree_count_
-
-    def sizes(self, n):
-        """Bytes of the file."""
-        model = self.model.copy()
-        model.shrink(ntree_end=n)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.cbm"
-            model.save_model(str(path))
-            return [path.stat().st_size]
-
-    def predict(self, X, n):
-        """Codes of rows."""
-        return self.model.predict(X, ntree_end=n).astype(np.int64).ravel()
+def smallest(row, at=0, target=1.0):
+    """Bytes of the smallest model of a row that reaches a target."""
+    return min((point[2 + at] for point in json.loads(row["points"]) if point[1] <= target), default=np.inf)
 
 
-def candidates(library, make, fit, held, options):
-    """(bytes of each form, held-out error, parameters, rounds, function of the test rows) of all models."""
-    grid = {name: values[: options.size(1, None)] for name, values in GRIDS[library].items()}
-    most = options.size(5, MOST_ROUNDS[library])
-    for values in itertools.product(*grid.values()):
-        params = dict(zip(grid, values, strict=True))
-        model = make(*fit, params, most, max(options.threads))
-        for n in [n for n in ROUNDS if n <= min(most, model.rounds)]:
-            error = float((model.predict(held[0], n) != held[1]).mean())
-            yield model.sizes(n), error, params, n, lambda X, model=model, n=n: model.predict(X, n)
+def rows_of(journal, name, library):
+    """The journal's rows of a set and a library."""
+    return [row for row in journal.rows if (row["data"], row["library"]) == (name, library)]
 
 
-@benchmark("small")
-def bench_small(options):
-    """Smallest models at equal error, in bytes."""
-    report = Report(
-        {
-            "equal error": "held-out error at most the least one of LightGBM's grid and a standard error of it",
-            "held out": f"{HELD_OUT:.0%} of the training part; the test part is looked at once for each library",
-            "LightGBM": "arrays: sizes, features, thresholds, children, leaves; as float16 the same error is assumed",
-            "packed": "whole file, without meta",
-            "grids": {name: {key: list(v) for key, v in grid.items()} for name, grid in GRIDS.items()},
-            "rows": f"{MOST} to train on, {MOST_TEST} to test on at most",
-        }
-    )
-    libraries = {"packed": Packed, "LightGBM": LightGBM, "XGBoost": XGBoost, "CatBoost": CatBoost}
-    for name in list(libraries)[1:]:
-        wanted = options.peers is None or name.lower() in options.peers
-        if not wanted or importlib.util.find_spec(name.lower()) is None:
-            report.notes.append(f"{name} is not installed, or was not asked for")
-            del libraries[name]
-    ratios = {}
-    for name in options.data or (SETS[:1] if options.quick else SETS):
-        measured(name, libraries, options, report, ratios)
-    for form, values in ratios.items():
-        report.add(f"mean of {len(values)} sets: packed / {form}", float(np.mean(values)), "x")
-    bounds = {"LightGBM float32": 0.1, "CatBoost cbm": 0.25}
-    for form in bounds.keys() & ratios.keys():
-        report.target(f"packed / {form}", float(np.mean(ratios[form])), bounds[form], at_most=True)
-    return report
+def target_of(journal, name, held):
+    """Error that models may have: the least of the judge's and a standard error of it."""
+    least = min(float(row["least_error"]) for row in rows_of(journal, name, JUDGE))
+    return round(least + float(np.sqrt(least * (1 - least) / held)), 5)
 
 
-def measured(name, libraries, options, report, ratios):
-    """Enter the smallest models of one set."""
-    fit, held, test = split(name)
-    found = {library: list(candidates(library, make, fit, held, options)) for library, make in libraries.items()}
-    least = min(error for _, error, *_ in found["LightGBM" if "LightGBM" in found else "packed"])
-    target, size = least + np.sqrt(least * (1 - least) / len(held[1])), {}
-    report.notes.append(f"{name}: {len(fit[1])} rows, held-out error at most {target:.3%}")
-    for library, models in found.items():
-        for at, form in enumerate(FORMS[library]):
-            good = [model for model in models if model[1] <= target]
-            label = library if form == library else f"{library} {form}"
-            if not good:
-                report.notes.append(f"{name}: no model of {label} reaches {target:.3%}")
-                continue
-            sizes, error, params, n, predict = min(good, key=lambda model, at=at: (model[0][at], model[1]))
-            size[label] = sizes[at]
-            wrong = float((predict(test[0]) != test[1]).mean())
-            report.add(f"{name}: {label}", sizes[at], "bytes", error=error, test_error=wrong, rounds=n, params=params)
-    for form in [form for form in size if form != "packed" and "packed" in size]:
-        ratios.setdefault(form, []).append(size["packed"] / size[form])
-        report.add(f"{name}: packed / {form}", size["packed"] / size[form], "x")
+def search(name, library, parts, target, journal, options):
+    """Try settings of a library on a set until there are enough."""
+    make = LIBRARIES[library][1]
+    trials = [max(1, int(count * options.share)) for count in make.TRIALS]
+    while True:
+        rows = rows_of(journal, name, library)
+        params = next(settings(make.space(len(parts[0][0][1])), trials, rows), None)
+        if params is None or not list(while_time([0], options.left())):
+            return
+        begin = time.process_time()
+        try:
+            least, points = tried(make, parts, params, target, min(make.MOST, options.rounds), options.threads)
+        except ValueError as error:
+            print(f"{name} {library}: {error}", file=sys.stderr)
+            return
+        seconds = round(time.process_time() - begin, 2)
+        found = {"target": target, "least_error": round(least, 5), "points": json.dumps(points), "seconds": seconds}
+        journal.add({"data": name, "library": library, "setting": json.dumps(params), **found})
+
+
+def choose(name, library, data, target, journal, chosen, options):
+    """Train the smallest models again and read the test part."""
+    X, y, X_test, y_test = data
+    make, ready = LIBRARIES[library][1], {}
+    for at, form in enumerate(make.FORMS):
+        unit = {"data": name, "library": library, "form": form}
+        rows = [row for row in rows_of(journal, name, library) if smallest(row, at, target) < np.inf]
+        if not chosen.missing([unit]):
+            continue
+        if not rows:
+            print(f"{name}: no model of {library} reaches {target:.3%}", file=sys.stderr)
+            continue
+        row = min(rows, key=lambda row, at=at: smallest(row, at, target))
+        points = [point for point in json.loads(row["points"]) if point[1] <= target]
+        n, error = min(points, key=lambda point, at=at: point[2 + at])[:2]
+        if (row["setting"], n) not in ready:
+            model = make(X, y, json.loads(row["setting"]), n, options.threads)
+            n = min(n, model.rounds)
+            (codes,) = (codes for _, codes in model.stages(X_test, [n]))
+            ready[row["setting"], n] = model.sizes(n), float((codes != y_test).mean())
+        sizes, wrong = ready[row["setting"], n]
+        found = {"target": target, "held_out_error": error, "bytes": sizes[at], "test_error": wrong, "rounds": n}
+        chosen.add({**unit, **found, "setting": row["setting"], "seconds": 0})
+
+
+def run_set(name, journal, chosen, options):
+    """Search and choose for one set; the judge comes first."""
+    data = sampled_parts(name)
+    parts = list(divisions(*data[:2]))
+    held = sum(len(part[1][1]) for part in parts)
+    for library in [JUDGE, *(library for library in options.libraries if library != JUDGE)]:
+        if not present(LIBRARIES[library][0]):
+            print(f"{library} is not installed", file=sys.stderr)
+            continue
+        target = 1 if library == JUDGE else target_of(journal, name, held)
+        search(name, library, parts, target, journal, options)
+        rows = rows_of(journal, name, library)
+        if rows and len(rows) >= sum(LIBRARIES[library][1].TRIALS) * options.share - 1:
+            choose(name, library, data, target_of(journal, name, held), journal, chosen, options)
+
+
+def report(chosen):
+    """The tables: bytes and test errors of each set, and means of the ratios of ours and theirs."""
+    found, lines, ratios = {}, [], {}
+    for row in chosen.rows:
+        label = f"{row['library']} {row['form']}"
+        found.setdefault(row["data"], {})[label] = int(float(row["bytes"])), 100 * float(row["test_error"])
+    labels = [f"{library} {form}" for library, (_, make) in LIBRARIES.items() for form in make.FORMS]
+    for name in [name for name in EIGHT if name in found]:
+        own = found[name]
+        lines.append([name, *(f"{own[label][0]:,} ({own[label][1]:.2f})" if label in own else "-" for label in labels)])
+        for mine, theirs in ((f"{OWN} file", label) for label in labels if not label.startswith(OWN)):
+            if {mine, theirs} <= own.keys():
+                ratios.setdefault((mine, theirs), []).append(own[mine][0] / own[theirs][0])
+        mine = f"{OWN} arrays"
+        for theirs in ("LightGBM float32", "LightGBM float16"):
+            if {mine, theirs} <= own.keys():
+                ratios.setdefault((mine, theirs), []).append(own[mine][0] / own[theirs][0])
+    text = markdown_table(["set", *(f"{label}: bytes (test error)" for label in labels)], lines)
+    means = []
+    for (mine, theirs), values in ratios.items():
+        wanted = f"{BOUNDS[theirs]:g}" if theirs in BOUNDS else "-"
+        middle = float(np.exp(np.mean(np.log(values))))
+        means.append([f"{mine} / {theirs}", len(values), f"{np.mean(values):.3f}", f"{middle:.3f}", wanted])
+    heads = ["bytes", "sets", "mean", "geometric mean", "asked of the mean"]
+    return f"{text}\n\n{markdown_table(heads, means)}"
+
+
+class Options(argparse.Namespace):
+    """The command line, and the minutes that are left of the budget."""
+
+    begin = time.monotonic()
+
+    def left(self):
+        """Minutes that are left, or None."""
+        return None if self.budget is None else self.budget - (time.monotonic() - self.begin) / 60
+
+
+def main(arguments):
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--data", nargs="+", choices=EIGHT, default=EIGHT, metavar="SET", help="sets (default: all)")
+    add("--libraries", nargs="+", choices=LIBRARIES, default=list(LIBRARIES), metavar="NAME", help="default: all")
+    add("--budget", type=float, help="minutes after which no further setting is tried")
+    add("--share", type=float, default=1.0, help="share of the settings that are tried (default: 1)")
+    add("--rounds", type=int, default=max(ROUNDS), help=f"most rounds (default: {max(ROUNDS)})")
+    add("--threads", type=int, default=1, help="threads of a training (default: 1)")
+    add("--fresh", action="store_true", help="begin anew")
+    add("--results", type=Path, default=RESULTS, help="folder of small-search.csv and small.csv")
+    add("--into", metavar="FILE", help="put the tables into this file, between the marks of small")
+    options = parser.parse_args(arguments, Options())
+    journal = Journal(options.results / "small-search.csv", KEY, POINTS, fresh=options.fresh)
+    chosen = Journal(options.results / "small.csv", CHOICE_KEY, CHOICE, fresh=options.fresh)
+    for name in options.data:
+        run_set(name, journal, chosen, options)
+    text = report(chosen)
+    print(text)
+    if options.into:
+        put_between(options.into, "small", text)
+    return 0

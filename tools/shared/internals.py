@@ -327,3 +327,11 @@ def algorithms():
     from pymcboost import registry
 
     return {name: registry.get_class(name) for name in registry.ALGORITHMS}
+
+
+def bytes_of_sections(data, *tags):
+    """Bytes that the sections with these tags take in a model file."""
+    from pymcboost.model.model import Model
+
+    sections = Model.from_bytes(data)._sections()
+    return sum(sections[tag].nbytes for tag in tags)
