@@ -66,6 +66,15 @@ PMB_INLINE void pmb_totals(int is_double, int lanes, const void *A, int64_t m, d
     PMB_DISPATCH(pmb_totals_, is_double, lanes, A, m, totals);
 }
 
+PMB_INLINE void pmb_sizes(int is_double, int lanes, const void *A, int64_t n, double magic, int64_t *sums) {
+    PMB_DISPATCH(pmb_sizes_, is_double, lanes, A, n, magic, sums);
+}
+
+PMB_INLINE void pmb_scan_cells(int is_narrow, int lanes, const void *cells, int64_t width, int bins, int missing,
+                               double unit, int cls0, double tie, double *room, const pmb_found *found, int64_t slot) {
+    PMB_DISPATCH(pmb_scan_cells_, 1, lanes, is_narrow, cells, width, bins, missing, unit, cls0, tie, room, found, slot);
+}
+
 PMB_INLINE void pmb_search_tile(int is_double, int lanes, const uint8_t *codes, int64_t m, const void *A,
                                 const int32_t *byte_cells, const int32_t *byte_ptr, const int32_t *slot_stride,
                                 const int32_t *slot_bins, const uint8_t *slot_missing, int cls0, double tie,

@@ -40,6 +40,9 @@ cdef extern from "stumps.h" nogil:
                        signed char *h)
     void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_left, int32_t cls, double tie)
     void pmb_totals(int is_double, int lanes, const void *A, int64_t m, double *totals)
+    void pmb_sizes(int is_double, int lanes, const void *A, int64_t n, double magic, int64_t *sums)
+    void pmb_scan_cells(int is_narrow, int lanes, const void *cells, int64_t width, int bins, int missing, double unit,
+                        int cls0, double tie, double *room, const pmb_found *found, int64_t slot)
     void pmb_search_tile(int is_double, int lanes, const uint8_t *codes, int64_t m, const void *A,
                          const int32_t *byte_cells, const int32_t *byte_ptr, const int32_t *slot_stride,
                          const int32_t *slot_bins, const uint8_t *slot_missing, int cls0, double tie, void *scratch,
@@ -53,6 +56,10 @@ cdef extern from "stumps.h" nogil:
 
 ctypedef fused real:
     float
+    double
+
+ctypedef fused cell:
+    int32_t
     double
 
 cdef enum:
@@ -204,6 +211,38 @@ def totals(const real[:, :, ::1] A, double[:, ::1] out):
     with nogil:
         for b in range(A.shape[0]):
             pmb_totals(is_double, <int> A.shape[2], &A[b, 0, 0], A.shape[1], &out[b, 0])
+
+
+def sizes(const real[:, :, ::1] A, double magic, int64_t[:, :, ::1] partial, int n_threads):
+    """Column sums of |A| in units, by their magic number, of parts of the rows: added to (parts, n_blocks, lanes)."""
+    cdef int64_t j, b, m = A.shape[1], step = (m + partial.shape[0] - 1) // partial.shape[0]
+    cdef int is_double = real is double
+    for j in prange(partial.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        for b in range(A.shape[0]):
+            pmb_sizes(is_double, <int> A.shape[2], &A[b, 0, 0] + j * step * A.shape[2],
+                      max(0, min(step, m - j * step)), magic, &partial[j, b, 0])
+
+
+def scan_cells(const cell[:, ::1] cells, const int64_t[::1] at, const int32_t[::1] bins, const uint8_t[::1] missing,
+               double unit, int lanes, double tie, uint8_t[:, ::1] scratch, Target best, int n_threads):
+    """Scan histograms that are whole numbers of units.
+
+    Parameters
+    ----------
+    cells : IN (rows, columns); at : IN (s,) first row of every slot
+    bins, missing : IN (s,) as in `search_tiles`
+    lanes : columns of a block of results
+    scratch : (n_threads, bytes) from `new_scratch`
+    best : OUT
+    """
+    cdef int64_t s, b, width = cells.shape[1]
+    cdef int is_narrow = cell is int32_t
+    cdef pmb_found found = best.found
+    for s in prange(at.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=4):
+        reset(&found, s, 1)
+        for b in range((width + lanes - 1) // lanes):
+            pmb_scan_cells(is_narrow, lanes, &cells[at[s], 0], width, bins[s], missing[s], unit, <int> b * lanes, tie,
+                           <double *> &scratch[threadid(), 0], &found, s)
 
 
 def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const int32_t[::1] byte_cells,

@@ -33,6 +33,8 @@ typedef int64_t FN(mask_) __attribute__((vector_size(WIDE * 8), may_alias));
 #define ALIGNED_LANES
 #endif
 
+#include "stumps_fill_body.h"
+
 /* Column sums of A, in blocks of PMB_BLOCK_ROWS rows. totals: LANES doubles. */
 PMB_CLONES PMB_STATIC void FN(pmb_totals_)(const void *A_, int64_t m, double *totals) {
     const REAL *A = (const REAL *)A_;
@@ -52,6 +54,21 @@ PMB_CLONES PMB_STATIC void FN(pmb_totals_)(const void *A_, int64_t m, double *to
         for (; i < stop; i++) ROW_ADD(s0, A + i * LANES);
         PMB_LANES(l, LANES) totals[l] += (((double)s0[l] + s1[l]) + ((double)s2[l] + s3[l]));
     }
+}
+
+/* Sums of the |A| of the columns over n rows in units of 1.5 * 2^52 / magic, rounded row by row: added to sums. */
+PMB_CLONES PMB_STATIC void FN(pmb_sizes_)(const void *A_, int64_t n, double magic, int64_t *sums) {
+    const REAL *A = (const REAL *)A_;
+    uint64_t found[LANES] ALIGNED_LANES = {0}, base;
+    memcpy(&base, &magic, sizeof base);
+    for (int64_t i = 0; i < n; i++)
+        PMB_LANES(l, LANES) {
+            double x = (double)A[i * LANES + l], t = (x < 0 ? -x : x) + magic;
+            uint64_t bits;
+            memcpy(&bits, &t, sizeof bits);
+            found[l] += bits;
+        }
+    PMB_LANES(l, LANES) sums[l] += (int64_t)(found[l] - (uint64_t)n * base);
 }
 
 /* Running best of every lane during a scan over thresholds. bar = |best| * tie: what the next one must exceed. */
@@ -167,30 +184,18 @@ PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missi
     FN(finish_)(&s, cls0, tie, found, slot);
 }
 
-#define ADD_ROW(k, cell) ROW_ADD(hist + ((k) * 256 + (cell)) * LANES, a)
-
-/* Histograms of one tile (up to 4 code bytes per row) over rows [0, m). */
-PMB_CLONES PMB_STATIC void FN(pmb_fill_tile_)(const uint8_t *PMB_RESTRICT codes, int64_t m, const REAL *PMB_RESTRICT A,
-                                              int bytes, REAL *PMB_RESTRICT hist) {
-    if (bytes == 4) {
-        for (int64_t i = 0; i < m; i++) {
-            uint32_t c;
-            memcpy(&c, codes + 4 * i, 4);
-            const REAL *a = A + i * LANES;
-            ADD_ROW(0, c & 255);
-            ADD_ROW(1, c >> 8 & 255);
-            ADD_ROW(2, c >> 16 & 255);
-            ADD_ROW(3, c >> 24);
-        }
-        return;
-    }
-    for (int k = 0; k < bytes; k++)
-        for (int64_t i = 0; i < m; i++) {
-            const REAL *a = A + i * LANES;
-            ADD_ROW(k, codes[4 * i + k]);
-        }
+/* Scan the sums of a slot that are whole numbers of units in rows of `width` columns, of which those from cls0 on are
+ * looked at. room: bins x LANES doubles. */
+PMB_CLONES PMB_STATIC void FN(pmb_scan_cells_)(int is_narrow, const void *cells, int64_t width, int bins, int missing,
+                                               double unit, int cls0, double tie, double *PMB_RESTRICT room,
+                                               const pmb_found *found, int64_t slot) {
+    int n = width - cls0 < LANES ? (int)(width - cls0) : LANES;
+    memset(room, 0, sizeof(double) * LANES * bins);
+    for (int64_t b = 0; b < bins; b++)
+        for (int64_t l = 0, at = b * width + cls0; l < n; l++)
+            room[b * LANES + l] = (is_narrow ? (double)((const int32_t *)cells)[at + l] : ((const double *)cells)[at + l]) * unit;
+    FN(scan_bins_)(room, bins, missing, cls0, tie, found, slot);
 }
-#undef ADD_ROW
 
 /* All features of one tile. A byte may hold several features in mixed radix (slot: one feature of one byte); its
  * histogram is summed down to each of them. Per row and byte one read-modify-write of LANES REALs. */
@@ -249,10 +254,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows
     for (int64_t start = 0; start < n; start += PMB_FLUSH_ROWS) {
         int64_t stop = start + PMB_FLUSH_ROWS < n ? start + PMB_FLUSH_ROWS : n;
         memset(hist, 0, sizeof(REAL) * LANES * bins);
-        for (int64_t i = start; i < stop; i++) {
-            const REAL *a = A + (int64_t)rows[i] * LANES;
-            ROW_ADD(hist + codes[i] * LANES, a);
-        }
+        FN(pmb_fill_list_)(rows + start, codes + start, stop - start, A, hist);
         for (int j = 0; j < bins * LANES; j++) sums[j] += hist[j];
     }
     double rest[LANES] = {0};

@@ -19,6 +19,9 @@ typedef signed char pmb_bytes __attribute__((vector_size(16), may_alias));
 
 /* The functions of weights_body.h for the type and lanes at hand: their first two arguments. */
 #define pmb_side_sums(is_double, lanes, ...) PMB_DISPATCH(pmb_side_sums_, is_double, lanes, __VA_ARGS__)
+#define pmb_side_units(is_double, lanes, ...) PMB_DISPATCH(pmb_side_units_, is_double, lanes, __VA_ARGS__)
+#define pmb_column_units(is_double, lanes, ...) PMB_DISPATCH(pmb_column_units_, is_double, lanes, __VA_ARGS__)
+#define pmb_log_units(is_double, lanes, ...) PMB_DISPATCH(pmb_log_units_, is_double, lanes, __VA_ARGS__)
 #define pmb_exp_update(is_double, lanes, ...) PMB_DISPATCH(pmb_exp_update_, is_double, lanes, __VA_ARGS__)
 #define pmb_log_sums(is_double, lanes, ...) PMB_DISPATCH(pmb_log_sums_, is_double, lanes, __VA_ARGS__)
 #define pmb_log_update(is_double, lanes, ...) PMB_DISPATCH(pmb_log_update_, is_double, lanes, __VA_ARGS__)

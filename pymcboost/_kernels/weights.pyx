@@ -13,6 +13,12 @@ import numpy as np
 cdef extern from "weights.h" nogil:
     void pmb_side_sums(int is_double, int lanes, const void *A, const signed char *h, int64_t n, double *plus,
                        double *minus)
+    void pmb_side_units(int is_double, int lanes, const void *A, const signed char *h, int64_t n, double by,
+                        int64_t *plus, int64_t *minus)
+    void pmb_column_units(int is_double, int lanes, const void *A, const signed char *h, int64_t stride, int last,
+                          int64_t n, double by, int64_t *plus, int64_t *minus)
+    void pmb_log_units(int is_double, int lanes, const void *Q, const signed char *h, const double *weight, int64_t n,
+                       const void *plus, const void *minus, double by, int64_t *out)
     void pmb_exp_update(int is_double, int lanes, void *A, int64_t block_size, int n_blocks, const signed char *h,
                         int64_t n, const void *plus, const void *minus, const void *smallest, int cls)
     void pmb_log_sums(int is_double, int lanes, const void *Q, const signed char *h, const double *weight, int64_t n,
@@ -170,6 +176,64 @@ def column_sums(const real[:, :, ::1] A, const signed char[:, ::1] h, const int6
             for side in range(2):
                 for p in range(P):
                     out[side, c, p] += partial[j, side, p // lanes, p % lanes]
+
+
+cdef void add_up(const int64_t[:, :, :, ::1] partial, const int32_t[::1] classes, int lanes,
+                 int64_t[:, :, ::1] out) noexcept:
+    """Sums of the chunks (n_chunks, n_blocks, n, lanes) by class: (n, K, P)."""
+    cdef int64_t j, k, p
+    out[:] = 0
+    for j in range(classes.shape[0]):
+        for k in range(out.shape[0]):
+            for p in range(out.shape[2]):
+                out[k, classes[j], p] += partial[j, p // lanes, k, p % lanes]
+
+
+def column_units(const real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[::1] starts,
+                 const int32_t[::1] classes, double by, int64_t[:, :, :, ::1] partial, int64_t[:, :, ::1] out,
+                 int n_threads):
+    """As `column_sums`, in whole numbers: terms times ``by`` without their fractions.
+
+    Parameters
+    ----------
+    partial : scratch (n_chunks, n_blocks, 2, lanes)
+    """
+    cdef int64_t j, stride = h.shape[1] if h.shape[0] > 1 else 0
+    cdef int b, lanes = <int> A.shape[2], is_double = real is double, P = <int> out.shape[2]
+    partial[:] = 0
+    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        for b in range(A.shape[0]):
+            if stride:
+                pmb_column_units(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]] + b * lanes * stride, stride,
+                                 P - 1 - b * lanes, starts[j + 1] - starts[j], by, &partial[j, b, 0, 0],
+                                 &partial[j, b, 1, 0])
+            else:
+                pmb_side_units(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]], starts[j + 1] - starts[j], by,
+                               &partial[j, b, 0, 0], &partial[j, b, 1, 0])
+    add_up(partial, classes, lanes, out)
+
+
+def log_units(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1] weight, const int64_t[::1] starts,
+              const int32_t[::1] classes, const double[:, ::1] plus, const double[:, ::1] minus, factors, double by,
+              int64_t[:, :, :, ::1] partial, int64_t[:, :, ::1] out, int n_threads):
+    """As `log_sums`, in whole numbers: terms times ``by`` without their fractions; the diagonal is not 0.
+
+    Parameters
+    ----------
+    partial : scratch (n_chunks, n_blocks, 4, lanes)
+    """
+    aligned(&Q[0, 0, 0], "Q")
+    cdef real[:, :, ::1] table = factors
+    spread(plus, minus, 0, table)
+    cdef int64_t j
+    cdef int b, lanes = <int> Q.shape[2], is_double = real is double
+    partial[:] = 0
+    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+        for b in range(Q.shape[0]):
+            pmb_log_units(is_double, lanes, &Q[b, starts[j], 0], &h[starts[j]], &weight[starts[j]],
+                          starts[j + 1] - starts[j], &table[0, classes[j], b * lanes],
+                          &table[1, classes[j], b * lanes], by, &partial[j, b, 0, 0])
+    add_up(partial, classes, lanes, out)
 
 
 def column_update(real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[::1] starts, const int32_t[::1] classes,

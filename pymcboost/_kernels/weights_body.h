@@ -78,6 +78,16 @@ PMB_CLONES PMB_STATIC void FN(pmb_side_sums_)(const void *A_, const signed char 
     PMB_LANES(l, LANES) minus[l] += (double)down[0][l] + down[1][l];
 }
 
+/* As pmb_side_sums, in whole numbers: a row's term is its number times `by` without its fraction. */
+PMB_CLONES PMB_STATIC void FN(pmb_side_units_)(const void *A_, const signed char *h, int64_t n, double by,
+                                               int64_t *PMB_RESTRICT plus, int64_t *PMB_RESTRICT minus) {
+    const REAL *A = (const REAL *)A_;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t *to = h[i] > 0 ? plus : minus;
+        PMB_LANES(l, LANES) to[l] += (int64_t)((double)A[i * LANES + l] * by);
+    }
+}
+
 /* Exponential loss: u *= factor[h], gradient rebuilt. plus, minus, smallest: n_blocks x LANES; their lane of the own
  * class and the padding are 0. Adding the smallest weight keeps every u away from denormal numbers. */
 PMB_CLONES PMB_STATIC void FN(pmb_exp_update_)(void *A_, int64_t block_size, int n_blocks, const signed char *h, int64_t n,
@@ -141,6 +151,23 @@ PMB_CLONES PMB_STATIC void FN(pmb_log_sums_)(const void *Q_, const signed char *
     }
 #endif
     for (int k = 0; k < 4; k++) PMB_LANES(l, LANES) out[k * LANES + l] += sums[k][l];
+}
+
+/* As pmb_log_sums, in whole numbers: a row's term is its number times `by` without its fraction. */
+PMB_CLONES PMB_STATIC void FN(pmb_log_units_)(const void *Q_, const signed char *h, const double *weight, int64_t n,
+                                              const void *plus_, const void *minus_, double by, int64_t *out) {
+    const REAL *Q = (const REAL *)Q_, *plus = (const REAL *)plus_, *minus = (const REAL *)minus_;
+    for (int64_t i = 0; i < n; i++) {
+        int down = h[i] <= 0;
+        const REAL *factor = down ? minus : plus;
+        int64_t *PMB_RESTRICT first = out + down * LANES, *PMB_RESTRICT second = out + (2 + down) * LANES;
+        double s = weight[i] * by;
+        PMB_LANES(l, LANES) {
+            REAL q = Q[i * LANES + l] * factor[l], rest = 1 / (1 + q), p = q * rest;
+            first[l] += (int64_t)(s * (double)p);
+            second[l] += (int64_t)(s * (double)(p * rest));
+        }
+    }
 }
 
 /* Logistic loss: Q *= factor[h], gradient rebuilt from p = Q / (1 + Q). */
@@ -235,6 +262,26 @@ PMB_CLONES PMB_STATIC void FN(pmb_column_sums_)(const void *A_, const signed cha
     }
     PMB_LANES(l, LANES) plus[l] += (double)up[l];
     PMB_LANES(l, LANES) minus[l] += (double)down[l];
+}
+
+/* As pmb_column_sums, in whole numbers: a row's term is its number times `by` without its fraction. */
+PMB_CLONES PMB_STATIC void FN(pmb_column_units_)(const void *A_, const signed char *h, int64_t stride, int last, int64_t n,
+                                                 double by, int64_t *plus, int64_t *minus) {
+    const REAL *A = (const REAL *)A_;
+    signed char side[SIGN_ROWS][LANES] ALIGNED_LANES;
+    int64_t up[LANES] = {0}, all[LANES] = {0};
+    for (int64_t start = 0; start < n; start += SIGN_ROWS) {
+        int64_t rows = n - start < SIGN_ROWS ? n - start : SIGN_ROWS;
+        FN(transpose_)(h + start, stride, last, rows, side);
+        for (int64_t i = 0; i < rows; i++)
+            PMB_LANES(l, LANES) {
+                int64_t term = (int64_t)((double)A[(start + i) * LANES + l] * by);
+                all[l] += term;
+                up[l] += term & -(int64_t)side[i][l];
+            }
+    }
+    PMB_LANES(l, LANES) plus[l] += up[l];
+    PMB_LANES(l, LANES) minus[l] += all[l] - up[l];
 }
 
 /* A = A * factor + least, factor being plus or minus as the signs of the row say, or of row and column if stride > 0. */

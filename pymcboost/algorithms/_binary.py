@@ -8,9 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pymcboost.data.stump_data import TrainingData
+from pymcboost.comm import ALONE
+from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
+from pymcboost.losses import LOSSES, CodedExp
+from pymcboost.losses.summed import SUMMED, SummedCoded
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
@@ -51,6 +54,11 @@ class BinaryBooster(Booster):
         return self.params.weak_learner == "stump" and self.categories is None
 
     @property
+    def divided(self):
+        """Whether the rows are divided among workers, one or more: sums over rows are then exact."""
+        return self.takes_workers and self.stumps and self.workers is not ALONE
+
+    @property
     def max_leaves(self):
         """Leaves of the trees."""
         return 2 if self.params.weak_learner == "stump" else self.params.max_leaf_nodes
@@ -61,7 +69,17 @@ class BinaryBooster(Booster):
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for stumps or for trees."""
-        return self.rows_for(TrainingData if self.stumps else TreeData, X, codes, n_classes, weight, n_threads)
+        if self.workers.size > 1 and not self.stumps:
+            raise ValueError(
+                f"{self.name}: with several workers the weak learners are stumps on columns of numbers; set "
+                "weak_learner='stump' and leave categorical columns out, or use VectorTreeBoostClassifier"
+            )
+        if self.workers.size > 1 and self.params.subsample < 1:
+            raise ValueError(
+                f"{self.name}: subsample draws from all rows, which several workers do not hold; set it to 1.0"
+            )
+        kind = DividedData if self.divided and not hasattr(X, "tocsr") else TrainingData if self.stumps else TreeData
+        return self.rows_for(kind, X, codes, n_classes, weight, n_threads)
 
     def rows_for(self, kind, X, codes, n_classes, weight, n_threads):
         """Training data of this kind."""
@@ -69,7 +87,15 @@ class BinaryBooster(Booster):
         how = {"max_bins": p.max_bins, "min_weight_fraction_leaf": p.min_weight_fraction_leaf, "n_threads": n_threads}
         if self.categories is not None:
             how["categorical"] = self.categories.feature
-        return kind(X, codes, n_classes, weight, **how)
+        return kind(X, codes, n_classes, weight, comm=self.workers, **how)
+
+    def blocks(self, loss):
+        """A pairwise loss at work, by its name."""
+        return (SUMMED[loss] if self.data.exact else LOSSES[loss].blocks)(self.data, self.n_threads)
+
+    def coded(self, code, **options):
+        """The exponential loss of a code at work: see `CodedExp`."""
+        return (SummedCoded if self.data.exact else CodedExp)(self.data, code, self.n_threads, **options)
 
     def new_builder(self):
         """Stumps for all classes are rounds by themselves; rounds of several learners need trees, which stumps are."""
@@ -97,7 +123,8 @@ class BinaryBooster(Booster):
         P = data.n_classes if n_columns is None else n_columns
         drawn = [memory.weights(data, P)] if p.subsample < 1 else []
         if self.stumps:
-            return drawn + ([memory.outputs(data, 1)] if one else memory.stumps(data, P))
+            held = [memory.outputs(data, 1)] if one else memory.stumps(data, P)
+            return [*drawn, *held, *([memory.summed(data, P)] if data.exact else [])]
         words = 2 if data.dtype == np.float64 or data.least_weight > 0 or data.columns.levels else 1
         grown = memory.trees(data, P, self.max_leaves, self.n_threads, words)
         return [*drawn, *grown, memory.outputs(data, 1 if one else P)]

@@ -6,9 +6,9 @@ import numpy as np
 
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost._kernels.exact import total
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.learners import Resampled, draw
-from pymcboost.losses import LOSSES
 from pymcboost.losses.codes import random_half
 from pymcboost.training import memory
 from pymcboost.training.parameters import Rounds, estimator
@@ -89,6 +89,7 @@ class ColouredBooster(ClassicBooster):
         "threshold": "of the first split",
         "edge": "of the weak learner, as a share of the weights",
     }
+    takes_workers = True
 
     def memory(self):
         """The pairwise weights, and a learner of one column."""
@@ -98,7 +99,7 @@ class ColouredBooster(ClassicBooster):
     def prepare(self, previous):
         """The loss, and a learner of one column."""
         data = self.data
-        self.loss = LOSSES["exp"].blocks(data, self.n_threads)
+        self.loss = self.blocks("exp")
         self.learner = self.resampled(self.new_learner(1))
         # Twice the signed weights of the rows.
         self.column = data.gradient_buffer(1)
@@ -125,15 +126,24 @@ class ColouredBooster(ClassicBooster):
                 return mu, found
         return None, None
 
+    def _masses(self, mu, found, tables):
+        """Twice the weights of all rows, and on either side of a learner those of the rows with mu = +1 and mu = -1."""
+        if self.data.exact:
+            up, down = np.ix_(mu > 0, mu < 0), np.ix_(mu < 0, mu > 0)
+            sides = [(2 * total(table[up]), 2 * total(table[down])) for table in tables]
+            return sum(map(sum, sides)), sides
+        d, h = self.column[0, :, 0].astype(np.float64), found.h > 0
+        sides = [(side[side > 0].sum(), -side[side < 0].sum()) for side in (d[h], d[~h])]
+        return np.abs(d).sum(), sides
+
     def two_sided(self, mu, found):
         """Add a learner with one coefficient for each of its outputs: domain-partitioning AdaBoost on the colouring."""
         loss = self.loss
-        d, h = self.column[0, :, 0].astype(np.float64), found.h > 0
-        smoothing = SMOOTHING * np.abs(d).sum()
-        steps = []
-        for side in (d[h], d[~h]):
-            up, down = side[side > 0].sum(), -side[side < 0].sum()
-            steps.append((0.25 * np.log((up + smoothing) / (down + smoothing)) * mu).astype(np.float32))
         tables = loss.side_tables(found.h)
+        mass, sides = self._masses(mu, found, tables)
+        smoothing, steps = SMOOTHING * mass, []
+        for up, down in sides:
+            steps.append((0.25 * np.log((up + smoothing) / (down + smoothing)) * mu).astype(np.float32))
+        steps = self.workers.broadcast(steps)
         loss.update(found.h, steps[0].astype(np.float64), tables, steps[1].astype(np.float64))
         return self.add_round(found, *steps) | {"edge": found.edge / (2 * loss.mass)}

@@ -15,7 +15,6 @@ import numpy as np
 from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import NO_MISTAKES, ClassicBooster, ClassicClassifier
 from pymcboost.learners import TotalStump
-from pymcboost.losses import CodedExp
 from pymcboost.losses.codes import one_vs_all
 from pymcboost.solvers.roots import common_step
 from pymcboost.training import memory
@@ -26,6 +25,7 @@ class AdaBoostMH(ClassicBooster):
     """Rounds of AdaBoost.MH."""
 
     columns = {"edge": "sum of the edges of the classes, as a share of the weights"}
+    takes_workers = True
 
     @property
     def shared(self):
@@ -34,12 +34,15 @@ class AdaBoostMH(ClassicBooster):
 
     def memory(self):
         """The weights of all classes, and a stump for all or a tree for each."""
-        learner = [memory.edges(self.data, 0, 1)] if self.shared else self.learner_memory()
-        return [*memory.coded(self.data, self.data.n_classes), *learner]
+        data, K = self.data, self.data.n_classes
+        found = memory.coded(data, K)
+        if not self.shared:
+            return [*found, *self.learner_memory()]
+        return [*found, memory.edges(data, 0, 1), *([memory.summed(data, K)] if data.exact else [])]
 
     def prepare(self, previous):
         """The loss of one column per class, and a stump for all or a tree for each."""
-        self.loss = CodedExp(self.data, one_vs_all(self.data.n_classes), self.n_threads)
+        self.loss = self.coded(one_vs_all(self.data.n_classes))
         learner = TotalStump(self.data, self.n_threads) if self.shared else self.new_learner()
         self.learner = self.resampled(learner)
         self.finished = False
@@ -70,7 +73,7 @@ class AdaBoostMH(ClassicBooster):
         else:
             return None
         self.finished = gamma >= 1 - SMALLEST_EDGE**2
-        steps = (common_step(gamma) * np.sign(edges)).astype(np.float32)
+        steps = self.workers.broadcast((common_step(gamma) * np.sign(edges)).astype(np.float32))
         loss.update(h, steps.astype(np.float64), tables)
         if self.shared:
             return self.add_round(found, steps) | {"edge": gamma}

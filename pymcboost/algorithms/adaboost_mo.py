@@ -16,7 +16,6 @@ import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import ClassicBooster, ClassicClassifier
-from pymcboost.losses import CodedExp
 from pymcboost.losses.codes import code_matrix, n_columns
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.solvers.roots import common_step
@@ -30,6 +29,7 @@ class AdaBoostMO(ClassicBooster):
     shared = False
     link = "softmax"
     columns = {"edge": "sum of the edges of the columns, as a share of the weights"}
+    takes_workers = True
 
     def layouts(self):
         """Scores of the columns can be merged only where they are summed."""
@@ -56,7 +56,7 @@ class AdaBoostMO(ClassicBooster):
 
     def prepare(self, previous):
         """The loss and a learner of all columns."""
-        self.loss = CodedExp(self.data, self.code, self.n_threads)
+        self.loss = self.coded(self.code)
         self.learner = self.resampled(self.new_learner(self.code.shape[1]))
 
     def restart(self, scores):
@@ -77,6 +77,7 @@ class AdaBoostMO(ClassicBooster):
             return None
         steps = np.zeros(self.code.shape[1], dtype=np.float32)
         steps[there] = common_step(edge)
+        steps = self.workers.broadcast(steps)
         loss.update(learner.outputs, steps.astype(np.float64), tables)
         self.add_columns(found, steps)
         return {"edge": edge}

@@ -26,6 +26,7 @@ class MCBoost(BinaryBooster):
     """Rounds of MCBoost."""
 
     ends_when = "no weak learner has an edge above nu"
+    takes_workers = True
     columns = {
         "feature": "of the first split",
         "threshold": "of the first split",
@@ -41,7 +42,7 @@ class MCBoost(BinaryBooster):
         """Loss, learner and solver."""
         p = self.params
         self.link = LOSSES[p.loss].link
-        self.loss = LOSSES[p.loss].blocks(self.data, self.n_threads)
+        self.loss = self.blocks(p.loss)
         self.learner = self.new_learner()
         # The logistic weights are not normalised: the penalty changes its scale with them.
         nu = p.nu if p.loss == "exp" else p.nu * self.data.weight_unit

@@ -21,7 +21,6 @@ import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import ClassicBooster, ClassicClassifier
-from pymcboost.losses import CodedExp
 from pymcboost.losses.codes import not_told_apart, separators
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.solvers.roots import coded_steps
@@ -34,6 +33,7 @@ class PIBoost(ClassicBooster):
 
     shared = False
     columns = {"n_separators": "number of class subsets that got a separator"}
+    takes_workers = True
 
     def new_builder(self):
         """An ensemble whose code is the class subsets."""
@@ -66,7 +66,7 @@ class PIBoost(ClassicBooster):
                 stacklevel=6,
             )
         unit = None if self.params.cost_sensitive else np.sign(self.code)
-        self.loss = CodedExp(self.data, self.code, self.n_threads, apart=True, unit=unit)
+        self.loss = self.coded(self.code, apart=True, unit=unit)
         self.learner = self.resampled(self.new_learner(self.code.shape[1]), constants=True)
 
     def restart(self, scores):
@@ -83,7 +83,7 @@ class PIBoost(ClassicBooster):
             there = [one.cls for one in found]
             steps[there] = coded_steps(tables[:, :, there], loss.code[:, there])
             steps[np.abs(steps) * np.abs(loss.code).max(axis=0) <= SMALLEST_EDGE] = 0.0
-            steps = steps.astype(np.float32)
+            steps = self.workers.broadcast(steps.astype(np.float32))
             if steps.any():
                 break
         else:

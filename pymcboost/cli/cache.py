@@ -6,7 +6,7 @@ import os
 
 from pymcboost.cli.console import UsageError, refuse_same, stream_number, table_kind
 from pymcboost.cli.rows import Rows, check_row_labels, check_values, choice, labels_as, note_rows
-from pymcboost.cli.workers import DIVIDED, check_beside, check_divided
+from pymcboost.cli.workers import CHUNKED, check_beside
 from pymcboost.threads import counted, in_words
 
 MOST_ROWS = 2**31 - 1
@@ -22,7 +22,7 @@ def add_cache(group):
         metavar="file",
         help="train from this file, into which the training file is written first, where it is not there yet or does "
         "not fit: for more rows than memory. The training file may then be a pattern of parts, such as 'part-*.csv' "
-        f"({DIVIDED})",
+        f"({CHUNKED})",
     )
 
 
@@ -30,7 +30,8 @@ def check_cache(parser, arguments, algorithm):
     """Refuse what is not for rows in a cache."""
     if not arguments.cache:
         return
-    check_divided(parser, algorithm, "--cache", "memory")  # the same estimators take workers and chunks
+    if not algorithm.chunks:
+        parser.error(f"--cache is for {CHUNKED}; {algorithm.name} trains in memory")
     given = {"-v": arguments.cross_validation, "--mpi": arguments.mpi}
     given["--categorical-features"] = arguments.categorical_features
     check_beside(parser, given, "--cache", "rows in memory")

@@ -3,7 +3,11 @@
 from pymcboost.cli.console import UsageError, table_kind
 
 RANK = "%r"
-DIVIDED = "-a vector-tree, logitboost, mart, abc-logitboost and abc-mart"
+CHUNKED = "-a vector-tree, logitboost, mart, abc-logitboost and abc-mart"
+DIVIDED = (
+    f"{CHUNKED}; for the stumps of -a mcboost, adaboost-ecc, adaboost-erp, adaboost-mh, adaboost-mo, adaboost-oc and "
+    "piboost"
+)
 
 
 def add_mpi(group):
@@ -14,12 +18,6 @@ def add_mpi(group):
         help="train on the rows of all processes that mpiexec has started; %%r in the names of LIBSVM files stands for "
         f"the number of the process, from 0 ({DIVIDED})",
     )
-
-
-def check_divided(parser, algorithm, option, place):
-    """Refuse an option for algorithms that need all rows in one place."""
-    if not algorithm.workers:
-        parser.error(f"{option} is for {DIVIDED}; {algorithm.name} trains in {place}")
 
 
 def check_beside(parser, given, option, place):
@@ -33,7 +31,8 @@ def check_mpi(parser, arguments, algorithm):
     """Refuse what several processes do not do."""
     if not arguments.mpi:
         return
-    check_divided(parser, algorithm, "--mpi", "one process")
+    if not algorithm.workers:
+        parser.error(f"--mpi is for {DIVIDED}; {algorithm.name} trains in one process")
     if RANK not in arguments.training_file:
         parser.error("--mpi needs a training file for each process, with %r in its name for the number of the process")
     if not arguments.model_file and not arguments.cross_validation:

@@ -72,7 +72,7 @@ class TrainingRows:
         self, X, y, n_classes, sample_weight, *, min_weight_fraction_leaf=0.0, n_threads=1, comm=ALONE, row_number=None,
         exact=False,
     ):  # fmt: skip
-        self.comm = comm
+        self.comm, self.exact = comm, exact
         keep = np.flatnonzero(sample_weight > 0)
         self.rows = keep[np.argsort(y[keep], kind="stable")].astype(np.int64)
         self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)

@@ -1,12 +1,17 @@
 """Training data of decision stumps: columns binned or presorted once per training, in the layouts that are scanned."""
 
+from typing import Any
+
 import numpy as np
 
+from pymcboost.comm import ALONE
 from pymcboost.data.binning import bin_dense, sort_dense, sort_sparse
+from pymcboost.data.divided import bin_divided
 from pymcboost.data.rows import LARGEST_THRESHOLD, SMALL_DATA, TrainingRows, layout
 from pymcboost.data.stump_layouts import Lists, Sorted, Tiles
+from pymcboost.data.stump_scans import Scan, SummedScan
 
-__all__ = ["SMALL_DATA", "TrainingData", "layout"]
+__all__ = ["SMALL_DATA", "DividedData", "TrainingData", "layout"]
 
 # Columns with at least this share of rows in one bin are listed without them.
 SKEWED = 0.6
@@ -20,10 +25,19 @@ class TrainingData(TrainingRows):
     stores : list of StumpLayout
     """
 
-    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, min_weight_fraction_leaf=0.0, n_threads=1):
+    # How the stores are scanned, and whether sums of weights are exact in any order.
+    scan: Any = Scan
+    exact = False
+    # Whether columns of small data with more values than bins are searched exactly.
+    sorts = True
+
+    def __init__(
+        self, X, y, n_classes, sample_weight, *, max_bins=256, min_weight_fraction_leaf=0.0, n_threads=1, comm=ALONE
+    ):
         super().__init__(
-            X, y, n_classes, sample_weight, min_weight_fraction_leaf=min_weight_fraction_leaf, n_threads=n_threads
-        )
+            X, y, n_classes, sample_weight, min_weight_fraction_leaf=min_weight_fraction_leaf, n_threads=n_threads,
+            comm=comm, exact=self.exact,
+        )  # fmt: skip
         if self.is_sparse:
             self.stores = self._sparse_stores(n_threads)
         else:
@@ -44,20 +58,23 @@ class TrainingData(TrainingRows):
 
     def _split_missing(self, n_missing, missing_rows):
         """Whether the missing values of each column may be split from all others: both sides must weigh enough."""
-        allowed = (n_missing > 0) & (n_missing < self.n_rows)
+        allowed = (n_missing > 0) & (n_missing < self.total_rows)
         if self.least_weight > 0:
             for f in np.flatnonzero(allowed):
-                weight = self.weight[missing_rows(f)].sum()
-                allowed[f] = min(weight, self.weight.sum() - weight) >= self.least_weight
+                weight = self.comm.sum(self.weight[missing_rows(f)].sum(keepdims=True))[0]
+                allowed[f] = min(weight, self.total_weight - weight) >= self.least_weight
         return allowed
 
+    def _bins(self, max_bins, n_threads):
+        return bin_dense(self, max_bins, n_threads)
+
     def _dense_stores(self, max_bins, n_threads):
-        m, bins = self.n_rows, bin_dense(self, max_bins, n_threads)
+        m, bins = self.total_rows, self._bins(max_bins, n_threads)
         has_missing = bins.missing > 0
         all_bins = bins.n_bins + has_missing
         split_missing = self._split_missing(bins.missing, lambda f: np.isnan(self.X[self.rows, f]))
         useful = (bins.n_bins > 1) | split_missing
-        exact = useful & bins.lossy(max_bins) & (self.dtype == np.float64)
+        exact = useful & bins.lossy(max_bins) & (self.dtype == np.float64) & self.sorts
         skewed = useful & ~exact & (bins.mode_rows >= SKEWED * m) & (m >= 64)
         tiled = useful & ~exact & ~skewed
         missing_code = np.where(has_missing, np.where(split_missing, 1, 2), 0).astype(np.uint8)
@@ -68,24 +85,46 @@ class TrainingData(TrainingRows):
         stores = []
         if tiled.any():
             features = np.flatnonzero(tiled)
-            stores.append(Tiles.of(bins.codes, features, all_bins, missing_code, thresholds_of, n_threads))
+            stores.append(Tiles.of(bins.codes, features, all_bins, missing_code, thresholds_of, n_threads, m))
         if skewed.any():
             features = np.flatnonzero(skewed)
             stores.append(
                 Lists.of(
-                    bins.codes, features, bins.mode, bins.mode_rows, all_bins, missing_code, thresholds_of, n_threads
+                    bins.codes, features, bins.mode, self._others(bins), all_bins, missing_code, thresholds_of,
+                    n_threads,
                 )
-            )
+            )  # fmt: skip
         if exact.any():
             features = np.flatnonzero(exact)
             stores.append(_sorted(sort_dense(self, features, self.least_weight, n_threads), features, split_missing))
         return stores
+
+    def _others(self, bins):
+        """Rows of this worker outside the most frequent bin of every column."""
+        return self.n_rows - bins.mode_rows
 
     def _sparse_stores(self, n_threads):
         found = sort_sparse(self, self.least_weight, n_threads)
         split_missing = self._split_missing(found.n_missing, found.missing_rows)
         features = np.flatnonzero((found.cuts.count > 0) | split_missing)
         return [_sorted(found.of(features), features, split_missing)] if len(features) else []
+
+
+class DividedData(TrainingData):
+    """`TrainingData` of rows that are divided among workers: their stumps follow from exact sums over all of them.
+
+    X is dense. Columns are binned, also in small data.
+    """
+
+    scan, exact, sorts = SummedScan, True, False
+
+    def _bins(self, max_bins, n_threads):
+        if self.comm.size == 1:
+            return super()._bins(max_bins, n_threads)
+        return bin_divided(self, max_bins, np.zeros(self.n_features, dtype=bool))
+
+    def _others(self, bins):
+        return np.array([np.count_nonzero(codes != mode) for codes, mode in zip(bins.codes, bins.mode, strict=True)])
 
 
 def _sorted(found, features, split_missing):

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from pymcboost._kernels import bins as _bins
+from pymcboost._kernels import cells as _cells
 from pymcboost._kernels import stumps as _stumps
 
 # Columns share a byte only where the histogram work saved outweighs the summing down.
@@ -36,6 +37,10 @@ class StumpLayout:
         """Fill a `stumps.Target` with what the splits of all slots give for ``gradient`` (n_blocks, m, lanes)."""
         raise NotImplementedError
 
+    def fill(self, rounded, sums, at, scratch, cells, n_threads):
+        """Histograms of all slots, from rows ``at`` of ``cells`` on, of a gradient in units: see `_kernels.cells`."""
+        raise NotImplementedError
+
     def side(self, slot, pos, nan_left, h):
         """Outputs of one split on the training rows, -1 on its left, go into ``h`` (m,)."""
         raise NotImplementedError
@@ -60,10 +65,10 @@ class Tiles(StumpLayout):
     needs_sums = False
 
     @classmethod
-    def of(cls, codes, features, all_bins, missing_code, thresholds_of, n_threads):
-        """Put these columns of ``codes`` (d, m) into tiles."""
+    def of(cls, codes, features, all_bins, missing_code, thresholds_of, n_threads, total_rows):
+        """Put these columns of ``codes`` (d, m) into tiles; ``total_rows`` are those of all workers."""
         m = codes.shape[1]
-        byte_slots = _bundle(features, all_bins) if m >= BUNDLE_ROWS else [[f] for f in features]
+        byte_slots = _bundle(features, all_bins) if total_rows >= BUNDLE_ROWS else [[f] for f in features]
         n_tiles = -(-len(byte_slots) // 4)
         byte_slots += [[]] * (4 * n_tiles - len(byte_slots))
         order = [f for slots in byte_slots for f in slots]
@@ -99,6 +104,12 @@ class Tiles(StumpLayout):
             result, n_threads,
         )  # fmt: skip
 
+    def fill(self, rounded, sums, at, scratch, cells, n_threads):
+        """As `StumpLayout.fill`."""
+        _cells.fill_tiles(
+            rounded, self.codes, self.byte_cells, self.byte_ptr, self.stride, self.bins, at, scratch, cells, n_threads
+        )
+
     def side(self, slot, pos, nan_left, h):
         """As `StumpLayout.side`."""
         byte = self.byte[slot]
@@ -125,9 +136,9 @@ class Lists(StumpLayout):
     missing: np.ndarray
 
     @classmethod
-    def of(cls, codes, features, mode, mode_rows, all_bins, missing_code, thresholds_of, n_threads):
-        """List these columns of ``codes`` (d, m); the other arrays are by column."""
-        ptr = np.concatenate(([0], np.cumsum(codes.shape[1] - mode_rows[features]))).astype(np.int64)
+    def of(cls, codes, features, mode, others, all_bins, missing_code, thresholds_of, n_threads):
+        """List the ``others`` (d,) rows of these columns of ``codes`` (d, m); all arrays are by column."""
+        ptr = np.concatenate(([0], np.cumsum(others[features]))).astype(np.int64)
         rows, listed = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=np.uint8)
         _bins.list_others(codes, features, mode[features], ptr, rows, listed, n_threads)
         return cls(
@@ -146,6 +157,12 @@ class Lists(StumpLayout):
             gradient, sums, self.ptr, self.rows, self.codes, self.mode, self.bins, self.missing, tie, scratch, result,
             n_threads,
         )  # fmt: skip
+
+    def fill(self, rounded, sums, at, scratch, cells, n_threads):
+        """As `StumpLayout.fill`."""
+        _cells.fill_lists(
+            rounded, sums, self.ptr, self.rows, self.codes, self.mode, self.bins, at, scratch, cells, n_threads
+        )
 
     def side(self, slot, pos, nan_left, h):
         """As `StumpLayout.side`."""

@@ -7,7 +7,6 @@ import numpy as np
 from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.data.rows import TIE, layout
 
 
 class StumpFit(NamedTuple):
@@ -63,11 +62,8 @@ class _StumpSearch:
         self.data = data
         self.n_threads = n_threads
         self.n_columns = data.n_classes if n_columns is None else n_columns
-        lanes, n_blocks = layout(self.n_columns)
-        self.tie = TIE[data.dtype]
-        self._scratch = _stumps.new_scratch(lanes, n_threads)
-        self._sums = np.zeros((n_blocks, lanes))
-        self._needs_sums = any(store.needs_sums for store in data.stores)
+        self._scanned = data.scan(data, self.n_columns, n_threads)
+        self.tie, self._sums = self._scanned.tie, self._scanned.sums
         lengths = [len(store.feature) for store in data.stores]
         self._first = np.concatenate(([0], np.cumsum(lengths))).astype(int)
         self._feature = np.concatenate([store.feature for store in data.stores] or [np.empty(0, dtype=np.int32)])
@@ -86,10 +82,7 @@ class _StumpSearch:
 
     def _scan(self, gradient):
         """Fill the results with what ``gradient`` (n_blocks, m, lanes) gives."""
-        if self._needs_sums:
-            _stumps.totals(gradient, self._sums)
-        for store, target in zip(self.data.stores, self._targets, strict=True):
-            store.search(gradient, self._sums, self.tie, self._scratch, target, self.n_threads)
+        self._scanned(gradient, self._targets)
 
     def _first_best(self, value):
         """Number of the split with the largest value > 0, of those listed by `Totals` or `AllEdges`; -1 if none is.
@@ -231,7 +224,7 @@ class EveryStump(_StumpSearch):
         total : ndarray (P,)
         """
         self._scan(gradient)
-        if not self._needs_sums:
+        if not self._scanned.needs_sums:
             _stumps.totals(gradient, self._sums)
         edge = self._best.edge
         if self._splits is None:

@@ -44,6 +44,15 @@ class ExpBlocks(PairwiseBlocks):
         """Weights of given raw scores (m, K), or of F = 0."""
         weight = self.data.weight[:, None]
         self.mass = self._total_weight * (self.data.n_classes - 1)
+        top, total = self._total(scores)
+        self.log_scale = top + log(total) - log(self.mass)
+        for rows, minus_rho, own in self._margins(scores):
+            minus_rho[own] = -np.inf
+            self._store(rows, weight[rows] * exp(minus_rho - self.log_scale), own)
+
+    def _total(self, scores):
+        """Largest -rho, and the sum of the weights divided by its exponential."""
+        weight = self.data.weight[:, None]
         top, total = -np.inf, 0.0
         for rows, minus_rho, own in self._margins(scores):
             minus_rho[own] = -np.inf
@@ -52,10 +61,11 @@ class ExpBlocks(PairwiseBlocks):
                 total *= exp(top - here) if total else 0.0
                 top = here
             total += float(np.sum(weight[rows] * exp(minus_rho - top)))
-        self.log_scale = top + log(total) - log(self.mass)
-        for rows, minus_rho, own in self._margins(scores):
-            minus_rho[own] = -np.inf
-            self._store(rows, weight[rows] * exp(minus_rho - self.log_scale), own)
+        return top, total
+
+    def _sum(self, table):
+        """Sum of a table."""
+        return float(table.sum())
 
     @property
     def diagonal(self):
@@ -84,7 +94,7 @@ class ExpBlocks(PairwiseBlocks):
         """
         factor = exp(w[None, :] - w[:, None])
         inverse = 1.0 / factor if minus is None else exp(minus[None, :] - minus[:, None])
-        mass = float((tables[0] * factor).sum() + (tables[1] * inverse).sum())
+        mass = self._sum(tables[0] * factor) + self._sum(tables[1] * inverse)
         scale = self.mass / mass
         _weights.exp_update(
             self.gradient, h, self._starts, self._classes, factor * scale, inverse * scale, SMALLEST, self._factors,

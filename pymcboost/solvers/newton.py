@@ -1,4 +1,7 @@
-"""Coefficients of one new weak learner: the K-vector w >= 0 that minimises the loss of F + h w."""
+"""Coefficients of one new weak learner: the K-vector w >= 0 that minimises the loss of F + h w.
+
+Where rows are divided among workers, the solutions are those of worker 0, as CPUs may differ.
+"""
 
 import numpy as np
 
@@ -34,6 +37,7 @@ class NewtonExp(_Newton):
         # Without a penalty the diagonal does not move the minimiser, but would blur the relative tolerance.
         diagonal = loss.diagonal if self.nu > 0 else 0.0
         _newton.solve_exp(tables[0], tables[1], diagonal, self.nu, self.cap, TOLERANCE, MAX_ITERATIONS, w, self._work)
+        w = loss.data.comm.broadcast(w)
         return w - w.min(), tables
 
 
@@ -52,11 +56,12 @@ class NewtonLog(_Newton):
         for _ in range(MAX_PASSES):
             tables = loss.trial_tables(h, w)
             violation = _newton.log_step(tables, w, self.nu, self.cap, DATA_TOLERANCE, MAX_ITERATIONS, step, self._work)
+            violation, agreed = loss.data.comm.broadcast((violation, step.copy()))
             if violation < best_violation:
                 best, best_violation, best_tables = w, violation, tables
                 if violation <= DATA_TOLERANCE:
                     break
-                w = step.copy()
+                w = agreed
             else:  # overshot: go back half way
                 w = (best + w) / 2
         return best - best.min(), best_tables

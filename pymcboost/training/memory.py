@@ -11,6 +11,7 @@ import numpy as np
 
 from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import layout
+from pymcboost.data.stump_scans import NARROW_ROWS
 from pymcboost.data.tree_data import POOL_BYTES, Grown
 from pymcboost.losses.rows import row_layout
 from pymcboost.threads import available_memory, in_words
@@ -95,6 +96,15 @@ def pairwise(data, loss, newton):
     if loss == "log":
         return [weights(data, K, 2, 50), sums(data, K, 3), tables(data, K, 5, 11)]
     return [weights(data, K, 1, 33), sums(data, K), tables(data, K, newton, 6.5)]
+
+
+def summed(data, n_columns):
+    """Weights in integers, and histograms of all columns with the room that other workers' take: `data.SummedScan`."""
+    size = 4 if data.total_rows <= NARROW_ROWS else 8
+    bins = sum(int(store.bins.sum()) for store in data.stores)
+    held = size * (data.n_rows * width(n_columns) + bins * n_columns * (1 + (data.comm.size > 1)))
+    what = f"integers of the weights and of {bins} bins in {n_columns} columns"
+    return Part(what, held, "fewer rows, bins or classes")
 
 
 def coded(data, n_columns, kept=0.0, passing=0.0):

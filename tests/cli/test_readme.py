@@ -23,6 +23,7 @@ PAGES = {
     "docs/tutorial-shell.md": {"console"},
     "docs/tutorial-c.md": {"console"},
     "docs/guide.md": {"python"},
+    "docs/workers.md": {"python"},
 }
 PROGRAMS = {f"mcboost-{name}": name for name in ("train", "tune", "predict", "info", "convert")}
 

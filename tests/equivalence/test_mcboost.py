@@ -12,10 +12,15 @@ from pymcboost import (
     MultiBoostClassifier,
     MultiBoostCWClassifier,
 )
-from pymcboost.data.stump_data import TrainingData
+from pymcboost._kernels import weights as _weights
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.comm import Alone
+from pymcboost.data.rows import layout as lanes_of
+from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeTrees
 from pymcboost.losses import LOSSES
+from pymcboost.losses.summed import SUMMED
 from pymcboost.solvers.newton import LARGEST_COEFFICIENT, SOLVERS
 
 LOSS_NAMES = ["exp", "log"]
@@ -32,6 +37,20 @@ def unpack(data, blocks):
     return np.stack([blocks[r // data.lanes, :, r % data.lanes] for r in range(data.n_classes)], axis=1).astype(float)
 
 
+@pytest.fixture(params=["one worker", "sums of workers"])
+def layout(request, loss):
+    """Training data and the loss on them, by the function that makes both."""
+
+    def made(X, y, K, weight):
+        if request.param == "one worker":
+            data = TrainingData(X, y, K, weight)
+            return data, LOSSES[loss].blocks(data)
+        data = DividedData(X, y, K, weight, comm=Alone())
+        return data, SUMMED[loss](data, 2)
+
+    return made
+
+
 @pytest.mark.parametrize("loss", LOSS_NAMES)
 def test_the_twins_gradient_is_the_derivative(loss):
     rng = np.random.default_rng(0)
@@ -46,13 +65,12 @@ def test_the_twins_gradient_is_the_derivative(loss):
 @pytest.mark.parametrize(
     ("m", "K"), [(30, 2), (400, 3), (300, 6), (9000, 5), (5000, 10), (3000, 20), (1500, 40), (1100, 1000)]
 )
-def test_weights_after_updates(loss, m, K):
+def test_weights_after_updates(loss, m, K, layout):
     """The multiplied weights equal those of the accumulated scores, also after a restart from scores."""
     rng = np.random.default_rng(m + K)
     X, y = blobs(m, 2, K)
     sample_weight = 10.0 ** rng.uniform(-2, 2, m)
-    data = TrainingData(X, y, K, sample_weight)
-    state = LOSSES[loss].blocks(data)
+    data, state = layout(X, y, K, sample_weight)
     F = np.zeros((m, K))
     state.start()
     for step in range(12):
@@ -74,11 +92,59 @@ def test_weights_after_updates(loss, m, K):
         np.testing.assert_allclose(state.diagonal * np.exp(state.log_scale), data.weight.sum(), rtol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("P", [3, 8, 21])
+def test_sums_in_units(P, dtype):
+    """Whole numbers, class by class and side by side: those of rows one after the other, fractions cut off."""
+    rng = np.random.default_rng(P)
+    start = np.array([0, 70, 70, 5000, 5130])  # no row of one class; chunks of several lengths
+    (starts, classes), m, K = _weights.chunks(start), start[-1], len(start) - 1
+    lanes, n_blocks = lanes_of(P)
+    A, by = aligned_zeros((n_blocks, m, lanes), dtype), 2.0**20
+    values = rng.normal(size=(m, P)).astype(dtype)
+    for p in range(P):
+        A[p // lanes, :, p % lanes] = values[:, p]
+    for h in rng.choice([-1, 1], (1, m)).astype(np.int8), rng.choice([-1, 1], (P, m)).astype(np.int8):
+        out = np.empty((2, K, P), dtype=np.int64)
+        _weights.column_units(A, h, starts, classes, by, room(starts, n_blocks, 2, lanes), out, 2)
+        terms = np.trunc(values.astype(np.float64) * by).astype(np.int64)
+        for side, sign in enumerate((1, -1)):
+            its = np.add.reduceat(terms * (h == sign).T, start[[0, 1, 3]], axis=0)
+            np.testing.assert_array_equal(out[side, [0, 2, 3]], its)
+        assert not out[:, 1].any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_trials_in_units(dtype):
+    rng, m, K = np.random.default_rng(0), 300, 5
+    start = np.array([0, 60, 120, 180, 240, 300])
+    starts, classes = _weights.chunks(start)
+    Q, by = aligned_zeros((1, m, 8), dtype), 2.0**40
+    Q[0, :, :K] = rng.exponential(size=(m, K))
+    h, weight = rng.choice([-1, 1], m).astype(np.int8), rng.integers(1, 9, m) / 8
+    plus, minus = rng.exponential(size=(2, K, K)).astype(dtype).astype(float)
+    out, factors = np.empty((4, K, K), dtype=np.int64), aligned_zeros((3, K, 8), dtype)
+    _weights.log_units(
+        Q, h, weight, starts, classes, plus, minus, factors, by, room(starts, 1, 4, 8), out, 2
+    )  # fmt: skip
+    y = np.repeat(np.arange(K), 60)
+    q = Q[0, :, :K] * np.where(h[:, None] > 0, plus[y], minus[y]).astype(dtype)
+    rest = 1 / (1 + q)
+    for k, of in enumerate((q * rest, q * rest, q * rest * rest, q * rest * rest)):
+        terms = np.trunc((weight * by)[:, None] * of.astype(np.float64)).astype(np.int64)
+        want = np.add.reduceat(terms * (h == 1 - 2 * (k % 2))[:, None], start[:-1], axis=0)
+        off = ~np.eye(K, dtype=bool)
+        np.testing.assert_array_equal(out[k][off], want[off])
+
+
+def room(starts, *shape):
+    return np.zeros((len(starts) - 1, *shape), dtype=np.int64)
+
+
 @pytest.mark.parametrize("loss", LOSS_NAMES)
-def test_no_weight_is_lost_when_margins_grow_and_come_back(loss):
+def test_no_weight_is_lost_when_margins_grow_and_come_back(loss, layout):
     X, y = blobs(300, 2, 3)
-    data = TrainingData(np.repeat(X, 60, axis=0), np.repeat(y, 60), 3, np.ones(18000))
-    state = LOSSES[loss].blocks(data)
+    data, state = layout(np.repeat(X, 60, axis=0), np.repeat(y, 60), 3, np.ones(18000))
     state.start()
     h = np.where(np.arange(18000) % 5 == 0, -1, 1).astype(np.int8)
     F = np.zeros((18000, 3))
@@ -96,12 +162,11 @@ def test_no_weight_is_lost_when_margins_grow_and_come_back(loss):
 @pytest.mark.parametrize("loss", LOSS_NAMES)
 @pytest.mark.parametrize("nu", [0.0, 1e-9, 1e-3, 0.05])
 @pytest.mark.parametrize(("m", "K"), [(40, 2), (300, 3), (300, 8), (400, 26), (6000, 10)])
-def test_coefficients_are_optimal(loss, nu, m, K):
+def test_coefficients_are_optimal(loss, nu, m, K, layout):
     rng = np.random.default_rng(K)
     X, y = blobs(m, 2, K)
-    data = TrainingData(X, y, K, np.ones(m))
+    data, state = layout(X, y, K, np.ones(m))
     F = rng.normal(size=(m, K))
-    state = LOSSES[loss].blocks(data)
     state.start(F)
     h = np.where(rng.random(m) < 0.2 + 0.6 * (data.y % 2), 1, -1).astype(np.int8)
     if loss == "log":
@@ -134,10 +199,9 @@ def test_coefficients_may_start_with_every_class_free():
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
-def test_perfect_learner_hits_the_cap(loss):
+def test_perfect_learner_hits_the_cap(loss, layout):
     X, y = blobs(60, 2, 2)
-    data = TrainingData(X, y, 2, np.ones(60))
-    state = LOSSES[loss].blocks(data)
+    data, state = layout(X, y, 2, np.ones(60))
     state.start()
     h = np.where(data.y == 0, 1, -1).astype(np.int8)
     w, _ = SOLVERS[loss](2, 0.0).fit(state, h)
@@ -145,11 +209,10 @@ def test_perfect_learner_hits_the_cap(loss):
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
-def test_part_of_the_classes_perfectly_separated(loss):
+def test_part_of_the_classes_perfectly_separated(loss, layout):
     """Two components that the learner separates without mistakes: the cap between them, optimal inside them."""
     X, y = blobs(400, 2, 4)
-    data = TrainingData(X, y, 4, np.ones(400))
-    state = LOSSES[loss].blocks(data)
+    data, state = layout(X, y, 4, np.ones(400))
     state.start()
     h = np.where(data.y < 2, 1, -1).astype(np.int8)
     w, _ = SOLVERS[loss](4, 0.0).fit(state, h)

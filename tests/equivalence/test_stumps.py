@@ -5,7 +5,9 @@ import pytest
 import scipy.sparse
 from reference.stumps import best_stump, candidates, gradient_of, outputs
 
-from pymcboost.data.stump_data import TrainingData
+from pymcboost.comm import Alone
+from pymcboost.data import stump_scans
+from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.stump_layouts import Lists, Sorted, Tiles
 from pymcboost.learners import SharedStump
 
@@ -48,9 +50,9 @@ KINDS = [
 ]
 
 
-def setting(X, y, K, rng, weights=None, integers=False):
+def setting(X, y, K, rng, weights=None, integers=False, kind=TrainingData):
     """Training data and a random gradient in both layouts."""
-    data = TrainingData(X, y, K, np.ones(len(y)) if weights is None else weights)
+    data = kind(X, y, K, np.ones(len(y)) if weights is None else weights, comm=Alone())
     u = rng.integers(0, 50, (data.n_rows, K)).astype(float) if integers else rng.exponential(size=(data.n_rows, K))
     a = gradient_of(u, data.y)
     blocks = data.gradient_buffer()
@@ -67,7 +69,7 @@ def check(X, data, blocks, a, exactly=False, n_threads=1):
     for f in range(used.shape[1]):
         every = {threshold for threshold, _ in candidates(used[:, f])}
         # Lossless unless the data are large and the column has more values than bins.
-        if data.dtype == np.float64 or len(np.unique(used[:, f])) <= 255:
+        if (data.dtype == np.float64 and data.sorts) or len(np.unique(used[:, f])) <= 255:
             assert allowed.get(f, set()) == every
         else:
             assert 100 < len(allowed[f]) < 256
@@ -96,6 +98,36 @@ def test_mixed_columns(K, m, integers):
     X = np.column_stack([column(kind, rng, m) for kind in KINDS])
     data, blocks, a = setting(X, rng.integers(0, K, m), K, rng, integers=integers)
     check(X, data, blocks, a, exactly=integers)
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+@pytest.mark.parametrize(("K", "m"), [(2, 20), (3, 700), (5, 3000), (8, 9000), (10, 700), (17, 3000), (40, 1000)])
+def test_sums_of_workers(K, m, narrow, monkeypatch):
+    """The histograms are the integers of the twin, all of them, and the stump is the best."""
+    if not narrow:
+        monkeypatch.setattr(stump_scans, "NARROW_ROWS", 0)
+    rng = np.random.default_rng(K * m)
+    X = np.column_stack([column(kind, rng, m) for kind in KINDS])
+    data, blocks, a = setting(X, rng.integers(0, K, m), K, rng, kind=DividedData)
+    check(X, data, blocks, a, n_threads=2)
+    scan = data.scan(data, K, 2)
+    unit = scan._unit(blocks)
+    size = np.abs(a).sum(axis=0).max() / unit
+    assert 2.0 ** (scan.bits - 1.01) < size < 2.0 ** (scan.bits + 0.01)
+    scan(blocks, SharedStump(data, 2)._targets)
+    whole = np.rint(a / unit)
+    used, rows = np.asarray(X)[data.rows].astype(np.float32), 0
+    for store, at in zip(data.stores, scan.at, strict=True):
+        for f, thresholds, bins, first in zip(store.feature, store.thresholds, store.bins, at, strict=True):
+            missing = np.isnan(used[:, f])
+            values = thresholds[: len(thresholds) - missing.any()]
+            bin_ = np.where(missing, bins - 1, np.searchsorted(values, used[:, f]))
+            want = np.zeros((bins, K))
+            np.add.at(want, bin_, whole)
+            np.testing.assert_array_equal(scan.cells[first : first + bins], want)
+            rows += bins
+    assert rows == len(scan.cells)
+    assert scan.cells.dtype == (np.int32 if narrow else np.float64)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,13 +6,18 @@ import numpy as np
 import pytest
 from unit.test_workers import rows
 
-from pymcboost import ABCLogitBoostClassifier, VectorTreeBoostClassifier
+from pymcboost import ABCLogitBoostClassifier, MCBoostClassifier, VectorTreeBoostClassifier
+from pymcboost.comm import Alone
 
 pytest.importorskip("distributed")
 pytest.importorskip("xgboost")
 da = pytest.importorskip("dask.array")
 
-from pymcboost.dask import DaskABCLogitBoostClassifier, DaskVectorTreeBoostClassifier  # noqa: E402
+from pymcboost.dask import (  # noqa: E402
+    DaskABCLogitBoostClassifier,
+    DaskMCBoostClassifier,
+    DaskVectorTreeBoostClassifier,
+)
 
 PARAMS = {"n_estimators": 10, "random_state": 0, "calibrate": None}
 
@@ -55,6 +60,14 @@ def test_class_wise_trees(client):
     found = DaskABCLogitBoostClassifier(client=client, **params).fit(*divided(X, y))
     assert found.model_.to_bytes() == whole.model_.to_bytes()
     assert type(found.to_local()) is ABCLogitBoostClassifier
+
+
+def test_stumps(client):
+    X, y = rows()
+    whole = MCBoostClassifier(n_estimators=5).fit(X, y, comm=Alone())
+    found = DaskMCBoostClassifier(client=client, n_estimators=5).fit(*divided(X, y))
+    assert found.model_.to_bytes() == whole.model_.to_bytes()
+    assert type(found.to_local()) is MCBoostClassifier
 
 
 @pytest.mark.slow

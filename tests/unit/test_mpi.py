@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pymcboost import ABCLogitBoostClassifier, VectorTreeBoostClassifier, load_model, load_svmlight
+from pymcboost import ABCLogitBoostClassifier, MCBoostClassifier, VectorTreeBoostClassifier, load_model, load_svmlight
+from pymcboost.comm import Alone
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 PROGRAM = Path(__file__).parents[1] / "divided" / "mpi_fit.py"
@@ -30,10 +31,11 @@ def test_three_processes_have_the_models_of_one():
     from divided.mpi_fit import rows
 
     X, y = rows()
-    both = VectorTreeBoostClassifier, ABCLogitBoostClassifier
-    models = [cls(n_estimators=20, random_state=0, calibrate=None).fit(X, y).model_.to_bytes() for cls in both]
+    all_three = VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier
+    params = {"n_estimators": 20, "random_state": 0, "calibrate": None}
+    models = [cls(**params).fit(X, y, comm=Alone()).model_.to_bytes() for cls in all_three]
     want = hashlib.sha256(b"".join(models)).hexdigest()
-    done = mpiexec(3, str(PROGRAM), "none", *(cls.__name__ for cls in both))
+    done = mpiexec(3, str(PROGRAM), "none", *(cls.__name__ for cls in all_three))
     assert sorted(done.stdout.splitlines()) == [f"worker {r}: {want}" for r in range(3)], done.stderr
 
 
@@ -67,7 +69,11 @@ def test_process_that_stops_ends_all(trouble):
 
 @pytest.mark.parametrize(
     ("cls", "options"),
-    [(VectorTreeBoostClassifier, ["--split-columns", "auto"]), (ABCLogitBoostClassifier, ["--gap", "10"])],
+    [
+        (VectorTreeBoostClassifier, ["--split-columns", "auto"]),
+        (ABCLogitBoostClassifier, ["--gap", "10"]),
+        (MCBoostClassifier, ["--loss", "exp"]),
+    ],
 )
 def test_command_line_trains_on_parts(cls, options, tmp_path):
     rng = np.random.default_rng(1)
@@ -85,7 +91,7 @@ def test_command_line_trains_on_parts(cls, options, tmp_path):
     assert done.returncode == 0, done.stderr
     data = load_svmlight(tmp_path / "all.svm")
     X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
-    whole = cls(n_estimators=20, random_state=1, calibrate=None).fit(X, data.y)
+    whole = cls(n_estimators=20, random_state=1, calibrate=None).fit(X, data.y, comm=Alone())
     assert np.array_equal(load_model(where).decision_function(X), whole.decision_function(X))
 
 

@@ -5,7 +5,7 @@ import pytest
 from divided.threads import run
 from scipy.sparse import csr_array
 
-from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier
+from pymcboost import SAMMEClassifier, VectorTreeBoostClassifier
 from pymcboost.comm import WorkerError
 from pymcboost.training import divided
 
@@ -212,8 +212,8 @@ def test_unequal_workers_are_refused():
     with pytest.raises(ValueError, match="X is sparse; with several workers it must be dense"):
         S = csr_array(np.nan_to_num(X))
         raise error_of(lambda w: VectorTreeBoostClassifier(calibrate=None).fit(S, y, comm=w))
-    with pytest.raises(TypeError, match="MCBoostClassifier trains with one worker"):
-        raise error_of(lambda w: MCBoostClassifier().fit(X, y, comm=w))
+    with pytest.raises(TypeError, match="SAMMEClassifier trains with one worker"):
+        raise error_of(lambda w: SAMMEClassifier().fit(X, y, comm=w))
     with pytest.raises(TypeError, match="comm must be a communicator of mpi4py"):
         VectorTreeBoostClassifier().fit(X, y, comm=3)
 

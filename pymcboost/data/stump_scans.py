@@ -1,0 +1,104 @@
+"""Scans of all columns for stumps: of this worker's rows in floating point, or of those of all workers in integers."""
+
+import numpy as np
+
+from pymcboost._kernels import cells as _cells
+from pymcboost._kernels import stumps as _stumps
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost._kernels.exact import magic_of, unit_of
+from pymcboost.data.rows import TIE, layout
+
+# Histograms have 32 bits up to so many rows of all workers: a row of the mean weight of its class's column has 13 bits
+# there or more, and the sum of all 30. Else they are whole float64, in which the sum of all has 50 bits.
+NARROW_ROWS = 1 << 17
+NARROW_BITS, WIDE_BITS = 30, 50
+# Parts of the rows that are summed apart.
+PARTS = 64
+
+
+class Scan:
+    """Scan of this worker's rows.
+
+    Parameters
+    ----------
+    data : TrainingData
+    n_columns : int
+        Columns of the gradient.
+    n_threads : int
+
+    Attributes
+    ----------
+    sums : ndarray (n_blocks, lanes)
+        Sums of the gradient's columns, where a layout needs them.
+    """
+
+    def __init__(self, data, n_columns, n_threads):
+        self.stores, self.tie, self.n_threads = data.stores, TIE[data.dtype], n_threads
+        lanes, n_blocks = layout(n_columns)
+        self.scratch = _stumps.new_scratch(lanes, n_threads)
+        self.sums = np.zeros((n_blocks, lanes))
+        self.needs_sums = any(store.needs_sums for store in data.stores)
+
+    def __call__(self, gradient, targets):
+        """Fill the targets of the layouts with what ``gradient`` (n_blocks, m, lanes) gives."""
+        if self.needs_sums:
+            _stumps.totals(gradient, self.sums)
+        for store, target in zip(self.stores, targets, strict=True):
+            store.search(gradient, self.sums, self.tie, self.scratch, target, self.n_threads)
+
+
+class SummedScan:
+    """Scan of the rows of all workers: histograms of integers are filled, added up, and scanned by every worker.
+
+    The gradient is rounded to a unit that follows from the largest of the sums of its columns' sizes, and from the
+    number of rows. So neither the order of the rows nor their division changes a bit.
+
+    Parameters
+    ----------
+    data : DividedData
+    n_columns : int
+    n_threads : int
+    """
+
+    def __init__(self, data, n_columns, n_threads):
+        self.stores, self.tie, self.n_threads = data.stores, TIE[data.dtype], n_threads
+        self.comm, self.total_rows = data.comm, data.total_rows
+        self.lanes, n_blocks = layout(n_columns)
+        narrow = data.total_rows <= NARROW_ROWS
+        self.bits, kind = (NARROW_BITS, np.int32) if narrow else (WIDE_BITS, np.float64)
+        self.rounded = aligned_zeros((n_blocks, data.n_rows, self.lanes), kind)
+        self.sums = aligned_zeros((n_blocks, self.lanes), kind)
+        self.scratch = _stumps.new_scratch(self.lanes, n_threads)
+        ends = np.cumsum([0, *(n for store in self.stores for n in store.bins)]).astype(np.int64)
+        self.cells = np.zeros((ends[-1], n_columns), dtype=kind)
+        lengths = [len(store.bins) for store in self.stores]
+        self.at = np.split(ends[:-1], np.cumsum(lengths)[:-1]) if lengths else []
+        self._partial = np.zeros((PARTS, n_blocks, self.lanes), dtype=np.int64)
+
+    def __call__(self, gradient, targets):
+        """As `Scan.__call__`."""
+        unit = self._unit(gradient)
+        _cells.rounded(gradient, 1 / unit, self.rounded, self.n_threads)
+        _cells.totals(self.rounded, self.sums)
+        for store, at in zip(self.stores, self.at, strict=True):
+            store.fill(self.rounded, self.sums, at, self.scratch, self.cells, self.n_threads)
+        self.comm.sum(self.cells, sure=True)
+        for store, at, target in zip(self.stores, self.at, targets, strict=True):
+            _stumps.scan_cells(
+                self.cells, at, store.bins, store.missing, unit, self.lanes, self.tie, self.scratch, target,
+                self.n_threads,
+            )  # fmt: skip
+
+    def _unit(self, gradient):
+        """Unit of the histograms, a power of two: no sum of a column's sizes has more than `bits` bits in it."""
+        n = self.total_rows
+        ends = np.array([gradient.max(initial=0.0), -gradient.min(initial=0.0)], dtype=np.float64)
+        top = float(self.comm.maximum(ends).max())
+        if not top > 0:
+            return 1.0
+        unit = unit_of(top, n)
+        self._partial[...] = 0
+        _stumps.sizes(gradient, magic_of(unit), self._partial, self.n_threads)
+        sizes = self.comm.sum(self._partial.sum(axis=0), sure=True)
+        bound = (int(sizes.max()) + n / 2) * unit
+        return float(np.ldexp(1.0, int(np.frexp(bound)[1]) - self.bits))

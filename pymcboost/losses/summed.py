@@ -1,0 +1,154 @@
+"""Losses in blocks of rows that are divided among workers: their sums over rows are integers, of all workers.
+
+Each term is a number of units, a power of two that follows from a bound of the sum of all terms. What depends on one
+row alone is computed as without workers.
+"""
+
+import math
+
+import numpy as np
+
+from pymcboost._kernels import elementary
+from pymcboost._kernels import weights as _weights
+from pymcboost._kernels.exact import total, unit_of
+from pymcboost.losses.coded_exp import CodedExp
+from pymcboost.losses.pairwise_exp import ExpBlocks
+from pymcboost.losses.pairwise_log import LogBlocks
+
+exp, log = elementary.exp, elementary.log
+
+# Sums of all terms have so many bits.
+SUM_BITS = 61
+
+
+class Units:
+    """Sums of terms whose sizes add up to at most ``bound``.
+
+    Parameters
+    ----------
+    loss : Blocks
+    bound : float
+    n_columns : int
+    n : int, default=2
+        Tables that are summed at once.
+    """
+
+    def __init__(self, loss, bound, n_columns, n=2):
+        self._loss, self._comm = loss, loss.data.comm
+        self._by = math.ldexp(1.0, SUM_BITS - math.frexp(bound)[1])
+        n_blocks, _, lanes = loss.gradient.shape
+        self._partial = np.zeros((len(loss.column_sums.classes), n_blocks, n, lanes), dtype=np.int64)
+        self._sums = np.zeros((n, loss.data.n_classes, n_columns), dtype=np.int64)
+
+    def of_columns(self, h):
+        """Sums of the gradient's columns: see `losses.blocks.ColumnSums`."""
+        loss, rows = self._loss, self._loss.column_sums
+        _weights.column_units(
+            loss.gradient, h, rows.starts, rows.classes, self._by, self._partial, self._sums, loss.n_threads
+        )
+        return self._of_all()
+
+    def of_trial(self, h, factor, scratch):
+        """What `_kernels.weights.log_sums` gives: (4, K, K)."""
+        loss, rows = self._loss, self._loss.column_sums
+        _weights.log_units(
+            loss.odds, h, loss.data.weight, rows.starts, rows.classes, factor, 1.0 / factor, scratch, self._by,
+            self._partial, self._sums, loss.n_threads,
+        )  # fmt: skip
+        return _without_own(self._of_all())
+
+    def of_weights(self, h):
+        """K x K sums of u over the rows of each class with h = +1 and with h = -1: (2, K, K)."""
+        return _without_own(0.0 - self.of_columns(h[None, :]))
+
+    def _of_all(self):
+        return self._comm.sum(self._sums).astype(np.float64) / self._by
+
+
+def _without_own(tables):
+    """Tables (n, K, K) with 0 for the own classes."""
+    tables.reshape(len(tables), -1)[:, :: tables.shape[1] + 1] = 0.0
+    return tables
+
+
+class SummedExp(ExpBlocks):
+    """`ExpBlocks` of rows that are divided among workers."""
+
+    def __init__(self, data, n_threads):
+        super().__init__(data, n_threads)
+        self._total_weight = data.total_weight
+        self.mass = self._total_weight * (data.n_classes - 1)
+        # What is stored adds up to the mass but for rounding in single precision.
+        self._units = Units(self, 1.01 * self.mass, data.n_classes)
+
+    def side_tables(self, h):
+        """See `ExpBlocks`."""
+        return self._units.of_weights(h)
+
+    def _total(self, scores):
+        comm, largest, K = self.data.comm, self.data.weight_ends[1], self.data.n_classes
+        tops = [minus_rho[~own].max() for _, minus_rho, own in self._margins(scores)]
+        top = float(comm.maximum(np.array([max(tops, default=-np.inf)]))[0])
+        unit, sums = unit_of(largest, self.data.total_rows * K), np.zeros(1, dtype=np.int64)
+        for rows, minus_rho, own in self._margins(scores):
+            minus_rho[own] = -np.inf
+            sums += np.rint(self.data.weight[rows, None] * exp(minus_rho - top) / unit).astype(np.int64).sum()
+        return top, int(comm.sum(sums)[0]) * unit
+
+    def _sum(self, table):
+        return total(table)
+
+
+class SummedLog(LogBlocks):
+    """`LogBlocks` of rows that are divided among workers."""
+
+    def __init__(self, data, n_threads):
+        super().__init__(data, n_threads)
+        weight, K = 1.01 * data.total_weight, data.n_classes
+        self._units, self._trials = Units(self, weight * (K - 1), K), Units(self, weight, K, 4)
+
+    def start(self, scores=None):
+        """See `LogBlocks`."""
+        super().start(scores)
+        self._weigh(np.ones(self.data.n_rows, dtype=np.int8))
+
+    def trial_tables(self, h, w):
+        """See `LogBlocks`."""
+        return self._trials.of_trial(h, exp(w[None, :] - w[:, None]), self._factors)
+
+    tables_at = trial_tables
+
+    def update(self, h, w, tables):
+        """See `LogBlocks`."""
+        super().update(h, w, tables)
+        self._weigh(h)
+
+    def _weigh(self, h):
+        self.mass = total(self._units.of_weights(h))
+class SummedCoded(CodedExp):
+    """`CodedExp` of rows that are divided among workers."""
+
+    def __init__(self, data, code, n_threads, **options):
+        super().__init__(data, code, n_threads, **options)
+        largest = 1.01 * float(self._start_mass.sum()) * float(np.abs(self._unit).max())
+        self._units = Units(self, largest, self.code.shape[1])
+
+    def start(self, scores=None):
+        """See `CodedExp`."""
+        super().start(scores)
+        if scores is not None:
+            self.mass = self.tables(np.ones((1, self.data.n_rows), dtype=np.int8)).sum(axis=(0, 1))
+
+    def _masses(self, scores, shift):
+        data, sums = self.data, np.zeros(len(shift), dtype=np.int64)
+        unit = unit_of(data.weight_ends[1], data.total_rows)
+        for rows in self.row_slices():
+            terms = data.weight[rows, None] * exp(self._exponents(scores, rows, shift))
+            sums += np.rint(terms / unit).astype(np.int64).sum(axis=0)
+        return data.comm.sum(sums) * unit
+
+    def _column_sums(self, h):
+        return self._units.of_columns(h)
+
+
+SUMMED = {"exp": SummedExp, "log": SummedLog}
