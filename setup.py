@@ -41,7 +41,11 @@ GENERATED_CODE = [
 NOT_FOR = {"score": ("-ffp-contract=off",)}
 
 # Kernels have clones for each CPU generation, of which the CPU takes its own; a test can fix the choice.
-CLONES = {"": [], "none": ["-DPMB_CLONES="], "v3": ['-DPMB_CLONES=__attribute__((target("avx2")))']}
+CLONES = {
+    "": [],
+    "none": ["-DPMB_CLONES="],
+    "v3": ['-DPMB_CLONES=__attribute__((target("avx2")))', "-DPMB_HAS_256=1", "-DPMB_HAS_512=0"],
+}
 
 PROBE = """
 #include <omp.h>

@@ -27,12 +27,17 @@
 
 /* Vectors of one register each: gcc would keep wider ones in memory. Those of classes fill the largest registers. */
 #ifdef PMB_VECTORS
+#ifdef __x86_64__
 #define PMB_LANE 4
-typedef double pmb_lanes __attribute__((vector_size(32)));
+#else
+#define PMB_LANE 2
+#endif
+typedef double pmb_lanes __attribute__((vector_size(8 * PMB_LANE)));
 typedef double pmb_classes __attribute__((vector_size(8 * PMB_WIDE)));
+typedef double pmb_two __attribute__((vector_size(16)));
 #else
 #define PMB_LANE 1
-typedef double pmb_lanes;
+typedef double pmb_lanes, pmb_classes, pmb_two;
 #endif
 
 typedef struct {

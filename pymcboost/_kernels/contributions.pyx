@@ -6,7 +6,7 @@ classes, the coefficients, is computed for many rows at once.
 """
 
 from cython.parallel cimport parallel, prange, threadid
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 
 import math
@@ -18,6 +18,7 @@ cdef extern from "contributions_sums.h" nogil:
         PMB_PATH
         PMB_BLOCK
         PMB_STEP
+        PMB_WIDE
     ctypedef struct pmb_frame:
         pass
     ctypedef struct pmb_kept:
@@ -54,12 +55,13 @@ cdef extern from "contributions_sums.h" nogil:
                        int64_t fixed, double *c)
     void pmb_by_rows(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern, int64_t n,
                      int64_t fixed, pmb_kept *s, double *c)
-    void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t K, const double *c, int64_t n,
-                       const int64_t *column, int64_t classes, int64_t stride, double *to, double *base)
+    int64_t pmb_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K)
+    void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all, int64_t K, const double *c,
+                       int64_t n, const int64_t *column, int64_t classes, int64_t stride, double *to, double *base)
 
 MOST_FEATURES = int(PMB_PATH)
 # Coefficients of the trees of a batch, if it has more than one: those of a block of rows stay in the cache.
-MOST_IN_BATCH = 1024
+MOST_IN_BATCH = 2048
 
 
 cdef int compare(const void *a, const void *b) noexcept nogil:
@@ -73,6 +75,7 @@ cdef struct Scratch:
     uint64_t *levels
     uint64_t *pattern
     pmb_kept *kept
+    double *taken  # room of the next two, which begin with a line of the cache
     double *coefficients
     double *value
 
@@ -330,10 +333,10 @@ cdef class Explainer:
         s.levels = <uint64_t *> malloc((self.depth + 1) * PMB_BLOCK * sizeof(uint64_t))
         s.pattern = <uint64_t *> malloc(leaves * PMB_BLOCK * sizeof(uint64_t))
         s.kept = <pmb_kept *> malloc(sizeof(pmb_kept))
-        s.coefficients = <double *> calloc(self.widest * PMB_STEP + 1, sizeof(double))
-        s.value = <double *> malloc((self.most_leaves * self.K + 1) * sizeof(double))
-        if s.stack == NULL or s.levels == NULL or s.pattern == NULL or s.kept == NULL or (
-                s.coefficients == NULL or s.value == NULL):
+        s.taken = <double *> calloc(self.widest * PMB_STEP + self.most_leaves * self.K + 2 * PMB_WIDE, sizeof(double))
+        s.coefficients = s.taken + PMB_WIDE - (<uintptr_t> s.taken // sizeof(double)) % PMB_WIDE
+        s.value = s.coefficients + self.widest * PMB_STEP
+        if s.stack == NULL or s.levels == NULL or s.pattern == NULL or s.kept == NULL or s.taken == NULL:
             free_scratch(s)
             return NULL
         return s
@@ -341,19 +344,21 @@ cdef class Explainer:
     cdef void explain(self, const float[:, ::1] xt, Py_ssize_t row, Py_ssize_t n, const int64_t[::1] column,
                       double[:, :, ::1] out, Py_ssize_t fixed, Scratch *s) noexcept nogil:
         cdef:
-            Py_ssize_t b, i, t, at, k, first, leaves, before, K = self.K
+            Py_ssize_t b, i, t, at, k, first, leaves, before, all, K = self.K
             bint coded = self.code.shape[0] > 0, vector = self.leaf.shape[1] == K
             Py_ssize_t width = K if vector or coded else 1
             double *to
             double *base
         for b in range(self.batches.shape[0] - 1):
-            before = 0
+            before, all = 0, 0
+            for i in range(self.batches[b], self.batches[b + 1]):
+                all += self.offset[self.order[i] + 1] - self.offset[self.order[i]] + 1
             for i in range(self.batches[b], self.batches[b + 1]):
                 t = self.order[i]
                 first, leaves = self.offset[t] + t, self.offset[t + 1] - self.offset[t] + 1
                 for at in range(leaves):
                     for k in range(width):
-                        s.value[(before + at) * width + k] = self.leaf[first + at, k if vector else 0] * (
+                        s.value[pmb_tiled(before + at, all, k, width)] = self.leaf[first + at, k if vector else 0] * (
                             <double> self.code[self.cls[t], k] if coded else 1.0)
                 before += leaves
                 if leaves == 1:
@@ -370,7 +375,8 @@ cdef class Explainer:
                 if self.base[t] >= 0:
                     base = to + self.base[t]
                 to += self.cls[t]
-            pmb_add_batch(&self.trees, b, s.value, width, s.coefficients, n, &column[0], K, out.shape[1] * K, to, base)
+            pmb_add_batch(&self.trees, b, s.value, all, width, s.coefficients, n, &column[0], K, out.shape[1] * K, to,
+                          base)
 
     def add(self, const float[:, ::1] xt, const int64_t[::1] column, double[:, :, ::1] out, int n_threads,
             Py_ssize_t fixed=-1):
@@ -422,6 +428,5 @@ cdef void free_scratch(Scratch *s) noexcept nogil:
     free(s.levels)
     free(s.pattern)
     free(s.kept)
-    free(s.coefficients)
-    free(s.value)
+    free(s.taken)
     free(s)

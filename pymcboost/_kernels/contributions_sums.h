@@ -4,8 +4,6 @@
 
 #include "contributions.h"
 
-#define PMB_TILE 8 /* rows whose classes are summed together */
-
 /* sum[k * R + r] = the sum of c[i][r] value[leaf[i]][k], for R rows and W values k. */
 #define PMB_SUM_LEAVES(W, R)                                                                                          \
     PMB_INLINE void pmb_sum_leaves_##W(double *sum, const double *c, const double *value, const int64_t *leaf,        \
@@ -25,11 +23,11 @@ PMB_SUM_LEAVES(4, 8)
 PMB_SUM_LEAVES(2, 16)
 PMB_SUM_LEAVES(1, 32)
 
-/* Add the sums of one feature for n rows to to + r stride, for the classes from k to K. */
-PMB_INLINE void pmb_add_few(const double *c, const double *value, const int64_t *leaf, int64_t leaves, int64_t k,
-                            int64_t K, int64_t n, int64_t stride, double *to, double *base) {
+/* Add the sums of one feature for n rows to to + r stride, for K classes. */
+PMB_INLINE void pmb_add_few(const double *c, const double *value, const int64_t *leaf, int64_t leaves, int64_t K,
+                            int64_t n, int64_t stride, double *to, double *base) {
     double sum[32];
-    for (int64_t w; k < K; k += w) {
+    for (int64_t k = 0, w; k < K; k += w) {
         w = K - k >= 4 ? 4 : K - k >= 2 ? 2 : 1;
         const int64_t R = 32 / w;
         for (int64_t r = 0; r < n; r += R) {
@@ -47,51 +45,62 @@ PMB_INLINE void pmb_add_few(const double *c, const double *value, const int64_t 
     }
 }
 
-/* sum[r][k] = the sum of c[i][r] value[leaf[i]][k], for PMB_TILE rows and PMB_WIDE classes. */
-PMB_INLINE void pmb_sum_classes(double (*sum)[PMB_WIDE], const double *c, const double *value, const int64_t *leaf,
-                                int64_t n, int64_t K) {
-#ifdef PMB_VECTORS
-    pmb_classes s[PMB_TILE], v;
-    PMB_LANES(r, PMB_TILE) s[r] = (pmb_classes){0.0};
-    for (int64_t i = 0; i < n; i++, c += PMB_STEP) {
-        memcpy(&v, value + leaf[i] * K, sizeof v);
-        PMB_LANES(r, PMB_TILE) s[r] += c[r] * v;
+/* sum[r][k] = the sum of c[i][r] value[leaf[i]][k], for R rows and PMB_WIDE classes in vectors that fill registers. */
+#define PMB_SUM_CLASSES(name, vector, R)                                                                              \
+    PMB_INLINE void pmb_sum_classes_##name(double (*sum)[PMB_WIDE], const double *c, const double *value,             \
+                                           const int64_t *leaf, int64_t n) {                                          \
+        enum { PARTS = PMB_WIDE * sizeof(double) / sizeof(vector) };                                                  \
+        vector s[R][PARTS];                                                                                           \
+        PMB_LANES(r, R) PMB_LANES(p, PARTS) s[r][p] = (vector){0.0};                                                  \
+        for (int64_t i = 0; i < n; i++, c += PMB_STEP)                                                                \
+            PMB_LANES(p, PARTS) {                                                                                     \
+                vector v;                                                                                             \
+                memcpy(&v, value + leaf[i] * PMB_WIDE + p * (PMB_WIDE / PARTS), sizeof v);                            \
+                PMB_LANES(r, R) s[r][p] += c[r] * v;                                                                  \
+            }                                                                                                         \
+        PMB_LANES(r, R) PMB_LANES(p, PARTS) memcpy(sum[r] + p * (PMB_WIDE / PARTS), &s[r][p], sizeof s[r][p]);        \
     }
-    PMB_LANES(r, PMB_TILE) memcpy(sum[r], &s[r], sizeof v);
-#else
-    memset(sum, 0, sizeof(double[PMB_TILE][PMB_WIDE]));
-    for (int64_t i = 0; i < n; i++, c += PMB_STEP)
-        for (int r = 0; r < PMB_TILE; r++)
-            for (int k = 0; k < PMB_WIDE; k++) sum[r][k] += c[r] * value[leaf[i] * K + k];
-#endif
-}
+PMB_SUM_CLASSES(512, pmb_classes, 16)
+PMB_SUM_CLASSES(256, pmb_lanes, 4)
+PMB_SUM_CLASSES(128, pmb_two, 2)
 
-/* The same as pmb_add_few for a multiple of PMB_WIDE classes. A tile of coefficients stays in the first cache. */
-PMB_INLINE void pmb_add_wide(const double *c, const double *value, const int64_t *leaf, int64_t leaves, int64_t K,
+/* The same as pmb_add_few for a multiple of PMB_WIDE classes, whose values lie in tiles of so many, one after the other
+ * with those of all leaves. The coefficients of a few rows stay in the first cache. */
+PMB_INLINE void pmb_add_wide(const double *c, const double *value, const int64_t *leaf, int64_t leaves, int64_t all,
                              int64_t classes, int64_t n, int64_t stride, double *to) {
-    double sum[PMB_TILE][PMB_WIDE];
-    for (int64_t r = 0; r < n; r += PMB_TILE) {
-        const int64_t rows = n - r < PMB_TILE ? n - r : PMB_TILE;
+    const int has_512 = PMB_HAS_512, has_256 = PMB_HAS_256;
+    const int64_t tile = has_512 ? 16 : has_256 ? 4 : 2;
+    double sum[16][PMB_WIDE];
+    for (int64_t r = 0; r < n; r += tile) {
+        const int64_t rows = n - r < tile ? n - r : tile;
         for (int64_t k = 0; k < classes; k += PMB_WIDE) {
-            pmb_sum_classes(sum, c + r, value + k, leaf, leaves, K);
+            if (has_512) pmb_sum_classes_512(sum, c + r, value + k * all, leaf, leaves);
+            else if (has_256) pmb_sum_classes_256(sum, c + r, value + k * all, leaf, leaves);
+            else pmb_sum_classes_128(sum, c + r, value + k * all, leaf, leaves);
             for (int64_t i = 0; i < rows; i++) PMB_LANES(q, PMB_WIDE) to[(r + i) * stride + k + q] += sum[i][q];
         }
     }
 }
 
-/* Add what a batch of trees gives: out (n, features, stride / features) gets the K values from `to` on; with a `base`,
- * of K < PMB_WIDE, what is added there is subtracted here. */
-PMB_CLONES PMB_STATIC void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t K,
+/* Where the value of class k of a leaf lies, of `all` leaves: in tiles of PMB_WIDE classes, then the remaining ones. */
+PMB_INLINE int64_t pmb_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K) {
+    const int64_t wide = K / PMB_WIDE * PMB_WIDE;
+    return k < wide ? k / PMB_WIDE * PMB_WIDE * all + leaf * PMB_WIDE + k % PMB_WIDE
+                    : wide * all + leaf * (K - wide) + k - wide;
+}
+
+/* Add what a batch of trees gives, with `all` leaves whose values are tiled: out (n, features, stride / features) gets
+ * the K values from `to` on; with a `base`, of K < PMB_WIDE, what is added there is subtracted here. */
+PMB_CLONES PMB_STATIC void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all, int64_t K,
                                          const double *c, int64_t n, const int64_t *column, int64_t classes,
                                          int64_t stride, double *to, double *base) {
-    const int64_t zero = m->start[m->groups[batch]];
+    const int64_t zero = m->start[m->groups[batch]], wide = K / PMB_WIDE * PMB_WIDE;
     for (int64_t g = m->groups[batch]; g < m->groups[batch + 1]; g++) {
         const int64_t leaves = m->start[g + 1] - m->start[g], *leaf = m->leaf + m->start[g];
         const double *own = c + (m->start[g] - zero) * PMB_STEP;
         const int64_t at = column[m->group[g]] * classes;
-        const int64_t wide = K / PMB_WIDE * PMB_WIDE;
-        pmb_add_wide(own, value, leaf, leaves, K, wide, n, stride, to + at);
-        pmb_add_few(own, value, leaf, leaves, wide, K, n, stride, to + at, base ? base + at : NULL);
+        pmb_add_wide(own, value, leaf, leaves, all, wide, n, stride, to + at);
+        pmb_add_few(own, value + wide * all, leaf, leaves, K - wide, n, stride, to + at + wide, base ? base + at : NULL);
     }
 }
 

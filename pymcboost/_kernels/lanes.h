@@ -10,8 +10,14 @@
 #if defined(PMB_CLONES) /* given by the build: see PYMCBOOST_CLONES in setup.py */
 #elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11 && defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
 #define PMB_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#define PMB_HAS_256 __builtin_cpu_supports("avx2") /* which clone runs: gcc keeps vectors wider than its registers in */
+#define PMB_HAS_512 __builtin_cpu_supports("avx512vl") /* memory, and a clone cannot ask the preprocessor */
 #else
 #define PMB_CLONES
+#endif
+#ifndef PMB_HAS_256
+#define PMB_HAS_256 0
+#define PMB_HAS_512 0
 #endif
 
 #if defined(__GNUC__)

@@ -116,103 +116,30 @@ typedef struct {
 } pmb_lane_best;
 
 #if PMB_VECTORS
-typedef int64_t pmb_v8l __attribute__((vector_size(64), may_alias));
-typedef double pmb_v8d __attribute__((vector_size(64), may_alias));
-typedef int32_t pmb_v16i __attribute__((vector_size(64), may_alias));
-typedef float pmb_v16f __attribute__((vector_size(64), may_alias));
+#define LANES 16
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#include "pairs_lanes.h"
+#define LANES 8
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14
+#define ODD 1, 3, 5, 7, 9, 11, 13, 15
+#include "pairs_lanes.h"
+#define LANES 4
+#define EVEN 0, 2, 4, 6
+#define ODD 1, 3, 5, 7
+#include "pairs_lanes.h"
 
-/* gcc takes vector comparisons apart; signs do instead, as bits of positive floats are ordered like integers. A score
- * is NaN only where a side is empty, which `bad_` covers. */
-#define PMB_CONSIDER_1(a0, a1, code_)                                                                        \
-    do {                                                                                                     \
-        pmb_v16i x_ = (pmb_v16i)(a0), y_ = (pmb_v16i)(a1);                                                   \
-        pmb_v16i gl_ = __builtin_shufflevector(x_, y_, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31); \
-        pmb_v16i hl_ = __builtin_shufflevector(x_, y_, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30); \
-        pmb_v16i gr_ = gt - gl_, hr_ = ht - hl_;                                                             \
-        pmb_v16f fgl_ = __builtin_convertvector(gl_, pmb_v16f), fgr_ = __builtin_convertvector(gr_, pmb_v16f); \
-        pmb_v16f fhl_ = __builtin_convertvector(hl_, pmb_v16f), fhr_ = __builtin_convertvector(hr_, pmb_v16f); \
-        pmb_v16f s_;                                                                                         \
-        if (edge) {                                                                                          \
-            s_ = (pmb_v16f)((pmb_v16i)fgl_ & 0x7fffffff) + (pmb_v16f)((pmb_v16i)fgr_ & 0x7fffffff);          \
-        } else {                                                                                             \
-            if (!plain) {                                                                                    \
-                fhl_ = fhl_ * q->of_h + q->l2_1;                                                             \
-                fhr_ = fhr_ * q->of_h + q->l2_1;                                                             \
-            }                                                                                                \
-            pmb_v16f d_ = fgl_ * fhr_ - fgr_ * fhl_;                                                         \
-            s_ = d_ * d_ / (fhl_ * fhr_);                                                                    \
-        }                                                                                                    \
-        pmb_v16i bad_ = ((hl_ - least) | (hr_ - least)) >> 31, now_ = (pmb_v16i)s_ | bad_;                   \
-        pmb_v16i better_ = (best - now_) >> 31, here_ = (pmb_v16i){0} + (code_);                             \
-        best = (better_ & now_) | (~better_ & best);                                                         \
-        at = (better_ & here_) | (~better_ & at);                                                            \
-    } while (0)
-
-/* Best threshold of each of 16 lanes. rows: value rows; has_missing: 1 if the next row holds the missing values. */
-PMB_CLONES PMB_STATIC void pmb_scan_1(const int64_t *hist, int rows, int has_missing, pmb_sums total,
-                                      const pmb_limits *q, int edge, pmb_lane_best *out) {
-    pmb_v8l a0 = {0}, a1 = {0};
-    pmb_v16i best = (pmb_v16i){0} - 1, at = {0}, least = at + (int32_t)q->least_n;
-    pmb_v16i gt = at + (int32_t)total.g, ht = at + (int32_t)total.h;
-    const pmb_v8l *row = (const pmb_v8l *)hist, *missing = row + 2 * rows;
-    const int plain = q->plain;
-    for (int b = 0; b < rows; b++) {
-        a0 += row[2 * b];
-        a1 += row[2 * b + 1];
-        PMB_CONSIDER_1(a0, a1, 2 * b);
-        if (has_missing) PMB_CONSIDER_1(a0 + missing[0], a1 + missing[1], 2 * b + 1);
+/* Best threshold of each of 16 lanes; see pairs_lanes.h. */
+#define PMB_SCAN(words)                                                                                        \
+    PMB_CLONES PMB_STATIC void pmb_scan_##words(const int64_t *hist, int rows, int has_missing,                \
+                                                pmb_sums total, const pmb_limits *q, int edge,                 \
+                                                pmb_lane_best *out) {                                          \
+        if (PMB_HAS_512) pmb_scan_##words##_v_16(hist, rows, has_missing, total, q, edge, out);               \
+        else if (PMB_HAS_256) pmb_scan_##words##_v_8(hist, rows, has_missing, total, q, edge, out);           \
+        else pmb_scan_##words##_v_4(hist, rows, has_missing, total, q, edge, out);                            \
     }
-    for (int k = 0; k < 16; k++) {
-        out->score[k] = best[k] < 0 ? -1 : (double)((pmb_v16f)best)[k];
-        out->code[k] = at[k];
-    }
-}
-
-#define PMB_CONSIDER_2(ag, ah, code_)                                                                        \
-    do {                                                                                                     \
-        pmb_v8l gl_ = ag, hl_ = (ah) >> PMB_COUNT_BITS, nl_ = (ah) & PMB_COUNT_MASK;                         \
-        pmb_v8l gr_ = gt - gl_, hr_ = ht - hl_, nr_ = nt - nl_;                                              \
-        pmb_v8d fgl_ = __builtin_convertvector(gl_, pmb_v8d), fgr_ = __builtin_convertvector(gr_, pmb_v8d);  \
-        pmb_v8d fhl_ = __builtin_convertvector(hl_, pmb_v8d), fhr_ = __builtin_convertvector(hr_, pmb_v8d);  \
-        pmb_v8d s_;                                                                                          \
-        pmb_v8l few_ = (nl_ - least) | (nr_ - least);                                                        \
-        if (edge) {                                                                                          \
-            s_ = (pmb_v8d)((pmb_v8l)fgl_ & INT64_MAX) + (pmb_v8d)((pmb_v8l)fgr_ & INT64_MAX);                \
-        } else {                                                                                             \
-            if (!plain) {                                                                                    \
-                few_ |= (hl_ - q->least_h) | (hr_ - q->least_h);                                             \
-                fhl_ += q->l2;                                                                               \
-                fhr_ += q->l2;                                                                               \
-            }                                                                                                \
-            pmb_v8d d_ = fgl_ * fhr_ - fgr_ * fhl_;                                                          \
-            s_ = d_ * d_ / (fhl_ * fhr_);                                                                    \
-        }                                                                                                    \
-        pmb_v8l bad_ = few_ >> 63, now_ = (pmb_v8l)s_ | bad_;                                                \
-        pmb_v8l better_ = (best - now_) >> 63, here_ = (pmb_v8l){0} + (code_);                               \
-        best = (better_ & now_) | (~better_ & best);                                                         \
-        at = (better_ & here_) | (~better_ & at);                                                            \
-    } while (0)
-
-PMB_CLONES PMB_STATIC void pmb_scan_2(const int64_t *hist, int rows, int has_missing, pmb_sums total,
-                                      const pmb_limits *q, int edge, pmb_lane_best *out) {
-    const int plain = q->plain;
-    for (int half = 0; half < 2; half++) {
-        pmb_v8l zero = {0}, ag = zero, ah = zero, at = zero;
-        pmb_v8l gt = zero + total.g, ht = zero + total.h, nt = zero + total.n, least = zero + q->least_n;
-        pmb_v8l best = zero - 1;
-        const pmb_v8l *row = (const pmb_v8l *)hist + half, *missing = row + 4 * (int64_t)rows;
-        for (int64_t b = 0; b < rows; b++) {
-            ag += row[4 * b];
-            ah += row[4 * b + 2];
-            PMB_CONSIDER_2(ag, ah, 2 * b);
-            if (has_missing) PMB_CONSIDER_2(ag + missing[0], ah + missing[2], 2 * b + 1);
-        }
-        for (int k = 0; k < 8; k++) {
-            out->score[8 * half + k] = best[k] < 0 ? -1 : ((pmb_v8d)best)[k];
-            out->code[8 * half + k] = (int32_t)at[k];
-        }
-    }
-}
+PMB_SCAN(1)
+PMB_SCAN(2)
 
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
                                const pmb_pair_options *o, const pmb_limits *q, pmb_lane_best *out) {

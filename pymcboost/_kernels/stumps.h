@@ -1,4 +1,5 @@
-/* Shared decision-stump search: instantiates stumps_body.h for float and double weights and 4, 8 and 16 lanes. */
+/* Shared decision-stump search: instantiates stumps_body.h for float and double weights, 4, 8 and 16 lanes, and vectors
+ * of 64 and 32 bytes. */
 #ifndef PYMCBOOST_STUMPS_H
 #define PYMCBOOST_STUMPS_H
 
@@ -57,43 +58,60 @@ PMB_CLONES PMB_STATIC void pmb_side_tile(const uint8_t *PMB_RESTRICT tile, int b
 }
 
 #define PMB_BODY "stumps_body.h"
+#define MOST_WIDE 8
+#define WTAG w
 #include "widths.h"
+#undef MOST_WIDE
+#undef WTAG
+#define PMB_BODY "stumps_body.h"
+#define MOST_WIDE 4
+#define WTAG n
+#include "widths.h"
+#undef MOST_WIDE
+#undef WTAG
+
+/* The instance for the registers at hand. */
+#define PMB_BY_WIDTH(name, ...)                               \
+    do {                                                      \
+        if (PMB_HAS_512) PMB_DISPATCH(name##w, __VA_ARGS__);  \
+        else PMB_DISPATCH(name##n, __VA_ARGS__);              \
+    } while (0)
 
 /* Bytes of scratch one thread needs for any of the searches. */
 PMB_INLINE int64_t pmb_stump_scratch_bytes(int lanes) { return (int64_t)lanes * 256 * (4 * 8 + 4 * 8 + 8 + 8) + 64; }
 
 PMB_INLINE void pmb_totals(int is_double, int lanes, const void *A, int64_t m, double *totals) {
-    PMB_DISPATCH(pmb_totals_, is_double, lanes, A, m, totals);
+    PMB_BY_WIDTH(pmb_totals_, is_double, lanes, A, m, totals);
 }
 
 PMB_INLINE void pmb_sizes(int is_double, int lanes, const void *A, int64_t n, double magic, int64_t *sums) {
-    PMB_DISPATCH(pmb_sizes_, is_double, lanes, A, n, magic, sums);
+    PMB_BY_WIDTH(pmb_sizes_, is_double, lanes, A, n, magic, sums);
 }
 
 PMB_INLINE void pmb_scan_cells(int is_narrow, int lanes, const void *cells, int64_t width, int bins, int missing,
                                double unit, int cls0, double tie, double *room, const pmb_found *found, int64_t slot) {
-    PMB_DISPATCH(pmb_scan_cells_, 1, lanes, is_narrow, cells, width, bins, missing, unit, cls0, tie, room, found, slot);
+    PMB_BY_WIDTH(pmb_scan_cells_, 1, lanes, is_narrow, cells, width, bins, missing, unit, cls0, tie, room, found, slot);
 }
 
 PMB_INLINE void pmb_search_tile(int is_double, int lanes, const uint8_t *codes, int64_t m, const void *A,
                                 const int32_t *byte_cells, const int32_t *byte_ptr, const int32_t *slot_stride,
                                 const int32_t *slot_bins, const uint8_t *slot_missing, int cls0, double tie,
                                 void *scratch, const pmb_found *found) {
-    PMB_DISPATCH(pmb_search_tile_, is_double, lanes, codes, m, A, byte_cells, byte_ptr, slot_stride, slot_bins,
+    PMB_BY_WIDTH(pmb_search_tile_, is_double, lanes, codes, m, A, byte_cells, byte_ptr, slot_stride, slot_bins,
                  slot_missing, cls0, tie, scratch, found);
 }
 
 PMB_INLINE void pmb_search_list(int is_double, int lanes, const int32_t *rows, const uint8_t *codes, int64_t n,
                                 const void *A, const double *totals, int mode, int bins, int missing, int cls0,
                                 double tie, void *scratch, const pmb_found *found, int64_t slot) {
-    PMB_DISPATCH(pmb_search_list_, is_double, lanes, rows, codes, n, A, totals, mode, bins, missing, cls0, tie,
+    PMB_BY_WIDTH(pmb_search_list_, is_double, lanes, rows, codes, n, A, totals, mode, bins, missing, cls0, tie,
                  scratch, found, slot);
 }
 
 PMB_INLINE void pmb_search_sorted(int is_double, int lanes, const int32_t *rows, int64_t n, int64_t n_missing,
                                   int64_t default_at, int split_missing, const void *A, const double *totals, int cls0,
                                   double tie, const pmb_found *found, int64_t slot) {
-    PMB_DISPATCH(pmb_search_sorted_, is_double, lanes, rows, n, n_missing, default_at, split_missing, A, totals, cls0,
+    PMB_BY_WIDTH(pmb_search_sorted_, is_double, lanes, rows, n, n_missing, default_at, split_missing, A, totals, cls0,
                  tie, found, slot);
 }
 

@@ -1,13 +1,14 @@
-/* Template body: define REAL (float or double), RTAG (f or d) and LANES before each inclusion.
+/* Template body: define REAL (float or double), RTAG (f or d), LANES, and MOST_WIDE, the doubles in a register of the
+ * CPU with its tag WTAG, before each inclusion.
  *
  * Problem: A is the m x LANES gradient block of LANES classes (row-major, 64-byte aligned). For every feature find the
  * threshold t and class r with the largest |edge|, edge = sum_i A[i,r] h(x_i), h = -1 if x_i <= t else +1
  * (Paisitkriangkrai, Shen and van den Hengel, eq. 10).
  */
 #ifdef REAL
-#define FN(name) PMB_CAT2(name, RTAG, LANES)
-/* Doubles go in PARTS parts of WIDE lanes, so that no vector is wider than 64 bytes. */
-#define WIDE (LANES < 8 ? LANES : 8)
+#define FN(name) PMB_CAT2(name, PMB_CAT1(WTAG, RTAG), LANES)
+/* Doubles go in PARTS parts of WIDE lanes: gcc keeps vectors that are wider than a register in memory. */
+#define WIDE (LANES < MOST_WIDE ? LANES : MOST_WIDE)
 #define PARTS (LANES / WIDE)
 
 #if PMB_VECTORS

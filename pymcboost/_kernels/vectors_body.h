@@ -150,10 +150,20 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_sparse_)(const int32_t *PMB_RESTRICT e
                                                    const int32_t *PMB_RESTRICT A, int32_t *PMB_RESTRICT hist) {
     for (int32_t c = 0; c < n; c++) {
         const int32_t *row = entries + first[c];
-        int32_t sum[LANES] ALIGNED_LANES;
+#if PMB_VECTORS
+        FN(part_) sum[PARTS], *to = (FN(part_) *)(hist + (int64_t)c * LANES); /* no part is wider than a register */
+        const FN(part_) *from = (const FN(part_) *)(A + (int64_t)row[0] * LANES);
+        PMB_LANES(p, PARTS) sum[p] = from[p];
+        for (int32_t j = 1; j < count[c]; j++) {
+            from = (const FN(part_) *)(A + (int64_t)row[j] * LANES);
+            PMB_LANES(p, PARTS) sum[p] += from[p];
+        }
+        PMB_LANES(p, PARTS) to[p] = sum[p];
+#else
+        int32_t *sum = hist + (int64_t)c * LANES;
         ROW_COPY(sum, A + (int64_t)row[0] * LANES);
         for (int32_t j = 1; j < count[c]; j++) ROW_ADD(sum, A + (int64_t)row[j] * LANES);
-        ROW_COPY(hist + (int64_t)c * LANES, sum);
+#endif
     }
 }
 

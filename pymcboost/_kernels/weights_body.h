@@ -117,6 +117,52 @@ PMB_CLONES PMB_STATIC void FN(pmb_exp_update_)(void *A_, int64_t block_size, int
     }
 }
 
+#if PMB_VECTORS
+/* Parts of the logistic loss for vectors of some bytes, or of a row if that is shorter: sums over n rows, and a row's new
+ * values, q, and gradients, a. */
+#define LOGISTIC(bytes)                                                                                               \
+    typedef REAL FN(part_##bytes##_)                                                                                  \
+        __attribute__((vector_size((bytes) < LANES * sizeof(REAL) ? (bytes) : LANES * sizeof(REAL)), may_alias));     \
+    PMB_INLINE void FN(log_sums_##bytes##_)(const REAL *Q, const signed char *h, const double *weight, int64_t n,     \
+                                            const REAL *plus, const REAL *minus, REAL (*sums)[LANES]) {               \
+        typedef FN(part_##bytes##_) part;                                                                             \
+        for (int at = 0; at < LANES; at += (int)(sizeof(part) / sizeof(REAL))) {                                      \
+            part gp = *(part *)(sums[0] + at), gm = *(part *)(sums[1] + at);                                          \
+            part hp = *(part *)(sums[2] + at), hm = *(part *)(sums[3] + at);                                          \
+            for (int64_t i = 0; i < n; i++) {                                                                         \
+                REAL s = (REAL)weight[i], side = h[i] > 0, up = s * side, down = s - up;                              \
+                part q = *(const part *)(Q + i * LANES + at) * *(const part *)((h[i] > 0 ? plus : minus) + at);       \
+                part rest = 1 / (1 + q), p = q * rest, curve = p * rest;                                              \
+                gp += p * up;                                                                                         \
+                gm += p * down;                                                                                       \
+                hp += curve * up;                                                                                     \
+                hm += curve * down;                                                                                   \
+            }                                                                                                         \
+            *(part *)(sums[0] + at) = gp;                                                                             \
+            *(part *)(sums[1] + at) = gm;                                                                             \
+            *(part *)(sums[2] + at) = hp;                                                                             \
+            *(part *)(sums[3] + at) = hm;                                                                             \
+        }                                                                                                             \
+    }                                                                                                                 \
+    PMB_INLINE void FN(log_row_##bytes##_)(REAL *q, const REAL *factor, const REAL *least, REAL s, REAL *a) {         \
+        typedef FN(part_##bytes##_) part;                                                                             \
+        typedef __typeof__((part){0} < (part){0}) mask;                                                               \
+        for (int at = 0; at < LANES; at += (int)(sizeof(part) / sizeof(REAL))) {                                      \
+            part v = *(part *)(q + at) * *(const part *)(factor + at), high = (part){0} + (REAL)PMB_LARGEST;          \
+            v += *(const part *)(least + at);                                                                         \
+            mask fits = v < high;                                                                                     \
+            v = (part)((fits & (mask)v) | (~fits & (mask)high));                                                      \
+            *(part *)(q + at) = v;                                                                                    \
+            *(part *)(a + at) = v / (1 + v) * -s;                                                                     \
+        }                                                                                                             \
+    }
+LOGISTIC(64)
+LOGISTIC(32)
+LOGISTIC(16)
+#undef LOGISTIC
+#define ROWS_AT_ONCE 256 /* whose parts stay in the first cache */
+#endif
+
 /* Logistic loss at trial coefficients: with q = Q * factor[h] and p = q / (1 + q) adds, for the rows of each sign,
  * weight * p and weight * p (1 - p). out: 4 x LANES doubles (p plus, p minus, p(1-p) plus, p(1-p) minus). */
 PMB_CLONES PMB_STATIC void FN(pmb_log_sums_)(const void *Q_, const signed char *h, const double *weight, int64_t n,
@@ -124,20 +170,13 @@ PMB_CLONES PMB_STATIC void FN(pmb_log_sums_)(const void *Q_, const signed char *
     const REAL *Q = (const REAL *)Q_, *plus = (const REAL *)plus_, *minus = (const REAL *)minus_;
     REAL sums[4][LANES] ALIGNED_LANES = {{0}};
 #if PMB_VECTORS
-    ROW gp = {0}, gm = {0}, hp = {0}, hm = {0};
-    for (int64_t i = 0; i < n; i++) {
-        REAL s = (REAL)weight[i], side = h[i] > 0, up = s * side, down = s - up;
-        ROW q = CV(Q + i * LANES) * CV(h[i] > 0 ? plus : minus);
-        ROW rest = 1 / (1 + q), p = q * rest, curve = p * rest;
-        gp += p * up;
-        gm += p * down;
-        hp += curve * up;
-        hm += curve * down;
+    for (int64_t i = 0; i < n; i += ROWS_AT_ONCE) {
+        const int64_t rows = n - i < ROWS_AT_ONCE ? n - i : ROWS_AT_ONCE;
+        const REAL *own = Q + i * LANES;
+        if (PMB_HAS_512) FN(log_sums_64_)(own, h + i, weight + i, rows, plus, minus, sums);
+        else if (PMB_HAS_256) FN(log_sums_32_)(own, h + i, weight + i, rows, plus, minus, sums);
+        else FN(log_sums_16_)(own, h + i, weight + i, rows, plus, minus, sums);
     }
-    V(sums[0]) = gp;
-    V(sums[1]) = gm;
-    V(sums[2]) = hp;
-    V(sums[3]) = hm;
 #else
     for (int64_t i = 0; i < n; i++) {
         int down = h[i] <= 0;
@@ -182,15 +221,11 @@ PMB_CLONES PMB_STATIC void FN(pmb_log_update_)(void *Q_, void *A_, int64_t block
             REAL *a = A + b * block_size + i * LANES, *q = Q + b * block_size + i * LANES;
             const REAL *factor = (h[i] > 0 ? plus : minus) + b * LANES, *least = smallest + b * LANES;
 #if PMB_VECTORS
-            ROW v = CV(q) * CV(factor), high = (ROW){0} + (REAL)PMB_LARGEST;
-            v += CV(least);
-            MASK fits = v < high;
-            v = (ROW)((fits & (MASK)v) | (~fits & (MASK)high));
-            V(q) = v;
-            v = v / (1 + v) * -s;
-            V(a) = v;
             REAL row[LANES] ALIGNED_LANES;
-            V(row) = v;
+            if (PMB_HAS_512) FN(log_row_64_)(q, factor, least, s, row);
+            else if (PMB_HAS_256) FN(log_row_32_)(q, factor, least, s, row);
+            else FN(log_row_16_)(q, factor, least, s, row);
+            memcpy(a, row, sizeof row);
             total += FN(row_sum_)(row);
 #else
             PMB_LANES(l, LANES) {
@@ -339,4 +374,5 @@ PMB_CLONES PMB_STATIC void FN(pmb_combine_)(const void *A_, int64_t block_size, 
 #undef V
 #undef CV
 #undef ALIGNED_LANES
+#undef ROWS_AT_ONCE
 #endif
