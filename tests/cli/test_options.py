@@ -222,6 +222,30 @@ def test_options_in_place_of_parameters(said, algorithm, shown):
     assert in_options(said, option_of(get_algorithm(algorithm))) == shown
 
 
+@pytest.mark.parametrize("algorithm", sorted(REGISTRY))
+def test_help_names_no_parameter(capsys, algorithm):
+    text = help_of(capsys, algorithm)
+    names = [name for name in parameters(get_class(algorithm)) if "_" in name]
+    assert [name for name in [*names, "X_val", "None"] if re.search(rf"(?<![-\w]){name}\b", text)] == []
+
+
+@pytest.mark.parametrize("algorithm", sorted(REGISTRY))
+def test_table_is_complete(algorithm):
+    assert sorted(TABLES[algorithm]) == sorted(on_command_line(get_class(algorithm)))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name", "text", "value"),
+    [(a, n, t, v) for a, table in TABLES.items() for n, rows in table.items() for t, v in rows],
+)
+def test_option_sets_parameter(algorithm, name, text, value):
+    _, estimator, _ = parse(["-a", algorithm, *text.split(), "train.svm"])
+    assert type(estimator) is get_class(algorithm)
+    parameters = estimator.get_params()
+    assert parameters[name] == value
+    assert type(parameters[name]) is type(value)
+
+
 def test_help_names_the_algorithms_of_workers_and_chunks():
     for said, takes in ((DIVIDED, "workers"), (CHUNKED, "chunks")):
         named = {name for name in REGISTRY if re.search(rf"(?<![-\w]){name}(?![-\w])", said)}

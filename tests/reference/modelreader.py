@@ -402,6 +402,8 @@ class File:
             checkpoints = checkpoints[::-2][:bounds][::-1]
         for place, (number, n) in enumerate(checkpoints):
             F = so_far[n]
+            if way == 0 and numbers[place * K * (K - 1)] == math.inf:
+                continue  # it may be left out, and mcb.h does
             if way == 0:
                 top = top if F[top] == max(F) else F.index(max(F))
                 mine = numbers[(place * K + top) * (K - 1) :]
