@@ -35,6 +35,8 @@ def test_fewer_rounds(files, tmp_path):
     assert (tmp_path / "m.mcb").read_bytes() == model.truncate(7).to_bytes()
     assert len(json.loads(converted("--rounds", 7, "--to", "json", files / "model.mcb", "-"))["trees"]) == 7
     refused(1, "--rounds must be from 0 to 30", "--rounds", 31, files / "model.mcb", "-")
+    converted("--rounds", 0, files / "model.mcb", tmp_path / "m.mcb")
+    assert (tmp_path / "m.mcb").read_bytes() == model.truncate(0).to_bytes()
 
 
 def test_other_leaves_and_layouts(files, tmp_path):

@@ -330,3 +330,19 @@ def test_trees_obey_the_least_share_of_the_weight(cls):
     free, bounded = (cls(**words, min_weight_fraction_leaf=share).fit(X, y).model_.ensemble for share in (0.0, 0.2))
     leaves = [np.diff(trees.offset) + 1 for trees in (free, bounded)]
     assert leaves[0].max() > 5 >= leaves[1].max() >= 2
+
+
+def test_trees_of_two_leaves_are_stumps():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5)).astype(np.float32)
+    y = (X[:, 0] > 0) + 2 * (X[:, 1] > 0.3)
+    trees = MCBoostClassifier(n_estimators=8, weak_learner="tree", max_leaf_nodes=2).fit(X, y)
+    stumps = MCBoostClassifier(n_estimators=8).fit(X, y)
+    assert trees.n_estimators_ == stumps.n_estimators_ == 8
+    np.testing.assert_allclose(trees.decision_function(X), stumps.decision_function(X), rtol=1e-6)
+
+
+def test_edges_below_the_penalty_end_the_training():
+    X = np.arange(60.0).reshape(-1, 1)
+    with pytest.warns(UserWarning, match="no weak learner separates the classes"):
+        assert MCBoostClassifier(n_estimators=8, nu=1.0).fit(X, X[:, 0] // 20).n_estimators_ == 0

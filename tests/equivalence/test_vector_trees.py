@@ -695,3 +695,4 @@ def test_categories_of_many_columns_of_scores_are_refused():
     model = VectorTreeBoostClassifier(n_estimators=1, categorical_features=[0], split_columns=None, calibrate=None)
     with pytest.raises(ValueError, match="at most 15 columns; give split_columns='auto'"):
         model.fit(X, y)
+    assert model.set_params(split_columns="auto", n_estimators=20).fit(X, y).score(X, y) == 1

@@ -341,6 +341,9 @@ def test_importances_find_the_features_that_matter(fitted, data, kind, name):
         splits = np.bincount(fitted[name].model_.ensemble.feature, minlength=4)
         assert of_all.tolist() == (splits / splits.sum()).tolist()
         np.testing.assert_allclose(by_class.sum(axis=1), of_all)
+    if kind == "permutation":
+        shares = np.bincount(np.unique(y, return_inverse=True)[1]) / len(y)
+        np.testing.assert_allclose((by_class * shares).sum(axis=1), of_all)
     if kind in ("gain", "shap"):
         assert of_all.argmin() == by_class.sum(axis=1).argmin() == 2
     if kind in ("permutation", "shap"):
@@ -493,7 +496,9 @@ def test_plot_curve(fitted, axes):
     found = curve(fitted["stumps"], "width")
     assert ax.patches[0].get_data().values.tolist() == found.values[:, 2].tolist()
     assert ax.patches[0].get_data().edges[1:-1].tolist() == found.thresholds.tolist()
-    assert len(looking.plot_curve(fitted["stumps"], 1, ax=axes()).patches) == 3
+    ax = looking.plot_curve(fitted["stumps"], 1, ax=axes())
+    assert len(ax.patches) == 3
+    np.testing.assert_allclose(sum(patch.get_data().values for patch in ax.patches), 0, atol=1e-12)
     with pytest.raises(ValueError, match="no class 'none'; the model knows 'low', 'mid', 'top'"):
         looking.plot_curve(fitted["stumps"], 1, classes=["none"])
 
