@@ -1,6 +1,7 @@
 """Nothing may get slower: fits, scorings and reads of this tree against those of another commit.
 
     python tools/bench.py guard --against COMMIT [--threads 1 2] [--only TEXT] [--json FILE] [--memory]
+    python tools/bench.py guard --against HEAD --clones v3    what the same code takes on CPUs without AVX-512
 
 Both trees take turns, every run in a process of its own; the least CPU seconds of five count on one thread, the least
 wall time on more (which needs an idle machine). Where the ratio is too large, five more of each decide, up to four
@@ -226,7 +227,7 @@ def row_text(row):
 
 def race(options, names):
     """Measure all subjects; the rows of the table."""
-    trees = {"there": other_tree.built(options.against), "here": other_tree.ROOT}
+    trees = {"there": other_tree.built(options.against, options.clones), "here": other_tree.ROOT}
     with tempfile.TemporaryDirectory(prefix="guard-") as folder:
         child(trees["there"], "--prepare", folder)  # this tree must read what the other one wrote
 
@@ -245,6 +246,12 @@ def race(options, names):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", metavar="COMMIT", help="the other commit")
+    parser.add_argument(
+        "--clones",
+        choices=("", "v3", "none"),
+        default="",
+        help="the other tree's kernels for AVX2 alone, or for no vectors beyond SSE2",
+    )
     parser.add_argument("--threads", type=int, nargs="+", default=[1], help="one table for each (default 1)")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each tree (default 5)")
     parser.add_argument("--only", metavar="TEXT", action="append", help="only subjects whose names contain it")

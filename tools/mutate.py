@@ -1,11 +1,12 @@
 """Change single lines of the package, and see whether a test notices.
 
-    python tools/mutate.py 0               the tests must pass as long as nothing is changed
+    python tools/mutate.py map             once: run the tests, and write down which of them run which lines
     nice -n 19 python tools/mutate.py 200  try changes until the list has so many; goes on where it stopped
 
-Changes are drawn with a fixed seed. Each is made in a copy of the tree, in build/mutants, and the tests of its module
-run there until one fails. tests/mutations.csv has a row for each. A survivor that no test can see is marked by hand:
-outcome "equivalent", and why in the last column.
+Changes are drawn with a fixed seed. Each is made in a copy of the tree, in build/mutants. The tests that run the line
+are run there, the shortest first, until one fails. A line that runs at import only is left to all tests of its part of
+the package. tests/mutations.csv has a row for each change. A survivor that no test can see is marked by hand: outcome
+"equivalent", and why in the last column. The map needs pytest-cov.
 """
 
 import argparse
@@ -15,41 +16,23 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TREE = ROOT / "build" / "mutants"
+LINES, TIMES = ROOT / "build" / "mutants.coverage", ROOT / "build" / "mutants.xml"
 RESULTS = ROOT / "tests" / "mutations.csv"
 COLUMNS = ("file", "line", "before", "after", "outcome", "seconds", "noticed by", "why")
-SECONDS = 1500  # of CPU time for one file of tests; a change that makes it longer is noticed
-
-CLASSIC = "equivalence/test_classic unit/test_classic_extremes unit/test_small_rules"
-TREES = "equivalence/test_trees equivalence/test_vector_trees"
-COLUMN = "equivalence/test_mcboost equivalence/test_multiboost"
-FOLDS = "unit/test_metrics unit/test_calibration unit/test_folds unit/test_temperature"
-ALL = "golden contract/test_estimators contract/test_checkpoints contract/test_interrupts"
-# The tests of a module are those of the longest name that begins its path. "golden" is a part of the golden table.
-TESTS = {
-    "training": f"unit/test_training_loop {FOLDS} unit/test_small_rules {ALL} contract/test_rough_use cli/test_options",
-    "losses": f"unit/test_losses unit/test_codes {COLUMN} {CLASSIC} equivalence/test_vector_trees {ALL}",
-    "learners": f"unit/test_binary_learners unit/test_losses equivalence/test_stumps {TREES} {CLASSIC} {ALL}",
-    "solvers": f"{COLUMN} {CLASSIC} {ALL}",
-    "data": f"unit/test_tree_data equivalence/test_stumps unit/test_svmlight unit/test_small_rules {TREES} {ALL} cli",
-    "model": "unit/test_ensemble unit/test_kinds unit/test_machines unit/test_scoring unit/test_temperature format cli",
-    "": "unit/test_files unit/test_small_rules contract/test_public_types contract/test_rough_use format cli",
-    "export": "unit/test_export_c unit/test_export_from unit/test_export_onnx unit/test_export_treelite",
-    "hinge": f"equivalence/test_hinge unit/test_small_rules {ALL}",
-    "algorithms": f"{CLASSIC} {ALL}",
-    "algorithms/_": f"{COLUMN} {CLASSIC} {ALL}",
-    "algorithms/abcboost": f"{TREES} {ALL}",
-    "algorithms/hingeboost": f"equivalence/test_hinge {ALL}",
-    "algorithms/m": f"{COLUMN} {ALL}",
-    "algorithms/v": f"{TREES} {ALL}",
-}
+SECONDS = 120  # of CPU time, and twice what the tests take; a change that makes them longer is noticed
+# Tests of lines that run at import only, by folder of the package.
+AT_IMPORT = {"training": "unit contract", "model": "unit format", "cli": "cli", "": "unit contract equivalence"}
 OPERATORS = {
     "Lt": "<,<=", "LtE": "<=,<", "Gt": ">,>=", "GtE": ">=,>", "Eq": "==,!=", "NotEq": "!=,==", "Is": "is,is not",
     "IsNot": "is not,is", "In": "in,not in", "NotIn": "not in,in", "Add": "+,-", "Sub": "-,+", "Mult": "*,/",
@@ -105,46 +88,105 @@ def changes():
     return dict(sorted(found.items(), key=lambda item: hashlib.sha256(repr((1, item[0])).encode()).digest()))
 
 
+def run(command, seconds, **more):
+    """The finished command, in the copy of the tree; ends all where it was stopped from outside."""
+    environment = {**os.environ, "PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    command = f"ulimit -t {round(seconds)}; exec timeout {round(4 * seconds)} {sys.executable} {command}"
+    done = subprocess.run(command, shell=True, cwd=TREE, env=environment, text=True, **more)
+    if done.returncode in (-signal.SIGINT, -signal.SIGTERM, 130, 143):
+        raise SystemExit(f"{command[:200]} was ended from outside")
+    return done
+
+
+def mapped():
+    """Run the quick tests, and write down their times and the lines that each of them runs."""
+    settings = TREE / "build.coveragerc"
+    settings.write_text(f"[run]\nrelative_files = true\nsource = pymcboost\ndata_file = {LINES}\n")
+    cover = f"--cov=pymcboost --cov-config={settings} --cov-context=test --cov-report="
+    cover += " -k 'not signals_at_random'"  # coverage never lets go of its lock where a signal comes within
+    return run(f"-m pytest -q -n {os.cpu_count()} --dist worksteal {cover} --junitxml={TIMES} tests", 3600).returncode
+
+
+@cache
+def contexts(file):
+    """{line: names of the tests that run it} of a file of the package."""
+    from coverage import CoverageData  # not among what the package needs
+
+    data = CoverageData(str(LINES))
+    data.read()
+    found = data.contexts_by_lineno(file)
+    return {line: {name.split("|")[0] for name in names if name} for line, names in found.items()}
+
+
+@cache
+def seconds():
+    """{test: seconds that it took}."""
+    cases = xml.etree.ElementTree.parse(TIMES).iter("testcase")
+    return {f"{case.get('classname')}.{case.get('name')}": float(case.get("time")) for case in cases}
+
+
+def length(test):
+    """Seconds that a test took; all of them for what the map does not know."""
+    path, _, name = test.partition("::")
+    name = f"{path.removesuffix('.py').replace('/', '.')}.{name.replace('::', '.')}"
+    return seconds().get(name, 1.0 if "::" in test else 600.0)
+
+
+def tests_of(file, line):
+    """The tests that run a line, the shortest first; folders of tests where it runs at import only."""
+    lines = contexts(file)
+    line = max((number for number in lines if number <= line), default=0)
+    if not lines.get(line):
+        part = file.split("/")[1]
+        return [f"tests/{folder}" for folder in AT_IMPORT.get(part, AT_IMPORT[""]).split()]
+    return sorted(lines[line], key=length)
+
+
 def noticed(tests):
     """The test that failed first in the copy, or what else went wrong; empty where all passed."""
-    environment = {**os.environ, "PYTHONPATH": str(TREE), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    for test in tests.split():
-        path = f"tests/{test}" if "/" not in test else f"tests/{test}.py"
-        command = f"-m pytest -x -q -p no:cacheprovider --tb=no {path}"
-        command = "tools/golden.py check --subset" if test == "golden" else command
-        command = f"ulimit -t {SECONDS}; exec timeout {4 * SECONDS} {sys.executable} {command}"
-        done = subprocess.run(command, shell=True, cwd=TREE, env=environment, capture_output=True, text=True)
-        if done.returncode < 0 or done.returncode in (130, 143):
-            raise SystemExit(f"{test} was ended from outside")
-        if done.returncode:
-            failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-            return failed[1] if failed else f"{test}, exit code {done.returncode}"
-    return ""
+    chosen = TREE / "build.tests"
+    chosen.write_text("\n".join(tests))
+    command = f"-m pytest -x -q -p no:cacheprovider --tb=no @{chosen}"
+    done = run(command, SECONDS + 2 * sum(map(length, tests)), capture_output=True)
+    if not done.returncode:
+        return ""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    return failed[1] if failed else f"exit code {done.returncode}"
+
+
+def changed_to(path, text):
+    """Write a file of the copy, and forget its compiled form, which goes by time and size alone."""
+    path.write_bytes(text)
+    for old in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+        old.unlink()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("count", type=int, help="how many changes the list shall have; 0 tries the tests themselves")
+    parser.add_argument("count", help="how many changes the list shall have, or: map")
     count = parser.parse_args().count
-    rows = list(csv.reader(RESULTS.open())) if RESULTS.exists() else [COLUMNS]
     shutil.rmtree(TREE, ignore_errors=True)
     shutil.copytree(ROOT, TREE, ignore=shutil.ignore_patterns("build", ".git", ".venv*", "_build"))
-    for test in sorted({test for tests in TESTS.values() for test in tests.split()}) if count == 0 else ():
-        print(test, noticed(test) or "passes", flush=True)
+    if count == "map":
+        return mapped()
+    rows = list(csv.reader(RESULTS.open())) if RESULTS.exists() else [COLUMNS]
     tried = {(row[0], row[2], row[3]) for row in rows}
     for key, (path, number, line) in changes().items():
-        if key in tried or len(rows) > count:
+        if key in tried or len(rows) > int(count):
             continue
-        lines, start = path.read_bytes().split(b"\n"), time.time()
-        path.write_bytes(b"\n".join([*lines[: number - 1], line, *lines[number:]]))
-        by = noticed(TESTS[max((prefix for prefix in TESTS if key[0][10:].startswith(prefix)), key=len)])
-        path.write_bytes(b"\n".join(lines))
+        before, start = path.read_bytes(), time.time()
+        lines = before.split(b"\n")
+        changed_to(path, b"\n".join([*lines[: number - 1], line, *lines[number:]]))
+        by = noticed(tests_of(key[0], number))
+        changed_to(path, before)
         outcome = "noticed" if by else "survived"
         rows.append((key[0], number, *key[1:], outcome, round(time.time() - start), by, ""))
         with RESULTS.open("a", newline="") as file:
             csv.writer(file).writerows(rows[-1:] if len(rows) > 2 else rows)
     print(dict(Counter(row[4] for row in rows[1:])))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
