@@ -24,6 +24,23 @@ PMB_STATIC void pmb_sr_add(float *F, int64_t width, const int64_t *start, const 
         for (int64_t e = start[leaf[i]]; e < start[leaf[i] + 1]; e++) F[i * width + cls[e]] += value[e];
 }
 
+/* Largest score of a row, by lane. */
+PMB_INLINE void pmb_sr_largest(const float *PMB_RESTRICT f, int64_t width, float *PMB_RESTRICT tops) {
+#if PMB_VECTORS
+    ints_r_16 top, here, larger; /* from arrays gcc makes a chain of single numbers */
+    memcpy(&top, f, sizeof top);
+    for (int64_t b = 16; b < width; b += 16) {
+        memcpy(&here, f + b, sizeof here);
+        larger = (floats_r_16)here > (floats_r_16)top;
+        top = (larger & here) | (~larger & top);
+    }
+    memcpy(tops, &top, sizeof top);
+#else
+    memcpy(tops, f, 16 * sizeof *tops);
+    for (int64_t b = 16; b < width; b += 16) PMB_LANES(l, 16) tops[l] = f[b + l] > tops[l] ? f[b + l] : tops[l];
+#endif
+}
+
 /* Negative gradients of n rows to G; adds w g^2 by lane to squares, in units. */
 PMB_CLONES PMB_STATIC void pmb_sr_gradient(const float *PMB_RESTRICT F, int64_t width, const int32_t *PMB_RESTRICT y,
                                            const double *PMB_RESTRICT weight, int64_t n, float *PMB_RESTRICT G,
@@ -34,8 +51,7 @@ PMB_CLONES PMB_STATIC void pmb_sr_gradient(const float *PMB_RESTRICT F, int64_t 
         float *g = G + i * width, tops[16] PMB_ALIGNED_64, rest[16] PMB_ALIGNED_64 = {0}, own, others, top;
         double w = weight ? weight[i] : 1;
         float factor;
-        memcpy(tops, f, sizeof tops);
-        for (int64_t b = 16; b < width; b += 16) PMB_LANES(l, 16) tops[l] = f[b + l] > tops[l] ? f[b + l] : tops[l];
+        pmb_sr_largest(f, width, tops);
         top = tops[0];
         for (int l = 1; l < 16; l++) top = tops[l] > top ? tops[l] : top;
         for (int64_t b = 0; b < width; b += 16) {

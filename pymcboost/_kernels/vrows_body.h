@@ -285,6 +285,45 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_quantise_)(const float *PMB_RESTRICT G, con
     }
 }
 
+#if PMB_VECTORS
+/* Sums of g[k] P[k] over n classes, class after class, of GROUP rows; vectors of some bytes, or of a block if that is
+ * shorter. Sums in an array of numbers would go through memory. */
+#define PRODUCTS(bytes)                                                                                               \
+    PMB_INLINE void FN(pmb_vr_products_##bytes##_)(const float *const *g, const float *P, int64_t L,                  \
+                                                   const int32_t *classes, int64_t n, float (*acc)[LANES]) {          \
+        typedef float part __attribute__((vector_size((bytes) < 4 * LANES ? (bytes) : 4 * LANES), may_alias));        \
+        for (int at = 0; at < LANES; at += (int)(sizeof(part) / 4)) {                                                 \
+            part sum[GROUP];                                                                                          \
+            PMB_LANES(r, GROUP) sum[r] = (part){0};                                                                   \
+            for (int64_t j = 0; j < n; j++) {                                                                         \
+                part p;                                                                                               \
+                memcpy(&p, P + classes[j] * L + at, sizeof p);                                                        \
+                PMB_LANES(r, GROUP) sum[r] += g[r][classes[j]] * p;                                                   \
+            }                                                                                                         \
+            PMB_LANES(r, GROUP) memcpy(acc[r] + at, &sum[r], sizeof sum[r]);                                          \
+        }                                                                                                             \
+    }
+PRODUCTS(64)
+PRODUCTS(32)
+PRODUCTS(16)
+#undef PRODUCTS
+#endif
+
+PMB_INLINE void FN(pmb_vr_products_)(const float *const *g, const float *PMB_RESTRICT P, int64_t L,
+                                     const int32_t *PMB_RESTRICT classes, int64_t n,
+                                     float (*PMB_RESTRICT acc)[LANES]) {
+#if PMB_VECTORS
+    if (PMB_HAS_512) FN(pmb_vr_products_64_)(g, P, L, classes, n, acc);
+    else if (PMB_HAS_256) FN(pmb_vr_products_32_)(g, P, L, classes, n, acc);
+    else FN(pmb_vr_products_16_)(g, P, L, classes, n, acc);
+#else
+    for (int r = 0; r < GROUP; r++) PMB_LANES(l, LANES) acc[r][l] = 0;
+    for (int64_t j = 0; j < n; j++)
+        for (int r = 0; r < GROUP; r++)
+            PMB_LANES(l, LANES) acc[r][l] += g[r][classes[j]] * P[classes[j] * L + l];
+#endif
+}
+
 /* Rows [from, to) of G P: P (K, blocks * LANES), added class after class; sums: of w |g| by lane of the result, in
  * units. Block b of P is 0 but for the classes from classes[start[b]] to before classes[start[b + 1]]. */
 PMB_CLONES PMB_STATIC void FN(pmb_vr_project_)(const float *PMB_RESTRICT G, int64_t width, const float *PMB_RESTRICT P,
@@ -300,12 +339,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_project_)(const float *PMB_RESTRICT G, int6
         const float *g[GROUP];
         for (int r = 0; r < GROUP; r++) g[r] = G + (first + (r < n ? r : 0)) * width;
         for (int b = 0; b < blocks; b++) {
-            float acc[GROUP][LANES] ALIGNED_LANES = {{0}};
-            for (int64_t j = start[b]; j < start[b + 1]; j++) {
-                int32_t k = classes[j];
-                const float *p = P + k * L + b * LANES;
-                for (int r = 0; r < GROUP; r++) PMB_LANES(l, LANES) acc[r][l] += g[r][k] * p[l];
-            }
+            float acc[GROUP][LANES] ALIGNED_LANES;
+            FN(pmb_vr_products_)(g, P + b * LANES, L, classes + start[b], start[b + 1] - start[b], acc);
             FN(counts_) part;
             memcpy(&part, sums + b * LANES, sizeof part);
             for (int r = 0; r < n; r++) {
