@@ -496,6 +496,8 @@ def test_plot_curve(fitted, axes):
     found = curve(fitted["stumps"], "width")
     assert ax.patches[0].get_data().values.tolist() == found.values[:, 2].tolist()
     assert ax.patches[0].get_data().edges[1:-1].tolist() == found.thresholds.tolist()
+    low, high = ax.patches[0].get_data().edges[[0, -1]]
+    assert found.thresholds[0] - low == pytest.approx(0.1 * np.ptp(found.thresholds.astype(np.float64)))
     ax = looking.plot_curve(fitted["stumps"], 1, ax=axes())
     assert len(ax.patches) == 3
     np.testing.assert_allclose(sum(patch.get_data().values for patch in ax.patches), 0, atol=1e-12)
