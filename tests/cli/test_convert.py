@@ -89,7 +89,7 @@ def test_the_model_itself_is_no_output(files, tmp_path, form):
 def test_damaged_and_missing_models(files, tmp_path):
     (tmp_path / "cut.mcb").write_bytes((files / "model.mcb").read_bytes()[:-1])
     refused(3, "cut.mcb: ", "cut.mcb", "out", cwd=tmp_path)
-    refused(4, "none.mcb: No such file or directory; name a model file that mcboost-train", "none.mcb", "out", cwd=tmp_path)
+    refused(4, "none.mcb: No such file or directory; name a model file that mcboost", "none.mcb", "out", cwd=tmp_path)
     refused(1, "nonsense", "--to", "nonsense", "cut.mcb", "out", cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["cut.mcb"]
 
