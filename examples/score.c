@@ -1,6 +1,6 @@
 /* Score one row with a saved model.
  *
- *     score [MODEL.mcb]
+ *     score MODEL.mcb
  *
  * The row has 64 features, as the digits in data/ have. Put your own data there. */
 #include "mcb.h"
@@ -39,7 +39,8 @@ static int fail(const char *what, const char *why) {
 }
 
 int main(int argc, char **argv) {
-    const char *path = argc > 1 ? argv[1] : "digits.mcb";
+    if (argc != 2) return fail("usage", "score MODEL.mcb");
+    const char *path = argv[1];
     float row[N_FEATURES] = {0}; /* your data */
     row[42] = 9;
 

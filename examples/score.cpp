@@ -1,6 +1,6 @@
 // Score one row with a saved model, in C++11.
 //
-//     score [MODEL.mcb]
+//     score MODEL.mcb
 //
 // The row has 64 features, as the digits in data/ have. Put your own data there.
 #include "mcb.hpp"
@@ -11,7 +11,8 @@
 #include <vector>
 
 int main(int argc, char **argv) try {
-    const std::string path = argc > 1 ? argv[1] : "digits.mcb";
+    if (argc != 2) throw std::runtime_error("usage: score MODEL.mcb");
+    const std::string path = argv[1];
     const mcb::model model = mcb::model::load(path);
     std::vector<float> row(64); // your data
     row[42] = 9;

@@ -29,7 +29,7 @@ from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
-from pymcboost.training.parameters import Parameter, estimator
+from pymcboost.training.parameters import PARTED_CATEGORY, Parameter, estimator
 
 
 class ClassTreesBooster(Booster):
@@ -239,6 +239,7 @@ class ClassTreesClassifier(EnsembleClassifier):
         "gains of mart divide by weights, so there it changes leaf values alone.",
         "min_gain": "Splits must gain more than this: G_L^2/H_L + G_R^2/H_R - G^2/H, with sums G of the gradients and "
         "H of the second derivatives (mart: of the weights). Training stops where no tree of a round has a split.",
+        "min_samples_category": PARTED_CATEGORY,
     }
 
     learning_rate: float = 0.1

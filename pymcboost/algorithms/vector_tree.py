@@ -34,7 +34,16 @@ from pymcboost.model.model import Model
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.labels import score_of
-from pymcboost.training.parameters import PARAMETERS, Leaves, LossFunction, Parameter, Rounds, Share, estimator
+from pymcboost.training.parameters import (
+    PARAMETERS,
+    PARTED_CATEGORY,
+    Leaves,
+    LossFunction,
+    Parameter,
+    Rounds,
+    Share,
+    estimator,
+)
 
 LossScoring = (
     Literal[
@@ -371,8 +380,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         'With the logistic loss, "log_loss" is the mean over rows and labels of -log p or -log(1 - p), "error" the '
         'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
         "and 5 are for it alone. Labels are given from probability 0.5 on.",
-        "min_samples_category": PARAMETERS["min_samples_category"].help
-        + " Splits must gain more for each of the others that has less than these seven tenths.",
+        "min_samples_category": PARTED_CATEGORY,
         "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
         "vectors alone.",
     }

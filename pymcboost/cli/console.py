@@ -268,6 +268,15 @@ class _Errors:
             self._stream.flush()
 
 
+def load_named(load, path, writer="mcboost-train"):
+    """The model ``load(path)``; where there is no such file, the message says who writes one."""
+    try:
+        return load(path)
+    except FileNotFoundError as error:
+        remedy = f"{error.strerror}; name a model file that {writer} has written"
+        raise FileNotFoundError(error.errno, remedy, path) from None
+
+
 def _is_model_error(error):
     # Looked up, not imported: when the module was never loaded, the error cannot be one of its own.
     module = sys.modules.get("pymcboost.model.file")

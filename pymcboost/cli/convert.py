@@ -14,6 +14,7 @@ from pymcboost.cli.console import (
     check_output,
     file_name,
     importing,
+    load_named,
     notifier,
     refuse_same,
     run,
@@ -26,7 +27,8 @@ PROGRAM = "mcboost-convert"
 USAGE = f"{PROGRAM} [options] model_file output_file"
 DESCRIPTION = """\
 Write a model in another form, or read one of another library. What a form cannot hold is refused."""
-SOURCES = ("mcb", "lightgbm", "xgboost")
+# Who writes the models.
+SOURCES = {"mcb": "mcboost-train", "lightgbm": "LightGBM", "xgboost": "XGBoost"}
 TARGETS = ("mcb", "json", "text", "c", "onnx", "treelite")
 BINARY = ("mcb", "onnx", "treelite")
 
@@ -44,7 +46,7 @@ def make_parser():
     parser.add_argument(
         "--from",
         dest="source",
-        choices=SOURCES,
+        choices=tuple(SOURCES),
         default="mcb",
         help="mcb: a model file; lightgbm: its text; xgboost: its JSON or UBJSON (default: mcb)",
     )
@@ -180,7 +182,7 @@ def loaded(arguments):
             from pymcboost.export import from_lightgbm as load
         else:
             from pymcboost.export import from_xgboost as load
-    return load(arguments.model_file)
+    return load_named(load, arguments.model_file, SOURCES[arguments.source])
 
 
 def rows_of(model, path, note):

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from pymcboost.cli.console import EXIT_CODES, Parser, importing, run, word
+from pymcboost.cli.console import EXIT_CODES, Parser, importing, load_named, run, word
 
 PROGRAM = "mcboost-info"
 USAGE = f"{PROGRAM} [options] model_file"
@@ -110,7 +110,7 @@ def info(argv):
         from pymcboost.model.kinds import KINDS
         from pymcboost.model.model import load_model
 
-    model = load_model(arguments.model_file)
+    model = load_named(load_model, arguments.model_file)
     if arguments.dump:
         with importing():
             from pymcboost.model import dump

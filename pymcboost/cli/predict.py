@@ -13,6 +13,7 @@ from pymcboost.cli.console import (
     check_output,
     check_table,
     importing,
+    load_named,
     notifier,
     refuse_same,
     run,
@@ -138,7 +139,7 @@ def opened(path):
         from pymcboost.model.model import load_model
 
     try:
-        return load_model(path)
+        return load_named(load_model, path)
     except ModelFormatError as error:
         if error.status != NO_MODEL_FILE:
             raise

@@ -148,6 +148,12 @@ def read_like(arguments, note, allows_missing, data):
     return read(path, note, allows_missing, wide, **how)
 
 
+def refuse_one_class(y, path):
+    """Refuse labels that are all the same."""
+    if (y[1:] == y[:-1]).all():
+        raise ValueError(f"{path}: all rows have the label {y[0]}; a training needs rows of at least 2 classes")
+
+
 def set_weights(estimator, weights, y, note):
     """Give the estimator the weights of -w; labels that no row has are said."""
     if not weights:

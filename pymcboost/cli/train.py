@@ -41,7 +41,7 @@ from pymcboost.cli.options import (
     get_algorithm,
     option_of,
 )
-from pymcboost.cli.rows import read_like, read_training, refuse_lists, set_weights
+from pymcboost.cli.rows import read_like, read_training, refuse_lists, refuse_one_class, set_weights
 from pymcboost.cli.words import in_options
 from pymcboost.cli.workers import add_mpi, agreed, begin, check_mpi, labels_of_all, read_part
 from pymcboost.registry import get_class
@@ -254,7 +254,10 @@ def run_training(arguments, estimator, weights, note, workers=None):
     if data.categories is not None:
         estimator.set_params(categorical_features=data.categories)
     X, y = data.X, data.y
-    set_weights(estimator, weights, labels_of_all(workers, y), note)
+    labels = labels_of_all(workers, y)
+    if data.labels is None:
+        refuse_one_class(labels, arguments.training_file)
+    set_weights(estimator, weights, labels, note)
 
     if arguments.libsvm_c is not None:
         estimator.set_params(C=arguments.libsvm_c * len(y))

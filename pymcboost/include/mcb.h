@@ -152,7 +152,7 @@ extern "C" {
 #define MCB_ERRORS(X)                                                                                                  \
     X(MCB_OK, 0, "no error")                                                                                           \
     X(MCB_E_SHORT, 1, "the file is shorter than the 64-byte header of a model file")                                   \
-    X(MCB_E_MAGIC, 2, "not a model file: the first 8 bytes are not the .mcb signature (a text-mode copy breaks them)") \
+    X(MCB_E_MAGIC, 2, "not a model file: it lacks the .mcb signature; train one with mcboost-train, or copy it as binary") \
     X(MCB_E_MAJOR, 3, "the file has another major version of the format; a newer one needs a newer pymcboost")         \
     X(MCB_E_FLAGS, 4, "the file sets a flag that this reader does not know; it needs a newer pymcboost")               \
     X(MCB_E_FILE_SIZE, 5, "the file's size is not the one in its header: it was cut short, or bytes were added")       \

@@ -118,8 +118,9 @@ PARAMETERS = {
         python_only=True,
     ),
     "min_samples_category": Parameter(
-        "Categories with less sample weight in a node, and less than seven tenths of what the rows drawn have of them, "
-        "go to one side together. 0: none do.",
+        "Least sample weight of a category in a node that has a place of its own in the splits there; rarer ones go to "
+        "one side together. A category with 70% of its drawn rows in the node needs a weight of 3 only. 0: all have a "
+        "place of their own.",
         low=0,
     ),
     "l2_regularization": Parameter("Added to the curvature of every leaf.", low=0, high=1e12),
@@ -202,6 +203,11 @@ PARAMETERS = {
         low=0, bools=True,
     ),
 }  # fmt: skip
+# Help of ``min_samples_category`` where gains are reduced by what chance gives, see `pymcboost.learners.levels`.
+PARTED_CATEGORY = (
+    PARAMETERS["min_samples_category"].help + " A split must gain more for every other category whose rows in the node "
+    "are fewer than these 70%, but with 0."
+)
 
 
 @functools.cache

@@ -91,7 +91,7 @@ def test_the_model_itself_is_no_output(files, tmp_path, form):
 def test_damaged_and_missing_models(files, tmp_path):
     (tmp_path / "cut.mcb").write_bytes((files / "model.mcb").read_bytes()[:-1])
     refused(3, "cut.mcb: ", "cut.mcb", "out", cwd=tmp_path)
-    refused(4, "none.mcb: No such file", "none.mcb", "out", cwd=tmp_path)
+    refused(4, "none.mcb: No such file or directory; name a model file that mcboost", "none.mcb", "out", cwd=tmp_path)
     refused(1, "nonsense", "--to", "nonsense", "cut.mcb", "out", cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["cut.mcb"]
 
@@ -147,4 +147,4 @@ def test_models_of_other_libraries(tmp_path):
     refused(3, "m.txt: neither JSON nor UBJSON", "--from", "xgboost", "m.txt", "out", cwd=tmp_path)
     refused(3, "m.json: not a text model of LightGBM", "--from", "lightgbm", "m.json", "out", cwd=tmp_path)
     refused(1, "--leaves float16 is for", "--from", "lightgbm", "--leaves", "float16", "m.txt", "out", cwd=tmp_path)
-    refused(4, "none: No such file", "--from", "lightgbm", "none", "out", cwd=tmp_path)
+    refused(4, "name a model file that LightGBM has written", "--from", "lightgbm", "none", "out", cwd=tmp_path)

@@ -19,6 +19,7 @@ FILES = {
     "other.svm": "8 1:2\n9 1:3\n",
     "zero.svm": "1 0:2\n2 1:3\n",
     "none.svm": "1\n2\n",
+    "one.svm": "7 1:2\n7 1:3\n7 1:1\n",
 }
 SPARSE = "1 1:2 9999999:1\n2 1:1\n" * 40
 SAID = [
@@ -29,6 +30,7 @@ SAID = [
     ("-n auto -E 4 t.svm", "--n-estimators auto finds the rounds by itself; set --no-early-stopping, or give"),
     ("-n auto few.svm", "error: --cv 3: the largest class has only 2 rows; use at"),
     ("--calibrate temperature few.svm", "are not calibrated: --cv 3: the largest class has only 2 rows; use at"),
+    ("-q one.svm", "error: one.svm: all rows have the label 7; a training needs rows of at least 2 classes\n"),
     ("-v 2 few.svm", "mcboost needs samples of at least 2 classes"),
     ("-a multiboost --solver fcd -l log t.svm", "multiboost: --solver fcd has its closed form for --loss exp alone"),
     ("-a hingeboost --metric log_loss -P t.svm t.svm", "error: --metric log_loss needs probabilities"),

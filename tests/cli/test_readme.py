@@ -192,3 +192,5 @@ def test_c_example_says_what_is_wrong(c_example, tmp_path):
     ]:
         path = tmp_path / name
         assert c_prints(c_example, path) == (1, "", f"{path}: {message}\n")
+    done = subprocess.run([c_example], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "usage: score MODEL.mcb\n")
