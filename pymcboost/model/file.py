@@ -196,7 +196,7 @@ def label_sections(classes, n_classes):
     if classes.dtype.kind not in "iub":
         return _text_sections(classes)
     if classes.dtype.kind == "u" and classes.max() > np.iinfo(np.int64).max:
-        raise ValueError("integer class labels must be below 2^63")
+        raise ValueError(f"the class label {classes.max()} is too large: integers must be below 2^63; give text")
     classes = classes.astype("<i8")
     if not (classes[1:] > classes[:-1]).all():
         raise ValueError(UNSORTED)

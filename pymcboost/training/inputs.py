@@ -15,7 +15,7 @@ from pymcboost.model.offsets import with_offsets
 from pymcboost.model.rows import check_sparse, own
 from pymcboost.threads import counted
 from pymcboost.training.basis import _check_sample_weight, column_or_1d, compute_class_weight, validate_data
-from pymcboost.training.labels import indicator_of
+from pymcboost.training.labels import check_order, indicator_of, missing_label
 from pymcboost.training.metrics import Held
 
 # Types that rows may have, the first for those of other types; the second where offsets are subtracted from columns.
@@ -154,11 +154,14 @@ def validated(estimator, X, *y, allow_nan, head=None, offsets=None, **options):
         validate_data(estimator, head, dtype=dtype, ensure_all_finite=finite, **options)
         return (X, *map(column_or_1d, y)) if y else X
     refuse_dates(X)
-    X, y = own(X), map(own, y)
+    X, y = own(X), [own(labels) for labels in y]
     try:
         return validate_data(estimator, X, *y, dtype=dtype, ensure_all_finite=finite, **options)
     except (ValueError, TypeError, OverflowError) as error:
         found = wrong_value(X, allow_nan)
+        row = missing_label(y[0]) if found is None and y and y[0] is not None else None
+        if row is not None:
+            raise ValueError(f"y has no label in row {row}; leave out such rows ({str(error)[:80]})") from error
         if found is None:
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -202,6 +205,7 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
             y = codes.astype(int)
         else:
             X, y = validated(estimator, X, y, **how)
+            check_order(y)
         X = with_offsets(X, inputs.offsets)
         weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:

@@ -44,12 +44,6 @@ def log_sigmoids(scores):
     return np.minimum(scores, 0) - elementary.log(1 + e)
 
 
-def sigmoids(scores):
-    """1 / (1 + exp(-F)), the same bits on every CPU."""
-    e = elementary.exp(-np.abs(scores))
-    return np.where(scores >= 0, 1, e) / (1 + e)
-
-
 def cross_entropy(scores, held, link):
     """Mean over rows and labels of -log p where the row has the label, and of -log(1 - p) elsewhere."""
     return held.mean(np.einsum("ij->i", -log_sigmoids(np.where(held.codes > 0, scores, -scores))) / scores.shape[1])
@@ -131,6 +125,19 @@ def best_thresholds(scores, labels, weight):
 def score_of(probability):
     """Score of a label with this probability."""
     return float(elementary.log(probability) - elementary.log(1 - probability))
+
+
+def missing_label(y):
+    """First row without a label (None, NaN or pandas' NA), or None."""
+    y = np.asarray(y, dtype=object)
+    for row, label in enumerate(y.ravel() if y.size == len(y) else ()):
+        try:
+            there = label is not None and bool(label == label)
+        except TypeError:  # NA is equal to nothing, nor different
+            there = False
+        if not there:
+            return row
+    return None
 
 
 def check_order(y):

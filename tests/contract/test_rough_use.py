@@ -240,6 +240,25 @@ def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(cls, la
     assert generator.randint(2**31) == np.random.RandomState(0).randint(2**31)
 
 
+def test_rows_without_a_label_are_named():
+    pandas = pytest.importorskip("pandas")
+    (X, y), fit = some_data(), MartClassifier(n_estimators=2).fit
+    names = np.array(["a", "b", "c"], dtype=object)[y]
+    for missing in (pandas.NA, np.nan):
+        gone = names.copy()
+        gone[7] = missing
+        for given in (gone, pandas.Series(gone, dtype="string"), pandas.Series(gone)):
+            with pytest.raises(ValueError, match="^y has no label in row 7; leave out such rows"):
+                fit(X, given)
+            with pytest.raises(ValueError, match="^validation set 'val': y has no label in row 7; leave out such rows"):
+                fit(X, names, X_val=X, y_val=given)
+    gone[7] = None
+    with pytest.raises(ValueError, match="^validation set 'val': y has labels of the types NoneType, str, which have"):
+        fit(X, names, X_val=X, y_val=gone)
+    with pytest.raises(ValueError, match="y cannot be None|requires y"):
+        fit(X, None)
+
+
 @pytest.mark.parametrize("second", ["b\ud800", "b" * (17 << 20)], ids=["surrogate", "17 MiB"])
 def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(second):
     pandas = pytest.importorskip("pandas")
