@@ -219,7 +219,7 @@ def choice(names, label):
         features = names or [name for name in head if name != own]
         need(head, [own, *features])
         if not features:
-            raise ValueError("there is no column besides that of the labels")
+            raise ValueError("there is no column besides that of the labels; commas part those of CSV")
         return features, own
 
     return choose

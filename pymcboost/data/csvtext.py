@@ -79,7 +79,9 @@ def csv_blocks(path, choose, as_text=None, wide=False, size=None):
 def _blocks(lines, name, choose, as_text, wide, size):
     head = [column.strip() for column in next(lines, [])]
     if not any(head) or len(set(head)) < len(head):
-        what = "a column name occurs twice" if any(head) else "there is no line with the names of the columns"
+        twice = next((column for column in head if head.count(column) > 1), None)
+        what = f"the column name {twice!r} occurs twice"
+        what = what if any(head) else "there is no line with the names of the columns"
         raise CsvError(f"{name}:1: {what}; the first line must name each column once")
     try:
         names, label = choose(head)
@@ -141,7 +143,8 @@ def _number(cell, column, where):
     except ValueError:
         raise CsvError(
             f"{where}: column {column!r} has the text {cell[:40]!r}; features must be numbers, or empty where missing: "
-            f"name the column in --categorical-features {column} (vector-tree), number the values, or leave it out"
+            f"name the column in --categorical-features {column} (not with jointboost and hingeboost), number the "
+            "values, or leave it out"
         ) from None
 
 

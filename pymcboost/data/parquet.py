@@ -32,7 +32,8 @@ def parquet_blocks(path, choose, as_text=None, wide=False, size=None):
         with source, parquet.ParquetFile(source) as file:
             head = file.schema_arrow.names
             if len(set(head)) < len(head):
-                raise ParquetError(f"{name}: a column name occurs twice; each column needs a name of its own")
+                twice = next(column for column in head if head.count(column) > 1)
+                raise ParquetError(f"{name}: the column name {twice!r} occurs twice; each needs a name of its own")
             names, label = _chosen(head, choose, name)
             texts = _chosen(names, as_text or (lambda names: ()), name)
             columns = [*names, *([] if label is None else [label])]
@@ -75,7 +76,7 @@ def _numbers(arrow, column, where, wide):
     if not (fine or arrow.types.is_decimal(kind) or arrow.types.is_null(kind)):
         raise ParquetError(
             f"{where} is of the type {kind}; features must be numbers or truth values: name the column in "
-            "--categorical-features (vector-tree), number the values, or leave it out"
+            "--categorical-features (not with jointboost and hingeboost), number the values, or leave it out"
         )
     numbers = column.cast(arrow.float64(), safe=False).to_numpy()
     with np.errstate(over="ignore"):

@@ -115,7 +115,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         ------
         ModelFormatError
         """
-        data = bytes(data)
+        data = bytes(memoryview(data))
         return cls(data, file.check(data))
 
     @classmethod

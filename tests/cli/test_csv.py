@@ -123,9 +123,9 @@ def test_standard_input_and_models_without_names(files, data, tmp_path):
     ("text", "said"),
     [
         ("", "t.csv:1: there is no line with the names of the columns"),
-        ("y,a,a\n1,2,3\n", "t.csv:1: a column name occurs twice"),
+        ("y,a,a\n1,2,3\n", "t.csv:1: the column name 'a' occurs twice"),
         ("y,a\n", "t.csv: no row of data after the names of the columns"),
-        ("y\n1\n", "t.csv:1: there is no column besides that of the labels"),
+        ("y\n1\n", "t.csv:1: there is no column besides that of the labels; commas part those of CSV"),
         ("y,a\n1,2\n\n1,2,3\n", "t.csv:4: 3 values for 2 columns"),
         ("y,a\n1,2\n1,gas\n", "t.csv:3: column 'a' has the text 'gas'; features must be numbers, or empty where"),
         ("y,a\n1,1_0\n", "t.csv:2: column 'a' has the text '1_0'; features must be numbers"),

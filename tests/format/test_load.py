@@ -67,6 +67,12 @@ def test_pipe_that_is_cut_short_or_goes_on(model, through_pipe, tmp_path):
         (tmp_path / "pipe").unlink()
 
 
+def test_bytes_that_are_none():
+    for wrong in ("text", 5):
+        with pytest.raises(TypeError, match="bytes-like"):
+            Model.from_bytes(wrong)
+
+
 def test_pipe_that_promises_more_than_the_free_memory(model, through_pipe, monkeypatch):
     monkeypatch.setattr(file, "available_memory", lambda: 10_000)
     with pytest.raises(MemoryError, match=r"pipe: the model has .* KiB, 9.8 KiB are free"):
