@@ -60,9 +60,11 @@ def refined(comm, take, n, unit, sums=None, least=1e-300):
     while True:
         sums = comm.sum(take(magic_of(unit)) if sums is None else sums)
         top, error = int(sums.max()) * unit, n * unit / 2
-        if error <= GOOD * top or top + error <= least:
+        # The unit for so many terms of that size leaves few digits where they are very many. What holds the sum holds all.
+        smaller = [its for its in (unit_of(top + error, n), unit_of(top + error, 1)) if its < unit]
+        if error <= GOOD * top or top + error <= least or not smaller:
             return top, error
-        unit, sums = unit_of(top + error, n), None
+        unit, sums = smaller[0], None
 
 
 def total(values):
