@@ -60,11 +60,14 @@ def refined(comm, take, n, unit, sums=None, least=1e-300):
     while True:
         sums = comm.sum(take(magic_of(unit)) if sums is None else sums)
         top, error = int(sums.max()) * unit, n * unit / 2
-        # The unit for so many terms of that size leaves few digits where they are very many. What holds the sum holds all.
-        smaller = [its for its in (unit_of(top + error, n), unit_of(top + error, 1)) if its < unit]
-        if error <= GOOD * top or top + error <= least or not smaller:
+        if error <= GOOD * top or top + error <= least:
             return top, error
-        unit, sums = smaller[0], None
+        smaller = unit_of(top + error, n)
+        if smaller >= unit:  # very many terms leave it few digits; what holds their sum holds them all
+            smaller = unit_of(top + error, 1)
+            if smaller > unit / 16:
+                return top, error
+        unit, sums = smaller, None
 
 
 def total(values):

@@ -11,6 +11,7 @@
 #define PMB_ALIGNED_64
 #endif
 #define PMB_SR_SPAN 4 /* blocks whose sums stay in registers */
+#define PMB_SR_ROWS 8 /* whose gradients are made together */
 
 /* What is held of a row: its largest score, 1 over the sum of the exponentials, and the gradient of its own class. */
 typedef struct {
@@ -24,75 +25,123 @@ PMB_STATIC void pmb_sr_add(float *F, int64_t width, const int64_t *start, const 
         for (int64_t e = start[leaf[i]]; e < start[leaf[i] + 1]; e++) F[i * width + cls[e]] += value[e];
 }
 
+/* F += V[leaf] of the rows [from, to). F, V: rows of `width`. */
+PMB_CLONES PMB_STATIC void pmb_sr_add_rows(float *PMB_RESTRICT F, int64_t width, const float *PMB_RESTRICT V,
+                                           const int32_t *PMB_RESTRICT leaf, int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; i++) {
+        const float *v = V + leaf[i] * width;
+        float *f = F + i * width;
+        for (int64_t l = 0; l < width; l++) f[l] += v[l];
+    }
+}
+
 /* Largest score of a row, by lane. */
 PMB_INLINE void pmb_sr_largest(const float *PMB_RESTRICT f, int64_t width, float *PMB_RESTRICT tops) {
 #if PMB_VECTORS
-    ints_r_16 top, here, larger; /* from arrays gcc makes a chain of single numbers */
-    memcpy(&top, f, sizeof top);
-    for (int64_t b = 16; b < width; b += 16) {
-        memcpy(&here, f + b, sizeof here);
-        larger = (floats_r_16)here > (floats_r_16)top;
-        top = (larger & here) | (~larger & top);
+    ints_r_16 top[PMB_SR_SPAN], here, larger; /* from arrays gcc makes single numbers; one top would wait for itself */
+    int64_t b = 16 * PMB_SR_SPAN;
+    for (int c = 0; c < PMB_SR_SPAN; c++) memcpy(&top[c], f + (16 * c < width ? 16 * c : 0), sizeof top[c]);
+    for (; b < width; b += 16 * PMB_SR_SPAN)
+        for (int c = 0; c < PMB_SR_SPAN; c++) {
+            memcpy(&here, f + (b + 16 * c < width ? b + 16 * c : b), sizeof here);
+            larger = (floats_r_16)here > (floats_r_16)top[c];
+            top[c] = (larger & here) | (~larger & top[c]);
+        }
+    for (int c = 1; c < PMB_SR_SPAN; c++) {
+        larger = (floats_r_16)top[c] > (floats_r_16)top[0];
+        top[0] = (larger & top[c]) | (~larger & top[0]);
     }
-    memcpy(tops, &top, sizeof top);
+    memcpy(tops, &top[0], sizeof top[0]);
 #else
     memcpy(tops, f, 16 * sizeof *tops);
     for (int64_t b = 16; b < width; b += 16) PMB_LANES(l, 16) tops[l] = f[b + l] > tops[l] ? f[b + l] : tops[l];
 #endif
 }
 
-/* Negative gradients of n rows to G; adds w g^2 by lane to squares, in units. */
-PMB_CLONES PMB_STATIC void pmb_sr_gradient(const float *PMB_RESTRICT F, int64_t width, const int32_t *PMB_RESTRICT y,
-                                           const double *PMB_RESTRICT weight, int64_t n, float *PMB_RESTRICT G,
-                                           pmb_sr_norm *PMB_RESTRICT norm, double magic,
-                                           uint64_t *PMB_RESTRICT squares) {
+/* sums += x, and sums += x^2, of 16 aligned lanes. */
+PMB_INLINE void pmb_sr_plus(float *sums, const float *x) {
+#if PMB_VECTORS /* from loops over lanes gcc makes single numbers here and there */
+    *(floats_r_16 *)sums += *(const floats_r_16 *)x;
+#else
+    PMB_LANES(l, 16) sums[l] += x[l];
+#endif
+}
+PMB_INLINE void pmb_sr_plus_squares(float *sums, const float *x) {
+#if PMB_VECTORS
+    *(floats_r_16 *)sums += *(const floats_r_16 *)x * *(const floats_r_16 *)x;
+#else
+    PMB_LANES(l, 16) sums[l] += x[l] * x[l];
+#endif
+}
+
+/* exp(f - top) of the lanes [from, to) of a row to e; their sums are added to rest, by lane. The next row is fetched:
+ * rows are as long as pages, beyond which the machine does not look ahead by itself. */
+PMB_INLINE void pmb_sr_exps(const float *PMB_RESTRICT f, int64_t width, float top, int64_t from, int64_t to,
+                            float *PMB_RESTRICT e, float *PMB_RESTRICT rest) {
+    for (int64_t b = from; b < to; b += 16) {
+        float x[16] PMB_ALIGNED_64, its[16] PMB_ALIGNED_64;
+        PMB_PREFETCH(f + width + b);
+        PMB_LANES(l, 16) x[l] = f[b + l] - top;
+        pmb_exp_16(x, its, 1);
+        memcpy(e + b, its, sizeof its);
+        pmb_sr_plus(rest, its);
+    }
+}
+
+/* Negative gradients of n rows to G; returns the sum of w |g|^2 in units, with the magic numbers. */
+PMB_CLONES PMB_STATIC uint64_t pmb_sr_gradient(const float *PMB_RESTRICT F, int64_t width,
+                                               const int32_t *PMB_RESTRICT y, const double *PMB_RESTRICT weight,
+                                               int64_t n, float *PMB_RESTRICT G, pmb_sr_norm *PMB_RESTRICT norm,
+                                               double magic) {
+    uint64_t square = 0;
     for (int64_t i = 0; i < n; i++) {
         const float *f = F + i * width;
-        float *g = G + i * width, tops[16] PMB_ALIGNED_64, rest[16] PMB_ALIGNED_64 = {0}, own, others, top;
-        double w = weight ? weight[i] : 1;
-        float factor;
-        pmb_sr_largest(f, width, tops);
-        top = tops[0];
-        for (int l = 1; l < 16; l++) top = tops[l] > top ? tops[l] : top;
-        for (int64_t b = 0; b < width; b += 16) {
-            float x[16] PMB_ALIGNED_64, e[16] PMB_ALIGNED_64;
-            PMB_LANES(l, 16) x[l] = f[b + l] - top;
-            pmb_exp_16(x, e, 1);
-            memcpy(g + b, e, sizeof e);
-        }
+        float *g = G + i * width, x[16] PMB_ALIGNED_64, rest[16] PMB_ALIGNED_64 = {0}, own, others, top, factor;
+        int64_t block = y[i] / 16 * 16;
+        pmb_sr_largest(f, width, x);
+        top = x[0];
+        for (int l = 1; l < 16; l++) top = x[l] > top ? x[l] : top;
+        pmb_sr_exps(f, width, top, 0, block, g, rest);
+        PMB_LANES(l, 16) x[l] = f[block + l] - top;
+        pmb_exp_16(x, g + block, 1);
         own = g[y[i]];
         g[y[i]] = 0;
-        for (int64_t b = 0; b < width; b += 16) PMB_LANES(l, 16) rest[l] += g[b + l];
+        pmb_sr_plus(rest, g + block);
+        pmb_sr_exps(f, width, top, block + 16, width, g, rest);
         others = pmb_vr_sum_r_16(rest);
         factor = 1 / (others + own);
-        for (int64_t k = 0; k < width; k++) g[k] *= -factor;
-        g[y[i]] = others * factor;
-        for (int64_t b = 0; b < width; b += 16)
-            PMB_LANES(l, 16) squares[l] += pmb_bits(w * ((double)g[b + l] * (double)g[b + l]) + magic);
+        g[y[i]] = -others;
+        memset(rest, 0, sizeof rest);
+        for (int64_t b = 0; b < width; b += 16) {
+            float its[16] PMB_ALIGNED_64;
+            PMB_LANES(l, 16) its[l] = g[b + l] * -factor;
+            memcpy(g + b, its, sizeof its);
+            pmb_sr_plus_squares(rest, its);
+        }
+        square += pmb_bits((weight ? weight[i] : 1) * (double)pmb_vr_sum_r_16(rest) + magic);
         norm[i].top = top;
         norm[i].factor = factor;
         norm[i].own = g[y[i]];
     }
+    return square;
 }
 
 /* Rows [from, to) of G P, `few` at a time, as pmb_vr_project; g: their gradients; magic: those of the units
- * of sums and square. sums (2, blocks * lanes): of w |g P| by lane, and room. Adds w g^2 to square. */
+ * of sums and square. sums (2, blocks * lanes): of w |g P| by lane, and room. Adds w |g|^2 to square. */
 PMB_STATIC void pmb_sr_project(int lanes, const float *F, int64_t width, const int32_t *y, const double *weight,
                                int64_t few, const float *P, const int32_t *classes, const int64_t *start, int blocks,
                                int64_t from, int64_t to, const double *magic, float *g, pmb_sr_norm *norm, float *out,
                                uint64_t *sums, uint64_t *square) {
     int64_t L = (int64_t)blocks * lanes, end;
-    uint64_t squares[16] PMB_ALIGNED_64 = {0};
     for (int64_t begin = from; begin < to; begin = end) {
         const double *w = weight ? weight + begin : NULL;
         end = begin + few < to ? begin + few : to;
-        pmb_sr_gradient(F + begin * width, width, y + begin, w, end - begin, g, norm + begin, magic[1], squares);
+        *square += pmb_sr_gradient(F + begin * width, width, y + begin, w, end - begin, g, norm + begin, magic[1]);
         PMB_VR(lanes, pmb_vr_project_, g, width, P, classes, start, w, blocks, 0, end - begin, magic[0], out + begin * L,
                sums + L);
         for (int64_t l = 0; l < L; l++) sums[l] += sums[L + l];
     }
-    pmb_less_magic(squares, 16, (to - from) * (width / 16), magic[1]);
-    for (int l = 0; l < 16; l++) *square += squares[l];
+    pmb_less_magic(square, 1, to - from, magic[1]);
 }
 
 /* Gradients of n rows, of `span` blocks from lane b on, from what is held of them. */
@@ -143,33 +192,43 @@ PMB_CLONES PMB_STATIC void pmb_sr_tops(const float *PMB_RESTRICT F, int64_t widt
     for (; b < width; b += 16) pmb_sr_tops_of(F, width, norm, y, b, 1, rows, n, out);
 }
 
-/* Sums over rows, in units: w g, and w |g| (1 - |g|), of `span` blocks from lane b on. */
+/* Adds w g and w |g| (1 - |g|) of few rows, of 16 lanes, in units. g: each row of them SPAN blocks after the last. */
+PMB_INLINE void pmb_sr_count(const float *PMB_RESTRICT g, const double *PMB_RESTRICT w, int few,
+                             const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT one, uint64_t *PMB_RESTRICT two) {
+    uint64_t ones[16] PMB_ALIGNED_64, twos[16] PMB_ALIGNED_64; /* in registers */
+    memcpy(ones, one, sizeof ones);
+    memcpy(twos, two, sizeof twos);
+    for (int j = 0; j < few; j++) {
+        const float *v = g + j * PMB_SR_SPAN * 16;
+        PMB_LANES(l, 16) {
+            float size = fabsf(v[l]);
+            ones[l] += pmb_bits(w[j] * (double)v[l] + magic[l]);
+            twos[l] += pmb_bits(w[j] * (double)(size * (1 - size)) + magic[l]);
+        }
+    }
+    memcpy(one, ones, sizeof ones);
+    memcpy(two, twos, sizeof twos);
+}
+
+/* Sums over rows, in units: w g, and w |g| (1 - |g|), of `span` blocks from lane b on, to out from 0. */
 PMB_INLINE void pmb_sr_leaf_of(const float *PMB_RESTRICT F, int64_t width, const pmb_sr_norm *PMB_RESTRICT norm,
                                const int32_t *PMB_RESTRICT y, const double *PMB_RESTRICT weight, int64_t b,
                                const int span, const int32_t *PMB_RESTRICT rows, int64_t n,
                                const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT out) {
-    uint64_t one[PMB_SR_SPAN][16] PMB_ALIGNED_64 = {{0}}, two[PMB_SR_SPAN][16] PMB_ALIGNED_64 = {{0}};
-    double its[PMB_SR_SPAN][16] PMB_ALIGNED_64;
-    memcpy(its, magic + b, (size_t)span * sizeof its[0]);
-    for (int64_t j = 0; j < n; j++) {
-        float v[PMB_SR_SPAN * 16] PMB_ALIGNED_64;
-        double w = weight ? weight[rows[j]] : 1;
-        if (j + 8 < n)
-            for (int c = 0; c < span; c++) PMB_PREFETCH(F + rows[j + 8] * width + b + c * 16);
-        pmb_sr_again(F, width, norm, y, b, span, rows[j], v);
-        for (int c = 0; c < span; c++) { /* as in vrows_body.h */
-            const float *vc = v + (int64_t)c * 16;
-            const double *itsc = its[c];
-            uint64_t *onec = one[c], *twoc = two[c];
-            PMB_LANES(l, 16) {
-                float size = fabsf(vc[l]);
-                onec[l] += pmb_bits(w * (double)vc[l] + itsc[l]);
-                twoc[l] += pmb_bits(w * (double)(size * (1 - size)) + itsc[l]);
-            }
+    float v[PMB_SR_ROWS * PMB_SR_SPAN * 16] PMB_ALIGNED_64;
+    for (int64_t from = 0; from < n; from += PMB_SR_ROWS) {
+        int few = n - from < PMB_SR_ROWS ? (int)(n - from) : PMB_SR_ROWS;
+        double w[PMB_SR_ROWS];
+        for (int j = 0; j < few; j++) {
+            int64_t i = rows[from + j];
+            if (from + j + PMB_SR_ROWS < n)
+                for (int c = 0; c < span; c++) PMB_PREFETCH(F + rows[from + j + PMB_SR_ROWS] * width + b + c * 16);
+            w[j] = weight ? weight[i] : 1;
+            pmb_sr_again(F, width, norm, y, b, span, i, v + j * PMB_SR_SPAN * 16);
         }
+        for (int64_t c = 0, at = b; c < span; c++, at += 16)
+            pmb_sr_count(v + 16 * c, w, few, magic + at, out + at, out + width + at);
     }
-    memcpy(out + b, one, (size_t)span * sizeof one[0]);
-    memcpy(out + width + b, two, (size_t)span * sizeof two[0]);
 }
 
 /* The same of all blocks: out (2, width), with one magic number for each lane. */
@@ -178,6 +237,7 @@ PMB_CLONES PMB_STATIC void pmb_sr_leaf(const float *PMB_RESTRICT F, int64_t widt
                                        const int32_t *PMB_RESTRICT rows, int64_t n, const double *PMB_RESTRICT magic,
                                        uint64_t *PMB_RESTRICT out) {
     int64_t b = 0;
+    memset(out, 0, 2 * (size_t)width * sizeof *out);
     for (; b + 16 * PMB_SR_SPAN <= width; b += 16 * PMB_SR_SPAN)
         pmb_sr_leaf_of(F, width, norm, y, weight, b, PMB_SR_SPAN, rows, n, magic, out);
     for (; b < width; b += 16) pmb_sr_leaf_of(F, width, norm, y, weight, b, 1, rows, n, magic, out);

@@ -17,6 +17,7 @@ cdef extern from "srows.h" nogil:
         float top, factor, own
     void pmb_sr_add(float *F, int64_t width, const int64_t *start, const uint16_t *cls, const float *value,
                     const int32_t *leaf, int64_t begin, int64_t end)
+    void pmb_sr_add_rows(float *F, int64_t width, const float *V, const int32_t *leaf, int64_t begin, int64_t end)
     void pmb_sr_project(int lanes, const float *F, int64_t width, const int32_t *y, const double *weight,
                         int64_t few, const float *P, const int32_t *classes, const int64_t *start, int blocks,
                         int64_t begin, int64_t end, const double *magic, float *g, pmb_sr_norm *norm, float *out,
@@ -46,11 +47,18 @@ def add_entries(float[:, ::1] F, const int64_t[::1] start, const uint16_t[::1] c
                    min(m, (b + 1) * BLOCK_ROWS))
 
 
+def add_rows(float[:, ::1] F, const float[:, ::1] V, const int32_t[::1] leaf, int n_threads):
+    """F += V[leaf], by rows."""
+    cdef int64_t b, m = F.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        pmb_sr_add_rows(&F[0, 0], F.shape[1], &V[0, 0], &leaf[0], b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS))
+
+
 def project(const float[:, ::1] F, const int32_t[::1] y, const double[::1] weight, const float[:, ::1] P, int lanes,
             const double[::1] magic, float[:, ::1] out, float[:, ::1] norm, int n_threads):
-    """out = G P of the negative gradients G; returns the sums of w |out| by lane, and the sum of w g^2.
+    """out = G P of the negative gradients G; returns the sums of w |out| by lane, and the sum of w |g|^2.
 
-    They are in two units, those of the two magic numbers.
+    They are in two units, those of the two magic numbers. The squares of a row are summed in single precision.
 
     Parameters
     ----------

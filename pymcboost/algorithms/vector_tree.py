@@ -57,6 +57,8 @@ LossScoring = (
 HASTY_RATE = 0.2
 # With more classes than these, few entries in leaves are the remedy for want of memory.
 MANY_CLASSES = 100
+# Scores in double precision, and gradients beside them, are held of no more rows times classes.
+MOST_WIDE_SCORES = 1 << 26
 
 
 class VectorTreeBoost(Booster):
@@ -158,7 +160,8 @@ class VectorTreeBoost(Booster):
     @property
     def narrow(self):
         """Whether scores alone are held, in single precision."""
-        return self.params.max_leaf_entries is not None and self.could_be_narrow
+        many = self.data.total_rows * self.data.n_classes > MOST_WIDE_SCORES
+        return (many or self.params.max_leaf_entries is not None) and self.could_be_narrow
 
     @property
     def could_be_narrow(self):

@@ -17,12 +17,11 @@ LARGEST_STEP = 4.0
 # docs/reproduction.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 25, 31, 500
 DRAWN, DRAWN_OF_MANY, MANY_ROWS, OF_POWER = 2, 3, 10_000, 0.4
-# "auto": with more classes than these, splits are found in directions, as many as the root of their number. From so
-# many lanes on, the directions and the weight fill them.
-FEW_CLASSES, LANES = 4, 16
+# "auto": with more classes than these, splits are found in directions, as many as the root of their number.
+FEW_CLASSES = 4
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
-# Columns that splits are found on where there are categories: one block of lanes, less that of the weight.
+# Most directions that "auto" takes, and columns where there are categories: a block of lanes, less that of the weight.
 MOST_SEARCHED = 15
 
 
@@ -34,8 +33,7 @@ def leaves_for(n_rows):
 def columns_for(split_columns, n_classes):
     """Directions of the classes that splits are found in; None for the classes themselves."""
     if split_columns == "auto":
-        root = math.ceil(math.sqrt(n_classes)) if n_classes > FEW_CLASSES else None
-        split_columns = LANES * round((root + 1) / LANES) - 1 if root and root >= LANES else root
+        split_columns = min(math.ceil(math.sqrt(n_classes)), MOST_SEARCHED) if n_classes > FEW_CLASSES else None
     return split_columns if split_columns is not None and split_columns < n_classes else None
 
 

@@ -7,14 +7,17 @@ from pymcboost._kernels import srows as _srows
 from pymcboost._kernels.exact import magic_of, refined, unit_of
 from pymcboost.losses.rows import LANES, UNUSED, Directions, Integers, Rows
 
+# Entries of leaves are added one by one where they are at most one of so many.
+FEW = 8
+
 
 class NarrowRows(Rows):
     """The softmax loss at work on training rows, for trees whose splits are found in directions.
 
     Gradients are made from the scores where they are needed, for some rows at a time: all of them when they are
-    projected, and once more for the sums over the rows of the leaves. Leaves add entries of few
-    classes. A score is a sum in single precision, in the order of the trees; that of the model is one in double
-    precision. They differ by about 6e-8 of the largest score for each tree.
+    projected, and once more for the sums over the rows of the leaves. A score is a sum in single precision, in the
+    order of the trees; that of the model is one in double precision. They differ by about 6e-8 of the largest score
+    for each tree.
 
     Parameters
     ----------
@@ -30,17 +33,22 @@ class NarrowRows(Rows):
         self.blocks = data.n_classes // LANES + 1
         self.width = LANES * self.blocks
         self.F = data.zeros((data.n_rows, self.width), np.float32)
-        self.norm = np.empty((data.n_rows, 3), dtype=np.float32)
+        self.norm, self.known = np.empty((data.n_rows, 3), dtype=np.float32), False
         self._weigh()
 
     def start(self, scores=None):
         """See `Rows`."""
         self.F[:, : self.data.n_classes] = 0.0 if scores is None else scores
         self.F[:, self.data.n_classes :] = UNUSED
+        self.known = False
 
     def add(self, value, leaf):
-        """F += value[leaf], value (n_leaves, width), most of whose numbers are 0."""
+        """F += value[leaf], value (n_leaves, width)."""
+        self.known = False
         row, column = np.nonzero(value)
+        if FEW * len(row) > value.size:
+            _srows.add_rows(self.F, value.astype(np.float32), leaf, self.n_threads)
+            return
         start = np.searchsorted(row, np.arange(len(value) + 1)).astype(np.int64)
         entries = column.astype(np.uint16), value[row, column].astype(np.float32)
         _srows.add_entries(self.F, start, *entries, leaf, self.n_threads)
@@ -52,6 +60,12 @@ class NarrowRows(Rows):
     def mean_square(self):
         """Mean over the rows of w |g|^2, of the gradients that were projected last."""
         return self.square / self.data.total_rows
+
+    def leaf_sums(self, rows, leaf_start):
+        """See `Rows`."""
+        if not self.known:  # a projection leaves behind what gradients are made from
+            self.directions(1).integers(0)
+        return super().leaf_sums(rows, leaf_start)
 
     def _in_units(self, of, rows, leaf_start, magic):
         of_rows = self.F, self.norm, self.data.y
@@ -68,7 +82,7 @@ class NarrowDirections(Directions):
 
     def integers(self, key):
         """See `Directions`."""
-        loss, signs, n = self.loss, self.draw(key), self.data.total_rows * self.loss.width
+        loss, signs, n = self.loss, self.draw(key), self.data.total_rows
 
         def project(*magic):
             return _srows.project(
@@ -76,8 +90,10 @@ class NarrowDirections(Directions):
                 self.n_threads,
             )  # fmt: skip
 
-        units = self.unit(signs), unit_of(1.01 * loss.largest * loss.bound() ** 2, n)
+        # The square of a row is at most twice that of the gradient of its own class.
+        units = self.unit(signs), unit_of(2.02 * loss.largest * loss.bound() ** 2, n)
         first = magic_of(units[0])
         sums, squares = project(first, magic_of(units[1]))
+        loss.known = True
         loss.square, _ = refined(self.data.comm, lambda magic: project(first, magic)[1], n, units[1], squares)
         return loss.rounded(self, sums, units[0])

@@ -8,6 +8,7 @@ from pymcboost._kernels import srows as _srows
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of, units_of
+from pymcboost.algorithms import vector_tree
 from pymcboost.algorithms.vector_tree import VectorTreeBoost
 from pymcboost.data.tree_data import TreeData
 from pymcboost.losses import LOSSES
@@ -40,7 +41,7 @@ def test_kernels_give_the_bits_of_those_that_hold_gradients(m, K, lanes, blocks)
             found, square = _srows.project(narrow, y, weight, P, lanes, np.array(magic), out, norm, n_threads)
             np.testing.assert_array_equal(out, expected)
             np.testing.assert_array_equal(found, sums)
-            np.testing.assert_array_equal(square, _vrows.sum_of_squares(G, weight, 16, magic[1], 1))
+            np.testing.assert_allclose(square, _vrows.sum_of_squares(G, weight, 16, magic[1], 1), rtol=1e-6)
             tops = _vrows.leaf_bounds(G, 16, order, cut, 1)
             others, own = np.moveaxis(_srows.leaf_bounds(narrow, norm, y, order, cut, n_threads), 1, 0)
             bounds = np.maximum(np.exp(others), own)
@@ -86,14 +87,16 @@ def test_entries_are_added():
     rows.add(np.zeros_like(value), leaf)
 
 
+@pytest.mark.parametrize("entries", [5, None])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_training_is_that_with_scores_in_double_precision(monkeypatch, weighted):
+def test_a_training_is_that_with_scores_in_double_precision(monkeypatch, weighted, entries):
     """Up to rounding, which a first tree does not have."""
     rng = np.random.default_rng(1)
     y = np.arange(900) % 30
     X = 2 * rng.normal(size=(30, 6))[y] + rng.normal(size=(900, 6))
     weight = rng.random(900) + 0.5 if weighted else None
-    params = {"max_leaf_entries": 5, "random_state": 0, "calibrate": None}
+    params = {"max_leaf_entries": entries, "split_columns": 7, "random_state": 0, "calibrate": None}
+    monkeypatch.setattr(vector_tree, "MOST_WIDE_SCORES", 0)
     narrow, wide = [], []
     for found in (narrow, wide):
         for n in (1, 10):
@@ -102,3 +105,42 @@ def test_a_training_is_that_with_scores_in_double_precision(monkeypatch, weighte
     assert narrow[0].to_bytes() == wide[0].to_bytes()
     np.testing.assert_allclose(narrow[1].raw_scores(X), wide[1].raw_scores(X), atol=1e-4)
     assert narrow[1].to_bytes() != wide[1].to_bytes()  # two ways indeed
+
+
+def many(monkeypatch, **more):
+    """An estimator, not fitted, that holds scores alone, and 900 rows of 30 classes."""
+    rng = np.random.default_rng(1)
+    y = np.arange(900) % 30
+    X = 2 * rng.normal(size=(30, 6))[y] + rng.normal(size=(900, 6))
+    monkeypatch.setattr(vector_tree, "MOST_WIDE_SCORES", 0)
+    return VectorTreeBoostClassifier(split_columns=7, random_state=0, calibrate=None, **more), X, y
+
+
+def test_all_entries_of_a_training_that_goes_on(monkeypatch):
+    whole, X, y = many(monkeypatch, n_estimators=8)
+    parts = many(monkeypatch, n_estimators=3, warm_start=True)[0]
+    assert parts.fit(X, y).set_params(n_estimators=8).fit(X, y).model_.to_bytes() == whole.fit(X, y).model_.to_bytes()
+    assert many(monkeypatch, n_estimators=8, n_jobs=2)[0].fit(X, y).model_.to_bytes() == whole.model_.to_bytes()
+
+
+def test_refitted_leaves_are_those_of_scores_in_double_precision(monkeypatch):
+    found = []
+    for narrow in (True, False):
+        model, X, y = many(monkeypatch, n_estimators=4)
+        model.fit(X, y)
+        monkeypatch.setattr(vector_tree, "MOST_WIDE_SCORES", 0 if narrow else 1 << 26)
+        found.append(model.refit_leaves(X[::2], y[::2], decay=0.3).model_.raw_scores(X))
+    np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-4)
+
+
+def test_whole_leaves_are_added():
+    rng = np.random.default_rng(0)
+    m, K = 5000, 40
+    rows = NarrowRows(LOSSES["softmax"], TreeData(np.zeros((m, 1)), rng.integers(0, K, m), K, np.ones(m)), 3)
+    rows.start()
+    value, leaf = np.zeros((7, rows.width)), rng.integers(0, 7, m).astype(np.int32)
+    value[:, :K] = rng.normal(size=(7, K)).astype(np.float32)
+    for _ in range(2):
+        rows.add(value, leaf)
+    np.testing.assert_array_equal(rows.F[:, :K], 2 * value[leaf, :K].astype(np.float32))
+    assert (rows.F[:, K:] == np.float32(UNUSED)).all()

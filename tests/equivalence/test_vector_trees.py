@@ -585,9 +585,9 @@ def test_automatic_sizes_of_trees(m, d, leaves, drawn):
         (256, 15),
         (257, 15),
         (484, 15),
-        (485, 31),
-        (1000, 31),
-        (65535, 255),
+        (485, 15),
+        (1000, 15),
+        (65535, 15),
     ],
 )
 def test_automatic_columns(K, columns):
