@@ -74,6 +74,7 @@ PMB_INLINE void pmb_add_wide(const double *c, const double *value, const int64_t
     for (int64_t r = 0; r < n; r += tile) {
         const int64_t rows = n - r < tile ? n - r : tile;
         for (int64_t k = 0; k < classes; k += PMB_WIDE) {
+            for (int64_t i = 0; i < rows; i++) PMB_PREFETCH(to + (r + i) * stride + k); /* rows lie far apart */
             if (has_512) pmb_sum_classes_512(sum, c + r, value + k * all, leaf, leaves);
             else if (has_256) pmb_sum_classes_256(sum, c + r, value + k * all, leaf, leaves);
             else pmb_sum_classes_128(sum, c + r, value + k * all, leaf, leaves);
