@@ -181,11 +181,44 @@ PMB_INLINE double FN(pmb_vt_add_up_)(double *v, int n) {
     return v[0];
 }
 
+#if PMB_SHUFFLES && LANES > 4
+/* pmb_vt_walk in vectors of four numbers, for registers of 256 bits. */
+PMB_INLINE void FN(pmb_vt_walk_fours_)(const int32_t *hist, const int32_t *rest, const int32_t *slot, int count,
+                                       const int32_t *start, const double *left, double more, const double *mean,
+                                       double *d2, int add) {
+    enum { FOURS = LANES / 4 };
+    typedef int32_t ints __attribute__((vector_size(16), may_alias));
+    ints g[FOURS];
+    FN(four_) mu[FOURS], v[FOURS];
+    memcpy(g, start, sizeof g);
+    memcpy(mu, mean, sizeof mu);
+    for (int j = 0; j < count; j++) {
+        const ints *cell = (const ints *)(slot[j] == PMB_VT_REST ? rest : hist + (int64_t)slot[j] * LANES);
+        const double l = left[j] + more;
+        for (int p = 0; p < FOURS; p++) {
+            g[p] += cell[p];
+            v[p] = __builtin_convertvector(g[p], FN(four_)) - l * mu[p];
+            v[p] *= v[p];
+        }
+        for (int n = FOURS / 2; n >= 1; n /= 2)
+            for (int p = 0; p < n; p++) v[p] += v[p + n];
+        FN(two_) t = __builtin_shufflevector(v[0], v[0], 0, 1) + __builtin_shufflevector(v[0], v[0], 2, 3);
+        d2[j] = add ? d2[j] + (t[0] + t[1]) : t[0] + t[1];
+    }
+}
+#endif
+
 /* |G_L - n_L mean|^2 after every step of the run, from cells added to the sums at `start`. */
 PMB_INLINE void FN(pmb_vt_walk_)(const int32_t *hist, const int32_t *rest, const int32_t *slot, int count,
                                  const int32_t *start, const double *left, double more, const double *mean, double *d2,
                                  int add) {
     int32_t sum[LANES] ALIGNED_LANES;
+#if PMB_SHUFFLES && LANES > 4
+    if (!PMB_HAS_512) {
+        FN(pmb_vt_walk_fours_)(hist, rest, slot, count, start, left, more, mean, d2, add);
+        return;
+    }
+#endif
     memcpy(sum, start, sizeof sum);
 #if PMB_SHUFFLES
     FN(row_) g = *(const FN(row_) *)sum;

@@ -205,17 +205,32 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
     }
 }
 
+#if LANES > 4
+#include "vrows_pieces.h"
+#endif
+
 PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
                                                 const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
                                                 double shift, double magic, float *PMB_RESTRICT G,
-                                        uint64_t *PMB_RESTRICT sums) {
-#define GRADIENT(loss, weight, blocks) \
-    FN(pmb_vr_gradient_of_)(loss, F, y, weight, blocks, from, to, shift, magic, G, sums)
-    if (loss == PMB_EXP) GRADIENT(PMB_EXP, weight, blocks);
-    else if (loss == PMB_LOG) GRADIENT(PMB_LOG, weight, blocks);
-    else if (weight) GRADIENT(PMB_SOFTMAX, weight, blocks);
-    else if (blocks == 1) GRADIENT(PMB_SOFTMAX, NULL, 1);
-    else GRADIENT(PMB_SOFTMAX, NULL, blocks);
+                                                uint64_t *PMB_RESTRICT sums) {
+#define GRADIENT(how, loss, weight, blocks) \
+    FN(pmb_vr_gradient_##how##_)(loss, F, y, weight, blocks, from, to, shift, magic, G, sums)
+#define OF_LOSS(how)                                                      \
+    do {                                                                  \
+        if (loss == PMB_EXP) GRADIENT(how, PMB_EXP, weight, blocks);      \
+        else if (loss == PMB_LOG) GRADIENT(how, PMB_LOG, weight, blocks); \
+        else if (weight) GRADIENT(how, PMB_SOFTMAX, weight, blocks);      \
+        else if (blocks == 1) GRADIENT(how, PMB_SOFTMAX, NULL, 1);        \
+        else GRADIENT(how, PMB_SOFTMAX, NULL, blocks);                    \
+    } while (0)
+#if LANES > 4
+    if (!PMB_HAS_512) {
+        if (PMB_HAS_256) OF_LOSS(by_8);
+        else OF_LOSS(by_4);
+    } else
+#endif
+        OF_LOSS(of);
+#undef OF_LOSS
 #undef GRADIENT
     pmb_less_magic(sums, blocks * LANES, to - from, magic);
 }
