@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pymcboost._kernels import vtrees as _vtrees
+from pymcboost.algorithms._labels import LABEL_PARAMETERS, ManyLabels
 from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, group_bits, signs_of
@@ -33,7 +34,6 @@ from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.model import Model
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
-from pymcboost.training.labels import score_of
 from pymcboost.training.parameters import (
     PARAMETERS,
     PARTED_CATEGORY,
@@ -59,9 +59,10 @@ HASTY_RATE = 0.2
 MANY_CLASSES = 100
 
 
-class VectorTreeBoost(Booster):
+class VectorTreeBoost(ManyLabels, Booster):
     """Rounds of one tree for all classes."""
 
+    labels_are_for = "loss='logistic'"
     ends_when = "no tree lowers the training loss any more"
     columns = {"n_leaves": "leaves of the tree"}
     refits = True
@@ -71,14 +72,7 @@ class VectorTreeBoost(Booster):
     def check(self):
         """A loss that is given has what one needs; it has no temperature, and no priors."""
         p = self.params
-        if self.multilabel:
-            for name in ("restore_priors", "class_weight"):
-                if getattr(p, name):
-                    raise ValueError(f"{self.name}: {name} is for a class for each row, not for loss='logistic'")
-            # Thresholds come from the rows that a temperature would come from, which such models do not have.
-            p.calibrate = "thresholds" if p.decision_threshold == "f1" else None
-        elif p.decision_threshold != 0.5:
-            raise ValueError(f"{self.name}: decision_threshold is for loss='logistic'; leave it at 0.5")
+        self.check_labels()
         if p.max_leaf_entries is not None and p.monotonic_cst is not None:
             raise ValueError(f"{self.name}: monotonic_cst needs all numbers of leaves; set max_leaf_entries to None")
         if p.leaf_levels is not None and p.monotonic_cst is not None:
@@ -99,12 +93,6 @@ class VectorTreeBoost(Booster):
     def multilabel(self):
         """Whether rows may have any number of labels."""
         return isinstance(self.params.loss, str) and self.params.loss == "logistic"
-
-    @property
-    def threshold(self):
-        """See `Booster.threshold`."""
-        p = self.params.decision_threshold
-        return score_of(p) if self.multilabel and p not in ("f1", 0.5) else None
 
     @property
     def probabilities(self):
@@ -319,12 +307,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     algorithm = "vector-tree"
     booster = VectorTreeBoost
     own_parameters = {
-        "decision_threshold": Parameter(
-            "With the logistic loss: probability above which a row is given a label, one for all labels.\n\n"
-            '"f1": for each label the score at which its F1 is largest on rows that its model has not seen, those of '
-            "``X_val`` or early stopping, or of the folds of ``cv``. Thresholds are kept in the model file.",
-            low=0, open_low=True, high=1, open_high=True,
-        ),
+        **LABEL_PARAMETERS,
         "leaf_step": Parameter(
             "With the softmax loss: whether leaf vectors are Newton steps with the diagonal of the Hessian or all of "
             "it. The pairwise losses use all of it."

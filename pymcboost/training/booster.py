@@ -78,6 +78,8 @@ class Booster:
     row_number = None
     # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
     multilabel = False
+    # Whether the form of y decides that.
+    labels_by_form = False
     # Score above which every label is given, where that is not 0.
     threshold: float | None = None
     # Whether leaves follow from the rows in them; there is a `refit_round` then.
@@ -107,6 +109,10 @@ class Booster:
 
     def check(self):
         """Refuse parameters that do not go together."""
+
+    def takes_labels(self, y):
+        """Whether the rows of this y may have any number of labels."""
+        return self.multilabel
 
     def takes_sparse(self):
         """Whether X may be sparse."""
