@@ -80,8 +80,6 @@ class Booster:
     multilabel = False
     # Whether the form of y decides that.
     labels_by_form = False
-    # Score above which every label is given, where that is not 0.
-    threshold: float | None = None
     # Whether leaves follow from the rows in them; there is a `refit_round` then.
     refits = False
     # What ends a training before its last round.
@@ -187,6 +185,11 @@ class Booster:
     def memory(self):
         """What the rounds take besides the rows, their columns and the model, in parts: see `training.memory`."""
         return []
+
+    @property
+    def threshold(self) -> float | None:
+        """Score above which every label is given, where that is not 0."""
+        return None
 
     @property
     def probabilities(self):

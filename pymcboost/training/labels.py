@@ -57,7 +57,7 @@ def labels_given(y, n_rows, known=None):
         raise ValueError("the lists of labels in y name fewer than 2; give a vector of classes, and another loss")
     row = np.repeat(np.arange(n_rows), [len(one) for one in y])
     if len(named) and (labels.dtype.kind in "U") != (named.dtype.kind in "U"):
-        raise ValueError(f"y has the label {found[0]!r}; those of the training are like {labels[0]!r}")
+        raise ValueError(f"y has the label {found[0]!r}; those of the training are like {labels[0].item()!r}")
     at = np.searchsorted(labels, named).clip(0, len(labels) - 1)
     for wrong in np.flatnonzero(labels[at] != named)[:1]:
         raise ValueError(f"y[{row[wrong]}] has the label {found[wrong]!r}, which the training does not have")

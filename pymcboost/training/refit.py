@@ -11,7 +11,7 @@ from pymcboost.model.temperature import codes_of
 from pymcboost.threads import resolve_n_jobs, threads_for
 from pymcboost.training import basis
 from pymcboost.training.inputs import weights_of_classes
-from pymcboost.training.labels import indicator_of
+from pymcboost.training.labels import labels_given
 
 
 class RefitsLeaves:

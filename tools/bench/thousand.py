@@ -94,7 +94,8 @@ def bench_thousand(options):
     parts = X[:m], y[:m], X[m:], y[m:]
     report = Report({
         "data": f"normal clouds of the benchmark growth, {K} classes, {m} and {n_test} rows, {X.shape[1]} features",
-        "trees": f"{rounds} rounds, other parameters at their defaults, calibrate=None", "threads of trainings": threads,
+        "trees": f"{rounds} rounds, other parameters at their defaults, calibrate=None",
+        "threads of trainings": threads,
         "others": "LightGBM lambda_l2=1, XGBoost max_leaves=31 eta=0.1, defaults otherwise: the best of "
         f"{', '.join(map(str, PEER_ROUNDS))} rounds",
         "equal log loss": "our model after the first round whose log loss on the test rows is at most theirs",

@@ -62,8 +62,8 @@ def text_of(frame):
     sets = [data for data in SETS if data in set(frame["data"])]
     head = ["columns", "kind", *(f"{data}: log loss / error %" for data in sets), "log loss by that of all classes"]
     return (
-        f"{FOLDS} folds of the training parts, {PARAMS['n_estimators']} rounds, without temperature. The last column is "
-        f"the geometric mean over the sets.\n\n{markdown_table(head, lines)}"
+        f"{FOLDS} folds of the training parts, {PARAMS['n_estimators']} rounds, without temperature. The last column "
+        f"is the geometric mean over the sets.\n\n{markdown_table(head, lines)}"
     )
 
 
