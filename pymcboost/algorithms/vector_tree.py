@@ -31,6 +31,7 @@ from pymcboost.losses import LossName, check_own, loss_of
 from pymcboost.losses.narrow import NarrowRows
 from pymcboost.losses.rows import Rows
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.model.entries import LeafEntries, rounded
 from pymcboost.model.model import Model
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
@@ -123,8 +124,14 @@ class VectorTreeBoost(ManyLabels, Booster):
     def new_builder(self):
         """Trees with a vector in each leaf."""
         K, d = self.data.n_classes, self.data.n_features
-        entries = self.params.max_leaf_entries is not None
-        return TreesBuilder(K, d, vector=True, categories=self.categories, entries=entries)
+        entries, shared = self.params.max_leaf_entries is not None, self.shares
+        return TreesBuilder(K, d, vector=True, categories=self.categories, entries=entries, shared=shared)
+
+    @property
+    def shares(self):
+        """Whether leaves keep a number that all but their entries share: a shift of all scores matters."""
+        p = self.params
+        return p.max_leaf_entries is not None and p.leaf_levels is None and not self._loss.shift_invariant
 
     def split_columns(self):
         """The parameter; with categories, one block of columns."""
@@ -238,11 +245,16 @@ class VectorTreeBoost(ManyLabels, Booster):
     def begin_at(self, bias):
         """See `Booster.begin_at`."""
         if self._loss.begins:
-            self.builder.bias = bias.astype(np.float32)
+            self.builder.bias = rounded(bias) if self.shares else bias.astype(np.float32)
             self.loss.start(self.builder.bias)
 
     def go_on(self, previous):
         """See `Booster.go_on`."""
+        if self.shares and getattr(previous.model.ensemble.leaf, "shared", None) is None:
+            raise ValueError(
+                f"{previous.how}: the model so far has all numbers of its leaves, and max_leaf_entries="
+                f"{self.params.max_leaf_entries} keeps few; set it to None, or begin anew"
+            )
         if self._loss.begins:
             self.builder.bias = previous.model.ensemble.bias.copy()
         if self.narrow:
@@ -263,7 +275,8 @@ class VectorTreeBoost(ManyLabels, Booster):
         if not vectors.any():
             return None
         sets = self.builder.packed(tree.feature, tree.nan_left, tree.sets)
-        self.builder.add_tree(tree.feature, tree.threshold, tree.nan_left, tree.right, vectors, sets=sets)
+        leaves = vectors if tree.shared is None else LeafEntries.of(vectors, tree.shared)
+        self.builder.add_tree(tree.feature, tree.threshold, tree.nan_left, tree.right, leaves, sets=sets)
         self.builder.end_round()
         np.add.at(self.gain, tree.feature, tree.gain)
         self.loss.add(tree.value, tree.leaf)

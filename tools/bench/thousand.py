@@ -15,7 +15,14 @@ CLASSES, ROWS, TEST_ROWS, ROUNDS = 1000, 30_000, 2048, 200
 PEER_ROUNDS = 1, 2, 5, 10, 20
 # Asked: microseconds of a row; their bytes by ours.
 ROW_US, LIGHTGBM_TIMES, XGBOOST_TIMES = 30, 20, 5
-VARIANTS = {"all entries": {}, "100 entries": {"max_leaf_entries": 100}, "32 entries": {"max_leaf_entries": 32}}
+VARIANTS = {
+    "all entries": ({}, "float32"),
+    "100 entries": ({"max_leaf_entries": 100}, "float32"),
+    # Chosen on rows of another seed, for small files.
+    "32 entries, rate 0.5, 250 leaves, float16": (
+        {"max_leaf_entries": 32, "learning_rate": 0.5, "max_leaf_nodes": 250}, "float16",
+    ),
+}  # fmt: skip
 
 
 def log_loss(P, y):
@@ -86,7 +93,7 @@ def row_times(report, name, model, rows, runs):
 @benchmark("thousand")
 def bench_thousand(options):
     """1,000 classes: one row through 200 vector trees in C; files at the log loss of LightGBM and XGBoost."""
-    from pymcboost import VectorTreeBoostClassifier
+    from pymcboost import Model, VectorTreeBoostClassifier
 
     K, m, n_test = options.size((100, 2000, 256), (CLASSES, ROWS, TEST_ROWS))
     rounds, threads = options.rounds or options.size(5, ROUNDS), max(options.threads)
@@ -101,9 +108,9 @@ def bench_thousand(options):
         "equal log loss": "our model after the first round whose log loss on the test rows is at most theirs",
     })  # fmt: skip
     theirs = peer_files(report, parts, PEER_ROUNDS[: options.size(2, None)], threads)
-    for name, params in VARIANTS.items():
+    for name, (params, leaves) in VARIANTS.items():
         fit = VectorTreeBoostClassifier(n_estimators=rounds, random_state=0, calibrate=None, n_jobs=threads, **params)
-        model = fit.fit(*parts[:2]).model_.with_meta({})
+        model = Model.from_bytes(fit.fit(*parts[:2]).model_.with_meta({}).to_bytes(leaves=leaves))
         losses = [log_loss(P, parts[3]) for P in model.staged_predict_proba(parts[2])]
         error = error_percent(parts[3], model.predict(parts[2]))
         report.add(f"{name}: file", len(model.to_bytes()), "bytes", log_loss=losses[-1], error=error)
