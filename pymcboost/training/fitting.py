@@ -28,7 +28,7 @@ from pymcboost.training.inputs import (
     rows_given,
     validated,
 )
-from pymcboost.training.labels import check_order, labels_given
+from pymcboost.training.labels import check_order, labels_given, refuse_labels
 from pymcboost.training.loop import TrainingState, train
 from pymcboost.training.meta import meta_of
 from pymcboost.training.metrics import Held, Metric, calibrated_of
@@ -187,6 +187,7 @@ class Training:
             classes, codes = labels_given(y, X.shape[0], None if initial is None else initial.classes)
             y = codes.astype(int)
         else:
+            refuse_labels(name, y)
             X, y = validated(draft, X, y, **how)
             if len(y):
                 check_order(y)

@@ -35,6 +35,16 @@ def is_indicator(y):
     return names_labels(y) or (shape is not None and len(shape) == 2 and shape[1] > 1)
 
 
+def refuse_labels(name, y):
+    """Refuse rows with several labels where an estimator takes a class for each."""
+    if is_indicator(y):
+        what = "lists of labels" if names_labels(y) else f"the shape {np.shape(y)}"
+        raise ValueError(
+            f"{name} takes a class for each row here, and y has {what}; rows with any number of labels are for "
+            "VectorTreeBoostClassifier(loss='logistic'), AdaBoostMHClassifier and GentleBoostClassifier"
+        )
+
+
 def labels_given(y, n_rows, known=None):
     """Labels (K,) and indicator (n, K) of an indicator, or of lists of labels.
 

@@ -15,6 +15,7 @@ from pymcboost import (
     Checkpoint,
     GentleBoostClassifier,
     HingeBoostOCClassifier,
+    SAMMEClassifier,
     VectorTreeBoostClassifier,
     load_model,
     load_svmlight,
@@ -164,6 +165,14 @@ def test_what_is_for_one_label(cls):
     if cls is GentleBoostClassifier:
         with pytest.raises(ValueError, match="subsample is for a class for each row"):
             cls(n_estimators=2, subsample=0.5).fit(X, Y)
+
+
+@pytest.mark.parametrize("model", [VectorTreeBoostClassifier(), SAMMEClassifier(), HingeBoostOCClassifier()])
+def test_estimators_of_one_class_a_row_name_the_others(model):
+    X, Y = data()
+    for y, what in ((Y, r"the shape \(200, 5\)"), (lists_of(Y), "lists of labels")):
+        with pytest.raises(ValueError, match=f"y has {what}; .* VectorTreeBoostClassifier.loss='logistic'., AdaBoostMH"):
+            model.fit(X, y)
 
 
 def test_a_linear_hingeboost_for_each_label():
