@@ -136,7 +136,7 @@ class VectorTreeBoost(ManyLabels, Booster):
     def split_columns(self):
         """The parameter; with categories, one block of columns."""
         wanted, K = self.params.split_columns, self.data.n_classes
-        n = columns_for(wanted, K) or K
+        n = self.fewer(wanted) or K
         if self.categories is None or n <= MOST_SEARCHED:
             return wanted
         if wanted != "auto":
@@ -145,6 +145,10 @@ class VectorTreeBoost(ManyLabels, Booster):
                 f"split_columns='auto', or a number from 1 to {MOST_SEARCHED}, not {wanted!r}"
             )
         return MOST_SEARCHED
+
+    def fewer(self, wanted):
+        """Columns that splits are found on, None for all classes."""
+        return columns_for(wanted, self.data.n_classes, self.data.is_sparse)
 
     def layouts(self):
         """With few values of leaves, packed, too."""
@@ -160,7 +164,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         """Whether they would be, were the entries of leaves few."""
         p = self.params
         known = isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal"
-        return known and columns_for(self.split_columns(), self.data.n_classes) is not None
+        return known and self.fewer(self.split_columns()) is not None
 
     def hasten(self, n_rounds):
         """Up to twice the learning rate."""
@@ -173,7 +177,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         data, p, K = self.data, self.params, self.data.n_classes
         leaves = leaves_for(data.total_rows) if p.max_leaf_nodes == "auto" else p.max_leaf_nodes
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
-        fewer = columns_for(self.split_columns(), K)
+        fewer = self.fewer(self.split_columns())
         drawn = drawn_of(p.max_features, pool, data.total_rows)
         grower = memory.vectors(data, fewer or K, min(leaves, data.total_rows), drawn, self.n_threads)
         given = not isinstance(p.loss, str)

@@ -21,6 +21,8 @@ DRAWN, DRAWN_OF_MANY, MANY_ROWS, OF_POWER = 2, 3, 10_000, 0.4
 # "auto": with more classes than these, splits are found in directions, as many as the root of their number. From so
 # many lanes on, the directions and the weight fill them.
 FEW_CLASSES, LANES = 4, 16
+# On sparse rows few directions save little time and cost errors: with more than 16 classes, at least as many as these.
+FEW_SPARSE, LEAST_SPARSE = 16, 31
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
 # Columns that splits are found on where there are categories: one block of lanes, less that of the weight.
@@ -32,11 +34,13 @@ def leaves_for(n_rows):
     return min(max(n_rows // ROWS_PER_LEAF, FEWEST_LEAVES), MOST_LEAVES)
 
 
-def columns_for(split_columns, n_classes):
+def columns_for(split_columns, n_classes, sparse=False):
     """Directions of the classes that splits are found in; None for the classes themselves."""
     if split_columns == "auto":
         root = math.ceil(math.sqrt(n_classes)) if n_classes > FEW_CLASSES else None
         split_columns = LANES * round((root + 1) / LANES) - 1 if root and root >= LANES else root
+        if sparse and n_classes > FEW_SPARSE:
+            split_columns = max(split_columns, LEAST_SPARSE)
     return split_columns if split_columns is not None and split_columns < n_classes else None
 
 
@@ -120,7 +124,7 @@ class VectorTrees:
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool, data.total_rows)
         self._least_levels = least_levels(data, loss.weight, subsample, loss.units, min_samples_category)
-        n_columns = columns_for(split_columns, data.n_classes)
+        n_columns = columns_for(split_columns, data.n_classes, data.is_sparse)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
 

@@ -30,8 +30,8 @@ def names_labels(y):
 def is_indicator(y):
     """Whether y says that rows may have any number of labels: a matrix of more than one column, or lists of labels."""
     shape = getattr(y, "shape", None)
-    if shape is None and isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], list):
-        shape = len(y), len(y[0])
+    if shape is None and isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], (list, np.ndarray)):
+        shape = len(y), np.size(y[0])
     return names_labels(y) or (shape is not None and len(shape) == 2 and shape[1] > 1)
 
 

@@ -462,7 +462,7 @@ def test_the_classes_as_directions_give_the_trees_of_the_classes(monkeypatch):
     y = rng.integers(0, 12, 600)
     X = rng.normal(size=(600, 6)) + rng.normal(size=(12, 6))[y]
     monkeypatch.setattr(Directions, "draw", lambda self, key: np.eye(12, self.width, dtype=np.float32))
-    monkeypatch.setattr(vector_trees, "columns_for", lambda wanted, K: K if wanted == "auto" else None)
+    monkeypatch.setattr(vector_trees, "columns_for", lambda wanted, K, sparse: K if wanted == "auto" else None)
     params = {"n_estimators": 8, "random_state": 0, "calibrate": None}
     for more in ({}, {"loss": "exp"}, {"loss": "log", "subsample": 1.0}):
         models = [
@@ -594,6 +594,7 @@ def test_automatic_columns(K, columns):
     """The root of the classes above 4, one less than a multiple of 16 above 256; never as many as there are classes."""
     assert vector_trees.columns_for("auto", K) == columns
     assert [vector_trees.columns_for(n, K) for n in (1, K - 1, K, K + 1, None)] == [1, K - 1, None, None, None]
+    assert vector_trees.columns_for("auto", K, sparse=True) == (columns if K <= 16 else max(columns, 31) if K > 31 else None)
 
 
 @pytest.mark.parametrize("K", [2, 5, 8, 10, 11, 16, 20])

@@ -106,7 +106,7 @@ def test_whatever_else_a_training_does(cls, learner, tmp_path):
     X, Y = data()
     make = lambda n=8, **more: cls(n_estimators=n, random_state=0, **learner, **more)  # noqa: E731
     whole = make().fit(X, Y)
-    for form in (scipy.sparse.csr_matrix(Y), Y.tolist(), Y.astype(bool)):
+    for form in (scipy.sparse.csr_matrix(Y), Y.tolist(), list(Y), Y.astype(bool)):
         assert make(n_jobs=2).fit(X, form).model_.to_bytes() == whole.model_.to_bytes()
     warm = make(3, warm_start=True).fit(X, Y).set_params(n_estimators=8).fit(X, Y)
     np.testing.assert_allclose(warm.decision_function(X), whole.decision_function(X), rtol=1e-6, atol=1e-7)
