@@ -21,8 +21,8 @@ DRAWN, DRAWN_OF_MANY, MANY_ROWS, OF_POWER = 2, 3, 10_000, 0.4
 # "auto": with more classes than these, splits are found in directions, as many as the root of their number. From so
 # many lanes on, the directions and the weight fill them.
 FEW_CLASSES, LANES = 4, 16
-# On sparse rows few directions save little time and cost errors: with more than 16 classes, at least as many as these.
-FEW_SPARSE, LEAST_SPARSE = 16, 31
+# On sparse rows few directions save little time and cost errors: with more than 16 classes, three times the root.
+FEW_SPARSE, SPARSE_TIMES = 16, 3
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
 # Columns that splits are found on where there are categories: one block of lanes, less that of the weight.
@@ -38,9 +38,9 @@ def columns_for(split_columns, n_classes, sparse=False):
     """Directions of the classes that splits are found in; None for the classes themselves."""
     if split_columns == "auto":
         root = math.ceil(math.sqrt(n_classes)) if n_classes > FEW_CLASSES else None
-        split_columns = LANES * round((root + 1) / LANES) - 1 if root and root >= LANES else root
         if sparse and n_classes > FEW_SPARSE:
-            split_columns = max(split_columns, LEAST_SPARSE)
+            root *= SPARSE_TIMES
+        split_columns = LANES * round((root + 1) / LANES) - 1 if root and root >= LANES - 1 else root
     return split_columns if split_columns is not None and split_columns < n_classes else None
 
 

@@ -101,7 +101,7 @@ PARAMETERS = {
         "Columns that splits are found on: so many random sums and differences of the gradients of all classes, drawn "
         "anew for every tree. None, or a number that is not below that of the classes: the classes themselves. "
         '"auto": the root of their number above 4 classes, above 225 one less than a multiple of 16; on sparse rows of '
-        'more than 16 classes at least 31. Leaf vectors are those of all classes.',
+        'more than 16 classes three times that. Leaf vectors are those of all classes.',
         low=1,
     ),
     "max_leaf_entries": Parameter(

@@ -594,7 +594,11 @@ def test_automatic_columns(K, columns):
     """The root of the classes above 4, one less than a multiple of 16 above 256; never as many as there are classes."""
     assert vector_trees.columns_for("auto", K) == columns
     assert [vector_trees.columns_for(n, K) for n in (1, K - 1, K, K + 1, None)] == [1, K - 1, None, None, None]
-    assert vector_trees.columns_for("auto", K, sparse=True) == (columns if K <= 16 else max(columns, 31) if K > 31 else None)
+
+
+def test_automatic_columns_on_sparse_rows():
+    found = {K: vector_trees.columns_for("auto", K, sparse=True) for K in (4, 9, 16, 17, 20, 105, 1000)}
+    assert found == {4: None, 9: 3, 16: 4, 17: 15, 20: 15, 105: 31, 1000: 95}
 
 
 @pytest.mark.parametrize("K", [2, 5, 8, 10, 11, 16, 20])
