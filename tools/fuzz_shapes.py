@@ -14,7 +14,7 @@ CLASSES = (2, 2, 2, 3, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 33, 65, 100)
 FEATURES = (1, 1, 2, 3, 7, 8, 9, 16, 17, 127, 128, 129, 513, 1030, 32_768, 70_000, 2**31 - 1)
 SPECIAL = (0.0, -0.0, 1e-45, -3.4e38, 3.4e38, 1.0, -1.0, math.nan, math.inf, -math.inf)
 TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"ABOV", b"meta")
-TAGS += (b"exit", b"pair", b"marg", b"rjct", b"CSET", b"CATF", b"LOFF", b"LCLS", b"PACK", b"OFFS")
+TAGS += (b"exit", b"pair", b"marg", b"rjct", b"CSET", b"CATF", b"LOFF", b"LCLS", b"PACK", b"OFFS", b"LALL")
 # UTF-8 that is right, and that is not: cut short, overlong, a surrogate, above the last character.
 RIGHT = ("é", "中", "\U0001f600", "\u07ff", "\uffff", "\U0010ffff")
 WRONG = ("e4b8", "f09f9861", "e08080", "f0808080", "eda080", "f4908080", "ff", "c080")
@@ -22,16 +22,13 @@ TEXTS = [*(text.encode() for text in RIGHT), *map(bytes.fromhex, WRONG)]
 SIGNATURE = b"\x89MCB\r\n\x1a\n"
 
 
-def crc_table():
-    table = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-        table.append(byte)
-    return table
+def crc_of(byte):
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
 
 
-TABLE = crc_table()
+TABLE = [crc_of(byte) for byte in range(256)]
 
 
 def crc32c(data):
@@ -78,11 +75,11 @@ class Draft:
         self.link, self.decoder, self.reserved = rng.randrange(4), 0, [0, 0, 0]
         self.major, self.minor, self.flags = 1, rng.choice((0, 0, 8)), rng.choice((0, 0, 1 << 16))
         self.sections, self.gap = [], (0, 0)  # bytes too many before the section of this number
-        self.used = {0, min(self.d, 300) - 1}  # features that may occur; rows must reach so far
-        if rng.random() < 0.1:
-            self.used.add(min(self.d, 1 << 20) - 1)
+        self.shared = False  # whether leaves have numbers for all classes
+        # Features that may occur; rows must reach so far.
+        self.used = {0, min(self.d, 300) - 1, min(self.d, 1 << 20 if rng.random() < 0.1 else 300) - 1}
         getattr(self, {1: "stumps", 2: "intervals", 3: "trees", 5: "linear", 6: "kernel", 7: "pack"}[self.kind])()
-        if self.kind in (1, 3) and rng.random() < 0.2 and (not self.decoder or rng.random() < 0.1):
+        if self.kind in (1, 3) and rng.random() < 0.2 and (not (self.decoder or self.shared) or rng.random() < 0.1):
             self.exits()
         self.add("BIAS", 5, self.floats(self.K))
         if rng.random() < 0.3:
@@ -102,13 +99,14 @@ class Draft:
     def add(self, tag, code, items):
         """One more section; ``code`` 0 takes a type of unsigned integers that is wide enough."""
         if code == 0:
-            top = max(items, default=0)
-            code = self.rng.choice([c for c in (1, 2, 3) if top < 256 ** WIDTH[c]])
+            code = self.rng.choice([c for c in (1, 2, 3) if max(items, default=0) < 256 ** WIDTH[c]])
         self.sections.append([tag.encode(), code, items])
 
     def floats(self, n):
         """Finite numbers, some of them special."""
         rng = self.rng
+        if self.shared and rng.random() < 0.98:
+            return [rng.randrange(-1024, 1025) / 128 for _ in range(n)]  # sums are exact
         return [rng.choice(SPECIAL[:7]) if rng.random() < 0.1 else rng.gauss(0, 1) for _ in range(n)]
 
     def features(self, n):
@@ -165,8 +163,11 @@ class Draft:
         form = rng.choice(("vector", "entries", "class", "base", "base", "code", "code", "code"))
         form = "class" if form in ("vector", "entries") and (S + T) * K > 1 << 20 else form
         ends, classes = self.entries(S + T if form == "entries" else 0)
+        self.shared = form == "entries" and rng.random() < 0.4
         leaves = self.floats(len(classes) if form == "entries" else (S + T) * (K if form == "vector" else 1))
         self.add("LEAF", rng.choice((5, 7)), [max(-6e4, min(6e4, v)) for v in leaves])
+        if self.shared:
+            self.add("LALL", self.sections[-1][1], self.floats(S + T))
         if form == "entries":
             self.add("LOFF", 0, ends)
             self.add("LCLS", 0, classes)

@@ -80,13 +80,14 @@ def exp_update(real[:, :, ::1] A, const signed char[::1] h, const int64_t[::1] s
     A : INOUT (n_blocks, m, lanes), -u off the row's class
     h : IN (m,) +1 or -1
     starts, classes : IN, from `chunks`
-    plus, minus : IN (K, K) factors
+    plus, minus : IN (K, K) factors; None: ``factors`` has them, and what is added
     smallest : added to every weight, keeps denormal numbers away
     factors : scratch (3, K, n_blocks * lanes) of A's dtype, aligned, zeros in the padding
     """
     aligned(&A[0, 0, 0], "A")
     cdef real[:, :, ::1] table = factors
-    spread(plus, minus, -smallest, table)
+    if plus is not None:
+        spread(plus, minus, -smallest, table)
     cdef int lanes = <int> A.shape[2], n_blocks = <int> A.shape[0], is_double = real is double
     cdef int64_t j, block_size = A.shape[1] * A.shape[2]
     for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):

@@ -99,7 +99,11 @@ class BinaryBooster(Booster):
 
     def new_builder(self):
         """Stumps for all classes are rounds by themselves; rounds of several learners need trees, which stumps are."""
-        shape = self.data.n_classes, self.data.n_features
+        return self.builder_of(self.data.n_classes)
+
+    def builder_of(self, n_classes):
+        """The same, of so many scores."""
+        shape = n_classes, self.data.n_features
         if self.shared and self.stumps:
             return EnsembleBuilder(*shape)
         return TreesBuilder(*shape, vector=self.shared, categories=self.categories)

@@ -2,6 +2,8 @@
 
 Problem
     minimise the sum over rows i and classes l of exp(-Y_il F_l(x_i)), Y_il = 1 for l = y_i and -1 for the others.
+    Rows may have any number of labels: then Y_il = 1 for each l that row i has, and 1 / (1 + exp(-2 F_l)) is the
+    probability that it has l. Rows with the same labels are a class of the data, with these signs in the code.
 Round
     D_il in proportion to the terms, e_l = sum_i D_il Y_il h(x_i); the stump with the largest gamma = sum_l |e_l|,
     alpha = 1/2 log((1 + gamma) / (1 - gamma)), F_l += alpha sign(e_l) h.
@@ -10,10 +12,13 @@ Round
 Paper: R. Schapire and Y. Singer, Improved boosting algorithms using confidence-rated predictions, section 9.1.
 """
 
+from typing import Literal
+
 import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import NO_MISTAKES, ClassicBooster, ClassicClassifier
+from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelsByForm, LabelScoring, sets_of
 from pymcboost.learners import TotalStump
 from pymcboost.losses.codes import one_vs_all
 from pymcboost.solvers.roots import common_step
@@ -21,11 +26,41 @@ from pymcboost.training import memory
 from pymcboost.training.parameters import estimator
 
 
-class AdaBoostMH(ClassicBooster):
+class AdaBoostMH(LabelsByForm, ClassicBooster):
     """Rounds of AdaBoost.MH."""
 
     columns = {"edge": "sum of the edges of the classes, as a share of the weights"}
     takes_workers = True
+
+    @property
+    def link(self):
+        """That of the loss; of labels a sigmoid each."""
+        return "sigmoid" if self.multilabel else "softmax2"
+
+    @property
+    def times(self):
+        """Scores of the model by those of the loss: its sigmoid is of 2 F."""
+        return 2.0 if self.multilabel else 1.0
+
+    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+        """Columns for stumps or for trees."""
+        self.multilabel = codes.ndim == 2
+        if not self.multilabel:
+            self.code = one_vs_all(n_classes)
+            return super().rows(X, codes, n_classes, weight, n_threads, previous)
+        if self.workers.size > 1:
+            raise ValueError(f"{self.name}: several workers train on one label for each row; give a vector of classes")
+        self.code, codes = sets_of(codes)
+        return super().rows(X, codes, len(self.code), weight, n_threads, previous)
+
+    def new_builder(self):
+        """See `BinaryBooster`; a score for each label."""
+        return self.builder_of(self.code.shape[1])
+
+    def check_previous(self, previous):
+        """Also, a model of labels stays one."""
+        super().check_previous(previous)
+        self.check_link(previous)
 
     @property
     def shared(self):
@@ -34,22 +69,22 @@ class AdaBoostMH(ClassicBooster):
 
     def memory(self):
         """The weights of all classes, and a stump for all or a tree for each."""
-        data, K = self.data, self.data.n_classes
+        data, K = self.data, self.code.shape[1]
         found = memory.coded(data, K)
         if not self.shared:
-            return [*found, *self.learner_memory()]
+            return [*found, *self.learner_memory(K)]
         return [*found, memory.edges(data, 0, 1), *([memory.summed(data, K)] if data.exact else [])]
 
     def prepare(self, previous):
         """The loss of one column per class, and a stump for all or a tree for each."""
-        self.loss = self.coded(one_vs_all(self.data.n_classes))
-        learner = TotalStump(self.data, self.n_threads) if self.shared else self.new_learner()
+        self.loss, K = self.coded(self.code), self.code.shape[1]
+        learner = TotalStump(self.data, self.n_threads, K) if self.shared else self.new_learner(K)
         self.learner = self.resampled(learner)
         self.finished = False
 
     def restart(self, scores):
         """Weights of these scores."""
-        self.loss.start(scores)
+        self.loss.start(None if scores is None else scores / self.times)
 
     def why_ended(self):
         """Without mistakes no weight changes against another."""
@@ -75,6 +110,7 @@ class AdaBoostMH(ClassicBooster):
         self.finished = gamma >= 1 - SMALLEST_EDGE**2
         steps = self.workers.broadcast((common_step(gamma) * np.sign(edges)).astype(np.float32))
         loss.update(h, steps.astype(np.float64), tables)
+        steps = steps * np.float32(self.times)
         if self.shared:
             return self.add_round(found, steps) | {"edge": gamma}
         self.add_columns(found, steps)
@@ -84,6 +120,8 @@ class AdaBoostMH(ClassicBooster):
 @estimator
 class AdaBoostMHClassifier(ClassicClassifier):
     """AdaBoost.MH: the Hamming loss, one stump per round for all classes, or one tree for each.
+
+    Rows may have any number of labels: ``y`` is then an indicator, or a list of tuples of labels.
 
     References
     ----------
@@ -101,3 +139,7 @@ class AdaBoostMHClassifier(ClassicClassifier):
 
     algorithm = "adaboost-mh"
     booster = AdaBoostMH
+    own_parameters = LABEL_PARAMETERS
+
+    scoring: LabelScoring = "log_loss"
+    decision_threshold: float | Literal["f1"] = 0.5

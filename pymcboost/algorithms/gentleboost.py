@@ -6,27 +6,39 @@ Round
     w_i the terms, z_ij = [y_i = j] - 1/K; for every class j a regression tree on the target 1 / z_ij with the weights
     w_i z_ij^2, so that a leaf has the value sum w z / sum w z^2; F_j += tree_j, then F less its mean over the classes.
     Stumps of all classes come from one scan of the classes' weights.
+    Rows may have any number of labels: then each label k is a problem of its own, with the sum of exp(-z_ik F_k(x_i)),
+    z_ik = 1 where row i has k and -1 elsewhere. A leaf has the value sum w z / sum w, and 1 / (1 + exp(-2 F_k)) is the
+    probability of k.
 
 Paper: H. Zou, J. Zhu and T. Hastie, New multicategory boosting algorithms based on multicategory Fisher-consistent
-losses, Algorithm 1.
+losses, Algorithm 1. Labels: J. Friedman, T. Hastie and R. Tibshirani, Additive logistic regression: a statistical view
+of boosting, Algorithm 4.
 """
+
+from typing import Literal
 
 import numpy as np
 
 from pymcboost.algorithms._classic import FOR_STUMPS, ClassicBooster, ClassicClassifier
+from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelsByForm, LabelScoring, sets_of
 from pymcboost.data.stump_data import TrainingData
 from pymcboost.data.tree_data import TreeData
+from pymcboost.learners.label_regression import LabelStumps, LabelTrees
 from pymcboost.learners.margin import MarginStumps, MarginTrees, words_of
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.parameters import estimator
 
 
-class GentleBoost(ClassicBooster):
+class GentleBoost(LabelsByForm, ClassicBooster):
     """Rounds of GentleBoost."""
 
-    link = "softmax"
     shared = False
+
+    @property
+    def link(self):
+        """A sigmoid for each of the labels of which a row may have any number."""
+        return "sigmoid" if self.multilabel else "softmax"
 
     @property
     def scans(self):
@@ -35,15 +47,26 @@ class GentleBoost(ClassicBooster):
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for the scan, or for trees."""
+        self.multilabel, self.n_scores = codes.ndim == 2, n_classes
+        if self.multilabel:
+            if self.params.subsample < 1:
+                raise ValueError(f"{self.name}: subsample is for a class for each row; set it to 1.0")
+            self.code, codes = sets_of(codes)
+            n_classes = len(self.code)
         return self.rows_for(TrainingData if self.scans else TreeData, X, codes, n_classes, weight, n_threads)
 
     def new_builder(self):
         """A tree per class and round."""
-        return TreesBuilder(self.data.n_classes, self.data.n_features, categories=self.categories)
+        return TreesBuilder(self.n_scores, self.data.n_features, categories=self.categories)
 
     def memory(self):
         """Stumps: the classes' weights and the edges of all splits. Trees: one for every class."""
-        data, p, K = self.data, self.params, self.data.n_classes
+        data, p, K = self.data, self.params, self.n_scores
+        if self.multilabel:
+            held = memory.outputs(data, K, 40)
+            if self.scans:
+                return [held, memory.weights(data, 2 * K), memory.edges(data, 2 * K, 4 * K), memory.outputs(data, K)]
+            return [held, *memory.trees(data, K, self.max_leaves, self.n_threads, words_of(data))]
         if self.scans:
             signed = memory.tables(data, K, 1 + memory.chunks(data) / K)
             margins = memory.outputs(data, 1, 40)
@@ -53,8 +76,11 @@ class GentleBoost(ClassicBooster):
         return [*grown, values, memory.tables(data, K, 1, 3 if p.subsample == 1 else 5)]
 
     def prepare(self, previous):
-        """The margins: scores of the own classes, less the mean of all."""
+        """The margins: scores of the own classes, less the mean of all. Of labels, the learner has their scores."""
         p = self.params
+        if self.multilabel:
+            self.prepare_labels()
+            return
         self.margin = np.zeros(self.data.n_rows)
         if self.scans:
             self.learner = MarginStumps(self.data, self.n_threads)
@@ -63,14 +89,34 @@ class GentleBoost(ClassicBooster):
         limits = self.max_leaves, p.max_depth, self.n_threads, p.subsample, p.min_weight_fraction_split
         self.learner = MarginTrees(self.data, *limits, p.min_samples_category)
 
+    def prepare_labels(self):
+        """Learners of single labels."""
+        p, few = self.params, self.params.min_samples_category
+        if self.scans:
+            self.learner = LabelStumps(self.data, self.code, self.n_threads)
+            return
+        self.warn_of_least_weight()
+        limits = self.max_leaves, p.max_depth, self.n_threads, p.min_weight_fraction_split
+        self.learner = LabelTrees(self.data, self.code, *limits, few)
+
+    def check_previous(self, previous):
+        """Also, a model of labels stays one."""
+        super().check_previous(previous)
+        self.check_link(previous)
+
     def restart(self, scores):
         """Margins of these scores."""
+        if self.multilabel:
+            self.learner.start(scores)
+            return
         self.margin[...] = 0.0
         if scores is not None:
             self.margin[...] = scores[np.arange(len(self.margin)), self.data.y] - scores.mean(axis=1)
 
     def round(self):
         """A regression stump or tree for every class."""
+        if self.multilabel:
+            return self.label_round()
         margin, learner = self.margin, self.learner
         weight = self.data.weight * np.exp(margin.min() - margin)
         weight /= weight.mean()
@@ -85,10 +131,22 @@ class GentleBoost(ClassicBooster):
         learner.add_to(margin)
         return {}
 
+    def label_round(self):
+        """A regression stump or tree for every label."""
+        found = self.learner.fit()
+        if found is None:
+            return None
+        self.learner.add_round(self.builder, found, self.gain)
+        self.builder.end_round()
+        self.learner.add_to_scores()
+        return {}
+
 
 @estimator
 class GentleBoostClassifier(ClassicClassifier):
     """GentleBoost: regression stumps or trees for the classes, under the exponential loss of margin vectors.
+
+    Rows may have any number of labels: ``y`` is then an indicator, or a list of tuples of labels.
 
     With ``subsample`` below 1 the rows of a tree are drawn by its own weights and without replacement.
 
@@ -96,6 +154,8 @@ class GentleBoostClassifier(ClassicClassifier):
     ----------
     H. Zou, J. Zhu and T. Hastie, New multicategory boosting algorithms based on multicategory Fisher-consistent losses,
     Annals of Applied Statistics 2, 2008.
+    J. Friedman, T. Hastie and R. Tibshirani, Additive logistic regression: a statistical view of boosting, Annals of
+    Statistics 28, 2000.
 
     Examples
     --------
@@ -108,4 +168,8 @@ class GentleBoostClassifier(ClassicClassifier):
 
     algorithm = "gentleboost"
     booster = GentleBoost
+    own_parameters = LABEL_PARAMETERS
     own_help = {"min_weight_fraction_leaf": FOR_STUMPS}
+
+    scoring: LabelScoring = "log_loss"
+    decision_threshold: float | Literal["f1"] = 0.5

@@ -17,7 +17,7 @@ import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.losses import LOSSES
-from pymcboost.solvers.newton import SOLVERS
+from pymcboost.solvers.large import SOLVERS
 from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, Rounds, estimator
 

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pymcboost._kernels import vtrees as _vtrees
+from pymcboost.algorithms._labels import LABEL_PARAMETERS, ManyLabels
 from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, group_bits, signs_of
@@ -30,10 +31,10 @@ from pymcboost.losses import LossName, check_own, loss_of
 from pymcboost.losses.narrow import NarrowRows
 from pymcboost.losses.rows import Rows
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.model.entries import LeafEntries, rounded
 from pymcboost.model.model import Model
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
-from pymcboost.training.labels import score_of
 from pymcboost.training.parameters import (
     PARAMETERS,
     PARTED_CATEGORY,
@@ -61,9 +62,10 @@ MANY_CLASSES = 100
 MOST_WIDE_SCORES = 1 << 26
 
 
-class VectorTreeBoost(Booster):
+class VectorTreeBoost(ManyLabels, Booster):
     """Rounds of one tree for all classes."""
 
+    labels_are_for = "loss='logistic'"
     ends_when = "no tree lowers the training loss any more"
     columns = {"n_leaves": "leaves of the tree"}
     refits = True
@@ -73,14 +75,7 @@ class VectorTreeBoost(Booster):
     def check(self):
         """A loss that is given has what one needs; it has no temperature, and no priors."""
         p = self.params
-        if self.multilabel:
-            for name in ("restore_priors", "class_weight"):
-                if getattr(p, name):
-                    raise ValueError(f"{self.name}: {name} is for a class for each row, not for loss='logistic'")
-            # Thresholds come from the rows that a temperature would come from, which such models do not have.
-            p.calibrate = "thresholds" if p.decision_threshold == "f1" else None
-        elif p.decision_threshold != 0.5:
-            raise ValueError(f"{self.name}: decision_threshold is for loss='logistic'; leave it at 0.5")
+        self.check_labels()
         if p.max_leaf_entries is not None and p.monotonic_cst is not None:
             raise ValueError(f"{self.name}: monotonic_cst needs all numbers of leaves; set max_leaf_entries to None")
         if p.leaf_levels is not None and p.monotonic_cst is not None:
@@ -101,12 +96,6 @@ class VectorTreeBoost(Booster):
     def multilabel(self):
         """Whether rows may have any number of labels."""
         return isinstance(self.params.loss, str) and self.params.loss == "logistic"
-
-    @property
-    def threshold(self):
-        """See `Booster.threshold`."""
-        p = self.params.decision_threshold
-        return score_of(p) if self.multilabel and p not in ("f1", 0.5) else None
 
     @property
     def probabilities(self):
@@ -137,13 +126,19 @@ class VectorTreeBoost(Booster):
     def new_builder(self):
         """Trees with a vector in each leaf."""
         K, d = self.data.n_classes, self.data.n_features
-        entries = self.params.max_leaf_entries is not None
-        return TreesBuilder(K, d, vector=True, categories=self.categories, entries=entries)
+        entries, shared = self.params.max_leaf_entries is not None, self.shares
+        return TreesBuilder(K, d, vector=True, categories=self.categories, entries=entries, shared=shared)
+
+    @property
+    def shares(self):
+        """Whether leaves keep a number that all but their entries share: a shift of all scores matters."""
+        p = self.params
+        return p.max_leaf_entries is not None and p.leaf_levels is None and not self._loss.shift_invariant
 
     def split_columns(self):
         """The parameter; with categories, one block of columns."""
         wanted, K = self.params.split_columns, self.data.n_classes
-        n = columns_for(wanted, K) or K
+        n = self.fewer(wanted) or K
         if self.categories is None or n <= MOST_SEARCHED:
             return wanted
         if wanted != "auto":
@@ -152,6 +147,10 @@ class VectorTreeBoost(Booster):
                 f"split_columns='auto', or a number from 1 to {MOST_SEARCHED}, not {wanted!r}"
             )
         return MOST_SEARCHED
+
+    def fewer(self, wanted):
+        """Columns that splits are found on, None for all classes."""
+        return columns_for(wanted, self.data.n_classes, self.data.is_sparse)
 
     def layouts(self):
         """With few values of leaves, packed, too."""
@@ -168,7 +167,7 @@ class VectorTreeBoost(Booster):
         """Whether they would be, were the entries of leaves few."""
         p = self.params
         known = isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal"
-        return known and columns_for(self.split_columns(), self.data.n_classes) is not None
+        return known and self.fewer(self.split_columns()) is not None
 
     def hasten(self, n_rounds):
         """Up to twice the learning rate."""
@@ -181,7 +180,7 @@ class VectorTreeBoost(Booster):
         data, p, K = self.data, self.params, self.data.n_classes
         leaves = leaves_for(data.total_rows) if p.max_leaf_nodes == "auto" else p.max_leaf_nodes
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
-        fewer = columns_for(self.split_columns(), K)
+        fewer = self.fewer(self.split_columns())
         drawn = drawn_of(p.max_features, pool, data.total_rows)
         grower = memory.vectors(data, fewer or K, min(leaves, data.total_rows), drawn, self.n_threads)
         given = not isinstance(p.loss, str)
@@ -253,11 +252,16 @@ class VectorTreeBoost(Booster):
     def begin_at(self, bias):
         """See `Booster.begin_at`."""
         if self._loss.begins:
-            self.builder.bias = bias.astype(np.float32)
+            self.builder.bias = rounded(bias) if self.shares else bias.astype(np.float32)
             self.loss.start(self.builder.bias)
 
     def go_on(self, previous):
         """See `Booster.go_on`."""
+        if self.shares and getattr(previous.model.ensemble.leaf, "shared", None) is None:
+            raise ValueError(
+                f"{previous.how}: the model so far has all numbers of its leaves, and max_leaf_entries="
+                f"{self.params.max_leaf_entries} keeps few; set it to None, or begin anew"
+            )
         if self._loss.begins:
             self.builder.bias = previous.model.ensemble.bias.copy()
         if self.narrow:
@@ -278,7 +282,8 @@ class VectorTreeBoost(Booster):
         if not vectors.any():
             return None
         sets = self.builder.packed(tree.feature, tree.nan_left, tree.sets)
-        self.builder.add_tree(tree.feature, tree.threshold, tree.nan_left, tree.right, vectors, sets=sets)
+        leaves = vectors if tree.shared is None else LeafEntries.of(vectors, tree.shared)
+        self.builder.add_tree(tree.feature, tree.threshold, tree.nan_left, tree.right, leaves, sets=sets)
         self.builder.end_round()
         np.add.at(self.gain, tree.feature, tree.gain)
         self.loss.add(tree.value, tree.leaf)
@@ -322,12 +327,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     algorithm = "vector-tree"
     booster = VectorTreeBoost
     own_parameters = {
-        "decision_threshold": Parameter(
-            "With the logistic loss: probability above which a row is given a label, one for all labels.\n\n"
-            '"f1": for each label the score at which its F1 is largest on rows that its model has not seen, those of '
-            "``X_val`` or early stopping, or of the folds of ``cv``. Thresholds are kept in the model file.",
-            low=0, open_low=True, high=1, open_high=True,
-        ),
+        **LABEL_PARAMETERS,
         "leaf_step": Parameter(
             "With the softmax loss: whether leaf vectors are Newton steps with the diagonal of the Hessian or all of "
             "it. The pairwise losses use all of it."

@@ -38,7 +38,7 @@ def refuse_lists(arguments, weights):
         (arguments.cache, "--cache"),
     ):
         if given:
-            raise UsageError(f"--loss logistic reads LIBSVM text with lists of labels: {flag} is for one label a row")
+            raise UsageError(f"lists of labels are read from LIBSVM text: {flag} is for one label a row")
 
 
 def read_lists(path, note, allows_missing, like=None, **how):

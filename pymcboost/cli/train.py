@@ -135,6 +135,12 @@ def _add_data_options(group):
         help="rows, in the format of the training file, whose --metric is followed during training (what "
         "--early-stopping then watches)",
     )
+    group.add_argument(
+        "--multilabel",
+        action="store_true",
+        help="rows of LIBSVM text begin with lists of labels (3,17,201 1:0.5 ...); for adaboost-mh and gentleboost, as "
+        "vector-tree with --loss logistic reads such files alone",
+    )
     add_reading(group)
     add_mpi(group)
     add_cache(group)
@@ -242,6 +248,9 @@ def run_training(arguments, estimator, weights, note, workers=None):
         if arguments.cache:
             files.check_target(arguments.cache, "cache")
     missing, several = estimator.booster.allows_missing, getattr(estimator, "loss", None) == "logistic"
+    if arguments.multilabel and not (several or estimator.booster.labels_by_form):
+        raise UsageError("--multilabel is for -a adaboost-mh, -a gentleboost and -a vector-tree --loss logistic")
+    several = several or arguments.multilabel
     if several:
         refuse_lists(arguments, weights)
     if arguments.cache:

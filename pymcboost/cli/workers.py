@@ -51,7 +51,7 @@ def _check_one_file(parser, arguments):
     suffix = suffix_of(arguments.training_file)
     if suffix:
         parser.error(f"--mpi cannot divide a {suffix} file among the processes; decompress it, or {remedy}")
-    if getattr(arguments, "loss", None) == "logistic":
+    if getattr(arguments, "loss", None) == "logistic" or getattr(arguments, "multilabel", False):
         parser.error(f"--mpi does not divide a file with lists of labels; {remedy}")
 
 

@@ -11,6 +11,8 @@ from pymcboost.threads import available_memory, in_words
 # Gradients of up to this many numbers are small data: they are kept in float64, and searched exactly in presorted
 # order, so that weights and repeated rows give the same model. Larger ones are float32, and searched by histogram.
 SMALL_DATA = 1 << 15
+# With more columns of weights than these, tables of classes and columns are worked on in parts.
+MANY_COLUMNS = 2048
 LARGEST_THRESHOLD = np.finfo(np.float32).max
 # Edges that differ by less than this, relatively, are ties, so that rounding does not decide between equal splits.
 TIE = {np.dtype(np.float32): 1 + 2e-6, np.dtype(np.float64): 1 + 1e-10}

@@ -224,6 +224,7 @@ extern "C" {
     X(MCB_E_PACK_SIZE, 76, "PACK has another size than its tables, trees, splits and leaves take")                     \
     X(MCB_E_PACK_SPLIT, 77, "a packed split asks for a feature or a threshold that the tables do not have")            \
     X(MCB_E_PACK_LEAF, 78, "a packed leaf asks for a value that the table does not have")                              \
+    X(MCB_E_SHARED, 79, "LALL needs LOFF, the type of LEAF, no early exits, and multiples of 2^-20 up to 8 (BIAS: 2^20)") \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \
@@ -306,6 +307,7 @@ enum mcb_slot {
     MCB_S_LCLS, /* trees: classes of the entries, increasing in a leaf; the other classes of a leaf get nothing */
     MCB_S_PACK, /* packed trees: tables, and numbers of few bits */
     MCB_S_OFFS, /* f64: features whose values have offsets, increasing, then the offsets; see mcb_features */
+    MCB_S_LALL, /* trees with entries: what each leaf adds to the scores of all classes */
     MCB_N_SLOTS
 };
 
@@ -574,6 +576,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"LCLS", MCB__UINTS, 0, MCB__TREES},
     {"PACK", 1u << MCB_U8, MCB__PACKED, MCB__PACKED},
     {"OFFS", 1u << MCB_F64, 0, MCB__KINDS},
+    {"LALL", 1u << MCB_F32 | 1u << MCB_F16, 0, MCB__TREES},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
@@ -935,6 +938,11 @@ static inline int mcb__check_shapes(mcb_model *m) {
         } else if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) {
             return status;
         }
+        if (s[MCB_S_LALL].data) {
+            if (!s[MCB_S_LOFF].data || s[MCB_S_LALL].dtype != s[MCB_S_LEAF].dtype || s[MCB_S_EXIT].data)
+                return mcb__fail(m, MCB_E_SHARED, mcb__rules[MCB_S_LALL].tag, 64);
+            if ((status = mcb__need_count(m, MCB_S_LALL, S + T))) return status;
+        }
         m->n_learners = T;
         m->n_rounds = s[MCB_S_RNDS].count;
     } else if (m->kind == MCB_KIND_PACKED) {
@@ -1164,6 +1172,26 @@ static inline int mcb__check_entries(mcb_model *m) {
     return MCB_OK;
 }
 
+/* Numbers of a section are multiples of 2^-20 up to a limit and not minus zero: their sums are exact, in any order. */
+static inline int mcb__check_grid(mcb_model *m, int slot, double limit) {
+    const mcb_section *s = &m->section[slot];
+    uint64_t i, bits;
+    for (i = 0; i < s->count; i++) {
+        double v = mcb__real(s, i), steps = v * 1048576.0;
+        memcpy(&bits, &v, sizeof bits);
+        if (!(v >= -limit && v <= limit) || steps != (double)(int64_t)steps || bits == UINT64_C(1) << 63)
+            return mcb__wrong_item(m, MCB_E_SHARED, slot, i);
+    }
+    return MCB_OK;
+}
+
+static inline int mcb__check_shared(mcb_model *m) {
+    int status;
+    if ((status = mcb__check_grid(m, MCB_S_LALL, 8))) return status;
+    if ((status = mcb__check_grid(m, MCB_S_LEAF, 8))) return status;
+    return mcb__check_grid(m, MCB_S_BIAS, 1048576);
+}
+
 static inline int mcb__check_trees(mcb_model *m) {
     const mcb_section *s = m->section;
     uint64_t T = s[MCB_S_TSIZ].count, t, begin = 0;
@@ -1194,6 +1222,7 @@ static inline int mcb__check_trees(mcb_model *m) {
     }
     if ((status = mcb__finite_f32(m, MCB_S_CODE, MCB_E_CODE))) return status;
     if (s[MCB_S_LOFF].data && (status = mcb__check_entries(m))) return status;
+    if (s[MCB_S_LALL].data && (status = mcb__check_shared(m))) return status;
     return s[MCB_S_LEAF].dtype == MCB_F16 ? mcb__finite_f16(m, MCB_S_LEAF, MCB_E_LEAF)
                                           : mcb__finite_f32(m, MCB_S_LEAF, MCB_E_LEAF);
 }
@@ -2228,10 +2257,11 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int val
                                       uint64_t begin, int sets, double *scores) {
     const mcb_section *feat = &m->section[MCB_S_FEAT], *right = &m->section[MCB_S_RGHT], *cls = &m->section[MCB_S_TCLS];
     const mcb_section *base = &m->section[MCB_S_TBAS], *leaf = &m->section[MCB_S_LEAF];
-    const mcb_section *first = &m->section[MCB_S_LOFF];
+    const mcb_section *first = &m->section[MCB_S_LOFF], *shared = &m->section[MCB_S_LALL];
     const mcb_section *code = m->decoder ? base : &m->section[MCB_S_CODE]; /* there is no base beside a code */
     const unsigned char *thrs = m->section[MCB_S_THRS].data;
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, k, K = m->n_classes;
+    double all = 0; /* for all classes; with it sums are exact, so that their order does not matter */
     uint64_t t;
     for (t = from; t < to; t++) {
         uint64_t i = begin, end = begin + mcb__uint(&m->section[MCB_S_TSIZ], t), at = begin + t;
@@ -2253,6 +2283,7 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int val
             uint32_t e, stop = mcb__uint(first, at + 1);
             for (e = mcb__uint(first, at); e < stop; e++)
                 scores[mcb__uint(&m->section[MCB_S_LCLS], e)] += mcb__real(leaf, e);
+            if (shared->data) all += mcb__real(shared, at);
         } else if (!cls->data) {
             for (k = 0; k < K; k++) scores[k] += mcb__real(leaf, at * K + k);
         } else if (code->data) {
@@ -2265,6 +2296,7 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int val
             if (base->data && mcb__uint(base, t) < K) scores[mcb__uint(base, t)] -= value;
         }
     }
+    for (k = 0; k < K && all != 0; k++) scores[k] += all;
 }
 
 static inline void mcb__add_trees_row(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,
@@ -2466,6 +2498,7 @@ typedef struct {
     const float *code; /* null if the trees have none */
     const uint32_t *first; /* where the entries of each leaf begin; null if leaves have all classes */
     const uint16_t *entry; /* their classes */
+    const float *all;      /* what each leaf adds to all classes; null if nothing */
     const mcb__walk *early[2]; /* for early exits: sorted from checkpoint to checkpoint, all of them or those with bounds */
     const uint16_t *used;      /* columns of its block that a tree and those before it use */
 } mcb__prepared;
@@ -2816,8 +2849,9 @@ static inline uint64_t mcb__n_leaf_values(const mcb_model *m) {
     return (m->section[MCB_S_FEAT].count + m->section[MCB_S_TSIZ].count) * mcb__leaf_step(m);
 }
 
-/* What leaves add: values, the code, where entries begin and their classes. */
-static inline void mcb__copy_leaves(const mcb_model *m, float *leaf, float *code, uint32_t *first, uint16_t *entry) {
+/* What leaves add: values, the code, where entries begin and their classes, and numbers for all classes. */
+static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float *leaf, float *code, uint32_t *first,
+                                    uint16_t *entry, float *all) {
     const mcb_section *s = m->section;
     uint64_t i;
     size_t step = mcb__leaf_step(m), K = step > 1 ? m->n_classes : 1, k;
@@ -2827,6 +2861,10 @@ static inline void mcb__copy_leaves(const mcb_model *m, float *leaf, float *code
     for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
     for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
     for (i = 0; i < s[MCB_S_LCLS].count; i++) entry[i] = (uint16_t)mcb__uint(&s[MCB_S_LCLS], i);
+    for (i = 0; i < s[MCB_S_LALL].count; i++) all[i] = (float)mcb__real(&s[MCB_S_LALL], i);
+    p->first = s[MCB_S_LOFF].data ? first : 0;
+    p->entry = entry;
+    p->all = s[MCB_S_LALL].data ? all : 0;
 }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
@@ -2845,6 +2883,7 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(m->section[MCB_S_CODE].count, sizeof(float)) +
            mcb__room(m->section[MCB_S_LOFF].count, sizeof(uint32_t)) +
            mcb__room(m->section[MCB_S_LCLS].count, sizeof(uint16_t)) +
+           mcb__room(m->section[MCB_S_LALL].count, sizeof(float)) +
            (m->section[MCB_S_EXIT].data ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t)) : 0);
 }
 
@@ -2875,7 +2914,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     mcb__walk *walk;
     mcb__split *split;
     mcb__node *node;
-    float *leaf, *code;
+    float *leaf, *code, *all;
     mcb__walk *early[2];
     uint32_t *first;
     uint16_t *used, *entry;
@@ -2899,13 +2938,14 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(code, float, s[MCB_S_CODE].count);
     MCB__TAKE(first, uint32_t, s[MCB_S_LOFF].count);
     MCB__TAKE(entry, uint16_t, s[MCB_S_LCLS].count);
+    MCB__TAKE(all, float, s[MCB_S_LALL].count);
     MCB__TAKE(early[0], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
 #undef MCB__TAKE
     ranks = mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
-    mcb__copy_leaves(m, leaf, code, first, entry);
+    mcb__copy_leaves(m, p, leaf, code, first, entry, all);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
         tree[t].split = (uint32_t)begin;
@@ -2935,8 +2975,6 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->step = mcb__leaf_step(m);
     p->ranks = 0;
     p->code = s[MCB_S_CODE].data && !m->decoder ? code : 0;
-    p->first = s[MCB_S_LOFF].data ? first : 0;
-    p->entry = entry;
     p->early[0] = early[0];
     p->early[1] = early[1];
     p->used = used;
@@ -3357,6 +3395,12 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
     for (e = p->first[leaf]; e < end; e++) scores[p->entry[e]] += (double)p->leaf[e];
 }
 
+/* What leaves add to all classes. */
+MCB__INLINE void mcb__add_to_all(double all, size_t K, double *scores) {
+    size_t k;
+    for (k = 0; k < K && all != 0; k++) scores[k] += all;
+}
+
 /* Add the values of the leaves of n trees from t on. */
 MCB__INLINE void mcb__add_values(const mcb__prepared *p, uint64_t t, const float *value, size_t n, size_t K,
                                  double *scores) {
@@ -3410,6 +3454,7 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
     MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const void *x,   \
                                            int values, uint64_t from, uint64_t to, double *scores) {                  \
         float v[MCB__COLUMNS];                                                                            \
+        double all = 0;                                                                                   \
         uint64_t b;                                                                                       \
         size_t i, n;                                                                                      \
         if (MCB__RANKED_##W && mcb__all_ranked(p, from, to)) {                                            \
@@ -3428,6 +3473,7 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
                 for (i = 0; i < n && p->first; i++) {                                                     \
                     mcb__fetch_entries(p, t + i, found + i, n - i);                                       \
                     mcb__add_entries(p, mcb__leaf_of(p, t + i, found[i]), scores);                        \
+                    if (p->all) all += (double)p->all[mcb__leaf_of(p, t + i, found[i])];                  \
                 }                                                                                         \
                 if (p->first) continue;                                                                   \
                 for (i = 0; i < n && vector; i++) row[i] = mcb__leaf_of(p, t + i, found[i]);              \
@@ -3435,6 +3481,7 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
                 else mcb__add_values(p, t, found, n, K, scores);                                          \
             }                                                                                             \
         }                                                                                                 \
+        mcb__add_to_all(all, K, scores);                                                                  \
     }                                                                                                     \
     ATTRIBUTE MCB__APART void mcb__rows_of_trees_##W(const mcb__prepared *p, size_t K, int vector,        \
                                                      const void *x, int values, size_t n_rows, size_t stride, \
@@ -3442,6 +3489,7 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
         MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];                                                  \
         MCB__ALIGNED uint32_t leaf[MCB__GROUP];                                                           \
         float own[MCB__GROUP];                                                                            \
+        double all[MCB__GROUP] = {0};                                                                     \
         uint64_t b;                                                                                       \
         size_t r, step = p->step;                                                                         \
         for (b = 0; b < p->n_blocks; b++) {                                                               \
@@ -3466,6 +3514,8 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
                 if (p->first) {                                                                           \
                     for (r = 0; r < n_rows; r++)                                                          \
                         mcb__add_entries(p, tree->split + (size_t)t + leaf[r], scores + r * K);           \
+                    for (r = 0; r < n_rows && p->all; r++)                                                \
+                        all[r] += (double)p->all[tree->split + (size_t)t + leaf[r]];                      \
                 } else if (vector) {                                                                      \
                     for (r = 0; r < n_rows; r++)                                                          \
                         mcb__add_vector_##W(value + leaf[r] * step, K, scores + r * K);                       \
@@ -3480,6 +3530,7 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
                 }                                                                                         \
             }                                                                                             \
         }                                                                                                 \
+        for (r = 0; r < n_rows; r++) mcb__add_to_all(all[r], K, scores + r * K);                          \
     }                                                                                                     \
     ATTRIBUTE static inline MCB__UNUSED void mcb__add_prepared_##W(const mcb_model *m, const void *x, int values,     \
                                                                    size_t n_rows, size_t stride, uint64_t from, uint64_t to, \

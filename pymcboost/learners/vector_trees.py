@@ -9,6 +9,7 @@ from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.learners.levels import PER_LEVEL, least_levels
 from pymcboost.learners.reuse import on_grid
+from pymcboost.model.entries import rounded
 
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
@@ -19,6 +20,9 @@ ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 25, 31, 500
 DRAWN, DRAWN_OF_MANY, MANY_ROWS, OF_POWER = 2, 3, 10_000, 0.4
 # "auto": with more classes than these, splits are found in directions, as many as the root of their number.
 FEW_CLASSES = 4
+# On sparse rows few directions save little time and cost errors: with more than so many classes, all of one block of
+# lanes, less that of the weight; with more than those, of two.
+FEW_SPARSE, MANY_SPARSE, MOST_OF_SPARSE = 16, 49, 31
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
 # Most directions that "auto" takes, and columns where there are categories: a block of lanes, less that of the weight.
@@ -30,10 +34,14 @@ def leaves_for(n_rows):
     return min(max(n_rows // ROWS_PER_LEAF, FEWEST_LEAVES), MOST_LEAVES)
 
 
-def columns_for(split_columns, n_classes):
+def columns_for(split_columns, n_classes, sparse=False):
     """Directions of the classes that splits are found in; None for the classes themselves."""
     if split_columns == "auto":
-        split_columns = min(math.ceil(math.sqrt(n_classes)), MOST_SEARCHED) if n_classes > FEW_CLASSES else None
+        if n_classes <= FEW_CLASSES:
+            return None
+        split_columns = min(math.ceil(math.sqrt(n_classes)), MOST_SEARCHED)
+        if sparse and n_classes > FEW_SPARSE:
+            split_columns = MOST_SEARCHED if n_classes <= MANY_SPARSE else MOST_OF_SPARSE
     return split_columns if split_columns is not None and split_columns < n_classes else None
 
 
@@ -48,7 +56,8 @@ def drawn_of(max_features, n, n_rows):
 class VectorTree:
     """One tree: splits in preorder and leaf vectors (see `ensemble.Trees`), and the leaf of every training row.
 
-    ``sets``: codes on the left of the splits of categorical features, by the number of the split.
+    ``sets``: codes on the left of the splits of categorical features, by the number of the split. ``shared``: what
+    the numbers of a leaf are but for its entries, see `shared_leaves`; else None.
     """
 
     feature: np.ndarray
@@ -59,6 +68,7 @@ class VectorTree:
     value: np.ndarray
     leaf: np.ndarray
     sets: dict
+    shared: np.ndarray | None = None
 
 
 class VectorTrees:
@@ -115,7 +125,7 @@ class VectorTrees:
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool, data.total_rows)
         self._least_levels = least_levels(data, loss.weight, subsample, loss.units, min_samples_category)
-        n_columns = columns_for(split_columns, data.n_classes)
+        n_columns = columns_for(split_columns, data.n_classes, data.is_sparse)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
 
@@ -153,15 +163,22 @@ class VectorTrees:
         value = self.leaf_vectors(rows, leaf_start)
         threshold, column = self.data.threshold_of(feature, pos), self.data.columns.column[feature]
         sets = {j: self.data.columns.levels[feature[j]][bins] for j, bins in sets.items()}
-        if self._max_entries is not None:
-            sparse_leaves(value[:, : self.data.n_classes], self._max_entries, self.loss.shift_invariant)
+        shared = self._few_entries(value[:, : self.data.n_classes], rows, leaf_start)
         if self.ordered is not None:
             K = self.data.n_classes
             count = self.data.comm.sum(np.diff(leaf_start))
             value[:, :K] = self.ordered(value[:, :K], column, right, count)
         if self._levels is not None:
             on_grid(value[:, : self.data.n_classes], self._levels, self.learning_rate)
-        return VectorTree(column, threshold, nan_left, right, gain, value, leaf, sets)
+        return VectorTree(column, threshold, nan_left, right, gain, value, leaf, sets, shared)
+
+    def _few_entries(self, value, rows, leaf_start):
+        """Make most numbers of a leaf 0, or that of its classes which is returned."""
+        if self._max_entries is None:
+            return None
+        if self.loss.shift_invariant or self._levels is not None:
+            return sparse_leaves(value, self._max_entries, self.loss.shift_invariant)
+        return shared_leaves(value, self._max_entries, self.loss.leaf_curvature(rows, leaf_start, self._l2))
 
     def _least_gain(self):
         if not self._min_relative_gain:
@@ -193,13 +210,42 @@ def sparse_leaves(value, most, invariant):
         if invariant:
             below = part < 0
             common = np.where(below, part, 0).sum(axis=1, keepdims=True) / np.maximum(below.sum(axis=1), 1)[:, None]
-        far = np.abs(part - common)
-        least = np.partition(far, K - most, axis=1)[:, [K - most]]
-        keep, ties = far > least, far == least
-        keep |= ties & (np.cumsum(ties, axis=1) <= most - keep.sum(axis=1)[:, None])
+        keep = largest(np.abs(part - common), most)
         if invariant:
             common = np.where(keep, 0, part).sum(axis=1, keepdims=True) / (K - most)
         part[:] = np.where(keep, part - common, 0).astype(np.float32)
+
+
+def largest(size, most):
+    """Which numbers of each row are the ``most`` largest; ties go to the lower class."""
+    least = np.partition(size, -most, axis=1)[:, [-most]]
+    keep, ties = size > least, size == least
+    return keep | (ties & (np.cumsum(ties, axis=1) <= most - keep.sum(axis=1)[:, None]))
+
+
+def shared_leaves(value, most, curvature):
+    """Give all but ``most`` numbers of each leaf vector (n_leaves, K) one number, in place; these (n_leaves,).
+
+    Numbers are steps, and ``curvature`` (n_leaves, K) what gradients were divided by. Another number c in place of a
+    step v costs h (v - c)^2 / 2 of the loss. Kept are the numbers that would cost most beside the mean of those below
+    0. The others get their mean, with the curvatures as weights. All numbers become multiples of `GRID`.
+    """
+    shared, K = np.empty(len(value), dtype=np.float32), value.shape[1]
+    for begin in range(0, len(value), FEW_LEAVES):
+        part, h = value[begin : begin + FEW_LEAVES], curvature[begin : begin + FEW_LEAVES]
+        part[:] = rounded(np.clip(part, -LARGEST_STEP, LARGEST_STEP))
+        common = _mean(part, np.where(part < 0, h, 0))
+        rest = np.ones(part.shape, dtype=bool)
+        if most < K:
+            rest = ~largest(h * (part - common) ** 2, most)
+        shared[begin : begin + FEW_LEAVES] = rounded(_mean(part, np.where(rest, h, 0))[:, 0] if most < K else 0)
+        if most < K:
+            part[:] = np.where(rest, shared[begin : begin + FEW_LEAVES, None], part)
+    return shared
+
+
+def _mean(part, weight):
+    return (weight * part).sum(axis=1, keepdims=True) / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
 
 
 class ClassificationTrees(VectorTrees):

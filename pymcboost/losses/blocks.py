@@ -8,6 +8,7 @@ import numpy as np
 
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.data.rows import MANY_COLUMNS
 from pymcboost.data.stump_data import layout
 
 # Added to every stored weight (their mean is about 1): far below what a sum can see, far above denormal numbers.
@@ -29,13 +30,30 @@ class ColumnSums:
         lanes, blocks = layout(n_columns)
         self.starts, self.classes = _weights.chunks(data.class_start)
         self._shape, self._n_threads = (2, data.n_classes, n_columns), n_threads
-        self._partial = np.zeros((len(self.classes), 2, blocks, lanes))
+        # Of very many columns one block is summed after the other.
+        self._apart = n_columns > MANY_COLUMNS
+        self._partial = np.zeros((len(self.classes), 2, 1 if self._apart else blocks, lanes))
 
     def __call__(self, gradient, h):
         """(2, K, P): over the rows with h = +1, and those with h = -1; h: int8 (1, m), or one row for every column."""
         out = np.empty(self._shape)
+        if self._apart:
+            self._block_by_block(gradient, h, out)
+            return out
         _weights.column_sums(gradient, h, self.starts, self.classes, self._partial, out, self._n_threads)
         return out
+
+
+    def _block_by_block(self, gradient, h, out):
+        lanes, P = gradient.shape[2], out.shape[2]
+        for b in range(len(gradient)):
+            columns = slice(b * lanes, min((b + 1) * lanes, P))
+            part = np.empty((*out.shape[:2], columns.stop - columns.start))
+            rows = h if len(h) == 1 else h[columns]
+            _weights.column_sums(
+                gradient[b : b + 1], rows, self.starts, self.classes, self._partial, part, self._n_threads
+            )
+            out[:, :, columns] = part
 
 
 class Blocks:

@@ -47,3 +47,7 @@ class Logistic(Loss):
         """See `Loss.leaf_steps`."""
         sums = rows.leaf_sums(leaf_rows, leaf_start)
         return sums[:, 0] / np.maximum(sums[:, 1] + l2, 1e-30)
+
+    def leaf_curvature(self, rows, leaf_rows, leaf_start, l2=0.0):
+        """See `Loss.leaf_curvature`."""
+        return rows.leaf_sums(leaf_rows, leaf_start)[:, 1] + l2

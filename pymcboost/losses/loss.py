@@ -80,6 +80,10 @@ class Loss:
         sums, curvature = rows.leaf_sums(leaf_rows, leaf_start), rows.curvature_sums(leaf_rows, leaf_start)
         return ((K - 1) / K if self.shift_invariant else 1.0) * sums[:, 0] / np.maximum(curvature + l2, 1e-30)
 
+    def leaf_curvature(self, rows, leaf_rows, leaf_start, l2=0.0):
+        """Curvatures (n_leaves, K) of `leaf_steps`."""
+        return rows.curvature_sums(leaf_rows, leaf_start) + l2
+
 
 class CompiledLoss(Loss):
     """A loss with a kernel for gradients. ``kernel`` is its number there.

@@ -5,6 +5,7 @@ import numpy as np
 from pymcboost._kernels import elementary
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import weights as _weights
+from pymcboost.data.rows import MANY_COLUMNS
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
 
@@ -92,6 +93,9 @@ class ExpBlocks(PairwiseBlocks):
 
         With ``minus`` (K,), that is added where h = -1 in place of -w.
         """
+        if len(w) > MANY_COLUMNS:
+            self._update_in_blocks(h, w, tables, -w if minus is None else minus)
+            return
         factor = exp(w[None, :] - w[:, None])
         inverse = 1.0 / factor if minus is None else exp(minus[None, :] - minus[:, None])
         mass = self._sum(tables[0] * factor) + self._sum(tables[1] * inverse)
@@ -100,4 +104,19 @@ class ExpBlocks(PairwiseBlocks):
             self.gradient, h, self._starts, self._classes, factor * scale, inverse * scale, SMALLEST, self._factors,
             self.n_threads,
         )  # fmt: skip
+        self.log_scale -= log(scale)
+
+    def _update_in_blocks(self, h, w, tables, minus):
+        """`update` that makes no other table: a factor is exp(w_r) exp(-w_c). ``tables`` may be folded into one."""
+        rows = np.zeros(len(w))
+        for table, of in zip(tables, (w, minus), strict=False):
+            rows += exp(-of) * np.einsum("cr,r->c", table, exp(of))
+        scale = self.mass / self._sum(rows)
+        for to, of in zip(self._factors, (w, minus), strict=False):
+            np.multiply.outer(exp(-of), exp(of) * scale, out=to[:, : len(w)], casting="same_kind")
+        self._factors[2, :, : len(w)] = -SMALLEST
+        self._factors[:, np.arange(len(w)), np.arange(len(w))] = 0
+        _weights.exp_update(
+            self.gradient, h, self._starts, self._classes, None, None, SMALLEST, self._factors, self.n_threads
+        )
         self.log_scale -= log(scale)

@@ -195,6 +195,10 @@ class Rows(Integers):
         """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""
         return self.loss.leaf_steps(self, rows, leaf_start, full, l2)
 
+    def leaf_curvature(self, rows, leaf_start, l2=0.0):
+        """Curvatures (n_leaves, K) that steps along each score alone are divided by."""
+        return self.loss.leaf_curvature(self, rows, leaf_start, l2)
+
     def leaf_sums(self, rows, leaf_start):
         """Sums of g and of |g| (1 - |g|), softmax's p (1 - p), over the rows of every leaf: (n_leaves, 2, K)."""
         return self._in_ones(self.gradient, rows, leaf_start)

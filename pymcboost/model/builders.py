@@ -143,13 +143,16 @@ class TreesBuilder(_Builder):
     categories : Categories, optional
     entries : bool, default=False
         Of the value for each class, leaves keep those that are not 0.
+    shared : bool, default=False
+        Beside entries, leaves have a number for all classes.
     """
 
     def __init__(
-        self, n_classes, n_features, vector=False, code=None, decoder="linear", categories=None, entries=False
-    ):
+        self, n_classes, n_features, vector=False, code=None, decoder="linear", categories=None, entries=False,
+        shared=False,
+    ):  # fmt: skip
         super().__init__(n_classes, n_features)
-        self._entries = GrowingEntries(self.n_classes) if entries else None
+        self._entries = GrowingEntries(self.n_classes, shared) if entries else None
         self.categories = categories
         self._subset = None if categories is None else np.empty(64, dtype=np.int64)
         self._sets, self._first_set = [], [0]  # bits of every set; those before each tree

@@ -1,8 +1,24 @@
-"""Leaves of which few numbers are kept: those of some classes, the other classes get nothing."""
+"""Leaves of which few numbers are kept: those of some classes; the other classes get nothing, or one number of a leaf.
+
+Where leaves have such numbers, all are multiples of `GRID`: sums are then exact, so that they may be taken apart.
+"""
 
 import numpy as np
 
 from pymcboost.model.arrays import finite, integers, narrow, rising
+
+GRID, LARGEST, LARGEST_BIAS = 2.0**-20, 8.0, 2.0**20
+
+
+def on_grid(values, largest=LARGEST):
+    """Whether numbers are multiples of `GRID` up to the largest one."""
+    steps = np.asarray(values, dtype=np.float64) / GRID
+    return bool((steps == np.rint(steps)).all() and (np.abs(values) <= largest).all())
+
+
+def rounded(values):
+    """Multiples of `GRID` next to the values, in float32."""
+    return (np.rint(np.asarray(values, dtype=np.float64) / GRID) * GRID + 0.0).astype(np.float32)
 
 
 class LeafEntries:
@@ -16,22 +32,25 @@ class LeafEntries:
         Their classes, increasing in a leaf.
     value : ndarray of float32 or float16 (E,)
     n_classes : int
+    shared : ndarray (n,), optional
+        What a leaf adds to all classes, besides its entries.
     """
 
     ndim = 2
 
-    def __init__(self, start, cls, value, n_classes):
-        self.start, self.cls, self.value, self.n_classes = start, cls, value, n_classes
+    def __init__(self, start, cls, value, n_classes, shared=None):
+        self.start, self.cls, self.value, self.n_classes, self.shared = start, cls, value, n_classes, shared
 
     @classmethod
-    def of(cls, leaf):
-        """The numbers of vectors (n, K) that are not 0."""
+    def of(cls, leaf, shared=None):
+        """The numbers of vectors (n, K) that are not 0, or not what a leaf's classes share."""
         if isinstance(leaf, LeafEntries):
             return leaf
         leaf = np.asarray(leaf, dtype=np.float32)
-        row, column = np.nonzero(leaf)
+        apart = leaf if shared is None else leaf - shared[:, None]
+        row, column = np.nonzero(apart)
         start = np.searchsorted(row, np.arange(len(leaf) + 1))
-        return cls(start, column.astype(np.uint16), leaf[row, column], leaf.shape[1])
+        return cls(start, column.astype(np.uint16), apart[row, column], leaf.shape[1], shared)
 
     @property
     def shape(self):
@@ -53,14 +72,17 @@ class LeafEntries:
         begin, end, _ = which.indices(len(self))
         start = self.start[begin : max(begin, end) + 1]
         part = slice(start[0], start[-1])
-        return LeafEntries(start - start[0], self.cls[part], self.value[part], self.n_classes)
+        shared = None if self.shared is None else self.shared[begin : max(begin, end)]
+        return LeafEntries(start - start[0], self.cls[part], self.value[part], self.n_classes, shared)
 
     def _vectors(self, leaf):
         counts = np.diff(self.start)[leaf]
         rows = np.zeros((np.size(leaf), self.n_classes), dtype=self.value.dtype)
         first = np.repeat(np.cumsum(counts) - counts, counts)
         entry = np.arange(counts.sum()) - first + np.repeat(self.start[leaf], counts)
-        rows[np.repeat(np.arange(len(rows)), counts), self.cls[entry]] = self.value[entry]
+        if self.shared is not None:
+            rows += np.ravel(self.shared[leaf])[:, None]
+        rows[np.repeat(np.arange(len(rows)), counts), self.cls[entry]] += self.value[entry]
         return rows.reshape(*np.shape(leaf), self.n_classes)
 
     def __array__(self, dtype=None, copy=None):
@@ -72,14 +94,16 @@ class LeafEntries:
 
     def of_type(self, dtype):
         """The same entries with numbers of this type."""
-        return LeafEntries(self.start, self.cls, self.value.astype(dtype) + dtype(0), self.n_classes)
+        shared = None if self.shared is None else self.shared.astype(dtype) + dtype(0)
+        return LeafEntries(self.start, self.cls, self.value.astype(dtype) + dtype(0), self.n_classes, shared)
 
     def copy(self):
         """Read-only copies."""
-        parts = [array.copy() for array in (self.start, self.cls, self.value)]
+        parts = [None if array is None else array.copy() for array in (self.start, self.cls, self.value, self.shared)]
         for array in parts:
-            array.flags.writeable = False
-        return LeafEntries(*parts, self.n_classes)
+            if array is not None:
+                array.flags.writeable = False
+        return LeafEntries(*parts[:3], self.n_classes, parts[3])
 
     def canonical(self, n_leaves, n_classes):
         """The same entries, checked."""
@@ -91,14 +115,22 @@ class LeafEntries:
         inside[start[:-1][start[:-1] < n]] = False
         if n and (cls.min() < 0 or cls.max() >= n_classes or (np.diff(cls, prepend=-1)[inside] < 1).any()):
             raise ValueError(f"classes of a leaf's entries must increase, from 0 to at most {n_classes - 1}")
-        return LeafEntries(start, cls.astype(np.uint16), finite("leaf", self.value, (n,)), n_classes)
+        value, shared = finite("leaf", self.value, (n,)), self.shared
+        if shared is not None:
+            shared = finite("shared", shared, (n_leaves,))
+            if not on_grid(value) or not on_grid(shared):
+                raise ValueError("entries beside shared numbers must be multiples of 2^-20 up to 8, and so must these")
+        return LeafEntries(start, cls.astype(np.uint16), value, n_classes, shared)
 
 
 class GrowingEntries:
-    """Entries of leaves that are added behind each other, for a builder; arrays double when full."""
+    """Entries of leaves that are added behind each other, for a builder; arrays double when full.
 
-    def __init__(self, n_classes):
-        self.n_classes = n_classes
+    With ``shared`` leaves have numbers for all classes, which are 0 where entries without them are added.
+    """
+
+    def __init__(self, n_classes, shared=False):
+        self.n_classes, self._shared = n_classes, np.zeros(64, dtype=np.float32) if shared else None
         self._start = np.zeros(64, dtype=np.int64)
         self._cls, self._value = np.empty(64, dtype=np.uint16), np.empty(64, dtype=np.float32)
 
@@ -110,15 +142,21 @@ class GrowingEntries:
         self._cls, self._value = roomy(self._cls, end), roomy(self._value, end)
         self._start[begin : begin + len(leaf) + 1] = leaf.start + at
         self._cls[at:end], self._value[at:end] = leaf.cls, leaf.value
+        if self._shared is not None:
+            self._shared = roomy(self._shared, begin + len(leaf))
+            self._shared[begin : begin + len(leaf)] = 0 if leaf.shared is None else leaf.shared
 
     def __getitem__(self, part):
         """Entries of a slice of the leaves."""
-        return LeafEntries(self._start[: part.stop + 1], self._cls, self._value, self.n_classes)[part]
+        shared = None if self._shared is None else self._shared[: part.stop]
+        return LeafEntries(self._start[: part.stop + 1], self._cls, self._value, self.n_classes, shared)[part]
 
 
-def checked(leaf, shape):
+def checked(leaf, shape, bias):
     """Numbers of leaves of a shape as they are saved."""
     entries = isinstance(leaf, LeafEntries) and len(shape) == 2
+    if entries and leaf.shared is not None and not on_grid(bias, LARGEST_BIAS):
+        raise ValueError("a bias beside shared numbers of leaves must be a multiple of 2^-20 up to 2^20")
     return leaf.canonical(*shape) if entries else finite("leaf", leaf, shape)
 
 
@@ -137,7 +175,8 @@ def leaf_sections(leaf):
     """Sections of a file with the numbers of leaves, as (tag, array)."""
     if not isinstance(leaf, LeafEntries):
         return [("LEAF", leaf)]
-    return [("LEAF", leaf.value), ("LOFF", narrow(leaf.start)), ("LCLS", narrow(leaf.cls))]
+    sections = [("LEAF", leaf.value), ("LOFF", narrow(leaf.start)), ("LCLS", narrow(leaf.cls))]
+    return sections if leaf.shared is None else [*sections, ("LALL", leaf.shared)]
 
 
 def roomy(array, n):

@@ -25,7 +25,7 @@ EARLY = ("exit", "pair", "marg", "rjct")
 COMMON = ("OFFS", "CALB", *EARLY, "ABOV", "LABI", "LABO", "LABS", "meta")
 # Sections that came after version 1.0, and the minor version they came with.
 MINOR = {"CALB": 1, "covr": 2, **dict.fromkeys(EARLY, 3), "CSET": 4, "ABOV": 5}
-MINOR |= {"LOFF": 6, "PACK": 7, "OFFS": 8}
+MINOR |= {"LOFF": 6, "PACK": 7, "OFFS": 8, "LALL": 10}
 SIGMOID_MINOR = 5
 LAYOUTS = ("list", "interval", "interval32", "packed", "tight")
 HEADER_BYTES = 64

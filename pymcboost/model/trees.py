@@ -238,7 +238,7 @@ class Trees(Kind):
         threshold = finite("threshold", self.threshold, (s,))
         right = integers("right", self.right, s)
         vector = self.cls is None
-        leaf = checked(self.leaf, (s + t, k) if vector else (s + t,))
+        leaf = checked(self.leaf, (s + t, k) if vector else (s + t,), bias)
         code, cls, base = self._canonical_classes(t, k)
         rounds = rising("rounds", self.rounds, t)
         result = Trees(
@@ -365,7 +365,8 @@ class Trees(Kind):
         if "TCLS" in sections:
             own = sections["TCLS"].astype(np.int64)
         elif "LOFF" in sections:
-            leaf = LeafEntries(sections["LOFF"].astype(np.int64), sections["LCLS"].astype(np.uint16), leaf, k)
+            shared = sections["LALL"].astype(np.float32, copy=False) if "LALL" in sections else None
+            leaf = LeafEntries(sections["LOFF"].astype(np.int64), sections["LCLS"].astype(np.uint16), leaf, k, shared)
         else:
             leaf = leaf.reshape(-1, k)
         if "TBAS" in sections:

@@ -78,8 +78,8 @@ class Booster:
     row_number = None
     # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
     multilabel = False
-    # Score above which every label is given, where that is not 0.
-    threshold: float | None = None
+    # Whether the form of y decides that.
+    labels_by_form = False
     # Whether leaves follow from the rows in them; there is a `refit_round` then.
     refits = False
     # What ends a training before its last round.
@@ -107,6 +107,10 @@ class Booster:
 
     def check(self):
         """Refuse parameters that do not go together."""
+
+    def takes_labels(self, y):
+        """Whether the rows of this y may have any number of labels."""
+        return self.multilabel
 
     def takes_sparse(self):
         """Whether X may be sparse."""
@@ -181,6 +185,11 @@ class Booster:
     def memory(self):
         """What the rounds take besides the rows, their columns and the model, in parts: see `training.memory`."""
         return []
+
+    @property
+    def threshold(self) -> float | None:
+        """Score above which every label is given, where that is not 0."""
+        return None
 
     @property
     def probabilities(self):

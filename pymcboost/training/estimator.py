@@ -147,9 +147,10 @@ class BoostingClassifier(
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.booster(self.get_params(deep=False)).takes_sparse()
-        tags.input_tags.allow_nan = self.booster.allows_missing
-        tags.classifier_tags.multi_label = self.booster(self.get_params(deep=False)).multilabel
+        booster = self.booster(self.get_params(deep=False))
+        tags.input_tags.sparse = booster.takes_sparse()
+        tags.input_tags.allow_nan = booster.allows_missing
+        tags.classifier_tags.multi_label = booster.multilabel or booster.labels_by_form
         return tags
 
 
@@ -187,7 +188,8 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
             Training features, rounded to float32 once. NaN is a missing value; infinities are refused. `Chunks` are for
             vector trees alone.
         y : array-like of shape (n_samples,)
-            Class labels, integers or strings. Left out with `Chunks`.
+            Class labels, integers or strings. Left out with `Chunks`. Where rows may have any number of labels: an
+            indicator of shape (n_samples, n_labels), dense or sparse, or a list with a tuple of labels for each row.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights. Rows of weight 0 are left out altogether.
         X_val, y_val : array-like, default=None

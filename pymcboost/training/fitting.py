@@ -28,7 +28,7 @@ from pymcboost.training.inputs import (
     rows_given,
     validated,
 )
-from pymcboost.training.labels import check_order, indicator_of
+from pymcboost.training.labels import check_order, labels_given, refuse_labels
 from pymcboost.training.loop import TrainingState, train
 from pymcboost.training.meta import meta_of
 from pymcboost.training.metrics import Held, Metric, calibrated_of
@@ -182,11 +182,12 @@ class Training:
         how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued, "head": head}
         how |= {"ensure_min_samples": 0} if workers.size > 1 else {}  # a worker may have no rows
         how["offsets"] = None if known is None else known.offsets
-        if self.booster.multilabel:
+        if self.booster.takes_labels(y):
             X = validated(draft, X, **how)
-            codes = indicator_of(y, X.shape[0], None if initial is None else len(initial.classes))
-            classes, y = np.arange(codes.shape[1]) if initial is None else initial.classes, codes.astype(int)
+            classes, codes = labels_given(y, X.shape[0], None if initial is None else initial.classes)
+            y = codes.astype(int)
         else:
+            refuse_labels(name, y)
             X, y = validated(draft, X, y, **how)
             if len(y):
                 check_order(y)

@@ -15,7 +15,7 @@ from pymcboost.model.offsets import with_offsets
 from pymcboost.model.rows import check_sparse, own
 from pymcboost.threads import counted
 from pymcboost.training.basis import _check_sample_weight, column_or_1d, compute_class_weight, validate_data
-from pymcboost.training.labels import check_order, indicator_of, missing_label
+from pymcboost.training.labels import check_order, labels_given, missing_label
 from pymcboost.training.metrics import Held
 
 # Types that rows may have, the first for those of other types; the second where offsets are subtracted from columns.
@@ -201,7 +201,7 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
         how = {"accept_sparse": "csc", "allow_nan": allow_nan, "reset": False, "offsets": inputs.offsets}
         if several:
             X = validated(estimator, X, **how)
-            codes = indicator_of(y, X.shape[0], len(inputs.classes))
+            _, codes = labels_given(y, X.shape[0], inputs.classes)
             y = codes.astype(int)
         else:
             X, y = validated(estimator, X, y, **how)

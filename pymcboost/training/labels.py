@@ -1,4 +1,4 @@
-"""Rows that may have any number of labels: indicators, metrics and thresholds.
+"""Rows that may have any number of labels: indicators and lists, metrics and thresholds.
 
 An indicator is a matrix (n, K) of ones and zeros. A row is given the labels whose scores are above their thresholds.
 """
@@ -8,8 +8,74 @@ import numpy as np
 from pymcboost._kernels import elementary
 
 BINARIZER = "sklearn.preprocessing.MultiLabelBinarizer makes one of lists of labels"
+LISTS = (tuple, set, frozenset)
 # Labels that the precision counts.
 FIRST = (1, 3, 5)
+
+
+def names_labels(y):
+    """Whether rows are lists of labels: tuples or sets, or Python lists that are no matrix of numbers."""
+    if not isinstance(y, (list, tuple)) and not (isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1):
+        return False
+    if not len(y) or not all(isinstance(row, (*LISTS, list)) for row in y):
+        return False
+    if any(isinstance(row, LISTS) for row in y):
+        return True
+    try:
+        return np.asarray(y).dtype.kind not in "buif"
+    except ValueError:  # of different lengths
+        return True
+
+
+def is_indicator(y):
+    """Whether y says that rows may have any number of labels: a matrix of more than one column, or lists of labels."""
+    shape = getattr(y, "shape", None)
+    if shape is None and isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], (list, np.ndarray)):
+        shape = len(y), np.size(y[0])
+    return names_labels(y) or (shape is not None and len(shape) == 2 and shape[1] > 1)
+
+
+def refuse_labels(name, y):
+    """Refuse rows with several labels where an estimator takes a class for each."""
+    if is_indicator(y):
+        what = "lists of labels" if names_labels(y) else f"the shape {np.shape(y)}"
+        raise ValueError(
+            f"{name} takes a class for each row here, and y has {what}; rows with any number of labels are for "
+            "VectorTreeBoostClassifier(loss='logistic'), AdaBoostMHClassifier and GentleBoostClassifier"
+        )
+
+
+def labels_given(y, n_rows, known=None):
+    """Labels (K,) and indicator (n, K) of an indicator, or of lists of labels.
+
+    Labels of lists are sorted; columns of an indicator are numbered from 0. ``known``: the labels of a training, to
+    which they must belong.
+    """
+    if not names_labels(y):
+        Y = indicator_of(y, n_rows, None if known is None else len(known))
+        return np.arange(Y.shape[1]) if known is None else known, Y
+    if len(y) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, y has {len(y)} lists of labels; they must have the same")
+    found = np.empty(sum(map(len, y)), dtype=object)
+    found[:] = [label for row in y for label in row]
+    check_order(found)
+    named = np.array(found.tolist()) if len(found) else np.zeros(0, dtype=np.int64)
+    if named.ndim != 1 or named.dtype.kind not in "iuUb":
+        raise ValueError(f"y has the label {found[0]!r}; labels are text or whole numbers")
+    labels = np.unique(named) if known is None else known
+    if len(labels) < 2:
+        raise ValueError("the lists of labels in y name fewer than 2; give a vector of classes, and another loss")
+    row = np.repeat(np.arange(n_rows), [len(one) for one in y])
+    if len(named) and (labels.dtype.kind in "U") != (named.dtype.kind in "U"):
+        raise ValueError(f"y has the label {found[0]!r}; those of the training are like {labels[0].item()!r}")
+    at = np.searchsorted(labels, named).clip(0, len(labels) - 1)
+    for wrong in np.flatnonzero(labels[at] != named)[:1]:
+        raise ValueError(f"y[{row[wrong]}] has the label {found[wrong]!r}, which the training does not have")
+    Y = np.zeros((n_rows, len(labels)), dtype=np.uint8)
+    np.add.at(Y, (row, at), 1)
+    for i, k in np.argwhere(Y > 1)[:1]:
+        raise ValueError(f"y[{i}] has the label {labels[k].item()!r} twice; name it once")
+    return labels, Y
 
 
 def indicator_of(y, n_rows, n_labels=None):
@@ -22,8 +88,8 @@ def indicator_of(y, n_rows, n_labels=None):
         y = np.empty(0, dtype=object)
     if y.ndim != 2 or y.dtype.kind not in "buif":
         raise ValueError(
-            "loss='logistic' is for rows with any number of labels: y must be an indicator matrix of shape (n_samples, "
-            f"n_labels), dense or sparse, not {y.dtype} of shape {y.shape}; {BINARIZER}"
+            "rows may have any number of labels here: y must be an indicator matrix of shape (n_samples, n_labels), "
+            f"dense or sparse, or a list of tuples of labels, not {y.dtype} of shape {y.shape}; {BINARIZER}"
         )
     if len(y) != n_rows:
         raise ValueError(f"X has {n_rows} rows, the indicator y has {len(y)}; they must have the same")

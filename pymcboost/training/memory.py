@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymcboost.data.mapped import Mapped
-from pymcboost.data.rows import layout
+from pymcboost.data.rows import MANY_COLUMNS, layout
 from pymcboost.data.stump_scans import NARROW_ROWS
 from pymcboost.data.tree_data import POOL_BYTES, Grown
 from pymcboost.losses.rows import row_layout
@@ -86,7 +86,8 @@ def tables(data, n_columns, kept=0.0, passing=0.0):
 def sums(data, n_columns, partial=1):
     """Sums of the weights by class and their parts (`losses.blocks.ColumnSums`), and the factors of an update."""
     padded = width(n_columns)
-    size = partial * 16 * padded * chunks(data) + 3 * data.n_classes * padded * data.dtype.itemsize
+    held = layout(n_columns)[0] if n_columns > MANY_COLUMNS else padded  # of one block after the other
+    size = 16 * (held + (partial - 1) * padded) * chunks(data) + 3 * data.n_classes * padded * data.dtype.itemsize
     return Part(f"sums of the weights of {data.n_classes} classes in {n_columns} columns", size, NO_TABLES)
 
 
@@ -95,6 +96,8 @@ def pairwise(data, loss, newton):
     K = data.n_classes
     if loss == "log":
         return [weights(data, K, 2, 50), sums(data, K, 3), tables(data, K, 5, 11)]
+    if K > MANY_COLUMNS:
+        return [weights(data, K, 1, 33), sums(data, K), tables(data, K, 0, 2.1)]
     return [weights(data, K, 1, 33), sums(data, K), tables(data, K, newton, 6.5)]
 
 

@@ -11,6 +11,7 @@ from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.training import basis
 from pymcboost.training.inputs import validated
+from pymcboost.training.labels import labels_given, names_labels
 
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 
@@ -45,6 +46,25 @@ class Predicts:
         if self.model_.link == "sigmoid":
             return self.model_.predict(X, n_jobs=self.n_jobs)
         return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs)]
+
+    def score(self, X: Features, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is right, or all of whose labels are.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like
+            As in `fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        basis.check_is_fitted(self, "model_")
+        if self.model_.link == "sigmoid" and names_labels(y):
+            _, y = labels_given(y, len(y), self.classes_)
+        return float(basis.ClassifierMixin.score(self, X, y, sample_weight))
 
     def predict_top(self, X: Features, k: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """The labels of the k highest scores and these scores, from the highest on: (n_samples, k) each.

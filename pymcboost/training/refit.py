@@ -11,7 +11,7 @@ from pymcboost.model.temperature import codes_of
 from pymcboost.threads import resolve_n_jobs, threads_for
 from pymcboost.training import basis
 from pymcboost.training.inputs import weights_of_classes
-from pymcboost.training.labels import indicator_of
+from pymcboost.training.labels import labels_given
 
 
 class RefitsLeaves:
@@ -57,11 +57,12 @@ class RefitsLeaves:
         if not 0 <= decay <= 1:
             raise ValueError(f"{name}: decay={decay!r} is not allowed; it must be a number from 0 to 1")
         X, booster = self._check_X(X), self._booster(lambda: 0)
-        several, K = booster.multilabel, len(self.classes_)
-        codes = indicator_of(y, X.shape[0], K) if several else codes_of(y, self.classes_, "give")
+        several = booster.multilabel
+        classes = self.classes_
+        codes = labels_given(y, X.shape[0], classes)[1] if several else codes_of(y, classes, "give")
         weight = basis._check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not several:
-            weight = weight * weights_of_classes(booster.params, self.classes_, codes)[codes]
+            weight = weight * weights_of_classes(booster.params, classes, codes)[codes]
         if not weight.any():
             raise ValueError(f"{name}: refit_leaves needs rows of positive weight")
         booster.check()

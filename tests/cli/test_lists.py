@@ -9,6 +9,7 @@ from sklearn.datasets import load_svmlight_file, make_multilabel_classification
 
 from pymcboost import VectorTreeBoostClassifier, dump_svmlight, load_model, load_svmlight
 from pymcboost.data.svmlight import SvmlightError
+from pymcboost.registry import get_class
 
 NAMES = np.array([-3, 1, 4, 10, 700])
 TRAIN = ["-a", "vector-tree", "--loss", "logistic", "-n", 20, "--random-state", 0]
@@ -103,6 +104,9 @@ def test_programs_do_what_python_does(lists, tmp_path):
     whole = (given == Y[200:]).all(axis=1).sum()
     assert facts["Exact match"] == f"{whole}% ({whole}/100)"
     np.testing.assert_allclose(float(facts["Hamming loss"]), metrics.hamming_loss(Y[200:], given), rtol=1e-5)
+    P = ours.predict_proba(X[200:])
+    loss = -np.log(np.where(Y[200:] > 0, P, 1 - P)).mean()
+    np.testing.assert_allclose(float(facts["Cross-entropy"]), loss, rtol=1e-5)
     for average in ("micro", "macro"):
         value = metrics.f1_score(Y[200:], given, average=average, zero_division=0)
         np.testing.assert_allclose(float(facts[f"{average.title()} F1"]), value, rtol=1e-5)
@@ -116,6 +120,22 @@ def test_programs_do_what_python_does(lists, tmp_path):
         np.testing.assert_array_equal(found, values)
     info = call("info", tmp_path / "m.mcb")
     assert "p = 1 / (1 + exp(-F)) of each label" in info.stdout
+
+
+@pytest.mark.parametrize("algorithm", ["adaboost-mh", "gentleboost"])
+def test_other_algorithms_read_lists_where_they_are_told_to(lists, tmp_path, algorithm):
+    folder, X, Y = lists
+    more = ["--multilabel", "-n", 9, "--decision-threshold", 0.4]
+    done = call("train", "-a", algorithm, *more, folder / "train.svm", tmp_path / "m.mcb")
+    assert done.returncode == 0, done.stderr
+    ours = get_class(algorithm)(n_estimators=9, decision_threshold=0.4).fit(X[:200], Y[:200])
+    model = load_model(tmp_path / "m.mcb")
+    assert model.classes_.tolist() == NAMES.tolist() and model.link == "sigmoid"
+    np.testing.assert_array_equal(model.predict(X), ours.predict(X))
+    done = call("train", "-a", algorithm, folder / "train.svm", tmp_path / "n.mcb")
+    assert done.returncode and "lists several labels" in done.stderr
+    done = call("train", "-a", "samme", "--multilabel", folder / "train.svm", tmp_path / "n.mcb")
+    assert done.returncode and "--multilabel is for -a adaboost-mh, -a gentleboost" in done.stderr
 
 
 def test_labels_that_a_model_does_not_know(lists, tmp_path):

@@ -139,6 +139,12 @@ PIBOOST = {
     "separators": [("", "singles"), ("--separators pairs", "pairs")],
     "cost_sensitive": [("", True), ("--no-cost-sensitive", False), ("--cost-sensitive", True)],
 }
+OF_LABELS = CLASSIC | {
+    "decision_threshold": [
+        ("--multilabel --decision-threshold 0.3", 0.3), ("--multilabel --decision-threshold f1", "f1"),
+    ],
+}  # fmt: skip
+
 TABLES = {
     "mcboost": GIVEN,
     "logitboost": {**COMMON, **NEWTON},
@@ -155,11 +161,11 @@ TABLES = {
     "vector-tree": {**COMMON, **VECTOR},
     "adaboost-ecc": CLASSIC,
     "adaboost-erp": {**CLASSIC, "n_repartitions": [("--n-repartitions 0", 0), ("", 1)]},
-    "adaboost-mh": CLASSIC,
+    "adaboost-mh": OF_LABELS,
     "adaboost-ml": CLASSIC,
     "adaboost-mo": {**CLASSIC, **CODE},
     "adaboost-oc": CLASSIC,
-    "gentleboost": CLASSIC,
+    "gentleboost": OF_LABELS,
     "gradboost": {
         **{name: rows for name, rows in CLASSIC.items() if name != "subsample"},
         "l1": [("--l1 0", 0.0), ("--l1 1e-3", 1e-3)],

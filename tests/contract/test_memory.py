@@ -121,6 +121,16 @@ def test_tables_of_many_classes_are_counted(algorithm):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("algorithm", ["mcboost", "adaboost-ecc"])
+def test_tables_in_parts_are_counted(algorithm):
+    """Of more classes than fit into tables at once. More is counted than used: weights that come from scores."""
+    for _, *rounds_and_columns in measured(algorithm, [{}], [(4400, 3, 2200)]):
+        for counted, used in zip(rounds_and_columns[::2], rounds_and_columns[1::2], strict=True):
+            assert counted is None or used / NEAR - SMALL < counted < 1.6 * used + SMALL
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_what_is_counted_is_what_is_used(algorithm):
     check(algorithm, SIZES)
@@ -163,6 +173,9 @@ def test_ten_thousand_classes_fit_with_few_entries_or_are_refused(monkeypatch):
     with pytest.raises(ZeroDivisionError):
         VectorTreeBoostClassifier(n_estimators=1, max_leaf_entries=100, calibrate=None).fit(X, y)
     assert 4e9 < counted[0] < 5e9
+    with pytest.raises(ZeroDivisionError):
+        MCBoostClassifier(n_estimators=1).fit(X, y)
+    assert 6.5e9 < counted[1] < 8e9  # its tables are folded and worked on in blocks
 
 
 @pytest.mark.parametrize(

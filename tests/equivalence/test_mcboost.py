@@ -19,8 +19,9 @@ from pymcboost.data.rows import layout as lanes_of
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeTrees
-from pymcboost.losses import LOSSES
+from pymcboost.losses import LOSSES, blocks, pairwise_exp
 from pymcboost.losses.summed import SUMMED
+from pymcboost.solvers.large import LargeExp, folded
 from pymcboost.solvers.newton import LARGEST_COEFFICIENT, SOLVERS
 
 LOSS_NAMES = ["exp", "log"]
@@ -181,6 +182,46 @@ def test_coefficients_are_optimal(loss, nu, m, K, layout):
     assert np.abs(slope[free]).max(initial=0) < 1e-5 * scale
     best = twin.coefficients(*args, LARGEST_COEFFICIENT)
     assert twin.objective(w, *args) <= twin.objective(best, *args) + 1e-7 * abs(twin.objective(best, *args))
+
+
+@pytest.mark.parametrize("nu", [0.0, 1e-9, 1e-3, 0.05])
+@pytest.mark.parametrize(("m", "K"), [(40, 2), (300, 8), (400, 26)])
+def test_coefficients_of_very_many_classes_are_optimal(nu, m, K):
+    """The solver that has one table, and stops a little earlier."""
+    rng = np.random.default_rng(K)
+    X, y = blobs(m, 2, K)
+    data = TrainingData(X, y, K, np.ones(m))
+    state, F = LOSSES["exp"].blocks(data), rng.normal(size=(m, K))
+    h = np.where(rng.random(m) < 0.2 + 0.6 * (data.y % 2), 1, -1).astype(np.int8)
+    state.start(F)
+    w, tables = LargeExp(K, nu).fit(state, h)
+    assert len(tables) == 1 and w.min() == 0 and w.max() <= LARGEST_COEFFICIENT
+    args = (F, data.y, h.astype(float), "exp", nu, data.weight)
+    best = twin.objective(twin.coefficients(*args, LARGEST_COEFFICIENT), *args)
+    assert twin.objective(w, *args) <= best + 1e-5 * abs(best)
+
+
+def test_very_many_classes_are_updated_in_blocks(monkeypatch):
+    """The same weights as at once, with tables that are folded and that are not."""
+    rng = np.random.default_rng(0)
+    X, y = blobs(2000, 2, 20)
+    data = TrainingData(X, y, 20, np.ones(2000))
+    F, w = rng.normal(size=(2000, 20)), rng.random(20)
+    h, other = np.where(rng.random(2000) < 0.5, 1, -1).astype(np.int8), rng.random(20)
+    found = {}
+    for most in (3, 100):
+        for module in (blocks, pairwise_exp):
+            monkeypatch.setattr(module, "MANY_COLUMNS", most)
+        for minus, fold in ((None, False), (other, False), (None, most == 3)):
+            state = LOSSES["exp"].blocks(data)
+            state.start(F)
+            tables = state.side_tables(h)
+            state.update(h, w, folded(tables) if fold else tables, minus)
+            found.setdefault((minus is None, fold), []).append(unpack(data, state.gradient))
+    whole = found[True, False][2]
+    for part in (*found[True, False], *found[True, True]):
+        np.testing.assert_allclose(part, whole, rtol=1e-5, atol=1e-6 * np.abs(whole).max())
+    np.testing.assert_allclose(*found[False, False], rtol=1e-5, atol=1e-6 * np.abs(whole).max())
 
 
 def test_coefficients_may_start_with_every_class_free():

@@ -462,7 +462,7 @@ def test_the_classes_as_directions_give_the_trees_of_the_classes(monkeypatch):
     y = rng.integers(0, 12, 600)
     X = rng.normal(size=(600, 6)) + rng.normal(size=(12, 6))[y]
     monkeypatch.setattr(Directions, "draw", lambda self, key: np.eye(12, self.width, dtype=np.float32))
-    monkeypatch.setattr(vector_trees, "columns_for", lambda wanted, K: K if wanted == "auto" else None)
+    monkeypatch.setattr(vector_trees, "columns_for", lambda wanted, K, sparse: K if wanted == "auto" else None)
     params = {"n_estimators": 8, "random_state": 0, "calibrate": None}
     for more in ({}, {"loss": "exp"}, {"loss": "log", "subsample": 1.0}):
         models = [
@@ -591,9 +591,14 @@ def test_automatic_sizes_of_trees(m, d, leaves, drawn):
     ],
 )
 def test_automatic_columns(K, columns):
-    """The root of the classes above 4, one less than a multiple of 16 above 256; never as many as there are classes."""
+    """The root of the classes above 4, at most 15; never as many as there are classes."""
     assert vector_trees.columns_for("auto", K) == columns
     assert [vector_trees.columns_for(n, K) for n in (1, K - 1, K, K + 1, None)] == [1, K - 1, None, None, None]
+
+
+def test_automatic_columns_on_sparse_rows():
+    found = {K: vector_trees.columns_for("auto", K, sparse=True) for K in (4, 9, 16, 17, 20, 105, 1000)}
+    assert found == {4: None, 9: 3, 16: 4, 17: 15, 20: 15, 105: 31, 1000: 31}
 
 
 @pytest.mark.parametrize("K", [2, 5, 8, 10, 11, 16, 20])

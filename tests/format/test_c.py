@@ -97,9 +97,11 @@ def check_bits(program, tmp_path):
         model = Model.from_ensemble(trees, range(n_classes), link="softmax")
         for n, cut in ((1, None), (17, None), (37, 5)):
             check_model(program, tmp_path, model, with_codes(random_rows(n, n_features)), cut)
-    for n_classes, share, leaves in ((3, 0.5, "float32"), (40, 0.1, "float16")):
-        trees = random_entries(20, 9, n_classes, share, splits=(0, 40))
-        model = Model.from_ensemble(trees, range(n_classes), link="softmax", leaves=leaves)
+    forms = [(3, 0.5, "float32"), (40, 0.1, "float16")]
+    for (n_classes, share, leaves), shared in itertools.product(forms, (False, True)):
+        trees = random_entries(20, 9, n_classes, share, shared, splits=(0, 40))
+        link = "sigmoid" if shared else "softmax"
+        model = Model.from_ensemble(trees, range(n_classes), link=link, leaves=leaves)
         for n, cut in ((1, None), (17, None), (37, 5)):
             check_model(program, tmp_path, model, random_rows(n, 9), cut)
     model = Model.from_ensemble(random_trees(20, 9, 7, "vector"), range(7), link="sigmoid")

@@ -143,6 +143,9 @@ def write_missing():
             for leaves in ("float32", "float16"):  # of some classes alone
                 model = Model.from_ensemble(entries, classes, link="softmax", leaves=leaves)
                 write(f"v1-trees-{k}-entries-{leaves}", with_exits(model), random_rows(20, 6))
+                trees = random_entries(9, 6, k, shared=True, seed=k, few_thresholds=True)
+                model = Model.from_ensemble(trees, classes, link="sigmoid", leaves=leaves)
+                write(f"v1-trees-{k}-shared-{leaves}", model, random_rows(20, 6))
             model = Model.from_ensemble(random_sets(20, 6, k, seed=k), classes, link="softmax")
             write(f"v1-trees-{k}-categories", with_exits(model), with_codes(random_rows(20, 6)))
             model = Model.from_ensemble(random_sets(20, 6, k, seed=k, vector=False), classes, link="softmax")

@@ -56,6 +56,7 @@ LABELS = SIGMOIDS.with_thresholds([0.5, -1.0, 0.0]).to_bytes()
 CALIBRATED = Model.from_bytes(TREES).with_temperature(2.5).to_bytes()
 OFFSETS = Model.from_ensemble(random_stumps(5, 7, 3), [1, 2, 9], offsets={2: 1.7e9, 6: -0.5}).to_bytes()
 SETS = Model.from_ensemble(random_sets(4, 5, 3), [1, 2, 9]).to_bytes()
+SHARED = Model.from_ensemble(random_entries(5, 7, 3, 0.7, True, splits=(2, 9)), [1, 2, 9], link="sigmoid").to_bytes()
 ENTRIES = Model.from_ensemble(random_entries(5, 7, 3, 0.7, splits=(2, 9)), [1, 2, 9]).to_bytes()
 FEW = random_trees(5, 7, 3, "vector", splits=(2, 9))
 FEW = replace(FEW, nan_left=np.zeros(len(FEW.feature), bool), leaf=np.rint(FEW.leaf), rounds=np.array([0, 2, len(FEW)]))
@@ -533,6 +534,17 @@ CASES = [
     *[("MCB_E_ENTRY_CLASS", lambda k=k: edited(ENTRIES, b"LCLS", "B", put(0, k))) for k in (3, 255)],
     ("MCB_E_ENTRY_CLASS", lambda: edited(ENTRIES, b"LCLS", "B", lambda values: [0] * len(values))),
     ("MCB_E_LEAF", lambda: edited(ENTRIES, b"LEAF", "f", put(-1, np.inf))),
+    ("MCB_E_SHARED", lambda: with_section(SHARED, b"exit", 1, b"\1")),
+    ("MCB_E_SHARED", lambda: with_section(without(SHARED, b"LALL"), b"LALL", 7, bytes(2))),
+    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"LALL", 5, bytes(4))),
+    ("MCB_E_DTYPE", lambda: with_section(without(SHARED, b"LALL"), b"LALL", 6, bytes(8))),
+    ("MCB_E_SHAPE", lambda: edited(SHARED, b"LALL", "f", lambda values: values[:-1])),
+    *[
+        ("MCB_E_SHARED", lambda tag=tag, value=value: edited(SHARED, tag, "f", put(1, value)))
+        for tag in (b"LALL", b"LEAF", b"BIAS")
+        for value in (np.inf, np.nan, -np.inf, 0.1, 2.0**-21, 3e6, -0.0)
+    ],
+    *[("MCB_E_SHARED", lambda tag=tag: edited(SHARED, tag, "f", put(0, -8.5))) for tag in (b"LALL", b"LEAF")],
     ("MCB_E_MISSING", lambda: without(PACK, b"PACK")),
     ("MCB_E_MISPLACED", lambda: with_section(TREES, b"PACK", 1, bytes(32))),
     ("MCB_E_MISPLACED", lambda: with_section(PACK, b"exit", 1, b"\1")),
@@ -686,7 +698,7 @@ def test_refused(name, make, tmp_path):
 
 def test_every_refusal_is_tested():
     refusals = {name for name, (number, _) in STATUSES.items() if 0 < number < 100}
-    assert len(refusals) == 73
+    assert len(refusals) == 74
     assert {name for name, _ in CASES} == refusals
 
 

@@ -49,6 +49,7 @@ RULES = {
     b"OFFS": ({6}, set(), EVERY),
     b"LOFF": (NARROW, set(), {TREES}),
     b"LCLS": (NARROW, set(), {TREES}),
+    b"LALL": ({5, 7}, set(), {TREES}),
     b"LABI": ({4}, set(), EVERY),
     b"LABO": (NARROW, set(), EVERY),
     b"LABS": ({1}, set(), EVERY),
@@ -61,7 +62,7 @@ EXITS = (b"pair", b"marg", b"rjct")
 
 # Faults that are looked for in one pass over a file: which of these is found first is left open.
 TOGETHER = (
-    {13, 29, 46, 53, 55, 61, 65, 70, 75, 76},
+    {13, 29, 46, 53, 55, 61, 65, 70, 75, 76, 79},
     {32, 33, 34},
     {38, 39, 40, 41},
     {31, 40, 67},
@@ -181,7 +182,10 @@ class File:
             each = 1 if self.has(b"TCLS") else K
             values = n(b"LCLS") if self.has(b"LCLS") else (S + T) * each
             wanted |= {b"THRS": S, b"RGHT": S, b"LEAF": values, b"TCLS": T, b"TBAS": T, b"CODE": P * K}
-            wanted |= {b"LOFF": S + T + 1}
+            wanted |= {b"LOFF": S + T + 1, b"LALL": S + T}
+            if self.has(b"LALL"):
+                need(self.has(b"LOFF") and not self.has(b"exit"), 79)
+                need(self.types[b"LALL"] == self.types[b"LEAF"], 79)
             need(self.has(b"LOFF") == self.has(b"LCLS") and not self.has(b"LOFF", b"TCLS"), 70)
             need(self.has(b"TCLS") or not self.has(b"TBAS"), 46)
             need(not self.has(b"CODE") or (self.has(b"TCLS") and not self.has(b"TBAS")), 53)
@@ -314,6 +318,10 @@ class File:
         self.finite(b"CODE", 54)
         if self.has(b"LOFF"):
             self.entries()
+        if self.has(b"LALL"):
+            for tag, limit in ((b"LALL", 8), (b"LEAF", 8), (b"BIAS", 2**20)):
+                need(all(abs(v) <= limit and (v * 2**20).is_integer() for v in self.items[tag]), 79)
+                need(all(v or math.copysign(1, v) > 0 for v in self.items[tag]), 79)
         self.finite(b"LEAF", 47)
 
     def entries(self):
@@ -467,6 +475,8 @@ class File:
             if self.has(b"LOFF"):
                 for e in range(*self.items[b"LOFF"][at : at + 2]):
                     F[self.items[b"LCLS"][e]] += values[e]
+                if self.has(b"LALL"):
+                    F[:] = [score + self.items[b"LALL"][at] for score in F]
             elif classes is None:
                 for k in range(K):
                     F[k] += values[at * K + k]

@@ -8,7 +8,7 @@ import numpy as np
 from pymcboost._kernels import score
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.model.categories import Categories
-from pymcboost.model.entries import LeafEntries
+from pymcboost.model.entries import LeafEntries, rounded
 from pymcboost.model.kernel import KernelMachine
 from pymcboost.model.linear import LinearMachine
 from pymcboost.model.model import Model
@@ -230,11 +230,16 @@ def random_trees(n_rounds, n_features, n_classes, mode="scalar", seed=0, few_thr
     return builder.freeze()
 
 
-def random_entries(n_rounds, n_features, n_classes, share=0.3, **more):
-    """Random trees whose leaves keep a share of their numbers."""
+def random_entries(n_rounds, n_features, n_classes, share=0.3, shared=False, **more):
+    """Random trees whose leaves keep a share of their numbers; ``shared``: of the others the classes share one."""
     trees = random_trees(n_rounds, n_features, n_classes, "vector", **more)
     rng = np.random.default_rng(n_classes)
-    return replace(trees, leaf=LeafEntries.of(np.where(rng.random(trees.leaf.shape) < share, trees.leaf, 0)))
+    keep = rng.random(trees.leaf.shape) < share
+    if not shared:
+        return replace(trees, leaf=LeafEntries.of(np.where(keep, trees.leaf, 0)))
+    leaf, others = rounded(trees.leaf), rounded(rng.normal(size=len(trees.leaf)))
+    leaf = LeafEntries.of(np.where(keep, leaf, others[:, None]), others)
+    return replace(trees, leaf=leaf, bias=rounded(trees.bias))
 
 
 def random_sets(n_rounds, n_features, n_classes, seed=0, vector=True):

@@ -362,3 +362,20 @@ def sparse_leaf(vector, most, invariant):
     rest = [vector[k] for k in range(K) if k not in kept]
     common = math.fsum(rest) / len(rest) if invariant else 0.0
     return [np.float32(vector[k] - common) if k in kept else 0.0 for k in range(K)]
+
+
+def shared_leaf(vector, curvature, most):
+    """A leaf vector with one number for all but ``most`` of its classes, and this number."""
+    K, step = len(vector), 2.0**-20
+    vector = [round(min(max(float(v), -4.0), 4.0) / step) * step for v in vector]
+    if most >= K:
+        return vector, 0.0
+
+    def mean(where):
+        weight = math.fsum(curvature[k] for k in where)
+        return math.fsum(curvature[k] * vector[k] for k in where) / max(weight, 1e-300)
+
+    common = mean([k for k in range(K) if vector[k] < 0])
+    kept = sorted(range(K), key=lambda k: (-curvature[k] * (vector[k] - common) ** 2, k))[:most]
+    shared = round(mean([k for k in range(K) if k not in kept]) / step) * step
+    return [vector[k] if k in kept else shared for k in range(K)], shared

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from reference import vtrees as twin
 from reference.scoring import random_entries, random_rows, random_trees
+from sklearn.datasets import make_multilabel_classification
 
 from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
 from pymcboost.export import to_c
 from pymcboost.inspection import contributions, importance
-from pymcboost.learners.vector_trees import sparse_leaves
+from pymcboost.learners.vector_trees import shared_leaves, sparse_leaves
 from pymcboost.model import rows
-from pymcboost.model.entries import LeafEntries
+from pymcboost.model.entries import LeafEntries, on_grid
 from pymcboost.model.model import Model
 
 
@@ -61,12 +62,82 @@ def test_all_entries_are_the_dense_model_and_few_are_at_most_so_many(params):
     assert few.model_.raw_scores(X).tobytes() == dense(few.model_).raw_scores(X).tobytes()
 
 
-def test_labels_and_sparse_leaves():
-    X, y = data(K=6)
-    Y = np.eye(6, dtype=int)[y]
-    model = classifier(20, loss="logistic", max_leaf_entries=2).fit(X, Y)
-    assert (model.predict(X) == Y).mean() > 0.9
-    assert np.diff(model.model_.ensemble.leaf.start).max() <= 2
+def labels(m=600, K=30, seed=0):
+    X, Y = make_multilabel_classification(m, 10, n_classes=K, n_labels=3, random_state=seed)
+    return X.astype(np.float32), Y
+
+
+@pytest.mark.parametrize("K", [2, 5, 40])
+def test_the_twin_shares_the_same_numbers(K):
+    rng = np.random.default_rng(K)
+    value = rng.choice([-1.0, -0.9, 0.0, 2.0, 9.0], (50, K)) + (rng.random((50, K)) < 0.5) * rng.normal(size=(50, K))
+    curvature = 10.0 ** rng.uniform(-5, 2, (50, K))
+    value[0], value[1], curvature[2] = 0, 1, 0
+    for most in {1, K // 2, K - 1, K, K + 3}:
+        found = value.copy()
+        shared = shared_leaves(found, most, curvature)
+        rows = [twin.shared_leaf(v, h, most) for v, h in zip(value, curvature, strict=True)]
+        np.testing.assert_array_equal(shared, [row[1] for row in rows])
+        np.testing.assert_array_equal(found, [row[0] for row in rows])
+        leaf = LeafEntries.of(found, shared)
+        assert np.diff(leaf.start).max() <= most and on_grid(leaf.value) and on_grid(leaf.shared)
+        np.testing.assert_array_equal(np.asarray(leaf), found)
+
+
+def test_labels_share_a_number_of_a_leaf(tmp_path):
+    X, Y = labels()
+    params = {"loss": "logistic", "l2_regularization": 1.0}
+    full = classifier(20, **params).fit(X, Y)
+    model = classifier(20, **params, max_leaf_entries=4).fit(X, Y)
+    leaf = model.model_.ensemble.leaf
+    assert np.diff(leaf.start).max() <= 4 and (leaf.shared < 0).mean() > 0.9
+    loss = [-np.log(np.where(Y > 0, P, 1 - P)).mean() for P in (one.predict_proba(X) for one in (full, model))]
+    assert loss[1] < 1.1 * loss[0]
+    F = model.decision_function(X)
+    # Sums of such numbers are exact: one row or many, all rounds or one after the other, dense or not.
+    np.testing.assert_array_equal(dense(model.model_).raw_scores(X), F)
+    *_, last = model.staged_decision_function(X)
+    np.testing.assert_array_equal(last, F)
+    np.testing.assert_array_equal(np.concatenate([model.decision_function(X[i : i + 1]) for i in range(9)]), F[:9])
+    model.save(tmp_path / "m.mcb")
+    file = load_model(tmp_path / "m.mcb")
+    assert file.to_bytes()[10] == 10 and file.to_bytes() == model.model_.to_bytes()
+    np.testing.assert_array_equal(file.raw_scores(X), F)
+    half = Model.from_bytes(model.model_.to_bytes(leaves="float16"))
+    np.testing.assert_allclose(half.raw_scores(X), F, atol=0.02)
+    assert full.model_.to_bytes()[10] == 5  # without entries nothing has changed
+
+
+@pytest.mark.parametrize("more", [{}, {"split_columns": None}, {"leaf_levels": 7}])
+def test_labels_go_on_to_the_same_bytes(tmp_path, more):
+    X, Y = labels(300, 12)
+    params = {"loss": "logistic", "max_leaf_entries": 3, **more}
+    whole = classifier(9, **params).fit(X, Y).model_.to_bytes()
+    assert classifier(9, **params, n_jobs=3).fit(X, Y).model_.to_bytes() == whole
+    warm = classifier(4, **params, warm_start=True).fit(X, Y).set_params(n_estimators=9).fit(X, Y)
+    assert warm.model_.to_bytes() == whole
+    path = tmp_path / "c"
+    classifier(4, **params).fit(X, Y, callbacks=[Checkpoint(path, every=1)])
+    assert classifier(9, **params).fit(X, Y, callbacks=[Checkpoint(path, every=1)]).model_.to_bytes() == whole
+
+
+def test_what_shared_numbers_ask_for():
+    X, Y = labels(300, 12)
+    params = {"loss": "logistic", "max_leaf_entries": 3}
+    full = classifier(2, loss="logistic").fit(X, Y)
+    with pytest.raises(ValueError, match="init_model: the model so far has all numbers of its leaves"):
+        classifier(2, **params).fit(X, Y, init_model=full)
+    few = classifier(2, **params).fit(X, Y)
+    more = classifier(3, loss="logistic").fit(X, Y, init_model=few)  # from few numbers to all
+    assert more.n_estimators_ == 5 and more.model_.to_bytes()[10] == 5
+    leaf = few.model_.ensemble.leaf
+    for value, shared in ((leaf.value + np.float32(0.3), leaf.shared), (leaf.value, leaf.shared + np.float32(9))):
+        with pytest.raises(ValueError, match=r"must be multiples of 2\^-20 up to 8"):
+            wrong = LeafEntries(leaf.start, leaf.cls, value, 12, shared)
+            Model.from_ensemble(replace(few.model_.ensemble, leaf=wrong), range(12), link="sigmoid")
+    with pytest.raises(ValueError, match="a bias beside shared numbers"):
+        wrong = replace(few.model_.ensemble, bias=np.full(12, 0.1, dtype=np.float32))
+        Model.from_ensemble(wrong, range(12), link="sigmoid")
 
 
 def test_threads_warm_starts_checkpoints_and_pickles(tmp_path):

@@ -277,7 +277,7 @@ def test_what_a_model_of_labels_does_not_have():
 
 WRONG = [
     (lambda Y: Y[:, 0], "y must be an indicator matrix of shape .*, not int64 of shape"),
-    (lambda Y: [["a"], ["b", "c"]] * 200, "y must be an indicator matrix .*MultiLabelBinarizer makes one"),
+    (lambda Y: [["a"], "b"] * 200, "y must be an indicator matrix .*MultiLabelBinarizer makes one"),
     (lambda Y: Y + 1, r"y\[\d+, \d+\] is 2; an indicator holds 0 and 1 alone"),
     (lambda Y: Y * 0.5, r"y\[\d+, \d+\] is 0.5; an indicator"),
     (lambda Y: np.where(Y, np.nan, 0), r"y\[\d+, \d+\] is nan; an indicator"),

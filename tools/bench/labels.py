@@ -1,4 +1,4 @@
-"""Rows with any number of labels: the set `delicious`, 983 of them."""
+"""Rows with any number of labels: the set `delicious`, 983 of them, and small sets beside a model for each label."""
 
 import time
 
@@ -25,14 +25,14 @@ def read(part):
     return data.X, MultiLabelBinarizer(classes=range(1, LABELS + 1)).fit_transform(data.y)
 
 
-def figures(Y, P):
+def figures(Y, P, at=(1, 3, 5)):
     """Cross-entropy by label, and precision at 1, 3 and 5, of probabilities."""
     P = np.clip(P, 1e-15, 1 - 1e-15)
     loss = -np.log(np.where(Y > 0, P, 1 - P)).mean()
     first = np.argsort(-P, axis=1, kind="stable")
     return {
         "cross_entropy": loss,
-        **{f"precision_at_{k}": np.take_along_axis(Y, first[:, :k], axis=1).mean() for k in (1, 3, 5)},
+        **{f"precision_at_{k}": np.take_along_axis(Y, first[:, :k], axis=1).mean() for k in at},
     }
 
 
@@ -86,4 +86,83 @@ def bench_delicious(options):
     report.add("file of the trees", len(model.model_.to_bytes()) / 1e6, "MB")
     report.target("cross-entropy", found["vector trees"]["cross_entropy"], CROSS_ENTROPY, at_most=True, unit="")
     report.target("seconds with prediction", report.rows[0]["best"], SECONDS, at_most=True, unit="s")
+    return report
+
+
+SEEDS, SMALL_ROUNDS = 5, 150
+
+
+def bundled():
+    """Small sets of scikit-learn with labels of which a row has several: name, rows and indicator."""
+    from sklearn.datasets import load_digits, load_iris, load_wine
+
+    X, y = load_digits(return_X_y=True)
+    of_digit = {
+        "even": [0, 2, 4, 6, 8], "prime": [2, 3, 5, 7], "above 4": [5, 6, 7, 8, 9], "times 3": [0, 3, 6, 9],
+        "has a loop": [0, 6, 8, 9], "square": [0, 1, 4, 9],
+    }  # fmt: skip
+    yield "digits, 6 properties", X, np.stack([np.isin(y, digits) for digits in of_digit.values()], axis=1).astype(int)
+    for name, load in ("wine", load_wine), ("iris", load_iris):
+        X, y = load(return_X_y=True)
+        large = X > np.median(X, axis=0)  # of features that are then left out
+        hidden = [0, 6] if name == "wine" else [0, 2]
+        Y = np.column_stack([y != 0, y != 1, large[:, hidden]]).astype(int)
+        yield f"{name}, 4 properties", np.delete(X, hidden, axis=1), Y
+
+
+def small_models(options):
+    """Our classifiers of all labels, and of each label alone."""
+    from sklearn.multioutput import MultiOutputClassifier
+
+    import pymcboost
+
+    rounds = options.rounds or options.size(5, SMALL_ROUNDS)
+    shared = {"n_estimators": rounds, "random_state": 0, "n_jobs": 1}
+    # A label alone is a problem of two classes, whose scores are softmax's: its logistic regression.
+    yield "vector trees", *(
+        lambda: pymcboost.VectorTreeBoostClassifier(loss="logistic", l2_regularization=1.0, **shared),
+        lambda: MultiOutputClassifier(
+            pymcboost.VectorTreeBoostClassifier(calibrate=None, l2_regularization=0.5, **shared)
+        ),
+    )
+    for name, cls in ("AdaBoost.MH", pymcboost.AdaBoostMHClassifier), ("GentleBoost", pymcboost.GentleBoostClassifier):
+        yield name, lambda cls=cls: cls(**shared), lambda cls=cls: MultiOutputClassifier(cls(**shared))
+
+
+def label_losses(model, parts):
+    """Cross-entropy and Hamming loss on test rows, after a fit."""
+    X, Y, test, truth = parts
+    P = model.fit(X, Y).predict_proba(test)
+    P = np.column_stack([one[:, 1] for one in P]) if isinstance(P, list) else P
+    return figures(truth, P, (1,))["cross_entropy"], float((model.predict(test) != truth).mean())
+
+
+@benchmark("small-labels")
+def bench_small_labels(options):
+    """Models of all labels against one for each label, on small sets: five splits, differences in standard errors."""
+    from sklearn.model_selection import train_test_split
+
+    seeds = options.size(2, SEEDS)
+    report = Report(
+        {
+            "splits": f"{seeds}, half of the rows each",
+            "rounds": options.rounds or options.size(5, SMALL_ROUNDS),
+            "threads": 1,
+            "difference": "of all labels less one by one, in standard errors of the mean over the splits",
+        }
+    )
+    for data, X, Y in bundled():
+        for name, together, apart in small_models(options):
+            found = []
+            for seed in range(seeds):
+                X_train, test, Y_train, truth = train_test_split(X, Y, test_size=0.5, random_state=seed)
+                parts = X_train, Y_train, test, truth
+                found.append([label_losses(make(), parts) for make in (together, apart)])
+            found = np.array(found)
+            for at, what, unit in (0, "cross-entropy", ""), (1, "Hamming loss", ""):
+                both, gap = found[:, :, at].mean(axis=0), found[:, 0, at] - found[:, 1, at]
+                error = gap.std(ddof=1) / np.sqrt(seeds)
+                report.add(f"{data}: {name}, {what}", both[0], unit, one_by_one=both[1])
+                ratio = gap.mean() / max(error, 1e-12) if gap.mean() else 0.0
+                report.target(f"{data}: {name}, {what}: difference", ratio, 2, at_most=True, unit="errors")
     return report

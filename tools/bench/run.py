@@ -40,6 +40,7 @@ from bench import (  # noqa: F401
     stream,
     stumps,
     svmlight,
+    thousand,
     trees,
     trees_abc,
     trees_score,

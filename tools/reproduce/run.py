@@ -10,7 +10,7 @@
     python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
     python tools/reproduce.py defaults [--sets iris ...] [--methods vector ...] [--budget MINUTES]
     python tools/reproduce.py rounds-times|rounds-found [--sets iris ...]
-    python tools/reproduce.py split-columns|drawn-features [--sets letter ...]
+    python tools/reproduce.py split-columns|split-kinds|drawn-features [--sets letter ...]
     python tools/reproduce.py temperature [--sets vowel ...] [--methods vector ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
@@ -37,6 +37,7 @@ from reproduce import (
     figure1,
     hinge,
     imbalance,
+    kinds,
     mcboost,
     multiboost,
     multiboost_defaults,
@@ -52,7 +53,7 @@ from reproduce import (
 
 # In the order of docs/reproduction.md.
 PAPERS = (mcboost, figure1, abcboost, vector, multiboost_table4, multiboost, multiboost_fcd, multiboost_defaults,
-          piboost, table5, imbalance, hinge, quality, rounds, temperature, defaults, drawn, columns)  # fmt: skip
+          piboost, table5, imbalance, hinge, quality, rounds, temperature, defaults, drawn, columns, kinds)  # fmt: skip
 EXPERIMENTS = {experiment.name: experiment for paper in PAPERS for experiment in paper.EXPERIMENTS}
 VERIFIABLE = [name for name, experiment in EXPERIMENTS.items() if experiment.verifiable]
 

@@ -6,7 +6,7 @@ a training from outside. When the package moves its parts, this file is the only
 
 import importlib
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from unittest.mock import patch
 
@@ -335,3 +335,58 @@ def bytes_of_sections(data, *tags):
 
     sections = Model.from_bytes(data)._sections()
     return sum(sections[tag].nbytes for tag in tags)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Columns that splits are found on
+
+
+def _most(generator, size, n, G):
+    """The columns of the largest norm."""
+    P = np.zeros((len(size), n))
+    P[np.argsort(-size, kind="stable")[:n], np.arange(n)] = 1
+    return P
+
+
+def _sampled(generator, size, n, G):
+    """Columns drawn with replacement, by the squares of their norms, each divided by the root of its chance."""
+    P, chance = np.zeros((len(size), n)), size / size.sum()
+    at = generator.choice(len(size), n, p=chance)
+    P[at, np.arange(n)] = 1 / np.sqrt(chance[at])
+    return P
+
+
+def _leading(generator, size, n, G):
+    """The first directions of the covariance of some rows; the largest number of each is positive."""
+    some = G[:: 1 + len(G) // SAMPLED].astype(np.float64)
+    P = np.linalg.eigh(some.T @ some)[1][:, : -n - 1 : -1]
+    return P * np.sign(P[np.abs(P).argmax(axis=0), np.arange(n)])
+
+
+# Rows that leading directions are found on.
+SAMPLED = 10_000
+KINDS = {"largest": _most, "sampled": _sampled, "leading": _leading}
+
+
+@contextmanager
+def split_directions(kind):
+    """Vector trees find their splits in directions of this kind of `KINDS`, or in random signed sums.
+
+    All kinds have the mean squares that the gradients of all classes have, so that splits are pruned alike.
+    """
+    from pymcboost.losses.rows import Directions
+
+    def draw(self, key):
+        K, n = self.data.n_classes, self.n_columns
+        G, weight = self.loss.gradient[:, :K], self.loss.weight
+        squares = np.square(G, dtype=np.float64)
+        size = (squares * weight[:, None] if len(weight) else squares).sum(axis=0)
+        drawn = KINDS[kind](np.random.default_rng(key), size, n, G)
+        got = np.square(G @ drawn.astype(np.float32), dtype=np.float64)
+        drawn *= np.sqrt(size.sum() / (got * weight[:, None] if len(weight) else got).sum())
+        P = np.zeros((K, self.width), dtype=np.float32)
+        P[:, :n] = drawn
+        return P
+
+    with patch.object(Directions, "draw", draw) if kind in KINDS else nullcontext():
+        yield

@@ -138,6 +138,26 @@ static inline int mcb__check_entries(mcb_model *m) {
     return MCB_OK;
 }
 
+/* Numbers of a section are multiples of 2^-20 up to a limit and not minus zero: their sums are exact, in any order. */
+static inline int mcb__check_grid(mcb_model *m, int slot, double limit) {
+    const mcb_section *s = &m->section[slot];
+    uint64_t i, bits;
+    for (i = 0; i < s->count; i++) {
+        double v = mcb__real(s, i), steps = v * 1048576.0;
+        memcpy(&bits, &v, sizeof bits);
+        if (!(v >= -limit && v <= limit) || steps != (double)(int64_t)steps || bits == UINT64_C(1) << 63)
+            return mcb__wrong_item(m, MCB_E_SHARED, slot, i);
+    }
+    return MCB_OK;
+}
+
+static inline int mcb__check_shared(mcb_model *m) {
+    int status;
+    if ((status = mcb__check_grid(m, MCB_S_LALL, 8))) return status;
+    if ((status = mcb__check_grid(m, MCB_S_LEAF, 8))) return status;
+    return mcb__check_grid(m, MCB_S_BIAS, 1048576);
+}
+
 static inline int mcb__check_trees(mcb_model *m) {
     const mcb_section *s = m->section;
     uint64_t T = s[MCB_S_TSIZ].count, t, begin = 0;
@@ -168,6 +188,7 @@ static inline int mcb__check_trees(mcb_model *m) {
     }
     if ((status = mcb__finite_f32(m, MCB_S_CODE, MCB_E_CODE))) return status;
     if (s[MCB_S_LOFF].data && (status = mcb__check_entries(m))) return status;
+    if (s[MCB_S_LALL].data && (status = mcb__check_shared(m))) return status;
     return s[MCB_S_LEAF].dtype == MCB_F16 ? mcb__finite_f16(m, MCB_S_LEAF, MCB_E_LEAF)
                                           : mcb__finite_f32(m, MCB_S_LEAF, MCB_E_LEAF);
 }

@@ -267,6 +267,12 @@ MCB__INLINE void mcb__add_entries(const mcb__prepared *p, size_t leaf, double *s
     for (e = p->first[leaf]; e < end; e++) scores[p->entry[e]] += (double)p->leaf[e];
 }
 
+/* What leaves add to all classes. */
+MCB__INLINE void mcb__add_to_all(double all, size_t K, double *scores) {
+    size_t k;
+    for (k = 0; k < K && all != 0; k++) scores[k] += all;
+}
+
 /* Add the values of the leaves of n trees from t on. */
 MCB__INLINE void mcb__add_values(const mcb__prepared *p, uint64_t t, const float *value, size_t n, size_t K,
                                  double *scores) {
@@ -320,6 +326,7 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
     MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const void *x,   \
                                            int values, uint64_t from, uint64_t to, double *scores) {                  \
         float v[MCB__COLUMNS];                                                                            \
+        double all = 0;                                                                                   \
         uint64_t b;                                                                                       \
         size_t i, n;                                                                                      \
         if (MCB__RANKED_##W && mcb__all_ranked(p, from, to)) {                                            \
@@ -338,6 +345,7 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
                 for (i = 0; i < n && p->first; i++) {                                                     \
                     mcb__fetch_entries(p, t + i, found + i, n - i);                                       \
                     mcb__add_entries(p, mcb__leaf_of(p, t + i, found[i]), scores);                        \
+                    if (p->all) all += (double)p->all[mcb__leaf_of(p, t + i, found[i])];                  \
                 }                                                                                         \
                 if (p->first) continue;                                                                   \
                 for (i = 0; i < n && vector; i++) row[i] = mcb__leaf_of(p, t + i, found[i]);              \
@@ -345,6 +353,7 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
                 else mcb__add_values(p, t, found, n, K, scores);                                          \
             }                                                                                             \
         }                                                                                                 \
+        mcb__add_to_all(all, K, scores);                                                                  \
     }                                                                                                     \
     ATTRIBUTE MCB__APART void mcb__rows_of_trees_##W(const mcb__prepared *p, size_t K, int vector,        \
                                                      const void *x, int values, size_t n_rows, size_t stride, \
@@ -352,6 +361,7 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
         MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];                                                  \
         MCB__ALIGNED uint32_t leaf[MCB__GROUP];                                                           \
         float own[MCB__GROUP];                                                                            \
+        double all[MCB__GROUP] = {0};                                                                     \
         uint64_t b;                                                                                       \
         size_t r, step = p->step;                                                                         \
         for (b = 0; b < p->n_blocks; b++) {                                                               \
@@ -376,6 +386,8 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
                 if (p->first) {                                                                           \
                     for (r = 0; r < n_rows; r++)                                                          \
                         mcb__add_entries(p, tree->split + (size_t)t + leaf[r], scores + r * K);           \
+                    for (r = 0; r < n_rows && p->all; r++)                                                \
+                        all[r] += (double)p->all[tree->split + (size_t)t + leaf[r]];                      \
                 } else if (vector) {                                                                      \
                     for (r = 0; r < n_rows; r++)                                                          \
                         mcb__add_vector_##W(value + leaf[r] * step, K, scores + r * K);                       \
@@ -390,6 +402,7 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
                 }                                                                                         \
             }                                                                                             \
         }                                                                                                 \
+        for (r = 0; r < n_rows; r++) mcb__add_to_all(all[r], K, scores + r * K);                          \
     }                                                                                                     \
     ATTRIBUTE static inline MCB__UNUSED void mcb__add_prepared_##W(const mcb_model *m, const void *x, int values,     \
                                                                    size_t n_rows, size_t stride, uint64_t from, uint64_t to, \

@@ -77,6 +77,7 @@
     X(MCB_E_PACK_SIZE, 76, "PACK has another size than its tables, trees, splits and leaves take")                     \
     X(MCB_E_PACK_SPLIT, 77, "a packed split asks for a feature or a threshold that the tables do not have")            \
     X(MCB_E_PACK_LEAF, 78, "a packed leaf asks for a value that the table does not have")                              \
+    X(MCB_E_SHARED, 79, "LALL needs LOFF, the type of LEAF, no early exits, and multiples of 2^-20 up to 8 (BIAS: 2^20)") \
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \

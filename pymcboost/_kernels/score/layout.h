@@ -81,6 +81,7 @@ typedef struct {
     const float *code; /* null if the trees have none */
     const uint32_t *first; /* where the entries of each leaf begin; null if leaves have all classes */
     const uint16_t *entry; /* their classes */
+    const float *all;      /* what each leaf adds to all classes; null if nothing */
     const mcb__walk *early[2]; /* for early exits: sorted from checkpoint to checkpoint, all of them or those with bounds */
     const uint16_t *used;      /* columns of its block that a tree and those before it use */
 } mcb__prepared;

@@ -147,8 +147,9 @@ static inline uint64_t mcb__n_leaf_values(const mcb_model *m) {
     return (m->section[MCB_S_FEAT].count + m->section[MCB_S_TSIZ].count) * mcb__leaf_step(m);
 }
 
-/* What leaves add: values, the code, where entries begin and their classes. */
-static inline void mcb__copy_leaves(const mcb_model *m, float *leaf, float *code, uint32_t *first, uint16_t *entry) {
+/* What leaves add: values, the code, where entries begin and their classes, and numbers for all classes. */
+static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float *leaf, float *code, uint32_t *first,
+                                    uint16_t *entry, float *all) {
     const mcb_section *s = m->section;
     uint64_t i;
     size_t step = mcb__leaf_step(m), K = step > 1 ? m->n_classes : 1, k;
@@ -158,6 +159,10 @@ static inline void mcb__copy_leaves(const mcb_model *m, float *leaf, float *code
     for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
     for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
     for (i = 0; i < s[MCB_S_LCLS].count; i++) entry[i] = (uint16_t)mcb__uint(&s[MCB_S_LCLS], i);
+    for (i = 0; i < s[MCB_S_LALL].count; i++) all[i] = (float)mcb__real(&s[MCB_S_LALL], i);
+    p->first = s[MCB_S_LOFF].data ? first : 0;
+    p->entry = entry;
+    p->all = s[MCB_S_LALL].data ? all : 0;
 }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
@@ -176,6 +181,7 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(m->section[MCB_S_CODE].count, sizeof(float)) +
            mcb__room(m->section[MCB_S_LOFF].count, sizeof(uint32_t)) +
            mcb__room(m->section[MCB_S_LCLS].count, sizeof(uint16_t)) +
+           mcb__room(m->section[MCB_S_LALL].count, sizeof(float)) +
            (m->section[MCB_S_EXIT].data ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t)) : 0);
 }
 
@@ -206,7 +212,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     mcb__walk *walk;
     mcb__split *split;
     mcb__node *node;
-    float *leaf, *code;
+    float *leaf, *code, *all;
     mcb__walk *early[2];
     uint32_t *first;
     uint16_t *used, *entry;
@@ -230,13 +236,14 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(code, float, s[MCB_S_CODE].count);
     MCB__TAKE(first, uint32_t, s[MCB_S_LOFF].count);
     MCB__TAKE(entry, uint16_t, s[MCB_S_LCLS].count);
+    MCB__TAKE(all, float, s[MCB_S_LALL].count);
     MCB__TAKE(early[0], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
 #undef MCB__TAKE
     ranks = mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
-    mcb__copy_leaves(m, leaf, code, first, entry);
+    mcb__copy_leaves(m, p, leaf, code, first, entry, all);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
         tree[t].split = (uint32_t)begin;
@@ -266,8 +273,6 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->step = mcb__leaf_step(m);
     p->ranks = 0;
     p->code = s[MCB_S_CODE].data && !m->decoder ? code : 0;
-    p->first = s[MCB_S_LOFF].data ? first : 0;
-    p->entry = entry;
     p->early[0] = early[0];
     p->early[1] = early[1];
     p->used = used;

@@ -77,6 +77,11 @@ static inline int mcb__check_shapes(mcb_model *m) {
         } else if ((status = mcb__need_product(m, MCB_S_LEAF, S + T, s[MCB_S_TCLS].data ? 1 : K))) {
             return status;
         }
+        if (s[MCB_S_LALL].data) {
+            if (!s[MCB_S_LOFF].data || s[MCB_S_LALL].dtype != s[MCB_S_LEAF].dtype || s[MCB_S_EXIT].data)
+                return mcb__fail(m, MCB_E_SHARED, mcb__rules[MCB_S_LALL].tag, 64);
+            if ((status = mcb__need_count(m, MCB_S_LALL, S + T))) return status;
+        }
         m->n_learners = T;
         m->n_rounds = s[MCB_S_RNDS].count;
     } else if (m->kind == MCB_KIND_PACKED) {

@@ -13,10 +13,11 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int val
                                       uint64_t begin, int sets, double *scores) {
     const mcb_section *feat = &m->section[MCB_S_FEAT], *right = &m->section[MCB_S_RGHT], *cls = &m->section[MCB_S_TCLS];
     const mcb_section *base = &m->section[MCB_S_TBAS], *leaf = &m->section[MCB_S_LEAF];
-    const mcb_section *first = &m->section[MCB_S_LOFF];
+    const mcb_section *first = &m->section[MCB_S_LOFF], *shared = &m->section[MCB_S_LALL];
     const mcb_section *code = m->decoder ? base : &m->section[MCB_S_CODE]; /* there is no base beside a code */
     const unsigned char *thrs = m->section[MCB_S_THRS].data;
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, k, K = m->n_classes;
+    double all = 0; /* for all classes; with it sums are exact, so that their order does not matter */
     uint64_t t;
     for (t = from; t < to; t++) {
         uint64_t i = begin, end = begin + mcb__uint(&m->section[MCB_S_TSIZ], t), at = begin + t;
@@ -38,6 +39,7 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int val
             uint32_t e, stop = mcb__uint(first, at + 1);
             for (e = mcb__uint(first, at); e < stop; e++)
                 scores[mcb__uint(&m->section[MCB_S_LCLS], e)] += mcb__real(leaf, e);
+            if (shared->data) all += mcb__real(shared, at);
         } else if (!cls->data) {
             for (k = 0; k < K; k++) scores[k] += mcb__real(leaf, at * K + k);
         } else if (code->data) {
@@ -50,6 +52,7 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int val
             if (base->data && mcb__uint(base, t) < K) scores[mcb__uint(base, t)] -= value;
         }
     }
+    for (k = 0; k < K && all != 0; k++) scores[k] += all;
 }
 
 static inline void mcb__add_trees_row(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,

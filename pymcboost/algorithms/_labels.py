@@ -1,0 +1,91 @@
+"""What boosters share whose rows may have any number of labels: the parameter of thresholds, and what it rules out."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from pymcboost.training.labels import is_indicator, score_of
+from pymcboost.training.parameters import Parameter
+
+LABEL_PARAMETERS = {
+    "decision_threshold": Parameter(
+        "Where rows may have any number of labels: probability above which a row is given a label, one for all "
+        'labels.\n\n"f1": for each label the score at which its F1 is largest on rows that its model has not seen, '
+        "those of ``X_val`` or early stopping, or of the folds of ``cv``. Thresholds are kept in the model file.",
+        low=0, open_low=True, high=1, open_high=True,
+    ),
+}  # fmt: skip
+
+
+LabelScoring = (
+    Literal[
+        "log_loss", "error", "balanced_error", "auc_ovr", "hamming_loss", "precision_at_1", "precision_at_3",
+        "precision_at_5",
+    ]
+    | str
+    | Callable[..., float]
+)  # fmt: skip
+
+
+class ManyLabels:
+    """Part of a booster whose rows may have any number of labels."""
+
+    params: Any
+    name: str
+    multilabel: bool
+
+    @property
+    def threshold(self):
+        """See `Booster.threshold`."""
+        p = self.params.decision_threshold
+        return score_of(p) if self.multilabel and p not in ("f1", 0.5) else None
+
+    def check_labels(self):
+        """Refuse what is for a class for each row, or for any number of labels."""
+        p = self.params
+        if not self.multilabel:
+            if p.decision_threshold != 0.5:
+                raise ValueError(
+                    f"{self.name}: decision_threshold is for {self.labels_are_for}; leave it at 0.5, or give such a y"
+                )
+            return
+        for name in ("restore_priors", "class_weight"):
+            if getattr(p, name):
+                raise ValueError(f"{self.name}: {name} is for a class for each row, not for {self.labels_are_for}")
+        # Thresholds come from the rows that a temperature would come from, which such models do not have.
+        p.calibrate = "thresholds" if p.decision_threshold == "f1" else None
+
+    labels_are_for = "rows with any number of labels"
+
+
+class LabelsByForm(ManyLabels):
+    """The same where the form of y decides: an indicator, or lists of labels."""
+
+    labels_by_form = True
+    multilabel = False
+    link: str
+
+    def takes_labels(self, y):
+        """See `Booster.takes_labels`."""
+        self.multilabel = is_indicator(y)
+        if self.multilabel and self.params.calibrate == "temperature":
+            raise ValueError(
+                f"{self.name}: rows with any number of labels have no temperature; set calibrate to None, or "
+                'decision_threshold to "f1"'
+            )
+        self.check_labels()
+        return self.multilabel
+
+    def check_link(self, previous):
+        """A model that is added to must be for labels, too, or for classes."""
+        if previous.model.link != self.link:
+            kind = "a class for each row" if self.multilabel else self.labels_are_for
+            raise ValueError(f"{previous.how}: the model so far is for {kind}, y is not; keep to it, or begin anew")
+
+
+def sets_of(labels):
+    """Different rows (S, K) of an indicator as signs, and which of them each row is (n,)."""
+    packed = np.packbits(labels, axis=1)
+    _, first, own = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    return 2.0 * labels[first] - 1.0, own.reshape(-1).astype(np.int64)

@@ -1,0 +1,237 @@
+"""Rows with any number of labels in AdaBoost.MH and GentleBoost, and y as lists of labels."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_digits, make_multilabel_classification
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.utils.estimator_checks import check_classifier_multioutput
+
+from pymcboost import (
+    AdaBoostMHClassifier,
+    Checkpoint,
+    GentleBoostClassifier,
+    HingeBoostOCClassifier,
+    SAMMEClassifier,
+    VectorTreeBoostClassifier,
+    load_model,
+    load_svmlight,
+)
+from pymcboost.training.metrics import LABEL_METRICS
+
+BOTH = [AdaBoostMHClassifier, GentleBoostClassifier]
+NAMES = np.array(["cat", "dog", "emu", "fox", "gnu"])
+
+
+def data(m=200, K=5, d=6, seed=0):
+    X, Y = make_multilabel_classification(m, d, n_classes=K, random_state=seed)
+    return X.astype(np.float32), Y
+
+
+def lists_of(Y, names=NAMES):
+    return [tuple(names[row > 0].tolist()) for row in Y]
+
+
+def splits_of(X):
+    """Feature, threshold and rows on the right of every split."""
+    for f in range(X.shape[1]):
+        values = np.unique(X[:, f])
+        for c in (values[1:] + values[:-1]) / 2:
+            yield X[:, f] > c
+
+
+def twin_mh(X, Y, weight, rounds):
+    z, F = 2.0 * Y - 1, np.zeros(Y.shape)
+    for _ in range(rounds):
+        D = weight[:, None] * np.exp(-z * F)
+        D, best = D / D.sum(), (0, None, None)
+        for right in splits_of(X):
+            h = np.where(right, 1.0, -1.0)
+            edge = (D * z * h[:, None]).sum(axis=0)
+            if np.abs(edge).sum() > best[0] * (1 + 1e-10):
+                best = np.abs(edge).sum(), h, edge
+        gamma, h, edge = best
+        F += 0.5 * np.log((1 + gamma) / (1 - gamma)) * np.sign(edge) * h[:, None]
+    return 2 * F
+
+
+def twin_gentle(X, Y, weight, rounds):
+    z, F = 2.0 * Y - 1, np.zeros(Y.shape)
+    for _ in range(rounds):
+        for k in range(Y.shape[1]):
+            w, best = weight * np.exp(-z[:, k] * F[:, k]), (0, None)
+            for right in splits_of(X):
+                gain = sum((w[side] @ z[side, k]) ** 2 / w[side].sum() for side in (right, ~right))
+                if gain > best[0] * (1 + 1e-10):
+                    best = gain, right
+            for side in (best[1], ~best[1]):
+                F[side, k] += np.float32(w[side] @ z[side, k] / w[side].sum())
+    return 2 * F
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("cls", "twin"), [(AdaBoostMHClassifier, twin_mh), (GentleBoostClassifier, twin_gentle)])
+def test_twins(cls, twin, weighted):
+    X, Y = data(90)
+    weight = np.random.default_rng(0).integers(1, 5, len(X)) / 2.0 if weighted else np.ones(len(X))
+    found = cls(n_estimators=4).fit(X, Y, sample_weight=weight if weighted else None)
+    expected = twin(X, Y, weight, 4)
+    np.testing.assert_allclose(found.decision_function(X), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.predict_proba(X), 1 / (1 + np.exp(-expected)), atol=1e-6)
+    np.testing.assert_array_equal(found.predict(X), found.decision_function(X) > 0)
+    if cls is GentleBoostClassifier:  # trees of one split are stumps
+        trees = cls(n_estimators=4, weak_learner="tree", max_leaf_nodes=2)
+        trees.fit(X, Y, sample_weight=weight if weighted else None)
+        np.testing.assert_allclose(trees.decision_function(X), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_one_label_a_row_is_learnt_as_well(cls):
+    """One column for each class and one label a row: AdaBoost.MH's stumps are those of its classes."""
+    X, y = load_digits(return_X_y=True)
+    X, y, Y = X[:600], y[:600], np.eye(10, dtype=int)[y[:600]]
+    several = cls(n_estimators=20).fit(X, Y)
+    if cls is AdaBoostMHClassifier:
+        one = cls(n_estimators=20).fit(X, y)
+        np.testing.assert_array_equal(several.decision_function(X), 2 * one.decision_function(X))
+    assert (several.decision_function(X).argmax(axis=1) == y).mean() > 0.8
+
+
+@pytest.mark.parametrize("learner", [{}, {"weak_learner": "tree", "max_leaf_nodes": 4}])
+@pytest.mark.parametrize("cls", BOTH)
+def test_whatever_else_a_training_does(cls, learner, tmp_path):
+    X, Y = data()
+    make = lambda n=8, **more: cls(n_estimators=n, random_state=0, **learner, **more)  # noqa: E731
+    whole = make().fit(X, Y)
+    for form in (scipy.sparse.csr_matrix(Y), Y.tolist(), list(Y), Y.astype(bool)):
+        assert make(n_jobs=2).fit(X, form).model_.to_bytes() == whole.model_.to_bytes()
+    warm = make(3, warm_start=True).fit(X, Y).set_params(n_estimators=8).fit(X, Y)
+    np.testing.assert_allclose(warm.decision_function(X), whole.decision_function(X), rtol=1e-6, atol=1e-7)
+    more = make(5).fit(X, Y, init_model=make(3).fit(X, Y))
+    np.testing.assert_allclose(more.decision_function(X), whole.decision_function(X), rtol=1e-6, atol=1e-7)
+    for wrong in (np.arange(len(X)) % 5, Y):
+        other = make(3, warm_start=True).fit(X, Y if wrong.ndim == 1 else np.arange(len(X)) % 5)
+        with pytest.raises(ValueError, match="warm_start: the model so far is for|decision_threshold"):
+            other.set_params(n_estimators=5).fit(X, wrong)
+    whole.save(tmp_path / "m.mcb")
+    file = load_model(tmp_path / "m.mcb")
+    assert file.link == "sigmoid"
+    np.testing.assert_array_equal(file.predict(X), whole.predict(X))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(whole)).predict_proba(X), file.predict_proba(X))
+    Checkpoint(tmp_path / "c").fit(make(), X, Y)
+    for scoring in ("log_loss", "hamming_loss", "f1_micro", "f1_macro", "precision_at_3", "auc_ovr"):
+        found = make(scoring=scoring).fit(X[:150], Y[:150], X_val=X[150:], y_val=Y[150:])
+        assert len(found.history_[f"val_{scoring}"]) == 8 and scoring in LABEL_METRICS
+    best = make(decision_threshold="f1").fit(X, Y)
+    assert best.model_.thresholds.any() and not make().fit(X, Y).model_.thresholds.any()
+    assert make("auto", cv=2).fit(X, Y).n_estimators_ > 0
+    assert make(20, early_stopping=True).fit(X, Y).n_estimators_ <= 20
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_scikit_learns_checks(cls):
+    check_classifier_multioutput(cls.__name__, cls(n_estimators=3))
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_labels_that_no_row_or_every_row_has(cls):
+    X, Y = data()
+    Y[:, 1], Y[:, 2], Y[:20] = 0, 1, 0
+    Y[:, 2] = 1
+    found = cls(n_estimators=10).fit(X, Y)
+    P = found.predict_proba(X)
+    assert (P[:, 1] < 0.3).all() and (P[:, 2] > 0.7).all() and np.isfinite(found.decision_function(X)).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # GentleBoost has nothing to learn then, and says so
+        nothing = cls(n_estimators=3).fit(X, np.zeros_like(Y))
+    assert not nothing.predict(X).any()
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_what_is_for_one_label(cls):
+    X, Y = data()
+    for params, match in (
+        ({"class_weight": "balanced"}, "class_weight is for a class for each row"),
+        ({"restore_priors": True}, "restore_priors is for a class for each row"),
+        ({"calibrate": "temperature"}, "have no temperature; set calibrate to None"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            cls(n_estimators=2, **params).fit(X, Y)
+    with pytest.raises(ValueError, match="decision_threshold is for rows with any number of labels"):
+        cls(n_estimators=2, decision_threshold=0.3).fit(X, Y[:, 0])
+    if cls is GentleBoostClassifier:
+        with pytest.raises(ValueError, match="subsample is for a class for each row"):
+            cls(n_estimators=2, subsample=0.5).fit(X, Y)
+
+
+@pytest.mark.parametrize("model", [VectorTreeBoostClassifier(), SAMMEClassifier(), HingeBoostOCClassifier()])
+def test_estimators_of_one_class_a_row_name_the_others(model):
+    X, Y = data()
+    others = "VectorTreeBoostClassifier.loss=.logistic.., AdaBoostMH"
+    for y, what in ((Y, r"the shape \(200, 5\)"), (lists_of(Y), "lists of labels")):
+        with pytest.raises(ValueError, match=f"y has {what}; .* {others}"):
+            model.fit(X, y)
+
+
+def test_a_linear_hingeboost_for_each_label():
+    """As the guide says, a machine for each label, through scikit-learn."""
+    X, Y = data(300)
+    model = MultiOutputClassifier(HingeBoostOCClassifier(n_estimators=3, kernel="linear", random_state=0)).fit(X, Y)
+    assert (model.predict(X) == Y).mean() > 0.7
+
+
+@pytest.mark.parametrize(
+    "model", [VectorTreeBoostClassifier(loss="logistic", random_state=0), *(cls() for cls in BOTH)]
+)
+def test_lists_of_labels(model):
+    X, Y = data()
+    model.set_params(n_estimators=3)
+    expected = model.fit(X, Y).decision_function(X)
+    as_objects = np.empty(len(X), dtype=object)
+    as_objects[:] = lists_of(Y)
+    for given in (lists_of(Y), as_objects, [set(one) for one in lists_of(Y)], [list(one) for one in lists_of(Y)]):
+        found = model.fit(X, given)
+        np.testing.assert_array_equal(found.decision_function(X), expected)
+        assert found.classes_.tolist() == NAMES.tolist() == found.model_.classes_.tolist()
+        assert found.score(X, given) == found.score(X, Y)
+    assert found.predict_top(X, 2)[0].dtype.kind == "U"
+    numbers = [tuple(np.flatnonzero(row) * 10) for row in Y]
+    assert model.fit(X, numbers).classes_.tolist() == [0, 10, 20, 30, 40]
+    model.fit(X[:150], lists_of(Y[:150]), X_val=X[150:], y_val=lists_of(Y[150:]))
+    assert len(model.history_["val_log_loss"]) == 3
+
+
+def test_lists_of_a_file(tmp_path):
+    (tmp_path / "rows.svm").write_text("3,17 1:1\n17 1:2\n 1:3\n201,3 1:4\n" * 10)
+    read = load_svmlight(tmp_path / "rows.svm", multilabel=True)
+    model = AdaBoostMHClassifier(n_estimators=5).fit(read.X, read.y)
+    assert model.classes_.tolist() == [3, 17, 201] and model.score(read.X, read.y) > 0.5
+
+
+WRONG = [
+    (lambda y: [*y[:-1], ("cat", "cat")], r"y\[199\] has the label 'cat' twice; name it once"),
+    (lambda y: y[:-1], "X has 200 rows, y has 199 lists of labels"),
+    (lambda y: [("cat",)] * 200, "the lists of labels in y name fewer than 2"),
+    (lambda y: [*y[:-1], (3,)], "y has labels of the types int, str"),
+    (lambda y: [(0.5,), (1.5,)] * 100, "y has the label 0.5; labels are text or whole numbers"),
+]
+
+
+@pytest.mark.parametrize(("change", "match"), WRONG)
+def test_wrong_lists(change, match):
+    X, Y = data()
+    with pytest.raises(ValueError, match=match):
+        AdaBoostMHClassifier(n_estimators=2).fit(X, change(lists_of(Y)))
+
+
+def test_lists_of_other_rows():
+    X, Y = data()
+    y = lists_of(Y)
+    model = AdaBoostMHClassifier(n_estimators=2)
+    with pytest.raises(ValueError, match=r"validation set 'val': y\[0\] has the label 'yak', which the training"):
+        model.fit(X, y, X_val=X, y_val=[("yak",), *y[1:]])
+    with pytest.raises(ValueError, match="those of the training are like 'cat'"):
+        model.fit(X, y, X_val=X, y_val=[(3,)] * len(X))
