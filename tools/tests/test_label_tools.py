@@ -32,8 +32,11 @@ def test_small_sets_have_several_labels():
 
 def test_files_and_rows_of_many_classes(monkeypatch):
     """Others' models are of equal log loss; the first of ours that reaches it is compared."""
-    stages = {"made up": (lambda X, y, X_test, rounds, threads, folder: [(1, np.full((len(X_test), 9), 1 / 9), 5000)], 2)}
-    monkeypatch.setattr(thousand, "PEERS", stages)
+
+    def stages(X, y, X_test, rounds, threads, folder):
+        return [(1, np.full((len(X_test), 9), 1 / 9), 5000)]
+
+    monkeypatch.setattr(thousand, "PEERS", {"made up": (stages, 2)})
     monkeypatch.setattr(thousand, "generate", blobs)
     monkeypatch.setattr(thousand, "CLASSES", 9)
     monkeypatch.setattr(thousand, "row_times", lambda *_: 1.0)
