@@ -60,6 +60,4 @@ class EstimatorOfLosses(EnsembleClassifier):
         """
         if not isinstance(self.loss, str):
             raise ValueError("calibrate_on: a loss that is given has a link of its own, and no temperature")
-        if self.loss == "logistic":
-            raise ValueError("calibrate_on: a temperature is for a class for each row, not for loss='logistic'")
         return super().calibrate_on(X, y, sample_weight)

@@ -44,9 +44,8 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for stumps or for trees."""
-        self.multilabel = codes.ndim == 2
+        self.multilabel, self.n_scores = codes.ndim == 2, n_classes
         if not self.multilabel:
-            self.code = one_vs_all(n_classes)
             return super().rows(X, codes, n_classes, weight, n_threads, previous)
         if self.workers.size > 1:
             raise ValueError(f"{self.name}: several workers train on one label for each row; give a vector of classes")
@@ -55,7 +54,7 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
 
     def new_builder(self):
         """See `BinaryBooster`; a score for each label."""
-        return self.builder_of(self.code.shape[1])
+        return self.builder_of(self.n_scores)
 
     def check_previous(self, previous):
         """Also, a model of labels stays one."""
@@ -69,7 +68,7 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
 
     def memory(self):
         """The weights of all classes, and a stump for all or a tree for each."""
-        data, K = self.data, self.code.shape[1]
+        data, K = self.data, self.n_scores
         found = memory.coded(data, K)
         if not self.shared:
             return [*found, *self.learner_memory(K)]
@@ -77,7 +76,8 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
 
     def prepare(self, previous):
         """The loss of one column per class, and a stump for all or a tree for each."""
-        self.loss, K = self.coded(self.code), self.code.shape[1]
+        K = self.n_scores
+        self.loss = self.coded(self.code if self.multilabel else one_vs_all(K))
         learner = TotalStump(self.data, self.n_threads, K) if self.shared else self.new_learner(K)
         self.learner = self.resampled(learner)
         self.finished = False

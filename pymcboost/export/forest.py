@@ -18,7 +18,7 @@ def of_one_label(model):
             "subtract them from the rows that it is trained on and scores, or score it by mcb.h, with mcb_features"
         )
     if model.link == "sigmoid":
-        raise ValueError("exports answer with one label; rows of this model have any number of them (loss='logistic')")
+        raise ValueError("exports answer with one label; rows of this model have any number of them")
     model.ensemble.need_thresholds("exports", "; mcb.h scores it as it is")
     return model
 

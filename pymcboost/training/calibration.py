@@ -180,6 +180,8 @@ class CalibratesOnRows:
         self
         """
         X = self._check_X(X)
+        if self.model_.link == "sigmoid":
+            raise ValueError("calibrate_on: a temperature is for a class for each row, not for any number of labels")
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         labels = self.model_.classes_[codes_of(y, self.classes_)]
         vars(self)["model_"] = self.model_.calibrated(X, labels, weight, n_jobs=self.n_jobs)

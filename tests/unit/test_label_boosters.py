@@ -160,6 +160,8 @@ def test_what_is_for_one_label(cls):
     ):
         with pytest.raises(ValueError, match=match):
             cls(n_estimators=2, **params).fit(X, Y)
+    with pytest.raises(ValueError, match="is for a class for each row, not for any number of labels"):
+        cls(n_estimators=2).fit(X, Y).calibrate_on(X, Y)
     with pytest.raises(ValueError, match="decision_threshold is for rows with any number of labels"):
         cls(n_estimators=2, decision_threshold=0.3).fit(X, Y[:, 0])
     if cls is GentleBoostClassifier:

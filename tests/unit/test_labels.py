@@ -250,7 +250,7 @@ def test_files_pickles_and_going_on(tmp_path):
 def test_what_a_model_of_labels_does_not_have():
     X, Y = data()
     found = model(2).fit(X, Y)
-    with pytest.raises(ValueError, match="not for loss='logistic'"):
+    with pytest.raises(ValueError, match="is for a class for each row, not for any number of labels"):
         found.calibrate_on(X, Y)
     for call in (lambda: found.model_.with_temperature(2.0), lambda: found.model_.reweighted(np.ones(5))):
         with pytest.raises(ValueError, match="is for models of one class a row"):

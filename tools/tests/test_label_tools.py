@@ -1,0 +1,80 @@
+"""Tools about labels and many classes: benchmarks on small data, and the kinds of columns that splits are found on."""
+
+import numpy as np
+import pytest
+from bench import labels, thousand
+from bench.report import Options, Report
+from reproduce import kinds
+from reproduce.experiment import cross
+from shared import internals
+
+from pymcboost import VectorTreeBoostClassifier
+
+
+def blobs(n_classes, rows, seed=0):
+    rng = np.random.default_rng([n_classes, seed])
+    y = rng.permutation(np.arange(rows) % n_classes)
+    return (3 * rng.normal(size=(n_classes, 5))[y] + rng.normal(size=(rows, 5))).astype(np.float32), y
+
+
+def test_figures_of_labels():
+    Y, P = np.array([[1, 0, 1], [0, 0, 1]]), np.array([[0.5, 0.25, 0.9], [0.5, 0.75, 0.1]])
+    found = labels.figures(Y, P, (1, 3))
+    expected = -np.log([0.5, 0.75, 0.9, 0.5, 0.25, 0.1]).mean()
+    assert found == {"cross_entropy": pytest.approx(expected), "precision_at_1": 0.5, "precision_at_3": 0.5}
+
+
+def test_small_sets_have_several_labels():
+    for _, X, Y in labels.bundled():
+        assert len(X) == len(Y) and Y.shape[1] >= 4 and set(np.unique(Y)) == {0, 1}
+        assert (Y.sum(axis=1) > 1).any()
+
+
+def test_files_and_rows_of_many_classes(monkeypatch):
+    """Others' models are of equal log loss; the first of ours that reaches it is compared."""
+
+    def stages(X, y, X_test, rounds, threads, folder):
+        return [(1, np.full((len(X_test), 9), 1 / 9), 5000)]
+
+    monkeypatch.setattr(thousand, "PEERS", {"made up": (stages, 2)})
+    monkeypatch.setattr(thousand, "generate", blobs)
+    monkeypatch.setattr(thousand, "CLASSES", 9)
+    monkeypatch.setattr(thousand, "row_times", lambda *_: 1.0)
+    monkeypatch.setattr(thousand, "VARIANTS", {"few": ({"max_leaf_entries": 3}, "float16")})
+    options = Options(quick=True, repeat=1)
+    monkeypatch.setattr(Options, "size", lambda self, quick, full: (9, 200, 50) if isinstance(quick, tuple) else quick)
+    report = thousand.bench_thousand(options)
+    assert isinstance(report, Report) and not report.notes
+    row, times = report.targets
+    assert row["reached"] == 1.0 and times["what"] == "few: bytes of made up / ours" and times["reached"] > 0
+    first = next(entry for entry in report.rows if "at the log loss" in entry["what"])
+    assert "after 1 rounds" in first["what"]
+
+
+@pytest.mark.parametrize("kind", internals.KINDS)
+def test_kinds_of_columns(kind):
+    """Every kind has the mean squares of all classes, and is gone afterwards."""
+    X, y = blobs(8, 300)
+    fit = lambda: VectorTreeBoostClassifier(n_estimators=3, calibrate=None, random_state=0).fit(X, y)  # noqa: E731
+    before = fit().model_.to_bytes()
+    with internals.split_directions(kind):
+        inside = fit()
+    assert inside.score(X, y) > 0.7 and inside.model_.to_bytes() != before == fit().model_.to_bytes()
+    G = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    size = np.square(G, dtype=float).sum(axis=0)
+    P = internals.KINDS[kind](np.random.default_rng(1), size, 3, G)
+    assert P.shape == (8, 3) and np.isfinite(P).all()
+    if kind == "largest":
+        assert set(P.argmax(axis=0)) == set(np.argsort(size)[-3:])
+    if kind == "leading":
+        np.testing.assert_allclose(P.T @ P, np.eye(3), atol=1e-12)
+
+
+def test_table_of_kinds(monkeypatch):
+    monkeypatch.setattr(kinds, "parts_of", lambda data, seed: (*blobs(6, 120), None, None))
+    monkeypatch.setitem(kinds.PARAMS, "n_estimators", 2)
+    units = cross(data=["leaf"], kind=kinds.KINDS, columns=["auto", "5"], fold=range(3))
+    import pandas as pd
+
+    text = kinds.text_of(pd.DataFrame([kinds.fit_fold(unit) for unit in units]))
+    assert text.count("| auto |") == 5 and "random signed sums" in text and "nan" not in text
