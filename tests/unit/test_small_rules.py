@@ -1,13 +1,31 @@
 """Rules of one line that larger tests do not see: each test fails when its line is changed."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.utils.validation import check_is_fitted
 
-from pymcboost import AdaBoostMOClassifier, JointBoostClassifier, MartClassifier, SvmlightError, load_svmlight, threads
+from pymcboost import (
+    AdaBoostMOClassifier,
+    JointBoostClassifier,
+    MartClassifier,
+    MCBoostClassifier,
+    MultiBoostCWClassifier,
+    SvmlightError,
+    load_svmlight,
+    threads,
+)
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.algorithms.vector_tree import VectorTreeBoost
 from pymcboost.data.svmlight import CHUNK
+from pymcboost.data.tree_data import TreeData
 from pymcboost.hinge import columns
 from pymcboost.hinge.columns import max_cut, pair_weights
+from pymcboost.hinge.rounds import CodeRounds
+from pymcboost.learners.sampling import Resampled
+from pymcboost.learners.vector_trees import MOST_SEARCHED
+from pymcboost.losses import LOSSES
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.training.parameters import PARAMETERS, of_type, parameters
 
@@ -129,3 +147,74 @@ def test_the_line_of_an_error_is_the_right_one(line, between, tmp_path):
     expected = line if not between else 2 * line - 1
     with pytest.raises(SvmlightError, match=rf"bad\.svm:{expected}:"):
         load_svmlight(path)
+
+
+@pytest.mark.parametrize(("tol", "goes_on"), [(1.0, False), (np.nextafter(1.0, 0), True)])
+def test_margins_as_large_as_the_tolerance_ask_for_no_machine(tol, goes_on):
+    data = SimpleNamespace(
+        features=np.array([[0.0], [1]]), sparse=False, y=np.array([0, 1], dtype=np.int32), n_rows=2, n_classes=2
+    )
+    asked = []
+
+    def solve(*given):
+        asked.append(given)
+        raise StopIteration
+
+    rounds = CodeRounds(
+        data, SimpleNamespace(solve=solve), 1 - np.eye(2), 1.0, init="one-vs-all", n_colourings=1,
+        max_alternations=1, allow_zero=False, tol=tol, seed=0,
+    )  # fmt: skip
+    rounds.restart(None)
+    if goes_on:
+        with pytest.raises(StopIteration):
+            rounds.round(0)
+    else:
+        assert rounds.round(0) is None
+    assert bool(asked) == goes_on
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_one_row_that_is_drawn_gives_a_column_its_sign(sign):
+    outputs = np.zeros((1, 6), dtype=np.int8)
+    learner = SimpleNamespace(shared=False, n_columns=1, outputs=outputs, fit=lambda gradient: [])
+    gradient = aligned_zeros((1, 6, 4), np.float64)
+    gradient[0, 2, 0] = 0.3 * sign
+    (found,) = Resampled(learner, 1 / 6, constants=True).fit(gradient, np.random.default_rng(0))
+    assert (found.h == sign).all() and found.edge == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("K", "searched"), [(4, None), (900, 15)])
+def test_categories_bound_the_columns_that_are_searched(K, searched):
+    booster = SimpleNamespace(
+        params=SimpleNamespace(split_columns="auto"), data=SimpleNamespace(n_classes=K), categories="some", name="x"
+    )
+    assert VectorTreeBoost.split_columns(booster) == ("auto" if searched is None else MOST_SEARCHED)
+    assert MOST_SEARCHED == 15
+
+
+def test_the_ridge_of_scaled_gradients_is_scaled_like_them():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    rows = LOSSES["exp"].rows(TreeData(rng.normal(size=(60, 2)), y, 3, np.ones(60)), 1)
+    rows.start(rng.normal(size=(60, 3)) * 3)
+    leaf = np.arange(60, dtype=np.int32), np.array([0, 20, 60])
+    (g, H), _ = rows.leaf_newton(*leaf)
+    assert abs(rows.shift) > 1
+    scale = np.exp(rows.shift)
+    H = scale * H + (0.05 * np.trace(scale * H) / 3 + 0.7) * np.eye(3)
+    np.testing.assert_allclose(rows.newton_steps(*leaf, l2=0.7)[0], np.linalg.solve(H, scale * g), rtol=1e-6)
+
+
+def test_leaves_of_trainings_that_draw_no_rows_weigh_what_was_asked():
+    X = (np.arange(200) < 30).astype(float)[:, None]
+    options = {"weak_learner": "tree", "min_weight_fraction_leaf": 0.1, "n_estimators": 1}
+    model = MultiBoostCWClassifier(**options).fit(X, X[:, 0].astype(int))
+    np.testing.assert_array_equal(model.predict(X), X[:, 0])
+
+
+def test_steps_of_a_fixed_size_end_at_the_penalty_too():
+    X = np.arange(60.0).reshape(-1, 1)
+    options = {"n_estimators": 8, "fixed_step": 0.1}
+    assert MCBoostClassifier(**options).fit(X, X[:, 0] // 20).n_estimators_ == 8
+    with pytest.warns(UserWarning, match="no weak learner separates the classes"):
+        assert MCBoostClassifier(**options, nu=1.0).fit(X, X[:, 0] // 20).n_estimators_ == 0
