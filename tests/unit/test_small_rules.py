@@ -18,14 +18,19 @@ from pymcboost import (
 )
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms.vector_tree import VectorTreeBoost
+from pymcboost.comm import Alone
+from pymcboost.data import rows
+from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.svmlight import CHUNK
 from pymcboost.data.tree_data import TreeData
 from pymcboost.hinge import columns
+from pymcboost.hinge import data as machine_data
 from pymcboost.hinge.columns import max_cut, pair_weights
 from pymcboost.hinge.rounds import CodeRounds
 from pymcboost.learners.sampling import Resampled
 from pymcboost.learners.vector_trees import MOST_SEARCHED
 from pymcboost.losses import LOSSES
+from pymcboost.losses.summed import SUMMED
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.training.parameters import PARAMETERS, of_type, parameters
 
@@ -195,14 +200,14 @@ def test_categories_bound_the_columns_that_are_searched(K, searched):
 def test_the_ridge_of_scaled_gradients_is_scaled_like_them():
     rng = np.random.default_rng(0)
     y = np.arange(60) % 3
-    rows = LOSSES["exp"].rows(TreeData(rng.normal(size=(60, 2)), y, 3, np.ones(60)), 1)
-    rows.start(rng.normal(size=(60, 3)) * 3)
+    loss = LOSSES["exp"].rows(TreeData(rng.normal(size=(60, 2)), y, 3, np.ones(60)), 1)
+    loss.start(rng.normal(size=(60, 3)) * 3)
     leaf = np.arange(60, dtype=np.int32), np.array([0, 20, 60])
-    (g, H), _ = rows.leaf_newton(*leaf)
-    assert abs(rows.shift) > 1
-    scale = np.exp(rows.shift)
+    (g, H), _ = loss.leaf_newton(*leaf)
+    assert abs(loss.shift) > 1
+    scale = np.exp(loss.shift)
     H = scale * H + (0.05 * np.trace(scale * H) / 3 + 0.7) * np.eye(3)
-    np.testing.assert_allclose(rows.newton_steps(*leaf, l2=0.7)[0], np.linalg.solve(H, scale * g), rtol=1e-6)
+    np.testing.assert_allclose(loss.newton_steps(*leaf, l2=0.7)[0], np.linalg.solve(H, scale * g), rtol=1e-6)
 
 
 def test_leaves_of_trainings_that_draw_no_rows_weigh_what_was_asked():
@@ -218,3 +223,31 @@ def test_steps_of_a_fixed_size_end_at_the_penalty_too():
     assert MCBoostClassifier(**options).fit(X, X[:, 0] // 20).n_estimators_ == 8
     with pytest.warns(UserWarning, match="no weak learner separates the classes"):
         assert MCBoostClassifier(**options, nu=1.0).fit(X, X[:, 0] // 20).n_estimators_ == 0
+
+
+@pytest.mark.parametrize(("more", "dtype"), [(0, np.float64), (-1, np.float32)])
+def test_small_data_are_those_up_to_the_bound(more, dtype, monkeypatch):
+    def data():
+        return TrainingData(np.arange(40.0)[:, None], np.arange(40) % 3, 3, np.ones(40))
+
+    monkeypatch.setattr(rows, "SMALL_DATA", 40 * data().lanes * data().n_blocks + more)
+    assert data().dtype == dtype
+
+
+def test_memory_of_linear_rounds_of_sparse_rows(monkeypatch):
+    asked = []
+    monkeypatch.setattr(machine_data, "_refuse", lambda size, *words: asked.append(size))
+    for entries in (None, 5, 10**6):
+        machine_data.LinearBuilder(3, 100, None, 7, entries)
+    assert asked == [7 * 800, 7 * 80, 7 * 800]
+
+
+def test_sums_of_workers_have_room_where_one_class_is_large():
+    """Nearly all rows are of a class that is nowhere near the largest score."""
+    y = np.where(np.arange(300) < 30, np.arange(300) % 20, 0)
+    X, F = np.arange(300.0)[:, None], np.zeros((300, 20))
+    F[np.arange(300), y] = -40
+    data = DividedData(X, y, 20, np.ones(300), comm=Alone())
+    loss = SUMMED["log"](data, 1)
+    loss.start(F[data.rows])
+    assert loss.mass == pytest.approx(300 * 19, rel=1e-6)
