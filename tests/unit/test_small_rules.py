@@ -1,5 +1,7 @@
 """Rules of one line that larger tests do not see: each test fails when its line is changed."""
 
+import os
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,11 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from pymcboost import (
     AdaBoostMOClassifier,
+    HingeBoostOCClassifier,
     JointBoostClassifier,
     MartClassifier,
     MCBoostClassifier,
     MultiBoostCWClassifier,
     SvmlightError,
+    files,
     load_svmlight,
     threads,
 )
@@ -32,6 +36,9 @@ from pymcboost.learners.vector_trees import MOST_SEARCHED
 from pymcboost.losses import LOSSES
 from pymcboost.losses.summed import SUMMED
 from pymcboost.model.builders import EnsembleBuilder
+from pymcboost.model.entries import LeafEntries
+from pymcboost.solvers.newton import NewtonExp
+from pymcboost.training.meta import meta_of
 from pymcboost.training.parameters import PARAMETERS, of_type, parameters
 
 
@@ -251,3 +258,43 @@ def test_sums_of_workers_have_room_where_one_class_is_large():
     loss = SUMMED["log"](data, 1)
     loss.start(F[data.rows])
     assert loss.mass == pytest.approx(300 * 19, rel=1e-6)
+
+
+@pytest.mark.parametrize(("n", "shown"), [(38, "'{}' is text"), (39, "'{}... is text")])
+def test_texts_of_more_than_40_characters_are_cut(n, shown):
+    X = np.array([["x" * n], ["y"]], dtype=object)
+    with pytest.raises(ValueError, match=re.escape(shown.format("x" * n))):
+        MartClassifier().fit(X, [0, 1])
+
+
+def test_without_a_penalty_the_diagonal_does_not_blur_the_minimum():
+    tables = np.random.default_rng(0).exponential(size=(2, 3, 3))
+    for one in tables:
+        np.fill_diagonal(one, 0.0)
+
+    def fit(diagonal):
+        loss = SimpleNamespace(
+            side_tables=lambda h: tables.copy(), diagonal=diagonal, data=SimpleNamespace(comm=Alone())
+        )
+        return NewtonExp(3, 0.0).fit(loss, None)[0]
+
+    assert fit(0.0).any()
+    np.testing.assert_array_equal(fit(1e12), fit(0.0))
+
+
+def test_temporary_names_where_the_longest_is_not_known(monkeypatch):
+    def unknown(*given):
+        raise OSError
+
+    monkeypatch.setattr(os, "pathconf", unknown)
+    assert len(files._stem("", "x" * 300)) + len(files.MARK) + files.DIGITS == 255
+
+
+def test_no_entry_of_a_leaf_is_minus_zero():
+    entries = LeafEntries(np.array([0, 2]), np.array([0, 1], dtype=np.uint8), np.array([-0.0, -1.5]), 3)
+    assert np.signbit(entries.of_type(np.float32).value).tolist() == [False, True]
+
+
+def test_meta_has_the_parameters_as_they_are():
+    params = meta_of(HingeBoostOCClassifier(init="pairs", allow_zero=True, n_estimators=3))["params"]
+    assert (params["init"], params["allow_zero"], params["n_estimators"]) == ("pairs", True, 3)
