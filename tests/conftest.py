@@ -1,6 +1,8 @@
 """Options, markers and fixtures that all tests share."""
 
+import gc
 import os
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +14,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if _workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):
     for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(_name, str(max(1, (os.cpu_count() or 1) // _workers)))
+
+# Without kept bytecode each of the processes that tests start compiles the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 NO_DATA = "PYMCBOOST_DATA does not name a folder of data sets; see tools/get_data.py"
 N_SLOW = pytest.StashKey[int]()
@@ -33,6 +39,12 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("needs_data") or "data_folder" in item.fixturenames:
                 item.add_marker(pytest.mark.skip(reason=NO_DATA))
+
+
+def pytest_collection_finish():
+    """Twelve thousand tests and their modules stay to the end: no search for garbage has to visit them."""
+    gc.collect()
+    gc.freeze()
 
 
 def _left_out(items):

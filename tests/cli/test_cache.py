@@ -87,6 +87,13 @@ def test_parquet_text_labels_and_missing_values(folder, rows):
     assert load_model("m.mcb").classes_.tolist() == ["0", "x", "yy", "z"]
 
 
+def test_one_feature_is_enough(folder):
+    (folder / "one.svm").write_text("".join(f"{int(i > 20)} 1:{i}\n" for i in range(40)))
+    expected = of_memory("one.svm")
+    run("one.svm", "m.mcb", "-q", "--cache", "c")
+    assert open("m.mcb", "rb").read() == expected
+
+
 def test_archives_and_indices_from_zero(folder, rows):
     shifted = re.sub(r"(\d+):", lambda found: f"{int(found[1]) - 1}:", open("all.svm").read())
     with gzip.open("zero.svm.gz", "wt") as file:

@@ -112,6 +112,7 @@ def test_programs_do_what_python_does(lists, tmp_path):
         np.testing.assert_allclose(float(facts[f"{average.title()} F1"]), value, rtol=1e-5)
     first = ours.decision_function(X[200:]).argmax(axis=1)
     np.testing.assert_allclose(float(facts["Precision at 1"]), Y[200:][np.arange(100), first].mean(), rtol=1e-5)
+    assert [line for line in facts if line.startswith("Precision")] == [f"Precision at {k}" for k in (1, 3, 5)]
     for option, values in (("-b", ours.predict_proba(X[200:])), ("-d", ours.decision_function(X[200:]))):
         call("predict", option, 1, folder / "test.svm", tmp_path / "m.mcb", tmp_path / "out")
         head, *rows = (tmp_path / "out").read_text().splitlines()

@@ -346,6 +346,23 @@ def test_interrupt_saves_the_rounds_done(files, tmp_path, blobs):
     assert np.array_equal(model.raw_scores(X), same.model_.raw_scores(X))
 
 
+@pytest.mark.parametrize(("rounds", "said"), [(1, "the 1 round done is saved"), (2, "the 2 rounds done are saved")])
+def test_interrupt_says_how_many_rounds_it_saves(files, tmp_path, rounds, said, monkeypatch):
+    booster = MCBoostClassifier.booster
+    whole = booster.round
+
+    def interrupted(self):
+        if len(self.builder) == rounds:
+            raise KeyboardInterrupt
+        return whole(self)
+
+    monkeypatch.setattr(booster, "round", interrupted)
+    done = call("train", "-n", 9, files / "train.svm", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 130
+    assert f"mcboost-train: interrupted; {said} in m.mcb\n" in done.stderr
+    assert load_model(tmp_path / "m.mcb").n_rounds == rounds
+
+
 def test_interrupt_before_training_saves_nothing(files, tmp_path):
     process = start("train", "-", "m.mcb", cwd=tmp_path)
     process.stdin.write("1 1:2\n")

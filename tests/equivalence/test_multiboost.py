@@ -243,6 +243,7 @@ def test_lbfgs_on_bits(loss, nu):
     w = twin.minimiser(*p.args(nu), LARGEST_COEFFICIENT, loss)
     np.testing.assert_allclose(solved.objective, twin.objective(w, *p.args(nu), loss), rtol=1e-7)
     np.testing.assert_allclose(solved.objective, twin.objective(p.columns.w, *p.args(nu), loss), rtol=1e-12)
+    assert solved.violation < 1e-5
 
 
 @pytest.mark.parametrize("sample_weight", [None, lambda rng, m: rng.exponential(size=m)])

@@ -127,7 +127,7 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
     rows right, then left; the first of equals is taken. The heavier side is the right one.
     """
     bins, n_levels = view.bins[column][rows], len(view.levels[column])
-    by_bin = np.array([np.bincount(bins + 1, v[rows], n_levels + 1) for v in values]).astype(np.int64)
+    by_bin = np.array([np.bincount(bins + 1, v, n_levels + 1) for v in values]).astype(np.int64)
     gone, cells, total = by_bin[:, 0], by_bin[:, 1:], by_bin.sum(axis=1)
     there = np.flatnonzero(cells[1])
     rare = cells[2, there] < view.least[column][0][there]
@@ -165,7 +165,8 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
 
 def best_split(view, rows, values, least, real, columns, l2=0.0, least_h=0):
     """The best split of a node: lower columns, thresholds and missing right first among equals; or None."""
-    total = np.array([v[rows].sum() for v in values])
+    values = [v[rows] for v in values]
+    total = np.array([v.sum() for v in values])
     best, gains = None, {}
     for column, cuts in view.cuts.items():
         if columns is not None and column not in columns:
@@ -178,7 +179,7 @@ def best_split(view, rows, values, least, real, columns, l2=0.0, least_h=0):
         bins = view.bins[column][rows]
         size = len(cuts) + 1
         # Sums below 2^53 are exact in float64.
-        by_bin = np.array([np.bincount(bins + 1, v[rows], size + 1) for v in values]).astype(np.int64)
+        by_bin = np.array([np.bincount(bins + 1, v, size + 1) for v in values]).astype(np.int64)
         by_bin, gone = by_bin[:, 1:], by_bin[:, :1]
         left = by_bin.cumsum(axis=1)[:, : len(cuts)]
         sides = 2 if (view.bins[column] < 0).any() else 1

@@ -105,18 +105,21 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, used=
     weight = float(G[n_classes])
     mean = G / weight
     gone = bins == n_bins if has_missing else np.zeros(len(bins), dtype=bool)
-    values = np.unique(bins[~gone])
+    values, cell = np.unique(bins[~gone], return_inverse=True)
+    cells = np.zeros((len(values), A.shape[1]), dtype=np.int64)
+    np.add.at(cells, cell, A[~gone])
+    up_to, missing, any_gone = np.cumsum(cells, axis=0), A[gone].sum(axis=0), gone.any()
     lefts, codes, worth = [], [], []
     for j, b in enumerate(values):
         last = j + 1 == len(values)
-        if last and not gone.any():
+        if last and not any_gone:
             break
         position = n_bins - 1 if last else (b + values[j + 1] - 1) // 2
         marked = [] if last or used is None else sorted(set(range(b, values[j + 1])) & used)
-        worth += [1.0 if last or marked else new_worth] * (2 if gone.any() and not last else 1)
+        worth += [1.0 if last or marked else new_worth] * (2 if any_gone and not last else 1)
         position = min(marked, key=lambda at, middle=position: (abs(at - middle), at)) if marked else position
-        for nan_left in (False, True) if gone.any() and not last else (False,):
-            lefts.append(A[(bins <= b) & ~gone | (gone & nan_left)].sum(axis=0))
+        for nan_left in (False, True) if any_gone and not last else (False,):
+            lefts.append(up_to[j] + nan_left * missing)
             codes.append((int(position), nan_left))
     if not lefts:
         return None

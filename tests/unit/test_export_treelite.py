@@ -2,6 +2,8 @@
 
 import re
 import sys
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -40,6 +42,17 @@ def test_what_treelite_cannot_hold():
     ):
         with pytest.raises(ValueError, match=re.escape(what)):
             to_treelite(model)
+
+
+def test_trees_belong_to_the_one_target(monkeypatch):
+    """A stand-in for the package takes what it is told."""
+    builder = MagicMock()
+    monkeypatch.setitem(sys.modules, "treelite", SimpleNamespace(model_builder=builder))
+    to_treelite(Model.from_ensemble(random_trees(6, 5, 3, "scalar"), range(3)))
+    said = builder.TreeAnnotation.call_args.kwargs
+    assert said["target_id"] == [0] * said["num_tree"]
+    assert len(said["class_id"]) == said["num_tree"] > 0 and set(said["class_id"]) <= {0, 1, 2}
+    assert builder.Metadata.call_args.kwargs["num_target"] == 1
 
 
 def test_without_the_package(monkeypatch):

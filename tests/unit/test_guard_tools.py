@@ -1,5 +1,6 @@
 """The guard notices what it is there for: a changed byte, threads that do not agree, a slowed subject, more memory."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -34,9 +35,13 @@ class Altered:
         return scores
 
 
+of_tree = functools.cache(golden.environment)
+
+
 @pytest.fixture
 def recorded(tmp_path, monkeypatch):
-    """A table of one training of this tree, in this environment."""
+    """A table of one training of this tree, in this environment, for which the kernels are read once."""
+    monkeypatch.setattr(golden, "environment", lambda tree: dict(of_tree(tree)))
     table = {
         "environment": golden.environment(other_tree.ROOT),
         "trainings": {NAME: f"{' '.join(golden_cases.run(NAME))} {'0' * 40}"},

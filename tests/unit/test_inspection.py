@@ -505,6 +505,15 @@ def test_plot_curve(fitted, axes):
         looking.plot_curve(fitted["stumps"], 1, classes=["none"])
 
 
+@pytest.mark.parametrize("spread", [0.01, 100.0])
+def test_a_drawn_curve_ends_a_tenth_beyond_its_thresholds(spread, axes):
+    X = spread * np.arange(60)[:, None] / 60
+    model = MCBoostClassifier(n_estimators=12).fit(X, np.arange(60) // 20)
+    edges = looking.plot_curve(model, 0, ax=axes()).patches[0].get_data().edges
+    cuts = curve(model, 0).thresholds.astype(float)
+    np.testing.assert_allclose(edges[[0, -1]], [cuts[0] - 0.1 * np.ptp(cuts), cuts[-1] + 0.1 * np.ptp(cuts)])
+
+
 def test_plot_history(data, fitted, axes):
     X, y = data
     watched = MartClassifier(n_estimators=5).fit(X, y, X_val=X[:50], y_val=y[:50], validation_sets={"rest": (X, y)})

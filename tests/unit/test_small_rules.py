@@ -1,14 +1,44 @@
 """Rules of one line that larger tests do not see: each test fails when its line is changed."""
 
+import os
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.utils.validation import check_is_fitted
 
-from pymcboost import AdaBoostMOClassifier, JointBoostClassifier, MartClassifier, SvmlightError, load_svmlight, threads
+from pymcboost import (
+    AdaBoostMOClassifier,
+    HingeBoostOCClassifier,
+    JointBoostClassifier,
+    MartClassifier,
+    MCBoostClassifier,
+    MultiBoostCWClassifier,
+    SvmlightError,
+    files,
+    load_svmlight,
+    threads,
+)
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.algorithms.vector_tree import VectorTreeBoost
+from pymcboost.comm import Alone
+from pymcboost.data import rows
+from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.svmlight import CHUNK
+from pymcboost.data.tree_data import TreeData
 from pymcboost.hinge import columns
+from pymcboost.hinge import data as machine_data
 from pymcboost.hinge.columns import max_cut, pair_weights
+from pymcboost.hinge.rounds import CodeRounds
+from pymcboost.learners.sampling import Resampled
+from pymcboost.learners.vector_trees import MOST_SEARCHED
+from pymcboost.losses import LOSSES
+from pymcboost.losses.summed import SUMMED
 from pymcboost.model.builders import EnsembleBuilder
+from pymcboost.model.entries import LeafEntries
+from pymcboost.solvers.newton import NewtonExp
+from pymcboost.training.meta import meta_of
 from pymcboost.training.parameters import PARAMETERS, of_type, parameters
 
 
@@ -129,3 +159,142 @@ def test_the_line_of_an_error_is_the_right_one(line, between, tmp_path):
     expected = line if not between else 2 * line - 1
     with pytest.raises(SvmlightError, match=rf"bad\.svm:{expected}:"):
         load_svmlight(path)
+
+
+@pytest.mark.parametrize(("tol", "goes_on"), [(1.0, False), (np.nextafter(1.0, 0), True)])
+def test_margins_as_large_as_the_tolerance_ask_for_no_machine(tol, goes_on):
+    data = SimpleNamespace(
+        features=np.array([[0.0], [1]]), sparse=False, y=np.array([0, 1], dtype=np.int32), n_rows=2, n_classes=2
+    )
+    asked = []
+
+    def solve(*given):
+        asked.append(given)
+        raise StopIteration
+
+    rounds = CodeRounds(
+        data, SimpleNamespace(solve=solve), 1 - np.eye(2), 1.0, init="one-vs-all", n_colourings=1,
+        max_alternations=1, allow_zero=False, tol=tol, seed=0,
+    )  # fmt: skip
+    rounds.restart(None)
+    if goes_on:
+        with pytest.raises(StopIteration):
+            rounds.round(0)
+    else:
+        assert rounds.round(0) is None
+    assert bool(asked) == goes_on
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_one_row_that_is_drawn_gives_a_column_its_sign(sign):
+    outputs = np.zeros((1, 6), dtype=np.int8)
+    learner = SimpleNamespace(shared=False, n_columns=1, outputs=outputs, fit=lambda gradient: [])
+    gradient = aligned_zeros((1, 6, 4), np.float64)
+    gradient[0, 2, 0] = 0.3 * sign
+    (found,) = Resampled(learner, 1 / 6, constants=True).fit(gradient, np.random.default_rng(0))
+    assert (found.h == sign).all() and found.edge == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("K", "searched"), [(4, None), (900, 15)])
+def test_categories_bound_the_columns_that_are_searched(K, searched):
+    booster = SimpleNamespace(
+        params=SimpleNamespace(split_columns="auto"), data=SimpleNamespace(n_classes=K), categories="some", name="x"
+    )
+    assert VectorTreeBoost.split_columns(booster) == ("auto" if searched is None else MOST_SEARCHED)
+    assert MOST_SEARCHED == 15
+
+
+def test_the_ridge_of_scaled_gradients_is_scaled_like_them():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    loss = LOSSES["exp"].rows(TreeData(rng.normal(size=(60, 2)), y, 3, np.ones(60)), 1)
+    loss.start(rng.normal(size=(60, 3)) * 3)
+    leaf = np.arange(60, dtype=np.int32), np.array([0, 20, 60])
+    (g, H), _ = loss.leaf_newton(*leaf)
+    assert abs(loss.shift) > 1
+    scale = np.exp(loss.shift)
+    H = scale * H + (0.05 * np.trace(scale * H) / 3 + 0.7) * np.eye(3)
+    np.testing.assert_allclose(loss.newton_steps(*leaf, l2=0.7)[0], np.linalg.solve(H, scale * g), rtol=1e-6)
+
+
+def test_leaves_of_trainings_that_draw_no_rows_weigh_what_was_asked():
+    X = (np.arange(200) < 30).astype(float)[:, None]
+    options = {"weak_learner": "tree", "min_weight_fraction_leaf": 0.1, "n_estimators": 1}
+    model = MultiBoostCWClassifier(**options).fit(X, X[:, 0].astype(int))
+    np.testing.assert_array_equal(model.predict(X), X[:, 0])
+
+
+def test_steps_of_a_fixed_size_end_at_the_penalty_too():
+    X = np.arange(60.0).reshape(-1, 1)
+    options = {"n_estimators": 8, "fixed_step": 0.1}
+    assert MCBoostClassifier(**options).fit(X, X[:, 0] // 20).n_estimators_ == 8
+    with pytest.warns(UserWarning, match="no weak learner separates the classes"):
+        assert MCBoostClassifier(**options, nu=1.0).fit(X, X[:, 0] // 20).n_estimators_ == 0
+
+
+@pytest.mark.parametrize(("more", "dtype"), [(0, np.float64), (-1, np.float32)])
+def test_small_data_are_those_up_to_the_bound(more, dtype, monkeypatch):
+    def data():
+        return TrainingData(np.arange(40.0)[:, None], np.arange(40) % 3, 3, np.ones(40))
+
+    monkeypatch.setattr(rows, "SMALL_DATA", 40 * data().lanes * data().n_blocks + more)
+    assert data().dtype == dtype
+
+
+def test_memory_of_linear_rounds_of_sparse_rows(monkeypatch):
+    asked = []
+    monkeypatch.setattr(machine_data, "_refuse", lambda size, *words: asked.append(size))
+    for entries in (None, 5, 10**6):
+        machine_data.LinearBuilder(3, 100, None, 7, entries)
+    assert asked == [7 * 800, 7 * 80, 7 * 800]
+
+
+def test_sums_of_workers_have_room_where_one_class_is_large():
+    """Nearly all rows are of a class that is nowhere near the largest score."""
+    y = np.where(np.arange(300) < 30, np.arange(300) % 20, 0)
+    X, F = np.arange(300.0)[:, None], np.zeros((300, 20))
+    F[np.arange(300), y] = -40
+    data = DividedData(X, y, 20, np.ones(300), comm=Alone())
+    loss = SUMMED["log"](data, 1)
+    loss.start(F[data.rows])
+    assert loss.mass == pytest.approx(300 * 19, rel=1e-6)
+
+
+@pytest.mark.parametrize(("n", "shown"), [(38, "'{}' is text"), (39, "'{}... is text")])
+def test_texts_of_more_than_40_characters_are_cut(n, shown):
+    X = np.array([["x" * n], ["y"]], dtype=object)
+    with pytest.raises(ValueError, match=re.escape(shown.format("x" * n))):
+        MartClassifier().fit(X, [0, 1])
+
+
+def test_without_a_penalty_the_diagonal_does_not_blur_the_minimum():
+    tables = np.random.default_rng(0).exponential(size=(2, 3, 3))
+    for one in tables:
+        np.fill_diagonal(one, 0.0)
+
+    def fit(diagonal):
+        loss = SimpleNamespace(
+            side_tables=lambda h: tables.copy(), diagonal=diagonal, data=SimpleNamespace(comm=Alone())
+        )
+        return NewtonExp(3, 0.0).fit(loss, None)[0]
+
+    assert fit(0.0).any()
+    np.testing.assert_array_equal(fit(1e12), fit(0.0))
+
+
+def test_temporary_names_where_the_longest_is_not_known(monkeypatch):
+    def unknown(*given):
+        raise OSError
+
+    monkeypatch.setattr(os, "pathconf", unknown)
+    assert len(files._stem("", "x" * 300)) + len(files.MARK) + files.DIGITS == 255
+
+
+def test_no_entry_of_a_leaf_is_minus_zero():
+    entries = LeafEntries(np.array([0, 2]), np.array([0, 1], dtype=np.uint8), np.array([-0.0, -1.5]), 3)
+    assert np.signbit(entries.of_type(np.float32).value).tolist() == [False, True]
+
+
+def test_meta_has_the_parameters_as_they_are():
+    params = meta_of(HingeBoostOCClassifier(init="pairs", allow_zero=True, n_estimators=3))["params"]
+    assert (params["init"], params["allow_zero"], params["n_estimators"]) == ("pairs", True, 3)
