@@ -186,7 +186,11 @@ class VectorTreeBoost(ManyLabels, Booster):
         given = not isinstance(p.loss, str)
         newton = 0 if given else 7.5 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
         if self.narrow:
-            return [memory.narrow(data, min(leaves, data.total_rows)), grower, memory.directions(data, fewer)]
+            leaves = min(leaves, data.total_rows)
+            found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
+            if p.max_leaf_entries is None and p.n_estimators != "auto":
+                found.append(memory.leaves(data, p.n_estimators, leaves))
+            return found
         held = memory.rows(data, integers=fewer is None, curvature=given)
         if K > MANY_CLASSES and self.could_be_narrow:
             held = replace(held, remedy=f"max_leaf_entries=100, {held.remedy}")

@@ -1,7 +1,8 @@
 """Memory is counted before it is taken: what a training needs besides its rows and their columns, part by part.
 
 A booster lists its parts in `Booster.memory`, from the functions here. `refuse` is called once the columns are there,
-before anything else is made. The model itself, which grows with the rounds, is not counted.
+before anything else is made. The model itself, which grows with the rounds, is not counted, but for leaves of very many
+classes: see `leaves`.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from pymcboost.threads import available_memory, in_words
 # Rows whose weights are computed at once, lanes of a tile of columns, and columns whose histograms are filled together.
 BLOCK_ROWS, LANES, GROUP = 4096, 16, 8
 FEWER = "fewer rows, or fewer problems (classes, class subsets, columns of the code)"
+LEAF_COPIES = 4
 NO_TABLES = "fewer classes, or VectorTreeBoostClassifier(), which has no such tables"
 
 
@@ -135,6 +137,13 @@ def narrow(data, max_leaves):
         f"the scores of {m} rows and {data.n_classes} classes", 4 * m * padded * in_memory(data), FEWER,
         max_leaves * padded * 56,
     )  # fmt: skip
+
+
+def leaves(data, n_trees, max_leaves):
+    """Vectors of all leaves: those of the trees so far, put together, in the file and in the scorer."""
+    size = LEAF_COPIES * 4 * n_trees * max_leaves * data.n_classes
+    what = f"the leaves of {n_trees} trees for {data.n_classes} classes"
+    return Part(what, size, "max_leaf_entries=100, fewer rounds or rows")
 
 
 def directions(data, n_columns):

@@ -182,13 +182,16 @@ def test_ten_thousand_classes_fit_with_few_entries_or_are_refused(monkeypatch):
     X[:, 0] = y % 7
     monkeypatch.setattr(memory, "available_memory", lambda: 8e9)
     monkeypatch.setattr(VectorTreeBoostClassifier.booster, "prepare", lambda *_: pytest.fail("something was made"))
-    with pytest.raises(MemoryError, match=r"needs about 11\.\d GiB, .* Use max_leaf_entries=100, fewer rows"):
-        VectorTreeBoostClassifier(n_estimators=1).fit(X, y)
+    with pytest.raises(MemoryError, match=r"needs about 11\.\d GiB, .* Use max_leaf_entries=100, fewer rounds or rows"):
+        VectorTreeBoostClassifier(n_estimators=100).fit(X, y)
     counted = []
     monkeypatch.setattr(memory, "refuse", lambda booster: counted.append(memory.needed(booster.memory())) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         VectorTreeBoostClassifier(n_estimators=1, max_leaf_entries=100, calibrate=None).fit(X, y)
+    with pytest.raises(ZeroDivisionError):
+        VectorTreeBoostClassifier(n_estimators=1, calibrate=None).fit(X, y)
     assert 4e9 < counted[0] < 5e9
+    assert 4e9 < counted[1] < 5e9
     with pytest.raises(ZeroDivisionError):
         MCBoostClassifier(n_estimators=1).fit(X, y)
     assert 6.5e9 < counted[1] < 8e9  # its tables are folded and worked on in blocks
