@@ -25,7 +25,7 @@ def check_sparse(X):
 
 
 def own(X):
-    """An array as NumPy's: masked values become NaN, arrays with DLPack alone share their memory; others as they are."""
+    """Arrays as NumPy's: masked values become NaN, those with DLPack alone share their memory; others as they are."""
     if np.ma.isMaskedArray(X):
         if not np.ma.is_masked(X):
             return X.data
