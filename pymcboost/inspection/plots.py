@@ -145,6 +145,7 @@ def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
     for name in curves:
         ax.plot(np.arange(1, len(numbers[name]) + 1), numbers[name], linewidth=1.6, label=name.replace("_", " "))
     ax.set_xlabel("round")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     if len(curves) == 1:
         ax.set_ylabel(curves[0].replace("_", " "))
     else:

@@ -45,7 +45,10 @@ def signs_of(given, classes, n_features, categorical=()):
     """Constraints by column: a dict of int to (class code, sign). ``categorical``: columns that have no order."""
     found, labels = {}, classes.tolist()
     if not isinstance(given, Mapping):
-        raise ValueError(f"monotonic_cst={given!r} is not allowed; it must be {{column: (class label, +1 or -1)}}")
+        raise ValueError(
+            f"monotonic_cst={given!r} is not allowed; it must be {{column: (class label, +1 or -1)}}: signs alone do "
+            "not say which class's probability rises"
+        )
     for column, one in given.items():
         _check_column("monotonic_cst", column, n_features)
         if column in categorical:

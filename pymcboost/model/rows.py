@@ -25,7 +25,12 @@ def check_sparse(X):
 
 
 def own(X):
-    """An array that shares its memory by DLPack alone, as the array API asks for, as NumPy's; others as they are."""
+    """Arrays as NumPy's: masked values become NaN, those with DLPack alone share their memory; others as they are."""
+    if np.ma.isMaskedArray(X):
+        if not np.ma.is_masked(X):
+            return X.data
+        kind = X.dtype.kind
+        return (X if kind == "f" else X.astype(np.float64 if kind in "biu" else object)).filled(np.nan)
     return np.from_dlpack(X) if hasattr(X, "__dlpack__") and not hasattr(X, "__array__") else X
 
 

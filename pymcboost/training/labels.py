@@ -9,6 +9,8 @@ from pymcboost._kernels import elementary
 
 BINARIZER = "sklearn.preprocessing.MultiLabelBinarizer makes one of lists of labels"
 LISTS = (tuple, set, frozenset)
+# Characters of a label that a message shows.
+SHOWN = 40
 # Labels that the precision counts.
 FIRST = (1, 3, 5)
 
@@ -211,6 +213,14 @@ def check_order(y):
     types = {type(label) for label in y} if y.dtype.kind == "O" else {str}
     if types == {str}:
         return
+    row = None
+    if types == {int}:  # NumPy has none of this size
+        row = next((row for row, label in enumerate(y) if not -(2**63) <= label < 2**63), None)
+    if row is not None:
+        raise ValueError(
+            f"y[{row}] is {str(y[row])[:SHOWN]}; labels that are integers must lie in [-2^63, 2^63 - 1]: give all "
+            "labels as text, [str(label) for label in y]"
+        )
     try:
         np.unique(y)
     except TypeError:

@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from pymcboost import (
     HingeBoostOCClassifier,
     MartClassifier,
+    MCBoostClassifier,
     MultiBoostCWClassifier,
     VectorTreeBoostClassifier,
     registry,
@@ -271,3 +272,25 @@ def test_html_has_no_link_without_an_installed_package(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "metadata", missing)
     shown = MartClassifier()._repr_html_()
     assert "MartClassifier" in shown and "reference.html" not in shown
+
+
+@pytest.mark.parametrize("integers", [False, True])
+@pytest.mark.parametrize("cls", [MartClassifier, MCBoostClassifier, VectorTreeBoostClassifier])
+def test_masked_values_are_missing_values(cls, integers):
+    rng = np.random.default_rng(0)
+    X, y, mask = rng.normal(size=(60, 3)), rng.integers(0, 3, 60), rng.random((60, 3)) < 0.2
+    X = (9 * X).astype(int) if integers else X
+    masked, with_nan = np.ma.masked_array(X, mask), np.where(mask, np.nan, X)
+    how = {"n_estimators": 3, "random_state": 0}
+    one, other = cls(**how).fit(masked, y, X_val=masked, y_val=y), cls(**how).fit(with_nan, y, X_val=with_nan, y_val=y)
+    assert one.model_.to_bytes() == other.model_.to_bytes()
+    assert np.array_equal(one.predict_proba(masked), other.predict_proba(with_nan))
+    assert np.array_equal(one.model_.predict_proba(masked), other.model_.predict_proba(with_nan))
+    with pytest.raises(ValueError, match="NaN|no label"):
+        cls(**how).fit(X, np.ma.masked_array(y, mask[:, 0]))
+
+
+@pytest.mark.parametrize("label", [2**64, -(2**63) - 1, 10**400])
+def test_integers_beyond_64_bits_are_no_labels(label):
+    with pytest.raises(ValueError, match=r"y\[1\] is .*\[-2\^63, 2\^63 - 1\].*str\(label\)"):
+        MCBoostClassifier().fit(np.arange(4.0)[:, None], [0, label, 0, label])
