@@ -355,3 +355,20 @@ def test_seeds_of_trainings_are_of_31_bits():
 
     seeds = [seed_of(i) for i in range(50)]
     assert len(set(seeds)) == 50 and 2**30 < max(seeds) < 2**31
+
+
+def test_steps_of_class_wise_trees_are_at_most_50():
+    """Labels that are turned over after thirty rounds ask for more."""
+    X, y = np.arange(100.0)[:, None], np.arange(100) // 50
+    options = {"max_leaf_nodes": 2, "learning_rate": 0.5, "min_samples_leaf": 1, "calibrate": None}
+    model = MartClassifier(n_estimators=30, warm_start=True, **options).fit(X, y)
+    model.set_params(n_estimators=31).fit(X, 1 - y)
+    assert np.abs(model.model_.ensemble.leaf).max() == 0.5 * 50 * (2 - 1) / 2
+
+
+def test_rows_that_are_held_out_come_before_other_validation_sets():
+    X, y = np.arange(120.0)[:, None], np.arange(120) // 40
+    model = MartClassifier(n_estimators=2, early_stopping=True, random_state=0, calibrate=None)
+    model.fit(X, y, validation_sets={"more": (X, y)})
+    names = [name for name in model.history_ if name.endswith("log_loss")]
+    assert names == ["val_log_loss", "more_log_loss"]
