@@ -293,3 +293,17 @@ def test_what_a_loss_of_ones_own_does_not_have():
         found.loss.link = link
         with pytest.raises(ValueError, match=match):
             found.predict_proba(X)
+
+
+@pytest.mark.parametrize("times", [2.0**30, 2.0**-10])
+def test_the_size_of_gradients_does_not_matter(times):
+    def scaled(y, scores):
+        return [times * one for one in softmax_function(y, scores)]
+
+    scaled.shift_invariant = True
+    X, y = blobs()
+    one, other = (
+        VectorTreeBoostClassifier(loss=loss, n_estimators=3, random_state=0, calibrate=None).fit(X, y)
+        for loss in (softmax_function, scaled)
+    )
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-5, atol=1e-6)

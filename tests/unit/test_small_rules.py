@@ -22,8 +22,11 @@ from pymcboost import (
 )
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms.vector_tree import VectorTreeBoost
+from pymcboost.cli import train
+from pymcboost.cli.journal import Journal, Measured
 from pymcboost.comm import Alone
 from pymcboost.data import rows
+from pymcboost.data.merging import merging
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.svmlight import CHUNK
 from pymcboost.data.tree_data import TreeData
@@ -31,6 +34,7 @@ from pymcboost.hinge import columns
 from pymcboost.hinge import data as machine_data
 from pymcboost.hinge.columns import max_cut, pair_weights
 from pymcboost.hinge.rounds import CodeRounds
+from pymcboost.learners import class_trees
 from pymcboost.learners.sampling import Resampled
 from pymcboost.learners.vector_trees import MOST_SEARCHED
 from pymcboost.losses import LOSSES
@@ -38,6 +42,8 @@ from pymcboost.losses.summed import SUMMED
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.entries import LeafEntries
 from pymcboost.solvers.newton import NewtonExp
+from pymcboost.training.calibration import priors
+from pymcboost.training.fitting import Training
 from pymcboost.training.meta import meta_of
 from pymcboost.training.parameters import PARAMETERS, of_type, parameters
 
@@ -298,3 +304,71 @@ def test_no_entry_of_a_leaf_is_minus_zero():
 def test_meta_has_the_parameters_as_they_are():
     params = meta_of(HingeBoostOCClassifier(init="pairs", allow_zero=True, n_estimators=3))["params"]
     assert (params["init"], params["allow_zero"], params["n_estimators"]) == ("pairs", True, 3)
+
+
+def test_training_has_reached_machine_accuracy_at_the_bound_itself():
+    finished = class_trees.ClassTrees.finished.fget
+    bound = class_trees.MACHINE_ACCURACY * 3.0
+    assert finished(SimpleNamespace(missing=bound, total=3.0))
+    assert not finished(SimpleNamespace(missing=np.nextafter(bound, 1), total=3.0))
+
+
+def test_only_the_first_of_several_processes_says_how_it_goes(monkeypatch):
+    said = []
+    monkeypatch.setattr(train, "notifier", lambda program, quiet: said.append(quiet) or str)
+    monkeypatch.setattr(train, "run_training", lambda *given: 0)
+    for rank in range(3):
+        monkeypatch.setattr(train, "begin", lambda arguments, rank=rank: SimpleNamespace(rank=rank))
+        assert train.train(["rows.svm", "m.mcb"]) == 0
+    assert said == [False, True, True]
+
+
+def test_merged_values_are_shown_by_the_least_of_them():
+    X = np.column_stack([np.arange(600.0), 1.7e9 + np.arange(600)])
+    ((column, different, left, shown),) = merging(X)
+    assert (column, different, shown) == (1, 600, 1.7e9) and left < 10
+
+
+def test_priors_are_restored_only_where_it_is_asked_for():
+    inputs = SimpleNamespace(class_weight=np.array([1.0, 4.0]))
+    assert priors(SimpleNamespace(), inputs) is None
+    assert priors(SimpleNamespace(restore_priors=True), inputs) is not None
+
+
+@pytest.mark.parametrize("options", [(), ("a",), ("a", "b", "c")])
+def test_a_journal_gives_back_what_it_was_told(options, tmp_path):
+    found = Measured(0.25, 0.5, 30, 1.5)
+    values = [str(i) for i in range(len(options))]
+    journal = Journal(str(tmp_path / "j.csv"), list(options))
+    assert journal.open("s") == {}
+    journal.add(values, 2, found)
+    journal = Journal(str(tmp_path / "j.csv"), list(options))
+    assert journal.open("s") == {(tuple(values), 2): found}
+
+
+def test_seeds_of_trainings_are_of_31_bits():
+    def seed_of(random_state):
+        draft = SimpleNamespace(
+            random_state=random_state, _booster=lambda seed: SimpleNamespace(params=None, seed=seed())
+        )
+        return Training(draft, [], Alone()).booster.seed
+
+    seeds = [seed_of(i) for i in range(50)]
+    assert len(set(seeds)) == 50 and 2**30 < max(seeds) < 2**31
+
+
+def test_steps_of_class_wise_trees_are_at_most_50():
+    """Labels that are turned over after thirty rounds ask for more."""
+    X, y = np.arange(100.0)[:, None], np.arange(100) // 50
+    options = {"max_leaf_nodes": 2, "learning_rate": 0.5, "min_samples_leaf": 1, "calibrate": None}
+    model = MartClassifier(n_estimators=30, warm_start=True, **options).fit(X, y)
+    model.set_params(n_estimators=31).fit(X, 1 - y)
+    assert np.abs(model.model_.ensemble.leaf).max() == 0.5 * 50 * (2 - 1) / 2
+
+
+def test_rows_that_are_held_out_come_before_other_validation_sets():
+    X, y = np.arange(120.0)[:, None], np.arange(120) // 40
+    model = MartClassifier(n_estimators=2, early_stopping=True, random_state=0, calibrate=None)
+    model.fit(X, y, validation_sets={"more": (X, y)})
+    names = [name for name in model.history_ if name.endswith("log_loss")]
+    assert names == ["val_log_loss", "more_log_loss"]
