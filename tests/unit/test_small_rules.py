@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -36,7 +37,6 @@ from pymcboost.hinge.columns import max_cut, pair_weights
 from pymcboost.hinge.rounds import CodeRounds
 from pymcboost.learners import class_trees
 from pymcboost.learners.sampling import Resampled
-from pymcboost.learners.vector_trees import MOST_SEARCHED
 from pymcboost.losses import LOSSES
 from pymcboost.losses.summed import SUMMED
 from pymcboost.model.builders import EnsembleBuilder
@@ -201,13 +201,12 @@ def test_one_row_that_is_drawn_gives_a_column_its_sign(sign):
     assert (found.h == sign).all() and found.edge == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize(("K", "searched"), [(4, None), (900, 15)])
-def test_categories_bound_the_columns_that_are_searched(K, searched):
-    booster = SimpleNamespace(
-        params=SimpleNamespace(split_columns="auto"), data=SimpleNamespace(n_classes=K), categories="some", name="x"
-    )
-    assert VectorTreeBoost.split_columns(booster) == ("auto" if searched is None else MOST_SEARCHED)
-    assert MOST_SEARCHED == 15
+@pytest.mark.parametrize(("K", "sparse", "searched"), [(4, True, "auto"), (900, True, 15), (900, False, "auto")])
+def test_categories_bound_the_columns_that_are_searched(K, sparse, searched):
+    data = SimpleNamespace(n_classes=K, is_sparse=sparse)
+    booster = SimpleNamespace(params=SimpleNamespace(split_columns="auto"), data=data, categories="some", name="x")
+    booster.fewer = partial(VectorTreeBoost.fewer, booster)
+    assert VectorTreeBoost.split_columns(booster) == searched
 
 
 def test_the_ridge_of_scaled_gradients_is_scaled_like_them():
