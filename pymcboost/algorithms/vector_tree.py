@@ -56,10 +56,9 @@ LossScoring = (
 )  # fmt: skip
 # Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
 HASTY_RATE = 0.2
-# With more classes than these, few entries in leaves are the remedy for want of memory.
-MANY_CLASSES = 100
-# Scores in double precision, and gradients beside them, are held of no more rows times classes.
-MOST_WIDE_SCORES = 1 << 26
+# With more classes than these, few entries in leaves are the remedy for want of memory, and scores in double precision
+# and gradients beside them are held up to so many rows times classes: more leave the caches.
+MANY_CLASSES, MOST_WIDE_SCORES = 100, 1 << 24
 
 
 class VectorTreeBoost(ManyLabels, Booster):
@@ -159,7 +158,8 @@ class VectorTreeBoost(ManyLabels, Booster):
     @property
     def narrow(self):
         """Whether scores alone are held, in single precision."""
-        many = self.data.total_rows * self.data.n_classes > MOST_WIDE_SCORES
+        m, K = self.data.total_rows, self.data.n_classes
+        many = K > MANY_CLASSES and m * K > MOST_WIDE_SCORES
         return (many or self.params.max_leaf_entries is not None) and self.could_be_narrow
 
     @property

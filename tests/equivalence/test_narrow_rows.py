@@ -96,6 +96,7 @@ def test_a_training_is_that_with_scores_in_double_precision(monkeypatch, weighte
     X = 2 * rng.normal(size=(30, 6))[y] + rng.normal(size=(900, 6))
     weight = rng.random(900) + 0.5 if weighted else None
     params = {"max_leaf_entries": entries, "split_columns": 7, "random_state": 0, "calibrate": None}
+    monkeypatch.setattr(vector_tree, "MANY_CLASSES", 0)
     monkeypatch.setattr(vector_tree, "MOST_WIDE_SCORES", 0)
     narrow, wide = [], []
     for found in (narrow, wide):
@@ -112,6 +113,7 @@ def many(monkeypatch, **more):
     rng = np.random.default_rng(1)
     y = np.arange(900) % 30
     X = 2 * rng.normal(size=(30, 6))[y] + rng.normal(size=(900, 6))
+    monkeypatch.setattr(vector_tree, "MANY_CLASSES", 0)
     monkeypatch.setattr(vector_tree, "MOST_WIDE_SCORES", 0)
     return VectorTreeBoostClassifier(split_columns=7, random_state=0, calibrate=None, **more), X, y
 
@@ -128,7 +130,7 @@ def test_refitted_leaves_are_those_of_scores_in_double_precision(monkeypatch):
     for narrow in (True, False):
         model, X, y = many(monkeypatch, n_estimators=4)
         model.fit(X, y)
-        monkeypatch.setattr(vector_tree, "MOST_WIDE_SCORES", 0 if narrow else 1 << 26)
+        monkeypatch.setattr(vector_tree, "MOST_WIDE_SCORES", 0 if narrow else 1 << 24)
         found.append(model.refit_leaves(X[::2], y[::2], decay=0.3).model_.raw_scores(X))
     np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-4)
 

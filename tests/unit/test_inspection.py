@@ -521,6 +521,7 @@ def test_plot_history(data, fitted, axes):
     drawn = {line.get_label(): line.get_ydata().tolist() for line in ax.lines}
     names = ("val_log_loss", "rest_log_loss")
     assert drawn == {name.replace("_", " "): watched.history_[name].tolist() for name in names}
+    assert all(float(round).is_integer() for round in ax.get_xticks())
     with pytest.raises(ValueError, match="had no validation rows"):
         looking.plot_history(fitted["class"])
     with pytest.raises(ValueError, match="the history has no curve 'loss'"):
