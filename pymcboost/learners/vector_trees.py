@@ -20,12 +20,15 @@ ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 25, 31, 500
 DRAWN, DRAWN_OF_MANY, MANY_ROWS, OF_POWER = 2, 3, 10_000, 0.4
 # "auto": with more classes than these, splits are found in directions, as many as the root of their number.
 FEW_CLASSES = 4
-# On sparse rows few directions save little time and cost errors: with more than so many classes, all of one block of
-# lanes, less that of the weight; with more than those, of two.
-FEW_SPARSE, MANY_SPARSE, MOST_OF_SPARSE = 16, 49, 31
+# Of so many classes, two blocks of lanes, less that of the weight, have less log loss on folds than one.
+MANY_CLASSES, TWO_BLOCKS = 484, 31
+# On sparse rows few directions save little time and cost errors: with more than so many classes one block of lanes,
+# less that of the weight; with more than those, two.
+FEW_SPARSE, MANY_SPARSE = 16, 49
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
-# Most directions that "auto" takes, and columns where there are categories: a block of lanes, less that of the weight.
+# Directions up to which "auto" takes the root, and most columns where there are categories: a block of lanes, less that
+# of the weight.
 MOST_SEARCHED = 15
 
 
@@ -41,7 +44,9 @@ def columns_for(split_columns, n_classes, sparse=False):
             return None
         split_columns = min(math.ceil(math.sqrt(n_classes)), MOST_SEARCHED)
         if sparse and n_classes > FEW_SPARSE:
-            split_columns = MOST_SEARCHED if n_classes <= MANY_SPARSE else MOST_OF_SPARSE
+            split_columns = MOST_SEARCHED
+        if n_classes > (MANY_SPARSE if sparse else MANY_CLASSES):
+            split_columns = TWO_BLOCKS
     return split_columns if split_columns is not None and split_columns < n_classes else None
 
 

@@ -585,13 +585,13 @@ def test_automatic_sizes_of_trees(m, d, leaves, drawn):
         (256, 15),
         (257, 15),
         (484, 15),
-        (485, 15),
-        (1000, 15),
-        (65535, 15),
+        (485, 31),
+        (1000, 31),
+        (65535, 31),
     ],
 )
 def test_automatic_columns(K, columns):
-    """The root of the classes above 4, at most 15; never as many as there are classes."""
+    """The root of the classes above 4, at most 15, above 484 31; never as many as there are classes."""
     assert vector_trees.columns_for("auto", K) == columns
     assert [vector_trees.columns_for(n, K) for n in (1, K - 1, K, K + 1, None)] == [1, K - 1, None, None, None]
 

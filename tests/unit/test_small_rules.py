@@ -201,7 +201,9 @@ def test_one_row_that_is_drawn_gives_a_column_its_sign(sign):
     assert (found.h == sign).all() and found.edge == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize(("K", "sparse", "searched"), [(4, True, "auto"), (900, True, 15), (900, False, "auto")])
+@pytest.mark.parametrize(
+    ("K", "sparse", "searched"), [(4, True, "auto"), (90, True, 15), (90, False, "auto"), (900, False, 15)]
+)
 def test_categories_bound_the_columns_that_are_searched(K, sparse, searched):
     data = SimpleNamespace(n_classes=K, is_sparse=sparse)
     booster = SimpleNamespace(params=SimpleNamespace(split_columns="auto"), data=data, categories="some", name="x")
